@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from replaykit.handlers.chaos.install import under_chaos
+from replaykit.handlers.chaos import under_chaos
 from replaykit.handlers.recording.agent_call import call_with, finished
 from replaykit.handlers.replay.handler import Replayer
 from replaykit.handlers.replay.tape import Tape

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from replaykit.handlers.chaos.install import under_chaos
+from replaykit.handlers.chaos import under_chaos
 from replaykit.handlers.replay.handler import Replayer
 from replaykit.handlers.replay.tape import Tape
 from replaykit.handlers.replay.world import World

@@ -15,8 +15,7 @@ from urllib.parse import urlsplit
 from replaykit.model.events import AnyEvent, Call
 from replaykit.model.values import Json
 from replaykit.programs.plan import SESSION
-from replaykit.seam.sockets import can_tell, holders, is_loopback, listeners
-from replaykit.seam.unix_sockets import listening_at
+from replaykit.seam.sockets import can_tell, holders, is_loopback, listeners, listening_at
 
 OWN_PORT = "replaykit.own"
 """Notes of this name, in parts alone, say on which port a process found its own program."""

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from replaykit.errors import Divergence, RunExists, StoreError, StoreFull
-from replaykit.handlers.chaos.install import under_chaos
+from replaykit.handlers.chaos import under_chaos
 from replaykit.handlers.recording.interrupted import with_reason
 from replaykit.handlers.recording.recorder import Recorder
 from replaykit.handlers.replay.completion_order import turns_of

@@ -12,11 +12,13 @@ import functools
 import gc
 import sys
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from itertools import pairwise
 from types import CodeType, FrameType, FunctionType, ModuleType
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 from weakref import WeakSet
 
-from replaykit.seam.own_code import is_library
+from replaykit.seam.own_code import Function, frames_from, is_library, module_name
 
 _WRAPPED = ("__func__", "fget", "fset", "func", "__wrapped__")
 """Where decorators and descriptors keep the function."""
@@ -30,6 +32,7 @@ _ATTRIBUTES = ("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR")
 _OUTERMOST = ("run_forever", "_bootstrap_inner")
 """Functions of Python that begin a stack of their own: what is below them is not the run's, unless `rk.record` is."""
 _TOOL_FILE = __file__.replace("agent_code.py", "tool.py")
+_CALLERS_OF_AGENTS = ("replaykit.candidates.", "replaykit.travel.", "replaykit.trials.")
 _MOST_PLACES = 20_000
 _DEEPEST_PLACE = 2
 
@@ -52,33 +55,43 @@ class _Bounds(NamedTuple):
     end: int
 
 
+def _is_inside(instruction: dis.Instruction, bounds: _Bounds | None) -> bool:
+    return bounds is None or bounds.start <= instruction.offset < bounds.end
+
+
 def entry_at(frame: FrameType | None) -> EntryPoint | None:
     """Return the place of the own code that called; None where there is none."""
-    while frame is not None and is_library(frame.f_code.co_filename):
-        frame = frame.f_back
-    return None if frame is None else EntryPoint(frame.f_code, frame.f_lasti)
+    for caller in frames_from(frame):
+        if not is_library(caller.f_code.co_filename):
+            return EntryPoint(caller.f_code, caller.f_lasti)
+    return None
 
 
-def entry_of(fn: Callable[..., Any]) -> EntryPoint | None:
+def entry_of(fn: Function) -> EntryPoint | None:
     """Return the entry of a run that is a call of this function."""
-    code = next(_codes_of(fn), None)
-    return None if code is None else EntryPoint(code)
+    for code in _codes_of(fn):
+        return EntryPoint(code)
+    return None
 
 
 def _bounds_of(entry: EntryPoint) -> _Bounds | None:
     """Return the bounds of the `with` block that the run was entered by; None where it was not entered by one."""
     code, offset = entry
-    if offset < 0:
-        return None
-    operations = {one.offset: one.opname for one in dis.get_instructions(code)}
-    following = next((place for place in operations if place > offset), 0)
     parse: Callable[[CodeType], list[Any]] | None = getattr(dis, "_parse_exception_table", None)
-    protected = [] if parse is None else parse(code)
-    for one in protected:
-        handler = [name for place, name in operations.items() if place >= one.target][:3]
-        if one.start == following and "WITH_EXCEPT_START" in handler:
-            return _Bounds(offset, max(other.end for other in protected if other.target == one.target))
+    if offset < 0 or parse is None:
+        return None
+    operations = {instruction.offset: instruction.opname for instruction in dis.get_instructions(code)}
+    following = next((place for place in operations if place > offset), 0)
+    protected = parse(code)
+    for block in protected:
+        handler = [name for place, name in operations.items() if place >= block.target][:3]
+        if block.start == following and "WITH_EXCEPT_START" in handler:
+            return _Bounds(offset, max(other.end for other in protected if other.target == block.target))
     return None
+
+
+_Reads: TypeAlias = Callable[[CodeType, str, _Bounds | None, set[str]], bool]
+"""Tells whether code itself, within bounds, reads a name; the set holds the names of modules."""
 
 
 class _Function(NamedTuple):
@@ -106,7 +119,7 @@ class AgentCode:
         self._module_names: set[str] = set()
         self._places: dict[int, set[str]] = {}
         self._fields: dict[int, set[str]] = {}
-        self._is_read: dict[tuple[str, str], bool] = {}
+        self._is_read: dict[tuple[_Reads, str], bool] = {}
         self.fields_read: dict[str, bool] = {}
         """The answers of `reads_field` so far: it is asked in every call of a method."""
         for module in _modules_of(entry, frames):
@@ -125,25 +138,22 @@ class AgentCode:
 
     def reads(self, value: object) -> bool:
         """Return whether it reads what its modules, objects and running functions hold this very value in."""
-        return any(self.reads_variable(name) for name in self._places.get(id(value), ())) or any(
-            self.reads_field(name) for name in self._fields.get(id(value), ())
-        )
+        if any(map(self.reads_variable, self._places.get(id(value), ()))):
+            return True
+        return any(map(self.reads_field, self._fields.get(id(value), ())))
 
     def reads_variable(self, name: str) -> bool:
         """Return whether it reads a variable of this name, its own or that of another module."""
-        modules = self._module_names
-        return self._reads(
-            "variable", name, lambda code, name, bounds: _reads_variable(code, name, bounds, modules=modules)
-        )
+        return self._reads(_reads_variable, name)
 
     def reads_field(self, name: str) -> bool:
         """Return whether it reads a field of this name, whoever's."""
-        is_read = self.fields_read[name] = self._reads("field", name, _reads_field)
+        is_read = self.fields_read[name] = self._reads(_reads_field, name)
         return is_read
 
     def passes_on(self, name: str) -> bool:
         """Return whether it uses an object of this name as a whole, and does not only take a field of it."""
-        return self._reads("whole", name, _passes_on)
+        return self._reads(_passes_on, name)
 
     def names_within(self, codes: Iterable[CodeType]) -> set[str]:
         """Return the names that these functions mention, and those of every function and tool that they mention."""
@@ -159,20 +169,24 @@ class AgentCode:
             pending = {code for name in found for code in tools.get(name, ())}
         return names
 
-    def _reads(self, kind: str, name: str, reads: Callable[[CodeType, str, _Bounds | None], bool]) -> bool:
-        known = self._is_read.get((kind, name))
+    def _reads(self, reads: _Reads, name: str) -> bool:
+        known = self._is_read.get((reads, name))
         if known is None:
-            known = any(reads(code, name, bounds) for code, bounds in self._codes.items())
-            known = known or any(self._is_read_by_callback(one, name, reads) for one in self._unmentioned())
-            self._is_read[kind, name] = known
+            known = any(self._is_read_in(code, reads, name, bounds) for code, bounds in self._codes.items())
+            known = known or any(self._is_read_by_callback(function, reads, name) for function in self._unmentioned())
+            self._is_read[reads, name] = known
         return known
 
-    def _is_read_by_callback(
-        self, function: _Function, name: str, reads: Callable[[CodeType, str, _Bounds | None], bool]
-    ) -> bool:
+    def _is_read_in(self, code: CodeType, reads: _Reads, name: str, bounds: _Bounds | None = None) -> bool:
+        """Return whether the code, or that of its inner functions that are no tools, reads a name."""
+        if reads(code, name, bounds, self._module_names):
+            return True
+        return any(self._is_read_in(inner, reads, name) for inner in _inner_code(code, bounds))
+
+    def _is_read_by_callback(self, function: _Function, reads: _Reads, name: str) -> bool:
         """Return whether a function reads the name that nobody mentions, and that somebody may call all the same:
         methods, and functions that a decorator has registered somewhere."""
-        if not any(reads(code, name, None) for code in self._reachable([function.code])):
+        if not any(self._is_read_in(code, reads, name) for code in self._reachable([function.code])):
             return False
         return function.is_method or _is_registered(function)
 
@@ -191,7 +205,9 @@ class AgentCode:
         for name, functions in self._functions.items():
             if name in self._mentioned or name.startswith(("test", "__")) or name in ("emit", "filter"):
                 continue
-            yield from (one for one in functions if one.is_method or not one.is_of_tests)
+            for function in functions:
+                if function.is_method or not function.is_of_tests:
+                    yield function
 
     def _index(self, members: Mapping[str, Any], module: str, owner: str) -> None:
         is_of_tests = module.rpartition(".")[2].startswith(("test_", "conftest"))
@@ -235,7 +251,9 @@ class AgentCode:
             self._codes[code] = self._bounds_in(code)
 
     def _bounds_in(self, code: CodeType) -> _Bounds | None:
-        return self._bounds if self.entry is not None and code is self.entry.code else None
+        if self.entry is not None and code is self.entry.code:
+            return self._bounds
+        return None
 
     def _reachable(self, codes: Iterable[CodeType]) -> set[CodeType]:
         seen: set[CodeType] = set()
@@ -246,10 +264,10 @@ class AgentCode:
                 continue
             seen.add(code)
             for name in _mentions(code, self._bounds_in(code)):
-                pending += [one.code for one in self._functions.get(name, ())]
+                pending += [function.code for function in self._functions.get(name, ())]
                 pending += self._special.get(name, ())
             for name in code.co_freevars:
-                pending += [one for one in self._nested.get(name, ()) if _is_sibling(one, code)]
+                pending += [nested for nested in self._nested.get(name, ()) if _is_sibling(nested, code)]
         return seen
 
 
@@ -261,9 +279,11 @@ def _modules_of(entry: EntryPoint | None, frames: Iterable[FrameType]) -> list[M
 
     Others that happen to be loaded, such as other tests, have many functions of the same names.
     """
-    own = dict(_own_modules())
-    names = {frame.f_globals.get("__name__", "") for frame in frames}
-    names.update(type(value).__module__ for frame in frames for value in list(frame.f_locals.values()))
+    own = {name: module for name, module in list(sys.modules.items()) if _is_own(module)}
+    names = set()
+    for frame in frames:
+        names.add(module_name(frame))
+        names.update(type(value).__module__ for value in list(frame.f_locals.values()))
     files = () if entry is None else (entry.code.co_filename,)
     pending = [module for name, module in own.items() if name in names or module.__file__ in files]
     found: dict[str, ModuleType] = {}
@@ -275,11 +295,10 @@ def _modules_of(entry: EntryPoint | None, frames: Iterable[FrameType]) -> list[M
     return list(found.values())
 
 
-def _own_modules() -> Iterator[tuple[str, ModuleType]]:
-    for name, module in list(sys.modules.items()):
-        file = getattr(module, "__file__", None)
-        if isinstance(module, ModuleType) and isinstance(file, str) and not is_library(file):
-            yield name, module
+def _is_own(module: object) -> bool:
+    """Return whether a module is the agent's own."""
+    file = getattr(module, "__file__", None)
+    return isinstance(module, ModuleType) and isinstance(file, str) and not is_library(file)
 
 
 def _modules_used_by(module: ModuleType) -> set[str]:
@@ -293,9 +312,12 @@ def _modules_used_by(module: ModuleType) -> set[str]:
             names.add(value.__module__ or "")
         else:
             names.add(type(value).__module__)
-        for code in _codes_of(value) if isinstance(value, FunctionType) else ():
+        if not isinstance(value, FunctionType):
+            continue
+        for code in _codes_of(value):
             names.update(code.co_names)  # of an import in a function
-            names.update(f"{package}.{name}" for name in code.co_names if package)
+            if package:
+                names.update(f"{package}.{name}" for name in code.co_names)
     return names
 
 
@@ -306,8 +328,7 @@ def is_own_class(kind: type) -> bool:
 
 @functools.lru_cache(maxsize=1024)
 def _is_own_module(name: str) -> bool:
-    file = getattr(sys.modules.get(name), "__file__", None)
-    return isinstance(file, str) and not is_library(file)
+    return _is_own(sys.modules.get(name))
 
 
 def fields_of(value: Any) -> Mapping[str, Any]:
@@ -316,7 +337,9 @@ def fields_of(value: Any) -> Mapping[str, Any]:
     fields = getattr(value, "__dict__", None)
     if not slots and not computed and fields is not None:
         return dict(fields)
-    found = {name: content for name, content in dict(fields or ()).items() if name not in computed}
+    found = dict(fields or ())
+    for name in computed:
+        found.pop(name, None)
     for name in slots:
         try:
             found[name] = object.__getattribute__(value, name)
@@ -332,9 +355,13 @@ def _layout_of(kind: Any) -> tuple[tuple[str, ...], frozenset[str]]:
     for base in kind.__mro__:
         members = vars(base)
         names = members.get("__slots__", ())
-        slots.update(dict.fromkeys((names,) if isinstance(names, str) else names))
+        if isinstance(names, str):
+            names = (names,)
+        slots.update(dict.fromkeys(names))
         computed.update(name for name, member in members.items() if isinstance(member, functools.cached_property))
-    return tuple(name for name in slots if name not in ("__dict__", "__weakref__")), frozenset(computed)
+    for name in ("__dict__", "__weakref__"):
+        slots.pop(name, None)
+    return tuple(slots), frozenset(computed)
 
 
 def _frames_of(entry: EntryPoint | None) -> Iterator[FrameType]:
@@ -342,12 +369,8 @@ def _frames_of(entry: EntryPoint | None) -> Iterator[FrameType]:
     that entered the run. Other threads of a run begin with functions that are mentioned somewhere."""
     here = sys._getframe(1)
     for innermost in sys._current_frames().values():
-        chain = []
-        frame: FrameType | None = innermost
-        while frame is not None:
-            chain.append(frame)
-            frame = frame.f_back
-        has_entry = entry is not None and any(one.f_code is entry.code for one in chain)
+        chain = list(frames_from(innermost))
+        has_entry = entry is not None and any(frame.f_code is entry.code for frame in chain)
         if entry is None or has_entry or here in chain:
             yield from _outside_of_tools(chain, entry if has_entry else None, is_whole=entry is None)
 
@@ -355,46 +378,41 @@ def _frames_of(entry: EntryPoint | None) -> Iterator[FrameType]:
 def _outside_of_tools(chain: list[FrameType], entry: EntryPoint | None, *, is_whole: bool) -> list[FrameType]:
     """Return the frames of a stack that are of the run: down to the entry where there is one, all of a program."""
     found: list[FrameType] = []
-    for one in chain:
-        code = one.f_code
+    for frame in chain:
+        code = frame.f_code
         if code.co_filename == _TOOL_FILE:
             found.clear()  # those so far run inside of a tool
         elif not is_library(code.co_filename):
-            found.append(one)
-        is_end = code is entry.code if entry is not None else code.co_name in _OUTERMOST
-        if (is_end and not is_whole) or _is_caller_of_agents(one):
+            found.append(frame)
+        is_end = code.co_name in _OUTERMOST
+        if entry is not None:
+            is_end = code is entry.code
+        # What is below code of ReplayKit that runs a candidate is not the agent's.
+        if (is_end and not is_whole) or module_name(frame).startswith(_CALLERS_OF_AGENTS):
             break
     return found
 
 
-def _is_caller_of_agents(frame: FrameType) -> bool:
-    """True for code of ReplayKit that runs a candidate: what is below it is not the agent's."""
-    name: str = frame.f_globals.get("__name__", "")
-    return name.startswith(("replaykit.candidates.", "replaykit.travel.", "replaykit.trials."))
-
-
 def _codes_of(member: Any) -> Iterator[CodeType]:
     """Give the own code of a function, method or descriptor, past its decorators; nothing for tools."""
-    functions = list(_unwrapped(member))
-    if not any(one.__code__.co_filename == _TOOL_FILE for one in functions):
-        yield from (one.__code__ for one in functions if not is_library(one.__code__.co_filename))
+    codes = [function.__code__ for function in _unwrapped(member)]
+    files = [code.co_filename for code in codes]
+    if _TOOL_FILE not in files:
+        yield from (code for code in codes if not is_library(code.co_filename))
 
 
 def _unwrapped(member: Any) -> Iterator[FunctionType]:
     pending, seen = [member], 0
     while pending and seen < _MOST_WRAPPERS:
-        one = pending.pop()
+        wrapper = pending.pop()
         seen += 1
-        if isinstance(one, FunctionType):
-            yield one
-        elif isinstance(one, type) or type(one) in _PLAIN:
+        if isinstance(wrapper, FunctionType):
+            yield wrapper
+        elif isinstance(wrapper, type) or type(wrapper) in _PLAIN:
             continue
         for name in _WRAPPED:
-            try:
-                inner = object.__getattribute__(one, name)
-            except (AttributeError, TypeError):
-                continue
-            pending.append(inner)
+            with suppress(AttributeError, TypeError):
+                pending.append(object.__getattribute__(wrapper, name))
 
 
 def _nested(code: CodeType) -> Iterator[CodeType]:
@@ -424,28 +442,34 @@ def _names_in(code: CodeType, bounds: _Bounds | None) -> frozenset[str]:
     if bounds is None and not any(_is_library_module(name) for name in code.co_names):
         return names
     found, before = set[str](), ""
-    for one in dis.get_instructions(code):
-        value = one.argval if isinstance(one.argval, str) else ""
-        is_inside = bounds is None or bounds.start <= one.offset < bounds.end
-        if is_inside and not (one.opname in _ATTRIBUTES and _is_library_module(before)):
-            found.add(value)
-        before = value
+    for instruction in dis.get_instructions(code):
+        is_of_library = instruction.opname in _ATTRIBUTES and _is_library_module(before)
+        before = _name_in(instruction)
+        if _is_inside(instruction, bounds) and not is_of_library:
+            found.add(before)
     return names & found
+
+
+def _name_in(instruction: dis.Instruction) -> str:
+    """Return the name that an instruction loads or stores; empty where it has none."""
+    if isinstance(instruction.argval, str):
+        return instruction.argval
+    return ""
 
 
 def _texts_in(code: CodeType) -> list[str]:
     """Return texts that may be names."""
     if _LOOKS_UP_BY_TEXT.isdisjoint(code.co_names):
         return []
-    return [one for one in code.co_consts if isinstance(one, str)]
+    return [constant for constant in code.co_consts if isinstance(constant, str)]
 
 
 def _inner_code(code: CodeType, bounds: _Bounds | None = None) -> list[CodeType]:
     """Return the code of the functions that are defined in the code, other than tools."""
-    parts = [one for one in code.co_consts if isinstance(one, CodeType) and one not in TOOL_BODIES]
+    parts = [part for part in code.co_consts if isinstance(part, CodeType) and part not in TOOL_BODIES]
     if not parts or bounds is None:
         return parts
-    inside = [one.argval for one in dis.get_instructions(code) if bounds.start <= one.offset < bounds.end]
+    inside = [instruction.argval for instruction in dis.get_instructions(code) if _is_inside(instruction, bounds)]
     return [part for part in parts if part in inside]
 
 
@@ -453,43 +477,31 @@ def _inner_code(code: CodeType, bounds: _Bounds | None = None) -> list[CodeType]
 def _is_library_module(name: str) -> bool:
     """True for the name of a module that is loaded and is a library's."""
     module = sys.modules.get(name)
-    file = getattr(module, "__file__", None)
-    return module is not None and (not isinstance(file, str) or is_library(file))
+    return module is not None and not _is_own(module)
 
 
 def _is_registered(function: _Function) -> bool:
     """Return whether somebody other than its module holds the function."""
-    held = function.holder.get(function.key)
-    referrers = gc.get_referrers(held)
-    return any(
-        one is not function.holder and not isinstance(one, FrameType) and not _is_namespace_of(one, held)
-        for one in referrers
-    )
-
-
-def _is_namespace_of(referrer: object, member: object) -> bool:
-    return isinstance(referrer, dict) and "__name__" in referrer and getattr(member, "__globals__", None) is referrer
+    member = function.holder.get(function.key)
+    for referrer in gc.get_referrers(member):
+        is_module = isinstance(referrer, dict) and "__name__" in referrer
+        is_own_module = is_module and getattr(member, "__globals__", None) is referrer
+        if referrer is not function.holder and not isinstance(referrer, FrameType) and not is_own_module:
+            return True
+    return False
 
 
 def _instructions(code: CodeType, bounds: _Bounds | None) -> Iterator[tuple[dis.Instruction, dis.Instruction]]:
     """Give each instruction with the one after it."""
-    previous = None
-    for one in dis.get_instructions(code):
-        if previous is not None and (bounds is None or bounds.start <= previous.offset < bounds.end):
-            yield previous, one
-        previous = one
-
-
-def _in_nested(
-    reads: Callable[[CodeType, str, _Bounds | None], bool], code: CodeType, name: str, bounds: _Bounds | None
-) -> bool:
-    return any(reads(part, name, None) for part in _inner_code(code, bounds))
+    for pair in pairwise(dis.get_instructions(code)):
+        if _is_inside(pair[0], bounds):
+            yield pair
 
 
 def _is_looked_up(code: CodeType, name: str, bounds: _Bounds | None) -> bool:
     if name not in code.co_consts or _LOOKS_UP_BY_TEXT.isdisjoint(code.co_names):
         return False
-    return bounds is None or any(one.argval == name for one, _ in _instructions(code, bounds))
+    return bounds is None or any(load.argval == name for load, _ in _instructions(code, bounds))
 
 
 def _is_cell_load(instruction: dis.Instruction, code: CodeType) -> bool:
@@ -503,34 +515,42 @@ def _is_cell_load(instruction: dis.Instruction, code: CodeType) -> bool:
     return is_cell and instruction.opname.startswith("LOAD_FAST")
 
 
-def _reads_variable(code: CodeType, name: str, bounds: _Bounds | None, *, modules: set[str]) -> bool:
-    if name in code.co_names or name in code.co_freevars or name in code.co_cellvars:
+def _only_changes(instruction: dis.Instruction) -> bool:
+    """Return whether an instruction takes a method of a container that says nothing of what is in it."""
+    return instruction.opname in _ATTRIBUTES and instruction.argval in _ONLY_CHANGES
+
+
+def _has_variable(code: CodeType, name: str) -> bool:
+    return name in code.co_names or name in code.co_freevars or name in code.co_cellvars
+
+
+def _reads_variable(code: CodeType, name: str, bounds: _Bounds | None, modules: set[str]) -> bool:
+    if _has_variable(code, name):
         before = ""
-        for one, after in _instructions(code, bounds):
-            is_load = one.argval == name and one.opname.startswith(("LOAD_", "IMPORT_FROM"))
-            is_other = _is_cell_load(one, code) or (one.opname in _ATTRIBUTES and before not in modules)
-            before = one.argval if isinstance(one.argval, str) else ""
-            if is_load and not is_other and not (after.opname in _ATTRIBUTES and after.argval in _ONLY_CHANGES):
+        for load, after in _instructions(code, bounds):
+            is_load = load.argval == name and load.opname.startswith(("LOAD_", "IMPORT_FROM"))
+            is_other = _is_cell_load(load, code) or (load.opname in _ATTRIBUTES and before not in modules)
+            before = _name_in(load)
+            if is_load and not is_other and not _only_changes(after):
                 return True
-    reads = functools.partial(_reads_variable, modules=modules)
-    return _is_looked_up(code, name, bounds) or _in_nested(reads, code, name, bounds)
+    return _is_looked_up(code, name, bounds)
 
 
-def _reads_field(code: CodeType, name: str, bounds: _Bounds | None) -> bool:
+def _reads_field(code: CodeType, name: str, bounds: _Bounds | None, _modules: set[str]) -> bool:
     if name in code.co_names:
-        for one, after in _instructions(code, bounds):
-            is_load = one.argval == name and one.opname in _ATTRIBUTES
-            if is_load and not (after.opname in _ATTRIBUTES and after.argval in _ONLY_CHANGES):
+        for load, after in _instructions(code, bounds):
+            if load.argval == name and load.opname in _ATTRIBUTES and not _only_changes(after):
                 return True
     if any(isinstance(constant, tuple) and name in constant for constant in code.co_consts):
         return True  # `case State(count=3)`
-    return _is_looked_up(code, name, bounds) or _in_nested(_reads_field, code, name, bounds)
+    return _is_looked_up(code, name, bounds)
 
 
-def _passes_on(code: CodeType, name: str, bounds: _Bounds | None) -> bool:
-    if name in code.co_names or name in code.co_freevars or name in code.co_cellvars:
-        for one, after in _instructions(code, bounds):
-            is_load = one.argval == name and one.opname.startswith("LOAD_") and not _is_cell_load(one, code)
-            if is_load and after.opname not in (*_ATTRIBUTES, "STORE_ATTR", "COPY"):
-                return True
-    return _in_nested(_passes_on, code, name, bounds)
+def _passes_on(code: CodeType, name: str, bounds: _Bounds | None, _modules: set[str]) -> bool:
+    if not _has_variable(code, name):
+        return False
+    for load, after in _instructions(code, bounds):
+        is_load = load.argval == name and load.opname.startswith("LOAD_") and not _is_cell_load(load, code)
+        if is_load and after.opname not in (*_ATTRIBUTES, "STORE_ATTR", "COPY"):
+            return True
+    return False

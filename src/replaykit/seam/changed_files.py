@@ -22,9 +22,9 @@ import msgspec
 
 from replaykit.model.changed_files import ABSENT_FILE, CHANGED_FILE, ChangedFile
 from replaykit.model.events import Note
-from replaykit.model.result import DEVIATION, Deviation
-from replaykit.model.values import raw, sayable
+from replaykit.model.values import sayable
 from replaykit.seam.hooks import Hooks
+from replaykit.seam.own_code import Function
 from replaykit.seam.scope import PendingCall, RunSession, active_sessions, current
 from replaykit.seam.side_effects import remember_directory, remember_variable
 
@@ -208,8 +208,7 @@ class LeftoverWatch:
         self._own[path] = True
         if one is self._unnamed:
             self._unnamed = None
-        deviation = Deviation(kind=LEFTOVER, text=one.doubt)
-        self._session.keep(Note, name=DEVIATION, content_json=raw(msgspec.to_builtins(deviation)))
+        self._session.note_deviation(LEFTOVER, one.doubt)
 
     def _is_own(self, one: ChangedFile, path: str) -> bool:
         """True for what the candidate wrote itself, as long as no tool is served that changed it afterwards."""
@@ -518,10 +517,10 @@ def _is_of_import(frame: FrameType | None) -> bool:
     return False
 
 
-def _looking(only_existence: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def _looking(only_existence: bool) -> Callable[[Function], Function]:
     """What looks at a file without opening it, which Python does not audit."""
 
-    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+    def make(original: Function) -> Function:
         def look(path: Any, *args: Any, **kwargs: Any) -> Any:
             session = None if _busy.is_so else _session_here()
             if session is not None and session.files is not None:
@@ -551,5 +550,4 @@ _LOOKS = Hooks(
             ("", "stat", _looking(only_existence=True)),
         )
     },
-    is_optional=True,
 )

@@ -131,7 +131,6 @@ _HOOKS = Hooks(
         "logging": (("Handler", "handle", _handling), ("Filterer", "filter", _filtering)),
         "warnings": (("catch_warnings", "__enter__", _entering), ("", "_showwarnmsg", _showing)),
     },
-    is_optional=True,
 )
 watching_emissions = _HOOKS.installed
 """Inside, a recording notes what tools emit."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from replaykit.model.events import ErrorInfo
 from replaykit.model.run import RunStatus
@@ -30,7 +30,9 @@ def describe(error: BaseException, *, traceback: str | None = None) -> ErrorInfo
     """The exception as data."""
     from replaykit.seam.forms import ResultForms, describe_in  # noqa: PLC0415 (slow to import; most calls do not fail)
 
-    return describe_in(error, ResultForms(), None if traceback is None else sayable(traceback))
+    if traceback is not None:
+        traceback = sayable(traceback)
+    return describe_in(error, ResultForms(), traceback)
 
 
 _ARGS = BaseException.__dict__["args"]
@@ -100,14 +102,19 @@ def came_from_outside(error: BaseException) -> bool:
 
 
 def _is_task_being_cancelled() -> bool:
+    task = running_task()
+    return task is not None and task.cancelling() > 0
+
+
+def running_task() -> Any:
+    """Return the asyncio task that runs here; None where none does."""
     asyncio = sys.modules.get("asyncio")
     if asyncio is None:
-        return False
+        return None
     try:
-        task = asyncio.current_task()
+        return asyncio.current_task()
     except RuntimeError:  # no loop runs
-        return False
-    return task is not None and task.cancelling() > 0
+        return None
 
 
 def is_cancellation(kind: type[BaseException]) -> bool:

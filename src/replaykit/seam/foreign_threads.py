@@ -16,10 +16,30 @@ from typing import Any
 from replaykit.model.events import AnyEvent
 from replaykit.model.unrecorded import Unrecorded, UnrecordedKind
 from replaykit.model.values import Json, sayable
+from replaykit.seam.failures import running_task
 from replaykit.seam.leftover_threads import run_over
-from replaykit.seam.scope import Outcome, PendingCall, RunSession, Scope, active_sessions, enter, leave
+from replaykit.seam.scope import (
+    Outcome,
+    PendingCall,
+    RunSession,
+    Scope,
+    active_sessions,
+    current,
+    enter,
+    leave,
+    only_session,
+    sessions_under_way,
+)
 
 _SUPPRESSED = "suppress_instrumentation"
+
+
+def scope_of_call(what: str) -> Scope | None:
+    """Return the scope of a call of `what` that is made here; None where it belongs to no run."""
+    scope = current()
+    if scope is None or scope.session.over:
+        return adopted(scope, what)
+    return scope
 
 
 def adopted(scope: Scope | None, what: str) -> Scope | None:
@@ -33,7 +53,7 @@ def adopted(scope: Scope | None, what: str) -> Scope | None:
         return scope
     if scope is not None and (scope.session.is_apart or scope.session.refuse is not None):
         return scope  # what a replay has left behind is still served from its own tape
-    under_way = [session for session in active_sessions if not session.over]
+    under_way = sessions_under_way()
     if len(under_way) == 1:
         return _foreign(under_way[0])
     where = f"{caller()}: several runs are under way in this process"
@@ -49,9 +69,9 @@ def adopted(scope: Scope | None, what: str) -> Scope | None:
 def _after_replay(scope: Scope) -> Scope:
     """The scope for a call by a thread or a task of a replay that is over: a worker that has waited for something to do
     since works for the next run, and everybody else is stopped."""
-    under_way = [session for session in active_sessions if not session.over]
-    if threading.get_ident() in scope.session.idle_threads and len(under_way) == 1:
-        return _foreign(under_way[0])
+    session = only_session()
+    if session is not None and threading.get_ident() in scope.session.idle_threads:
+        return _foreign(session)
     raise run_over()
 
 
@@ -76,37 +96,25 @@ def exports_telemetry() -> bool:
 
 def caller() -> str:
     """The thread or task that makes the call, in words."""
-    task = _task()
+    task = running_task()
     if task is not None:
         return f"task {_function(task)}"
     return f"thread {threading.current_thread().name!r}"
 
 
 def _foreign(session: RunSession) -> Scope:
-    task = _task()
-    key: Any = threading.get_ident() if task is None else task
+    task = running_task()
+    key: Any = task or threading.get_ident()
     scope = session.foreign.get(key)
     if scope is None:
-        name = _function(threading.current_thread()) if task is None else _function(task)
+        name = _function(task or threading.current_thread())
         scope = session.foreign.setdefault(key, session.root.job(name))
     return scope
 
 
-def _task() -> Any:
-    """The asyncio task that runs here, if one does."""
-    asyncio = sys.modules.get("asyncio")
-    if asyncio is None:
-        return None
-    try:
-        return asyncio.current_task()
-    except RuntimeError:
-        return None
-
-
 def _function(starter: Any) -> str:
     """The name of what a thread or a task runs, the same in every execution."""
-    is_task = hasattr(starter, "get_coro")
-    what = starter.get_coro() if is_task else getattr(starter, "_target", None)
+    what = starter.get_coro() if hasattr(starter, "get_coro") else getattr(starter, "_target", None)
     name = getattr(what, "__qualname__", None) or "thread"
     return str(name).replace("<locals>.", "").replace("/", "|")
 

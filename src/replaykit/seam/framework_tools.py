@@ -12,13 +12,13 @@ from typing import Any, TypeVar
 
 from replaykit.model.tool_errors import is_raised
 from replaykit.model.values import Json, Raw, canonical, sayable
-from replaykit.seam.foreign_threads import adopted
+from replaykit.seam.foreign_threads import scope_of_call
+from replaykit.seam.own_code import Function
 from replaykit.seam.parameters import Parameters
 from replaykit.seam.real_time import wall_time
 from replaykit.seam.results import ToolValues
-from replaykit.seam.scope import CallAnswer, PendingCall, Scope, current, pending_call
+from replaykit.seam.scope import TOOL, CallAnswer, PendingCall, Scope, pending_call
 from replaykit.seam.through import athrough, through
-from replaykit.seam.tool import TOOL
 
 T = TypeVar("T")
 Arguments = dict[str, Json]
@@ -31,7 +31,7 @@ def call_tool(
     *,
     keep: Callable[[T], Json] | None = None,
     give: Callable[[Any], T] | None = None,
-    fn: Callable[..., Any] | None = None,
+    fn: Function | None = None,
     effects: str = "external",
 ) -> T:
     """The result of a tool's call: the recorded one in a replay, or else that of `live`, written down.
@@ -39,9 +39,7 @@ def call_tool(
     `live` is given the arguments, which a fork may have changed. `keep` makes plain data of a result, and `give` a
     result of that data. `fn` is the function behind the tool, whose return annotation says what recorded data is.
     """
-    scope = current()
-    if scope is None or scope.session.over:
-        scope = adopted(scope, name)
+    scope = scope_of_call(name)
     if scope is None:
         return live(dict(arguments))
     call = _pending(scope, name, arguments, effects, fn)
@@ -58,13 +56,11 @@ async def acall_tool(
     *,
     keep: Callable[[T], Json] | None = None,
     give: Callable[[Any], T] | None = None,
-    fn: Callable[..., Any] | None = None,
+    fn: Function | None = None,
     effects: str = "external",
 ) -> T:
     """`call_tool`, for a tool that is awaited."""
-    scope = current()
-    if scope is None or scope.session.over:
-        scope = adopted(scope, name)
+    scope = scope_of_call(name)
     if scope is None:
         return await live(dict(arguments))
     call = _pending(scope, name, arguments, effects, fn)
@@ -74,9 +70,7 @@ async def acall_tool(
     )
 
 
-def _pending(
-    scope: Scope, name: str, arguments: Mapping[str, Json], effects: str, fn: Callable[..., Any] | None
-) -> PendingCall:
+def _pending(scope: Scope, name: str, arguments: Mapping[str, Json], effects: str, fn: Function | None) -> PendingCall:
     call = pending_call(TOOL, sayable(name), canonical(dict(arguments)), scope, wall_time(), effects)
     call.hosted = True
     if fn is not None and scope.session.is_foreign:

@@ -18,7 +18,7 @@ from types import FrameType
 from typing import Any
 
 from replaykit.errors import LiveConnection
-from replaykit.seam.own_code import is_library
+from replaykit.seam.own_code import Function, is_library
 from replaykit.seam.own_servers import ServersHere, is_in_sandbox, noting_servers
 from replaykit.seam.scope import OwnPlaces, RunSession, current
 from replaykit.seam.sockets import is_loopback
@@ -160,7 +160,7 @@ def _is_here(host: Any) -> bool:
     return True
 
 
-def _watched(original: Callable[..., Any]) -> Callable[..., Any]:
+def _watched(original: Function) -> Function:
     def connect(self: socket.socket, address: Any, *rest: Any) -> Any:
         within = _check(self, address)
         if any(guard.refuses(str(address[0]), int(address[1])) for guard in within):
@@ -174,7 +174,7 @@ def _watched(original: Callable[..., Any]) -> Callable[..., Any]:
     return connect
 
 
-def _sending(original: Callable[..., Any]) -> Callable[..., Any]:
+def _sending(original: Function) -> Function:
     def sendto(self: socket.socket, data: Any, *rest: Any) -> Any:
         _check(self, rest[-1])
         return original(self, data, *rest)
@@ -182,7 +182,7 @@ def _sending(original: Callable[..., Any]) -> Callable[..., Any]:
     return sendto
 
 
-def _sending_parts(original: Callable[..., Any]) -> Callable[..., Any]:
+def _sending_parts(original: Function) -> Function:
     def sendmsg(self: socket.socket, buffers: Any, *rest: Any) -> Any:
         if len(rest) == 3:
             _check(self, rest[2])
@@ -191,7 +191,7 @@ def _sending_parts(original: Callable[..., Any]) -> Callable[..., Any]:
     return sendmsg
 
 
-def _looking_up(original: Callable[..., Any]) -> Callable[..., Any]:
+def _looking_up(original: Function) -> Function:
     def getaddrinfo(host: Any, port: Any, *rest: Any, **options: Any) -> Any:
         _check_name(host, port)
         found = original(host, port, *rest, **options)
@@ -201,7 +201,7 @@ def _looking_up(original: Callable[..., Any]) -> Callable[..., Any]:
     return getaddrinfo
 
 
-def _looking_up_later(original: Callable[..., Any]) -> Callable[..., Any]:
+def _looking_up_later(original: Function) -> Function:
     async def getaddrinfo(loop: Any, host: Any, port: Any, **options: Any) -> Any:
         _check_name(host, port)  # here, since the thread that looks it up does not know who wants it
         return await original(loop, host, port, **options)
@@ -209,7 +209,7 @@ def _looking_up_later(original: Callable[..., Any]) -> Callable[..., Any]:
     return getaddrinfo
 
 
-def _looking_up_plainly(original: Callable[..., Any]) -> Callable[..., Any]:
+def _looking_up_plainly(original: Function) -> Function:
     def gethostbyname(host: Any) -> Any:
         if not _is_here(host):
             _check_name(host, 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import types
 import typing
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, get_args, get_origin
 
 _STREAMS = ("Iterator", "Iterable", "Generator", "AsyncIterator", "AsyncIterable", "AsyncGenerator")
@@ -42,7 +43,7 @@ def item_hint(hint: Any, index: int) -> Any:
         if not arguments:
             continue
         if get_origin(option) is tuple and arguments[-1] is not Ellipsis:
-            return arguments[index] if index < len(arguments) else None
+            return dict(enumerate(arguments)).get(index)
         return arguments[0]
     return None
 
@@ -51,7 +52,7 @@ def member_hint(hint: Any, key: str | None) -> Any:
     """The annotation of a member of a mapping with this annotation."""
     for option in options_of(hint):
         if typing.is_typeddict(option):
-            return _typed_dict_hints(option).get(key or "")
+            return field_hints(option).get(key or "")
         arguments = get_args(option)
         if len(arguments) == 2:
             return arguments[1]
@@ -64,9 +65,11 @@ def classes_in(hint: Any) -> Iterator[type]:
         yield from _with_subclasses(option)
 
 
-def _typed_dict_hints(kind: Any) -> dict[str, Any]:
+@lru_cache(512)
+def field_hints(kind: Any, *, include_extras: bool = False) -> dict[str, Any]:
+    """Return the annotations of a class's fields, resolved; none where they cannot be."""
     try:
-        return typing.get_type_hints(kind)
+        return typing.get_type_hints(kind, include_extras=include_extras)
     except Exception:  # noqa: BLE001 (evaluating a user's annotations can raise anything)
         return {}
 
@@ -94,6 +97,8 @@ def _with_subclasses(option: Any) -> Iterator[type]:
     origin = get_origin(option) or option
     if isinstance(origin, type) and origin is not object:
         yield origin
-        children: list[type] = [] if origin.__module__ == "builtins" else type.__subclasses__(origin)
+        if origin.__module__ == "builtins":
+            return
+        children: list[type] = type.__subclasses__(origin)
         for child in children:
             yield from _with_subclasses(child)

@@ -1,7 +1,7 @@
-"""Hooks: methods of other people's classes, and their modules' functions, that are replaced while a session is active.
+"""Hooks: methods of other people's classes, and their modules' functions, that are replaced while somebody needs it.
 
-What is loaded already is hooked when the first session begins, the rest at the moment the agent imports it; the last
-session to end puts everything back. A module that the agent never imports is never imported by us.
+What is loaded already is hooked at once, the rest at the moment the agent imports it; the last one out puts everything
+back. A module that the agent never imports is never imported by us.
 """
 
 from __future__ import annotations
@@ -11,123 +11,132 @@ import functools
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any, TypeAlias
 
-from replaykit.seam import processes, propagate
-from replaykit.seam.http import patches
+from replaykit.seam.own_code import Function
 
 Make: TypeAlias = Callable[[Any], Any]
-"""Takes a method, gives what takes its place."""
-Table: TypeAlias = Mapping[str, tuple[tuple[str, str, Make], ...]]
-"""Module → classes in it (or "" for the module itself), their methods, and what makes the replacements."""
-
-HOOKS: Table = {**propagate.HOOKS, **processes.HOOKS, **patches.HOOKS}
+"""Takes a function, and returns what takes its place."""
+Rows: TypeAlias = tuple[tuple[str, str, Make], ...]
+"""Classes of a module (or "" for the module itself), their methods, and what makes the replacements."""
+Table: TypeAlias = Mapping[str, Rows]
 
 _lock = threading.RLock()
 _standing: list[Hooks] = []
 
 
+def hook(function: Function) -> Make:
+    """Turn `function(original, …)` into what makes a replacement. It takes one frame more than a closure does, so it is
+    not for what runs in every turn of an event loop, nor for what looks at the frame of its caller."""
+
+    def make(original: Function) -> Function:
+        def replacement(*args: Any, **kwargs: Any) -> Any:
+            return function(original, *args, **kwargs)
+
+        return replacement
+
+    return make
+
+
 class Hooks:
     """The hooks of a table."""
 
-    def __init__(self, table: Table, *, is_optional: bool = False, takes_inherited: bool = False) -> None:
-        """`is_optional`: nobody is told of what is not there. `takes_inherited`: a method that a class only inherits
-        is replaced in that class."""
+    def __init__(self, table: Table, *, required: Collection[str] = (), takes_inherited: bool = False) -> None:
+        """`required`: modules in which a missing function is worth a warning. `takes_inherited`: a method that a class
+        only inherits is replaced in that class."""
         self.table = table
-        self._is_optional = is_optional
+        self._required = required
         self._takes_inherited = takes_inherited
         self._users = 0
         self._replaced: list[tuple[Any, str, Any, Any]] = []
 
     @contextmanager
     def installed(self) -> Iterator[None]:
-        """Hooks are in place inside; the last one out takes them away."""
+        """Keep the hooks in place inside; the last one out takes them away."""
         missing = self.install()
         try:
-            _tell(missing)
+            _warn_of(missing)
             yield
         finally:
             self.uninstall()
 
     def install(self) -> list[str]:
-        """Put the hooks in place, if nobody has yet; gives the names of what is not there."""
+        """Put the hooks in place, if nobody has yet; return the names of what is required and missing."""
+        missing: list[str] = []
         with _lock:
             self._users += 1
-            return self._install() if self._users == 1 else []
+            if self._users > 1:
+                return missing
+            if not _standing:
+                sys.meta_path.insert(0, _ON_IMPORT)
+            _standing.append(self)
+            for name in self.table:
+                module = sys.modules.get(name)
+                if isinstance(module, ModuleType):
+                    missing += self.hook(module)
+        return missing
 
     def uninstall(self) -> None:
         """Take the hooks away, if nobody else needs them."""
         with _lock:
             self._users -= 1
-            if self._users == 0:
-                self._uninstall()
-
-    def _install(self) -> list[str]:
-        if not _standing:
-            sys.meta_path.insert(0, _ON_IMPORT)
-        _standing.append(self)
-        loaded = [sys.modules[name] for name in self.table if isinstance(sys.modules.get(name), ModuleType)]
-        return [name for module in loaded for name in self.hook(module)]
-
-    def _uninstall(self) -> None:
-        _standing.remove(self)
-        if not _standing:
-            sys.meta_path.remove(_ON_IMPORT)
-        while self._replaced:
-            owner, name, original, replacement = self._replaced.pop()
-            # What somebody else has put in front meanwhile stays; ours behind it does nothing without a session.
-            if vars(owner).get(name) is not replacement:
-                continue
-            if original is None:
-                delattr(owner, name)
-            else:
-                setattr(owner, name, original)
+            if self._users:
+                return
+            _standing.remove(self)
+            if not _standing:
+                sys.meta_path.remove(_ON_IMPORT)
+            while self._replaced:
+                owner, name, original, replacement = self._replaced.pop()
+                # What somebody else has put in front meanwhile stays; ours behind it does nothing without a session.
+                if vars(owner).get(name) is not replacement:
+                    continue
+                if original is None:
+                    delattr(owner, name)
+                else:
+                    setattr(owner, name, original)
 
     def hook(self, module: ModuleType) -> list[str]:
-        """Hook what the table says of a module; gives the names of what is not there."""
+        """Hook what the table says of a module; return the names of what is required and missing."""
         missing = []
         for class_name, method, make in self.table.get(module.__name__, ()):
             owner: Any = getattr(module, class_name, None) if class_name else module
             original = None if owner is None else vars(owner).get(method)
             if owner is module and original is None and hasattr(builtins, method):
-                self._shadow(module, method, make)
-                continue
-            is_inherited = original is None and self._takes_inherited and hasattr(owner, method)
-            if original is None and not is_inherited and module.__name__ in processes.HOOKS:
-                continue  # not on this system, or somebody has put something else in its place, as tests do
-            if original is None and not is_inherited:
+                # The module finds something else in the place of a builtin.
+                self._replace(owner, method, None, make(getattr(builtins, method)))
+            elif original is not None or (self._takes_inherited and hasattr(owner, method)):
+                current = getattr(owner, method)  # bound by whoever has wrapped it already
+                replacement = make(current)
+                if not isinstance(replacement, type):
+                    functools.update_wrapper(replacement, current)
+                self._replace(owner, method, original, replacement)
+            elif module.__name__ in self._required:
                 missing.append(f"{module.__name__}.{class_name}.{method}")
-                continue
-            callable_one = getattr(owner, method)  # bound by whoever has wrapped it already
-            replacement = make(callable_one)
-            if not isinstance(replacement, type):
-                functools.update_wrapper(replacement, callable_one)
-            self._replaced.append((owner, method, original, replacement))
-            setattr(owner, method, replacement)
-        return [] if self._is_optional else missing
+        return missing
 
-    def _shadow(self, module: ModuleType, name: str, make: Make) -> None:
-        """Let a module find something else in the place of a builtin."""
-        replacement = make(getattr(builtins, name))
-        self._replaced.append((module, name, None, replacement))
-        setattr(module, name, replacement)
+    def _replace(self, owner: Any, name: str, original: Any, replacement: Any) -> None:
+        self._replaced.append((owner, name, original, replacement))
+        setattr(owner, name, replacement)
 
 
-def _tell(missing: list[str]) -> None:
+def _warn_of(missing: list[str]) -> None:
     for name in missing:
         warnings.warn(f"{name} is not there: what passes through it is not recorded", RuntimeWarning, stacklevel=3)
 
 
-class _OnImport:
-    """Hooks a module of the tables right after it was imported."""
+class AfterImport:
+    """A finder for `sys.meta_path` that does something with modules right after they were imported."""
 
-    @staticmethod
-    def find_spec(name: str, path: Any = None, target: ModuleType | None = None) -> ModuleSpec | None:
-        if not any(name in hooks.table for hooks in _standing):
+    def __init__(self, is_meant: Callable[[str], bool], action: Callable[[Any], None]) -> None:
+        self._is_meant = is_meant
+        self._action = action
+
+    def find_spec(self, name: str, path: Any = None, target: ModuleType | None = None) -> ModuleSpec | None:
+        if not self._is_meant(name):
             return None
         spec = PathFinder.find_spec(name, path, target)
         if spec is not None and spec.loader is not None:
@@ -135,15 +144,18 @@ class _OnImport:
 
             def exec_module(module: ModuleType) -> None:
                 load(module)
-                with _lock:
-                    missing = [name for hooks in _standing for name in hooks.hook(module)]
-                _tell(missing)
+                self._action(module)
 
             spec.loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec
 
 
-_ON_IMPORT: Any = _OnImport()
-_SESSION_HOOKS = Hooks(HOOKS)
-installed = _SESSION_HOOKS.installed
-"""The hooks that every session needs are in place inside."""
+def _hook_imported(module: ModuleType) -> None:
+    missing: list[str] = []
+    with _lock:
+        for hooks in _standing:
+            missing += hooks.hook(module)
+    _warn_of(missing)
+
+
+_ON_IMPORT: Any = AfterImport(lambda name: any(name in hooks.table for hooks in _standing), _hook_imported)

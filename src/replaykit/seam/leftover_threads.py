@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable
 from typing import Any
 
+from replaykit.seam.own_code import Function
 from replaykit.seam.scope import current
 
 
@@ -36,7 +36,7 @@ def is_program_ending() -> bool:
     return not threading.main_thread().is_alive() or (scope is not None and scope.session.is_ending)
 
 
-def stopped(original: Callable[..., Any]) -> Callable[..., Any]:
+def stopped(original: Function) -> Function:
     """For what starts a thread or a pool's job: it would belong to no run, and do everything for real."""
 
     def start(*args: Any, **kwargs: Any) -> Any:

@@ -17,7 +17,7 @@ from typing import Any
 from replaykit.model.arrays import is_array, is_number
 from replaykit.model.values import Json
 from replaykit.seam.classes import loaded_module
-from replaykit.seam.http.cleaning import clean_headers, clean_url
+from replaykit.seam.http.cleaning import clean_headers, clean_url, text_pairs
 
 Taken = tuple[str, str, Json]
 """Name and module of the class, and the content."""
@@ -149,11 +149,7 @@ _MAKE: dict[tuple[Any, Any], Callable[[Any], Any]] = {
 
 
 def _pairs(headers: Iterable[tuple[Any, Any]]) -> list[list[str]]:
-    return [list(pair) for pair in clean_headers(tuple((_text(name), _text(value)) for name, value in headers))]
-
-
-def _text(value: Any) -> str:
-    return value.decode("latin-1") if isinstance(value, bytes) else str(value)
+    return list(map(list, clean_headers(text_pairs(headers))))
 
 
 def _with_history(value: Any, content_of: Callable[[Any], dict[str, Any] | None]) -> Json:

@@ -10,12 +10,13 @@ from __future__ import annotations
 import os
 import sys
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from replaykit.model.events import Call
+from replaykit.seam.own_code import Function
 from replaykit.seam.scope import RunSession, current
 from replaykit.seam.sockets import holders, is_loopback, listeners
 
@@ -40,7 +41,7 @@ class _Server(NamedTuple):
 _servers: list[_Server] = []
 
 
-def noting_servers(original: Callable[..., Any]) -> Callable[..., Any]:
+def noting_servers(original: Function) -> Function:
     """Return what takes the place of `socket.listen` while a run is under way."""
 
     def listen(sock: Any, *args: Any) -> Any:

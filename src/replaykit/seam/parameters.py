@@ -20,7 +20,8 @@ from typing import Any, get_args, get_origin
 import orjson
 
 from replaykit.model.values import Json, canonical, record_fields
-from replaykit.seam.hints import item_hint, member_hint, options_of
+from replaykit.seam.hints import field_hints, item_hint, member_hint, options_of
+from replaykit.seam.own_code import Function
 from replaykit.seam.results import namespace_of
 
 _FRAMEWORKS = frozenset(
@@ -76,7 +77,7 @@ _OPAQUE = "$opaque"
 class Parameters:
     """The parameters of one tool. Nothing is looked at before a call has to be compared."""
 
-    def __init__(self, fn: Callable[..., Any]) -> None:
+    def __init__(self, fn: Function) -> None:
         self.fn = fn
 
     def model_arguments(self, arguments: bytes, *, is_recorded: bool = False) -> bytes:
@@ -120,7 +121,7 @@ class Parameters:
         return frozenset(names)
 
 
-def signature_of(fn: Callable[..., Any]) -> inspect.Signature:
+def signature_of(fn: Function) -> inspect.Signature:
     """Return the signature of a function; for builtins such as `max`, which have none, one that takes anything."""
     try:
         return inspect.signature(fn)
@@ -198,7 +199,7 @@ def _members(value: dict[str, Json], hint: Any) -> dict[str, Json]:
         return {name: _as_json(item, member_hint(hint, name)) for name, item in value.items()}
     (kind,) = kinds
     names = {alias: name for name, alias in _aliases(kind) if alias in value and name not in value}
-    hints, defaults, remaining = _field_hints(kind), dict(_field_defaults(kind)), {}
+    hints, defaults, remaining = field_hints(kind, include_extras=True), dict(_field_defaults(kind)), {}
     for field_name, item in value.items():
         name = names.get(field_name, field_name)
         plain = _as_json(item, hints.get(name))
@@ -210,13 +211,6 @@ def _members(value: dict[str, Json], hint: Any) -> dict[str, Json]:
 def _record_class(option: Any) -> Any:
     kind = get_origin(option) or option
     return kind if isinstance(kind, type) and record_fields(kind) is not None else None
-
-
-def _field_hints(kind: Any) -> dict[str, Any]:
-    try:
-        return typing.get_type_hints(kind, include_extras=True)
-    except Exception:  # noqa: BLE001 (evaluating a user's annotations can raise anything)
-        return {}
 
 
 def _aliases(kind: Any) -> Iterator[tuple[str, str]]:

@@ -15,15 +15,17 @@ import os
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 from weakref import WeakValueDictionary
 
 from replaykit.seam import forked_clocks as forked_clocks  # registered first, so that its locks are taken last
 from replaykit.seam import posix_spawn
-from replaykit.seam.foreign_threads import adopted
+from replaykit.seam.foreign_threads import scope_of_call
+from replaykit.seam.hooks import Rows, hook
+from replaykit.seam.own_code import Function, qualified_name
 from replaykit.seam.scope import RunSession, Scope, current
 
 SESSION = "REPLAYKIT_SESSION"
@@ -42,7 +44,7 @@ _started_workers: WeakValueDictionary[int, Any] = WeakValueDictionary()
 class JobHandle(Protocol):
     """Calls a function in another process, as a part of the run. Can be pickled."""
 
-    def __call__(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any: ...
+    def __call__(self, fn: Function, /, *args: Any, **kwargs: Any) -> Any: ...
 
     def item(self, number: int) -> JobHandle:
         """The job for one of several items."""
@@ -99,14 +101,18 @@ class ProcessTree(Protocol):
 
 
 def replayed_tree(*arguments: Any) -> ProcessTree:
-    """The processes of a run that is replayed in this one."""
-    # By name: that room is above this one, and most runs start no process.
-    return import_module("replaykit.programs.process_tree").ReplayedTree(*arguments)  # type: ignore[no-any-return]
+    """Return the processes of a run that is replayed in this one."""
+    return _tree_module().ReplayedTree(*arguments)  # type: ignore[no-any-return]
 
 
 def recorded_tree(*arguments: Any) -> ProcessTree:
-    """The processes of a run that is recorded in this one."""
-    return import_module("replaykit.programs.process_tree").RecordedTree(*arguments)  # type: ignore[no-any-return]
+    """Return the processes of a run that is recorded in this one."""
+    return _tree_module().RecordedTree(*arguments)  # type: ignore[no-any-return]
+
+
+def _tree_module() -> Any:
+    # By name: that package is above this one, and most runs start no process.
+    return import_module("replaykit.programs.process_tree")
 
 
 def join() -> None:
@@ -116,23 +122,37 @@ def join() -> None:
         import_module("replaykit.programs.process_startup").join()
 
 
+class _Child(NamedTuple):
+    """A process, or a job in one, that is about to be started: the tree that it belongs to, and its name there."""
+
+    tree: ProcessTree
+    name: str
+
+    def environment(self, environ: Mapping[Any, Any]) -> dict[Any, Any]:
+        return self.tree.environment(environ, self.name)
+
+    def job(self) -> JobHandle:
+        return self.tree.job(self.name)
+
+
 def _following(what: str) -> tuple[Scope, ProcessTree] | None:
-    """The place in the run that starts a process here, and the run's processes; None where nobody follows them."""
-    scope = current()
-    if scope is None or scope.session.over:
-        scope = adopted(scope, what)
+    """Return where in the run a process is started here, and the run's processes; None where nobody follows them."""
+    scope = scope_of_call(what)
     if scope is None or scope.session.over:
         return None
     tree = scope.session.tree()
-    return None if tree is None else (scope, tree)
+    if tree is None:
+        return None
+    return scope, tree
 
 
-def _started(what: str) -> tuple[ProcessTree, str] | None:
-    """The tree that a new process belongs to, and the process's name. What a tool starts is the tool's own business."""
+def _started(what: str) -> _Child | None:
+    """Return the process that is started here; None where nobody follows it. What a tool starts is its own business."""
     found = _following(what)
     if found is None or found[0].call is not None:
         return None
-    return found[1], _numbered(found[0], what)
+    scope, tree = found
+    return _Child(tree, _numbered(scope, what))
 
 
 def _numbered(scope: Scope, what: str) -> str:
@@ -142,23 +162,23 @@ def _numbered(scope: Scope, what: str) -> str:
 def _name(what: Any) -> str:
     while isinstance(what, functools.partial):
         what = what.args[0] if what.args and callable(what.args[0]) else what.func
-    name = getattr(what, "__qualname__", None) or type(what).__qualname__
-    return str(name).replace("<locals>.", "")
+    return qualified_name(what)
 
 
 def _program(command: Any) -> str:
-    """A program's name: the file, without its directory."""
-    words = [command] if isinstance(command, str | bytes | os.PathLike) else list(command)
-    first = os.fsdecode(words[0]) if words else ""
-    return os.path.basename(first.split()[0]) if first.split() else "program"
+    """Return a program's name: the file, without its directory."""
+    if not isinstance(command, str | bytes | os.PathLike):
+        command = next(iter(command), "")
+    words = os.fsdecode(command).split() or ["program"]
+    return os.path.basename(words[0])
 
 
 @contextmanager
-def _in_environment(tree: ProcessTree, name: str) -> Any:
+def _in_environment(child: _Child) -> Any:
     """The variables are those of this process meanwhile, for what offers no other way."""
     with _environment_lock:
         before = dict(os.environ)
-        changed = tree.environment(before, name)
+        changed = child.environment(before)
         os.environ.update(changed)
         try:
             yield
@@ -168,41 +188,46 @@ def _in_environment(tree: ProcessTree, name: str) -> Any:
             os.environ.update(before)
 
 
-def _popen(original: Callable[..., Any]) -> Callable[..., Any]:
-    def __init__(popen: Any, command: Any, *args: Any, **kwargs: Any) -> None:
-        found = _started(_program(command))
-        if found is None:
-            original(popen, command, *args, **kwargs)
-            return
-        tree, name = found
-        environ = _argument(args, kwargs, _ENVIRONMENT, "env")
-        environment = tree.environment(os.environ if environ is None else environ, name)
-        args = _with_argument(args, kwargs, (_ENVIRONMENT, "env", environment))
-        entrance = tree.entrance()
-        if entrance is None:
-            original(popen, command, *args, **kwargs)
-            return
-        first = _entering(entrance, _argument(args, kwargs, _PREEXEC, "preexec_fn"))
-        args = _with_argument(args, kwargs, (_PREEXEC, "preexec_fn", first))
-        with _abandoning(entrance), own_forks():
-            original(popen, command, *args, **kwargs)
-        entrance.begin()
-
-    return __init__
-
-
-def _argument(args: tuple[Any, ...], kwargs: Mapping[str, Any], place: int, name: str) -> Any:
-    """Return an argument of `Popen`; `args` are those after the command."""
-    return args[place - 1] if len(args) >= place else kwargs.get(name)
+@hook
+def _popen(original: Function, popen: Any, command: Any, *args: Any, **kwargs: Any) -> None:
+    child = _started(_program(command))
+    if child is None:
+        original(popen, command, *args, **kwargs)
+        return
+    arguments = _PopenArguments(args, kwargs)
+    environ = arguments.get(_ENVIRONMENT, "env")
+    if environ is None:
+        environ = os.environ
+    arguments.set(_ENVIRONMENT, "env", child.environment(environ))
+    entrance = child.tree.entrance()
+    if entrance is None:
+        original(popen, command, *arguments.args, **kwargs)
+        return
+    first = _entering(entrance, arguments.get(_PREEXEC, "preexec_fn"))
+    arguments.set(_PREEXEC, "preexec_fn", first)
+    with _abandoning(entrance), own_forks():
+        original(popen, command, *arguments.args, **kwargs)
+    entrance.begin()
 
 
-def _with_argument(args: tuple[Any, ...], kwargs: dict[str, Any], argument: tuple[int, str, Any]) -> tuple[Any, ...]:
-    """Return the arguments with one exchanged, which is put where it was: among `args`, or in `kwargs`."""
-    place, name, value = argument
-    if len(args) >= place:
-        return (*args[: place - 1], value, *args[place:])
-    kwargs[name] = value
-    return args
+class _PopenArguments:
+    """The arguments of `Popen` after the command, by their places or by their names."""
+
+    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.args = list(args)
+        self._kwargs = kwargs
+
+    def get(self, place: int, name: str) -> Any:
+        if len(self.args) >= place:
+            return self.args[place - 1]
+        return self._kwargs.get(name)
+
+    def set(self, place: int, name: str, value: Any) -> None:
+        """Exchange an argument where it was: among those by place, or by name."""
+        if len(self.args) >= place:
+            self.args[place - 1] = value
+        else:
+            self._kwargs[name] = value
 
 
 def _entering(entrance: Entrance, then: Callable[[], Any] | None) -> Callable[[], None]:
@@ -220,7 +245,9 @@ def _entering(entrance: Entrance, then: Callable[[], Any] | None) -> Callable[[]
 def _abandoning(entrance: Entrance) -> Iterator[None]:
     """Give an entrance back if no process is started."""
     try:
-        with _no_fork_warnings():
+        # The agent did not ask for a fork, so Python must not warn it of forks beside threads.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
             yield
     except Exception as error:
         if type(error).__name__ == "SubprocessError":  # of a function that is called in the child
@@ -229,71 +256,47 @@ def _abandoning(entrance: Entrance) -> Iterator[None]:
         raise
 
 
-@contextmanager
-def _no_fork_warnings() -> Iterator[None]:
-    """Keep Python from warning of forks beside threads: the agent did not ask for one."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        yield
+@hook
+def _execve(original: Function, path: Any, argv: Any, env: Any) -> Any:
+    child = _started(_program(path))
+    if child is not None:
+        env = child.environment(env)
+    return original(path, argv, env)
 
 
-def _in_changed_environment(what: Callable[..., str]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Replace a function that starts a process with the variables of this one."""
-
-    def make(original: Callable[..., Any]) -> Callable[..., Any]:
-        def start(*args: Any, **kwargs: Any) -> Any:
-            found = _started(what(*args))
-            if found is None:
-                return original(*args, **kwargs)
-            with _in_environment(*found):
-                return original(*args, **kwargs)
-
-        return start
-
-    return make
+@hook
+def _execv(original: Function, path: Any, argv: Any) -> Any:
+    return os.execve(path, argv, os.environ)
 
 
-def _execve(original: Callable[..., Any]) -> Callable[..., Any]:
-    def execve(path: Any, argv: Any, env: Any) -> Any:
-        found = _started(_program(path))
-        if found is not None:
-            env = found[0].environment(env, found[1])
-        return original(path, argv, env)
-
-    return execve
-
-
-def _posix_spawn(original: Callable[..., Any]) -> Callable[..., Any]:
-    def start(path: Any, argv: Any, env: Any, **options: Any) -> Any:
-        found = _started(_program(path))
-        if found is None:
-            return original(path, argv, env, **options)
-        env = found[0].environment(env, found[1])
-        entrance = found[0].entrance()
-        if entrance is None:
-            return original(path, argv, env, **options)
-        search = original.__name__ == "posix_spawnp"
-        try:
-            return _forked(entrance, lambda: posix_spawn.execute(path, argv, env, search=search, **options))
-        except OSError as error:
-            raise OSError(error.errno, error.strerror, path) from None
-
-    return start
+@hook
+def _posix_spawn(original: Function, path: Any, argv: Any, env: Any, **options: Any) -> Any:
+    child = _started(_program(path))
+    if child is None:
+        return original(path, argv, env, **options)
+    env = child.environment(env)
+    entrance = child.tree.entrance()
+    if entrance is None:
+        return original(path, argv, env, **options)
+    search = original.__name__ == "posix_spawnp"
+    try:
+        return _forked(entrance, lambda: posix_spawn.execute(path, argv, env, search=search, **options))
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, path) from None
 
 
-def _spawnv_passfds(original: Callable[..., Any]) -> Callable[..., Any]:
-    def spawnv_passfds(path: Any, args: Any, passfds: Any) -> Any:
-        found = None if any(_TRACKER in os.fsdecode(word) for word in args) else _started(_program(path))
-        if found is None:
+@hook
+def _spawnv_passfds(original: Function, path: Any, args: Any, passfds: Any) -> Any:
+    is_tracker = any(_TRACKER in os.fsdecode(word) for word in args)
+    child = None if is_tracker else _started(_program(path))
+    if child is None:
+        return original(path, args, passfds)
+    entrance = child.tree.entrance()
+    if entrance is None:
+        with _in_environment(child):
             return original(path, args, passfds)
-        entrance = found[0].entrance()
-        if entrance is None:
-            with _in_environment(*found):
-                return original(path, args, passfds)
-        env = found[0].environment(os.environ, found[1])
-        return _forked(entrance, lambda: posix_spawn.execute_with(path, args, env, passfds))
-
-    return spawnv_passfds
+    env = child.environment(os.environ)
+    return _forked(entrance, lambda: posix_spawn.execute_with(path, args, env, passfds))
 
 
 def _forked(entrance: Entrance, execute: Callable[[], Any]) -> int:
@@ -318,56 +321,51 @@ def _forked(entrance: Entrance, execute: Callable[[], Any]) -> int:
     return pid
 
 
-def _system(original: Callable[..., Any]) -> Callable[..., Any]:
-    follow = _in_changed_environment(_program)(original)
-
-    def system(command: Any) -> Any:
-        found = _following(_program(command))
-        if found is None or found[0].call is not None or not found[1].confines():
-            return follow(command)
+@hook
+def _system(original: Function, command: Any) -> Any:
+    program = _program(command)
+    found = _following(program)
+    if found is not None and found[0].call is None and found[1].confines():
         from subprocess import Popen  # noqa: PLC0415 (slow to import, and few agents start processes)
 
         code = Popen(command, shell=True, close_fds=False).wait()
-        return code << 8 if code >= 0 else -code
-
-    return system
-
-
-def _mkdir(original: Callable[..., Any]) -> Callable[..., Any]:
-    def mkdir(path: Any, *args: Any, **kwargs: Any) -> None:
-        original(path, *args, **kwargs)
-        if kwargs.get("dir_fd") is None:
-            _note_own(path)
-
-    return mkdir
+        if code < 0:
+            return -code
+        return code << 8
+    child = _started(program)
+    if child is None:
+        return original(command)
+    with _in_environment(child):
+        return original(command)
 
 
-def _open(original: Callable[..., Any]) -> Callable[..., Any]:
-    def open_file(path: Any, flags: int, *args: Any, **kwargs: Any) -> Any:
-        descriptor = original(path, flags, *args, **kwargs)
-        if flags & os.O_EXCL and kwargs.get("dir_fd") is None:  # as `tempfile` does: it was not there before
-            _note_own(path)
-        return descriptor
-
-    return open_file
+@hook
+def _mkdir(original: Function, path: Any, *args: Any, **kwargs: Any) -> None:
+    original(path, *args, **kwargs)
+    if kwargs.get("dir_fd") is None:
+        _note_own(path)
 
 
-def _semaphore(original: Callable[..., Any]) -> Callable[..., Any]:
-    def __init__(semaphore: Any, *args: Any, **kwargs: Any) -> None:
-        original(semaphore, *args, **kwargs)
-        name = getattr(semaphore._semlock, "name", None)
-        if name:
-            _note_own(f"/dev/shm/sem.{name.lstrip('/')}")
-
-    return __init__
+@hook
+def _open(original: Function, path: Any, flags: int, *args: Any, **kwargs: Any) -> Any:
+    descriptor = original(path, flags, *args, **kwargs)
+    if flags & os.O_EXCL and kwargs.get("dir_fd") is None:  # as `tempfile` does: it was not there before
+        _note_own(path)
+    return descriptor
 
 
-def _shared_memory(original: Callable[..., Any]) -> Callable[..., Any]:
-    def __init__(memory: Any, *args: Any, **kwargs: Any) -> None:
-        original(memory, *args, **kwargs)
-        _note_own(f"/dev/shm/{memory._name.lstrip('/')}")
+@hook
+def _semaphore(original: Function, semaphore: Any, *args: Any, **kwargs: Any) -> None:
+    original(semaphore, *args, **kwargs)
+    name = getattr(semaphore._semlock, "name", None)
+    if name:
+        _note_own(f"/dev/shm/sem.{name.lstrip('/')}")
 
-    return __init__
+
+@hook
+def _shared_memory(original: Function, memory: Any, *args: Any, **kwargs: Any) -> None:
+    original(memory, *args, **kwargs)
+    _note_own(f"/dev/shm/{memory._name.lstrip('/')}")
 
 
 def _note_own(path: Any) -> None:
@@ -377,105 +375,84 @@ def _note_own(path: Any) -> None:
         scope.session.own_paths.append(os.path.abspath(os.fsdecode(path)))
 
 
-def _execv(original: Callable[..., Any]) -> Callable[..., Any]:
-    def execv(path: Any, argv: Any) -> Any:
-        return os.execve(path, argv, os.environ)
-
-    return execv
-
-
-def _pool_job(pool: Any, fn: Any) -> tuple[ProcessTree, str] | None:
-    """The tree that a job of a process pool belongs to, and the job's name."""
-    if _has_threads(pool):
+def _pool_job(pool: Any, fn: Any) -> JobHandle | None:
+    """Return the job of a process pool that calls this function; None where nobody follows it."""
+    if any(kind.__name__ == "ThreadPool" for kind in type(pool).__mro__):
         return None
-    found = _started(_name(fn))
-    if found is not None and _is_older_than_run(pool) and found[0].confines():
-        found[0].note("a process pool is older than the replay: its workers are not shut in")
-    return found
+    child = _started(_name(fn))
+    if child is None:
+        return None
+    if _is_older_than_run(pool) and child.tree.confines():
+        child.tree.note("a process pool is older than the replay: its workers are not shut in")
+    return child.job()
 
 
 def _is_older_than_run(pool: Any) -> bool:
+    workers = getattr(pool, "_pool", ())
     by_number = getattr(pool, "_processes", None)  # of an executor; those of `Pool` are in a list
-    workers = by_number.values() if isinstance(by_number, dict) else getattr(pool, "_pool", ())
+    if isinstance(by_number, dict):
+        workers = by_number.values()
     return any(id(worker) not in _started_workers for worker in workers)
 
 
-def _submit(original: Callable[..., Any]) -> Callable[..., Any]:
-    def submit(pool: Any, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        found = _pool_job(pool, fn)
-        if found is None:
-            return original(pool, fn, *args, **kwargs)
-        return original(pool, found[0].job(found[1]), fn, *args, **kwargs)
-
-    return submit
+@hook
+def _submit(original: Function, pool: Any, fn: Function, /, *args: Any, **kwargs: Any) -> Any:
+    job = _pool_job(pool, fn)
+    if job is None:
+        return original(pool, fn, *args, **kwargs)
+    return original(pool, job, fn, *args, **kwargs)
 
 
-def _start(original: Callable[..., Any]) -> Callable[..., Any]:
-    def start(process: Any) -> None:
-        target = getattr(process, "_target", None)
-        # A pool's worker outlives the run; its jobs are followed one by one.
-        is_worker = getattr(target, "__module__", "") in _POOLS
-        if target is not None and not is_worker:
-            found = _started(_name(target))
-            if found is not None:
-                process._target = functools.partial(found[0].job(found[1]), target)
-        _fork.is_pool_worker = is_worker
-        try:
-            original(process)
-        finally:
-            _fork.is_pool_worker = False
-        if is_worker and _following("worker") is not None:
-            _started_workers[id(process)] = process
-
-    return start
+@hook
+def _start(original: Function, process: Any) -> None:
+    target = getattr(process, "_target", None)
+    # A pool's worker outlives the run; its jobs are followed one by one.
+    is_worker = getattr(target, "__module__", "") in _POOLS
+    if target is not None and not is_worker:
+        child = _started(_name(target))
+        if child is not None:
+            process._target = functools.partial(child.job(), target)
+    _fork.is_pool_worker = is_worker
+    try:
+        original(process)
+    finally:
+        _fork.is_pool_worker = False
+    if is_worker and _following("worker") is not None:
+        _started_workers[id(process)] = process
 
 
-def _apply(original: Callable[..., Any]) -> Callable[..., Any]:
-    def apply_async(pool: Any, func: Any, args: Any = (), *rest: Any, **options: Any) -> Any:
-        found = _pool_job(pool, func)
-        if found is None:
-            return original(pool, func, args, *rest, **options)
-        return original(pool, found[0].job(found[1]), (func, *args), *rest, **options)
-
-    return apply_async
+@hook
+def _apply(original: Function, pool: Any, func: Any, args: Any = (), *rest: Any, **options: Any) -> Any:
+    job = _pool_job(pool, func)
+    if job is None:
+        return original(pool, func, args, *rest, **options)
+    return original(pool, job, (func, *args), *rest, **options)
 
 
-def _map(original: Callable[..., Any]) -> Callable[..., Any]:
-    def _map_async(pool: Any, func: Any, iterable: Any, mapper: Any, *rest: Any, **options: Any) -> Any:
-        found = _pool_job(pool, func)
-        if found is None:
-            return original(pool, func, iterable, mapper, *rest, **options)
-        takes_one = getattr(mapper, "__name__", "") == "mapstar"
-        job = _ItemJob(found[0].job(found[1]), func, takes_one=takes_one)
-        return original(pool, job, _paired(iterable, takes_one=takes_one), mapper, *rest, **options)
-
-    return _map_async
-
-
-def _imap(original: Callable[..., Any]) -> Callable[..., Any]:
-    def imap(pool: Any, func: Any, iterable: Any, *rest: Any, **options: Any) -> Any:
-        found = _pool_job(pool, func)
-        if found is None:
-            return original(pool, func, iterable, *rest, **options)
-        job = _ItemJob(found[0].job(found[1]), func, takes_one=True)
-        return original(pool, job, enumerate(iterable), *rest, **options)
-
-    return imap
+@hook
+def _map(original: Function, pool: Any, func: Any, iterable: Any, mapper: Any, *rest: Any, **options: Any) -> Any:
+    job = _pool_job(pool, func)
+    if job is None:
+        return original(pool, func, iterable, mapper, *rest, **options)
+    takes_one = getattr(mapper, "__name__", "") == "mapstar"
+    numbered: list[Any] = list(enumerate(iterable))
+    if not takes_one:
+        numbered = [(number, *item) for number, item in numbered]
+    return original(pool, _ItemJob(job, func, takes_one=takes_one), numbered, mapper, *rest, **options)
 
 
-def _has_threads(pool: Any) -> bool:
-    return any(kind.__name__ == "ThreadPool" for kind in type(pool).__mro__)
-
-
-def _paired(iterable: Iterable[Any], *, takes_one: bool) -> list[Any]:
-    """The items with their numbers, as the pool's mapper hands them over."""
-    return [(number, item) if takes_one else (number, *item) for number, item in enumerate(iterable)]
+@hook
+def _imap(original: Function, pool: Any, func: Any, iterable: Any, *rest: Any, **options: Any) -> Any:
+    job = _pool_job(pool, func)
+    if job is None:
+        return original(pool, func, iterable, *rest, **options)
+    return original(pool, _ItemJob(job, func, takes_one=True), enumerate(iterable), *rest, **options)
 
 
 class _ItemJob:
     """A pool's function for many items, each a job of its own."""
 
-    def __init__(self, job: JobHandle, fn: Callable[..., Any], *, takes_one: bool) -> None:
+    def __init__(self, job: JobHandle, fn: Function, *, takes_one: bool) -> None:
         self._job = job
         self._fn = fn
         self._takes_one = takes_one
@@ -485,33 +462,30 @@ class _ItemJob:
         return self._job.item(number)(self._fn, *arguments)
 
 
-def _fork_function(original: Callable[[], Any]) -> Callable[[], Any]:
+@hook
+def _fork_function(original: Callable[[], Any]) -> Any:
     """For `os.fork` and `os.forkpty`: prepare before the fork, and go on after it.
 
     What is registered with `os.register_at_fork` holds locks in between, as `concurrent.futures` does. To prepare takes
     forks of our own, which would wait for these locks forever.
     """
-
-    def fork() -> Any:
-        if _fork.is_ours or _fork.is_prepared:
-            return original()
-        _prepare_fork()
-        _fork.is_prepared = True
-        try:
-            forked = original()
-        finally:
-            _fork.is_prepared = False
-        pid = forked[0] if isinstance(forked, tuple) else forked
-        if pid == 0:
-            _go_on_in_child()
-        else:
-            _go_on_in_parent()
-        return forked
-
-    return fork
+    if _fork.is_ours or _fork.is_prepared:
+        return original()
+    _prepare_fork()
+    _fork.is_prepared = True
+    try:
+        forked = original()
+    finally:
+        _fork.is_prepared = False
+    pid = forked[0] if isinstance(forked, tuple) else forked
+    if pid == 0:
+        _go_on_in_child()
+    else:
+        _go_on_in_parent()
+    return forked
 
 
-HOOKS: dict[str, tuple[tuple[str, str, Callable[[Callable[..., Any]], Callable[..., Any]]], ...]] = {
+HOOKS: dict[str, Rows] = {
     "subprocess": (("Popen", "__init__", _popen),),
     "concurrent.futures.process": (("ProcessPoolExecutor", "submit", _submit),),
     "multiprocessing.process": (("BaseProcess", "start", _start),),

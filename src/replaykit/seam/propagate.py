@@ -17,45 +17,42 @@ from typing import Any
 
 from replaykit.model.unrecorded import Unrecorded, UnrecordedKind
 from replaykit.model.values import sayable
-from replaykit.seam.loop_turns import counted
+from replaykit.seam.hooks import Rows, hook
+from replaykit.seam.own_code import Function, qualified_name
 from replaykit.seam.scope import RunSession, Scope, current, enter, scope_in
 
 
-def _create_task(original: Callable[..., Any]) -> Callable[..., Any]:
-    def create_task(loop: Any, coro: Any, *, context: Context | None = None, **options: Any) -> Any:
-        # A context of its own may be empty: who makes the task is still known.
-        scope = current() if context is None else scope_in(context) or current()
-        # What starts a loop (asyncio.run) goes on where it stands; what is started in it is a branch.
-        if scope is not None and scope.session.carries and loop.is_running():
-            context = copy_context() if context is None else context.copy()
-            context.run(enter, scope.job(_name(coro)))
-        if context is not None:
-            options["context"] = context
-        return original(loop, coro, **options)
+@hook
+def _create_task(original: Function, loop: Any, coro: Any, *, context: Context | None = None, **options: Any) -> Any:
+    scope = current()
+    if context is not None:
+        scope = scope_in(context) or scope  # its own context may be empty: who makes the task is still known
+    # What starts a loop (asyncio.run) goes on where it stands; what is started in it is a branch.
+    if scope is not None and scope.session.carries and loop.is_running():
+        context = copy_context() if context is None else context.copy()
+        context.run(enter, scope.job(_name(coro)))
+    if context is not None:
+        options["context"] = context
+    return original(loop, coro, **options)
 
-    return create_task
 
-
-def _submit(original: Callable[..., Any]) -> Callable[..., Any]:
-    def submit(pool: Any, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        carried = _context_inside(fn)
-        if carried is not None:  # asyncio.to_thread has made a copy already: the job's scope goes into that
-            scope = carried.run(current)
-            if scope is not None:
-                carried.run(enter, scope.job(_name(fn)))
-                fn = _watched(scope, fn)
-            return original(pool, fn, *args, **kwargs)
-        scope = current()
-        if scope is None:
-            return original(pool, fn, *args, **kwargs)
-        if _is_of_interpreters(pool):
-            _leave_to_interpreter(scope.session, _name(fn))
-            return original(pool, fn, *args, **kwargs)
+@hook
+def _submit(original: Function, pool: Any, fn: Function, /, *args: Any, **kwargs: Any) -> Any:
+    carried = _context_inside(fn)
+    if carried is not None:  # asyncio.to_thread has made a copy already: the job's scope goes into that
+        scope = carried.run(current)
+        if scope is not None:
+            carried.run(enter, scope.job(_name(fn)))
+            fn = _watched(scope, fn)
+        return original(pool, fn, *args, **kwargs)
+    scope = current()
+    if scope is not None and _is_of_interpreters(pool):
+        _leave_to_interpreter(scope.session, _name(fn))
+    elif scope is not None:
         context = copy_context()
         context.run(enter, scope.job(_name(fn)))
         return original(pool, context.run, _watched(scope, fn), *args, **kwargs)
-
-    return submit
+    return original(pool, fn, *args, **kwargs)
 
 
 def _is_of_interpreters(pool: Any) -> bool:
@@ -73,41 +70,69 @@ def _leave_to_interpreter(session: RunSession, job: str) -> None:
         session.unrecorded.note(Unrecorded(kind=UnrecordedKind.CALL, place=sayable(job), where=where))
 
 
-def _start(original: Callable[..., Any]) -> Callable[..., Any]:
-    def start(thread: Any) -> Any:
-        scope = current()
-        target = getattr(thread, "_target", None)
-        # A pool's worker outlives the run; its jobs bring their own context.
-        is_worker = getattr(target, "__module__", "") == "concurrent.futures.thread"
-        if scope is not None and scope.session.carries and not is_worker:
-            context = copy_context()
-            context.run(enter, scope.job(_name(target or type(thread).run)))
-            thread.run = functools.partial(context.run, _watched(scope, thread.run))
-        return original(thread)
-
-    return start
+@hook
+def _start(original: Function, thread: Any) -> Any:
+    scope = current()
+    target = getattr(thread, "_target", None)
+    # A pool's worker outlives the run; its jobs bring their own context.
+    is_worker = getattr(target, "__module__", "") == "concurrent.futures.thread"
+    if scope is not None and scope.session.carries and not is_worker:
+        context = copy_context()
+        context.run(enter, scope.job(_name(target or type(thread).run)))
+        thread.run = functools.partial(context.run, _watched(scope, thread.run))
+    return original(thread)
 
 
-def _watched(scope: Scope, function: Callable[..., Any]) -> Callable[..., Any]:
+def _watched(scope: Scope, function: Function) -> Function:
     """Return the function of a job or a thread; of a recording, one that notes how long it was held up."""
-    hold_ups = scope.session.hold_ups
-    return function if hold_ups is None else hold_ups.watched(function)
+    if scope.session.hold_ups is None:
+        return function
+    return scope.session.hold_ups.watched(function)
 
 
-def _set(original: Callable[..., Any]) -> Callable[..., Any]:
+def _set(original: Function) -> Function:
     """For the `set` that `asyncio.as_completed` makes of what it is given, to make tasks of that.
 
     Such a set is in the order of addresses, so that the tasks would begin, and be numbered, in another order each time.
     """
 
     def make(*items: Iterable[Any]) -> Any:
-        is_as_completed = sys._getframe(1).f_code.co_name in ("as_completed", "__init__")
-        return list(dict.fromkeys(*items)) if is_as_completed and items else original(*items)
+        if items and sys._getframe(1).f_code.co_name in ("as_completed", "__init__"):
+            return list(dict.fromkeys(*items))
+        return original(*items)
 
     return make
 
 
-HOOKS: dict[str, tuple[tuple[str, str, Callable[[Callable[..., Any]], Callable[..., Any]]], ...]] = {
+def counted(original: Callable[[Any], None]) -> Callable[[Any], None]:
+    """For `BaseEventLoop._run_once`."""
+
+    def run_once(loop: Any) -> None:
+        try:
+            waits, iterations = loop._replaykit_turn
+        except AttributeError:  # its first iteration
+            waits, iterations = 0, 0
+        if loop._ready:
+            loop._replaykit_turn = (waits, iterations + 1)
+        else:  # it waits for a timer, a file or another thread
+            loop._replaykit_turn = (waits + 1, 0)
+        original(loop)
+
+    return run_once
+
+
+def counted_loop() -> Any:
+    """Return the event loop that runs in this thread; None where none does."""
+    events = sys.modules.get("asyncio.events")
+    return None if events is None else events._get_running_loop()
+
+
+def turn_of(loop: Any) -> tuple[int, int] | None:
+    """Return how often a loop has waited, and its iterations since; None for one that is not counted, and for None."""
+    return getattr(loop, "_replaykit_turn", None)
+
+
+HOOKS: dict[str, Rows] = {
     "threading": (("Thread", "start", _start),),
     "concurrent.futures.thread": (("ThreadPoolExecutor", "submit", _submit),),
     "asyncio.base_events": (
@@ -119,19 +144,17 @@ HOOKS: dict[str, tuple[tuple[str, str, Callable[[Callable[..., Any]], Callable[.
 """Module → the classes and methods that start something, or a builtin that they use, and what takes their place."""
 
 
-def _context_inside(fn: Callable[..., Any]) -> Context | None:
+def _context_inside(fn: Function) -> Context | None:
     """The context of `partial(context.run, …)`, the form in which asyncio hands over jobs."""
-    if isinstance(fn, functools.partial):
-        owner = getattr(fn.func, "__self__", None)
-        if isinstance(owner, Context):
-            return owner
+    owner = getattr(fn.func, "__self__", None) if isinstance(fn, functools.partial) else None
+    if isinstance(owner, Context):
+        return owner
     return None
 
 
 def _name(what: Any) -> str:
-    """A name that is the same in every execution: the function's, without its place in memory."""
+    """Return the name of the function behind partials."""
     while isinstance(what, functools.partial):
         inner = getattr(what.func, "__self__", None)
         what = what.args[0] if isinstance(inner, Context) and what.args else what.func
-    name = getattr(what, "__qualname__", None) or type(what).__qualname__
-    return str(name).replace("<locals>.", "").replace("/", "|")
+    return qualified_name(what).replace("/", "|")

@@ -9,21 +9,20 @@ cannot be rebuilt is counted in `Rebuilder.unbuilt`.
 from __future__ import annotations
 
 import sys
-import typing
 from collections.abc import Callable, Mapping
 from enum import Enum, Flag
-from functools import lru_cache
 from typing import Any
 
 import msgspec
 import orjson
+from msgspec import Struct
 
 from replaykit.errors import Unreplayable
 from replaykit.model.arrays import checked_shape, dtype_parts, loaded_numpy
 from replaykit.model.events import ErrorInfo
 from replaykit.model.values import READERS, Json, Opaque, Raw, freeze, is_tagged, opaque_in_words, thaw
 from replaykit.seam.classes import Kind, defined, field_names, find_class, kind_of, members
-from replaykit.seam.hints import classes_in, item_hint, member_hint
+from replaykit.seam.hints import classes_in, field_hints, item_hint, member_hint
 
 _SEQUENCES: dict[str, Callable[[Any], Any]] = {"$tuple": tuple, "$set": set, "$frozenset": frozenset}
 _OBJECTS = ("$obj", "$error", "$numpy")
@@ -71,15 +70,14 @@ def rebuild_error(info: ErrorInfo, namespace: Mapping[str, Any]) -> BaseExceptio
     return Rebuilder(namespace).error(info)
 
 
-class Rebuilder:
+class Rebuilder(Struct, eq=False):
     """Makes objects of recorded values, by the classes that one tool can mean."""
 
-    def __init__(self, namespace: Mapping[str, Any], report: Callable[[str], None] | None = None) -> None:
-        self.unbuilt: list[str] = []
-        """The types of values that could not be rebuilt."""
-        self._namespace = namespace
-        self._report = report
-        self._details = 0  # above 0 inside of what few look at, such as the attributes of an exception
+    _namespace: Mapping[str, Any]
+    _report: Callable[[str], None] | None = None
+    unbuilt: list[str] = []
+    """The types of values that could not be rebuilt."""
+    _details: int = 0  # above 0 inside of what few look at, such as the attributes of an exception
 
     def value(self, frozen: Json, hint: Any = None) -> Any:
         """The object that a frozen value stands for; the hint is the annotation of its place."""
@@ -92,8 +90,10 @@ class Rebuilder:
             if tag in READERS:
                 try:
                     return self._tagged(tag, content, hint)
-                except _WRONG:
-                    return self._malformed(tag, frozen)
+                except _WRONG:  # plain data that happens to start with "$", or an object that has been damaged
+                    if tag in _OBJECTS:
+                        self.unbuilt.append(f"damaged {tag}")
+                    return frozen
         return {key: self.value(item, member_hint(hint, key)) for key, item in frozen.items()}
 
     def error(self, info: ErrorInfo) -> BaseException:
@@ -117,12 +117,6 @@ class Rebuilder:
             return {self.value(key): self.value(item, member_hint(hint, None)) for key, item in content}
         return READERS[tag](content)
 
-    def _malformed(self, tag: str, frozen: Json) -> Json:
-        """Plain data that happens to start with "$", or an object that has been damaged."""
-        if tag in _OBJECTS:
-            self.unbuilt.append(f"damaged {tag}")
-        return frozen
-
     def _detail(self, frozen: Json) -> Any:
         """A value that few look at: what cannot be rebuilt in it counts when it is used."""
         self._details += 1
@@ -145,37 +139,33 @@ class Rebuilder:
             self.unbuilt.append(f"{info.module}.{info.type}")
 
     def _object(self, content: Json, hint: Any) -> Any:
-        name, fields = content[:2]
-        module = content[2] if len(content) > 2 else None
-        detail = content[3] if len(content) > 3 else None
+        name, fields, module, detail = (list(content) + 2 * [None])[:4]
         if type(content) is not list or type(name) is not str or type(module) not in (str, type(None)):
             raise TypeError(content)
         try:
-            if module is not None and _is_known(module, name):
-                return self._known(module, name, fields)
-            return self._rebuild_tagged(content, hint, detail)
+            if module is not None:
+                from replaykit.seam import libraries  # noqa: PLC0415 (slow to import; few recordings hold such objects)
+
+                if libraries.is_known(module, name):
+                    return libraries.build_library_object(module, name, self.value(fields))
+            return self._rebuild(name, fields, module, detail, hint)
         except _WRONG:
-            return self._given_as_data(module, name, fields)
+            self.unbuilt.append(f"{module}.{name}" if module else name)
+            return self.value(fields)
 
-    def _known(self, module: str, name: str, fields: Json) -> Any:
-        from replaykit.seam import libraries  # noqa: PLC0415 (slow to import; few recordings hold such objects)
-
-        return libraries.build_library_object(module, name, self.value(fields))
-
-    def _rebuild_tagged(self, content: Json, hint: Any, detail: Json) -> Any:
-        name, fields = content[:2]
-        kind = self._class(content, hint)
+    def _rebuild(self, name: str, fields: Json, module: str | None, detail: Json, hint: Any) -> Any:
+        kind = self._class(module, name, hint)
         which = None if kind is None else kind_of(kind)
         if kind is None or which is None:
             raise LookupError(name)
         if which is Kind.ENUM:
             return _member(kind, fields, detail)
-        is_older = len(content) < 3 or content[2] is None  # then annotations tell the classes of what it holds
-        hints = _field_hints(kind) if is_older else {}
+        hints = {}
+        if module is None:  # an older recording: annotations tell the classes of what it holds
+            hints = field_hints(kind)
         return self._record(kind, which, fields, detail, hints)
 
-    def _class(self, content: Json, hint: Any) -> type | None:
-        name, module = content[0], content[2] if len(content) > 2 else None
+    def _class(self, module: str | None, name: str, hint: Any) -> type | None:
         if module is not None:
             found = find_class(module, name, self._namespace)
             if found is not None:
@@ -184,19 +174,15 @@ class Rebuilder:
         by_hint = next((kind for kind in classes_in(hint) if kind.__name__ == simple), None)
         return by_hint or find_class(None, name, self._namespace)
 
-    def _given_as_data(self, module: str | None, name: str, fields: Json) -> Any:
-        self.unbuilt.append(f"{module}.{name}" if module else name)
-        return self.value(fields)
-
     def _record(self, kind: type, which: Kind, fields: Json, detail: Json, hints: dict[str, Any]) -> Any:
         if type(fields) is not dict:
             raise TypeError(fields)
         names = field_names(kind)
         more = fields.keys() - set(names)
-        # Older recordings hold what a model allows beside its fields among them.
-        extra = {key: self.value(fields[key]) for key in fields if key in more} if which is Kind.MODEL else {}
         values = {key: self.value(fields[key], hints.get(key)) for key in names if key in fields}
         if which is Kind.MODEL:
+            # Older recordings hold what a model allows beside its fields among them.
+            extra = {key: self.value(fields[key]) for key in fields if key in more}
             return _model(kind, values, extra, self._parts(detail))
         if len(values) != len(names) and which in (Kind.NAMED_TUPLE, Kind.STRUCT):
             raise ValueError(f"{kind.__name__} has other fields")
@@ -224,12 +210,6 @@ class Rebuilder:
         if len(content) == 2:
             return _number(numpy, content[0], self.value(content[1]))
         return _array(numpy, content, self.value)
-
-
-def _is_known(module: str, name: str) -> bool:
-    from replaykit.seam import libraries  # noqa: PLC0415 (slow to import; few recordings hold such objects)
-
-    return libraries.is_known(module, name)
 
 
 def _as_info(content: Json) -> Json:
@@ -311,11 +291,3 @@ def _array(numpy: Any, content: Json, rebuild: Callable[[Json], Any]) -> Any:
         values = [rebuild(item) for item in items]
         flat = numpy.array(values, dtype="i8" if kind in "mM" else dtype).astype(dtype)
     return flat.reshape(shape)
-
-
-@lru_cache(256)
-def _field_hints(kind: type) -> dict[str, Any]:
-    try:
-        return typing.get_type_hints(kind)
-    except Exception:  # noqa: BLE001 (evaluating a user's annotations can raise anything)
-        return {}

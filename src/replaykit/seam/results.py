@@ -14,16 +14,15 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NoReturn
 
-import msgspec
 import orjson
 
 from replaykit.errors import RecordingWarning
 from replaykit.model.events import ErrorInfo, Note
-from replaykit.model.result import DEVIATION, Deviation
 from replaykit.model.unreplayable import MUTATED, UNBUILT, mutated_text, opaque_types, unbuilt_text, uncompared_text
 from replaykit.model.values import Json, Raw, is_tagged, opaque_in_words, raw, raw_in, raw_plain
 from replaykit.seam.failures import came_from_outside, describe, raise_again
 from replaykit.seam.hints import return_hint, stream_item_hint, stream_return_hint
+from replaykit.seam.own_code import Function
 from replaykit.seam.rebuild import Rebuilder
 from replaykit.seam.scope import RunSession, current
 
@@ -33,7 +32,7 @@ OPAQUE = b'{"$opaque":'
 class ToolValues:
     """The values of one tool, by the classes that its function can mean."""
 
-    def __init__(self, name: str, fn: Callable[..., Any] | None) -> None:
+    def __init__(self, name: str, fn: Function | None) -> None:
         self._name = name
         self._fn = fn
         self._checked: set[type] = set()
@@ -136,7 +135,7 @@ class ToolValues:
         return rebuilt
 
 
-def rebuilt(result: Any, fn: Callable[..., Any]) -> Any:
+def rebuilt(result: Any, fn: Function) -> Any:
     """What a replay makes of a result of this function."""
     from replaykit.seam.forms import ResultForms  # noqa: PLC0415 (slow to import; most results are plain)
 
@@ -195,8 +194,7 @@ def _uncertain_when_used(tool: str) -> Callable[[str], None]:
             return
         session.reported.add((type_name, tool))
         text = f"`{tool}` answered with {opaque_in_words(type_name)}, which cannot be rebuilt"
-        deviation = Deviation(kind="unbuilt", name=tool, text=text)
-        session.keep(Note, name=DEVIATION, content_json=raw(msgspec.to_builtins(deviation)))
+        session.note_deviation("unbuilt", text, tool)
 
     return report
 

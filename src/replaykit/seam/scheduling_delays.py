@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
 from contextlib import suppress
 from time import perf_counter  # an agent that replaces `time.perf_counter` does not change what is recorded
 from typing import Any
+
+from replaykit.seam.own_code import Function
 
 _COUNTER = "/proc/thread-self/schedstat"
 """Of the thread that opens it: nanoseconds on a processor, nanoseconds waited for one, and turns."""
@@ -89,7 +90,7 @@ class HoldUps:
         if held_up_s > max(_NOTED_S, self.longest_s):
             self.longest_s = round(held_up_s, 3)
 
-    def watched(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def watched(self, function: Function) -> Function:
         """Return a function that does the same, in a thread or a job of the run, and looks before and after."""
         started = perf_counter()
 

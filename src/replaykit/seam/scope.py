@@ -11,13 +11,27 @@ import itertools
 import threading
 from contextlib import contextmanager, suppress
 from contextvars import Context, ContextVar
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 
-from replaykit.model.events import AnyEvent, CallSpan, ErrorInfo, Event, State, Usage, WireInfo
+from replaykit.model.events import (
+    AnyEvent,
+    Call,
+    CallSpan,
+    ErrorInfo,
+    Event,
+    Exchange,
+    LlmCall,
+    Note,
+    State,
+    ToolCall,
+    Usage,
+    WireInfo,
+)
+from replaykit.model.result import DEVIATION, Deviation
 from replaykit.model.sampling import EVERY_STATE, NOT_KEPT, Sampling, StateLog, Written
-from replaykit.model.values import ABSENT, Json, Raw
+from replaykit.model.values import ABSENT, Json, Raw, raw
 from replaykit.seam.real_time import wall_time
 
 if TYPE_CHECKING:
@@ -35,29 +49,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+TOOL, MODEL, EXCHANGE = (str(kind.__struct_config__.tag) for kind in (ToolCall, LlmCall, Exchange))
+"""The kinds of calls."""
 MCP_RESULT = "mcp"
 """The form of what an MCP server answers to `tools/call`."""
-
-
-class CallAnswer(Protocol):
-    """How a call ended: what a recorded call and an `Outcome` have in common."""
-
-    @property
-    def result_json(self) -> Raw: ...
-    @property
-    def error(self) -> ErrorInfo | None: ...
-    @property
-    def items_json(self) -> tuple[Raw, ...] | None: ...
-    @property
-    def complete(self) -> bool: ...
-    @property
-    def wire(self) -> WireInfo | None: ...
-    @property
-    def sent_json(self) -> Raw: ...
-    @property
-    def pauses_ms(self) -> tuple[float, ...]: ...
-    @property
-    def span(self) -> CallSpan | None: ...
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
@@ -76,23 +71,26 @@ class Outcome(Struct, frozen=True, kw_only=True):
     """None: what is given instead of a recorded answer has no place of its own in the run."""
 
 
-class Injected:
+CallAnswer: TypeAlias = Call | Outcome
+"""How a call ended: a recorded call, or an outcome."""
+
+
+class Injected(Struct, eq=False):
     """What a handler that injects faults does to one call."""
 
-    __slots__ = ("alter", "delay_s", "faults", "instead_of", "wait_s")
-
-    def __init__(self) -> None:
-        self.faults: tuple[str, ...] = ()  # the names of those that have struck
-        self.alter: Callable[[CallAnswer], CallAnswer] | None = None  # its answer becomes another one
-        self.instead_of: CallAnswer | None = None  # the answer that was there first
-        self.wait_s = 0.0  # how long it is waited for in earnest
-        self.delay_s = 0.0  # how much longer the log says that it took
+    faults: tuple[str, ...] = ()  # the names of those that have struck
+    alter: Callable[[CallAnswer], CallAnswer] | None = None  # its answer becomes another one
+    instead_of: CallAnswer | None = None  # the answer that was there first
+    wait_s: float = 0.0  # how long it is waited for in earnest
+    delay_s: float = 0.0  # how much longer the log says that it took
 
     def applied(self, answer: CallAnswer) -> CallAnswer:
         """The answer that is given and written down; whoever has it first asks, and only once."""
         alter, self.alter = self.alter, None
         self.instead_of = answer
-        return answer if alter is None else alter(answer)
+        if alter is None:
+            return answer
+        return alter(answer)
 
 
 class PendingCall(Struct, eq=False):  # made for every call: in half the time that a class with an `__init__` takes
@@ -150,10 +148,10 @@ class Handler(Protocol):
         """The state the agent shall go on with; the one it has, unless a fork changes it at this step."""
 
 
-class Order(Protocol):
-    """When served calls end."""
+class Order:
+    """When served calls end. Here: at once, whatever happens beside them."""
 
-    pace: float
+    pace = 0.0
     """At which recorded responses are given where nobody says otherwise: 1 as they came, 0 at once."""
 
     def begin(self, call: PendingCall, answer: CallAnswer) -> None:
@@ -161,6 +159,7 @@ class Order(Protocol):
 
     def has_ended(self, call: PendingCall, answer: CallAnswer) -> bool:
         """True when nobody else has anything to do before this call ends: it has ended. A quick way around `wait`."""
+        return False
 
     def wait(self, call: PendingCall, answer: CallAnswer) -> None:
         """Return when it is the turn of this call to end."""
@@ -175,10 +174,12 @@ class Order(Protocol):
         """The same, for a call that is awaited."""
 
     def really(self, live: Callable[[], T]) -> Callable[[], T]:
-        """What is done live takes real time."""
+        """Return what does the same in real time: all time is real here."""
+        return live
 
     def really_awaited(self, live: Callable[[], Awaitable[T]]) -> Callable[[], Awaitable[T]]:
-        """The same, for a call that is awaited."""
+        """`really`, for a call that is awaited."""
+        return live
 
 
 class Unfinished(Protocol):
@@ -221,6 +222,51 @@ class OwnPlaces(Protocol):
 class RunSession:
     """One run in progress: its handler, the numbering of its events, and the states as they were last kept."""
 
+    order: Order | None = None
+    """In a replay of tools that ran side by side: the order they ended in."""
+    elsewhere: tuple[str, ...] = ()
+    """Places (host, port and the beginning of a path) whose requests somebody else writes down or serves."""
+    own: OwnPlaces | None = None
+    """Where the agent, or the whole program, listens itself."""
+    speed = 0.0
+    """The pace at which recorded responses are given: 1 as they came, 2 twice as fast, 0 at once."""
+    over = False
+    """True when its run has ended; threads that it has left behind may still be at work."""
+    is_ending = False
+    """True when the main thread of a program has failed: what its other threads wait for will not come."""
+    stops_when_over = False
+    """True in a replay that ends what it has left behind when it is over."""
+    entry: EntryPoint | None = None
+    """In a recording: where the agent's own code entered the run; None for a whole program."""
+    agent_code: AgentCode | None = None
+    """In a recording: what the agent's own code reads; None until a tool is called that changes something."""
+    hold_ups: HoldUps | None = None
+    """In a recording: how long a busy machine held up its threads."""
+    set_ordered: set[str] | None = None
+    """In a recording: tools that were called with items in the order of a set, where that is chance."""
+    is_foreign = False
+    """In a replay: calls on the tape come from a foreign trace, which holds what a model wrote. Then calls carry
+    the parameters of their functions. Otherwise they do not: the garbage collector would have to look at each."""
+    carries = True
+    """False while an agent's module is imported: threads started meanwhile belong to the run that comes after."""
+    refuse: Callable[[str, str], BaseException] | None = None
+    """In a replay: notes a call by somebody who belongs to no run, and gives the error that stops it."""
+    make_tree: Callable[[], ProcessTree] | None = None
+    """Makes the tree of the processes that the run starts; None where they are not followed."""
+    is_elsewhere = False
+    """True when the run is another process's, and this one writes down its own share of it."""
+    is_apart = False
+    """True for what is no part of any run, and is not to become one."""
+    gives_way = False
+    """True where a run that begins inside is one of its own, and no part of this one."""
+    unrecorded: UnrecordedLog | None = None
+    """In a recording: notes what is done past it."""
+    files: FileWatcher | None = None
+    """Is told which files the run opens."""
+    _tree: ProcessTree | None = None
+    begins_with_run = False
+    """True where chance was held from where `rk.record` was entered, and has to begin there again."""
+
     def __init__(
         self,
         handler: Handler,
@@ -239,60 +285,16 @@ class RunSession:
         self.root.go_on_numbering(begins.children)
         self.unfinished: dict[int, Unfinished] = {}
         """Exchanges that are under way, by their numbers."""
-        self.order: Order | None = None
-        """In a replay of tools that ran side by side: the order they ended in."""
-        self.elsewhere: tuple[str, ...] = ()
-        """Places (host, port and the beginning of a path) whose requests somebody else writes down or serves."""
         self.leaves: Callable[[str], bool] = lambda _: False
         """In a replay: tells by its URL whether a request of http.client is left to the proxy, which recorded it."""
-        self.own: OwnPlaces | None = None
-        """Where the agent, or the whole program, listens itself."""
-        self.speed = 0.0
-        """The pace at which recorded responses are given: 1 as they came, 2 twice as fast, 0 at once."""
         self.reported: set[tuple[str, str]] = set()
         """What has been reported, which is done once for each tool."""
-        self.over = False
-        """True when its run has ended; threads that it has left behind may still be at work."""
-        self.is_ending = False
-        """True when the main thread of a program has failed: what its other threads wait for will not come."""
-        self.stops_when_over = False
-        """True in a replay that ends what it has left behind when it is over."""
         self.idle_threads: set[int] = set()
         """Of such a replay: threads that it has started, and that wait for something to do since."""
-        self.entry: EntryPoint | None = None
-        """In a recording: where the agent's own code entered the run; None for a whole program."""
-        self.agent_code: AgentCode | None = None
-        """In a recording: what the agent's own code reads; None until a tool is called that changes something."""
         self.warning_logs: list[tuple[list[Any], PendingCall | None]] = []
         """In a recording: lists that the agent's own code catches warnings in, each with the call it did so in."""
-        self.hold_ups: HoldUps | None = None
-        """In a recording: how long a busy machine held up its threads."""
-        self.set_ordered: set[str] | None = None
-        """In a recording: tools that were called with items in the order of a set, where that is chance."""
-        self.is_foreign = False
-        """In a replay: calls on the tape come from a foreign trace, which holds what a model wrote. Then calls carry
-        the parameters of their functions. Otherwise they do not: the garbage collector would have to look at each."""
-        self.carries = True
-        """False while an agent's module is imported: threads started meanwhile belong to the run that comes after."""
-        self.refuse: Callable[[str, str], BaseException] | None = None
-        """In a replay: notes a call by somebody who belongs to no run, and gives the error that stops it."""
-        self.make_tree: Callable[[], ProcessTree] | None = None
-        """Makes the tree of the processes that the run starts; None where they are not followed."""
         self.own_paths: list[str] = []
         """Directories and temporary files that the agent has made, and its semaphores and shared memory."""
-        self.is_elsewhere = False
-        """True when the run is another process's, and this one writes down its own share of it."""
-        self.is_apart = False
-        """True for what is no part of any run, and is not to become one."""
-        self.gives_way = False
-        """True where a run that begins inside is one of its own, and no part of this one."""
-        self.unrecorded: UnrecordedLog | None = None
-        """In a recording: notes what is done past it."""
-        self.files: FileWatcher | None = None
-        """Is told which files the run opens."""
-        self._tree: ProcessTree | None = None
-        self.begins_with_run = False
-        """True where chance was held from where `rk.record` was entered, and has to begin there again."""
         self.resalt: Callable[[str], None] = lambda _: None
         """Begins chance anew in a forked child of that name, which would go on as its parent does."""
         self.foreign: dict[Any, Scope] = {}
@@ -306,6 +308,11 @@ class RunSession:
     def keep(self, kind: type[Event], **fields: Any) -> None:
         """Hand an event that is not a call to the handler, placed where it happened."""
         self._keep(kind, _active.get() or self.root, **fields)
+
+    def note_deviation(self, kind: str, text: str, name: str = "") -> None:
+        """Keep a deviation of a replay from its tape, where nobody returns it."""
+        deviation = Deviation(kind=kind, name=name, text=text)
+        self.keep(Note, name=DEVIATION, content_json=raw(to_builtins(deviation)))
 
     def checkpoint(self, state: Json) -> Json:
         """Keep the agent's state as it is now, and give back the state to go on with (a fork may change it)."""
@@ -398,9 +405,9 @@ class RunSession:
     @contextmanager
     def active(self) -> Iterator[RunSession]:
         """Calls made inside belong to this session, in tasks and threads started inside as well."""
-        from replaykit.seam import hooks  # noqa: PLC0415 (it needs this module)
+        from replaykit.seam import patches  # noqa: PLC0415 (it needs this module)
 
-        with hooks.installed():
+        with patches.installed():
             self.over = False
             active_sessions.append(self)
             token = _active.set(self.root)
@@ -426,27 +433,16 @@ def _taken_over(old: Json, new: Json) -> Json:
     return new
 
 
-class Scope:
+class Scope(Struct, eq=False):  # made for every call: in half the time that a class with an `__init__` takes
     """One place in the causal tree of a run."""
 
-    __slots__ = ("_children", "call", "outermost", "parent", "path", "session", "step")
-
-    def __init__(
-        self,
-        session: RunSession,
-        path: str,
-        step: str | None = None,
-        parent: int | None = None,
-        call: PendingCall | None = None,
-        outermost: PendingCall | None = None,
-    ) -> None:
-        self.session = session
-        self.path = path
-        self.step = step
-        self.parent = parent
-        self.call = call  # the call this is the inside of
-        self.outermost = outermost  # the call that the agent itself made, of all that this is the inside of
-        self._children: dict[str, itertools.count[int]] = {}
+    session: RunSession
+    path: str
+    step: str | None = None
+    parent: int | None = None
+    call: PendingCall | None = None  # the call this is the inside of
+    outermost: PendingCall | None = None  # the call that the agent itself made, of all that this is the inside of
+    _children: dict[str, itertools.count[int]] = {}
 
     def number(self, name: str) -> int:
         """The next number for things of that name started here."""
@@ -482,6 +478,21 @@ class Scope:
 
 active_sessions: list[RunSession] = []
 """The runs under way in this process, in any of its threads."""
+
+
+def sessions_under_way() -> list[RunSession]:
+    """Return the runs of this process that have not ended."""
+    return [session for session in active_sessions if not session.over]
+
+
+def only_session() -> RunSession | None:
+    """Return the one run under way in this process; None where there are none or several."""
+    under_way = sessions_under_way()
+    if len(under_way) == 1:
+        return under_way[0]
+    return None
+
+
 _active: ContextVar[Scope | None] = ContextVar("replaykit_scope", default=None)
 
 current = _active.get

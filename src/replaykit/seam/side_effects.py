@@ -14,12 +14,13 @@ import os
 import sys
 import threading
 from collections import UserDict, UserList, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextvars import Context
 from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any
 
 from replaykit.seam.agent_code import AgentCode, fields_of, is_own_class
+from replaykit.seam.own_code import Function
 from replaykit.seam.scope import RunSession, current
 from replaykit.seam.tool_code import ToolCode, Variable
 
@@ -44,7 +45,7 @@ _WORKING_DIRECTORY = ""
 class Reach:
     """What one tool can change beside its arguments."""
 
-    def __init__(self, fn: Callable[..., Any], *, receiver: str) -> None:
+    def __init__(self, fn: Function, *, receiver: str) -> None:
         """`receiver`: `self` or `cls` for a method."""
         self._receiver = receiver
         self._fn = fn

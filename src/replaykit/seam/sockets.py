@@ -12,6 +12,8 @@ _PROC = Path("/proc")
 _TABLES = ("tcp", "tcp6")
 _LISTENING = "0000 0A"  # no other end, and the number of that state
 _ENDED = "0"  # the number of a socket that no process holds any more
+_UNIX_LISTENS = 0x10000  # the flag of a socket that takes connections
+_UNIX_FIELDS = 7  # before the path: number, references, protocol, flags, type, state, inode
 _REST = r"\S+ \S+ \S+ +\d+ +\d+ (\d+)"
 
 
@@ -36,6 +38,16 @@ def connected(port: int, other_port: int, network: Path | None = None) -> list[s
     of the network that is listed there. One port alone may be that of connections of several processes at a time."""
     numbers = _found(rf"[0-9A-F]+:{port:04X} [0-9A-F]+:{other_port:04X} [0-9A-F]{{2}} {_REST}", network)
     return [number for number in numbers if number != _ENDED]
+
+
+def listening_at(path: str) -> list[str]:
+    """The sockets that listen at a path, by their numbers; `@name` is one of no file system."""
+    try:
+        rows = (_PROC / "net" / "unix").read_text(errors="surrogateescape").splitlines()[1:]
+    except OSError:  # another system
+        return []
+    found = [row.split(None, _UNIX_FIELDS) for row in rows if row.endswith(f" {path}")]
+    return [row[6] for row in found if len(row) > _UNIX_FIELDS and int(row[3], 16) & _UNIX_LISTENS]
 
 
 def holders(socket: str) -> Iterator[Path]:

@@ -12,12 +12,12 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from functools import partial
 from typing import Any, NoReturn, Protocol, TypeVar
 
-import msgspec
 import orjson
+from msgspec import Struct
+from msgspec import json as msgspec_json
+from msgspec.structs import replace
 
 from replaykit.errors import Divergence, Unreplayable
-from replaykit.model.events import Note
-from replaykit.model.result import DEVIATION, Deviation
 from replaykit.model.tool_errors import is_raised
 from replaykit.model.values import ABSENT, NULL, Json, Raw, canonical, raw
 from replaykit.seam.failures import came_from_outside, describe, is_interruption, raise_again
@@ -263,15 +263,12 @@ def _settle(handler: Handler, call: PendingCall, outcome: Outcome, began: float)
     handler.settle(call, outcome, duration_s)
 
 
-class Replayed:
+class Replayed(Struct):
     """What a recorded stream gives again: its items, its return value, and the exception it may end with."""
 
-    __slots__ = ("error", "items", "result")
-
-    def __init__(self, items: list[Any], result: Any, error: BaseException | None) -> None:
-        self.items = items
-        self.result = result
-        self.error = error
+    items: list[Any]
+    result: Any = None
+    error: BaseException | None = None
 
 
 class ItemKeeper(Protocol):
@@ -355,9 +352,7 @@ class _Items:
             return  # written down already
         if outcome.complete:
             self._paused()
-        whole = msgspec.structs.replace(
-            outcome, items_json=tuple(self.items), sent_json=self._sent_json, pauses_ms=self._pauses_ms
-        )
+        whole = replace(outcome, items_json=tuple(self.items), sent_json=self._sent_json, pauses_ms=self._pauses_ms)
         _settle(self._session.handler, self._call, whole, self._began)
 
     @property
@@ -449,8 +444,7 @@ class ReplayedStream:
         text = f"`{self._call.name}` {now} after item {self._place}; recorded: {before}"
         scope = current()
         if scope is not None:
-            deviation = Deviation(kind="missing", name=self._call.name, text=text)
-            scope.session.keep(Note, name=DEVIATION, content_json=raw(msgspec.to_builtins(deviation)))
+            scope.session.note_deviation("missing", text, self._call.name)
         raise Divergence(text, index=self._place)
 
 
@@ -597,7 +591,7 @@ def _streamed(served: CallAnswer) -> CallAnswer:
         return served
     whole = served.result_json
     if bytes(whole).lstrip()[:1] == b"[":
-        items = tuple(msgspec.json.decode(whole, type=list[Raw]))
+        items = tuple(msgspec_json.decode(whole, type=list[Raw]))
     else:
         items = () if whole in (ABSENT, NULL) else (whole,)
     return Outcome(items_json=items, complete=served.complete)

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from replaykit.model.values import decode
-from replaykit.seam.foreign_threads import adopted
+from replaykit.seam.foreign_threads import scope_of_call
 from replaykit.seam.real_time import wall_time
-from replaykit.seam.scope import CallAnswer, current, pending_call
+from replaykit.seam.scope import EXCHANGE, CallAnswer, pending_call
 from replaykit.seam.through import through
 
 T = TypeVar("T")
@@ -39,12 +39,10 @@ def random() -> float:
 
 
 def _through_seam(name: str, live: Callable[[], T]) -> T:
-    scope = current()
-    if scope is None or scope.session.over:
-        scope = adopted(scope, name)
+    scope = scope_of_call(name)
     if scope is None:
         return live()
-    call = pending_call("exchange", name, b"null", scope, wall_time(), effects="none")
+    call = pending_call(EXCHANGE, name, b"null", scope, wall_time(), effects="none")
     value: T = through(scope, call, live, _unpack)
     return value
 

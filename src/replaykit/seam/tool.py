@@ -18,23 +18,22 @@ import orjson
 from msgspec import Struct
 
 from replaykit.errors import UsageError, nearest
-from replaykit.model.events import ToolCall
 from replaykit.model.tool_errors import is_raised
 from replaykit.model.values import DOLLAR, canonical, sayable
 from replaykit.seam.agent_code import TOOL_BODIES
 from replaykit.seam.foreign_threads import adopted
+from replaykit.seam.own_code import Function
 from replaykit.seam.parameters import Parameters, signature_of
 from replaykit.seam.real_time import wall_time
 from replaykit.seam.results import OPAQUE, ToolValues, report_mutated, report_uncompared
-from replaykit.seam.scope import CallAnswer, PendingCall, Scope, current
+from replaykit.seam.scope import TOOL, CallAnswer, PendingCall, Scope, current
 from replaykit.seam.set_order import note_order
 from replaykit.seam.side_effects import UNCHANGING, Reach, changed_variables
 from replaykit.seam.through import Replayed, astream, athrough, stream, through
 
-F = TypeVar("F", bound=Callable[..., Any])
-TOOL = str(ToolCall.__struct_config__.tag)
+F = TypeVar("F", bound=Function)
 EFFECTS = ("none", "idempotent", "external")
-RECEIVERS = ("self", "cls")
+_RECEIVERS = ("self", "cls")
 
 
 @overload
@@ -56,7 +55,7 @@ def tool(fn: Any = None, /, *, name: str | None = None, effects: str = "external
     return _wrap(_Tool(fn, sayable(name or _name_of(fn)), effects))
 
 
-def _name_of(fn: Callable[..., Any]) -> str:
+def _name_of(fn: Function) -> str:
     """The name of a function; of a partial that of its function, and of any other object that of its class."""
     while isinstance(fn, functools.partial):
         fn = fn.func
@@ -80,11 +79,16 @@ record_tool = tool
 class _Tool:
     """One decorated function: how its arguments get names, and how its answers come back."""
 
-    def __init__(self, fn: Callable[..., Any], name: str, effects: str) -> None:
+    def __init__(self, fn: Function, name: str, effects: str) -> None:
         self.fn = fn
         self.name = name
         self.effects = effects
-        self.bind = _binder(signature_of(fn))
+        parameters = list(signature_of(fn).parameters.values())
+        self.receiver = ""
+        """`self` or `cls` for a method."""
+        if parameters and parameters[0].name in _RECEIVERS:
+            self.receiver = parameters[0].name
+        self.bind = _binder(signature_of(fn), self.receiver)
         self.parameters = Parameters(fn)
         self.values = ToolValues(name, fn)
         self.keep = self.values.keep
@@ -100,18 +104,22 @@ class _Tool:
 
     def prepare(self) -> None:
         """Find out what it can change, when it is called first: a function may stand before the globals it uses."""
-        names = list(signature_of(self.fn).parameters)
-        reach = Reach(self.fn, receiver=names[0] if names and names[0] in RECEIVERS else "")
-        self.reach = None if reach.is_empty else reach
+        reach = Reach(self.fn, receiver=self.receiver)
+        if not reach.is_empty:
+            self.reach = reach
         self.is_simple = reach.is_empty and self.is_plain_function
 
     def is_idle(self) -> bool:
         """True for a plain function that changes nothing the agent of the current run reads."""
         return self.is_plain_function and self.reach is not None and self.reach.has_nothing_to_look_at()
 
-    def call(self, scope: Scope, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Live | None:
-        """The call, frozen; None when Python itself will refuse these arguments, or a framework has made it already."""
-        if scope.call is not None and scope.call.hosted and scope.call.name == self.name:
+    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Live | None:
+        """Return the call, frozen; None outside of any run, when Python itself will refuse these arguments, and when a
+        framework has made it already."""
+        scope = current()
+        if scope is None or scope.session.over:
+            scope = adopted(scope, self.name)
+        if scope is None or (scope.call is not None and scope.call.hosted and scope.call.name == self.name):
             return None
         named = self.bind(args, kwargs)
         if named is None:
@@ -134,7 +142,7 @@ class _Tool:
             self.effects,
             self.parameters if scope.session.is_foreign else None,
         )
-        return _Live(pending, self, args, kwargs, named, arguments)
+        return _Live(scope, pending, self, args, kwargs, named, arguments)
 
     def give(self, outcome: CallAnswer) -> Any:
         """The recorded result, or the recorded exception raised."""
@@ -145,14 +153,18 @@ class _Tool:
     def give_items(self, outcome: CallAnswer) -> Replayed:
         """The items of a stream, its return value, and the exception it may end with."""
         items = [self.values.give_item(item) for item in outcome.items_json or ()]
-        result = self.values.give_end(outcome.result_json) if outcome.result_json else None
-        error = None if outcome.error is None else self.values.error(outcome.error)
-        return Replayed(items, result, error)
+        replayed = Replayed(items)
+        if outcome.result_json:
+            replayed.result = self.values.give_end(outcome.result_json)
+        if outcome.error is not None:
+            replayed.error = self.values.error(outcome.error)
+        return replayed
 
 
 class _Live(Struct):  # made for every call: in a quarter of the time that a class with an `__init__` takes
     """One call of a tool: does it for real, and tells afterwards what a replay will not repeat."""
 
+    scope: Scope
     pending: PendingCall
     _spec: _Tool
     _args: tuple[Any, ...]
@@ -188,20 +200,19 @@ class _Live(Struct):  # made for every call: in a quarter of the time that a cla
             self._surroundings = spec.reach.look(self._args)
         if override is None:
             return fn(*self._args, **self._kwargs)
-        names = list(signature_of(fn).parameters)
-        receiver = self._args[:1] if names and names[0] in RECEIVERS else ()
+        receiver = self._args[:1] if spec.receiver else ()
         return fn(*receiver, **override)
 
-    def ended(self, scope: Scope, error: BaseException | None = None) -> None:
+    def ended(self, error: BaseException | None = None) -> None:
         """Report what was seen in the call, where it was done, that a replay cannot repeat, compare or rebuild."""
         if not self._has_run:
             return
         if error is not None:
             self._spec.values.check_error(error)
         if DOLLAR in self._arguments and OPAQUE in self._arguments:
-            report_uncompared(scope.session, self._spec.name, self._arguments)
+            report_uncompared(self.scope.session, self._spec.name, self._arguments)
         if self.pending.mutated:
-            report_mutated(scope.session, self._spec.name, self.pending.mutated)
+            report_mutated(self.scope.session, self._spec.name, self.pending.mutated)
 
     def _changes(self) -> tuple[str, ...]:
         """Return the names of what is not as it was before the call."""
@@ -225,7 +236,7 @@ class _Live(Struct):  # made for every call: in a quarter of the time that a cla
         return tuple(name for name in now if name in before and before[name] != now[name])
 
 
-def _wrap(spec: _Tool) -> Callable[..., Any]:
+def _wrap(spec: _Tool) -> Function:
     """Return the wrapper, with a twin as its `__wrapped__`: whoever calls that one does not get past the seam.
 
     The twin's own `__wrapped__` is the function, where signatures and sources are looked up.
@@ -236,7 +247,7 @@ def _wrap(spec: _Tool) -> Callable[..., Any]:
     return call  # type: ignore[no-any-return]
 
 
-def _shaped_like(spec: _Tool) -> Callable[..., Any]:
+def _shaped_like(spec: _Tool) -> Function:
     """Return the wrapper that has the same shape as the function, so that frameworks see what it is."""
     fn = spec.fn
     if inspect.isasyncgenfunction(fn):
@@ -248,63 +259,54 @@ def _shaped_like(spec: _Tool) -> Callable[..., Any]:
     return _wrap_plain(spec)
 
 
-def _wrap_plain(spec: _Tool) -> Callable[..., Any]:
+def _wrap_plain(spec: _Tool) -> Function:
     fn = spec.fn
 
     @functools.wraps(fn)
     def call(*args: Any, **kwargs: Any) -> Any:
-        scope = current()
-        if scope is None or scope.session.over:
-            scope = adopted(scope, spec.name)
-        live = spec.call(scope, args, kwargs) if scope is not None else None
-        if scope is None or live is None:
+        live = spec.call(args, kwargs)
+        if live is None:
             return fn(*args, **kwargs)
         try:
-            result = through(scope, live.pending, live, spec.give, spec.keep)
+            result = through(live.scope, live.pending, live, spec.give, spec.keep)
         except BaseException as error:
-            live.ended(scope, error)
+            live.ended(error)
             raise
-        live.ended(scope)
+        live.ended()
         return result
 
     return call
 
 
-def _wrap_async(spec: _Tool) -> Callable[..., Any]:
+def _wrap_async(spec: _Tool) -> Function:
     fn = spec.fn
 
     @functools.wraps(fn)
     async def call(*args: Any, **kwargs: Any) -> Any:
-        scope = current()
-        if scope is None or scope.session.over:
-            scope = adopted(scope, spec.name)
-        live = spec.call(scope, args, kwargs) if scope is not None else None
-        if scope is None or live is None:
+        live = spec.call(args, kwargs)
+        if live is None:
             return await fn(*args, **kwargs)
         try:
-            result = await athrough(scope, live.pending, live, spec.give, spec.keep)
+            result = await athrough(live.scope, live.pending, live, spec.give, spec.keep)
         except BaseException as error:
-            live.ended(scope, error)
+            live.ended(error)
             raise
-        live.ended(scope)
+        live.ended()
         return result
 
     return call
 
 
-def _wrap_generator(spec: _Tool) -> Callable[..., Any]:
+def _wrap_generator(spec: _Tool) -> Function:
     fn = spec.fn
 
     @functools.wraps(fn)
     def call(*args: Any, **kwargs: Any) -> Any:
-        scope = current()
-        if scope is None or scope.session.over:
-            scope = adopted(scope, spec.name)
-        live = spec.call(scope, args, kwargs) if scope is not None else None
-        if scope is None or live is None:
+        live = spec.call(args, kwargs)
+        if live is None:
             items = fn(*args, **kwargs)
         else:
-            items = stream(scope, live.pending, live, spec.give_items, spec.values)
+            items = stream(live.scope, live.pending, live, spec.give_items, spec.values)
         resume = items.__next__
         try:
             while True:
@@ -324,29 +326,26 @@ def _wrap_generator(spec: _Tool) -> Callable[..., Any]:
         except StopIteration as stop:
             returned = stop.value
         except BaseException as error:
-            if scope is not None and live is not None:
-                live.ended(scope, error)
+            if live is not None:
+                live.ended(error)
             raise
-        if scope is not None and live is not None:
-            live.ended(scope)
+        if live is not None:
+            live.ended()
         return returned
 
     return call
 
 
-def _wrap_asyncgen(spec: _Tool) -> Callable[..., Any]:
+def _wrap_asyncgen(spec: _Tool) -> Function:
     fn = spec.fn
 
     @functools.wraps(fn)
     async def call(*args: Any, **kwargs: Any) -> Any:
-        scope = current()
-        if scope is None or scope.session.over:
-            scope = adopted(scope, spec.name)
-        live = spec.call(scope, args, kwargs) if scope is not None else None
-        if scope is None or live is None:
+        live = spec.call(args, kwargs)
+        if live is None:
             items = fn(*args, **kwargs)
         else:
-            items = astream(scope, live.pending, live, spec.give_items, spec.values)
+            items = astream(live.scope, live.pending, live, spec.give_items, spec.values)
         resume = items.__anext__
         try:
             while True:
@@ -360,11 +359,11 @@ def _wrap_asyncgen(spec: _Tool) -> Callable[..., Any]:
                 else:
                     resume = functools.partial(items.asend, sent)
         except StopAsyncIteration:
-            if scope is not None and live is not None:
-                live.ended(scope)
+            if live is not None:
+                live.ended()
         except BaseException as error:
-            if scope is not None and live is not None:
-                live.ended(scope, error)
+            if live is not None:
+                live.ended(error)
             raise
         finally:
             await items.aclose()
@@ -375,13 +374,12 @@ def _wrap_asyncgen(spec: _Tool) -> Callable[..., Any]:
 Binder = Callable[[tuple[Any, ...], dict[str, Any]], dict[str, Any] | None]
 
 
-def _binder(signature: inspect.Signature) -> Binder:
-    """What turns (args, kwargs) into named arguments; gives None where Python will refuse them."""
+def _binder(signature: inspect.Signature, receiver: str) -> Binder:
+    """Return what turns (args, kwargs) into named arguments; it returns None where Python will refuse them."""
     parameters = list(signature.parameters.values())
-    receiver = parameters[0].name if parameters and parameters[0].name in RECEIVERS else None
     if all(p.kind is p.POSITIONAL_OR_KEYWORD for p in parameters):
         return _simple_binder(parameters, receiver)
-    rest = next((p.name for p in parameters if p.kind is p.VAR_KEYWORD), None)
+    rest = parameters[-1].name if parameters[-1].kind is inspect.Parameter.VAR_KEYWORD else ""
 
     def bind(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any] | None:
         try:
@@ -389,17 +387,20 @@ def _binder(signature: inspect.Signature) -> Binder:
         except TypeError:
             return None
         bound.apply_defaults()
-        named = {key: value for key, value in bound.arguments.items() if key != receiver}
-        more = {} if rest is None else named.pop(rest)  # `**rest` are arguments like the others, as a model gives them
-        return {**named, **more} if named.keys().isdisjoint(more) else {**named, str(rest): more}
+        named = dict(bound.arguments)
+        named.pop(receiver, None)
+        more = named.pop(rest, {})
+        if named.keys().isdisjoint(more):  # `**rest` are arguments like the others, as a model gives them
+            return {**named, **more}
+        return {**named, rest: more}
 
     return bind
 
 
-def _simple_binder(parameters: list[inspect.Parameter], receiver: str | None) -> Binder:
+def _simple_binder(parameters: list[inspect.Parameter], receiver: str) -> Binder:
     """`Signature.bind` takes longer than the rest of a call; nearly all tools do not need it."""
     names = tuple(p.name for p in parameters)
-    known, total, is_function = frozenset(names), len(names), receiver is None
+    known, total, is_function = frozenset(names), len(names), not receiver
     defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
 
     def bind(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any] | None:
@@ -416,7 +417,7 @@ def _simple_binder(parameters: list[inspect.Parameter], receiver: str | None) ->
             named = {**defaults, **named}
             if len(named) != total:
                 return None
-        if receiver is not None:
+        if receiver:
             del named[receiver]
         return named
 

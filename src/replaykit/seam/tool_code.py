@@ -9,13 +9,13 @@ from __future__ import annotations
 import dis
 import functools
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 from replaykit.seam.agent_code import is_own_class
-from replaykit.seam.own_code import is_library
+from replaykit.seam.own_code import Function, is_library
 
 _MOST_FUNCTIONS = 200
 _CHANGING_OPERATIONS = frozenset({"STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE", "STORE_ATTR", "DELETE_ATTR"})
@@ -54,7 +54,7 @@ class Variable(NamedTuple):
 class ToolCode:
     """The functions that a call of a tool may run, and the variables that they name."""
 
-    def __init__(self, fn: Callable[..., Any], receiver: type | None) -> None:
+    def __init__(self, fn: Function, receiver: type | None) -> None:
         self.variables: list[Variable] = []
         """Those that hold something which may be changed in its place."""
         self.assigned: list[Variable] = []

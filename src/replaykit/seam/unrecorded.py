@@ -12,7 +12,7 @@ import errno
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from types import FrameType
 from typing import Any
@@ -22,6 +22,7 @@ from replaykit.model.unrecorded import UNRECORDED, Unrecorded, UnrecordedEffect,
 from replaykit.model.values import raw, sayable
 from replaykit.seam.foreign_threads import exports_telemetry
 from replaykit.seam.hooks import Hooks
+from replaykit.seam.own_code import Function
 from replaykit.seam.own_servers import noting_servers
 from replaykit.seam.scope import RunSession, active_sessions, current
 
@@ -205,7 +206,7 @@ def _is_refused(sock: Any) -> bool:
     return bool(events & (select.POLLERR | select.POLLHUP))
 
 
-def _connecting(original: Callable[..., Any]) -> Callable[..., Any]:
+def _connecting(original: Function) -> Function:
     def connect(sock: Any, address: Any) -> Any:
         log = _log_here()
         if log is None:
@@ -222,7 +223,7 @@ def _connecting(original: Callable[..., Any]) -> Callable[..., Any]:
     return connect
 
 
-def _connecting_by_number(original: Callable[..., Any]) -> Callable[..., Any]:
+def _connecting_by_number(original: Function) -> Function:
     def connect_ex(sock: Any, address: Any) -> Any:
         number = original(sock, address)
         log = _log_here()
@@ -234,7 +235,7 @@ def _connecting_by_number(original: Callable[..., Any]) -> Callable[..., Any]:
     return connect_ex
 
 
-def _sending(original: Callable[..., Any]) -> Callable[..., Any]:
+def _sending(original: Function) -> Function:
     def sendto(sock: Any, data: Any, *rest: Any) -> Any:
         sent = original(sock, data, *rest)
         log = _log_here()
@@ -245,7 +246,7 @@ def _sending(original: Callable[..., Any]) -> Callable[..., Any]:
     return sendto
 
 
-def _sending_parts(original: Callable[..., Any]) -> Callable[..., Any]:
+def _sending_parts(original: Function) -> Function:
     def sendmsg(sock: Any, buffers: Any, *rest: Any) -> Any:
         sent = original(sock, buffers, *rest)
         log = _log_here() if len(rest) == 3 and rest[2] is not None else None
@@ -260,7 +261,7 @@ _names: dict[str, str] = {}
 """The names of hosts, by the addresses they were found to have while something was recorded."""
 
 
-def _looking_up(original: Callable[..., Any]) -> Callable[..., Any]:
+def _looking_up(original: Function) -> Function:
     def getaddrinfo(host: Any, *args: Any, **options: Any) -> Any:
         found = original(host, *args, **options)
         _remember(host, [entry[4][0] for entry in found])
@@ -269,7 +270,7 @@ def _looking_up(original: Callable[..., Any]) -> Callable[..., Any]:
     return getaddrinfo
 
 
-def _looking_up_plainly(original: Callable[..., Any]) -> Callable[..., Any]:
+def _looking_up_plainly(original: Function) -> Function:
     def gethostbyname(host: Any) -> Any:
         found = original(host)
         _remember(host, [found] if isinstance(found, str) else found[2])
@@ -314,7 +315,7 @@ def _is_of_multiprocessing() -> bool:
 
 def _listens_here(path: str) -> bool:
     """True where this very process holds the socket that listens at a path, as far as the system tells."""
-    from replaykit.seam.unix_sockets import listening_at  # noqa: PLC0415 (few runs open such a connection)
+    from replaykit.seam.sockets import listening_at  # noqa: PLC0415 (few runs open such a connection)
 
     numbers = listening_at(path)
     try:
@@ -337,6 +338,5 @@ _HOOKS = Hooks(
             ("", "gethostbyname_ex", _looking_up_plainly),
         )
     },
-    is_optional=True,
     takes_inherited=True,
 )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable
 from math import ceil
 from typing import Any
 
+from replaykit.seam.own_code import Function
 from replaykit.seam.virtual_clock import VirtualClock, Wait
 from replaykit.seam.virtual_locks import ClockOf
 
@@ -69,7 +69,7 @@ class Alarms:
             return 0.0, 0.0
         return max(self._set.due - clock.base, 1e-6), self._set.interval_s
 
-    def setitimer(self, original: Callable[..., Any]) -> Callable[..., Any]:
+    def setitimer(self, original: Function) -> Function:
         """For `signal.setitimer`."""
 
         def setitimer(which: int, seconds: float, interval: float = 0.0, /) -> Any:
@@ -83,7 +83,7 @@ class Alarms:
 
         return setitimer
 
-    def getitimer(self, original: Callable[..., Any]) -> Callable[..., Any]:
+    def getitimer(self, original: Function) -> Function:
         """For `signal.getitimer`."""
 
         def getitimer(which: int, /) -> Any:
@@ -95,7 +95,7 @@ class Alarms:
 
         return getitimer
 
-    def alarm(self, original: Callable[..., Any]) -> Callable[..., Any]:
+    def alarm(self, original: Function) -> Function:
         """For `signal.alarm`."""
 
         def alarm(seconds: int, /) -> Any:

@@ -10,6 +10,7 @@ from heapq import heapify
 from typing import Any
 
 from replaykit.seam.leftover_threads import RunOver
+from replaykit.seam.own_code import Function
 from replaykit.seam.through import recorded_pause_over
 from replaykit.seam.virtual_clock import MANY, NEVER, TOP, Member, VirtualClock, Wait
 
@@ -262,7 +263,7 @@ def run_once(clock_of: Callable[[], VirtualClock | None]) -> Callable[[Callable[
     return make
 
 
-def send(original: Callable[..., Any]) -> Callable[..., Any]:
+def send(original: Function) -> Function:
     """For what writes to a transport: an answer may come."""
 
     def sending(transport: Any, *args: Any) -> Any:
@@ -277,7 +278,7 @@ def send(original: Callable[..., Any]) -> Callable[..., Any]:
 def call_soon_threadsafe(clock_of: Callable[[], VirtualClock | None]) -> Callable[[Any], Any]:
     """For `BaseEventLoop.call_soon_threadsafe`."""
 
-    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+    def make(original: Function) -> Function:
         def call(loop: Any, *args: Any, **options: Any) -> Any:
             clock = clock_of()
             if clock is None or not clock.is_open:
@@ -309,7 +310,7 @@ def _poke(clock: VirtualClock, loop: Any) -> None:
             clock.signal(loop)
 
 
-def _expect(clock: VirtualClock, loop: Any, call_soon: Callable[..., Any]) -> None:
+def _expect(clock: VirtualClock, loop: Any, call_soon: Function) -> None:
     """Make the thread that runs a loop since before the run a member: it is given something to do."""
     runs_in = getattr(loop, "_thread_id", None)
     if runs_in is None:

@@ -9,10 +9,11 @@ from typing import Any
 
 from replaykit.errors import Unreplayable
 from replaykit.seam.leftover_threads import RunOver, is_program_ending
+from replaykit.seam.own_code import Function
 from replaykit.seam.virtual_clock import NEVER, VirtualClock, Wait
 from replaykit.seam.virtual_locks import ClockOf
 
-Make = Callable[[Callable[..., Any]], Callable[..., Any]]
+Make = Callable[[Function], Function]
 
 
 class _Ending:
@@ -75,7 +76,7 @@ class _Job:
 
     __slots__ = ("cause", "clock", "fn", "pool")
 
-    def __init__(self, clock: VirtualClock, pool: _Pool, fn: Callable[..., Any]) -> None:
+    def __init__(self, clock: VirtualClock, pool: _Pool, fn: Function) -> None:
         self.cause = clock.cause
         self.clock = clock
         self.pool = pool
@@ -104,7 +105,7 @@ class Threads:
         member = clock.member()
         return None if member is None or member.real else clock
 
-    def start(self, original: Callable[..., Any]) -> Callable[..., Any]:
+    def start(self, original: Function) -> Function:
         """For `Thread.start`."""
 
         def start(thread: Any) -> None:
@@ -132,7 +133,7 @@ class Threads:
 
         return start
 
-    def start_plain(self, original: Callable[..., Any]) -> Callable[..., Any]:
+    def start_plain(self, original: Function) -> Function:
         """For `_thread.start_new_thread`: nobody sees such a thread before it makes a call."""
 
         def start(*args: Any) -> Any:
@@ -168,7 +169,7 @@ class Threads:
 
         thread.run = run_as_member
 
-    def join(self, original: Callable[..., Any]) -> Callable[..., Any]:
+    def join(self, original: Function) -> Function:
         """For `Thread.join`."""
 
         def join(thread: Any, timeout: float | None = None) -> None:
@@ -181,10 +182,10 @@ class Threads:
 
         return join
 
-    def submit(self, original: Callable[..., Any]) -> Callable[..., Any]:
+    def submit(self, original: Function) -> Function:
         """For `ThreadPoolExecutor.submit`."""
 
-        def submit(executor: Any, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        def submit(executor: Any, fn: Function, /, *args: Any, **kwargs: Any) -> Any:
             clock = self._clock()
             if clock is None:
                 return original(executor, fn, *args, **kwargs)
@@ -203,7 +204,7 @@ class Threads:
 
         return submit
 
-    def run_item(self, original: Callable[..., Any]) -> Callable[..., Any]:
+    def run_item(self, original: Function) -> Function:
         """For `concurrent.futures.thread._WorkItem.run`."""
 
         def run(item: Any, *args: Any) -> Any:
@@ -226,7 +227,7 @@ class Threads:
 
         return run
 
-    def install_waiters(self, original: Callable[..., Any]) -> Callable[..., Any]:
+    def install_waiters(self, original: Function) -> Function:
         """For `concurrent.futures._base._create_and_install_waiters`: who waits for several futures is woken by one of
         them, or by a limit, and does not see how close the others were."""
 
@@ -243,7 +244,7 @@ class Threads:
 
         return install
 
-    def shutdown(self, original: Callable[..., Any]) -> Callable[..., Any]:
+    def shutdown(self, original: Function) -> Function:
         """For `ThreadPoolExecutor.shutdown`: jobs that it cancels are never run."""
 
         def shutdown(executor: Any, *args: Any, **kwargs: Any) -> Any:

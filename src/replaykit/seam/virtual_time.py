@@ -20,13 +20,13 @@ from replaykit.seam.clock_watchdog import Watcher
 from replaykit.seam.forked_clocks import standing
 from replaykit.seam.hooks import Hooks, Table
 from replaykit.seam.leftover_threads import RunOver, stopped
+from replaykit.seam.own_code import Function
 from replaykit.seam.pinning import travelled
 from replaykit.seam.virtual_alarms import ALARMS, Alarms, ring
 from replaykit.seam.virtual_clock import VirtualClock
-from replaykit.seam.virtual_locks import lock_class, new_reentrant_lock, notify, simple_queue_maker, wait
+from replaykit.seam.virtual_locks import ClockOf, lock_class, new_reentrant_lock, notify, simple_queue_maker, wait
 from replaykit.seam.virtual_loops import call_soon_threadsafe, run_once, send
 from replaykit.seam.virtual_threads import Threads
-from replaykit.seam.virtual_trio import trio_run
 
 _taken = threading.Lock()
 _bound: dict[str, tuple[int, tuple[tuple[str, str], ...]]] = {}
@@ -73,13 +73,13 @@ class VirtualTime:
         try:
             with ExitStack() as stack:
                 stack.enter_context(self._stopping_left_behind())
-                stack.enter_context(Hooks(self._table(), is_optional=True).installed())
+                stack.enter_context(Hooks(self._table()).installed())
                 self._is_installed = True
                 bound = list(_names_bound_anywhere())
                 stack.enter_context(_rebound(bound, time, _TIMES))
                 stack.enter_context(_rebound(bound, signal, ALARMS))
                 stack.enter_context(travelled(started_at, self._look))
-                stack.enter_context(Hooks(self._system_clocks(), is_optional=True).installed())
+                stack.enter_context(Hooks(self._system_clocks()).installed())
                 stack.enter_context(_rebound(bound, time, _SYSTEM_CLOCKS))
                 stack.enter_context(self._watcher.at_work())
                 self._clock.open()
@@ -99,7 +99,7 @@ class VirtualTime:
         if _has_left_threads:
             yield
             return
-        hooks = Hooks(_AFTERWARDS, is_optional=True)
+        hooks = Hooks(_AFTERWARDS)
         hooks.install()
         try:
             yield
@@ -164,7 +164,7 @@ class VirtualTime:
             "subprocess": (("Popen", "__init__", self._watcher.popen),),
             "os": (("", "fork", self._watcher.fork), ("", "times", self._process_times)),
             "multiprocessing.util": (("", "spawnv_passfds", self._watcher.spawn),),
-            "trio": (("", "run", trio_run(self.clock)),),
+            "trio": (("", "run", _trio_run(self.clock)),),
         }
 
     def _replacement(self, name: str) -> Callable[[Any], Any]:
@@ -298,3 +298,33 @@ def _simple_queue(original: Any) -> Any:
     import queue  # noqa: PLC0415 (it is loaded: this is called when it is hooked)
 
     return simple_queue_maker(original, queue._PySimpleQueue)  # type: ignore[attr-defined]
+
+
+def _trio_run(clock_of: ClockOf) -> Callable[[Function], Function]:
+    """For `trio.run`: trio's clock for tests jumps to the next deadline when nothing else can happen."""
+
+    def make(original: Function) -> Function:
+        def run(*args: Any, **options: Any) -> Any:
+            clock = clock_of()
+            if clock is not None and clock.is_open and clock.member() is not None and options.get("clock") is None:
+                options["clock"] = _jumping(clock)
+            return original(*args, **options)
+
+        return run
+
+    return make
+
+
+def _jumping(clock: Any) -> Any:
+    import trio.testing  # noqa: PLC0415 (trio is loaded where this is called)
+
+    jumping: Any = trio.testing.MockClock(autojump_threshold=0)
+    jump = jumping.jump
+
+    def jump_together(seconds: float) -> None:
+        jump(seconds)
+        with clock.mutex:
+            clock.move(clock.base + seconds)
+
+    jumping.jump = jump_together
+    return jumping

@@ -9,7 +9,8 @@ from __future__ import annotations
 from replaykit.errors import UsageError
 from replaykit.model.events import Call, LlmCall, WireInfo
 from replaykit.model.values import ABSENT, Json, raw
-from replaykit.seam.http.rewriting import answered, chunks_of, header, written
+from replaykit.seam.http.cleaning import first_header
+from replaykit.seam.http.rewriting import answered, chunks_of, written
 from replaykit.seam.scope import Outcome
 from replaykit.wire.model_calls import answer_of
 from replaykit.wire.routes import api_of
@@ -20,7 +21,7 @@ def wire_outcome(recorded: Call, wire: WireInfo, value: Json) -> Outcome:
     if isinstance(value, list):
         if not all(isinstance(chunk, str | bytes) for chunk in value):
             raise UsageError(f"`{recorded.name}`: the chunks of a response are texts or bytes")
-        kind = header(wire, "content-type")
+        kind = first_header(wire.headers, "content-type")
         return Outcome(items_json=tuple(map(raw, value)), result_json=ABSENT, wire=answered(wire, kind))
     api = api_of(wire.method, wire.url) if isinstance(recorded, LlmCall) else None
     if api is None:

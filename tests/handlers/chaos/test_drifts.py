@@ -7,10 +7,9 @@ from typing import Any
 import orjson
 import pytest
 
-from replaykit.handlers.chaos.answer_changes import of_model
 from replaykit.handlers.chaos.chance import SeededChance
 from replaykit.handlers.chaos.drifts import drifted, truncated
-from replaykit.handlers.chaos.failure_responses import wire_of
+from replaykit.handlers.chaos.fault_answers import of_model, wire_of
 from replaykit.handlers.replay.handler import Replayer
 from replaykit.handlers.replay.tape import Tape
 from replaykit.model.events import ErrorInfo

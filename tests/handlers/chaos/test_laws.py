@@ -20,9 +20,9 @@ from tests.matrix import examples
 import replaykit as rk
 from replaykit.candidates.inprocess import CallableCandidate
 from replaykit.contracts.contract import ChaosScenario
-from replaykit.handlers.chaos.answer_changes import hiding, of_tool
-from replaykit.handlers.chaos.answer_changes import serve_value as given_instead
 from replaykit.handlers.chaos.chance import SeededChance
+from replaykit.handlers.chaos.fault_answers import hiding, of_tool
+from replaykit.handlers.chaos.fault_answers import serve_value as given_instead
 from replaykit.handlers.replay.handler import Replayer
 from replaykit.handlers.replay.tape import Tape
 from replaykit.model.events import ToolCall, WireInfo

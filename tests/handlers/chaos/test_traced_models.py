@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from replaykit.formats.core.talk import Talk
-from replaykit.handlers.chaos.install import under_chaos
+from replaykit.handlers.chaos import under_chaos
 from replaykit.handlers.replay.handler import Replayer
 from replaykit.handlers.replay.tape import Tape
 from replaykit.model.faults import ChaosPlan, ModelFault, ModelTrouble

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replaykit.handlers.replay.text_blocks import LONG_BYTES, TextBlocks
+from replaykit.handlers.replay.taped_requests import LONG_BYTES, TextBlocks
 
 
 def long_text(tail: bytes, size: int = 3 * LONG_BYTES) -> bytes:

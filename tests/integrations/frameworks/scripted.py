@@ -13,8 +13,7 @@ import replaykit as rk
 from replaykit.model.events import ToolCall
 from replaykit.model.result import Deviation
 from replaykit.model.run import TraceRun
-from replaykit.seam.scope import PendingCall, RunSession
-from replaykit.seam.tool import TOOL
+from replaykit.seam.scope import TOOL, PendingCall, RunSession
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "frameworks"
 

@@ -18,7 +18,7 @@ from aiohttp import web
 
 import replaykit as rk
 from replaykit.errors import Divergence
-from replaykit.seam import hooks
+from replaykit.seam import patches
 from replaykit.seam.http import aiohttp as aiohttp_translator
 
 METHODS = [
@@ -124,7 +124,7 @@ def test_nothing_is_imported_for_a_run_without_http():
         print(sorted(name for name in new if name.startswith(("replaykit.wire", "replaykit.seam.http."))))
     """)
 
-    assert said == "['replaykit.seam.http.patches']"
+    assert said == "[]"
 
 
 def test_no_http_library_is_imported_by_us():
@@ -150,7 +150,7 @@ def test_a_method_that_is_not_there_is_told_and_nothing_else_breaks(monkeypatch)
         with rk.replaying(rk.Tape([])):
             pass
 
-    assert len(told) == len(hooks.HOOKS["httpx"])
+    assert len(told) == len(patches.HOOKS["httpx"])
     assert "httpx.HTTPTransport.handle_request is not there" in str(told[0].message)
 
 
@@ -169,7 +169,7 @@ def test_an_aiohttp_without_middlewares_is_told_and_left_alone():
         return method
 
     with pytest.warns(RuntimeWarning, match=r"neither recorded nor replayed; 3\.12\.1 or later is"):
-        assert aiohttp_translator.request(request) is request
+        assert asyncio.run(aiohttp_translator.request(request, None, "GET", "http://nowhere/")) == "GET"
 
 
 def test_transports_of_other_makes_are_left_alone(tapes):

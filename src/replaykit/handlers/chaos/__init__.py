@@ -2,3 +2,20 @@
 
 Knows the model, the wire and the seam; knows nothing of recordings, cases, reports or terminals.
 """
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from replaykit.model.events import Call
+from replaykit.model.faults import ChaosPlan
+from replaykit.seam.scope import Handler
+
+
+def under_chaos(handler: Handler, plan: ChaosPlan | None, *, place: str = "", recorded: Iterable[Call] = ()) -> Handler:
+    """The handler with the plan's faults before it; as it is where none can strike a call."""
+    if plan is None or not plan.of_calls:
+        return handler
+    from replaykit.handlers.chaos.handler import Chaos  # noqa: PLC0415 (brings in the APIs of models; few runs have faults)
+
+    return Chaos(handler, plan, place=place, recorded=recorded)

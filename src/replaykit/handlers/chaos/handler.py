@@ -4,27 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from replaykit.handlers.chaos.answer_changes import (
+from replaykit.handlers.chaos.chance import Counting, SeededChance, draw, is_like, number_in
+from replaykit.handlers.chaos.fault_answers import (
     Change,
+    failure,
     hiding,
     instead,
     made_up,
+    no_answer,
     of_model,
     of_tool,
+    rate_limited,
     rewritten,
     serve_value,
 )
-from replaykit.handlers.chaos.chance import Counting, SeededChance, draw, is_like, number_in
-from replaykit.handlers.chaos.failure_responses import failure, no_answer, rate_limited
 from replaykit.handlers.chaos.stale_answers import Earlier
-from replaykit.model.events import AnyEvent, Call, Exchange, LlmCall, ToolCall
+from replaykit.model.events import AnyEvent, Call
 from replaykit.model.faults import ChaosPlan, ContextAttack, ModelFault, ModelTrouble, ToolFault, ToolTrouble
 from replaykit.model.jsonpath import parse_path, values_at
 from replaykit.model.values import Json, decode
-from replaykit.seam.scope import MCP_RESULT, CallAnswer, Handler, Injected, Outcome, PendingCall
+from replaykit.seam.scope import EXCHANGE, MCP_RESULT, MODEL, TOOL, CallAnswer, Handler, Injected, Outcome, PendingCall
 from replaykit.wire.api import ModelApi
 
-TOOL, MODEL, EXCHANGE = (str(kind.__struct_config__.tag) for kind in (ToolCall, LlmCall, Exchange))
 Fault = ToolFault | ModelFault | ContextAttack
 
 

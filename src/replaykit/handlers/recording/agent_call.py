@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from contextvars import copy_context
 from typing import Any
 
 from replaykit.model.values import Json
+from replaykit.seam.own_code import Function
 
 
-def call_with(agent: Callable[..., Any], agent_input: Json) -> Any:
+def call_with(agent: Function, agent_input: Json) -> Any:
     """Call the agent with a case's input: as its one argument, or by name where it takes several."""
     arguments, named = _arguments(agent, agent_input)
     return agent(*arguments, **named)
 
 
-def refusal(agent: Callable[..., Any], agent_input: Json) -> str:
+def refusal(agent: Function, agent_input: Json) -> str:
     """Why the agent cannot be called with a case's input at all; empty when it can, or nobody knows before."""
     arguments, named = _arguments(agent, agent_input)
     try:
@@ -31,7 +32,7 @@ def refusal(agent: Callable[..., Any], agent_input: Json) -> str:
     return ""
 
 
-def _arguments(agent: Callable[..., Any], agent_input: Json) -> tuple[tuple[Json, ...], dict[str, Json]]:
+def _arguments(agent: Function, agent_input: Json) -> tuple[tuple[Json, ...], dict[str, Json]]:
     try:
         parameters = inspect.signature(agent).parameters
     except (TypeError, ValueError):

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from replaykit.errors import UsageError
 from replaykit.model.run import RunHeader
 from replaykit.registry import Registry
+from replaykit.seam.own_code import Function
 
-AGENTS: Registry[Callable[..., Any]] = Registry("agent")
+AGENTS: Registry[Function] = Registry("agent")
 """Nothing is imported because a run names it: only what is here already can be found."""
 
 
-def agent_of(run: RunHeader) -> Callable[..., Any]:
+def agent_of(run: RunHeader) -> Function:
     """The agent whose runs have this run's name."""
     name = root_name(run)
     if name in AGENTS:

@@ -8,7 +8,7 @@ import secrets
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import ExitStack
 from functools import partial
 from types import TracebackType
@@ -34,6 +34,7 @@ from replaykit.seam.chance import SETS, held_for_run
 from replaykit.seam.changed_files import FileLog, watching_files
 from replaykit.seam.emissions import watching_emissions
 from replaykit.seam.failures import describe, status_of
+from replaykit.seam.own_code import Function
 from replaykit.seam.own_servers import ServersHere
 from replaykit.seam.processes import recorded_tree
 from replaykit.seam.scope import RunSession, Scope, current, enter, leave
@@ -44,7 +45,7 @@ from replaykit.store.protocol import Durability, RunWriter, Store
 from replaykit.store.sqlite import SQLiteStore
 from replaykit.telemetry.switch import watched
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Function)
 
 
 def new_run_id() -> str:
@@ -128,7 +129,7 @@ class Step:
 
 
 def record(
-    name: str | Callable[..., Any] = "",
+    name: str | Function = "",
     *,
     input: Json = None,
     agent: str = "",

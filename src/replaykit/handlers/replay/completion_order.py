@@ -9,24 +9,19 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterable
-from typing import TypeVar
+from collections.abc import Iterable
 
 from replaykit.model.events import Call, ToolCall
-from replaykit.seam.scope import CallAnswer, PendingCall
+from replaykit.seam.scope import CallAnswer, Order, PendingCall
 from replaykit.seam.through import later
-
-T = TypeVar("T")
 
 _PATIENCE_S = 0.05
 _ROUNDS = 100  # of the event loop
 _HEAD_START_S = 0.001  # for a thread that has just ended to get its result to whoever waits for it
 
 
-class Turns:
+class Turns(Order):
     """Who has to wait for whom, and who has ended."""
-
-    pace = 0.0
 
     def __init__(self, before: dict[int, int]) -> None:
         self._before = before
@@ -57,27 +52,6 @@ class Turns:
         with self._changed:
             self._ended.add(answer.seq)
             self._changed.notify_all()
-
-    def has_ended(self, call: PendingCall, answer: CallAnswer) -> bool:
-        """It may have to wait."""
-        return False
-
-    def begin(self, call: PendingCall, answer: CallAnswer) -> None:
-        """Nothing depends on it."""
-
-    def outlast(self, call: PendingCall) -> None:
-        """Nothing waits."""
-
-    async def outlast_awaited(self, call: PendingCall) -> None:
-        """The same."""
-
-    def really(self, live: Callable[[], T]) -> Callable[[], T]:
-        """The call as it is: all time is real."""
-        return live
-
-    def really_awaited(self, live: Callable[[], Awaitable[T]]) -> Callable[[], Awaitable[T]]:
-        """The same."""
-        return live
 
 
 def turns_of(calls: Iterable[Call]) -> Turns | None:

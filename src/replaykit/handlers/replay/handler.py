@@ -24,7 +24,7 @@ from replaykit.handlers.replay.miss import (
 )
 from replaykit.handlers.replay.order import RecordedOrder, end_run
 from replaykit.handlers.replay.tape import Matcher, Tape
-from replaykit.handlers.replay.text_blocks import LONG_BYTES
+from replaykit.handlers.replay.taped_requests import LONG_BYTES
 from replaykit.handlers.replay.unrecorded_chance import CHANCE, by_chance
 from replaykit.handlers.replay.world import World
 from replaykit.model.consent import ANYTHING, MODELS
@@ -42,14 +42,13 @@ from replaykit.seam.failures import describe
 from replaykit.seam.pinning import pinned
 from replaykit.seam.processes import ProcessTree, replayed_tree
 from replaykit.seam.results import OPAQUE
-from replaykit.seam.scope import CallAnswer, Handler, Outcome, PendingCall, RunSession
+from replaykit.seam.scope import MODEL, CallAnswer, Handler, Outcome, PendingCall, RunSession
 from replaykit.seam.time_and_chance import MACHINE
 
 REKEYED, AMBIGUOUS = "rekeyed", "ambiguous"
 """Deviations where placeholders of another key were compared by their kind: one recorded call fits, or several do."""
 _MUTATED = "mutated"
 """The deviation of a served call whose tool changed its arguments, or more, when it was recorded."""
-MODEL = str(LlmCall.__struct_config__.tag)
 RUN_LOG = "run_log"
 """The format of runs that were recorded here."""
 OUTSIDE = "outside"

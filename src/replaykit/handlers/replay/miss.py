@@ -10,15 +10,14 @@ from replaykit.errors import Divergence, Unreplayable
 from replaykit.handlers.replay.keys import key_of
 from replaykit.handlers.replay.tape import Matcher, Tape
 from replaykit.model.diff import Difference, call_text, differences
-from replaykit.model.events import Call, LlmCall
+from replaykit.model.events import Call
 from replaykit.model.matching import MatchMode
 from replaykit.model.values import Json
 from replaykit.redaction.keys import VARIABLE
-from replaykit.seam.scope import PendingCall
+from replaykit.seam.scope import MODEL, PendingCall
 from replaykit.terminal import visible
 
 _CANDIDATES = 50  # how many recorded calls are compared to find the nearest
-MODEL = str(LlmCall.__struct_config__.tag)
 _ALL_SERVED = "  the same call was recorded, but every recording of it has been served"
 _PROMPT_HINT = (
     "A changed prompt needs new answers: run the candidate with its model once, --live models, and keep what it is "

@@ -16,7 +16,7 @@ from replaykit.handlers.replay.schedule import Schedule
 from replaykit.model.events import Call, CallSpan
 from replaykit.model.result import Deviation
 from replaykit.seam.leftover_threads import RunOver, run_over
-from replaykit.seam.scope import CallAnswer, PendingCall, RunSession
+from replaykit.seam.scope import CallAnswer, Order, PendingCall, RunSession
 from replaykit.seam.through import answered, running_trio
 from replaykit.seam.virtual_clock import NEVER, SLACK_S, TIE_S, Member, Ties, VirtualClock, Wait
 from replaykit.seam.virtual_loops import (
@@ -51,7 +51,7 @@ class _Hold(Wait):
     __slots__ = ()
 
 
-class RecordedOrder:
+class RecordedOrder(Order):
     """The order and time of a tape's calls."""
 
     pace = 1.0
@@ -240,7 +240,7 @@ class RecordedOrder:
         member = clock.members.get(get_ident())
         if member is None or clock.active != 1 or clock.timers or clock.ends or clock.real_work or member.is_parked:
             return False
-        end_s, seq, begun = span.end_s, answer.seq, self._begun  # type: ignore[attr-defined]
+        end_s, seq, begun = span.end_s, answer.seq, self._begun  # type: ignore[union-attr]
         if end_s is None or not answer.complete or not begun or seq in begun:
             return False
         lag_s = self._lags.get(call.path) if self._lags else 0.0
@@ -395,7 +395,7 @@ class RecordedOrder:
     def _arrive(self, member: Member, call: PendingCall, answer: CallAnswer, span: CallSpan) -> float:
         """Be where the call began, and return how much later than recorded the candidate is there."""
         schedule, clock = self._schedule, self._clock
-        seq: int = answer.seq  # type: ignore[attr-defined]
+        seq: int = answer.seq  # type: ignore[union-attr]
         with clock.mutex:
             if not schedule.begun and (clock.base or not clock.is_alone):
                 # What comes before the first call takes any time. Somebody has looked at the clock meanwhile, so that

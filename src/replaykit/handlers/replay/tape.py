@@ -13,8 +13,7 @@ from replaykit.errors import ReplayKitError
 from replaykit.handlers.replay.current_time import NOW, NowIndex, without_moments
 from replaykit.handlers.replay.keys import key_of
 from replaykit.handlers.replay.redaction import ByKind, Redaction
-from replaykit.handlers.replay.taped_requests import TapedRequests, holds_opaque
-from replaykit.handlers.replay.text_blocks import LONG_BYTES, TextKey
+from replaykit.handlers.replay.taped_requests import LONG_BYTES, TapedRequests, TextKey, holds_opaque
 from replaykit.model.changed_files import ChangedFile, changed_files
 from replaykit.model.events import Call, LlmCall, ToolCall
 from replaykit.model.jsonpath import JsonPath, parse_path, remove_paths
@@ -25,13 +24,12 @@ from replaykit.model.values import opaque_in_words
 from replaykit.redaction.parts import Parts
 from replaykit.redaction.placeholders import canonical, may_be_redacted
 from replaykit.seam.parameters import Parameters
-from replaykit.seam.scope import PendingCall
+from replaykit.seam.scope import MODEL, PendingCall
 
 if TYPE_CHECKING:
     from replaykit.handlers.replay.traced_model_calls import Traced, TracedCalls
     from replaykit.wire.conversation import Conversation
 
-_MODEL = str(LlmCall.__struct_config__.tag)
 _CAUSAL = MatchMode.CAUSAL  # asked for every call: Python 3.11 is slow to find a member of an enum
 UNKNOWN = b"null"
 """The arguments of a call that nobody has written down; those that were are an object."""
@@ -222,7 +220,7 @@ class Matcher:
 
     def _is_traced(self, call: PendingCall) -> bool:
         """True for a call of a model over HTTP that may be found by its conversation."""
-        return self.has_traced and call.kind == _MODEL and call.request is not None
+        return self.has_traced and call.kind == MODEL and call.request is not None
 
     def _take_recorded(self, call: PendingCall) -> tuple[int, str] | None:
         if self._is_direct and call.key is call.arguments:

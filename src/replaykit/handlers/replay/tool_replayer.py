@@ -13,9 +13,8 @@ from replaykit.model.matching import MatchRules
 from replaykit.model.tool_errors import is_raised
 from replaykit.model.values import Json, canonical
 from replaykit.seam.results import ToolValues
-from replaykit.seam.scope import CallAnswer, RunSession, pending_call
+from replaykit.seam.scope import TOOL, CallAnswer, RunSession, pending_call
 from replaykit.seam.through import through
-from replaykit.seam.tool import TOOL
 from replaykit.store.open import StoreLike, open_store
 
 

@@ -11,6 +11,7 @@ import inspect
 import warnings
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
+from functools import lru_cache
 from typing import Any
 
 import aiohttp
@@ -24,7 +25,7 @@ from replaykit.seam.http.call import HttpCall, HttpRequest, Served, listening
 from replaykit.seam.http.cleaning import Headers
 from replaykit.seam.http.request import Amended
 from replaykit.seam.http.response import header_pairs, http1_body, http1_head
-from replaykit.seam.scope import Scope
+from replaykit.seam.own_code import Function
 from replaykit.seam.through import later, never
 from replaykit.seam.unrecorded import websocket_opened
 
@@ -32,37 +33,42 @@ _STATE = "_replaykit"  # on the protocol of a connection, which has one response
 _LONGEST = 2**24  # of a recorded header: what was taken once is taken again
 
 
-def request(original: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+async def request(original: Function, session: Any, method: str, url: Any, **options: Any) -> Any:
     """For `ClientSession._request`."""
-    if "middlewares" not in inspect.signature(original).parameters or not hasattr(Payload, "as_bytes"):
-        warnings.warn(
-            f"aiohttp {aiohttp.__version__} is neither recorded nor replayed; 3.12.1 or later is",
-            RuntimeWarning,
-            stacklevel=2,
-        )
-        return original
+    if not _is_supported(original) or listening() is None:
+        return await original(session, method, url, **options)
+    hops = _Hops(session, options)
+    chosen = options.get("middlewares")
+    if chosen is None:
+        chosen = session._middlewares
+    options["middlewares"] = (*chosen, hops.pass_through)
+    try:
+        return await original(session, method, url, **options)
+    except BaseException as error:
+        hops.failed(error)
+        raise
 
-    async def _request(session: Any, method: str, url: Any, **options: Any) -> Any:
-        if listening() is None:
-            return await original(session, method, url, **options)
-        hops = _Hops(session, options)
-        chosen = options.get("middlewares")
-        options["middlewares"] = (*(session._middlewares if chosen is None else chosen), hops.pass_through)
-        try:
-            return await original(session, method, url, **options)
-        except BaseException as error:
-            hops.failed(error)
-            raise
 
-    return _request
+@lru_cache(maxsize=8)
+def _is_supported(original: Function) -> bool:
+    """False for an aiohttp that is too old, which is said once."""
+    if "middlewares" in inspect.signature(original).parameters and hasattr(Payload, "as_bytes"):
+        return True
+    warnings.warn(
+        f"aiohttp {aiohttp.__version__} is neither recorded nor replayed; 3.12.1 or later is",
+        RuntimeWarning,
+        stacklevel=3,
+    )
+    return False
 
 
 class _Hops:
     """The exchanges of one request: the first, and one for each redirect and retry."""
 
     def __init__(self, session: Any, options: dict[str, Any]) -> None:
-        unpack = options.get("auto_decompress")
-        self._unpack = session._auto_decompress if unpack is None else unpack
+        self._unpack: Any = options.get("auto_decompress")
+        if self._unpack is None:
+            self._unpack = session._auto_decompress
         self._read_until_eof = options.get("read_until_eof", True)
         self._cut: HttpCall | None = None
 
@@ -73,7 +79,9 @@ class _Hops:
         if request.headers.get("Upgrade", "").lower() == "websocket":
             websocket_opened(here.session, str(request.url))
             return await handler(request)
-        call = await self._call(here, request)
+        body = await request.body.as_bytes() if request.body else b""
+        headers = tuple(request.headers.items())
+        call = HttpCall(here, HttpRequest(method=request.method, url=str(request.url), headers=headers, body=body))
         if call.served is not None:
             return await self._recorded(request, call.served)
         with call.inside(), Amended(request.headers, call.request):
@@ -99,15 +107,6 @@ class _Hops:
         """The request ended with this."""
         if self._cut is not None:
             self._cut.broke(error)
-
-    async def _call(self, here: Scope, request: Any) -> HttpCall:
-        http_request = HttpRequest(
-            method=request.method,
-            url=str(request.url),
-            headers=tuple(request.headers.items()),
-            body=await request.body.as_bytes() if request.body else b"",
-        )
-        return HttpCall(here, http_request)
 
     def _begin(self, response: Any, call: HttpCall) -> None:
         version = f"HTTP/{response.version.major}.{response.version.minor}"
@@ -288,20 +287,12 @@ class _Nowhere(asyncio.Transport):
     def close(self) -> None:
         self._closing = True
 
-    def abort(self) -> None:
-        self._closing = True
+    abort = close
 
-    def write(self, data: Any) -> None:
+    def write(self, *_: Any) -> None:
         pass
 
-    def writelines(self, list_of_data: Any) -> None:
-        pass
+    writelines = pause_reading = resume_reading = write  # type: ignore[assignment]
 
     def get_write_buffer_size(self) -> int:
         return 0
-
-    def pause_reading(self) -> None:
-        pass
-
-    def resume_reading(self) -> None:
-        pass

@@ -12,6 +12,7 @@ import os
 import time
 import zlib
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import orjson
 import zstandard
@@ -20,16 +21,18 @@ from replaykit.model.events import Call, ErrorInfo, WireInfo
 from replaykit.model.values import ABSENT, Raw, encode_read, raw, sayable
 from replaykit.seam.failures import describe, is_cancellation, is_interruption
 from replaykit.seam.foreign_threads import adopted, exports_telemetry
-from replaykit.seam.http.cleaning import Headers, clean_chunks, clean_headers, clean_url, taken_apart
-from replaykit.seam.http.request import EXCHANGE, MODEL, HttpRequest, pending, text_or_bytes
+from replaykit.seam.http.cleaning import Headers, clean_chunks, clean_headers, clean_url, first_header, taken_apart
+from replaykit.seam.http.request import HttpRequest, pending, text_or_bytes
 from replaykit.seam.http.response import CANCELLED, TOO_LARGE, Served, at_pace, later_by, served
-from replaykit.seam.scope import CallAnswer, Outcome, Scope, current, enter, leave
+from replaykit.seam.scope import EXCHANGE, MODEL, CallAnswer, Outcome, Scope, current, enter, leave
 from replaykit.seam.unrecorded import websocket_opened
 
 __all__ = ["HttpCall", "HttpRequest", "Served", "listening", "open_call"]
 
 KEPT_BYTES = 256 * 1024 * 1024
 """A response above this is passed on and not kept."""
+PORTION = 16 * 1024
+"""A body that is read in small portions is kept in pieces of this size."""
 _SWITCHING = 101  # to another protocol, of which nothing is seen
 UNPACKED_BYTES = 64 * 1024 * 1024
 """How much of a compressed answer of a model is read."""
@@ -120,6 +123,11 @@ class HttpCall:
         """How much longer a fault makes it take, in earnest."""
         return 0.0 if self._call.injected is None else self._call.injected.wait_s
 
+    def pause(self) -> None:
+        """Wait as long as a fault wants, in a thread."""
+        if self.wait_s:
+            time.sleep(self.wait_s)
+
     @property
     def is_altered(self) -> bool:
         """True when a fault changes the live response: then the whole body is read first, and `altered` given."""
@@ -165,6 +173,11 @@ class HttpCall:
         if self._scope.session.own is not None:
             self._scope.session.own.takes(self.request.url)  # a server of the program that came meanwhile is noticed
         self._last = time.perf_counter()
+
+    def answered_in_http1(self, response: Any, headers: Headers) -> None:
+        """The response has begun, as http.client describes it."""
+        version = "HTTP/1.0" if response.version == 10 else "HTTP/1.1"
+        self.answered(response.status, headers, reason=response.reason or "", version=version)
 
     def chunk(self, data: bytes) -> None:
         """A piece of the response came."""
@@ -251,7 +264,7 @@ class HttpCall:
         )
 
     def _header(self, name: str) -> str:
-        return next((value for key, value in self._head[3] if key.lower() == name), "")
+        return first_header(self._head[3], name)
 
     def _has_all(self) -> bool:
         """True when every byte that was announced has come, and only the end was not waited for."""

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 from itertools import pairwise
+from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from msgspec import Struct
@@ -49,6 +50,26 @@ def clean_headers(headers: Iterable[tuple[str, str]]) -> Headers:
     return tuple([(name, _clean_value(name, value)) for name, value in headers if name.lower() != SEEN])
 
 
+def first_header(headers: Headers, name: str) -> str:
+    """Return the first value of a header, by its name in small letters; empty where there is none."""
+    for key, value in headers:  # a loop, not next(): this runs for every request
+        if key.lower() == name:
+            return value
+    return ""
+
+
+def header_text(value: Any) -> str:
+    """Return the name or the value of a header as text: each byte is one character, so that none is lost."""
+    if isinstance(value, bytes):
+        return value.decode("latin-1")
+    return str(value)
+
+
+def text_pairs(headers: Iterable[tuple[Any, Any]]) -> Headers:
+    """Return headers as pairs of texts."""
+    return tuple([(header_text(name), header_text(value)) for name, value in headers])
+
+
 class CleanUrl(Struct, frozen=True):
     """A URL without user, password, fragment and secret values."""
 
@@ -83,12 +104,16 @@ def clean_query(query: str) -> list[tuple[str, str]]:
 
 def clean_json(value: Json, text: bytes) -> Json:
     """A body that was read from this text, the values of members hidden that are secrets by their name."""
-    return _without_secrets(value, MAX_DEPTH) if _hints(text, _HINTS) else value
+    if not _hints(text, _HINTS):
+        return value
+    return _without_secrets(value, MAX_DEPTH)
 
 
 def clean_chunks(chunks: list[bytes]) -> list[bytes]:
     """The chunks of an answer, tokens and keys that it hands out made illegible; every length stays the same."""
-    whole = b"".join(chunks) if sum(map(len, chunks)) <= _SEARCHED_BYTES else b""
+    if sum(map(len, chunks)) > _SEARCHED_BYTES:
+        return chunks
+    whole = b"".join(chunks)
     if not _hints(whole, _HINTS_IN_ANSWERS):
         return chunks
     masked = _ANSWERED_SECRET.sub(lambda found: found[0][: -len(found[1])] + b"x" * len(found[1]), whole)
@@ -109,9 +134,13 @@ def _hints(text: bytes, words: tuple[bytes, ...]) -> bool:
 
 def _clean_value(name: str, value: str) -> str:
     if name.lower() in ("set-cookie", "set-cookie2"):
-        cookie, _, attributes = value.partition(";")
-        return f"{cookie.partition('=')[0]}={HIDDEN}" + (f";{attributes}" if attributes else "")
-    return HIDDEN if _is_secret(name) else value
+        cookie, semicolon, attributes = value.partition(";")
+        if not attributes:
+            semicolon = ""
+        return f"{cookie.partition('=')[0]}={HIDDEN}{semicolon}{attributes}"
+    if _is_secret(name):
+        return HIDDEN
+    return value
 
 
 @lru_cache(maxsize=1024)

@@ -7,94 +7,83 @@ read by http.client itself, from a socket that holds it. urllib3 sits on http.cl
 from __future__ import annotations
 
 import http.client
-import time
 import weakref
-from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from replaykit.seam.http.call import HttpCall, HttpRequest, Served, listening
+from replaykit.seam.http.call import PORTION, HttpCall, HttpRequest, Served, listening
 from replaykit.seam.http.cleaning import Headers
 from replaykit.seam.http.recorded_socket import RecordedSocket
+from replaykit.seam.http.request import http_url, joined_body
 from replaykit.seam.http.response import header_pairs
+from replaykit.seam.own_code import Function
 from replaykit.seam.unrecorded import accounted
 
 _CALL = "_replaykit_call"
 _LEFT_ALONE = "_replaykit_left_alone"
 """Marks a connection whose request does not pass through the seam."""
-_PORTS = {"http": 80, "https": 443}
-_PORTION = 16 * 1024  # a body that is read in small portions is kept in pieces of this size
 
 
-def connect(original: Callable[..., Any]) -> Callable[..., Any]:
+def connect(original: Function, conn: Any) -> None:
     """For `HTTPConnection.connect`: in a replay, put off until it is known that a request is made."""
-
-    def connecting(conn: Any) -> None:
-        is_asked_for = _is_urllib3(conn.__class__) or _LEFT_ALONE in vars(conn)
-        here = None if is_asked_for else listening(_url(conn, "/"))
-        if here is None:
+    here = None
+    if not _is_urllib3(conn.__class__) and _LEFT_ALONE not in vars(conn):
+        here = listening(_url(conn, "/"))
+    if here is None:
+        original(conn)
+    elif here.session.refuse is None:
+        with accounted():  # its requests are recorded when they are sent
             original(conn)
-        elif here.session.refuse is None:
-            with accounted():  # its requests are recorded when they are sent
-                original(conn)
-        else:
-            conn.sock = RecordedSocket()
-
-    return connecting
+    else:
+        conn.sock = RecordedSocket()
 
 
-def end_headers(original: Callable[..., Any]) -> Callable[..., Any]:
+def end_headers(original: Function, conn: Any, message_body: Any = None, **options: Any) -> None:
     """For `HTTPConnection.endheaders`, which sends the request."""
-
-    def end(conn: Any, message_body: Any = None, **options: Any) -> None:
-        if _is_urllib3(conn.__class__):
-            original(conn, message_body, **options)
-            return
-        if isinstance(conn.sock, RecordedSocket):
-            conn.sock = None  # this request may be made
-        vars(conn).pop(_LEFT_ALONE, None)
-        url = _url(conn, conn._buffer[0].split(b" ")[1].decode("latin-1"))
-        headers = _headers(conn)
-        here = None if message_body is None and _has_body(headers) else listening(url)
-        if here is None or here.session.leaves(url):
-            setattr(conn, _LEFT_ALONE, True)
-            original(conn, message_body, **options)
-            return
-        body = _whole(message_body)
-        call = HttpCall(here, HttpRequest(method=conn._method, url=url, headers=headers, body=body or b""))
-        if call.served is not None:
-            _prepare(conn, call.served)
-            original(conn, body, **options)
-            return
-        _amend(conn, call.request.amended)
-        with call.live():
-            if call.wait_s:
-                time.sleep(call.wait_s)
-            original(conn, body, **options)
-        call.sent()
-        setattr(conn, _CALL, call)
-
-    return end
+    if _is_urllib3(conn.__class__):
+        original(conn, message_body, **options)
+        return
+    if isinstance(conn.sock, RecordedSocket):
+        conn.sock = None  # this request may be made
+    vars(conn).pop(_LEFT_ALONE, None)
+    url = _url(conn, conn._buffer[0].split(b" ")[1].decode("latin-1"))
+    headers = _headers(conn)
+    here = None
+    if message_body is not None or not _has_body(headers):
+        here = listening(url)
+    if here is None or here.session.leaves(url):
+        setattr(conn, _LEFT_ALONE, True)
+        original(conn, message_body, **options)
+        return
+    body = None if message_body is None else joined_body(message_body, "latin-1")
+    call = HttpCall(here, HttpRequest(method=conn._method, url=url, headers=headers, body=body or b""))
+    if call.served is not None:
+        _prepare(conn, call.served)
+        original(conn, body, **options)
+        return
+    _amend(conn, call.request.amended)
+    with call.live():
+        call.pause()
+        original(conn, body, **options)
+    call.sent()
+    setattr(conn, _CALL, call)
 
 
-def get_response(original: Callable[..., Any]) -> Callable[..., Any]:
+def get_response(original: Function, conn: Any) -> Any:
     """For `HTTPConnection.getresponse`."""
-
-    def get(conn: Any) -> Any:
-        call: HttpCall | None = vars(conn).pop(_CALL, None)
-        if call is None:
-            return original(conn)
-        with call.live():
-            response = original(conn)
-            body = response.read() if call.is_altered else b""
-        version = "HTTP/1.0" if response.version == 10 else "HTTP/1.1"
-        call.answered(response.status, tuple(response.getheaders()), reason=response.reason or "", version=version)
+    call: HttpCall | None = vars(conn).pop(_CALL, None)
+    if call is None:
+        return original(conn)
+    body = b""
+    with call.live():
+        response = original(conn)
         if call.is_altered:
-            return _altered(conn, call, body)
-        _tap(response, call)
-        return response
-
-    return get
+            body = response.read()
+    call.answered_in_http1(response, tuple(response.getheaders()))
+    if call.is_altered:
+        return _altered(conn, call, body)
+    _tap(response, call)
+    return response
 
 
 @lru_cache(maxsize=64)
@@ -103,14 +92,11 @@ def _is_urllib3(kind: type) -> bool:
 
 
 def _url(conn: Any, target: str) -> str:
-    if not target.startswith("/"):
-        return target  # as a proxy wants it
     scheme = "https" if isinstance(conn, getattr(http.client, "HTTPSConnection", ())) else "http"
     host, port = conn.host, conn.port
     if conn._tunnel_host:
         host, port = conn._tunnel_host, conn._tunnel_port
-    name = f"[{host}]" if ":" in host else host
-    return f"{scheme}://{name}{target}" if port in (None, _PORTS[scheme]) else f"{scheme}://{name}:{port}{target}"
+    return http_url(scheme, host, port, target)
 
 
 def _headers(conn: Any) -> Headers:
@@ -124,18 +110,6 @@ def _has_body(headers: Headers) -> bool:
     return announced.get("content-length", "0") != "0" or "transfer-encoding" in announced
 
 
-def _whole(body: Any) -> bytes | None:
-    """The whole body: what can be read once is read now."""
-    if body is None:
-        return None
-    if isinstance(body, str):
-        return body.encode("latin-1")
-    if isinstance(body, bytes | bytearray | memoryview):
-        return bytes(body)
-    pieces = (body.read(),) if hasattr(body, "read") else body
-    return b"".join(piece.encode("latin-1") if isinstance(piece, str) else bytes(piece) for piece in pieces)
-
-
 def _amend(conn: Any, amended: dict[str, str]) -> None:
     """Replace headers of the request that is about to be sent."""
     first, *lines = conn._buffer
@@ -147,8 +121,7 @@ def _prepare(conn: Any, served: Served) -> None:
     """Put a recorded response where the connection reads from; raise what kept the request from being sent."""
     error = served.failure(vars(http.client))
     if error is not None and not served.was_sent:
-        if served.waits_s:
-            time.sleep(served.waits_s[0])
+        served.wait()
         raise error
     if isinstance(error, http.client.IncompleteRead):
         error = None  # http.client sees itself that there is too little
@@ -229,7 +202,7 @@ class _TappedFile:
             return  # it is written down when the run ends: this may be the garbage collector, at any moment
         self._call.broke()
 
-    def _watched(self, read: Callable[..., Any], *arguments: Any) -> Any:
+    def _watched(self, read: Function, *arguments: Any) -> Any:
         try:
             return read(*arguments)
         except BaseException as error:
@@ -253,7 +226,7 @@ class _TappedFile:
             self._call.interrupted(http.client.IncompleteRead(b""))
 
     def _note(self, data: bytes) -> None:
-        if self._begins_chunk or (self._portion >= _PORTION and not self._response.chunked):
+        if self._begins_chunk or (self._portion >= PORTION and not self._response.chunked):
             self._begins_chunk, self._portion = False, 0
             self._call.chunk(data)
         else:

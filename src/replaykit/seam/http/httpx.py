@@ -7,17 +7,17 @@ Divergence in a way that they do not try again after (`_Refusal`).
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from functools import lru_cache
 from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
 from replaykit.errors import ReplayKitError
 from replaykit.seam.http.call import HttpCall, HttpRequest, Served, listening
 from replaykit.seam.http.request import Amended
 from replaykit.seam.http.response import header_bytes, header_pairs, in_time
+from replaykit.seam.own_code import Function
 from replaykit.seam.scope import Scope
 from replaykit.seam.through import later, never
 
@@ -25,102 +25,80 @@ _RETRIES = "x-stainless-retry-count"
 """What SDKs of that make send: they try again after any exception, and not after a response that says so."""
 
 
-def handle_request(original: Callable[..., Any], name: str) -> Callable[..., Any]:
+def handle_request(original: Function, name: str, transport: Any, request: Any) -> Any:
     """For `HTTPTransport.handle_request`."""
-    library = _Library(name)
-
-    def handle(transport: Any, request: Any) -> Any:
-        here = listening(request.url)
-        if here is None:
-            return original(transport, request)
-        request.read()
-        call = library.call(here, request)
-        if call.served is not None:
-            if call.served.waits_s:
-                time.sleep(call.served.waits_s[0])
-            error = None if call.served.status else library.failure(call.served)
-            if error is not None:
-                raise error
-            return library.response(call.served)
-        with call.live(), Amended(request.headers, call.request):
-            if call.wait_s:
-                time.sleep(call.wait_s)
-            response = original(transport, request)
-            if call.is_altered:
-                return library.altered(response, call, b"".join(response.iter_raw()))
-        return library.tapped(response, call)
-
-    return handle
+    here = listening(request.url)
+    if here is None:
+        return original(transport, request)
+    request.read()
+    library = _library(sys.modules[name])
+    call = library.call(here, request)
+    if call.served is not None:
+        call.served.wait()
+        error = None if call.served.status else library.failure(call.served)
+        if error is not None:
+            raise error
+        return library.response(call.served)
+    with call.live(), Amended(request.headers, call.request):
+        call.pause()
+        response = original(transport, request)
+        if call.is_altered:
+            return library.altered(response, call, b"".join(response.iter_raw()))
+    return library.tapped(response, call)
 
 
-def handle_async_request(original: Callable[..., Awaitable[Any]], name: str) -> Callable[..., Awaitable[Any]]:
+async def handle_async_request(original: Function, name: str, transport: Any, request: Any) -> Any:
     """For `AsyncHTTPTransport.handle_async_request`."""
-    library = _Library(name)
-
-    async def handle(transport: Any, request: Any) -> Any:
-        here = listening(request.url)
-        if here is None:
-            return await original(transport, request)
-        await request.aread()
-        call = library.call(here, request)
-        if call.served is not None:
-            if call.served.waits_s:
-                await later(call.served.waits_s[0])
-            if not call.served.status:
-                await library.fail(call.served)
-            return library.response(call.served)
-        with call.live(), Amended(request.headers, call.request):
-            if call.wait_s:
-                await later(call.wait_s)
-            response = await original(transport, request)
-            if call.is_altered:
-                return library.altered(response, call, b"".join([chunk async for chunk in response.aiter_raw()]))
-        return library.tapped(response, call)
-
-    return handle
+    here = listening(request.url)
+    if here is None:
+        return await original(transport, request)
+    await request.aread()
+    library = _library(sys.modules[name])
+    call = library.call(here, request)
+    if call.served is not None:
+        if call.served.waits_s:
+            await later(call.served.waits_s[0])
+        if not call.served.status:
+            await library.fail(call.served)
+        return library.response(call.served)
+    with call.live(), Amended(request.headers, call.request):
+        if call.wait_s:
+            await later(call.wait_s)
+        response = await original(transport, request)
+        if call.is_altered:
+            return library.altered(response, call, b"".join([chunk async for chunk in response.aiter_raw()]))
+    return library.tapped(response, call)
 
 
-def send(original: Callable[..., Any], name: str) -> Callable[..., Any]:
+def send(original: Function, name: str, client: Any, request: Any, **options: Any) -> Any:
     """For `Client.send`."""
-    library = _Library(name)
-
-    def sent(client: Any, request: Any, **options: Any) -> Any:
-        try:
-            return original(client, request, **options)
-        except ReplayKitError as error:
-            return library.refusal(request, error)
-
-    return sent
+    try:
+        return original(client, request, **options)
+    except ReplayKitError as error:
+        return _library(sys.modules[name]).refusal(request, error)
 
 
-def asend(original: Callable[..., Awaitable[Any]], name: str) -> Callable[..., Awaitable[Any]]:
+async def asend(original: Function, name: str, client: Any, request: Any, **options: Any) -> Any:
     """For `AsyncClient.send`."""
-    library = _Library(name)
-
-    async def sent(client: Any, request: Any, **options: Any) -> Any:
-        try:
-            return await original(client, request, **options)
-        except ReplayKitError as error:
-            return library.refusal(request, error)
-
-    return sent
+    try:
+        return await original(client, request, **options)
+    except ReplayKitError as error:
+        return _library(sys.modules[name]).refusal(request, error)
 
 
 class _Library:
     """One of the libraries, which is loaded already."""
 
-    def __init__(self, name: str) -> None:
-        self.module: Any = sys.modules[name]
-        self.streams = _streams(self.module)
+    def __init__(self, module: Any) -> None:
+        self.module = module
+        self._live_stream = _live_stream(module)
+        self._recorded_stream = _recorded_stream(module)
+        self._refusal = _refusal(module)
 
     def call(self, here: Scope, request: Any) -> HttpCall:
-        http_request = HttpRequest(
-            method=request.method,
-            url=str(request.url),
-            headers=header_pairs(request.headers.raw),
-            body=request.content,
-        )
-        return HttpCall(here, http_request)
+        headers = header_pairs(request.headers.raw)
+        url = str(request.url)
+        return HttpCall(here, HttpRequest(method=request.method, url=url, headers=headers, body=request.content))
 
     def altered(self, response: Any, call: HttpCall, body: bytes) -> Any:
         """What a fault makes of the live response, whose body is this."""
@@ -143,7 +121,7 @@ class _Library:
             call.chunk(response.content)
             call.ended()
         else:
-            response.stream = self.streams[0](response.stream, call)
+            response.stream = self._live_stream(response.stream, call)
         return response
 
     def response(self, served: Served) -> Any:
@@ -154,7 +132,7 @@ class _Library:
         return self.module.Response(
             served.status,
             headers=[(header_bytes(name), header_bytes(value)) for name, value in served.headers],
-            stream=self.streams[1](served, self),
+            stream=self._recorded_stream(served, self),
             extensions=extensions,
         )
 
@@ -162,8 +140,8 @@ class _Library:
         """What a recorded response ends with; a class of the other library becomes the one of this."""
         names, error = vars(self.module), served.error
         if error is not None and error.module.partition(".")[0] in ("httpx", "httpx2") and error.type in names:
-            error = msgspec.structs.replace(error, module=names[error.type].__module__)
-            served = msgspec.structs.replace(served, error=error)
+            error = replace(error, module=names[error.type].__module__)
+            served = replace(served, error=error)
         return served.failure(names)
 
     async def fail(self, served: Served) -> None:
@@ -178,7 +156,7 @@ class _Library:
         """The error raised, or told in a response where raising it would be taken for a bad connection."""
         if _RETRIES not in request.headers:
             raise error
-        refusal = _refusals(self.module)(
+        refusal = self._refusal(
             409,
             headers={"x-should-retry": "false"},
             json={"error": {"type": type(error).__name__, "message": str(error)}},
@@ -188,8 +166,10 @@ class _Library:
         return refusal
 
 
-@lru_cache(maxsize=8)
-def _refusals(module: Any) -> Any:
+_library = lru_cache(maxsize=8)(_Library)
+
+
+def _refusal(module: Any) -> Any:
     class Refusal(module.Response):  # type: ignore[misc]
         """Says what went wrong to whoever reads it, and raises it to whoever asks whether all is well."""
 
@@ -203,12 +183,6 @@ def _refusals(module: Any) -> Any:
             raise self.replaykit_error
 
     return Refusal
-
-
-@lru_cache(maxsize=8)
-def _streams(module: Any) -> tuple[Any, Any]:
-    """The streams of live and of recorded responses, as the library's own kind of stream."""
-    return _live_stream(module), _recorded_stream(module)
 
 
 def _live_stream(module: Any) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,25 +19,14 @@ class RecordedSocket:
     def makefile(self, *_: Any, **__: Any) -> io.BufferedReader:
         return io.BufferedReader(_FrameReader(self._frames))
 
-    def sendall(self, data: Any) -> None:
+    def sendall(self, *_: Any) -> None:
         pass
 
-    def settimeout(self, timeout: Any) -> None:
-        pass
-
-    def setsockopt(self, *option: Any) -> None:
-        pass
-
-    def shutdown(self, how: int) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
+    settimeout = setsockopt = shutdown = close = sendall
 
 
 def _frames(served: Served, error: BaseException | None) -> Iterator[bytes]:
-    if served.waits_s:
-        time.sleep(served.waits_s[0])
+    served.wait()
     if served.status:
         yield http1_head(served)
         yield from http1_body(served, in_time(served))

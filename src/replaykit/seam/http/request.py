@@ -5,29 +5,51 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import MutableMapping
+from typing import Any
 from urllib.parse import urlencode
 
 import orjson
 from msgspec import Struct
 
-from replaykit.model.events import Exchange, LlmCall
 from replaykit.model.values import Json, canonical, canonical_read, sayable
-from replaykit.seam.http.cleaning import SEEN, Headers, clean_json, clean_query, taken_apart
+from replaykit.seam.http.cleaning import SEEN, Headers, clean_json, clean_query, first_header, taken_apart
 from replaykit.seam.real_time import wall_time
-from replaykit.seam.scope import PendingCall, Scope, pending_call
+from replaykit.seam.scope import EXCHANGE, MODEL, PendingCall, Scope, pending_call
 from replaykit.wire.api import ModelApi
 from replaykit.wire.request_keys import match_key
 from replaykit.wire.routes import api_of
 
-MODEL, EXCHANGE = (str(kind.__struct_config__.tag) for kind in (LlmCall, Exchange))
 WHOLE_BODY = 16 * 1024 * 1024
 """A request body above this is known by its hash alone."""
 SESSION = "REPLAYKIT_SESSION"
 """Set where a proxy of ours, on loopback, may stand in for an API."""
 
+_PORTS = {"http": 80, "https": 443}
 _LOOPBACK = ("127.0.0.1", "localhost")
 _BOUNDARY = re.compile(r'boundary="?([^";]+)"?', re.IGNORECASE)
 _SAFE = ("GET", "HEAD", "OPTIONS", "TRACE")
+
+
+def http_url(scheme: str, host: str, port: int | None, target: str) -> str:
+    """Return the URL of a request that is sent to a host for a target, the port only where it is not the usual one."""
+    if not target.startswith("/"):
+        return target  # as a proxy wants it
+    if ":" in host:
+        host = f"[{host}]"
+    if port not in (None, _PORTS.get(scheme)):
+        host = f"{host}:{port}"
+    return f"{scheme}://{host}{target}"
+
+
+def joined_body(body: Any, encoding: str) -> bytes:
+    """Return the whole body: what can be read once is read now."""
+    if isinstance(body, str):
+        return body.encode(encoding)
+    if isinstance(body, bytes | bytearray | memoryview):
+        return bytes(body)
+    if hasattr(body, "read"):
+        body = (body.read(),)
+    return b"".join(piece.encode(encoding) if isinstance(piece, str) else bytes(piece) for piece in body)
 
 
 class HttpRequest(Struct, frozen=True, kw_only=True):
@@ -41,11 +63,8 @@ class HttpRequest(Struct, frozen=True, kw_only=True):
     """Tells which API it speaks, where its own URL does not."""
 
     def header(self, name: str) -> str:
-        """The first value of a header, by its name in small letters."""
-        for key, value in self.headers:
-            if key.lower() == name:
-                return value
-        return ""
+        """Return the first value of a header, by its name in small letters."""
+        return first_header(self.headers, name)
 
     @property
     def api(self) -> ModelApi | None:

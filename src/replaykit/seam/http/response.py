@@ -8,11 +8,12 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from replaykit.errors import Unreplayable
 from replaykit.model.events import ErrorInfo, WireInfo
 from replaykit.model.values import decode
-from replaykit.seam.http.cleaning import Headers
+from replaykit.seam.http.cleaning import Headers, first_header
 from replaykit.seam.rebuild import rebuild_error
 from replaykit.seam.scope import CallAnswer, PendingCall
 
@@ -45,8 +46,13 @@ class Served(Struct, frozen=True, kw_only=True):
     """What it broke off with; without one, the caller had left it."""
 
     def header(self, name: str) -> str:
-        """The first value of a header, by its name in small letters."""
-        return next((value for key, value in self.headers if key.lower() == name), "")
+        """Return the first value of a header, by its name in small letters."""
+        return first_header(self.headers, name)
+
+    def wait(self) -> None:
+        """Wait for the head as long as it takes."""
+        if self.waits_s:
+            time.sleep(self.waits_s[0])
 
     @property
     def is_chunked(self) -> bool:
@@ -78,11 +84,11 @@ class Served(Struct, frozen=True, kw_only=True):
             return None
         if self.error is not None and not self.was_cut_off:
             return rebuild_error(self.error, namespace)
+        if not self.status:
+            return Unreplayable(f"`{self.name}` was interrupted when it was recorded; there is no answer to give")
         count = len(self.chunks)
         return Unreplayable(
             f"`{self.name}` was left after {count} chunks when it was recorded; there is no chunk {count + 1}"
-            if self.status
-            else f"`{self.name}` was interrupted when it was recorded; there is no answer to give"
         )
 
 
@@ -90,12 +96,12 @@ def at_pace(response: Served, took_s: float, speed: float) -> Served:
     """The response, to be given as slowly as it came, when the whole of it took that long."""
     pauses = [pause / 1000 for pause in response.pauses_ms][: len(response.chunks)]
     waits = [max(0.0, took_s - sum(pauses)), *pauses, *[0.0] * (len(response.chunks) - len(pauses))]
-    return msgspec.structs.replace(response, waits_s=tuple(wait / speed for wait in waits))
+    return replace(response, waits_s=tuple(wait / speed for wait in waits))
 
 
 def later_by(response: Served, seconds: float) -> Served:
     """The response, of which all is to be waited for that long."""
-    return msgspec.structs.replace(response, waits_s=(seconds, *[0.0] * len(response.chunks)))
+    return replace(response, waits_s=(seconds, *[0.0] * len(response.chunks)))
 
 
 def served(call: PendingCall, answer: CallAnswer, method: str) -> Served:
@@ -108,25 +114,29 @@ def served(call: PendingCall, answer: CallAnswer, method: str) -> Served:
     if answer.error is not None and answer.error.type == TOO_LARGE:
         raise Unreplayable(f"`{call.name}` was not kept when it was recorded: {answer.error.message}")
     chunks = tuple(_as_bytes(decode(item)) for item in answer.items_json or ())
-    broke = not wire.status or not answer.complete
-    return Served(
+    response = Served(
         name=call.name,
         status=wire.status,
         reason=wire.reason,
         version=wire.version,
-        headers=_headers(wire, chunks) if not broke and method != "HEAD" else wire.headers,
+        headers=wire.headers,
         chunks=chunks,
         pauses_ms=wire.pauses_ms,
-        complete=not broke,
-        error=answer.error if broke else None,
     )
+    if not wire.status or not answer.complete:
+        return replace(response, complete=False, error=answer.error)
+    if method == "HEAD":
+        return response
+    return replace(response, headers=_headers(wire, chunks))
 
 
 def http1_head(response: Served) -> bytes:
     """The first lines of the response, as HTTP/1.1 writes them."""
-    version = response.version if response.version == "HTTP/1.0" else "HTTP/1.1"
-    first = f"{version} {response.status} {response.reason}"
-    lines = [first, *(f"{name}: {value}" for name, value in response.headers)]
+    version = "HTTP/1.1"
+    if response.version == "HTTP/1.0":
+        version = response.version
+    lines = [f"{version} {response.status} {response.reason}"]
+    lines += [f"{name}: {value}" for name, value in response.headers]
     return b"".join(_one_line(line) + b"\r\n" for line in lines) + b"\r\n"
 
 

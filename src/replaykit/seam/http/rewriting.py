@@ -12,7 +12,7 @@ import msgspec
 
 from replaykit.model.events import ErrorInfo, Usage, WireInfo
 from replaykit.model.values import decode, raw
-from replaykit.seam.http.cleaning import Headers, clean_url
+from replaykit.seam.http.cleaning import Headers, clean_url, first_header
 from replaykit.seam.http.request import HttpRequest, text_or_bytes
 from replaykit.seam.scope import CallAnswer, Outcome
 from replaykit.wire.api import ModelApi
@@ -77,7 +77,7 @@ def wire_of(request: HttpRequest, status: int = 0, headers: Headers = ()) -> Wir
 
 def with_body(wire: WireInfo, body: bytes, content_type: str = "") -> Outcome:
     """The outcome of an exchange that is answered with these bytes, and the status that `wire` says."""
-    kind = content_type or header(wire, "content-type")
+    kind = content_type or first_header(wire.headers, "content-type")
     items = (raw(text_or_bytes(body)),) if body else ()
     return Outcome(items_json=items, wire=answered(wire, kind, wire.status, wire.reason))
 
@@ -92,12 +92,7 @@ def answered(wire: WireInfo, content_type: str, status: int = 200, reason: str =
 
 def chunks_of(answer: CallAnswer, wire: WireInfo) -> Sequence[bytes]:
     """The bytes of a response; nothing where they are compressed."""
-    if header(wire, "content-encoding").lower() not in ("", "identity"):
+    if first_header(wire.headers, "content-encoding").lower() not in ("", "identity"):
         return ()
     items = map(decode, answer.items_json or ())
     return [item.encode() if isinstance(item, str) else bytes(item) for item in items]
-
-
-def header(wire: WireInfo, name: str) -> str:
-    """The first value of a header of the response, by its name in small letters."""
-    return next((value for key, value in wire.headers if key.lower() == name), "")

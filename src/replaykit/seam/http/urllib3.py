@@ -6,8 +6,7 @@ is read by urllib3 itself, from a connection whose socket holds it; so it has ev
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
@@ -16,85 +15,75 @@ from urllib3 import exceptions
 from urllib3.connection import HTTPConnection
 from urllib3.response import HTTPResponse
 
+from replaykit.errors import ReplayKitError
 from replaykit.model.values import Opaque
-from replaykit.seam.http.call import HttpCall, HttpRequest, Served, listening
-from replaykit.seam.http.cleaning import Headers
+from replaykit.seam.http.call import PORTION, HttpCall, HttpRequest, Served, listening
+from replaykit.seam.http.cleaning import header_text, text_pairs
 from replaykit.seam.http.recorded_socket import RecordedSocket
+from replaykit.seam.http.request import http_url, joined_body
+from replaykit.seam.own_code import Function
 
 _TUNNEL = "_replaykit_tunnel"
-_PORTS = {"http": 80, "https": 443}
-_PORTION = 16 * 1024  # a body that is read in small portions is kept in pieces of this size
 
 
-def prepare_proxy(original: Callable[..., Any]) -> Callable[..., Any]:
+def prepare_proxy(original: Function, pool: Any, conn: Any) -> None:
     """For `HTTPSConnectionPool._prepare_proxy`, which connects: put off until it is known that the request is made."""
-
-    def prepare(pool: Any, conn: Any) -> None:
-        if listening() is None:
-            original(pool, conn)
-        else:
-            setattr(conn, _TUNNEL, original)
-
-    return prepare
+    if listening() is None:
+        original(pool, conn)
+    else:
+        setattr(conn, _TUNNEL, original)
 
 
-def make_request(original: Callable[..., Any]) -> Callable[..., Any]:
+def make_request(original: Function, pool: Any, conn: Any, method: str, url: str, **options: Any) -> Any:
     """For `HTTPConnectionPool._make_request`: one attempt."""
-
-    def make(pool: Any, conn: Any, method: str, url: str, **options: Any) -> Any:
-        here = listening(_url(pool, url))
-        if here is None:
-            return original(pool, conn, method, url, **options)
-        headers = options.get("headers")
-        headers = pool.headers if headers is None else headers
-        body, options["body"] = _read(options.get("body"))
-        http_request = HttpRequest(method=method, url=_url(pool, url), headers=_pairs(headers.items()), body=body)
-        call = HttpCall(here, http_request)
-        if call.served is not None:
-            return original(pool, _recorded(pool, conn, call.served), method, url, **options)
-        options["headers"] = _outgoing(headers, call.request.amended)
-        preload = options.pop("preload_content", True)
-        with call.live():
-            tunnel = vars(conn).pop(_TUNNEL, None)
-            if tunnel is not None:
-                tunnel(pool, conn)
-            if call.wait_s:
-                time.sleep(call.wait_s)
-            response = original(pool, conn, method, url, preload_content=False, **options)
-            body = response.read(decode_content=False) if call.is_altered else b""
+    target = http_url(pool.scheme, pool.host, pool.port, url)
+    here = listening(target)
+    if here is None:
+        return original(pool, conn, method, url, **options)
+    headers = options.get("headers")
+    if headers is None:
+        headers = pool.headers
+    body, options["body"] = _read(options.get("body"))
+    call = HttpCall(here, HttpRequest(method=method, url=target, headers=text_pairs(headers.items()), body=body))
+    if call.served is not None:
+        return original(pool, _recorded(pool, conn, call.served), method, url, **options)
+    options["headers"] = _outgoing(headers, call.request.amended)
+    preload = options.pop("preload_content", True)
+    with call.live():
+        tunnel = vars(conn).pop(_TUNNEL, None)
+        if tunnel is not None:
+            tunnel(pool, conn)
+        call.pause()
+        response = original(pool, conn, method, url, preload_content=False, **options)
         if call.is_altered:
-            _begin(response, call)
-            other = _recorded(pool, conn, call.altered(body))
-            return original(pool, other, method, url, preload_content=preload, **options)
-        _tap(response, call)
-        if preload and isinstance(response, HTTPResponse):
-            response._body = response.read(decode_content=options.get("decode_content", True))
-        return response
-
-    return make
-
-
-def _url(pool: Any, url: str) -> str:
-    if not url.startswith("/"):
-        return url  # as a proxy wants it
-    host = f"[{pool.host}]" if ":" in pool.host else pool.host
-    port = "" if pool.port in (None, _PORTS.get(pool.scheme)) else f":{pool.port}"
-    return f"{pool.scheme}://{host}{port}{url}"
+            body = response.read(decode_content=False)
+    if call.is_altered:
+        _begin(response, call)
+        other = _recorded(pool, conn, call.altered(body))
+        return original(pool, other, method, url, preload_content=preload, **options)
+    _tap(response, call)
+    if preload and isinstance(response, HTTPResponse):
+        response._body = response.read(decode_content=options.get("decode_content", True))
+    return response
 
 
-def _pairs(headers: Iterable[tuple[Any, Any]]) -> Headers:
-    return tuple((_text(name), _text(value)) for name, value in headers)
-
-
-def _text(value: Any) -> str:
-    return value.decode("latin-1") if isinstance(value, bytes) else str(value)
+def send_of_botocore(original: Function, session: Any, request: Any) -> Any:
+    """For `URLLib3Session.send` of botocore, which wraps what it does not know: what stops a call comes out again."""
+    try:
+        return original(session, request)
+    except Exception as error:
+        inner = getattr(error, "kwargs", {}).get("error")
+        if isinstance(inner, ReplayKitError):
+            raise inner from None
+        raise
 
 
 def _outgoing(headers: Any, amended: dict[str, str]) -> Any:
     """The headers that are sent: a copy in the caller's own kind of mapping, since some look at it again."""
     copied = headers.copy() if hasattr(headers, "copy") else dict(headers)
-    for name in [name for name in copied if _text(name).lower() in amended]:
-        del copied[name]
+    for name in list(copied):
+        if header_text(name).lower() in amended:
+            del copied[name]
     copied.update(amended)
     return copied
 
@@ -107,8 +96,7 @@ def _read(body: Any) -> tuple[bytes, Any]:
         return body.encode(), body
     if isinstance(body, bytes | bytearray | memoryview):
         return bytes(body), body
-    pieces = (body.read(),) if hasattr(body, "read") else body
-    whole = b"".join(piece.encode() if isinstance(piece, str) else bytes(piece) for piece in pieces)
+    whole = joined_body(body, "utf-8")
     return whole, [whole]  # a list has no length of its own: it is sent as the caller has announced it
 
 
@@ -119,8 +107,7 @@ def _recorded(pool: Any, conn: Any, served: Served) -> HTTPConnection:
         if isinstance(getattr(error, "__dict__", {}).get(name), Opaque):
             setattr(error, name, thing)
     if error is not None and not served.status:
-        if served.waits_s:
-            time.sleep(served.waits_s[0])
+        served.wait()
         raise error
     connection = HTTPConnection(conn.host, conn.port)
     connection.sock = RecordedSocket(served, error)
@@ -129,8 +116,7 @@ def _recorded(pool: Any, conn: Any, served: Served) -> HTTPConnection:
 
 
 def _begin(response: Any, call: HttpCall) -> None:
-    version = "HTTP/1.0" if response.version == 10 else "HTTP/1.1"
-    call.answered(response.status, _pairs(response.headers.items()), reason=response.reason or "", version=version)
+    call.answered_in_http1(response, text_pairs(response.headers.items()))
 
 
 def _tap(response: Any, call: HttpCall) -> None:
@@ -156,7 +142,7 @@ class _Tapped(HTTPResponse):
 
     def _fp_read(self, *args: Any, **options: Any) -> bytes:
         data: bytes = super()._fp_read(*args, **options)
-        self._note(data, starts=self._replaykit_portion >= _PORTION)
+        self._note(data, starts=self._replaykit_portion >= PORTION)
         if self.isclosed() and not self._lacks(len(data)):
             self._replaykit.ended()
         return data

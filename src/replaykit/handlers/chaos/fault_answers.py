@@ -1,10 +1,11 @@
-"""Changes of an answer that came: of a tool, of a server, of a model.
+"""Answers that faults give: changes of an answer that came, and replies in the place of one.
 
-Each takes an answer and gives another, or None where the fault has nothing to change.
+A change takes an answer and gives another, or None where the fault has nothing to change.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import msgspec
@@ -14,17 +15,20 @@ from replaykit.errors import UsageError
 from replaykit.handlers.chaos import answers, mcp_results
 from replaykit.handlers.chaos.chance import SeededChance
 from replaykit.handlers.chaos.drifts import drifted, garbage, truncated
-from replaykit.model.events import WireInfo
+from replaykit.model.events import ErrorInfo, WireInfo
 from replaykit.model.faults import ContextAttack, ModelFault, ModelTrouble, ToolFault, ToolTrouble
 from replaykit.model.nesting import NestedTooDeeply, check_value_nesting
 from replaykit.model.values import ABSENT, Json, Raw, decode, raw
-from replaykit.seam.http.rewriting import chunks_of, wire_of, with_body, written
+from replaykit.seam.failures import ToolError, describe
+from replaykit.seam.http.rewriting import api_error, chunks_of, no_response, wire_of, with_body, written
 from replaykit.seam.scope import MCP_RESULT, CallAnswer, Outcome, PendingCall
 from replaykit.wire.api import ModelApi
 from replaykit.wire.finish_reasons import finish_reason_in
 from replaykit.wire.model_calls import ModelAnswer as Said
 from replaykit.wire.model_calls import answer_of
 
+_FIRST_STATUS, _LAST_STATUS, _TOO_MANY = 100, 599, 429
+_AT_ONCE_MS = 1.0
 Change = Callable[[CallAnswer], CallAnswer | None]
 
 
@@ -178,3 +182,45 @@ def _dumped(value: Json) -> Raw:
 def _but_for(answer: CallAnswer, **changes: Json) -> Outcome:
     fields = {name: getattr(answer, name) for name in ("result_json", "items_json", "complete", "wire")}
     return msgspec.structs.replace(Outcome(result_json=ABSENT), **{**fields, **changes})
+
+
+def no_answer(call: PendingCall, message: str) -> Outcome:
+    """Nobody answered in time."""
+    text = message or f"`{call.name}` did not answer in time (injected)"
+    if call.form == MCP_RESULT:
+        return mcp_results.refused(mcp_results.TIMED_OUT, text)
+    if call.request is None:
+        return Outcome(error=_with_message(ErrorInfo(type="TimeoutError", module="builtins"), text))
+    return no_response(call.request, text, timed_out=True)
+
+
+def failure(call: PendingCall, fault: ToolFault) -> Outcome:
+    """The tool failed with a status; an exchange is answered with it."""
+    text = fault.message or f"`{call.name}` failed with {fault.error_code} (injected)"
+    if call.form == MCP_RESULT:
+        if fault.error_code:
+            return mcp_results.failed(text, fault.payload)
+        return mcp_results.refused(mcp_results.CLOSED, text)
+    if call.request is None:
+        return Outcome(error=describe(ToolError(text, status=fault.error_code, response=fault.payload)))
+    if not _FIRST_STATUS <= fault.error_code <= _LAST_STATUS:
+        return no_response(call.request, text, timed_out=False)
+    body: Json = fault.payload if fault.payload is not None else {"error": {"code": fault.error_code, "message": text}}
+    data = answers.body_of(body) if not isinstance(body, str) else orjson.dumps(body)
+    return with_body(wire_of(call.request, fault.error_code), data, "application/json")
+
+
+def rate_limited(call: PendingCall, fault: ModelFault, api: ModelApi | None) -> Outcome:
+    """The model's API says 429, in its own words, and when to come again."""
+    text = fault.message or "Rate limit reached. Please try again later. (injected)"
+    if call.request is None or api is None:
+        return Outcome(error=describe(ToolError(text, status=_TOO_MANY)))
+    wait_ms = fault.delay_ms or _AT_ONCE_MS  # SDKs that try again would sleep for longer than anybody asked
+    headers = (("retry-after", str(math.ceil(wait_ms / 1000))), ("retry-after-ms", str(math.ceil(wait_ms))))
+    return api_error(api, call.request, _TOO_MANY, ErrorInfo(type="RateLimitError", message=text), headers)
+
+
+def _with_message(error: ErrorInfo, message: str) -> ErrorInfo:
+    return ErrorInfo(
+        type=error.type, module=error.module, bases=error.bases, message=message, args_json=raw((message,))
+    )

@@ -1,40 +1,41 @@
-"""Patches: which methods of the HTTP libraries pass through the seam, and which module here translates each.
+"""Patches: everything that is replaced while a session is active, so that calls pass through the seam.
 
-Only libraries that the agent has imported are touched (`seam.hooks`), and a translator is imported when the first
-request is made inside a session: a run without HTTP does not pay for it.
+Only libraries that the agent has imported are touched (`seam.hooks`). A translator for an HTTP library is imported when
+the first request is made inside a session: a run without HTTP does not pay for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from importlib import import_module
-from typing import Any, TypeAlias
+from typing import Any
 
+from replaykit.seam import processes, propagate
+from replaykit.seam.hooks import Hooks, Make, Rows, Table
+from replaykit.seam.own_code import Function
 from replaykit.seam.scope import active_sessions, current
-
-Make: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def _late(translator: str, name: str, *more: str) -> Make:
-    """What makes a replacement out of `translator.name`, which is looked up at the first call inside a session."""
+    """Return what replaces a function by `translator.name`, which is looked up at the first call inside a session. That
+    is called with the original and `more`, before the arguments of the call."""
 
-    def make(original: Callable[..., Any]) -> Callable[..., Any]:
-        translated: Callable[..., Any] | None = None
+    def make(original: Function) -> Function:
+        translated: Function | None = None
 
         def call(*args: Any, **kwargs: Any) -> Any:
             nonlocal translated
             if current() is None and not active_sessions:
                 return original(*args, **kwargs)
             if translated is None:
-                translated = getattr(import_module(f"replaykit.seam.http.{translator}"), name)(original, *more)
-            return translated(*args, **kwargs)
+                translated = getattr(import_module(f"replaykit.seam.http.{translator}"), name)
+            return translated(original, *more, *args, **kwargs)
 
         return call
 
     return make
 
 
-def _httpx(library: str) -> tuple[tuple[str, str, Make], ...]:
+def _httpx(library: str) -> Rows:
     return (
         ("HTTPTransport", "handle_request", _late("httpx", "handle_request", library)),
         ("AsyncHTTPTransport", "handle_async_request", _late("httpx", "handle_async_request", library)),
@@ -43,7 +44,7 @@ def _httpx(library: str) -> tuple[tuple[str, str, Make], ...]:
     )
 
 
-HOOKS: dict[str, tuple[tuple[str, str, Make], ...]] = {
+HTTP: dict[str, Rows] = {
     "httpx": _httpx("httpx"),
     "httpx2": _httpx("httpx2"),
     "urllib3.connectionpool": (
@@ -57,6 +58,10 @@ HOOKS: dict[str, tuple[tuple[str, str, Make], ...]] = {
         ("HTTPConnection", "getresponse", _late("http_client", "get_response")),
     ),
     "aiohttp.client": (("ClientSession", "_request", _late("aiohttp", "request")),),
-    "botocore.httpsession": (("URLLib3Session", "send", _late("botocore", "send")),),
+    "botocore.httpsession": (("URLLib3Session", "send", _late("urllib3", "send_of_botocore")),),
 }
-"""Module → classes in it, their methods, and what makes the replacements. `requests` has no row: it sits on urllib3."""
+"""`requests` has no row: it sits on urllib3."""
+HOOKS: Table = {**propagate.HOOKS, **processes.HOOKS, **HTTP}
+# What starts processes is not there on every system, and tests put something else in its place.
+installed = Hooks(HOOKS, required={*propagate.HOOKS, *HTTP}).installed
+"""Keep what every session needs in place inside."""
