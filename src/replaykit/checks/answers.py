@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import ClassVar
 
 from replaykit.checks.output import seen_output
 from replaykit.checks.reading import has_output, output_text, short
@@ -34,9 +33,9 @@ class OutputAnswer(Rule, frozen=True, kw_only=True):
     not matter.
     """
 
-    plain: ClassVar[str] = "reference"
-    named: ClassVar[bool] = False
-    examples: ClassVar[tuple[str, ...]] = ('output.answer: "$49.99"',)
+    plain = "reference"
+    named = False
+    examples = ('output.answer: "$49.99"',)
     reference: str
 
     def __post_init__(self) -> None:

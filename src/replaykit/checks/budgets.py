@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from msgspec import Meta
 
@@ -21,12 +21,12 @@ class BudgetCost(Rule, frozen=True, kw_only=True):
     `unknown_usd` such a call counts as that much.
     """
 
-    plain: ClassVar[str] = "max_usd"
-    notes: ClassVar[dict[str, str]] = {
+    plain = "max_usd"
+    notes = {
         "max_usd": "the most, in US dollars; a plain number is this",
         "unknown_usd": "what a call costs whose cost the log does not have",
     }
-    examples: ClassVar[tuple[str, ...]] = ("budget.cost: 0.05", "budget.cost: {max_usd: 0.05, unknown_usd: 0}")
+    examples = ("budget.cost: 0.05", "budget.cost: {max_usd: 0.05, unknown_usd: 0}")
     max_usd: Annotated[float, Meta(ge=0)]
     unknown_usd: Annotated[float, Meta(ge=0)] | None = None
 
@@ -62,13 +62,13 @@ class BudgetTokens(Rule, frozen=True, kw_only=True):
     A model call whose tokens the log does not have makes it impossible to say so, and the assertion does not hold.
     """
 
-    plain: ClassVar[str] = "max"
-    notes: ClassVar[dict[str, str]] = {
+    plain = "max"
+    notes = {
         "max": "the most, in and out together; a plain number is this",
         "input": "the most that went in",
         "output": "the most that came out",
     }
-    examples: ClassVar[tuple[str, ...]] = ("budget.tokens: 2000", "budget.tokens: {input: 1500, output: 500}")
+    examples = ("budget.tokens: 2000", "budget.tokens: {input: 1500, output: 500}")
     max: Count | None = None
     input: Count | None = None
     output: Count | None = None
@@ -118,12 +118,12 @@ class BudgetLatency(Rule, frozen=True, kw_only=True):
     not one duration nothing can be said, and the assertion does not hold.
     """
 
-    plain: ClassVar[str] = "max_s"
-    notes: ClassVar[dict[str, str]] = {
+    plain = "max_s"
+    notes = {
         "max_s": "the most, in seconds; a plain number is this",
         "own_time": "add what the agent took beside its calls",
     }
-    examples: ClassVar[tuple[str, ...]] = ("budget.latency: 10", "budget.latency: {max_s: 12.5, own_time: true}")
+    examples = ("budget.latency: 10", "budget.latency: {max_s: 12.5, own_time: true}")
     max_s: Seconds
     own_time: bool = False
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
@@ -22,8 +22,8 @@ _SHOWN = 3
 class Combined(Rule, frozen=True, kw_only=True):
     """A rule that is made of assertions."""
 
-    family: ClassVar[str] = "combining"
-    named: ClassVar[bool] = False
+    family = "combining"
+    named = False
 
 
 @ASSERTIONS.register("not")
@@ -35,7 +35,7 @@ class Not(Combined, frozen=True, kw_only=True):
     `not: {output.contains: x}` holds for it, and `output.not_contains: x` does not.
     """
 
-    examples: ClassVar[tuple[str, ...]] = ("not: {tool.ignored_error: lookup_billing}",)
+    examples = ("not: {tool.ignored_error: lookup_billing}",)
     inner: Assertion
 
     @property
@@ -74,7 +74,7 @@ class _Several(Combined, frozen=True, kw_only=True):
 class All(_Several, frozen=True, kw_only=True):
     """Every assertion of the list holds. The first that does not is told."""
 
-    examples: ClassVar[tuple[str, ...]] = ('all: [{tool.called: refund}, {output.contains: "refunded"}]',)
+    examples = ('all: [{tool.called: refund}, {output.contains: "refunded"}]',)
 
     @classmethod
     def parse(cls, value: Json) -> Rule:
@@ -95,7 +95,7 @@ class All(_Several, frozen=True, kw_only=True):
 class Any(_Several, frozen=True, kw_only=True):
     """At least one assertion of the list holds. The first that does is told."""
 
-    examples: ClassVar[tuple[str, ...]] = ('any: [{tool.called: refund}, {output.contains: "cannot refund"}]',)
+    examples = ('any: [{tool.called: refund}, {output.contains: "cannot refund"}]',)
 
     @classmethod
     def parse(cls, value: Json) -> Rule:
@@ -117,15 +117,13 @@ class Threshold(Combined, frozen=True, kw_only=True):
     Without `weights` each weighs 1.
     """
 
-    named: ClassVar[bool] = True
-    notes: ClassVar[dict[str, str]] = {
+    named = True
+    notes = {
         "of": "the assertions",
         "min": "the share that has to hold, from 0 to 1",
         "weights": "the weight of each, in the same order",
     }
-    examples: ClassVar[tuple[str, ...]] = (
-        'threshold: {min: 0.6, weights: [2, 1], of: [{tool.called: refund}, {output.contains: "sorry"}]}',
-    )
+    examples = ('threshold: {min: 0.6, weights: [2, 1], of: [{tool.called: refund}, {output.contains: "sorry"}]}',)
     of: tuple[Assertion, ...]
     min: Share
     weights: tuple[float, ...] = ()

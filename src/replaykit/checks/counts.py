@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from replaykit.checks.call_selection import glob
 from replaykit.checks.ranges import check_range, in_range, range_text
 from replaykit.checks.reading import last_seq, step_count
@@ -12,7 +10,7 @@ from replaykit.model.run import TraceRun
 
 
 class _Counted(Rule, frozen=True, kw_only=True):
-    notes: ClassVar[dict[str, str]] = {
+    notes = {
         "min": "the least",
         "max": "the most",
         "model": "the model's name; `*` in it stands for anything; all models without it",
@@ -28,7 +26,7 @@ class _Counted(Rule, frozen=True, kw_only=True):
 class StepsCount(_Counted, frozen=True, kw_only=True):
     """The run took this many steps: those it marked, else its model calls, else its tool calls."""
 
-    examples: ClassVar[tuple[str, ...]] = ("steps.count: {max: 3}",)
+    examples = ("steps.count: {max: 3}",)
 
     def check(self, run: TraceRun, context: Context) -> Seen:
         steps = step_count(run)
@@ -45,7 +43,7 @@ class StepsCount(_Counted, frozen=True, kw_only=True):
 class LlmCalls(_Counted, frozen=True, kw_only=True):
     """The agent called models this many times; those inside of a tool count as well."""
 
-    examples: ClassVar[tuple[str, ...]] = ("llm.calls: {max: 2}", "llm.calls: {model: gpt-*, min: 1}")
+    examples = ("llm.calls: {max: 2}", "llm.calls: {model: gpt-*, min: 1}")
     model: str | None = None
 
     def check(self, run: TraceRun, context: Context) -> Seen:

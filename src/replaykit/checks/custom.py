@@ -6,7 +6,7 @@ A name in a file never imports anything: who wants a function checked enters it,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import ClassVar, TypeAlias
+from typing import TypeAlias
 
 from replaykit.checks.assertions import Assertion, inner_assertions
 from replaykit.checks.reading import last_seq, shown
@@ -47,9 +47,9 @@ class CustomPython(Rule, frozen=True, kw_only=True):
     verdict `inconclusive`.
     """
 
-    plain: ClassVar[str] = "check_"
-    notes: ClassVar[dict[str, str]] = {"check": "the function's name; a plain text is this", "…": "what it is given"}
-    examples: ClassVar[tuple[str, ...]] = (
+    plain = "check_"
+    notes = {"check": "the function's name; a plain text is this", "…": "what it is given"}
+    examples = (
         "custom.python: charged_once",
         "custom.python: {check: total_below, limit: 50}",
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import ClassVar
 
 from replaykit.checks.call_selection import any_glob, glob, toolless_path
 from replaykit.checks.compare import key_of, within
@@ -42,14 +41,14 @@ class EffectExactlyOnce(Rule, frozen=True, kw_only=True):
     order's number.
     """
 
-    plain: ClassVar[str] = "tool"
-    notes: ClassVar[dict[str, str]] = {
+    plain = "tool"
+    notes = {
         "tool": "the tool, or `METHOD host/path` of a request; `*` stands for anything; a plain text is this",
         "arguments": "what has to be among the arguments, as for `tool.called`",
         "per": "a [JSON path](#json-paths) into the arguments: once for each value there",
         "failed": "calls that failed count as well",
     }
-    examples: ClassVar[tuple[str, ...]] = (
+    examples = (
         "effect.exactly_once: send_email",
         "effect.exactly_once: {tool: charge_*, per: $.order, failed: true}",
     )
@@ -106,9 +105,9 @@ class EffectExactlyOnce(Rule, frozen=True, kw_only=True):
 class EffectNone(Rule, frozen=True, kw_only=True):
     """None of these effects happened, or was so much as tried: a call that failed counts as well."""
 
-    plain: ClassVar[str] = "tools"
-    named: ClassVar[bool] = False
-    examples: ClassVar[tuple[str, ...]] = (
+    plain = "tools"
+    named = False
+    examples = (
         "effect.none: [delete_*, refund]",
         'effect.none: ["POST *", "DELETE *"]',
     )

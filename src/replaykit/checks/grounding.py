@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from typing import ClassVar, Literal
+from typing import Literal
 
 from msgspec import Struct
 
@@ -66,13 +66,13 @@ class OutputGrounded(Rule, frozen=True, kw_only=True):
     an output neither holds.
     """
 
-    plain: ClassVar[str] = "grounded"
-    notes: ClassVar[dict[str, str]] = {
+    plain = "grounded"
+    notes = {
         "grounded": "true, or false; a plain value is this",
         "derive": "`all`, a list of `sum`, `difference`, `product`, `ratio`, `percent` and `count`, or `anything`",
         "ignore": "figures that need no source, as the output writes them; `*` stands for anything",
     }
-    examples: ClassVar[tuple[str, ...]] = (
+    examples = (
         "output.grounded: true",
         "output.grounded: {derive: [sum, percent], ignore: [1-800-*]}",
         "output.grounded: {grounded: true, derive: all}",

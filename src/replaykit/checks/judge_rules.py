@@ -5,8 +5,6 @@ Checking one asks nobody. It looks up what was answered to exactly this question
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from replaykit.checks.questions import Asks, KnownAnswer, Question, question_of
@@ -30,7 +28,7 @@ _CALLS = "true: the judge is shown the tool calls and their answers as well"
 class JudgeRule(Rule, frozen=True, kw_only=True):
     """A rule that wants an answer: what is asked of a run, and which answers are good."""
 
-    is_judged: ClassVar[bool] = True
+    is_judged = True
 
     def question(self, run: TraceRun) -> Question:
         """Return the question about the run."""
@@ -66,9 +64,9 @@ class JudgeRubric(JudgeRule, frozen=True, kw_only=True):
     nobody has answered this question about this output, the verdict is `inconclusive`.
     """
 
-    plain: ClassVar[str] = "rubric"
-    notes: ClassVar[dict[str, str]] = {"rubric": "a sentence that is true of a good answer", "calls": _CALLS}
-    examples: ClassVar[tuple[str, ...]] = (
+    plain = "rubric"
+    notes = {"rubric": "a sentence that is true of a good answer", "calls": _CALLS}
+    examples = (
         "judge.rubric: The answer explains the charge without blaming the customer",
         "judge.rubric: {rubric: The goal of the user is reached, calls: true}",
     )
@@ -93,13 +91,13 @@ class JudgeScore(JudgeRule, frozen=True, kw_only=True):
     `steps` say how to go about it. The number is stored without the threshold, which may change later.
     """
 
-    notes: ClassVar[dict[str, str]] = {
+    notes = {
         "rubric": "what is rated",
         "at_least": "the lowest score that holds",
         "steps": "how to come to the score, one by one",
         "calls": _CALLS,
     }
-    examples: ClassVar[tuple[str, ...]] = (
+    examples = (
         "judge.score: {rubric: How clear the answer is to somebody who is not an expert, at_least: 0.7}",
         "judge.score: {rubric: Coherence, at_least: 0.6, steps: [List the claims, See which contradict another]}",
     )
@@ -127,12 +125,12 @@ class JudgeScore(JudgeRule, frozen=True, kw_only=True):
 class JudgeFactual(JudgeRule, frozen=True, kw_only=True):
     """A judge finds that the output says what a reference says, and nothing that contradicts it."""
 
-    plain: ClassVar[str] = "reference"
-    notes: ClassVar[dict[str, str]] = {
+    plain = "reference"
+    notes = {
         "reference": "what is right: a text; a plain text is this",
         "rubric": "when they agree, in other words than the usual ones",
     }
-    examples: ClassVar[tuple[str, ...]] = ('judge.factual: "The charge of $49.99 is for the yearly plan"',)
+    examples = ('judge.factual: "The charge of $49.99 is for the yearly plan"',)
     reference: str
     rubric: str = _FACTUAL
 
@@ -154,12 +152,12 @@ class JudgeFaithful(JudgeRule, frozen=True, kw_only=True):
     False: it finds one that is made up. The judge is shown the tool calls and their answers.
     """
 
-    plain: ClassVar[str] = "faithful"
-    notes: ClassVar[dict[str, str]] = {
+    plain = "faithful"
+    notes = {
         "faithful": "true, or false; a plain value is this",
         "rubric": "when it is, in other words than the usual ones",
     }
-    examples: ClassVar[tuple[str, ...]] = ("judge.faithful: true",)
+    examples = ("judge.faithful: true",)
     faithful: bool = True
     rubric: str = _FAITHFUL
 
@@ -183,12 +181,12 @@ class JudgeFaithful(JudgeRule, frozen=True, kw_only=True):
 class JudgeLabel(JudgeRule, frozen=True, kw_only=True):
     """Of some labels a judge chooses this one for the output, or one of these."""
 
-    notes: ClassVar[dict[str, str]] = {
+    notes = {
         "labels": "those to choose from, at least two",
         "is": "the one that holds, or a list of those that do",
         "rubric": "what to choose by; which one fits the output best without it",
     }
-    examples: ClassVar[tuple[str, ...]] = (
+    examples = (
         "judge.label: {labels: [billing, shipping, other], is: billing}",
         "judge.label: {labels: [calm, annoyed, rude], is: [calm, annoyed], rubric: The tone of the output}",
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
@@ -36,12 +36,12 @@ class LlmTruncated(Rule, frozen=True, kw_only=True):
     The finish reason says so: `length`, `max_tokens` or the like.
     """
 
-    plain: ClassVar[str] = "truncated"
-    notes: ClassVar[dict[str, str]] = {
+    plain = "truncated"
+    notes = {
         "truncated": "true, or false; a plain value is this",
         "calls": "`last`: the last model call counts; `any`: all of them do",
     }
-    examples: ClassVar[tuple[str, ...]] = ("llm.truncated: true", "llm.truncated: {calls: any}")
+    examples = ("llm.truncated: true", "llm.truncated: {calls: any}")
     truncated: bool = True
     calls: Literal["last", "any"] = "last"
 
@@ -62,9 +62,9 @@ class LlmTruncated(Rule, frozen=True, kw_only=True):
 class LlmContextOverflow(Rule, frozen=True, kw_only=True):
     """True: a model refused a request because it was longer than its context window. False: none did."""
 
-    plain: ClassVar[str] = "overflow"
-    named: ClassVar[bool] = False
-    examples: ClassVar[tuple[str, ...]] = ("llm.context_overflow: true",)
+    plain = "overflow"
+    named = False
+    examples = ("llm.context_overflow: true",)
     overflow: bool
 
     def check(self, run: TraceRun, context: Context) -> Seen:
@@ -85,9 +85,9 @@ class LlmContextOverflow(Rule, frozen=True, kw_only=True):
 class LlmMalformedCall(Rule, frozen=True, kw_only=True):
     """True: a model asked for a tool with arguments that are no JSON object. False: none did."""
 
-    plain: ClassVar[str] = "malformed"
-    named: ClassVar[bool] = False
-    examples: ClassVar[tuple[str, ...]] = ("llm.malformed_call: true",)
+    plain = "malformed"
+    named = False
+    examples = ("llm.malformed_call: true",)
     malformed: bool
 
     def check(self, run: TraceRun, context: Context) -> Seen:
@@ -107,9 +107,9 @@ class LlmMalformedCall(Rule, frozen=True, kw_only=True):
 class LlmSameRequest(Rule, frozen=True, kw_only=True):
     """The agent sent a model the very same request at least so many times, and each was answered."""
 
-    plain: ClassVar[str] = "times"
-    notes: ClassVar[dict[str, str]] = {"times": "how often, at least 2; a plain number is this"}
-    examples: ClassVar[tuple[str, ...]] = ("llm.same_request: 3",)
+    plain = "times"
+    notes = {"times": "how often, at least 2; a plain number is this"}
+    examples = ("llm.same_request: 3",)
     times: Annotated[int, Meta(ge=2)]
 
     def check(self, run: TraceRun, context: Context) -> Seen:
@@ -127,9 +127,9 @@ class LlmSameAnswer(Rule, frozen=True, kw_only=True):
     Answers of less than 20 characters without a tool call do not count.
     """
 
-    plain: ClassVar[str] = "times"
-    notes: ClassVar[dict[str, str]] = {"times": "how often, at least 2; a plain number is this"}
-    examples: ClassVar[tuple[str, ...]] = ("llm.same_answer: 3",)
+    plain = "times"
+    notes = {"times": "how often, at least 2; a plain number is this"}
+    examples = ("llm.same_answer: 3",)
     times: Annotated[int, Meta(ge=2)]
 
     def check(self, run: TraceRun, context: Context) -> Seen:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from msgspec import Meta
 
@@ -28,10 +28,10 @@ class StatusIs(Rule, frozen=True, kw_only=True):
     The statuses are `success`, `error`, `timeout`, `cancelled` and `running`.
     """
 
-    family: ClassVar[str] = "run"
-    plain: ClassVar[str] = "status"
-    named: ClassVar[bool] = False
-    examples: ClassVar[tuple[str, ...]] = ("status_is: success", "status_is: [error, timeout]")
+    family = "run"
+    plain = "status"
+    named = False
+    examples = ("status_is: success", "status_is: [error, timeout]")
     status: str | list[str]
 
     def __post_init__(self) -> None:
@@ -67,9 +67,9 @@ class RunError(Rule, frozen=True, kw_only=True):
     front of it. Errors of tools do not count: those are `tool.error`.
     """
 
-    plain: ClassVar[str] = "text"
-    named: ClassVar[bool] = False
-    examples: ClassVar[tuple[str, ...]] = ('run.error: "Max tool call limit exceeded*"', 'run.error: "KeyError: *"')
+    plain = "text"
+    named = False
+    examples = ('run.error: "Max tool call limit exceeded*"', 'run.error: "KeyError: *"')
     text: str
 
     def __post_init__(self) -> None:
@@ -101,9 +101,9 @@ class RunError(Rule, frozen=True, kw_only=True):
 class RunFailedSteps(Rule, frozen=True, kw_only=True):
     """At least so many errors happened in the run outside of calls, such as steps whose code did not run."""
 
-    plain: ClassVar[str] = "min"
-    notes: ClassVar[dict[str, str]] = {"min": "the least number of errors; a plain number is this"}
-    examples: ClassVar[tuple[str, ...]] = ("run.failed_steps: 1",)
+    plain = "min"
+    notes = {"min": "the least number of errors; a plain number is this"}
+    examples = ("run.failed_steps: 1",)
     min: Annotated[int, Meta(ge=1)]
 
     def check(self, run: TraceRun, context: Context) -> Seen:
@@ -127,9 +127,9 @@ class StepsExhausted(Rule, frozen=True, kw_only=True):
     that did not succeed.
     """
 
-    plain: ClassVar[str] = "exhausted"
-    named: ClassVar[bool] = False
-    examples: ClassVar[tuple[str, ...]] = ("steps.exhausted: true",)
+    plain = "exhausted"
+    named = False
+    examples = ("steps.exhausted: true",)
     exhausted: bool
 
     def check(self, run: TraceRun, context: Context) -> Seen:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import ClassVar
 
 from replaykit.checks.compare import same
 from replaykit.checks.failure_texts import is_traceback
@@ -34,10 +33,10 @@ _ERROR_LABEL = lazy(
 class FinalOutputExists(Rule, frozen=True, kw_only=True):
     """True: there is an output, and it is not blank. False: there is none, or a blank one."""
 
-    family: ClassVar[str] = "output"
-    plain: ClassVar[str] = "exists"
-    named: ClassVar[bool] = False
-    examples: ClassVar[tuple[str, ...]] = ("final_output_exists: true",)
+    family = "output"
+    plain = "exists"
+    named = False
+    examples = ("final_output_exists: true",)
     exists: bool
 
     def check(self, run: TraceRun, context: Context) -> Seen:
@@ -53,9 +52,9 @@ class FinalOutputExists(Rule, frozen=True, kw_only=True):
 class OutputEmpty(Rule, frozen=True, kw_only=True):
     """True: there is an output, and it is blank. False: there is none, or one that says something."""
 
-    plain: ClassVar[str] = "empty"
-    named: ClassVar[bool] = False
-    examples: ClassVar[tuple[str, ...]] = ("output.empty: true",)
+    plain = "empty"
+    named = False
+    examples = ("output.empty: true",)
     empty: bool
 
     def check(self, run: TraceRun, context: Context) -> Seen:
@@ -71,9 +70,9 @@ class OutputEmpty(Rule, frozen=True, kw_only=True):
 class OutputEquals(Rule, frozen=True, kw_only=True):
     """The output is this JSON value. Null means that there is none."""
 
-    plain: ClassVar[str] = "value"
-    named: ClassVar[bool] = False
-    examples: ClassVar[tuple[str, ...]] = ("output.equals: {paid: true, amount: 49.99}",)
+    plain = "value"
+    named = False
+    examples = ("output.equals: {paid: true, amount: 49.99}",)
     value: Json
 
     def check(self, run: TraceRun, context: Context) -> Seen:
@@ -88,8 +87,8 @@ class OutputEquals(Rule, frozen=True, kw_only=True):
 
 
 class _OneText(Rule, frozen=True, kw_only=True):
-    plain: ClassVar[str] = "text"
-    named: ClassVar[bool] = False
+    plain = "text"
+    named = False
     text: str
 
     def __post_init__(self) -> None:
@@ -113,7 +112,7 @@ class OutputContains(_OneText, frozen=True, kw_only=True):
     that look for a text.
     """
 
-    examples: ClassVar[tuple[str, ...]] = ('output.contains: "$49.99"', "output.contains: '\"paid\":true'")
+    examples = ('output.contains: "$49.99"', "output.contains: '\"paid\":true'")
 
     def check(self, run: TraceRun, context: Context) -> Seen:
         return self._seen(run, self.text in output_text(run), f"output containing {self.text!r}")
@@ -123,7 +122,7 @@ class OutputContains(_OneText, frozen=True, kw_only=True):
 class OutputNotContains(_OneText, frozen=True, kw_only=True):
     """There is an output, and the text is not in it. A run without an output does not pass by silence."""
 
-    examples: ClassVar[tuple[str, ...]] = ("output.not_contains: internal error",)
+    examples = ("output.not_contains: internal error",)
 
     def check(self, run: TraceRun, context: Context) -> Seen:
         holds = has_output(run) and self.text not in output_text(run)
@@ -134,7 +133,7 @@ class OutputNotContains(_OneText, frozen=True, kw_only=True):
 class OutputIContains(_OneText, frozen=True, kw_only=True):
     """The text is in the output, upper and lower case alike."""
 
-    examples: ClassVar[tuple[str, ...]] = ("output.icontains: yearly plan",)
+    examples = ("output.icontains: yearly plan",)
 
     def check(self, run: TraceRun, context: Context) -> Seen:
         found = self.text.casefold() in output_text(run).casefold()
@@ -146,7 +145,7 @@ class OutputIContains(_OneText, frozen=True, kw_only=True):
 class OutputStartsWith(_OneText, frozen=True, kw_only=True):
     """The output begins with the text, letter by letter."""
 
-    examples: ClassVar[tuple[str, ...]] = ("output.starts_with: You were charged",)
+    examples = ("output.starts_with: You were charged",)
 
     def check(self, run: TraceRun, context: Context) -> Seen:
         found = output_text(run).startswith(self.text)
@@ -155,8 +154,8 @@ class OutputStartsWith(_OneText, frozen=True, kw_only=True):
 
 
 class _SomeTexts(Rule, frozen=True, kw_only=True):
-    plain: ClassVar[str] = "texts"
-    notes: ClassVar[dict[str, str]] = {"texts": "the texts", "ignore_case": "upper and lower case are alike"}
+    plain = "texts"
+    notes = {"texts": "the texts", "ignore_case": "upper and lower case are alike"}
     texts: list[str]
     ignore_case: bool = False
 
@@ -175,7 +174,7 @@ class _SomeTexts(Rule, frozen=True, kw_only=True):
 class OutputContainsAll(_SomeTexts, frozen=True, kw_only=True):
     """All of the texts are in the output, in any order."""
 
-    examples: ClassVar[tuple[str, ...]] = (
+    examples = (
         'output.contains_all: ["$49.99", plan]',
         "output.contains_all: {texts: [YEARLY, Plan], ignore_case: true}",
     )
@@ -193,7 +192,7 @@ class OutputContainsAll(_SomeTexts, frozen=True, kw_only=True):
 class OutputContainsAny(_SomeTexts, frozen=True, kw_only=True):
     """At least one of the texts is in the output."""
 
-    examples: ClassVar[tuple[str, ...]] = ('output.contains_any: ["$49.99", "49.99 USD"]',)
+    examples = ('output.contains_any: ["$49.99", "49.99 USD"]',)
 
     def check(self, run: TraceRun, context: Context) -> Seen:
         missing = self.missing(run)
@@ -214,7 +213,7 @@ class OutputError(_OneText, frozen=True, kw_only=True):
     not an error.
     """
 
-    examples: ClassVar[tuple[str, ...]] = ('output.error: "PaymentFailed: the card has expired"',)
+    examples = ('output.error: "PaymentFailed: the card has expired"',)
 
     def check(self, run: TraceRun, context: Context) -> Seen:
         answer = run.output if isinstance(run.output, str) else ""
@@ -238,9 +237,9 @@ class OutputRegex(Rule, frozen=True, kw_only=True):
     See [patterns from files](#patterns-from-files) for their bounds.
     """
 
-    plain: ClassVar[str] = "pattern"
-    notes: ClassVar[dict[str, str]] = {"pattern": "the pattern", "whole": "the whole output has to match"}
-    examples: ClassVar[tuple[str, ...]] = (
+    plain = "pattern"
+    notes = {"pattern": "the pattern", "whole": "the whole output has to match"}
+    examples = (
         r"output.regex: '\$\d+\.\d\d'",
         "output.regex: {pattern: '(?i)you were .*plan[.]', whole: true}",
     )

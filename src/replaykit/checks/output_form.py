@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sized
-from typing import ClassVar, Literal
+from typing import Literal
 
 import msgspec
 
@@ -30,9 +30,9 @@ class OutputJson(Rule, frozen=True, kw_only=True):
     `any` is any JSON value, `object` and `list` are these. A text around the JSON, such as a code fence, makes it none.
     """
 
-    plain: ClassVar[str] = "of"
-    named: ClassVar[bool] = False
-    examples: ClassVar[tuple[str, ...]] = ("output.json: any", "output.json: object")
+    plain = "of"
+    named = False
+    examples = ("output.json: any", "output.json: object")
     of: Literal["any", "object", "list"]
 
     def check(self, run: TraceRun, context: Context) -> Seen:
@@ -51,11 +51,9 @@ class OutputJsonSchema(Rule, frozen=True, kw_only=True):
     `format` is not checked. Needs the extra `schema`: `pip install '.[schema]'` in a clone.
     """
 
-    plain: ClassVar[str] = "schema"
-    named: ClassVar[bool] = False
-    examples: ClassVar[tuple[str, ...]] = (
-        "output.json_schema: {type: object, required: [paid], properties: {paid: {type: boolean}}}",
-    )
+    plain = "schema"
+    named = False
+    examples = ("output.json_schema: {type: object, required: [paid], properties: {paid: {type: boolean}}}",)
     schema_: dict[str, Json] = msgspec.field(name="schema")
 
     def __post_init__(self) -> None:
@@ -76,9 +74,9 @@ class OutputJsonPath(ValueRule, frozen=True, kw_only=True):
     alone, it is enough that there is one. `matches` is as in `tool.called`.
     """
 
-    plain: ClassVar[str] = "path"
-    notes: ClassVar[dict[str, str]] = {"path": "a [JSON path](#json-paths)", **VALUE_NOTES}
-    examples: ClassVar[tuple[str, ...]] = (
+    plain = "path"
+    notes = {"path": "a [JSON path](#json-paths)", **VALUE_NOTES}
+    examples = (
         "output.json_path: $.paid",
         "output.json_path: {path: '$.items[*].price', min: 0, max: 100}",
     )
@@ -100,12 +98,12 @@ class OutputJsonPath(ValueRule, frozen=True, kw_only=True):
 class OutputLength(Rule, frozen=True, kw_only=True):
     """The output is this long. Without an output it has no length, and the assertion does not hold."""
 
-    notes: ClassVar[dict[str, str]] = {
+    notes = {
         "min": "the least",
         "max": "the most",
         "unit": "`characters`, `words` (between blanks) or `lines`",
     }
-    examples: ClassVar[tuple[str, ...]] = (
+    examples = (
         "output.length: {max: 280}",
         "output.length: {min: 3, max: 60, unit: words}",
     )
@@ -132,9 +130,9 @@ class OutputFinishReason(Rule, frozen=True, kw_only=True):
     hold.
     """
 
-    plain: ClassVar[str] = "reason"
-    notes: ClassVar[dict[str, str]] = {"reason": "the reason, or a list of them", "calls": "`last`, or `all`"}
-    examples: ClassVar[tuple[str, ...]] = (
+    plain = "reason"
+    notes = {"reason": "the reason, or a list of them", "calls": "`last`, or `all`"}
+    examples = (
         "output.finish_reason: stop",
         "output.finish_reason: {reason: [stop, end_turn, tool_calls], calls: all}",
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from msgspec import Meta
 
@@ -20,8 +20,8 @@ class OutputEditDistance(Rule, frozen=True, kw_only=True):
     Takes time in proportion to the length of the output times `max`.
     """
 
-    notes: ClassVar[dict[str, str]] = {"to": "the text", "max": "the most letters, up to 1000"}
-    examples: ClassVar[tuple[str, ...]] = ('output.edit_distance: {to: "You were charged $49.99.", max: 3}',)
+    notes = {"to": "the text", "max": "the most letters, up to 1000"}
+    examples = ('output.edit_distance: {to: "You were charged $49.99.", max: 3}',)
     to: str
     max: Annotated[int, Meta(ge=0, le=1000)]
 
@@ -46,8 +46,8 @@ class OutputSimilar(Rule, frozen=True, kw_only=True):
     knows nothing of meaning: "paid" and "not paid" are near, "car" and "automobile" are not.
     """
 
-    notes: ClassVar[dict[str, str]] = {"to": "the text", "min": "the least similarity, from 0 to 1"}
-    examples: ClassVar[tuple[str, ...]] = ('output.similar: {to: "You were charged $49.99 for a plan.", min: 0.7}',)
+    notes = {"to": "the text", "min": "the least similarity, from 0 to 1"}
+    examples = ('output.similar: {to: "You were charged $49.99 for a plan.", min: 0.7}',)
     to: str
     min: Share
 
@@ -75,9 +75,9 @@ class OutputRefusal(Rule, frozen=True, kw_only=True):
     refusal, so check as well that the tool was not called.
     """
 
-    plain: ClassVar[str] = "refuses"
-    named: ClassVar[bool] = False
-    examples: ClassVar[tuple[str, ...]] = ("output.refusal: true",)
+    plain = "refuses"
+    named = False
+    examples = ("output.refusal: true",)
     refuses: bool
 
     def check(self, run: TraceRun, context: Context) -> Seen:

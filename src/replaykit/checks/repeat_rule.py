@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
@@ -30,14 +30,14 @@ class Repeat(Combined, frozen=True, kw_only=True):
     run, the verdict is `inconclusive`. A `repeat` inside a `repeat` is an error.
     """
 
-    named: ClassVar[bool] = True
-    is_repeated: ClassVar[bool] = True
-    notes: ClassVar[dict[str, str]] = {
+    named = True
+    is_repeated = True
+    notes = {
         "times": f"how many runs, the first one included; at least 2 and at most {MAX_TIMES}",
         "at_least": "in how many of them it has to hold; in all of them without it",
         "of": "the assertion",
     }
-    examples: ClassVar[tuple[str, ...]] = (
+    examples = (
         'repeat: {times: 5, at_least: 4, of: {output.contains: "refunded"}}',
         "repeat: {times: 3, of: {tool.called: refund}}",
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from replaykit.checks.call_selection import glob
 from replaykit.checks.reading import last_seq, short
@@ -52,12 +52,12 @@ class ReplayNoDivergence(Rule, frozen=True, kw_only=True):
     of anybody's sight, the verdict is `inconclusive`. `allow` names sorts of deviation that are no harm.
     """
 
-    plain: ClassVar[str] = "none"
-    notes: ClassVar[dict[str, str]] = {
+    plain = "none"
+    notes = {
         "none": "true: there is none; a plain value is this",
         "allow": "[sorts](formats.md#evidence) that do not count, such as `moved` and `unused`",
     }
-    examples: ClassVar[tuple[str, ...]] = (
+    examples = (
         "replay.no_divergence: true",
         "replay.no_divergence: {allow: [moved, unused]}",
     )
@@ -83,14 +83,14 @@ class ReplayDivergesAt(Rule, frozen=True, kw_only=True):
     (`missing`, `blocked`, `network`, `stopped`, `outside`) gets the verdict `diverged`, whatever its assertions say.
     """
 
-    plain: ClassVar[str] = "call"
-    notes: ClassVar[dict[str, str]] = {
+    plain = "call"
+    notes = {
         "call": "the number of the call, from 0; a plain number is this",
         "name": "the name of the call; `*` in it stands for anything",
         "kind": "the sort of deviation, such as `arguments`",
         "allow": "sorts that do not count",
     }
-    examples: ClassVar[tuple[str, ...]] = (
+    examples = (
         "replay.diverges_at: 1",
         "replay.diverges_at: {name: send_*, kind: arguments, allow: [moved]}",
     )

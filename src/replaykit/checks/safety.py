@@ -32,8 +32,8 @@ class _Nothing(Rule, frozen=True, kw_only=True):
     what: ClassVar[str]
     detectors: ClassVar[Sequence[Detector]]
     quiet: ClassVar[tuple[str, ...]] = ()
-    plain: ClassVar[str] = "in"
-    notes: ClassVar[dict[str, str]] = {
+    plain = "in"
+    notes = {
         "in": "where: `output`, `arguments` of tools, their `results`, `messages`, what `models` said; "
         "a plain list is this",
         "kinds": "the only sorts that are looked for",
@@ -98,9 +98,9 @@ class SafetyNoSecret(_Nothing, frozen=True, kw_only=True):
     the thing itself. What has none of these forms is not found.
     """
 
-    what: ClassVar[str] = "secret"
-    detectors: ClassVar[Sequence[Detector]] = SECRETS
-    examples: ClassVar[tuple[str, ...]] = (
+    what = "secret"
+    detectors = SECRETS
+    examples = (
         "safety.no_secret: [output, arguments]",
         "safety.no_secret: {in: [output, results, messages], allow: [AKIA*EXAMPLE]}",
     )
@@ -116,10 +116,10 @@ class SafetyNoPii(_Nothing, frozen=True, kw_only=True):
     A finding names the sort and the place, never the data.
     """
 
-    what: ClassVar[str] = "personal data"
-    detectors: ClassVar[Sequence[Detector]] = PII
+    what = "personal data"
+    detectors = PII
     quiet: ClassVar[tuple[str, ...]] = ("ip",)
-    examples: ClassVar[tuple[str, ...]] = (
+    examples = (
         "safety.no_pii: [output]",
         'safety.no_pii: {in: [output, arguments], kinds: [email, card], allow: ["*@example.com"]}',
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -56,7 +56,7 @@ def _step(name: str, events: Sequence[AnyEvent]) -> RunSpan:
 class _Spans(Rule, frozen=True, kw_only=True):
     """A selection of spans; all conditions that are given have to agree."""
 
-    notes: ClassVar[dict[str, str]] = {
+    notes = {
         "name": "the name of the tool, model, request or step; `*` in it stands for anything; a plain text is this",
         "kind": "`tool`, `llm`, `exchange` or `step`",
         "status": "`ok` or `error`",
@@ -117,8 +117,8 @@ class SpanExists(_FilteredSpans, frozen=True, kw_only=True):
     a step, what its calls took.
     """
 
-    plain: ClassVar[str] = "name"
-    examples: ClassVar[tuple[str, ...]] = (
+    plain = "name"
+    examples = (
         "span.exists: send_email",
         "span.exists: {kind: tool, name: lookup_*, status: error, within: step_1}",
     )
@@ -138,7 +138,7 @@ class SpanExists(_FilteredSpans, frozen=True, kw_only=True):
 class SpanCount(_FilteredSpans, frozen=True, kw_only=True):
     """There are this many of such spans."""
 
-    examples: ClassVar[tuple[str, ...]] = ("span.count: {kind: tool, status: error, max: 1}",)
+    examples = ("span.count: {kind: tool, status: error, max: 1}",)
     min: Count | None = None
     max: Count | None = None
 
@@ -164,7 +164,7 @@ class SpanCount(_FilteredSpans, frozen=True, kw_only=True):
 class SpanDuration(_Spans, frozen=True, kw_only=True):
     """Every such span took this long, by the log, and there is at least one."""
 
-    examples: ClassVar[tuple[str, ...]] = ("span.duration: {name: lookup_billing, max_s: 3}",)
+    examples = ("span.duration: {name: lookup_billing, max_s: 3}",)
     min_s: Seconds | None = None
     max_s: Seconds | None = None
 
@@ -191,8 +191,8 @@ class SpanDuration(_Spans, frozen=True, kw_only=True):
 class SpanNoErrors(_Spans, frozen=True, kw_only=True):
     """None of such spans failed, and there is at least one."""
 
-    plain: ClassVar[str] = "name"
-    examples: ClassVar[tuple[str, ...]] = ('span.no_errors: "*"', "span.no_errors: {kind: tool, name: send_*}")
+    plain = "name"
+    examples = ('span.no_errors: "*"', "span.no_errors: {kind: tool, name: send_*}")
 
     def check(self, run: TraceRun, context: Context) -> Seen:
         spans = self._meant(run)

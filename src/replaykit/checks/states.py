@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 from msgspec import Struct, field
 
@@ -53,8 +51,8 @@ class StateEquals(Rule, frozen=True, kw_only=True):
     This kind takes its parameters by name only: a state is often a mapping itself.
     """
 
-    notes: ClassVar[dict[str, str]] = {"value": "the state", "step": _AT}
-    examples: ClassVar[tuple[str, ...]] = (
+    notes = {"value": "the state", "step": _AT}
+    examples = (
         "state.equals: {value: {paid: true, tries: 2, user: ana}}",
         "state.equals: {value: {paid: false, tries: 1, user: ana}, step: step_1}",
     )
@@ -77,9 +75,9 @@ class StateEquals(Rule, frozen=True, kw_only=True):
 class StatePath(ValueRule, frozen=True, kw_only=True):
     """The agent's state has this member, and it is as expected; as `output.json_path` for the output."""
 
-    plain: ClassVar[str] = "path"
-    notes: ClassVar[dict[str, str]] = {"path": "a [JSON path](#json-paths)", "step": _AT, **VALUE_NOTES}
-    examples: ClassVar[tuple[str, ...]] = (
+    plain = "path"
+    notes = {"path": "a [JSON path](#json-paths)", "step": _AT, **VALUE_NOTES}
+    examples = (
         "state.path: {path: $.paid, equals: true}",
         "state.path: {path: $.tries, max: 1, step: step_1}",
     )
@@ -106,14 +104,14 @@ class StateDiff(Rule, frozen=True, kw_only=True):
     change, `unchanged` may not. With `only`, whatever changed has to be in one of these paths.
     """
 
-    notes: ClassVar[dict[str, str]] = {
+    notes = {
         "from": "the step it is compared from; the first state of the run without it",
         "to": "the step it is compared with; the end of the run without it",
         "changed": "[JSON paths](#json-paths) that have to differ",
         "unchanged": "paths that may not",
         "only": "the only paths that may",
     }
-    examples: ClassVar[tuple[str, ...]] = (
+    examples = (
         "state.diff: {changed: [$.paid], only: [$.paid, $.tries]}",
         "state.diff: {from: step_1, to: step_2, unchanged: [$.user]}",
     )
@@ -166,13 +164,13 @@ class StateHash(Rule, frozen=True, kw_only=True):
     For states that are too large to write down, or that nobody should read.
     """
 
-    plain: ClassVar[str] = "sha256"
-    notes: ClassVar[dict[str, str]] = {
+    plain = "sha256"
+    notes = {
         "sha256": "64 hexadecimal digits; a plain text is this",
         "step": _AT,
         "ignore": "[JSON paths](#json-paths) that are left out first",
     }
-    examples: ClassVar[tuple[str, ...]] = (
+    examples = (
         "state.hash: 46d51f2f62967cb2fc990d62dcfb486630e15590469bd20b7a578d868d404b08",
         "state.hash: {sha256: 030b915c9003ea53bfa8a6546777ac6abce14bd8a45eaedc45cdddb6dc2394bf, ignore: [$.tries]}",
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from msgspec import Meta
 
@@ -26,8 +26,8 @@ class ToolStuck(Rule, frozen=True, kw_only=True):
     differ.
     """
 
-    notes: ClassVar[dict[str, str]] = {"tool": "the tool's name", "times": _TIMES_NOTE}
-    examples: ClassVar[tuple[str, ...]] = ("tool.stuck: {tool: lookup_billing, times: 4}",)
+    notes = {"tool": "the tool's name", "times": _TIMES_NOTE}
+    examples = ("tool.stuck: {tool: lookup_billing, times: 4}",)
     tool: str
     times: Annotated[int, Meta(ge=2)]
 
@@ -52,9 +52,9 @@ class ToolStuck(Rule, frozen=True, kw_only=True):
 class StateRepeated(Rule, frozen=True, kw_only=True):
     """The agent's state was the very same at least so many times. States that the log does not hold do not count."""
 
-    plain: ClassVar[str] = "times"
-    notes: ClassVar[dict[str, str]] = {"times": f"{_TIMES_NOTE}; a plain number is this"}
-    examples: ClassVar[tuple[str, ...]] = ("state.repeated: 3",)
+    plain = "times"
+    notes = {"times": f"{_TIMES_NOTE}; a plain number is this"}
+    examples = ("state.repeated: 3",)
     times: Annotated[int, Meta(ge=2)]
 
     def check(self, run: TraceRun, context: Context) -> Seen:

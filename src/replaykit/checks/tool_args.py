@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from msgspec import field
 
 from replaykit.checks.arguments import ArgsMode, args_agree
@@ -39,7 +37,7 @@ class ToolArgs(Rule, frozen=True, kw_only=True):
     have as many items.
     """
 
-    notes: ClassVar[dict[str, str]] = {
+    notes = {
         "tool": TOOL_NOTE,
         "arguments": "the arguments",
         "match": "`exact`, `superset`, `subset` or `ignore`",
@@ -47,7 +45,7 @@ class ToolArgs(Rule, frozen=True, kw_only=True):
         "ignore": "[JSON paths](#json-paths) that are not compared",
         "occurrence": _OCCURRENCE,
     }
-    examples: ClassVar[tuple[str, ...]] = (
+    examples = (
         "tool.args: {tool: lookup_billing, arguments: {user_id: usr_8821, page: 2}, occurrence: last}",
         "tool.args: {tool: send_email, arguments: {cc: []}, match: superset, ignore: [$.to.name], occurrence: all}",
     )
@@ -86,10 +84,8 @@ class ToolArgsSchema(Rule, frozen=True, kw_only=True):
     See `output.json_schema` for what a schema may be.
     """
 
-    notes: ClassVar[dict[str, str]] = {"tool": TOOL_NOTE, "schema": "the schema", "occurrence": _OCCURRENCE}
-    examples: ClassVar[tuple[str, ...]] = (
-        "tool.args_schema: {tool: send_email, schema: {required: [to], properties: {cc: {type: array}}}}",
-    )
+    notes = {"tool": TOOL_NOTE, "schema": "the schema", "occurrence": _OCCURRENCE}
+    examples = ("tool.args_schema: {tool: send_email, schema: {required: [to], properties: {cc: {type: array}}}}",)
     tool: str
     schema_: dict[str, Json] = field(name="schema")
     occurrence: Occurrence = "all"
@@ -119,13 +115,13 @@ class ToolResult(ValueRule, frozen=True, kw_only=True):
     `path` looks at a member of the result, as `output.json_path` does. What a stream yielded is a list.
     """
 
-    notes: ClassVar[dict[str, str]] = {
+    notes = {
         "tool": TOOL_NOTE,
         "occurrence": _OCCURRENCE,
         "path": "a [JSON path](#json-paths) into the result",
         **VALUE_NOTES,
     }
-    examples: ClassVar[tuple[str, ...]] = (
+    examples = (
         "tool.result: {tool: lookup_billing, path: $.total, min: 40, occurrence: last}",
         'tool.result: {tool: send_email, equals: "ok"}',
     )

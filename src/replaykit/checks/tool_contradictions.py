@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from typing import ClassVar
 
 from msgspec import Struct
 
@@ -63,9 +62,9 @@ class OutputContradicts(Rule, frozen=True, kw_only=True):
     false in every answer that has it, and the output says "is", "are" or "has been" with its name.
     """
 
-    plain: ClassVar[str] = "tool"
-    notes: ClassVar[dict[str, str]] = {"tool": f"{TOOL_NOTE}; a plain text is this"}
-    examples: ClassVar[tuple[str, ...]] = ("output.contradicts: lookup_billing", 'output.contradicts: "*"')
+    plain = "tool"
+    notes = {"tool": f"{TOOL_NOTE}; a plain text is this"}
+    examples = ("output.contradicts: lookup_billing", 'output.contradicts: "*"')
     tool: str
 
     def check(self, run: TraceRun, context: Context) -> Seen:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
@@ -27,13 +27,13 @@ class ToolErrorOccurred(Rule, frozen=True, kw_only=True):
     calls failed this way.
     """
 
-    plain: ClassVar[str] = "tool"
-    notes: ClassVar[dict[str, str]] = {
+    plain = "tool"
+    notes = {
         "tool": f"{TOOL_NOTE}; a plain text is this",
         "like": "what the failure says, as for `run.error`",
         "min": "the least number of calls that failed this way",
     }
-    examples: ClassVar[tuple[str, ...]] = (
+    examples = (
         "tool.error: lookup_billing",
         'tool.error: {tool: "*", like: "*timeout"}',
         'tool.error: {tool: lookup_billing, like: "Error: *", min: 1}',
@@ -74,9 +74,9 @@ class ToolErrorOccurred(Rule, frozen=True, kw_only=True):
 class UnretriedToolError(Rule, frozen=True, kw_only=True):
     """The tool failed, and the agent never called it again."""
 
-    plain: ClassVar[str] = "tool"
-    notes: ClassVar[dict[str, str]] = {"tool": "the tool's name; a plain text is this"}
-    examples: ClassVar[tuple[str, ...]] = ("tool.unretried_error: lookup_billing",)
+    plain = "tool"
+    notes = {"tool": "the tool's name; a plain text is this"}
+    examples = ("tool.unretried_error: lookup_billing",)
     tool: str
 
     def check(self, run: TraceRun, context: Context) -> Seen:
@@ -115,12 +115,12 @@ class IgnoredToolError(Rule, frozen=True, kw_only=True):
     failed as well when its answer admits a failure.
     """
 
-    plain: ClassVar[str] = "tool"
-    notes: ClassVar[dict[str, str]] = {
+    plain = "tool"
+    notes = {
         "tool": "the tool's name; a plain text is this",
         "acknowledged_by": "words that an answer admits a failure with, or `anything`",
     }
-    examples: ClassVar[tuple[str, ...]] = (
+    examples = (
         "tool.ignored_error: lookup_billing",
         "tool.ignored_error: {tool: lookup_billing, acknowledged_by: [erreur, échoué]}",
         "tool.ignored_error: {tool: lookup_billing, acknowledged_by: anything}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from msgspec import Meta
 
@@ -58,9 +58,9 @@ class ToolNotOffered(Rule, frozen=True, kw_only=True):
     Only model calls whose request lists tools count; where none does, it does not hold.
     """
 
-    plain: ClassVar[str] = "tool"
-    notes: ClassVar[dict[str, str]] = {"tool": _ANY_TOOL}
-    examples: ClassVar[tuple[str, ...]] = ('tool.not_offered: "*"', "tool.not_offered: refund_order")
+    plain = "tool"
+    notes = {"tool": _ANY_TOOL}
+    examples = ('tool.not_offered: "*"', "tool.not_offered: refund_order")
     tool: str
 
     def check(self, run: TraceRun, context: Context) -> Seen:
@@ -85,9 +85,9 @@ class ToolInvalidArguments(Rule, frozen=True, kw_only=True):
     calls.
     """
 
-    plain: ClassVar[str] = "tool"
-    notes: ClassVar[dict[str, str]] = {"tool": _ANY_TOOL, "min": "the least number of such calls"}
-    examples: ClassVar[tuple[str, ...]] = (
+    plain = "tool"
+    notes = {"tool": _ANY_TOOL, "min": "the least number of such calls"}
+    examples = (
         "tool.invalid_arguments: search_flights",
         'tool.invalid_arguments: {tool: "*", min: 2}',
     )
@@ -120,9 +120,9 @@ class ToolOnlyAnnounced(Rule, frozen=True, kw_only=True):
     a tool where its code does: `search_docs(…)`.
     """
 
-    plain: ClassVar[str] = "tool"
-    notes: ClassVar[dict[str, str]] = {"tool": "the tool's name; a plain text is this"}
-    examples: ClassVar[tuple[str, ...]] = ("tool.only_announced: search_docs",)
+    plain = "tool"
+    notes = {"tool": "the tool's name; a plain text is this"}
+    examples = ("tool.only_announced: search_docs",)
     tool: str
 
     def __post_init__(self) -> None:
@@ -150,9 +150,9 @@ class ToolLookupSkipped(Rule, frozen=True, kw_only=True):
     that failed, and the call that hands in the final answer, tell nothing.
     """
 
-    plain: ClassVar[str] = "skipped"
-    named: ClassVar[bool] = False
-    examples: ClassVar[tuple[str, ...]] = ("tool.lookup_skipped: true",)
+    plain = "skipped"
+    named = False
+    examples = ("tool.lookup_skipped: true",)
     skipped: bool
 
     def check(self, run: TraceRun, context: Context) -> Seen:

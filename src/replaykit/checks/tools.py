@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from msgspec import Meta
 
@@ -22,7 +22,7 @@ TOOL_NOTE = "the tool's name; `*` in it stands for anything"
 
 
 class _ToolCount(Rule, frozen=True, kw_only=True):
-    notes: ClassVar[dict[str, str]] = {
+    notes = {
         "count": "how many; a plain number is this",
         "min": "the least",
         "max": "the most",
@@ -68,9 +68,9 @@ class MaxToolCalls(_ToolCount, frozen=True, kw_only=True):
     one call.
     """
 
-    family: ClassVar[str] = "tool"
-    plain: ClassVar[str] = "count"
-    examples: ClassVar[tuple[str, ...]] = (
+    family = "tool"
+    plain = "count"
+    examples = (
         "max_tool_calls: 3",
         "max_tool_calls: {tool: lookup_billing, count: 2}",
         "max_tool_calls: {tool: lookup_billing, count: 1, same_arguments: true}",
@@ -100,7 +100,7 @@ class MaxToolCalls(_ToolCount, frozen=True, kw_only=True):
 class ToolCalls(_ToolCount, frozen=True, kw_only=True):
     """There were this many tool calls, on both sides alike: of all tools together, or of those that are named."""
 
-    examples: ClassVar[tuple[str, ...]] = (
+    examples = (
         "tool.calls: {min: 1, max: 3}",
         "tool.calls: {tool: send_*, min: 1, max: 1}",
     )
@@ -124,8 +124,8 @@ class ToolCalls(_ToolCount, frozen=True, kw_only=True):
 
 
 class _NamedCall(Rule, frozen=True, kw_only=True):
-    plain: ClassVar[str] = "tool"
-    notes: ClassVar[dict[str, str]] = {
+    plain = "tool"
+    notes = {
         "tool": f"{TOOL_NOTE}; a plain text is this",
         "arguments": "what has to be among the arguments of a call",
         "min": "the least of such calls",
@@ -160,7 +160,7 @@ class ToolCalled(_NamedCall, frozen=True, kw_only=True):
     With `min` or `max`, that many of such calls were made.
     """
 
-    examples: ClassVar[tuple[str, ...]] = (
+    examples = (
         "tool.called: send_email",
         "tool.called: {tool: send_email, arguments: {to: {mail: ana@example.com}}, max: 1}",
         "tool.called: send_*",
@@ -194,7 +194,7 @@ class ToolCalled(_NamedCall, frozen=True, kw_only=True):
 class ToolNotCalled(_NamedCall, frozen=True, kw_only=True):
     """The tool was not called, or not with these arguments."""
 
-    examples: ClassVar[tuple[str, ...]] = (
+    examples = (
         "tool.not_called: delete_*",
         "tool.not_called: {tool: refund, arguments: {order: 7}}",
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from enum import StrEnum
-from typing import ClassVar
 
 from msgspec import Struct
 
@@ -61,14 +60,14 @@ class TrajectoryMatch(Rule, frozen=True, kw_only=True):
     most 1000 of them.
     """
 
-    plain: ClassVar[str] = "calls"
-    notes: ClassVar[dict[str, str]] = {
+    plain = "calls"
+    notes = {
         "calls": "the expected calls: a tool's name, or `{tool, arguments}`; a plain list is this",
         "mode": "`strict`, `in_order`, `unordered`, `subset` or `superset`",
         "args": "`exact`, `superset`, `subset` or `ignore`",
         "overrides": "by tool: another `args`, or the names of the arguments to compare",
     }
-    examples: ClassVar[tuple[str, ...]] = (
+    examples = (
         "trajectory.match: [lookup_billing, lookup_billing, send_email]",
         "trajectory.match: {calls: [lookup_*, send_email], mode: in_order}",
         "trajectory.match: {calls: [{tool: lookup_billing, arguments: {page: 2}}], mode: superset, args: superset}",
@@ -165,8 +164,8 @@ class TrajectoryF1(Rule, frozen=True, kw_only=True):
     Order and arguments do not count.
     """
 
-    notes: ClassVar[dict[str, str]] = {"tools": "the expected tools, each as often", "min": "the least, from 0 to 1"}
-    examples: ClassVar[tuple[str, ...]] = ("trajectory.f1: {tools: [lookup_billing, send_email], min: 0.8}",)
+    notes = {"tools": "the expected tools, each as often", "min": "the least, from 0 to 1"}
+    examples = ("trajectory.f1: {tools: [lookup_billing, send_email], min: 0.8}",)
     tools: list[str]
     min: Share
 

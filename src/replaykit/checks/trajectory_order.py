@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from msgspec import Meta
 
@@ -22,8 +22,8 @@ class TrajectoryBefore(Rule, frozen=True, kw_only=True):
     A run that never calls `then` keeps the rule; where it has to, add `tool.called`.
     """
 
-    notes: ClassVar[dict[str, str]] = {"first": f"what has to come first: {TOOL_NOTE}", "then": "what may come then"}
-    examples: ClassVar[tuple[str, ...]] = ("trajectory.before: {first: lookup_billing, then: send_email}",)
+    notes = {"first": f"what has to come first: {TOOL_NOTE}", "then": "what may come then"}
+    examples = ("trajectory.before: {first: lookup_billing, then: send_email}",)
     first: str
     then: str
 
@@ -49,8 +49,8 @@ class TrajectoryBefore(Rule, frozen=True, kw_only=True):
 class TrajectoryNeverAfter(Rule, frozen=True, kw_only=True):
     """Once `after` was called, `tool` was not called any more. A run that calls neither keeps the rule."""
 
-    notes: ClassVar[dict[str, str]] = {"tool": f"what may not come: {TOOL_NOTE}", "after": "what ends its time"}
-    examples: ClassVar[tuple[str, ...]] = ("trajectory.never_after: {tool: lookup_*, after: send_email}",)
+    notes = {"tool": f"what may not come: {TOOL_NOTE}", "after": "what ends its time"}
+    examples = ("trajectory.never_after: {tool: lookup_*, after: send_email}",)
     tool: str
     after: str
 
@@ -75,13 +75,13 @@ class TrajectoryNoLoop(Rule, frozen=True, kw_only=True):
     arguments; with `ignore_arguments`, in the tool alone. Takes time in proportion to the run times `period`.
     """
 
-    plain: ClassVar[str] = "repeats"
-    notes: ClassVar[dict[str, str]] = {
+    plain = "repeats"
+    notes = {
         "repeats": "how many times in a row make a loop; a plain number is this",
         "period": "the longest stretch that is looked for, up to 20 calls",
         "ignore_arguments": "calls of one tool are alike, whatever their arguments",
     }
-    examples: ClassVar[tuple[str, ...]] = (
+    examples = (
         "trajectory.no_loop: 3",
         "trajectory.no_loop: {repeats: 4, ignore_arguments: true}",
     )
@@ -121,12 +121,12 @@ class TrajectoryNoLoop(Rule, frozen=True, kw_only=True):
 class TrajectoryAllowlist(Rule, frozen=True, kw_only=True):
     """Every tool that was called is allowed: it is in `allow`, if there is one, and not in `deny`."""
 
-    plain: ClassVar[str] = "allow"
-    notes: ClassVar[dict[str, str]] = {
+    plain = "allow"
+    notes = {
         "allow": "the tools that may be called, with `*` for anything; a plain list is this",
         "deny": "the tools that may not",
     }
-    examples: ClassVar[tuple[str, ...]] = (
+    examples = (
         "trajectory.allowlist: [lookup_*, send_email]",
         'trajectory.allowlist: {allow: ["*"], deny: [delete_*]}',
     )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import ClassVar
 
 import msgspec
 
@@ -42,7 +41,7 @@ class InvariantType(msgspec.Struct, frozen=True):
 class Unchanged(Rule, frozen=True, kw_only=True):
     """The output is like the one that the agent gives where nothing is wrong; without that one it does not hold."""
 
-    named: ClassVar[bool] = True
+    named = True
     min: float
     negate: bool = False
 

@@ -135,7 +135,7 @@ class AnthropicJudge(ModelJudge):
     key_variable = "ANTHROPIC_API_KEY"
     default_base = "https://api.anthropic.com"
     path = "/v1/messages"
-    long_answers: ClassVar[dict[str, Json]] = {"max_tokens": 8_000}
+    long_answers = {"max_tokens": 8_000}
 
     def defaults(self) -> dict[str, Json]:
         return {"temperature": 0, "max_tokens": MAX_TOKENS}
