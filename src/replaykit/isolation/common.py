@@ -13,8 +13,8 @@ import socket
 
 from replaykit.errors import ReplayKitError
 from replaykit.isolation import kernel, users
-from replaykit.isolation.loopback import start_loopback
 from replaykit.isolation.support import no_fork_warnings
+from replaykit.isolation.users import start_loopback
 
 _NAMESPACES = kernel.CLONE_NEWNS | kernel.CLONE_NEWNET | kernel.CLONE_NEWIPC
 _OK = b"ok"

@@ -20,10 +20,10 @@ from typing import Any, NoReturn
 from replaykit.errors import ReplayKitError
 from replaykit.isolation import dialing, filters, kernel, landlock, mounts, users, written
 from replaykit.isolation.guardian import Guardian
-from replaykit.isolation.loopback import start_loopback
 from replaykit.isolation.policy import CHANNELS, Findings, Level, Policy, Report, Stopped
 from replaykit.isolation.process_tree import Keeper
 from replaykit.isolation.support import Support, no_fork_warnings, support
+from replaykit.isolation.users import start_loopback
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

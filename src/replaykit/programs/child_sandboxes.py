@@ -16,7 +16,7 @@ from replaykit.handlers.replay.world import World
 from replaykit.isolation import Common, IsolationFailed, Level, Policy, Report, Sandbox, Written
 from replaykit.model.isolation import CHANNELS, Isolation, IsolationLevel
 from replaykit.model.result import Deviation
-from replaykit.programs.sandbox_findings import deviations_in, isolation_of
+from replaykit.programs.isolation_level import deviations_in, isolation_of
 from replaykit.seam.processes import own_forks
 
 if TYPE_CHECKING:

@@ -17,8 +17,7 @@ from typing import Any
 from msgspec import Struct
 
 from replaykit.errors import ReplayKitError
-from replaykit.programs.command import resolved
-from replaykit.programs.run_outcome import MAX_OUTPUT
+from replaykit.programs.command import MAX_OUTPUT, resolved
 
 _FORWARDED = ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
 _LATE_OUTPUT_S = 0.5  # for what a program's children may still print when it has ended

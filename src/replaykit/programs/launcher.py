@@ -7,7 +7,8 @@ and in `process_startup` if it happens inside them.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -15,20 +16,24 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct
 
+from replaykit.errors import Unreplayable
 from replaykit.handlers.replay.world import World, is_closed
-from replaykit.model.events import Call
+from replaykit.model.events import Call, WireInfo
+from replaykit.model.values import decode
 from replaykit.programs.file_swap import swapped_file
-from replaykit.programs.launch_extension import LaunchExtension, replace_in_command, replace_in_environment
-from replaykit.programs.launch_options import LaunchOptions
+from replaykit.programs.launch_options import LaunchExtension, LaunchOptions, replace_in_command, replace_in_environment
 from replaykit.programs.pinned_variables import variables_of_pins
-from replaykit.programs.placeholder_keys import placeholder_keys, recorded_upstreams
 from replaykit.programs.plan import INJECT_DIRECTORY, RECORDING, SESSION, Mode, ProgramPlan, write_plan
 from replaykit.programs.process_log import PROXY, is_recorded_at_proxy_only, path_segment
 from replaykit.programs.proxy import ServeSandbox, address_of, open_port, running_proxy
-from replaykit.programs.proxy_access import base_address, forward_address, new_token
-from replaykit.programs.proxy_addresses import UPSTREAM
-from replaykit.programs.sdk_variables import Upstream, find_upstreams, proxy_variables
-from replaykit.programs.tape_validation import check_tape
+from replaykit.programs.proxy_addresses import UPSTREAM, base_address, forward_address, new_token
+from replaykit.programs.sdk_variables import (
+    Upstream,
+    find_upstreams,
+    placeholder_keys,
+    proxy_variables,
+    recorded_upstreams,
+)
 from replaykit.seam.sockets import is_loopback
 
 PROXY_ADDRESS = "REPLAYKIT_PROXY"
@@ -159,3 +164,45 @@ def _node_options(environment: Mapping[str, str]) -> str:
 
 def _calls(world: World) -> list[Call]:
     return [event for event in world.calls if isinstance(event, Call)]
+
+
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+_STATUSES = range(200, 600)
+
+
+def check_tape(calls: Iterable[Call]) -> None:
+    """Raise `Unreplayable` for the first recorded response that cannot be given out."""
+    for call in calls:
+        if call.wire is None:
+            continue
+        wrong = _wrong_head(call.wire) or _wrong_chunks(call)
+        if wrong:
+            raise Unreplayable(
+                f"the recorded call {call.seq}, `{call.name}`, cannot be served: {wrong}",
+                hint="Mend its fixture, or record it again.",
+            )
+
+
+def _wrong_head(wire: WireInfo) -> str:
+    if wire.status and wire.status not in _STATUSES:
+        return f"{wire.status} is no status of a response"
+    if _CONTROL.search(wire.reason):
+        return "a control character is in its reason"
+    for name, value in wire.headers:
+        if not _TOKEN.fullmatch(name):
+            return f"{name!r} is no name of a header"
+        if _CONTROL.search(value):
+            return f"a control character is in its header {name!r}"
+    return ""
+
+
+def _wrong_chunks(call: Call) -> str:
+    for number, item in enumerate(call.items_json or ()):
+        try:
+            chunk = decode(item)
+        except ValueError as error:
+            return f"chunk {number} cannot be read ({error})"
+        if isinstance(chunk, dict) and any(name.startswith("$") for name in chunk):
+            return f"chunk {number} is damaged: {str(chunk)[:40]}"
+    return ""

@@ -27,8 +27,7 @@ from replaykit.model.run import NO_CHANCE, Chance, Origin, RunHeader, RunStatus,
 from replaykit.model.values import raw
 from replaykit.programs.own_servers import OWN_PORT, OwnPorts, OwnServers
 from replaykit.programs.plan import Mode, ProgramPlan
-from replaykit.programs.proxy_access import base_address
-from replaykit.programs.proxy_addresses import UpstreamRouter, upstream_address
+from replaykit.programs.proxy_addresses import UpstreamRouter, base_address, upstream_address
 from replaykit.programs.shared_tape import SHARED_MODES, SharedMatcher, shared_tape
 from replaykit.seam.call_events import event_of, with_source
 from replaykit.seam.http.cleaning import clean_url

@@ -20,7 +20,7 @@ from replaykit.handlers.recording.sampling import is_kept, share_of
 from replaykit.model.pins import Pins
 from replaykit.model.run import RunHeader, RunStatus, TraceRun
 from replaykit.model.values import Json, raw
-from replaykit.programs.command import clean_command, name_of_command
+from replaykit.programs.command import clean_command, finished_run, name_of_command, shell_code, with_program_facts
 from replaykit.programs.connection_sampler import ConnectionSampler, unrecorded_connections
 from replaykit.programs.foreground_process import ProgramExit, run_in_foreground
 from replaykit.programs.launch_options import LaunchOptions
@@ -30,7 +30,6 @@ from replaykit.programs.pinned_variables import new_pins
 from replaykit.programs.plan import Mode, ProgramPlan
 from replaykit.programs.process_log import process_logs_prefix
 from replaykit.programs.recovery import RECORDER, recorder_lock
-from replaykit.programs.run_outcome import finished_run, shell_code, with_program_facts
 from replaykit.seam.http.request import text_or_bytes
 from replaykit.store.sqlite import SQLiteStore
 from replaykit.telemetry.switch import WatchedRun, watched

@@ -19,9 +19,9 @@ from replaykit.locking import locked
 from replaykit.model.events import ErrorInfo
 from replaykit.model.run import RunHeader, RunStatus, TraceRun
 from replaykit.model.values import Json
+from replaykit.programs.command import with_program_facts
 from replaykit.programs.file_swap import restore_swapped_file, to_stderr
 from replaykit.programs.merge import merge_in_store
-from replaykit.programs.run_outcome import with_program_facts
 from replaykit.store.protocol import Store
 
 RECORDER = "recorder"

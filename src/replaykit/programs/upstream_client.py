@@ -7,8 +7,12 @@ and takes twice as long. This uses what lies below it: the connections and their
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+import contextlib
+import os
+import ssl
+from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import cache, lru_cache
+from importlib.util import find_spec
 from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.request import getproxies, proxy_bypass
@@ -17,13 +21,34 @@ import aiohttp
 from aiohttp.http import HttpProcessingError, StreamWriter
 from yarl import URL
 
-from replaykit.programs.tls_trust import ssl_context
 from replaykit.seam.http.response import header_bytes
 
 if TYPE_CHECKING:
     from aiohttp.client_proto import ResponseHandler
     from aiohttp.connector import Connection, SocketFactoryType
     from aiohttp.http import RawResponseMessage
+
+
+_BUNDLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS")
+
+
+def ssl_context(environment: Mapping[str, str] = os.environ) -> ssl.SSLContext:
+    """The machine's own certificates, and those that the user has named for any of the usual clients."""
+    context = ssl.create_default_context()
+    for name in _BUNDLES:
+        if environment.get(name):
+            with contextlib.suppress(OSError):  # a client that reads it says what is wrong with it
+                context.load_verify_locations(environment[name])
+    if not context.get_ca_certs() and not os.path.isdir(ssl.get_default_verify_paths().capath or "") and _has_certifi():
+        import certifi  # noqa: PLC0415 (not a dependency of ours; most SDKs bring it)
+
+        context.load_verify_locations(certifi.where())
+    return context
+
+
+def _has_certifi() -> bool:
+    return find_spec("certifi") is not None
+
 
 LONGEST_LINE = 64 * 1024
 """Of a head, in either direction."""

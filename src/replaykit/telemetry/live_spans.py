@@ -7,7 +7,7 @@ follow from the run and the number of the event, so that a child can name its pa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache, wraps
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from opentelemetry import context, trace
 from opentelemetry.context import _SUPPRESS_INSTRUMENTATION_KEY as SUPPRESSED
+from opentelemetry.metrics import CallbackOptions, Meter, Observation
 from opentelemetry.sdk.trace import Event, ReadableSpan, Tracer
 from opentelemetry.sdk.trace.sampling import Decision
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
@@ -23,11 +24,60 @@ from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode,
 from replaykit import __version__
 from replaykit.model.events import StoredEvent
 from replaykit.model.run import RunHeader, TraceRun
-from replaykit.telemetry.metrics import RunMetrics
 from replaykit.telemetry.otel_setup import chosen_meters, chosen_tracers
 from replaykit.telemetry.span import TelemetrySpan, TelemetrySpanKind, origin_trace, root_id, trace_id_of, with_trace
 from replaykit.telemetry.spans import RunSpans, root_attributes, root_name
 from replaykit.telemetry.switch import warn
+
+_BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+
+
+class RunMetrics:
+    """The instruments."""
+
+    def __init__(self, meter: Meter) -> None:
+        self._stores: dict[Path, None] = {}
+        self._runs = meter.create_counter("replaykit.runs", "{run}", "Runs that were recorded")
+        self._replays = meter.create_counter("replaykit.replays", "{replay}", "Candidates that were replayed")
+        self._durations = meter.create_histogram(
+            "replaykit.replay.duration",
+            "s",
+            "How long a replay took",
+            explicit_bucket_boundaries_advisory=_BUCKETS_S,
+        )
+        self._forks = meter.create_counter("replaykit.forks", "{fork}", "Runs that went on from a step of another")
+        meter.create_observable_gauge("replaykit.store.size", [self._sizes], "By", "What a store takes on the disk")
+
+    def writes_to(self, store: Path) -> None:
+        """This store's size is a figure from now on."""
+        self._stores.setdefault(store.absolute())
+
+    def ended(self, run: RunHeader, *, whole: bool) -> None:
+        """A run has ended; `whole` is false when something of it is not on disk."""
+        self._runs.add(1, {"replaykit.run.status": run.status.value, "replaykit.checkpointed": whole})
+
+    def replayed(self, verdict: str, duration_s: float, *, completed: bool) -> None:
+        """A candidate was replayed; one that could not be run is not completed."""
+        attributes: dict[str, str | bool] = {"replaykit.verdict": verdict, "replaykit.completed": completed}
+        self._replays.add(1, attributes)
+        self._durations.record(duration_s, attributes)
+
+    def forked(self, parent: RunHeader, fork: RunHeader) -> None:
+        """A fork has ended: otherwise than its parent, or alike."""
+        diverged = _outcome(parent) != _outcome(fork)
+        self._forks.add(1, {"replaykit.origin.kind": fork.origin.kind, "replaykit.diverged": diverged})
+
+    def _sizes(self, _options: CallbackOptions) -> Iterable[Observation]:
+        for store in list(self._stores):
+            files = (store, store.with_name(f"{store.name}-wal"))
+            found = [file.stat().st_size for file in files if file.exists()]
+            if found:
+                yield Observation(sum(found), {"replaykit.store": str(store)})
+
+
+def _outcome(run: RunHeader) -> tuple[str, bytes, str]:
+    return run.status.value, bytes(run.output_json), str(run.error)
+
 
 SCOPE = "replaykit"
 _PART = "part"  # of a program that is recorded: whoever puts the parts together tells of the whole

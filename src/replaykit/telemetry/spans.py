@@ -9,9 +9,8 @@ from collections.abc import Iterator
 from replaykit.model.events import AnyEvent, Call, ErrorEvent, ErrorInfo, LlmCall, Shared, StoredEvent, ToolCall
 from replaykit.model.run import RunHeader, RunStatus, TraceRun
 from replaykit.model.values import encode
-from replaykit.telemetry.call_attributes import asked_tools, call_attributes, has_span, made_tool, provider_of
+from replaykit.telemetry.call_attributes import UNKNOWN, asked_tools, call_attributes, has_span, made_tool, provider_of
 from replaykit.telemetry.messages import spoken
-from replaykit.telemetry.model_requests import UNKNOWN
 from replaykit.telemetry.span import (
     Attributes,
     ExportedSpanEvent,

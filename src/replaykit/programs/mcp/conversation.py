@@ -25,13 +25,14 @@ from replaykit.programs.mcp.calls import (
     rpc_error,
     server_end_name,
 )
-from replaykit.programs.mcp.interim_messages import CLIENT, SERVER
 from replaykit.programs.mcp.messages import (
     CANCELLED,
+    CLIENT,
     INITIALIZED,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
     PING,
+    SERVER,
     Message,
     failure,
     id_key,
@@ -41,8 +42,7 @@ from replaykit.programs.mcp.messages import (
     params_of,
 )
 from replaykit.programs.mcp.pending_requests import PendingRequest, PendingRequests
-from replaykit.programs.mcp.playback import AnswerPlayback, MessageSink, send_answer
-from replaykit.programs.mcp.recorded_server import RecordedServer
+from replaykit.programs.mcp.playback import AnswerPlayback, MessageSink, RecordedServer, send_answer
 from replaykit.seam.scope import CallAnswer, Outcome, PendingCall, RunSession, Scope, pending_call
 
 ScheduleLater = Callable[[float, Callable[[], None]], object]

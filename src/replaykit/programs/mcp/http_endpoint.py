@@ -28,9 +28,8 @@ from replaykit.programs.mcp.http_replies import (
     event,
     json_reply,
 )
-from replaykit.programs.mcp.interim_messages import CLIENT
-from replaykit.programs.mcp.messages import PARSE_ERROR, Message, dump, failure, is_request, messages_in, parse
-from replaykit.programs.mcp.recorded_server import RecordedServer
+from replaykit.programs.mcp.messages import CLIENT, PARSE_ERROR, Message, dump, failure, is_request, messages_in, parse
+from replaykit.programs.mcp.playback import RecordedServer
 from replaykit.seam.http.request import HttpRequest
 from replaykit.seam.scope import RunSession
 

@@ -10,10 +10,8 @@ from urllib.parse import urljoin
 
 from replaykit.model.events import ErrorInfo, WireInfo
 from replaykit.programs.mcp.calls import http_error, server_gone_error
-from replaykit.programs.mcp.event_streams import whole_events, with_data
-from replaykit.programs.mcp.http_replies import EVENTS, McpReply, chunks_of, event
-from replaykit.programs.mcp.interim_messages import SERVER
-from replaykit.programs.mcp.messages import Message, dump, is_response, is_unchanged, messages_in, parse
+from replaykit.programs.mcp.http_replies import EVENTS, McpReply, chunks_of, event, whole_events, with_data
+from replaykit.programs.mcp.messages import SERVER, Message, dump, is_response, is_unchanged, messages_in, parse
 from replaykit.programs.mcp.pending_requests import PendingRequest
 from replaykit.seam.http.cleaning import HIDDEN, clean_url
 from replaykit.seam.http.request import HttpRequest

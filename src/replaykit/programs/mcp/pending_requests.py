@@ -20,8 +20,21 @@ from replaykit.programs.mcp.calls import (
     server_message_name,
     unanswered,
 )
-from replaykit.programs.mcp.interim_messages import CLIENT, SERVER, attached, belongs, detached, item
-from replaykit.programs.mcp.messages import CANCELLED, PING, Message, id_key, is_request, is_response, params_of
+from replaykit.programs.mcp.messages import (
+    CANCELLED,
+    CLIENT,
+    PING,
+    SERVER,
+    Message,
+    attached,
+    belongs,
+    detached,
+    id_key,
+    is_request,
+    is_response,
+    item,
+    params_of,
+)
 from replaykit.seam.scope import Outcome, PendingCall, RunSession, Scope, pending_call
 
 _LASTING = "subscriptions/listen"

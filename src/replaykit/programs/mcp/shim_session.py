@@ -22,7 +22,7 @@ from replaykit.model.run import Origin, RunHeader, RunStatus, TraceRun
 from replaykit.model.values import raw
 from replaykit.programs.launcher import PROXY_ADDRESS
 from replaykit.programs.mcp.calls import is_client_call
-from replaykit.programs.mcp.recorded_server import RecordedServer
+from replaykit.programs.mcp.playback import RecordedServer
 from replaykit.programs.merge import all_deviations, load_process_logs, merge_in_store
 from replaykit.programs.plan import INJECT_DIRECTORY, RECORDING, SESSION, Mode, ProgramPlan, read_plan
 from replaykit.programs.process_log import (

@@ -12,9 +12,10 @@ from replaykit.errors import ReplayKitError
 from replaykit.model.values import Json
 from replaykit.programs.mcp.calls import http_error_of, response_of, server_gone_error
 from replaykit.programs.mcp.conversation import McpConversation, run_later
-from replaykit.programs.mcp.interim_messages import CLIENT, SERVER
 from replaykit.programs.mcp.messages import (
+    CLIENT,
     PARSE_ERROR,
+    SERVER,
     Message,
     dump,
     failure,
@@ -25,8 +26,7 @@ from replaykit.programs.mcp.messages import (
     messages_in,
     parse,
 )
-from replaykit.programs.mcp.playback import MessageSink
-from replaykit.programs.mcp.recorded_server import RecordedServer
+from replaykit.programs.mcp.playback import MessageSink, RecordedServer
 from replaykit.seam.scope import CallAnswer, RunSession
 
 GRACE_S = 10.0
