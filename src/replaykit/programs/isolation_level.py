@@ -1,4 +1,7 @@
-"""The level of isolation that a replay asks for: what the machine offers, unless somebody has asked for less."""
+"""The level of isolation that a replay asks for, and what its sandboxes found as a part of its result.
+
+A replay asks for what the machine offers, unless somebody has asked for less.
+"""
 
 from __future__ import annotations
 
@@ -49,16 +52,16 @@ _ATTEMPTS = {"tcp": "a connection to", "udp": "a message to", "unix": "a connect
 def isolation_of(report: Report) -> Isolation:
     """Return what a sandbox reports as a part of a result."""
     channels = {channel: IsolationLevel(level.value) for channel, level in report.levels.items()}
-    found = sorted(report.stopped, key=lambda one: one.channel == "socket")  # what decides a verdict comes first
-    stopped = tuple(map(_access, found[:_MAX_LISTED]))
-    unlisted = sum(one.count for one in found[_MAX_LISTED:]) + report.more_stopped
-    written = tuple(WrittenFile(path=sayable(one.path), change=one.how) for one in report.written[:_MAX_LISTED])
+    found = sorted(
+        report.stopped, key=lambda stopped: stopped.channel == "socket"
+    )  # what decides a verdict comes first
+    written = [WrittenFile(path=sayable(file.path), change=file.how) for file in report.written[:_MAX_LISTED]]
     return Isolation(
         level=IsolationLevel(report.level.value),
         channels=channels,
-        stopped=stopped,
-        more_stopped=unlisted,
-        written=written,
+        stopped=tuple(map(_access, found[:_MAX_LISTED])),
+        more_stopped=sum(stopped.count for stopped in found[_MAX_LISTED:]) + report.more_stopped,
+        written=tuple(written),
         written_count=report.written_count,
         notes=report.notes,
     )
@@ -82,15 +85,19 @@ def deviations_in(isolation: Isolation, others: Sequence[Deviation]) -> list[Dev
 
 
 def _access(stopped: Stopped) -> StoppedAccess:
-    target, program = sayable(stopped.target), sayable(stopped.program)
     return StoppedAccess(
-        channel=stopped.channel, target=target, program=program, count=stopped.count, reason=stopped.reason
+        channel=stopped.channel,
+        target=sayable(stopped.target),
+        program=sayable(stopped.program),
+        count=stopped.count,
+        reason=stopped.reason,
     )
 
 
 def _is_named(access: StoppedAccess, deviations: Sequence[Deviation]) -> bool:
     """Return True when a guard inside the candidate has named the same place already."""
-    return any(one.kind == "network" and f"{access.target} " in f"{one.text} " for one in deviations)
+    texts = [f"{deviation.text} " for deviation in deviations if deviation.kind == "network"]
+    return any(f"{access.target} " in text for text in texts)
 
 
 def _in_words(access: StoppedAccess) -> str:
@@ -100,10 +107,7 @@ def _in_words(access: StoppedAccess) -> str:
 
 
 def _denied(access: StoppedAccess) -> str:
-    if access.reason:
-        why = f": {access.reason}"
-    else:
-        why = "; where the kernel offers overlays it could be"
+    why = f": {access.reason}" if access.reason else "; where the kernel offers overlays it could be"
     return (
         f"{access.target} could not be written here{why}\nTo allow it: --allow-write {os.path.dirname(access.target)}"
     )

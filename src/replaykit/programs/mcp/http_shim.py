@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from functools import partial
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -14,7 +15,7 @@ from yarl import URL
 from replaykit.handlers.replay.world import World
 from replaykit.programs.launch_options import SendRequest
 from replaykit.programs.mcp.config import HttpServer
-from replaykit.programs.mcp.http_endpoint import McpEndpoint, speaks_mcp
+from replaykit.programs.mcp.http_endpoint import McpEndpoint, path_below, speaks_mcp
 from replaykit.programs.mcp.http_relay import SendToServer
 from replaykit.programs.mcp.http_replies import McpReply, empty_reply
 from replaykit.programs.mcp.playback import RecordedServer
@@ -65,11 +66,10 @@ def _redirect_target(url: URL, answer: UpstreamResponse) -> URL | None:
         return None
     try:
         onward = url.join(URL(place, encoded=True))
-        if onward.origin() == url.origin():
-            return onward
-        return None
+        is_within = onward.origin() == url.origin()
     except ValueError:
         return None
+    return onward if is_within else None
 
 
 async def send_reply(request: web.BaseRequest, reply: McpReply) -> web.StreamResponse:
@@ -189,7 +189,7 @@ def endpoints_of(
             process_log.session,
             upstream=real,
             recorded_server=recorded_servers[server.name],
-            map_address=_address_mapping(f"{base_address('', plan.token)}/{server.upstream}"),
+            map_address=partial(path_below, place=f"{base_address('', plan.token)}/{server.upstream}"),
             as_sent=plan.mode is Mode.RECORD,
         )
         for server in found
@@ -232,11 +232,3 @@ class ProxiedServer:
     def end(self) -> None:
         """End requests in progress without an answer."""
         self._endpoint.end()
-
-
-def _address_mapping(place: str) -> Callable[[str], str]:
-    def map_address(url: str) -> str:
-        parts = urlsplit(url)
-        return f"{place}{parts.path}{'?' if parts.query else ''}{parts.query}"
-
-    return map_address

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -47,8 +47,12 @@ def dump(value: Json) -> bytes:
         return json.dumps(value, separators=(",", ":")).encode()
 
 
-def messages_in(value: Json) -> list[Message]:
-    """The messages that a value is: one, or those of a batch; none where it is neither."""
+def messages_in(text: bytes) -> list[Message]:
+    """Return the messages of a JSON text: one, or those of a batch; none where it is neither."""
+    try:
+        value = parse(text)
+    except ValueError:
+        return []
     if isinstance(value, dict):
         return [value]
     if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
@@ -112,10 +116,9 @@ def with_param(message: Message, name: str, value: Json) -> Message:
 
 def failure(request_id: Json, code: int, text: str, data: Json = None) -> Message:
     """The answer that says no."""
-    if data is None:
-        error = {"code": code, "message": text}
-    else:
-        error = {"code": code, "message": text, "data": data}
+    error: Message = {"code": code, "message": text}
+    if data is not None:
+        error["data"] = data
     return {"jsonrpc": "2.0", "id": request_id, "error": error}
 
 
@@ -124,28 +127,34 @@ CLIENT, SERVER = "client", "server"
 
 def item(sender: str, message: Message, request: Message, *, aside: bool = False) -> Raw:
     """A message that was sent while a request was waiting for its answer."""
-    content = {key: value for key, value in detached(message, request, sender).items() if key != "jsonrpc"}
-    return raw({"from": sender, "aside": True, "message": content} if aside else {"from": sender, "message": content})
+    content = dict(detached(message, request, sender))
+    content.pop("jsonrpc", None)
+    if aside:
+        return raw({"from": sender, "aside": True, "message": content})
+    return raw({"from": sender, "message": content})
 
 
 def detached(message: Message, request: Message, sender: str = SERVER) -> Message:
     """The message without the names that this client happened to give the request."""
-    if _names(params_of(message), _own_member(message, sender), _own_value(message, request, sender)):
-        return with_param(message, _own_member(message, sender), None)
-    if SUBSCRIPTION in meta_of(message) and _same(meta_of(message)[SUBSCRIPTION], request.get("id")):
+    method, member, name = _REQUEST_NAMES[sender]
+    own_name = name(request)
+    params, meta = params_of(message), meta_of(message)
+    is_named = message.get("method") == method and member in params and own_name is not None
+    if is_named and id_key(params[member]) == id_key(own_name):
+        return with_param(message, member, None)
+    if SUBSCRIPTION in meta and id_key(meta[SUBSCRIPTION]) == id_key(request.get("id")):
         return with_meta(message, SUBSCRIPTION, None)
     return message
 
 
 def attached(message: Message, request: Message) -> Message | None:
     """A recorded message of the server with this client's names in it; None where the client wants no such message."""
-    params = params_of(message)
-    if message.get("method") == PROGRESS and params.get("progressToken", "") is None:
+    if message.get("method") == PROGRESS and params_of(message).get("progressToken", "") is None:
         token = progress_token(request)
         if token is None:
             return None
         return with_param(message, "progressToken", token)
-    if SUBSCRIPTION in meta_of(message) and meta_of(message)[SUBSCRIPTION] is None:
+    if meta_of(message).get(SUBSCRIPTION, "") is None:
         return with_meta(message, SUBSCRIPTION, request.get("id"))
     return message
 
@@ -160,25 +169,8 @@ def belongs(message: Message, request: Message) -> bool:
     return detached(message, request) is not message
 
 
-def _own_member(message: Message, sender: str) -> str:
-    if sender == SERVER:
-        if message.get("method") == PROGRESS:
-            return "progressToken"
-        return ""
-    if message.get("method") == CANCELLED:
-        return "requestId"
-    return ""
-
-
-def _own_value(message: Message, request: Message, sender: str) -> Json:
-    if sender == SERVER:
-        return progress_token(request)
-    return request.get("id")
-
-
-def _names(params: dict[str, Json], member: str, value: Json) -> bool:
-    return member in params and value is not None and _same(params[member], value)
-
-
-def _same(one: Json, other: Json) -> bool:
-    return id_key(one) == id_key(other)
+_REQUEST_NAMES: dict[str, tuple[str, str, Callable[[Message], Json]]] = {
+    SERVER: (PROGRESS, "progressToken", progress_token),
+    CLIENT: (CANCELLED, "requestId", lambda request: request.get("id")),
+}
+"""By sender: the notification that names a request, the parameter that does so, and the name a request has there."""

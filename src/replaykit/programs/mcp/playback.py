@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
+from replaykit.model.diff import brief
 from replaykit.model.events import Call
 from replaykit.model.values import Json
 from replaykit.programs.mcp.calls import (
@@ -45,29 +46,26 @@ class MessageSink(Protocol):
         """A request gets no JSON-RPC answer: as it was recorded, or (None) because the client gave it up."""
 
 
-class PlaybackHost(Protocol):
-    """The parts of a conversation that a playback needs."""
-
-    aside: MessageSink
-
-    def ask(self, playback: AnswerPlayback, recorded_id: Json) -> Json:
-        """An id for a request to the client, whose answer is to be handed to the script."""
-
-    def differs(self, name: str, recorded: Message, actual: Message) -> None:
-        """The client answered the server otherwise than it did."""
-
-
 class AnswerPlayback:
     """One answer on its way."""
 
     def __init__(
-        self, host: PlaybackHost, name: str, steps: Iterable[Json], sink: MessageSink, request: Message | None = None
+        self,
+        server: RecordedServer,
+        name: str,
+        steps: Iterable[Json],
+        *,
+        sink: MessageSink,
+        aside: MessageSink,
+        request: Message | None = None,
     ) -> None:
+        """`aside` takes what the server says on a stream of its own."""
         self.name = name
         self.request = request or {}
-        self._host = host
-        self._steps = deque(step for step in steps if _is_step(step))
+        self._server = server
+        self._steps = deque(filter(_is_step, steps))
         self._sink = sink
+        self._aside = aside
         self._sent: dict[bytes, Json] = {}  # ids of the recording → ids that the client was sent
         self._answered_ids: set[bytes] = set()
         self.at_end: Callable[[], None] = lambda: None
@@ -88,7 +86,7 @@ class AnswerPlayback:
             message = step["message"]
             if step["from"] != SERVER and is_response(message) and id_key(message.get("id")) == recorded_id:
                 if not same_answer(message, answer):
-                    self._host.differs(self.name, message, answer)
+                    self._report_difference(message, answer)
                 break
         self.go_on()
 
@@ -101,7 +99,7 @@ class AnswerPlayback:
     def _take(self, step: dict[str, Json]) -> bool:
         message: Message = step["message"]
         if step["from"] == SERVER:
-            self._say(message, self._host.aside if step.get("aside") else self._sink)
+            self._say(message, self._aside if step.get("aside") else self._sink)
         elif is_response(message):
             key = id_key(message.get("id"))
             return key in self._answered_ids or key not in self._sent
@@ -112,16 +110,18 @@ class AnswerPlayback:
         if own is None:
             return
         if is_request(own):
-            own = {**own, "id": self._ask(own["id"])}
+            sent = self._server.register_request(self, own["id"])
+            self._sent[id_key(own["id"])] = sent
+            own = {**own, "id": sent}
         elif own.get("method") == CANCELLED:
             key = id_key(params_of(own).get("requestId"))
             if key in self._sent:
                 own = with_param(own, "requestId", self._sent[key])
         sink.send({"jsonrpc": "2.0", **own})
 
-    def _ask(self, recorded_id: Json) -> Json:
-        self._sent[id_key(recorded_id)] = sent = self._host.ask(self, recorded_id)
-        return sent
+    def _report_difference(self, recorded: Message, actual: Message) -> None:
+        was, now = (brief(message.get("result", message.get("error"))) for message in (recorded, actual))
+        self._server.report(f"`{self.name}`: the client answered the server with {now}, recorded was {was}", "answer")
 
 
 def send_answer(answer: CallAnswer, request: Message, kind: str, sink: MessageSink) -> None:
@@ -188,11 +188,11 @@ class RecordedServer:
         """The recorded `initialize` requests."""
         return [call for call in self._calls if call.name == f"MCP {self._server} initialize"]
 
-    def interim_call(self, answer: CallAnswer) -> Call | None:
+    def interim_call(self, answer: CallAnswer | None) -> Call | None:
         """Return the messages that were exchanged before a recorded answer."""
-        if isinstance(answer, Call):
-            return self._interim_calls.get(answer.seq)
-        return None
+        if not isinstance(answer, Call):
+            return None
+        return self._interim_calls.get(answer.seq)
 
     def server_messages_after(self, after: int | None) -> list[Call]:
         """Return and remove what the server sent on its own after a recorded call."""
