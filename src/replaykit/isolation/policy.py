@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -144,18 +145,21 @@ class Findings:
 
     def remove(self, channel: str, target: str, sandbox: int) -> None:
         """Forget a target that turned out to be inside of the tree."""
-        for key in [key for key in self.entries if (key[0], key[1], key[3]) == (channel, target, sandbox)]:
-            del self.entries[key]
-            self.changes += 1
+        self._remove_where(lambda key: (key[0], key[1], key[3]) == (channel, target, sandbox))
 
     def remove_port(self, port: int, sandbox: int) -> None:
         """Forget connections to a TCP port of the loopback interface, on any of its addresses."""
         local = ("127.", "[::1]", "0.0.0.0:", "[::]")
-        for key in [key for key in self.entries if (key[0], key[3]) == ("tcp", sandbox)]:
-            target = key[1]
-            if target.endswith(f":{port}") and target.startswith(local):
-                del self.entries[key]
-                self.changes += 1
+        self._remove_where(
+            lambda key: (
+                (key[0], key[3]) == ("tcp", sandbox) and key[1].endswith(f":{port}") and key[1].startswith(local)
+            )
+        )
+
+    def _remove_where(self, is_removed: Callable[[tuple[str, str, str, int, str]], bool]) -> None:
+        for key in list(filter(is_removed, self.entries)):
+            del self.entries[key]
+            self.changes += 1
 
     def to_json(self) -> bytes:
         stopped = [asdict(Stopped(*key[:3], count, *key[3:])) for key, count in self.entries.items()]

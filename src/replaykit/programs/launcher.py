@@ -22,8 +22,15 @@ from replaykit.model.events import Call, WireInfo
 from replaykit.model.values import decode
 from replaykit.programs.file_swap import swapped_file
 from replaykit.programs.launch_options import LaunchExtension, LaunchOptions, replace_in_command, replace_in_environment
-from replaykit.programs.pinned_variables import variables_of_pins
-from replaykit.programs.plan import INJECT_DIRECTORY, RECORDING, SESSION, Mode, ProgramPlan, write_plan
+from replaykit.programs.plan import (
+    INJECT_DIRECTORY,
+    RECORDING,
+    SESSION,
+    Mode,
+    ProgramPlan,
+    variables_of_pins,
+    write_plan,
+)
 from replaykit.programs.process_log import PROXY, is_recorded_at_proxy_only, path_segment, recorded_calls
 from replaykit.programs.proxy import ServeSandbox, address_of, open_port, running_proxy
 from replaykit.programs.proxy_addresses import UPSTREAM, base_address, forward_address, new_token

@@ -7,6 +7,9 @@ $REPLAYKIT_SESSION/world.json     in a replay: the recorded calls and the rules
 from __future__ import annotations
 
 import os
+import re
+import time
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from pathlib import Path
 
@@ -108,3 +111,59 @@ def read_plan(directory: Path | None = None) -> tuple[ProgramPlan, World | None]
         return plan, msgspec.json.decode((directory / "world.json").read_bytes(), type=World)
     except (OSError, msgspec.MsgspecError) as error:
         raise StoreError(f"the plan in {directory} cannot be read: {error}") from None
+
+
+_SECRET = re.compile(r"(?i)key|token|secret|passw|credential|auth|cookie|session|dsn|private")
+_HASHES = "PYTHONHASHSEED"
+_ZONE = "TZ"
+_ZONES = "/zoneinfo/"
+_SEED_BITS = 32  # a longer number would look like that of a card now and then, and be redacted
+_MOST_HASHES = 2**32
+
+
+def new_pins(environment: Mapping[str, str], names: Iterable[str] = ()) -> Pins:
+    """Return the pins that a recording starting now has to note."""
+    import secrets  # noqa: PLC0415 (slow to import, and a replay needs no new seed)
+
+    variables_of_pins = {name: environment[name] for name in _checked_names(names, environment)}
+    zone, hashes = environment.get(_ZONE) or _zone(), environment.get(_HASHES, "")
+    if zone:
+        variables_of_pins[_ZONE] = zone
+    if hashes.isdecimal():
+        variables_of_pins[_HASHES] = hashes
+    return Pins(started_at=time.time(), seed=secrets.randbits(_SEED_BITS), environment=variables_of_pins)
+
+
+def variables_of_pins(pins: Pins) -> dict[str, str]:
+    """The variables that the program is to have. Without a seed nothing holds the order of sets."""
+    if pins.seed is None:
+        return pins.environment
+    seed = pins.seed if isinstance(pins.seed, int) else 0
+    return {_HASHES: str(seed % _MOST_HASHES), **pins.environment}
+
+
+def hash_seed(pins: Pins, environment: Mapping[str, str]) -> str:
+    """Return the PYTHONHASHSEED for a process that runs an agent.
+
+    Where the recording had none, the order of its sets cannot be recovered: any order will do that is the same in
+    every replay.
+    """
+    known = pins.environment.get(_HASHES) or environment.get(_HASHES)
+    return known or variables_of_pins(pins).get(_HASHES, "0")
+
+
+def _checked_names(names: Iterable[str], environment: Mapping[str, str]) -> Iterable[str]:
+    for name in names:
+        if _SECRET.search(name):
+            raise UsageError(f"{name} looks like a secret: its value is not written down", hint="Leave it out.")
+        if name not in environment:
+            raise UsageError(f"{name} is not set here, so there is no value to pin")
+        yield name
+
+
+def _zone() -> str:
+    """The name of the system's time zone, where it says it."""
+    try:
+        return os.readlink("/etc/localtime").partition(_ZONES)[2]
+    except OSError:
+        return ""

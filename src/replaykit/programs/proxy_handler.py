@@ -179,10 +179,7 @@ class ProxyHandler:
         except ProxyRefusal as error:
             return refusal_response(error.status, error.message, target=request.raw_path)
         except (Divergence, Unreplayable) as error:
-            if isinstance(error, Divergence):
-                kind = "replay_miss"
-            else:
-                kind = "unreplayable"
+            kind = "replay_miss" if isinstance(error, Divergence) else "unreplayable"
             return refusal_response(MISS, str(error), kind=kind, target=request.raw_path)
         except web.RequestPayloadError as error:
             return refusal_response(
@@ -305,9 +302,7 @@ class _ProxyExchange:
     async def _request_upstream(self, address: URL) -> UpstreamResponse:
         headers = end_to_end_headers(self._headers)
         if not self._is_recorded_elsewhere:
-            headers = [
-                *(pair for pair in headers if pair[0].lower() != "accept-encoding"),
-                ("accept-encoding", "identity"),
-            ]
+            headers = [pair for pair in headers if pair[0].lower() != "accept-encoding"]
+            headers.append(("accept-encoding", "identity"))
         body = self._body.chunks() if self._body.is_large else self._body.whole
         return await self._proxy_handler.upstreams.send(self._request.method, address, headers, body)

@@ -2,6 +2,10 @@
 
 Nothing is held back: a chunk goes on when it comes. The event is in the store before the end of the response is sent:
 whoever has read a response to its end can rely on it. A response that broke off breaks off again.
+
+No virtual clock reaches a program that has timers of its own: it measures in real time how long a response takes.
+Calls that overlapped, and calls that the program gave up on, take as long as they took, so that its races and timeouts
+come out as they did. Everything else is served at once.
 """
 
 from __future__ import annotations
@@ -217,14 +221,13 @@ async def _send_all_but_last(content: aiohttp.StreamReader, call: HttpCall | Non
 
 def aiohttp_headers(headers: Iterable[tuple[str, str]]) -> CIMultiDict[str]:
     """Headers for a response. aiohttp writes UTF-8, and here each character is a byte."""
-    return CIMultiDict([(name, value if value.isascii() else _in_utf8(value)) for name, value in headers])
-
-
-def _in_utf8(value: str) -> str:
-    try:
-        return header_bytes(value).decode()
-    except UnicodeDecodeError:
-        return value
+    written: CIMultiDict[str] = CIMultiDict()
+    for name, value in headers:
+        if not value.isascii():
+            with suppress(UnicodeDecodeError):
+                value = header_bytes(value).decode()
+        written.add(name, value)
+    return written
 
 
 def drop_connection(request: web.BaseRequest) -> web.StreamResponse:

@@ -1,4 +1,7 @@
-"""Routing at the proxy: the upstream address of a request, or the reason why it is refused."""
+"""Routing at the proxy: the upstream address of a request, or the reason why it is refused.
+
+Error responses of the proxy itself have the shape that the SDK of the API in use reads as an error.
+"""
 
 from __future__ import annotations
 
@@ -76,13 +79,8 @@ def describe_client(ends: ConnectionEnds, agent: str, network: Path | None = Non
     `network` lists the sockets of a program that has a network of its own.
     """
     name, number = _client_process(ends, network)
-    names = [name for name in (f"`{name}` (process {number})" if name else "", agent.partition(" ")[0]) if name]
-    return ", ".join(names) or "the program"
-
-
-def client_program(ends: ConnectionEnds) -> str:
-    """The name of the program at the other end of a connection; nothing where the machine does not tell."""
-    return _client_process(ends)[0]
+    process = f"`{name}` (process {number})" if name else ""
+    return ", ".join(filter(None, (process, agent.partition(" ")[0]))) or "the program"
 
 
 def _client_process(ends: ConnectionEnds, network: Path | None = None) -> tuple[str, str]:
@@ -90,14 +88,13 @@ def _client_process(ends: ConnectionEnds, network: Path | None = None) -> tuple[
     peer, own = ends
     if not isinstance(peer, tuple) or not isinstance(own, tuple) or len(peer) < 2 or len(own) < 2:
         return "", ""
-    sockets = connected(int(peer[1]), int(own[1]), network)
-    home = next((home for socket in sockets for home in holders(socket)), None)
-    try:
-        if home is None:
-            return ("", "")
-        return ((home / "comm").read_text().strip(), home.name)
-    except OSError:  # gone meanwhile
-        return "", ""
+    for socket in connected(int(peer[1]), int(own[1]), network):
+        for home in holders(socket):
+            try:
+                return (home / "comm").read_text().strip(), home.name
+            except OSError:  # gone meanwhile
+                return "", ""
+    return "", ""
 
 
 _ANTHROPIC = ("anthropic", "anthropic_api")
@@ -146,26 +143,26 @@ def route_request(request: web.BaseRequest, plan: ProgramPlan, process_log: Proc
         raise ProxyRefusal(FORBIDDEN if is_known else NOT_HERE, _unauthorized_text(plan))
     name, rest = split_target(path, plan.upstreams)
     if request.headers.get("upgrade", "").lower() == "websocket":
-        _note_refused(
-            UnrecordedKind.WEBSOCKET, urlsplit(plan.upstreams.get(name, "")).netloc or name, request, process_log
-        )
+        place = urlsplit(plan.upstreams.get(name, "")).netloc or name
+        _note_refused(UnrecordedKind.WEBSOCKET, place, request, process_log)
         raise ProxyRefusal(FORBIDDEN, "websockets cannot be recorded or replayed")
     if name not in plan.upstreams:
         known = nearest(name, plan.upstreams)
         raise ProxyRefusal(NOT_HERE, f"no upstream {name!r}; {known}\nName it: --upstream {name or 'NAME'}=URL")
     url = f"{plan.proxy}/{name}{rest}"
-    return ProxyTarget(url, upstream_address(url, plan.proxy, plan.upstreams) if plan.upstreams[name] else "", name)
+    address = upstream_address(url, plan.proxy, plan.upstreams) if plan.upstreams[name] else ""
+    return ProxyTarget(url, address, name)
 
 
 def _note_refused(kind: UnrecordedKind, place: str, request: web.BaseRequest, process_log: ProcessLog) -> None:
     """Note while recording what the proxy could only refuse."""
-    if process_log.session.unrecorded is not None:
-        program = (
-            client_program(_ends(request)) or request.headers.get("user-agent", "").partition("/")[0] or "a program"
-        )
-        without_user = sayable(place.rpartition("@")[2])
-        one = Unrecorded(kind=kind, place=without_user, program=sayable(program), effect=UnrecordedEffect.REFUSED)
-        process_log.session.unrecorded.note(one)
+    if process_log.session.unrecorded is None:
+        return
+    agent = request.headers.get("user-agent", "").partition("/")[0]
+    program = sayable(_client_process(_ends(request))[0] or agent or "a program")
+    without_user = sayable(place.rpartition("@")[2])
+    refused = Unrecorded(kind=kind, place=without_user, program=program, effect=UnrecordedEffect.REFUSED)
+    process_log.session.unrecorded.note(refused)
 
 
 def _ends(request: web.BaseRequest) -> ConnectionEnds:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
@@ -26,13 +27,15 @@ from replaykit.programs.foreground_process import ProgramExit, run_in_foreground
 from replaykit.programs.launch_options import LaunchOptions
 from replaykit.programs.launcher import launch_environment
 from replaykit.programs.merge import merge_in_store
-from replaykit.programs.pinned_variables import new_pins
-from replaykit.programs.plan import Mode, ProgramPlan
+from replaykit.programs.plan import Mode, ProgramPlan, new_pins
 from replaykit.programs.process_log import process_logs_prefix
 from replaykit.programs.recovery import RECORDER, recorder_lock
 from replaykit.seam.http.request import text_or_bytes
 from replaykit.store.sqlite import SQLiteStore
-from replaykit.telemetry.switch import WatchedRun, watched
+from replaykit.telemetry.switch import watched
+
+if TYPE_CHECKING:
+    from replaykit.telemetry.live_spans import LiveRun
 
 _LATE_S = 1.0  # for processes that end right after their program
 _LOOK_S = 0.01
@@ -205,7 +208,7 @@ def _with_exit(header: RunHeader, ran: ProgramExit) -> RunHeader:
     return with_program_facts(header, exit_code=ran.code, stdin=True)
 
 
-def _finished(run: TraceRun, ran: ProgramExit, watcher: WatchedRun | None) -> TraceRun:
+def _finished(run: TraceRun, ran: ProgramExit, watcher: LiveRun | None) -> TraceRun:
     run = finished_run(run, ran.code, ran.printed, at=time.time(), interrupted=ran.interrupted)
     if watcher is None:
         return run

@@ -1,7 +1,7 @@
-"""The environment variables that lead a program's SDKs to the proxy.
+"""The environment variables that lead a program's SDKs to the proxy, and keys for those that refuse to start without.
 
 A variable that the user has set already says where the upstream is. One that nobody set gets its SDK's own default for
-an upstream, where there is one. Names and defaults are those of the SDKs' sources.
+an upstream, where there is one. Names and defaults are those of the SDKs' sources. A key for a replay opens nothing.
 """
 
 from __future__ import annotations
@@ -89,17 +89,16 @@ def find_upstreams(
 ) -> list[Upstream]:
     """The APIs that a program with this environment may ask through the proxy.
 
-    `given` are further ones, by name; `used` are the names of those that a recording used.
+    `extra_upstreams` are further ones, by name; `used` are the names of those that a recording used.
     """
-    extra = {
-        key.removeprefix(UPSTREAM_PREFIX).lower(): value
-        for key, value in environment.items()
-        if key.startswith(UPSTREAM_PREFIX)
-    }
-    named = {name: checked_address(name, base) for name, base in {**extra, **(extra_upstreams or {})}.items()}
+    named = {}
+    for variable, base in environment.items():
+        if variable.startswith(UPSTREAM_PREFIX):
+            named[variable.removeprefix(UPSTREAM_PREFIX).lower()] = base
+    named |= extra_upstreams or {}
     upstreams = {upstream.name: upstream for upstream in _sdk_upstreams(environment)}
     for name, base in named.items():
-        upstreams[name] = Upstream(name, upstream_variable(name), base)
+        upstreams[name] = Upstream(name, upstream_variable(name), checked_address(name, base))
     for name in used:
         upstreams.setdefault(name, Upstream(name, upstream_variable(name), ""))
     return list(upstreams.values())
@@ -117,14 +116,19 @@ def checked_address(name: str, base: str) -> str:
 def upstream_name(variable: str) -> str:
     """The upstream that a variable leads to: `openai` of OPENAI_BASE_URL, `openai_api` of OPENAI_API_BASE."""
     name = variable.lower()
-    return next((name.removesuffix(ending) for ending in _ENDINGS if name.endswith(ending)), name)
+    for ending in _ENDINGS:
+        if name.endswith(ending):
+            return name.removesuffix(ending)
+    return name
 
 
 def upstream_variable(name: str) -> str:
     """The variable that leads to an upstream."""
-    variable = next((variable for variable in sorted(_KNOWN) if upstream_name(variable) == name), None)
-    upper = name.upper().replace("-", "_")
-    return variable or (f"{upper}_BASE" if name.endswith("_api") else f"{upper}_BASE_URL")
+    for variable in sorted(_KNOWN):
+        if upstream_name(variable) == name:
+            return variable
+    ending = "_BASE" if name.endswith("_api") else "_BASE_URL"
+    return name.upper().replace("-", "_") + ending
 
 
 def proxy_variables(upstreams: Iterable[Upstream], proxy: str) -> dict[str, str]:
@@ -227,25 +231,25 @@ def placeholder_keys(calls: Iterable[Call], environment: Mapping[str, str]) -> d
     For no others: a program may choose its provider by the key that is there.
     """
     known = list(calls)
-    recorded = [call for call in known if call.wire is not None]
-    traced = [call for call in known if call.wire is None and isinstance(call, LlmCall)]
-    names = {*recorded_upstreams(recorded), *map(_provider, recorded), *map(_maker, traced)} - {""}
-    key_names = [_KEYS.get(name, (f"{name.removesuffix('_api').upper().replace('-', '_')}_API_KEY",)) for name in names]
-    return {keys[0]: NO_KEY for keys in key_names if keys and not any(environment.get(key) for key in keys)}
-
-
-def _maker(call: Call) -> str:
-    """Return the provider of the model that was called, judged by its name: a trace holds no more."""
-    name = call.name.rpartition("/")[2].lower()
-    return next((provider for prefix, provider in _MODELS.items() if name.startswith(prefix)), "")
+    names = {*recorded_upstreams(known), *map(_provider, known)} - {""}
+    placeholders = {}
+    for name in names:
+        usual = f"{name.removesuffix('_api').upper().replace('-', '_')}_API_KEY"
+        keys = _KEYS.get(name, (usual,))
+        if keys and not any(map(environment.get, keys)):
+            placeholders[keys[0]] = NO_KEY
+    return placeholders
 
 
 def _provider(call: Call) -> str:
-    """Return the provider whose API a recorded call uses: by its host or, failing that, by its path."""
+    """Return the provider of a call: by its host or, failing that, its path; of a model that only a trace tells of, by
+    the model's name. Empty where nothing tells it."""
     if call.wire is None:
-        return ""
+        name = call.name.rpartition("/")[2].lower() if isinstance(call, LlmCall) else ""
+        return next((provider for prefix, provider in _MODELS.items() if name.startswith(prefix)), "")
+    if known := _HOSTS.get(urlsplit(call.wire.url).hostname or ""):
+        return known
     from replaykit.wire.routes import api_of  # noqa: PLC0415 (most tapes hold nothing that went over the wire)
 
-    known = _HOSTS.get(urlsplit(call.wire.url).hostname or "")
-    api = None if known else api_of(call.wire.method, call.wire.url)
-    return known or ("" if api is None else _DIALECTS.get(api.name.partition(".")[0], ""))
+    api = api_of(call.wire.method, call.wire.url)
+    return "" if api is None else _DIALECTS.get(api.name.partition(".")[0], "")

@@ -39,15 +39,12 @@ def ssl_context(environment: Mapping[str, str] = os.environ) -> ssl.SSLContext:
         if environment.get(name):
             with contextlib.suppress(OSError):  # a client that reads it says what is wrong with it
                 context.load_verify_locations(environment[name])
-    if not context.get_ca_certs() and not os.path.isdir(ssl.get_default_verify_paths().capath or "") and _has_certifi():
+    has_own = context.get_ca_certs() or os.path.isdir(ssl.get_default_verify_paths().capath or "")
+    if not has_own and find_spec("certifi") is not None:
         import certifi  # noqa: PLC0415 (not a dependency of ours; most SDKs bring it)
 
         context.load_verify_locations(certifi.where())
     return context
-
-
-def _has_certifi() -> bool:
-    return find_spec("certifi") is not None
 
 
 LONGEST_LINE = 64 * 1024
@@ -144,10 +141,7 @@ class UpstreamClient:
     def _route_to(self, scheme: str, place: str) -> aiohttp.ClientRequest:
         """A request that stands for all to that place: the pool knows connections by it."""
         address = URL(f"{scheme}://{place}/", encoded=True)
-        if proxy_bypass(address.host or ""):
-            proxy = None
-        else:
-            proxy = self._proxies.get(scheme)
+        proxy = None if proxy_bypass(address.host or "") else self._proxies.get(scheme)
         return aiohttp.ClientRequest(
             "GET",
             address,
@@ -208,10 +202,9 @@ class _UpstreamRequest(NamedTuple):
         elif isinstance(self.body, bytes) and (self.body or self.method not in _WITHOUT_BODY):
             lines = [pair for pair in lines if pair[0].lower() != "content-length"]
             lines.append(("Content-Length", str(len(self.body))))
+        target = self.address.raw_path_qs
         if route.proxy and not route.is_ssl():
             target = str(self.address)
-        else:
-            target = self.address.raw_path_qs
         first = f"{self.method} {target} HTTP/1.1\r\n".encode("utf-8", "surrogateescape")
         return first + header_bytes("".join([f"{name}: {value}\r\n" for name, value in lines])) + b"\r\n"
 

@@ -1,4 +1,8 @@
-"""Span attributes of calls by the GenAI conventions: of models, tools, and other HTTP requests."""
+"""Span attributes of calls by the GenAI conventions: of models, tools, and other HTTP requests.
+
+A model request is described by its provider and its operation: by the host it went to or the API it speaks, or, where
+only the model is known, by the model's family.
+"""
 
 from __future__ import annotations
 
@@ -62,12 +66,10 @@ _FAMILIES = {
 
 
 class RequestAttributes(NamedTuple):
-    """The provider, operation and address of a model request."""
+    """The provider and operation of a model request."""
 
     provider: str
     operation: str
-    host: str = ""
-    port: int = 0
 
 
 @lru_cache(256)
@@ -76,9 +78,8 @@ def model_request(method: str, url: str) -> RequestAttributes:
     from replaykit.wire.routes import api_of  # noqa: PLC0415 (all APIs; a run may have no model in it)
 
     api = api_of(method, url)
-    provider, operation = (UNKNOWN, "chat") if api is None else _APIS.get(api.name, (UNKNOWN, "chat"))
-    host, port = address(url)
-    return RequestAttributes(_of_host(host) or provider, operation, host, port)
+    provider, operation = _APIS.get("" if api is None else api.name, (UNKNOWN, "chat"))
+    return RequestAttributes(_of_host(address(url)[0]) or provider, operation)
 
 
 @lru_cache(256)
@@ -101,8 +102,12 @@ def address(url: str) -> tuple[str, int]:
 def _of_host(host: str) -> str:
     if host.endswith(".amazonaws.com") and "bedrock" in host:
         return "aws.bedrock"
-    labels = host.split(".")
-    return next((found for n in range(len(labels)) if (found := _HOSTS.get(".".join(labels[n:])))), "")
+    domain = host
+    while domain:
+        if domain in _HOSTS:
+            return _HOSTS[domain]
+        domain = domain.partition(".")[2]
+    return ""
 
 
 _NUMBERS = {
@@ -173,7 +178,13 @@ def has_span(call: Call) -> bool:
 
 def provider_of(call: LlmCall) -> str:
     """Who was asked."""
-    return (named(call.name) if call.wire is None else model_request(call.wire.method, call.wire.url)).provider
+    return _request_of(call).provider
+
+
+def _request_of(call: LlmCall) -> RequestAttributes:
+    if call.wire is None:
+        return named(call.name)
+    return model_request(call.wire.method, call.wire.url)
 
 
 def _tool(call: Call, content: bool, call_id: str) -> CallAttributes:
@@ -205,16 +216,15 @@ def _value(data: Raw) -> Attribute:
 
 
 def _model(call: LlmCall, content: bool) -> CallAttributes:
-    wire = call.wire
-    request = named(call.name) if wire is None else model_request(wire.method, wire.url)
+    request = _request_of(call)
     attributes: Attributes = {
         "gen_ai.operation.name": request.operation,
         "gen_ai.provider.name": request.provider,
         "gen_ai.request.model": call.name,
     }
     attributes.update(_parameters(call.arguments_json))
-    if wire is not None:
-        attributes.update(_over_the_wire(call, wire))
+    if call.wire is not None:
+        attributes.update(_over_the_wire(call, call.wire))
     if call.finish_reason:
         attributes["gen_ai.response.finish_reasons"] = (call.finish_reason,)
     if call.usage is not None:
@@ -223,7 +233,9 @@ def _model(call: LlmCall, content: bool) -> CallAttributes:
             "gen_ai.usage.output_tokens": call.usage.output_tokens,
             "operation.cost": call.usage.cost_usd,
         }
-        attributes.update({name: value for name, value in counted.items() if value is not None})
+        for name, value in counted.items():
+            if value is not None:
+                attributes[name] = value
     if content:
         attributes.update(_conversation(call))
     return CallAttributes(f"{request.operation} {call.name}".rstrip(), TelemetrySpanKind.CLIENT, attributes)
@@ -280,18 +292,28 @@ def _over_the_wire(call: LlmCall, wire: WireInfo) -> Iterator[tuple[str, Attribu
 
 def _first_object(items: tuple[Raw, ...] | None) -> _ResponseFields | None:
     """The body of a response, or the first event of a stream; None where its first chunk does not hold all of it."""
-    chunk = decode(items[0]) if items else None
-    body = chunk if isinstance(chunk, str | bytes) else ""
-    if len(items or ()) == 1 and body[:1] in ("{", b"{"):
-        text = body
-    elif isinstance(body, str):
-        text = next((line[5:] for line in body.split("\n", 8)[:8] if line.startswith("data:")), body.partition("\n")[0])
-    else:
+    if not items:
         return None
+    body = decode(items[0])
+    if not isinstance(body, str | bytes):
+        return None
+    if len(items) > 1 or body[:1] not in ("{", b"{"):
+        if isinstance(body, bytes):
+            return None
+        body = _first_data(body)
     try:
-        return _decode_response(text)
+        return _decode_response(body)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
+
+
+def _first_data(text: str) -> str:
+    """Return the data of the first event in a text, or else its first line."""
+    lines = text.split("\n", 8)[:8]
+    for line in lines:
+        if line.startswith("data:"):
+            return line[5:]
+    return lines[0]
 
 
 def _server(url: str) -> Iterator[tuple[str, Attribute]]:
@@ -304,9 +326,9 @@ def _server(url: str) -> Iterator[tuple[str, Attribute]]:
 def _conversation(call: LlmCall) -> Attributes:
     """Return the messages and tools of a call as JSON texts."""
     arguments = call.arguments
-    request: dict[str, Json] = (
-        arguments if isinstance(arguments, dict) and "messages" in arguments else {"messages": arguments}
-    )
+    request: dict[str, Json] = {"messages": arguments}
+    if isinstance(arguments, dict) and "messages" in arguments:
+        request = arguments
     found = {
         "gen_ai.system_instructions": instructions(request.get("system")),
         "gen_ai.input.messages": input_messages(request.get("messages")),
@@ -336,7 +358,9 @@ def asked_tools(call: LlmCall) -> Iterator[tuple[tuple[str, bytes], str]]:
     if b'"tool_calls"' not in bytes(call.result_json) or b'"tool_calls":[]' in bytes(call.result_json):
         return
     answer = call.result
-    for use in answer.get("tool_calls") or () if isinstance(answer, dict) else ():
+    if not isinstance(answer, dict):
+        return
+    for use in answer.get("tool_calls") or ():
         if isinstance(use, dict) and isinstance(use.get("id"), str) and use["id"]:
             yield (str(use.get("name")), canonical(use.get("arguments"))), use["id"]
 
