@@ -1,4 +1,4 @@
-"""What several sandboxes of one caller share: users, a network, IPC objects, and the layers that hold what they write.
+"""The common parts of several sandboxes: users, a network, IPC objects, and the layers that hold what they write.
 
 Sandboxes that share these are for the child processes of a program that is in no sandbox itself: one child finds the
 files that another one wrote, and reaches its servers. They have no process namespace, because the numbers of their

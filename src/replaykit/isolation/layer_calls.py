@@ -90,7 +90,7 @@ class LayerCalls:
         self.hold_all_owners = True
         """False for an ordinary user, who exists alone in the sandbox."""
         self.mounts: tuple[str, ...] = ()
-        """Where something is mounted outside of the sandbox."""
+        """The paths at which something is mounted outside of the sandbox."""
 
     def rename(self, pid: int, name: str, arguments: list[int]) -> int | None:
         """Prepare a rename and return None: it goes on. Or return an error number, or 0 for a rename that is done."""

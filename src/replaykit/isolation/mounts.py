@@ -53,7 +53,7 @@ class Mount:
 
 
 class How(IntEnum):
-    """How an entry of a directory that is built anew comes into it."""
+    """The way in which an entry comes into a directory that is built anew."""
 
     LINK = auto()  # a symbolic link to the same target
     COPIED_FILE = auto()  # a copy, which can be written
@@ -98,7 +98,7 @@ class MountTree:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a new file system is like. It is made before the fork: afterwards every look at memory costs a page."""
+    """A new file system, as it will be. It is made before the fork: afterwards every look at memory costs a page."""
 
     project: str
     writable: tuple[str, ...]
@@ -109,11 +109,11 @@ class Plan:
     hosts: str
     """Text for the end of /etc/hosts."""
     as_root: bool
-    """Whether root's capabilities over files hold."""
+    """True when root's capabilities over files hold."""
     mounts: tuple[Mount, ...] = ()
     """The mounts that paths lead to."""
     parts: tuple[Base | str, ...] = ()
-    """What is built: directories that are built anew, and the paths of directories that have overlays."""
+    """The parts to build: directories that are built anew, and the paths of directories that have overlays."""
     layer_names: Mapping[str, str] = field(default_factory=dict)
     """The names of the layers that hold what is written below paths: the same for all sandboxes that share layers."""
     notes: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""What an isolated process tree may do, and what became of it, as values."""
+"""The permissions of an isolated process tree, and what became of it, as values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_STOPPED = 500
 
 
 class Level(StrEnum):
-    """Who keeps a process tree shut."""
+    """The means that keep a process tree shut."""
 
     FULL = "full"  # namespaces, overlays and a system call filter: nothing gets through
     LANDLOCK = "landlock"  # Landlock and a system call filter, in the machine's own namespaces
@@ -28,7 +28,7 @@ CHANNELS = ("tcp", "udp", "unix", "files", "signals")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """What a process tree may reach. All directories are absolute."""
+    """The files and addresses that a process tree may reach. All directories are absolute."""
 
     project: Path
     """The directory whose files the tree may change as it likes; the real ones stay as they are."""
@@ -41,11 +41,11 @@ class Policy:
     ports: tuple[int, ...] = ()
     """Ports of 127.0.0.1 on which the caller serves the tree: the proxy's."""
     allow_connect: tuple[str, ...] = ()
-    """What the person allowed to be reached: `HOST:PORT` over TCP, or the path of a unix socket."""
+    """Addresses that the person allowed to be reached: `HOST:PORT` over TCP, or the path of a unix socket."""
     temporary: Path | None = None
     """A directory of the caller's for this tree alone, which is removed if the caller is killed (level `landlock`)."""
     max_written_bytes: int | None = None
-    """How much memory the tree may fill with what it writes. Default: half of the machine's."""
+    """The memory that the tree may fill with what it writes. Default: half of the machine's."""
 
     def __post_init__(self) -> None:
         for place in (self.project, *self.scratch, *self.allow_write, *filter(None, (self.home,))):
@@ -104,18 +104,18 @@ class Written:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What an isolated process tree ran into, and what it wrote."""
+    """The report on an isolated process tree: what stopped it, and what it wrote."""
 
     levels: dict[str, Level]
-    """Who kept each channel shut."""
+    """The means that kept each channel shut."""
     stopped: tuple[Stopped, ...] = ()
     more_stopped: int = 0
-    """How often something was stopped that is not listed."""
+    """The number of times that something was stopped that is not listed."""
     written: tuple[Written, ...] = ()
     written_count: int = 0
-    """How many files were written; `written` lists the first ones."""
+    """The number of files that were written; `written` lists the first ones."""
     notes: tuple[str, ...] = ()
-    """What could not be done as usual, in words."""
+    """Remarks on what could not be done as usual."""
 
     @property
     def level(self) -> Level:
@@ -126,7 +126,7 @@ class Report:
 
 @dataclass(slots=True)
 class Findings:
-    """What a guardian has seen so far: bounded, and written down as JSON for the process that reads the report."""
+    """The findings of a guardian so far: bounded, and written down as JSON for the process that reads the report."""
 
     entries: dict[tuple[str, str, str, int, str], int] = field(default_factory=dict)
     more: int = 0

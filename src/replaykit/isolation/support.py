@@ -1,4 +1,4 @@
-"""What this machine offers to keep a process tree shut, found by trying it in a forked child."""
+"""The means of this machine to keep a process tree shut, found by trying them in a forked child."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NAMES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Support:
-    """What the machine offers. `missing` gives for each thing that it does not offer the reason, in words."""
+    """The means that a machine offers. `missing` gives for each that it does not offer the reason, in words."""
 
     architecture: str
     landlock: int

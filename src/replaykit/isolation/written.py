@@ -1,4 +1,4 @@
-"""What an isolated process tree wrote: read from the layers in which it ended up."""
+"""The files that an isolated process tree wrote, read from the layers in which they ended up."""
 
 from __future__ import annotations
 

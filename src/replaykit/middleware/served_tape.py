@@ -1,4 +1,8 @@
-"""A tape that is held, and the requests that are served inside of it."""
+"""A tape that is held, and the requests that are served inside of it.
+
+A process-wide clock that stands still would stop it for all the other requests of the application. So what the case
+holds still is given by `rk.now()`, `rk.uuid4()` and `rk.random()`, inside of the request, and by nothing else.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,6 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from hashlib import blake2b
-from typing import TYPE_CHECKING
 
 from replaykit.handlers.chaos.install import under_chaos
 from replaykit.handlers.replay.handler import Replayer
@@ -27,12 +30,13 @@ from replaykit.seam.guard import Guard, permits
 from replaykit.seam.scope import CallAnswer, Outcome, PendingCall, RunSession, current
 from replaykit.seam.time_and_chance import NOW, RANDOM
 
-if TYPE_CHECKING:
-    from replaykit.handlers.replay.handler import Replayer
-
 
 class BackgroundWork(Guard):
-    """Stops connections from a session that is over."""
+    """Stops connections from a session that is over: of tasks and threads that go on when their request has ended.
+
+    Their tools are still answered from the tape, or stopped: they know where they come from. Connections are watched
+    only while a request is served; so one guard stays up for those that come later, as long as there are tapes.
+    """
 
     def __init__(self, owner: object) -> None:
         self._replayers: weakref.WeakKeyDictionary[RunSession, Replayer] = weakref.WeakKeyDictionary()
@@ -119,8 +123,11 @@ class PinnedMachine:
 
 def unpinned(pins: Pins) -> tuple[Deviation, ...]:
     """Return deviations for pins that an application serving several requests at once cannot hold."""
-    clock = bool(pins.started_at) and pins.clock is not Clock.LIVE
-    pinned = [name for name, is_held in (("clock", clock), ("seed", pins.seed is not None)) if is_held]
+    pinned = []
+    if pins.started_at and pins.clock is not Clock.LIVE:
+        pinned.append("clock")
+    if pins.seed is not None:
+        pinned.append("seed")
     texts = []
     if pinned:
         verb = "are" if len(pinned) > 1 else "is"

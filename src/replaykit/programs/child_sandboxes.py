@@ -127,12 +127,11 @@ class ChildSandboxes:
                 child.sandbox.close()
 
 
-class SandboxEntrance:
+class SandboxEntrance(msgspec.Struct):
     """The way of one child process into its sandbox."""
 
-    def __init__(self, sandboxes: ChildSandboxes, child: _SandboxedChild) -> None:
-        self._sandboxes = sandboxes
-        self._child = child
+    _sandboxes: ChildSandboxes
+    _child: _SandboxedChild
 
     def enter(self) -> None:
         """Enter the sandbox: called in the child, right after the fork."""

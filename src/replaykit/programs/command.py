@@ -1,4 +1,7 @@
-"""A command: as it is run, as a name, and as what may be written down of it."""
+"""A command: as it is run, as a name, as what may be written down of it, and the outcome of its run.
+
+The status, error and output of a run follow from the program's exit code, its output and its events.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,12 @@ from collections.abc import Sequence
 
 import msgspec
 
-from replaykit.model.events import ErrorEvent, ErrorInfo, LlmCall
+from replaykit.model.events import ErrorEvent, ErrorInfo
 from replaykit.model.run import RunHeader, RunStatus, TraceRun
 from replaykit.model.values import ABSENT, Json, Raw, raw, sayable
 
 MAX_OUTPUT = 256 * 1024
-"""Of what a program prints, this much is its output: the end, where answers stand."""
+"""The number of bytes at the end of what a program prints that are its output: answers stand there."""
 
 _INTERRUPTED = 128 + signal.SIGINT
 _UNCAUGHT = 1  # what Python exits with after an exception that nobody caught
@@ -72,19 +75,12 @@ def _error(run: TraceRun, code: int) -> ErrorInfo:
 
 def _output(run: TraceRun, printed: bytes) -> Raw:
     """Return what the program printed or, if nothing, the last text of a model."""
-    output: Json = text_of(printed[-MAX_OUTPUT:]) or next(
-        filter(None, map(_message_content, reversed(run.llm_calls))), None
-    )
-    if output is None:
-        return ABSENT
-    return raw(output)
-
-
-def _message_content(call: LlmCall) -> Json:
-    message = call.result
-    if isinstance(message, dict):
-        return message.get("content")
-    return None
+    if output := text_of(printed[-MAX_OUTPUT:]):
+        return raw(output)
+    for call in reversed(run.llm_calls):
+        if isinstance(call.result, dict) and (content := call.result.get("content")):
+            return raw(content)
+    return ABSENT
 
 
 def with_program_facts(header: RunHeader, **facts: Json) -> RunHeader:
@@ -122,10 +118,9 @@ def clean_command(command: Sequence[str]) -> list[str]:
     like a key wherever it stands."""
     cleaned, is_value = [], False
     for word in map(sayable, command):
-        assigned = _ASSIGNED.fullmatch(word)
         if is_value:
             cleaned.append(HIDDEN)
-        elif assigned:
+        elif assigned := _ASSIGNED.fullmatch(word):
             cleaned.append(f"{assigned[1]}={HIDDEN}")
         else:
             cleaned.append(_VALUE.sub(HIDDEN, word))

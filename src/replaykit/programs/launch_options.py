@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
@@ -91,17 +92,19 @@ def replace_in_command(command: Sequence[str], files: Mapping[Path, Path]) -> li
 
 def replace_in_environment(environment: Mapping[str, str], files: Mapping[Path, Path]) -> dict[str, str]:
     """The variables whose value is the path of such a file, with the other one's."""
-    found = {name: _replacement(value, files) for name, value in environment.items()}
-    return {name: value for name, value in found.items() if value is not None}
+    replaced = {}
+    for name, value in environment.items():
+        if (other := _replacement(value, files)) is not None:
+            replaced[name] = other
+    return replaced
 
 
 def _with_replacement(word: str, files: Mapping[Path, Path]) -> str:
-    option, equals, value = word.partition("=")
-    whole, after = _replacement(word, files), _replacement(value, files)
-    if whole is not None:
+    if (whole := _replacement(word, files)) is not None:
         return whole
-    if after is not None:
-        return f"{option}{equals}{after}"
+    option, _, value = word.partition("=")
+    if (after := _replacement(value, files)) is not None:
+        return f"{option}={after}"
     return word
 
 
@@ -109,14 +112,10 @@ def _replacement(word: str, files: Mapping[Path, Path]) -> str | None:
     """The file that stands in for the one that a word names."""
     if not word or "\0" in word or not files:
         return None
-    named = os.path.basename(word)
-    # Most words are told apart by their last part, and cost no look at the disk.
-    found = (other for file, other in files.items() if named == file.name and _is_same(word, file))
-    return next(map(str, found), None)
-
-
-def _is_same(word: str, file: Path) -> bool:
-    try:
-        return os.path.samefile(word, file)
-    except OSError:
-        return False
+    for file, other in files.items():
+        # Most words are told apart by their last part, and cost no look at the disk.
+        if os.path.basename(word) == file.name:
+            with suppress(OSError):
+                if os.path.samefile(word, file):
+                    return str(other)
+    return None

@@ -2,6 +2,10 @@
 
 What a program's processes need is set up here if it comes from outside (variables, files, servers such as the proxy),
 and in `process_startup` if it happens inside them.
+
+A tape is looked through before anything starts: fixtures are files that people edit and others send. What cannot be
+served is said here, with the call it is in, and not in the middle of a replay; and nothing that would end a header
+early reaches a program.
 """
 
 from __future__ import annotations

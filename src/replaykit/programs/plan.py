@@ -2,6 +2,10 @@
 
 $REPLAYKIT_SESSION/plan.json      this
 $REPLAYKIT_SESSION/world.json     in a replay: the recorded calls and the rules
+
+The pins of a plan are what a recording notes and a replay sets again: start time, seed, time zone, chosen variables.
+The clock and randomness are pinned inside Python processes (`process_startup`). Variables are set for all processes, in
+any language; the order of Python's sets and the zone of its clock depend on two of them.
 """
 
 from __future__ import annotations
@@ -43,7 +47,7 @@ _FORMAT = 1
 
 
 class Mode(StrEnum):
-    """Whether calls are recorded or served."""
+    """The mode of a plan: calls are recorded, or served."""
 
     RECORD = "record"  # they happen, and are written down
     REPLAY = "replay"  # they are served from the tape
@@ -59,7 +63,7 @@ class ProgramPlan(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The absolute path of the store that the process logs are written to."""
     durability: str = "process"
     redact: bool | None = None
-    """Whether the process logs are redacted; None leaves it to the environment."""
+    """True when the process logs are redacted; None leaves it to the environment."""
     redact_as: str = ""
     """The store whose redaction rules and key apply, if it is another one."""
     proxy: str = ""

@@ -72,13 +72,12 @@ class RunInProgress(Protocol):
     def pins(self) -> Pins: ...
 
 
-class PoolJob:
+class PoolJob(msgspec.Struct):
     """A function call in a pool's process, recorded as part of the run. It finds the plan wherever it is unpickled."""
 
-    def __init__(self, directory: str, name: str, mode: Mode) -> None:
-        self._directory = directory
-        self._name = name
-        self._mode = mode
+    _directory: str
+    _name: str
+    _mode: Mode
 
     def __call__(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         with _recorded_job(self._directory, self._name, self._mode):

@@ -8,7 +8,7 @@ import re
 import tempfile
 from collections.abc import AsyncIterator, Mapping
 from functools import cached_property
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 import aiohttp
 import orjson
@@ -38,10 +38,6 @@ from replaykit.seam.http.response import LEFT, header_pairs
 from replaykit.seam.scope import Scope
 from replaykit.wire.routes import api_of
 
-if TYPE_CHECKING:
-    from aiohttp import StreamReader
-
-
 WHOLE_QUESTION = 64 * 1024 * 1024
 """A model's request is held up to here: it is matched by what it asks, which takes all of it."""
 
@@ -50,16 +46,16 @@ _PIECE = 1 << 20
 
 
 class Body:
-    """The body of one request: its beginning, and whatever of it has not been read yet."""
+    """The body of one request: held while it is small, known by its hash when it is not."""
 
     def __init__(self, limit: int = WHOLE_BODY, content_type: str = "") -> None:
         self._limit = limit
         self._content_type = content_type
         self._head: list[bytes] = []
-        self._rest: StreamReader | None = None
+        self._rest: aiohttp.StreamReader | None = None
         self._file: IO[bytes] | None = None
 
-    async def read(self, content: StreamReader) -> Body:
+    async def read(self, content: aiohttp.StreamReader) -> Body:
         """Read up to the limit; what is beyond stays where it is, to be passed on as it comes."""
         size = 0
         while chunk := await content.readany():
@@ -82,7 +78,7 @@ class Body:
 
     @property
     def whole(self) -> bytes:
-        """All of it, when it is not large."""
+        """The whole body, when it is not large."""
         return b"".join(self._head)
 
     @property
@@ -93,7 +89,7 @@ class Body:
         return self.whole
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """All of a large body, chunk by chunk as it comes."""
+        """Yield a large body, chunk by chunk as it comes."""
         for chunk in self._head:
             yield chunk
         if self._file is not None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import orjson
@@ -22,10 +21,6 @@ from replaykit.programs.plan import Mode, ProgramPlan
 from replaykit.programs.process_log import ProcessLog
 from replaykit.programs.proxy_addresses import CHALLENGE, has_credentials, is_authorized, split_target, upstream_address
 from replaykit.seam.sockets import connected, holders
-
-if TYPE_CHECKING:
-    from aiohttp import web
-
 
 BAD_REQUEST = 400
 """A request that is not HTTP."""
@@ -54,8 +49,6 @@ class ProxyRefusal(Exception):
 
 def refusal_response(status: int, message: str, *, kind: str = "replaykit", target: str = "") -> web.Response:
     """The response; `target` is the path that was asked for. It says that trying again is of no use."""
-    from aiohttp import web  # noqa: PLC0415 (slow to import)
-
     text = orjson.dumps(_error_body(status, message, kind, target))
     headers = {"x-should-retry": "false", "x-replaykit": kind}
     if status == NEEDS_CREDENTIALS:

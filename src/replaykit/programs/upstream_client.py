@@ -48,7 +48,7 @@ def ssl_context(environment: Mapping[str, str] = os.environ) -> ssl.SSLContext:
 
 
 LONGEST_LINE = 64 * 1024
-"""Of a head, in either direction."""
+"""The longest line of a head, in either direction."""
 _TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=30)
 _SKIPPED_HEADERS = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
 _REPEATABLE = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})

@@ -74,7 +74,7 @@ class RequestAttributes(NamedTuple):
 
 @lru_cache(256)
 def model_request(method: str, url: str) -> RequestAttributes:
-    """Of a call that went over the wire: by its host, else by the API it speaks."""
+    """Return the attributes of a call that went over the wire: by its host, else by the API it speaks."""
     from replaykit.wire.routes import api_of  # noqa: PLC0415 (all APIs; a run may have no model in it)
 
     api = api_of(method, url)
@@ -84,7 +84,7 @@ def model_request(method: str, url: str) -> RequestAttributes:
 
 @lru_cache(256)
 def named(model: str) -> RequestAttributes:
-    """Of a call of which only the model is known: by its family, where that is one provider's alone."""
+    """Return the attributes of a call of which only the model is known: by its family, if one provider alone has it."""
     family = model.rpartition("/")[2].partition("-")[0].partition(":")[0].lower()
     return RequestAttributes(_FAMILIES.get(family, UNKNOWN), "chat")
 
@@ -129,7 +129,7 @@ _INT64 = 2**63
 
 
 class _ModelRequestFields(Struct):
-    """Of a request, only this is read: the messages may be long."""
+    """The only part of a request that is read: the messages may be long."""
 
     parameters: dict[str, Any] = {}
 
@@ -140,7 +140,7 @@ class _NestedResponse(Struct):
 
 
 class _ResponseFields(Struct):
-    """Of a body or the first event of a stream: the id and the model of the answer, wherever an API has them."""
+    """The id and model of an answer, wherever an API has them in a body or in the first event of a stream."""
 
     id: str = ""
     model: str = ""
@@ -177,7 +177,7 @@ def has_span(call: Call) -> bool:
 
 
 def provider_of(call: LlmCall) -> str:
-    """Who was asked."""
+    """Return the provider that was asked."""
     return _request_of(call).provider
 
 

@@ -210,7 +210,7 @@ class LiveRun:
         self._over = True
 
     def tell(self, run: TraceRun) -> None:
-        """All of a run that has ended."""
+        """Hand over all of a run that has ended."""
         for event in run.events:
             self.event(event)
         self._finish(run.header)

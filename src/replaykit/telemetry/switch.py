@@ -62,7 +62,7 @@ def disable() -> None:
 
 
 def watcher() -> LiveTelemetry | None:
-    """Who is told; None when it is off."""
+    """Return the object that runs are told to; None when telemetry is off."""
     if _SWITCH.watcher is None and not _SWITCH.refused and os.environ.get(VARIABLE, "").lower() in _ON:
         try:
             enable()

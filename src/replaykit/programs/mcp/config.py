@@ -5,13 +5,12 @@
 
 A server with a `command` gets the shim in front of it; of one with a URL the address becomes the proxy's. Everything
 else stays as it is, and the original file is never touched. In a replay nothing is started, so what a server needs to
-start, and what it is shown to be trusted, is left out.
+start, and what it is shown to be trusted, is left out. `McpConfigs` does so for a whole program.
 """
 
 from __future__ import annotations
 
 import hashlib
-import itertools
 import os
 import re
 import sys
@@ -35,7 +34,6 @@ from replaykit.programs.process_startup import ALONE
 from replaykit.programs.proxy_addresses import base_address
 
 _SERVER_MAPS = ("mcpServers", "servers", "context_servers")
-_INSIDE = ("mcp",)
 _URLS = ("url", "serverUrl", "httpUrl")
 _LIVE_ONLY_KEYS = ("env", "envFile", "environment", "cwd", "headers", "headersHelper", "requestInit", "oauth", "auth")
 _VARIABLE = re.compile(r"\$\{(?:env:)?(\w+)(?::-([^}]*))?\}")
@@ -97,10 +95,11 @@ def rewrite_config(
 def checked_config(file: Path) -> dict[str, Json]:
     """The configuration in a file; an `InvalidFile` where no server is in it."""
     config = read_config(file)
-    entries = [entry for group in _groups(config) for entry in group.values()]
-    if not any(_has_command(entry) or _url_key(entry) for entry in entries):
-        raise InvalidFile(f"no MCP server is in it, under {', '.join(map(repr, _SERVER_MAPS))}", file=str(file))
-    return config
+    for group in _groups(config):
+        for entry in group.values():
+            if _has_command(entry) or _url_key(entry):
+                return config
+    raise InvalidFile(f"no MCP server is in it, under {', '.join(map(repr, _SERVER_MAPS))}", file=str(file))
 
 
 def read_config(file: Path) -> dict[str, Json]:
@@ -142,23 +141,24 @@ class _ConfigRewriter:
     def _with_shim(self, name: str, entry: dict[str, Json]) -> dict[str, Json]:
         self.stdio.append(name)
         command, arguments = entry["command"], entry.get("args")
-        if isinstance(command, list):
-            words = command
-        else:
-            words = [command, *(arguments if isinstance(arguments, list) else ())]
-        words = words if self._mode is Mode.RECORD else words[:1]
+        words = command if isinstance(command, list) else [command]
+        if not isinstance(command, list) and isinstance(arguments, list):
+            words += arguments
+        if self._mode is Mode.REPLAY:
+            words = words[:1]
         # -P: a file in the directory that the client starts servers in must not stand in for a module.
         shim = ["-P", "-m", "replaykit", "mcp", f"--name={name}", f"--session={self._session}", "--", *words]
-        own: dict[str, Json] = {"command": sys.executable, "args": shim}
+        rewritten = dict(self._without_live_keys(entry))
         if isinstance(command, list):
-            own = {"command": [sys.executable, *shim]}
-        rest = self._without_live_keys(entry)
-        if isinstance(entry.get("environment"), dict):
-            member = "environment"
+            rewritten["command"] = [sys.executable, *shim]
         else:
-            member = "env"
-        before = rest.get(member)
-        return {**rest, **own, member: {**(before if isinstance(before, dict) else {}), ALONE: "1"}}
+            rewritten |= {"command": sys.executable, "args": shim}
+        member = "environment" if isinstance(entry.get("environment"), dict) else "env"
+        variables = rewritten.get(member)
+        if not isinstance(variables, dict):
+            variables = {}
+        rewritten[member] = {**variables, ALONE: "1"}
+        return rewritten
 
     def _through_proxy(self, name: str, entry: dict[str, Json], key: str) -> dict[str, Json]:
         url = _address(entry[key])
@@ -177,16 +177,20 @@ class _ConfigRewriter:
     def _server(self, name: str, address: str, path: str) -> HttpServer:
         """The server at that place: one that is known already, or else another one."""
         before = [*self._known, *self.http]
-        same = next((s for s in before if (s.name, s.address, s.path) == (name, address, path)), None)
-        if same is None:
-            plain = _NOT_PLAIN.sub("_", shim_name(name))
-            others = (f"{plain}-{number}" for number in itertools.count(2))
-            taken = {server.upstream for server in before}
-            free = next(free for free in itertools.chain([plain], others) if free not in taken)
-            same = HttpServer(upstream=free, name=name, address=address, path=path)
-        if same not in self.http:
-            self.http.append(same)
-        return same
+        for server in before:
+            if (server.name, server.address, server.path) == (name, address, path):
+                break
+        else:
+            upstream = plain = _NOT_PLAIN.sub("_", shim_name(name))
+            used = {server.upstream for server in before}
+            number = 2
+            while upstream in used:
+                upstream = f"{plain}-{number}"
+                number += 1
+            server = HttpServer(upstream=upstream, name=name, address=address, path=path)
+        if server not in self.http:
+            self.http.append(server)
+        return server
 
     def _without_live_keys(self, entry: dict[str, Json]) -> dict[str, Json]:
         if self._mode is Mode.RECORD:
@@ -196,11 +200,12 @@ class _ConfigRewriter:
 
 def _groups(config: dict[str, Json]) -> Iterator[dict[str, Json]]:
     """Every map of servers in a configuration, those of single projects as well."""
-    projects = config.get("projects")
-    inner = [config.get(key) for key in _INSIDE]
-    for place in [config, *inner, *(projects.values() if isinstance(projects, dict) else ())]:
-        for key in _SERVER_MAPS if isinstance(place, dict) else ():
-            if isinstance(place.get(key), dict):
+    places: list[Json] = [config, config.get("mcp")]
+    if isinstance(projects := config.get("projects"), dict):
+        places += projects.values()
+    for place in places:
+        for key in _SERVER_MAPS:
+            if isinstance(place, dict) and isinstance(place.get(key), dict):
                 yield place[key]
 
 
@@ -210,26 +215,23 @@ def _has_command(entry: Json) -> bool:
 
 def _url_key(entry: Json) -> str:
     """The member that holds the URL of a server; nothing where there is none."""
-    found = (key for key in _URLS if isinstance(entry, dict) and isinstance(entry.get(key), str))
-    return next(found, "")
+    for key in _URLS:
+        if isinstance(entry, dict) and isinstance(entry.get(key), str):
+            return key
+    return ""
 
 
 def _address(text: str) -> SplitResult | None:
     """Return the parsed URL; None if its address is unknown."""
+    # With the variables of the environment in it, as the program would read it.
+    resolved = _VARIABLE.sub(lambda found: os.environ.get(found[1]) or found[2] or found[0], text)
     try:
-        url = urlsplit(_resolved(text))
+        url = urlsplit(resolved)
         _ = url.port
     except ValueError:
         return None
-    known = url.scheme in ("http", "https") and url.hostname and "${" not in url.netloc
-    if known:
-        return url
-    return None
-
-
-def _resolved(url: str) -> str:
-    """The URL with the variables of the environment in it, as the program would read it."""
-    return _VARIABLE.sub(lambda found: os.environ.get(found[1]) or found[2] or found[0], url)
+    is_known = url.scheme in ("http", "https") and url.hostname and "${" not in url.netloc
+    return url if is_known else None
 
 
 def _blank_out(found: re.Match[str]) -> str:
@@ -285,8 +287,9 @@ class McpConfigs(Struct, frozen=True, kw_only=True):
         rewritten = self._rewritten(plan, directory, Mode.RECORD if asks_servers(plan, world) else Mode.REPLAY)
         http = list({server.upstream: server for one in rewritten.values() for server in one.http}.values())
         if http and not plan.proxy:
+            names = ", ".join(repr(server.name) for server in http)
             raise UsageError(
-                f"these MCP servers speak HTTP, and only the proxy can record them: {_names(http)}",
+                f"these MCP servers speak HTTP, and only the proxy can record them: {names}",
                 hint="Leave out --no-proxy.",
             )
 
@@ -316,7 +319,3 @@ class McpConfigs(Struct, frozen=True, kw_only=True):
             for name in result.unrewritten:
                 self.warn(f"{file}: where {name!r} is cannot be told from its URL; it is not recorded")
         return rewritten
-
-
-def _names(servers: list[HttpServer]) -> str:
-    return ", ".join(repr(server.name) for server in servers)

@@ -157,7 +157,10 @@ class McpConversation:
         if answer is None and self._has_server:
             self.live.begin(call, request)
             return True
-        self._play(request, call, answer or self._cannot(call), sink)
+        if answer is None:
+            text = f"`{call.name}` is to be done for real, but no MCP server is started in a replay"
+            answer = self._logged(call, rpc_error(MISS, text))
+        self._play(request, call, answer, sink)
         return False
 
     def _answer(self, call: PendingCall, method: str) -> CallAnswer | None:
@@ -176,10 +179,6 @@ class McpConversation:
         answer = self._session.handler.serve(call)
         self._recorded_server.mark_served(_recorded(call, answer))
         return answer
-
-    def _cannot(self, call: PendingCall) -> CallAnswer:
-        text = f"`{call.name}` is to be done for real, but no MCP server is started in a replay"
-        return self._logged(call, rpc_error(MISS, text))
 
     def _logged(self, call: PendingCall, answer: CallAnswer) -> CallAnswer:
         outcome = Outcome(

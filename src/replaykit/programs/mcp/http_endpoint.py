@@ -134,7 +134,12 @@ class McpEndpoint:
             return await self._relay.post(request, mcp_session, list(filter(is_request, left)), posting.take_messages())
         if mcp_session.is_old or not requests:
             return empty_reply(202)
-        return posting.reply(self._session_header(requests, mcp_session), lambda: _give_up(mcp_session, posting))
+
+        def give_up() -> None:
+            for request_id in list(posting.waiting.values()):
+                mcp_session.conversation.cancel(request_id)
+
+        return posting.reply(self._session_header(requests, mcp_session), give_up)
 
     async def _get(self, request: HttpRequest) -> McpReply:
         mcp_session = self._session_of(request)
@@ -195,11 +200,6 @@ class McpEndpoint:
     def _is_stateless(self) -> bool:
         wires = [call.wire for call in self.recorded_server.handshakes() if call.wire is not None]
         return bool(wires) and not any(dict(wire.headers).get(SESSION_ID) for wire in wires)
-
-
-def _give_up(mcp_session: McpHttpSession, posting: PostReply) -> None:
-    for request_id in list(posting.waiting.values()):
-        mcp_session.conversation.cancel(request_id)
 
 
 def path_below(url: str, place: str = "") -> str:

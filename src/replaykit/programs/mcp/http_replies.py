@@ -1,4 +1,7 @@
-"""Replies over HTTP, and the messages on their way into them."""
+"""Replies over HTTP, and the messages on their way into them.
+
+Streams of events whose data may be changed on the way are cut into whole events; all else is passed on byte for byte.
+"""
 
 from __future__ import annotations
 
@@ -123,9 +126,9 @@ class PostReply(MessageStream):
 
     def take_messages(self) -> list[Message]:
         """Return and remove the messages that are waiting."""
-        take_messages = list(self._messages)
+        messages = list(self._messages)
         self._messages.clear()
-        return take_messages
+        return messages
 
     def reply(self, headers: Headers, closed: Callable[[], None]) -> McpReply:
         """One JSON value where all is answered and nothing else was said; otherwise a stream."""
@@ -162,10 +165,9 @@ async def whole_events(
 
 def with_data(event: bytes, replacements: Sequence[bytes | None]) -> bytes:
     """An event with other data, where there is any; its id and name stay."""
-    data = next((data for data in replacements if data is not None), None)
-    if data is None:
-        return event
-    fields = _DATA.sub(b"", event).strip(b"\r\n")
-    if fields:
-        return b"%s\ndata: %s\n\n" % (fields, data)
-    return b"data: %s\n\n" % data
+    for data in replacements:
+        if data is not None:
+            fields = _DATA.sub(b"", event).strip(b"\r\n")
+            prefix = fields + b"\n" if fields else b""
+            return b"%sdata: %s\n\n" % (prefix, data)
+    return event

@@ -1,4 +1,4 @@
-"""A loopback server in front of one MCP server that speaks HTTP."""
+"""MCP servers that speak HTTP, answered for: by a loopback server in front of one, or by the proxy."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import aiohttp
 from aiohttp import web
+from msgspec import Struct
 from yarl import URL
 
 from replaykit.handlers.replay.world import World
@@ -177,14 +178,14 @@ def endpoints_of(
 ) -> dict[str, McpEndpoint]:
     """An endpoint for each server, by the name of its upstream; in the replay of a recording none of them is real."""
     real = upstream if asks_servers(plan, world) else None
-    recorded = [] if world is None else list(calls_of_process(world, process_log.name))
-    found = list(servers)
-    # Servers of one name are one server in a recording, wherever they are.
-    recorded_servers = {
-        name: RecordedServer(name, recorded, process_log.add_deviation) for name in {server.name for server in found}
-    }
-    return {
-        server.upstream: McpEndpoint(
+    recorded = [] if world is None else calls_of_process(world, process_log.name)
+    recorded_servers: dict[str, RecordedServer] = {}
+    endpoints = {}
+    for server in servers:
+        # Servers of one name are one server in a recording, wherever they are.
+        if server.name not in recorded_servers:
+            recorded_servers[server.name] = RecordedServer(server.name, recorded, process_log.add_deviation)
+        endpoints[server.upstream] = McpEndpoint(
             server.name,
             process_log.session,
             upstream=real,
@@ -192,8 +193,7 @@ def endpoints_of(
             map_address=partial(path_below, place=f"{base_address('', plan.token)}/{server.upstream}"),
             as_sent=plan.mode is Mode.RECORD,
         )
-        for server in found
-    }
+    return endpoints
 
 
 def proxied_servers(
@@ -205,13 +205,12 @@ def proxied_servers(
     return {server.upstream: ProxiedServer(endpoints[server.upstream], server.path, upstream) for server in servers}
 
 
-class ProxiedServer:
+class ProxiedServer(Struct):
     """One server, answered for by the proxy."""
 
-    def __init__(self, endpoint: McpEndpoint, path: str, upstream: SendToServer) -> None:
-        self._endpoint = endpoint
-        self._path = path
-        self._upstream = upstream
+    _endpoint: McpEndpoint
+    _path: str
+    _upstream: SendToServer
 
     async def answer(self, request: web.BaseRequest, url: str) -> web.StreamResponse:
         """The response to a request; `url` is the server's own."""

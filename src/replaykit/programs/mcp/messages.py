@@ -1,4 +1,11 @@
-"""JSON-RPC messages: text ⇄ values, and what sort of message a value is."""
+"""JSON-RPC messages: text ⇄ values, what sort of message a value is, and messages on the way to an answer as items.
+
+    {"from": "server", "message": {"method": "notifications/progress", "params": {"progressToken": null, …}}}
+    {"from": "client", "message": {"id": 4, "result": {…}}}      an answer to what the server asked
+    {"from": "server", "aside": true, "message": …}              it came on a stream of its own (HTTP)
+
+In such an item, a null stands where a message names the request it belongs to: its progress token, its id.
+"""
 
 from __future__ import annotations
 

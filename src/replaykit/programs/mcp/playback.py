@@ -1,6 +1,7 @@
-"""A recorded answer, given again: first what the server said on the way to it, in its order, then the answer.
+"""A recorded MCP server: its calls, which of them have been served so far, and its answers, given again.
 
-Where the server asked the client something, the script waits until the client has answered.
+First comes what the server said on the way to an answer, in its order, then the answer. Where the server asked the
+client something, the playback waits until the client has answered.
 """
 
 from __future__ import annotations

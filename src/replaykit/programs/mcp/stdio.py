@@ -62,7 +62,7 @@ class MessagePipe:
         """True when nobody reads any more."""
 
     def write(self, data: bytes) -> None:
-        """All of it, or nothing once nobody reads."""
+        """Write all of it, or nothing once nobody reads."""
         rest = memoryview(data)
         with self._lock:
             try:
@@ -168,7 +168,8 @@ class StdioRelay:
             messages = _messages(line, self._conversation, SERVER)
             passed_messages = [self._conversation.from_server(message) for message in messages]
             if not is_unchanged(passed_messages, messages):
-                line = dump(_in_form_of(line, passed_messages)) + b"\n"
+                is_batch = line.lstrip().startswith(b"[")
+                line = dump(passed_messages if is_batch else passed_messages[0]) + b"\n"
             self._client.write(line)  # after it was written down: what the client has seen is never lost
             if self._client.broken:
                 self._client_gone = True
@@ -247,12 +248,6 @@ def _start_server(command: Sequence[str], environment: Mapping[str, str]) -> sub
             f"the MCP server cannot be started: {command[0]!r}: {reason}",
             hint="Everything after `--` is the command of the server, as its client would start it.",
         ) from None
-
-
-def _in_form_of(line: bytes, messages: list[Message]) -> Json:
-    if line.lstrip().startswith(b"["):
-        return messages
-    return messages[0]
 
 
 def _stop(process: subprocess.Popen[bytes], patience_s: float) -> None:
