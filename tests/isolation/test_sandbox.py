@@ -215,7 +215,9 @@ def test_a_sandbox_that_cannot_be_made_says_why(project: Path) -> None:
         sandbox.start(["true"])
 
 
-@pytest.mark.parametrize("step", ["landlock.restrict_signals", "filters.install", "mounts.build", "start_loopback"])
+@pytest.mark.parametrize(
+    "step", ["landlock.restrict_signals", "filters.install", "mounts.build", "users.start_loopback"]
+)
 def test_a_failure_at_any_step_ends_in_one_error(project: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
     def fail(*_: object) -> None:
         raise OSError(38, "no such thing")

@@ -19,7 +19,7 @@ from replaykit.candidates.agents import candidate_of
 from replaykit.candidates.inprocess import CallableCandidate
 from replaykit.cases.case import ReplayCase, Scenario
 from replaykit.checks.assertions import parse_assertion
-from replaykit.middleware.request_clock import unpinned
+from replaykit.middleware.served_tape import unpinned
 from replaykit.model.events import Exchange
 from replaykit.model.matching import MatchMode, MatchRules
 from replaykit.model.pins import Clock, Pins

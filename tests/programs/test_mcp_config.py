@@ -29,10 +29,9 @@ from replaykit.handlers.replay.world import World
 from replaykit.model.run import RunHeader
 from replaykit.programs import process_startup
 from replaykit.programs.file_swap import restore_swapped_file, swapped_file
-from replaykit.programs.launch_extension import replace_in_command, replace_in_environment
-from replaykit.programs.launch_options import ORIGINAL, LaunchOptions
+from replaykit.programs.launch_options import ORIGINAL, LaunchOptions, replace_in_command, replace_in_environment
 from replaykit.programs.launcher import launch_environment
-from replaykit.programs.mcp.program_configs import McpConfigs
+from replaykit.programs.mcp.config import McpConfigs
 from replaykit.programs.merge import load_process_logs, merge_runs
 from replaykit.programs.plan import Mode, ProgramPlan
 from replaykit.store.sqlite import SQLiteStore

@@ -21,7 +21,7 @@ from replaykit.cases.scaffold import scaffold
 from replaykit.errors import UsageError
 from replaykit.model.consent import Consent
 from replaykit.model.run import TraceRun
-from replaykit.programs.pinned_variables import new_pins, variables_of_pins
+from replaykit.programs.plan import new_pins, variables_of_pins
 from replaykit.programs.recording import Recorded, record_program
 from replaykit.store.sqlite import SQLiteStore
 

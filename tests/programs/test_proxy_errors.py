@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from replaykit.programs.proxy_errors import describe_client
+from replaykit.programs.proxy_routing import describe_client
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="asks /proc")
 HOLD = """

@@ -164,7 +164,7 @@ def test_a_call_that_is_left_out_keeps_nobody_waiting_for_long() -> None:
 
 
 def test_a_program_that_waits_longer_than_it_did_is_inconclusive(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("replaykit.programs.recorded_pace._HOLD_S", 0.2)
+    monkeypatch.setattr("replaykit.programs.proxy_responses._HOLD_S", 0.2)
     limited = "ask('/slow/2000', { signal: AbortSignal.timeout(700) })"
     live = recorded(*node(f"await {limited}.catch(error => fail(error.name))"))
 

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replaykit.programs.request_bodies import Body
+from replaykit.programs.proxy_handler import Body
 from replaykit.seam.http.request import HttpRequest
 
 pieces = st.lists(st.binary(min_size=1, max_size=9) | st.sampled_from([b"--b1", b"b1b1", b"boundary"]), max_size=12)

@@ -9,7 +9,7 @@ import pytest
 from replaykit.model.events import ErrorEvent, ErrorInfo, LlmCall
 from replaykit.model.run import RunHeader, RunStatus, TraceRun
 from replaykit.model.values import raw
-from replaykit.programs.run_outcome import MAX_OUTPUT, finished_run, shell_code, text_of, with_program_facts
+from replaykit.programs.command import MAX_OUTPUT, finished_run, shell_code, text_of, with_program_facts
 
 
 def model(seq: int, content: str | None) -> LlmCall:

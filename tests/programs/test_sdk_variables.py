@@ -8,13 +8,15 @@ from hypothesis import strategies as st
 
 from replaykit.errors import UsageError
 from replaykit.model.events import Exchange, LlmCall, WireInfo
-from replaykit.programs.placeholder_keys import NO_KEY, placeholder_keys, recorded_upstreams
 from replaykit.programs.proxy_addresses import UPSTREAM
 from replaykit.programs.sdk_variables import (
+    NO_KEY,
     Upstream,
     checked_address,
     find_upstreams,
+    placeholder_keys,
     proxy_variables,
+    recorded_upstreams,
     upstream_name,
     upstream_variable,
 )

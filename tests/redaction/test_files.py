@@ -27,7 +27,7 @@ from replaykit.model.events import ToolCall
 from replaykit.model.result import Finding, ReplayResult, Side, Verdict
 from replaykit.model.run import RunStatus, TraceRun, encode_run
 from replaykit.model.values import raw
-from replaykit.programs.pinned_variables import new_pins
+from replaykit.programs.plan import new_pins
 from replaykit.redaction.edits import Edit
 from replaykit.redaction.events import Door
 from replaykit.redaction.files import Leak, clean_struct, file_redactor, leaks_in, refuse_leaks, write_clean

@@ -24,8 +24,7 @@ from replaykit.errors import UsageError
 from replaykit.model.consent import Consent
 from replaykit.model.isolation import CHANNELS, Isolation, IsolationLevel, weaker
 from replaykit.private_directories import remove_tree
-from replaykit.programs.isolation_level import level_of_environment, sandbox_level
-from replaykit.programs.sandbox_findings import deviations_in, isolation_of
+from replaykit.programs.isolation_level import deviations_in, isolation_of, level_of_environment, sandbox_level
 from replaykit.seam.own_servers import SANDBOX
 
 if TYPE_CHECKING:

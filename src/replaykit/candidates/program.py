@@ -17,12 +17,12 @@ from replaykit.config import default_store_path
 from replaykit.model.result import Deviation, Evidence
 from replaykit.model.run import Origin, RunHeader, TraceRun
 from replaykit.private_directories import remove_tree
+from replaykit.programs.command import MAX_OUTPUT, finished_run
 from replaykit.programs.launch_options import LaunchOptions
 from replaykit.programs.launcher import LaunchEnvironment, launch_environment
 from replaykit.programs.merge import all_deviations, load_process_logs, merge_runs
 from replaykit.programs.plan import Mode, ProgramPlan
 from replaykit.programs.process_log import is_mcp_event
-from replaykit.programs.run_outcome import MAX_OUTPUT, finished_run
 from replaykit.store.sqlite import SQLiteStore
 
 

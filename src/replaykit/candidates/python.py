@@ -20,7 +20,7 @@ from replaykit.candidates.task_channel import TALK, TaskSender
 from replaykit.candidates.worlds import world_of
 from replaykit.cases.case import ReplayCase
 from replaykit.handlers.replay.world import World
-from replaykit.programs.pinned_variables import hash_seed
+from replaykit.programs.plan import hash_seed
 
 # Garbage is looked for when the agent is there: what is loaded before it stays.
 _MAIN = "import gc; gc.disable(); from replaykit.candidates.child import main; main()"

@@ -12,7 +12,7 @@ from replaykit.errors import UsageError
 from replaykit.formats.files import import_trace
 from replaykit.model.values import Json
 from replaykit.programs.launch_options import LaunchOptions
-from replaykit.programs.mcp.program_configs import FACT, McpConfigs
+from replaykit.programs.mcp.config import FACT, McpConfigs
 
 
 def with_servers(launch_options: LaunchOptions, case: ReplayCase) -> LaunchOptions:

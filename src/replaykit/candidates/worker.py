@@ -84,7 +84,7 @@ def _can_nest() -> bool:
 def _run_nested(worker: _TaskWorker, task: Task, replies: IO[bytes], job: WorkerJob) -> None:
     """Run one case in a fork that has a sandbox of its own, and say what became of that."""
     from replaykit.candidates.nested_sandboxes import nested_sandbox  # noqa: PLC0415
-    from replaykit.programs.sandbox_findings import isolation_of  # noqa: PLC0415 (for Linux alone)
+    from replaykit.programs.isolation_level import isolation_of  # noqa: PLC0415 (for Linux alone)
 
     with nested_sandbox() as sandbox:
 

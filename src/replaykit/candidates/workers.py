@@ -30,7 +30,7 @@ from replaykit.cases.case import ReplayCase
 from replaykit.model.consent import Consent
 from replaykit.model.isolation import Isolation
 from replaykit.model.values import sayable
-from replaykit.programs.pinned_variables import hash_seed
+from replaykit.programs.plan import hash_seed
 
 LOAD_TIMEOUT_S = 120.0
 """How long an agent may take to be imported."""

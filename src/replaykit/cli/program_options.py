@@ -59,8 +59,7 @@ def mcp_props(files: tuple[Path, ...], *, in_place: bool) -> Any:
         if in_place:
             raise UsageError("which file is to be swapped?", hint=f"Name it: --mcp-config {MCP_CONFIG}")
         return None
-    from replaykit.programs.mcp.config import checked_config
-    from replaykit.programs.mcp.program_configs import McpConfigs
+    from replaykit.programs.mcp.config import McpConfigs, checked_config
 
     for file in files:
         checked_config(file)

@@ -12,12 +12,12 @@ from replaykit.cli import options, program_options, trusted_config
 from replaykit.config import default_store_path
 from replaykit.errors import StoreFull, UsageError
 from replaykit.model.run import RunHeader, TraceRun
+from replaykit.programs.command import shell_code
 from replaykit.programs.foreground_process import run_in_foreground
 from replaykit.programs.launch_options import LaunchOptions
 from replaykit.programs.plan import RECORDING, SESSION
 from replaykit.programs.recording import Recorded, record_program
 from replaykit.programs.recovery import recover
-from replaykit.programs.run_outcome import shell_code
 from replaykit.project.find import find_project
 from replaykit.report.recordings import (
     dropped_text,

@@ -1,4 +1,4 @@
-"""What several sandboxes of one caller share: users, a network, IPC objects, and the layers that hold what they write.
+"""The common parts of several sandboxes: users, a network, IPC objects, and the layers that hold what they write.
 
 Sandboxes that share these are for the child processes of a program that is in no sandbox itself: one child finds the
 files that another one wrote, and reaches its servers. They have no process namespace, because the numbers of their
@@ -7,14 +7,11 @@ processes are used outside: the program sends signals by them.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import socket
 
 from replaykit.errors import ReplayKitError
 from replaykit.isolation import kernel, users
-from replaykit.isolation.loopback import start_loopback
-from replaykit.isolation.support import no_fork_warnings
 
 _NAMESPACES = kernel.CLONE_NEWNS | kernel.CLONE_NEWNET | kernel.CLONE_NEWIPC
 _OK = b"ok"
@@ -45,16 +42,9 @@ class Common:
 def _make_descriptors(max_written_bytes: int | None) -> list[int]:
     """Make the namespaces in a process of its own: this one must not change."""
     all_users = users.with_all_users() if users.can_map_all() else None
-    ours, theirs = socket.socketpair()
-    with no_fork_warnings():
-        pid = kernel.fork()
-    if pid == 0:
-        with contextlib.suppress(BaseException):
-            _hand_out(theirs, all_users, max_written_bytes)
-        os._exit(0)
-    theirs.close()
-    with ours:
-        data, descriptors, _, _ = socket.recv_fds(ours, 1000, 5)
+    pid, channel = kernel.fork_helper(lambda caller: _hand_out(caller, all_users, max_written_bytes))
+    with channel:
+        data, descriptors, _, _ = socket.recv_fds(channel, 1000, 5)
     os.waitpid(pid, 0)
     if data != _OK:
         why = data.decode(errors="replace") or "the process died"
@@ -73,16 +63,8 @@ def _hand_out(caller: socket.socket, all_users: int | None, max_written_bytes: i
 
 def _entered(all_users: int | None, max_written_bytes: int | None) -> list[int]:
     """Enter new namespaces, and return descriptors: users, network, IPC, layers, and a listening socket."""
-    if all_users is None:
-        user, group = os.geteuid(), os.getegid()
-        kernel.unshare(kernel.CLONE_NEWUSER | _NAMESPACES)
-        users.map_self(user, group)
-    else:
-        kernel.join(all_users)
-        kernel.unshare(_NAMESPACES)
-    start_loopback()
+    users.enter_namespaces(_NAMESPACES, all_users)
     listener = socket.create_server(("127.0.0.1", 0), backlog=_BACKLOG)
-    size = {} if max_written_bytes is None else {"size": str(max_written_bytes)}
-    layers = kernel.new_filesystem("tmpfs", {"mode": "700", **size})
+    layers = kernel.new_layers(max_written_bytes)
     namespaces = [os.open(f"/proc/self/ns/{name}", os.O_RDONLY | os.O_CLOEXEC) for name in ("user", "net", "ipc")]
     return [*namespaces, layers, listener.detach()]

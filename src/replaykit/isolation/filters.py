@@ -46,41 +46,24 @@ _FORBIDDEN = (
     "bpf", "perf_event_open", "userfaultfd", "fanotify_init",
 )  # fmt: skip
 
-WRITING_CALLS = {
-    "truncate": ((None, 0),),
-    "creat": ((None, 0),),
-    "unlink": ((None, 0),),
-    "rmdir": ((None, 0),),
-    "mkdir": ((None, 0),),
-    "mknod": ((None, 0),),
-    "chmod": ((None, 0),),
-    "chown": ((None, 0),),
-    "lchown": ((None, 0),),
-    "utime": ((None, 0),),
-    "utimes": ((None, 0),),
-    "setxattr": ((None, 0),),
-    "lsetxattr": ((None, 0),),
-    "removexattr": ((None, 0),),
-    "lremovexattr": ((None, 0),),
+_BY_PATH = (
+    "truncate", "creat", "unlink", "rmdir", "mkdir", "mknod", "chmod", "chown", "lchown", "utime", "utimes",
+    "setxattr", "lsetxattr", "removexattr", "lremovexattr", "open",
+)  # fmt: skip
+_BY_DIRECTORY_AND_PATH = (
+    "unlinkat", "mkdirat", "mknodat", "fchmodat", "fchmodat2", "fchownat", "futimesat", "utimensat", "setxattrat",
+    "openat", "openat2",
+)  # fmt: skip
+WRITING_CALLS: dict[str, tuple[tuple[int | None, int], ...]] = {
+    **dict.fromkeys(_BY_PATH, ((None, 0),)),
+    **dict.fromkeys(_BY_DIRECTORY_AND_PATH, ((0, 1),)),
     "rename": ((None, 0), (None, 1)),
-    "link": ((None, 1),),
-    "symlink": ((None, 1),),
-    "unlinkat": ((0, 1),),
-    "mkdirat": ((0, 1),),
-    "mknodat": ((0, 1),),
-    "fchmodat": ((0, 1),),
-    "fchmodat2": ((0, 1),),
-    "fchownat": ((0, 1),),
-    "futimesat": ((0, 1),),
-    "utimensat": ((0, 1),),
-    "setxattrat": ((0, 1),),
     "renameat": ((0, 1), (2, 3)),
     "renameat2": ((0, 1), (2, 3)),
+    "link": ((None, 1),),
     "linkat": ((2, 3),),
+    "symlink": ((None, 1),),
     "symlinkat": ((1, 2),),
-    "open": ((None, 0),),
-    "openat": ((0, 1),),
-    "openat2": ((0, 1),),
 }
 """Calls that change files by path: for each path, which arguments are its directory and its text."""
 
@@ -110,8 +93,8 @@ _NUMBER_AGAIN = (_LOAD, _NUMBER, 0, 0)
 def _for_call(name: str, body: list[Instruction]) -> list[Instruction]:
     """Return instructions that do `body` for one system call, and go on after it for others."""
     result: list[Instruction] = []
-    for one in kernel.numbers([name]):
-        result += [(_EQUAL, one, 0, len(body)), *body]
+    for number in kernel.numbers([name]):
+        result += [(_EQUAL, number, 0, len(body)), *body]
     return result
 
 
@@ -185,8 +168,8 @@ def program(*, own_network: bool, hears_writes: bool = True) -> list[Instruction
         (_LOAD, _ARCHITECTURE, 0, 0),
         (_EQUAL, kernel.audit_architecture(), 1, 0),
         _answer(_KILL),
+        _NUMBER_AGAIN,
     ]
-    rules.append(_NUMBER_AGAIN)
     if kernel.architecture() == "x86_64":
         rules += [(_GREATER_EQUAL, _X32, 0, 1), _refuse(errno.ENOSYS)]
     for name in _ABSENT:

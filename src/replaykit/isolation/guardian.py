@@ -113,7 +113,7 @@ class Guardian:
                 self._pass_on(os.read(signals, 128))
             if self.owner is not None and self.owner.fileno() in events:
                 self._serve_owner(self.owner)
-            for descriptor in [one for one in events if one in self._answers]:
+            for descriptor in self._answers.keys() & events.keys():
                 self._inject(descriptor)
             if events.get(self._listener, 0) & select.POLLIN:
                 self._hear()
@@ -240,10 +240,9 @@ class Guardian:
         raise Stop(errno.EACCES if family == socket.AF_UNIX else errno.EAFNOSUPPORT)
 
     def _connect(self, number: int, pid: int, descriptor: int, address: bytes) -> bool:
-        family = struct.unpack_from("H", address)[0] if len(address) >= 2 else 0
-        if family == socket.AF_UNIX:
+        if _family(address) == socket.AF_UNIX:
             return self._connect_unix(number, pid, descriptor, address)
-        place = _internet_place(family, address)
+        place = _internet_place(address)
         if place is None:
             return self._go_on(number, pid, descriptor, address)
         ip, port = place
@@ -251,8 +250,7 @@ class Guardian:
         if channel == "tcp" and (ip, port) in self.allowed.places:
             self._dial(number, pid, descriptor, ip, port)
             return True
-        target = f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
-        is_local = ipaddress.ip_address(ip).is_loopback or ipaddress.ip_address(ip).is_unspecified
+        target, is_local = _target(ip, port), _is_local(ip)
         if is_local and self._is_served(pid, channel, ip, port):
             self._findings.remove(channel, target, self._sandbox(pid))
             return self._go_on(number, pid, descriptor, address)
@@ -267,9 +265,10 @@ class Guardian:
         if not path:
             return self._go_on(number, pid, descriptor, address)
         if path.startswith("\0"):
-            if self._is_bound_inside(pid, "@" + path[1:].rstrip("\0")):
+            name = "@" + path[1:].rstrip("\0")
+            if self._is_bound_inside(pid, name):
                 return self._go_on(number, pid, descriptor, address)
-            self._stopped("unix", "@" + path[1:].rstrip("\0"), pid)
+            self._stopped("unix", name, pid)
             if self.decides:
                 raise Stop(errno.ECONNREFUSED)
             return False
@@ -285,15 +284,12 @@ class Guardian:
 
     def _connect_path(self, number: int, pid: int, descriptor: int, path: str) -> bool:
         """Connect a socket of the tree to a path, as it was when it was looked at."""
-        place = os.open(path, os.O_PATH | os.O_CLOEXEC)  # ENOENT and its kin are the answer
-        try:
+        with kernel.opened(path) as place:  # ENOENT and its kin are the answer
             if not self._is_writable(os.readlink(f"self/fd/{place}", dir_fd=self._processes)):
                 self._stopped("unix", path, pid)
                 raise Stop(errno.ECONNREFUSED)
             through = f"/proc/self/fd/{place}".encode()
             self._perform(number, pid, descriptor, struct.pack("H", socket.AF_UNIX) + through + b"\0")
-        finally:
-            os.close(place)
         return True
 
     def _go_on(self, number: int, pid: int, descriptor: int, address: bytes) -> bool:
@@ -351,19 +347,17 @@ class Guardian:
 
     def _send(self, pid: int, address: bytes) -> None:
         """Name the receiver of a message, where that is somebody outside."""
-        family = struct.unpack_from("H", address)[0] if len(address) >= 2 else 0
-        if family == socket.AF_UNIX:
+        if _family(address) == socket.AF_UNIX:
             path = _unix_path(address)
             absolute = path if path.startswith("\0") else os.path.join(self._directory_of(pid), path)
             if path and self._is_foreign_socket(pid, path, absolute):
                 self._stopped("unix", absolute.replace("\0", "@"), pid)
-        place = _internet_place(family, address)
+        place = _internet_place(address)
         if place is None:
             return
         ip, port = place
-        is_local = ipaddress.ip_address(ip).is_loopback or ipaddress.ip_address(ip).is_unspecified
-        target = f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
-        if is_local and self._is_served(pid, "udp", ip, port):
+        target = _target(ip, port)
+        if _is_local(ip) and self._is_served(pid, "udp", ip, port):
             self._findings.remove("udp", target, self._sandbox(pid))
         else:
             self._stopped("udp", target, pid)
@@ -398,13 +392,12 @@ class Guardian:
         self._findings.add("files", path, self._program(pid), self._sandbox(pid), reason=reason)
 
     def _program(self, pid: int) -> str:
-        with contextlib.suppress(OSError):
-            descriptor = os.open(f"{pid}/cmdline", os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._processes)
-            try:
-                return os.read(descriptor, 600).replace(b"\0", b" ").decode(errors="replace").strip()
-            finally:
-                os.close(descriptor)
-        return ""
+        try:
+            with kernel.opened(f"{pid}/cmdline", os.O_RDONLY, below=self._processes) as descriptor:
+                words = os.read(descriptor, 600).split(b"\0")
+        except OSError:
+            return ""
+        return b" ".join(words).decode(errors="replace").strip()
 
     def _sandbox(self, pid: int) -> int:
         """Return the number of the network namespace that a process is in: each sandbox has its own."""
@@ -436,9 +429,8 @@ class Guardian:
         raise ProcessLookupError(thread)
 
     def _kind_of(self, pid: int, descriptor: int) -> int:
-        copy = self._copy_of(pid, descriptor)
-        with socket.socket(fileno=copy) as one:
-            return one.type
+        with socket.socket(fileno=self._copy_of(pid, descriptor)) as copy:
+            return copy.type
 
     def _is_served(self, pid: int, channel: str, ip: str, port: int) -> bool:
         """Return True when a process of the tree serves a port of the loopback interface, or the caller does."""
@@ -498,11 +490,17 @@ class Guardian:
             os.close(descriptor)
 
     def _is_bound_inside(self, pid: int, name: str) -> bool:
+        for bound, inode in self._bound_sockets(pid):
+            if bound == name:
+                return not self.decides or self._is_held_inside(inode)
+        return False
+
+    def _bound_sockets(self, pid: int) -> Iterator[tuple[str, str]]:
+        """Yield the names and numbers of the unix sockets in the network of a process that have a name."""
         for line in self._read(f"{pid}/net/unix").splitlines()[1:]:
             fields = line.split(maxsplit=7)
-            if len(fields) == 8 and fields[7] == name:
-                return not self.decides or self._is_held_inside(fields[6])
-        return False
+            if len(fields) == 8:
+                yield fields[7], fields[6]
 
     def _is_held_inside(self, inode: str) -> bool:
         """Return True when a process of the tree holds a socket."""
@@ -523,8 +521,7 @@ class Guardian:
         except OSError:
             return False
         name = os.path.basename(path)
-        bound = (line.split(maxsplit=7) for line in self._read(f"{pid}/net/unix").splitlines()[1:])
-        is_own = any(len(fields) == 8 and os.path.basename(fields[7]) == name for fields in bound)
+        is_own = any(os.path.basename(bound) == name for bound, _ in self._bound_sockets(pid))
         return stat.S_ISSOCK(mode) and not is_own
 
     def _read(self, path: str) -> str:
@@ -561,7 +558,22 @@ def _socket_name(family: int, kind: int, protocol: int) -> str:
     return f"{family_name} {kind_name}{suffix}"
 
 
-def _internet_place(family: int, address: bytes) -> tuple[str, int] | None:
+def _family(address: bytes) -> int:
+    """Return the family of an address as the kernel takes it; 0 for one that is too short."""
+    return struct.unpack_from("H", address)[0] if len(address) >= 2 else 0
+
+
+def _target(ip: str, port: int) -> str:
+    return f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
+
+
+def _is_local(ip: str) -> bool:
+    address = ipaddress.ip_address(ip)
+    return address.is_loopback or address.is_unspecified
+
+
+def _internet_place(address: bytes) -> tuple[str, int] | None:
+    family = _family(address)
     if family == socket.AF_INET and len(address) >= 8:
         return str(ipaddress.IPv4Address(address[4:8])), int.from_bytes(address[2:4], "big")
     if family == socket.AF_INET6 and len(address) >= 24:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import os
 import platform
 import posix
+import socket
 import struct
 import sys
+import warnings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWCGROUP = 0x02000000
@@ -250,6 +253,38 @@ def fork() -> int:
     return posix.fork()
 
 
+@contextlib.contextmanager
+def no_fork_warnings() -> Iterator[None]:
+    """Keep Python from warning of forks beside threads: what runs in our forks takes no lock of theirs."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        yield
+
+
+def fork_helper(work: Callable[[socket.socket], object]) -> tuple[int, socket.socket]:
+    """Do some work in a forked process that ends with it; return its number and the other end of its socket."""
+    ours, theirs = socket.socketpair()
+    with no_fork_warnings():
+        pid = fork()
+    if pid == 0:
+        with contextlib.suppress(BaseException):
+            ours.close()
+            work(theirs)
+        os._exit(0)
+    theirs.close()
+    return pid, ours
+
+
+@contextlib.contextmanager
+def opened(path: str, flags: int = os.O_PATH, *, below: int | None = None) -> Iterator[int]:
+    """Give a descriptor of a path, which may be below an open directory, during the block."""
+    descriptor = os.open(path, flags | os.O_CLOEXEC, dir_fd=below)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
 def call(syscall: int, *arguments: int | bytes | ctypes.Array[ctypes.c_char] | None) -> int:
     """Make a system call by its number, and return its result; raise OSError when it fails."""
     assert _libc is not None
@@ -327,6 +362,12 @@ def new_filesystem(kind: str, options: Mapping[str, str | None], attributes: int
         raise OSError(error.errno, error.strerror, f"{kind} {dict(options)}") from None
     finally:
         os.close(context)
+
+
+def new_layers(max_bytes: int | None) -> int:
+    """Return a descriptor of a new file system in memory for what sandboxes write."""
+    size = {} if max_bytes is None else {"size": str(max_bytes)}
+    return new_filesystem("tmpfs", {"mode": "700", **size})
 
 
 def copy_of_mounts(path: str, *, recursive: bool = True, read_only: bool = True) -> int:
@@ -407,7 +448,7 @@ def is_overlay(descriptor: int) -> bool:
 
 def signal_descriptor(signals: Iterable[int]) -> int:
     """Return a descriptor from which signals that are blocked can be read, 128 bytes each."""
-    mask = sum(1 << (one - 1) for one in signals)
+    mask = sum(1 << (number - 1) for number in signals)
     return call(number("signalfd4"), -1, struct.pack("Q", mask), 8, O_CLOEXEC)
 
 
@@ -423,14 +464,14 @@ def drop_capabilities(keep: Iterable[int] = ()) -> None:
 
     The process must have given up gaining privileges: then only root can have some again, by executing a program.
     """
-    kept_numbers = set(keep)
+    mask = sum(1 << capability for capability in set(keep))
     held = held_capabilities()
     if os.geteuid() == 0:
-        for one in range(64):
-            if one not in kept_numbers and held >> one & 1:
-                prctl(PR_CAPBSET_DROP, one)
+        for capability in range(64):
+            if (held & ~mask) >> capability & 1:
+                prctl(PR_CAPBSET_DROP, capability)
     prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
-    _set_capabilities(sum(1 << one for one in kept_numbers) & held)
+    _set_capabilities(mask & held)
 
 
 def drop_own_capabilities() -> None:

@@ -90,7 +90,7 @@ class LayerCalls:
         self.hold_all_owners = True
         """False for an ordinary user, who exists alone in the sandbox."""
         self.mounts: tuple[str, ...] = ()
-        """Where something is mounted outside of the sandbox."""
+        """The paths at which something is mounted outside of the sandbox."""
 
     def rename(self, pid: int, name: str, arguments: list[int]) -> int | None:
         """Prepare a rename and return None: it goes on. Or return an error number, or 0 for a rename that is done."""
@@ -207,8 +207,7 @@ class LayerCalls:
         directory, _, name = text.rpartition("/")
         if name in ("", ".", ".."):
             raise FileNotFoundError(errno.ENOENT, "the kernel renames no such name")
-        root = os.open(path_of_call.root, os.O_PATH | os.O_CLOEXEC, dir_fd=self._processes)
-        stack.callback(os.close, root)
+        root = stack.enter_context(kernel.opened(path_of_call.root, below=self._processes))
         parent = kernel.open_below(root, directory or "/")
         stack.callback(os.close, parent)
         path = os.readlink(f"self/fd/{parent}", dir_fd=self._processes)
@@ -253,12 +252,9 @@ class LayerCalls:
         """Return a path without links, as the report names it."""
         directory, name = os.path.split(way)
         for path, rest in ((way, "") if follows else ("", ""), (directory, name)):
-            with contextlib.suppress(FileNotFoundError):
-                descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC, dir_fd=self._processes)
-                try:
-                    return os.path.join(os.readlink(f"self/fd/{descriptor}", dir_fd=self._processes), rest).rstrip("/")
-                finally:
-                    os.close(descriptor)
+            with contextlib.suppress(FileNotFoundError), kernel.opened(path, below=self._processes) as descriptor:
+                found = os.readlink(f"self/fd/{descriptor}", dir_fd=self._processes)
+                return os.path.join(found, rest).rstrip("/")
         return name
 
     def _real_place(self, path: str) -> str:
@@ -283,11 +279,8 @@ class LayerCalls:
                             yield os.readlink(f"{pid}/fd/{name}", dir_fd=self._processes)
 
     def _list(self, path: str) -> list[str]:
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self._processes)
-        try:
+        with kernel.opened(path, os.O_RDONLY | os.O_DIRECTORY, below=self._processes) as descriptor:
             return os.listdir(descriptor)
-        finally:
-            os.close(descriptor)
 
     def _is_directory(self, pid: int, descriptor: str) -> bool:
         return stat.S_ISDIR(os.stat(f"{pid}/fd/{descriptor}", dir_fd=self._processes).st_mode)
@@ -298,12 +291,9 @@ class LayerCalls:
 
 
 def _has_entries(place: _Place) -> bool:
-    descriptor = os.open(place.name, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=place.parent)
-    try:
-        with os.scandir(descriptor) as entries:
-            return next(entries, None) is not None
-    finally:
-        os.close(descriptor)
+    flags = os.O_RDONLY | os.O_DIRECTORY
+    with kernel.opened(place.name, flags, below=place.parent) as descriptor, os.scandir(descriptor) as entries:
+        return next(entries, None) is not None
 
 
 def _is_foreign(found: os.stat_result) -> bool:

@@ -53,7 +53,7 @@ class Mount:
 
 
 class How(IntEnum):
-    """How an entry of a directory that is built anew comes into it."""
+    """The way in which an entry comes into a directory that is built anew."""
 
     LINK = auto()  # a symbolic link to the same target
     COPIED_FILE = auto()  # a copy, which can be written
@@ -98,7 +98,7 @@ class MountTree:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a new file system is like. It is made before the fork: afterwards every look at memory costs a page."""
+    """A new file system, as it will be. It is made before the fork: afterwards every look at memory costs a page."""
 
     project: str
     writable: tuple[str, ...]
@@ -109,11 +109,11 @@ class Plan:
     hosts: str
     """Text for the end of /etc/hosts."""
     as_root: bool
-    """Whether root's capabilities over files hold."""
+    """True when root's capabilities over files hold."""
     mounts: tuple[Mount, ...] = ()
     """The mounts that paths lead to."""
     parts: tuple[Base | str, ...] = ()
-    """What is built: directories that are built anew, and the paths of directories that have overlays."""
+    """The parts to build: directories that are built anew, and the paths of directories that have overlays."""
     layer_names: Mapping[str, str] = field(default_factory=dict)
     """The names of the layers that hold what is written below paths: the same for all sandboxes that share layers."""
     notes: tuple[str, ...] = ()
@@ -159,18 +159,14 @@ def plan(policy: Policy, hosts: str, *, as_root: bool, nested: bool = False, lay
 
 def build(plan: Plan, processes: Callable[[], int]) -> MountTree:
     """Make a new root for this mount namespace, and enter it. `processes` returns the file system for /proc."""
-    kernel.make_private()
-    tree = _new_tree(plan)
-    builder = _Builder(plan, tree)
-    for part in plan.parts:
-        builder.put(part)
+    tree, builder = _begin(plan)
     root = tree.bases[0][1]
     _prepare_special(tree, root, plan)
     tree.attachments.append(("/proc", processes()))
     builder.add_real_places()
     kernel.detach(tree.layers)  # else it would be let go of in place of the old root
     # Any directory will do: the old root is let go of in a moment. Of /proc nothing is needed any more.
-    with _opened("/proc") as place:
+    with kernel.opened("/proc") as place:
         kernel.attach(root, place)
     for path, mount in tree.attachments:
         kernel.attach(mount, root, path.lstrip("/"))
@@ -190,15 +186,11 @@ def new_processes() -> int:
 
 def build_nested(plan: Plan) -> MountTree:
     """Put new layers over the places where programs write, inside of a sandbox whose root is shut already."""
-    kernel.make_private()
-    tree = _new_tree(plan)
-    builder = _Builder(plan, tree)
-    for part in plan.parts:
-        builder.put(part)
+    tree, builder = _begin(plan)
     tree.attachments.append((_SHARED_MEMORY, _new_shared_memory(plan.real)))
     builder.add_real_places()
     for path, mount in tree.attachments:
-        with _opened(path) as place_descriptor:
+        with kernel.opened(path) as place_descriptor:
             kernel.attach(mount, place_descriptor)
     descriptors = tree.descriptors()
     for _, mount in tree.attachments:
@@ -209,19 +201,28 @@ def build_nested(plan: Plan) -> MountTree:
     return tree
 
 
+def _begin(plan: Plan) -> tuple[MountTree, _Builder]:
+    """Detach this namespace, and prepare the parts of the plan."""
+    kernel.make_private()
+    tree = _new_tree(plan)
+    builder = _Builder(plan, tree)
+    for part in plan.parts:
+        builder.put(part)
+    return tree, builder
+
+
 def _new_tree(plan: Plan) -> MountTree:
     tree = _with_shared_layers(plan) or _with_own_layers(plan)
     # Linux before 6.15 takes layers only from a mount of this namespace. Over the root it covers nothing: paths begin
     # below it.
-    with _opened("/") as root:
+    with kernel.opened("/") as root:
         kernel.attach(tree.layers, root)
     os.fchdir(tree.layers)  # the paths of layers are relative to it
     return tree
 
 
 def _with_own_layers(plan: Plan) -> MountTree:
-    size = {} if plan.max_written_bytes is None else {"size": str(plan.max_written_bytes)}
-    tree = MountTree(layers=kernel.new_filesystem("tmpfs", {"mode": "700", **size}))
+    tree = MountTree(layers=kernel.new_layers(plan.max_written_bytes))
     if plan.layers is not None:
         tree.notes.append("files that a child process writes are not seen by the others: that takes Linux 6.15")
     return tree
@@ -238,7 +239,11 @@ def _with_shared_layers(plan: Plan) -> MountTree | None:
 
 def _outermost(places: tuple[str, ...]) -> list[str]:
     """Return the places that are not below another one."""
-    return [one for one in sorted(set(places)) if not any(one.startswith(f"{other}/") for other in places)]
+    outermost = []
+    for place in sorted(set(places)):
+        if not any(place.startswith(f"{other}/") for other in places):
+            outermost.append(place)
+    return outermost
 
 
 def visible_mounts() -> tuple[Mount, ...]:
@@ -284,7 +289,7 @@ def _visible_of(table: bytes) -> tuple[Mount, ...]:
 
 def _mount_number(path: str) -> str | None:
     try:
-        with _opened(path) as descriptor, open(f"/proc/self/fdinfo/{descriptor}", encoding="utf-8") as lines:
+        with kernel.opened(path) as descriptor, open(f"/proc/self/fdinfo/{descriptor}", encoding="utf-8") as lines:
             return next((line.split()[1] for line in lines if line.startswith("mnt_id:")), None)
     except OSError:
         return None
@@ -298,15 +303,6 @@ def _unescaped(text: str) -> str:
 
 def _is_within(path: str, places: tuple[str, ...]) -> bool:
     return any(path == place or path.startswith(f"{place}/") for place in places)
-
-
-@contextlib.contextmanager
-def _opened(path: str) -> Iterator[int]:
-    descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
 
 
 def _mode_of(path: str) -> int:
@@ -349,7 +345,7 @@ class _Layout:
 
     def _entries(self, path: str) -> list[tuple[How, str, str | int]]:
         with os.scandir(path) as entries:
-            found = sorted(entries, key=lambda one: one.name)
+            found = sorted(entries, key=lambda entry: entry.name)
         result: list[tuple[How, str, str | int]] = []
         for entry in found:
             with contextlib.suppress(FileNotFoundError):  # it was removed meanwhile
@@ -485,7 +481,7 @@ class _Builder:
         if path == "/etc" and self._hosts:
             _write_hosts(upper, self._hosts)
         try:
-            with _opened(path) as place:  # by its number: the kernel takes no option of more than 255 bytes
+            with kernel.opened(path) as place:  # by its number: the kernel takes no option of more than 255 bytes
                 lower = f"/proc/self/fd/{place}"
                 options = {"lowerdir": lower, "upperdir": upper, "workdir": work, "userxattr": None, **self._sharing}
                 mount = kernel.new_filesystem("overlay", options)
@@ -534,8 +530,7 @@ def _remove_place(root: int, inside: str) -> None:
 
 def _copy_file(path: str, root: int, inside: str, mode: int, *, with_owner: bool) -> tuple[int, ...]:
     """Copy a small file with its attributes to a path below an open directory, and return those of the copy."""
-    source = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-    try:
+    with kernel.opened(path, os.O_RDONLY | os.O_NOFOLLOW) as source:
         found = os.fstat(source)
         target = os.open(inside, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600, dir_fd=root)
         try:
@@ -549,8 +544,6 @@ def _copy_file(path: str, root: int, inside: str, mode: int, *, with_owner: bool
             return (*attributes(copy), copy.st_ctime_ns)
         finally:
             os.close(target)
-    finally:
-        os.close(source)
 
 
 def _write_hosts(upper: str, hosts: str) -> None:
@@ -625,7 +618,7 @@ def _prepare_devices(tree: MountTree, plan: Plan) -> None:
 
 def _protect_machine(names: tuple[str, ...]) -> None:
     """Let nobody write to the parts of /proc that belong to the whole machine."""
-    with _opened("/proc") as directory:
+    with kernel.opened("/proc") as directory:
         for name in names:
             copy = kernel.copy_of_mounts(f"/proc/{name}")
             kernel.attach(copy, directory, name)

@@ -1,8 +1,9 @@
-"""What an isolated process tree may do, and what became of it, as values."""
+"""The permissions of an isolated process tree, and what became of it, as values."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -14,7 +15,7 @@ MAX_STOPPED = 500
 
 
 class Level(StrEnum):
-    """Who keeps a process tree shut."""
+    """The means that keep a process tree shut."""
 
     FULL = "full"  # namespaces, overlays and a system call filter: nothing gets through
     LANDLOCK = "landlock"  # Landlock and a system call filter, in the machine's own namespaces
@@ -27,7 +28,7 @@ CHANNELS = ("tcp", "udp", "unix", "files", "signals")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """What a process tree may reach. All directories are absolute."""
+    """The files and addresses that a process tree may reach. All directories are absolute."""
 
     project: Path
     """The directory whose files the tree may change as it likes; the real ones stay as they are."""
@@ -40,11 +41,11 @@ class Policy:
     ports: tuple[int, ...] = ()
     """Ports of 127.0.0.1 on which the caller serves the tree: the proxy's."""
     allow_connect: tuple[str, ...] = ()
-    """What the person allowed to be reached: `HOST:PORT` over TCP, or the path of a unix socket."""
+    """Addresses that the person allowed to be reached: `HOST:PORT` over TCP, or the path of a unix socket."""
     temporary: Path | None = None
     """A directory of the caller's for this tree alone, which is removed if the caller is killed (level `landlock`)."""
     max_written_bytes: int | None = None
-    """How much memory the tree may fill with what it writes. Default: half of the machine's."""
+    """The memory that the tree may fill with what it writes. Default: half of the machine's."""
 
     def __post_init__(self) -> None:
         for place in (self.project, *self.scratch, *self.allow_write, *filter(None, (self.home,))):
@@ -103,18 +104,18 @@ class Written:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What an isolated process tree ran into, and what it wrote."""
+    """The report on an isolated process tree: what stopped it, and what it wrote."""
 
     levels: dict[str, Level]
-    """Who kept each channel shut."""
+    """The means that kept each channel shut."""
     stopped: tuple[Stopped, ...] = ()
     more_stopped: int = 0
-    """How often something was stopped that is not listed."""
+    """The number of times that something was stopped that is not listed."""
     written: tuple[Written, ...] = ()
     written_count: int = 0
-    """How many files were written; `written` lists the first ones."""
+    """The number of files that were written; `written` lists the first ones."""
     notes: tuple[str, ...] = ()
-    """What could not be done as usual, in words."""
+    """Remarks on what could not be done as usual."""
 
     @property
     def level(self) -> Level:
@@ -125,7 +126,7 @@ class Report:
 
 @dataclass(slots=True)
 class Findings:
-    """What a guardian has seen so far: bounded, and written down as JSON for the process that reads the report."""
+    """The findings of a guardian so far: bounded, and written down as JSON for the process that reads the report."""
 
     entries: dict[tuple[str, str, str, int, str], int] = field(default_factory=dict)
     more: int = 0
@@ -144,18 +145,21 @@ class Findings:
 
     def remove(self, channel: str, target: str, sandbox: int) -> None:
         """Forget a target that turned out to be inside of the tree."""
-        for key in [key for key in self.entries if (key[0], key[1], key[3]) == (channel, target, sandbox)]:
-            del self.entries[key]
-            self.changes += 1
+        self._remove_where(lambda key: (key[0], key[1], key[3]) == (channel, target, sandbox))
 
     def remove_port(self, port: int, sandbox: int) -> None:
         """Forget connections to a TCP port of the loopback interface, on any of its addresses."""
         local = ("127.", "[::1]", "0.0.0.0:", "[::]")
-        for key in [key for key in self.entries if (key[0], key[3]) == ("tcp", sandbox)]:
-            target = key[1]
-            if target.endswith(f":{port}") and target.startswith(local):
-                del self.entries[key]
-                self.changes += 1
+        self._remove_where(
+            lambda key: (
+                (key[0], key[3]) == ("tcp", sandbox) and key[1].endswith(f":{port}") and key[1].startswith(local)
+            )
+        )
+
+    def _remove_where(self, is_removed: Callable[[tuple[str, str, str, int, str]], bool]) -> None:
+        for key in list(filter(is_removed, self.entries)):
+            del self.entries[key]
+            self.changes += 1
 
     def to_json(self) -> bytes:
         stopped = [asdict(Stopped(*key[:3], count, *key[3:])) for key, count in self.entries.items()]

@@ -19,15 +19,11 @@ def descendants(processes: int) -> list[int]:
     waiting = [os.getpid()]
     while waiting:
         pid = waiting.pop()
-        with contextlib.suppress(OSError):
-            descriptor = os.open(f"{pid}/task", os.O_RDONLY | os.O_CLOEXEC, dir_fd=processes)
-            try:
-                for thread in os.listdir(descriptor):
-                    children = os.open(f"{thread}/children", os.O_RDONLY | os.O_CLOEXEC, dir_fd=descriptor)
-                    with open(children, encoding="utf-8") as file:
-                        waiting += map(int, file.read().split())
-            finally:
-                os.close(descriptor)
+        with contextlib.suppress(OSError), kernel.opened(f"{pid}/task", os.O_RDONLY, below=processes) as directory:
+            for thread in os.listdir(directory):
+                children = os.open(f"{thread}/children", os.O_RDONLY | os.O_CLOEXEC, dir_fd=directory)
+                with open(children, encoding="utf-8") as file:
+                    waiting += map(int, file.read().split())
         found.append(pid)
     return found[1:]
 

@@ -14,13 +14,14 @@ import errno
 import os
 import stat
 
+from replaykit.isolation import kernel
 from replaykit.isolation.copies import MAX_BYTES, MAX_FILES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _MAX_DEPTH = 100
 _CHUNK_BYTES = 1 << 20
 _REASONS = {errno.EOVERFLOW: "a part of it belongs to another user or group, which a layer of this user cannot hold"}
@@ -103,13 +104,8 @@ def _reason(error: OSError) -> str:
     return _REASONS.get(error.errno or 0, error.strerror or str(error))
 
 
-@contextlib.contextmanager
-def _opened(parent: int, name: str) -> Iterator[int]:
-    descriptor = os.open(name, _DIRECTORY, dir_fd=parent)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
+def _opened(parent: int, name: str) -> contextlib.AbstractContextManager[int]:
+    return kernel.opened(name, _DIRECTORY, below=parent)
 
 
 def _replace(parent: int, name: str, temporary: str) -> None:
@@ -139,7 +135,7 @@ def _check_size(parent: int, name: str, target: int) -> None:
     is_directory = stat.S_ISDIR(found.st_mode)
     for way, _, names, place in os.fwalk(name, dir_fd=parent) if is_directory else ():
         count += len(names) + 1
-        size += sum(os.lstat(one, dir_fd=place).st_size for one in names)
+        size += sum(os.lstat(file, dir_fd=place).st_size for file in names)
         if way.count("/") > _MAX_DEPTH:
             raise CannotMove(f"it is more than {_MAX_DEPTH} directories deep")
         if count > MAX_FILES:
@@ -189,7 +185,7 @@ def _move_back(source: int, target: int) -> None:
     """Undo what `_move_entries` has done."""
     for name in os.listdir(source):
         try:
-            left_empty = os.open(name, _DIRECTORY, dir_fd=target)
+            left_empty = os.open(name, _DIRECTORY | os.O_CLOEXEC, dir_fd=target)
         except OSError:  # a file, or a directory that was moved as a whole
             os.rename(name, name, src_dir_fd=source, dst_dir_fd=target)
             continue
@@ -204,8 +200,8 @@ def _move_back(source: int, target: int) -> None:
 def _remove_empty(parent: int, name: str) -> None:
     """Remove a directory with nothing but directories in it."""
     with _opened(parent, name) as directory:
-        for one in os.listdir(directory):
-            _remove_empty(directory, one)
+        for entry in os.listdir(directory):
+            _remove_empty(directory, entry)
     os.rmdir(name, dir_fd=parent)
 
 
@@ -234,8 +230,8 @@ def _copy(parent: int, name: str, target: int, new_name: str) -> None:
     elif stat.S_ISDIR(found.st_mode):
         os.mkdir(new_name, 0o700, dir_fd=target)
         with _opened(parent, name) as old, _opened(target, new_name) as new:
-            for one in os.listdir(old):
-                _copy(old, one, new, one)
+            for entry in os.listdir(old):
+                _copy(old, entry, new, entry)
             _copy_attributes(old, found, new)
     elif stat.S_ISREG(found.st_mode):
         _copy_file(parent, name, target, new_name)
@@ -244,8 +240,7 @@ def _copy(parent: int, name: str, target: int, new_name: str) -> None:
 
 
 def _copy_file(parent: int, name: str, target: int, new_name: str) -> None:
-    old = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=parent)
-    try:
+    with kernel.opened(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, below=parent) as old:
         new = os.open(new_name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=target)
         try:
             while data := os.read(old, _CHUNK_BYTES):
@@ -255,17 +250,12 @@ def _copy_file(parent: int, name: str, target: int, new_name: str) -> None:
             _copy_attributes(old, os.fstat(old), new)
         finally:
             os.close(new)
-    finally:
-        os.close(old)
 
 
 def remove(path: str) -> None:
     """Remove a directory with what is in it, if it is there."""
-    parent = os.open(os.path.dirname(path), os.O_PATH | os.O_CLOEXEC)
-    try:
+    with kernel.opened(os.path.dirname(path)) as parent:
         _remove(parent, os.path.basename(path))
-    finally:
-        os.close(parent)
 
 
 def _remove(parent: int, name: str) -> None:
@@ -278,6 +268,6 @@ def _remove(parent: int, name: str) -> None:
         os.unlink(name, dir_fd=parent)
         return
     with _opened(parent, name) as directory:
-        for one in os.listdir(directory):
-            _remove(directory, one)
+        for entry in os.listdir(directory):
+            _remove(directory, entry)
     os.rmdir(name, dir_fd=parent)

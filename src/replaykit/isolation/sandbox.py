@@ -20,10 +20,9 @@ from typing import Any, NoReturn
 from replaykit.errors import ReplayKitError
 from replaykit.isolation import dialing, filters, kernel, landlock, mounts, users, written
 from replaykit.isolation.guardian import Guardian
-from replaykit.isolation.loopback import start_loopback
 from replaykit.isolation.policy import CHANNELS, Findings, Level, Policy, Report, Stopped
 from replaykit.isolation.process_tree import Keeper
-from replaykit.isolation.support import Support, no_fork_warnings, support
+from replaykit.isolation.support import Support, support
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -92,7 +91,7 @@ class Sandbox:
     def start(self, command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
         """Start a command in this sandbox; `options` are those of `subprocess.Popen`."""
         try:
-            with no_fork_warnings():
+            with kernel.no_fork_warnings():
                 process = subprocess.Popen(command, preexec_fn=self.enter, **options)
         except subprocess.SubprocessError:
             self._receive()
@@ -163,7 +162,7 @@ class Sandbox:
             return Report(levels=dict.fromkeys(CHANNELS, Level.PROCESS), notes=self._support.reasons())
         descriptors = self._receive()
         found = _json_in(descriptors[1])
-        stopped = tuple(Stopped(**one) for one in found.get("stopped", ()))
+        stopped = tuple(Stopped(**entry) for entry in found.get("stopped", ()))
         files, count = self._layers().listed() if len(descriptors) > 2 else ((), 0)
         if len(descriptors) > 2 and os.fstatvfs(descriptors[2]).f_bavail == 0:
             stopped += (Stopped("files", f"{self.policy.project}/", "", sandbox=self.id, reason=_FULL),)
@@ -325,8 +324,8 @@ class _Entrance:
                 os._exit(70)
             for descriptor in (processes, self._setup, self._findings):
                 os.close(descriptor)
-            for one in (*listeners, *filter(None, (dialer,)), self._owner):
-                one.close()
+            for channel in filter(None, (*listeners, dialer, self._owner)):
+                channel.close()
             users.forget()
             if collects:
                 gc.enable()
@@ -339,10 +338,10 @@ class _Entrance:
             os.waitpid(child, 0)
             raise
         first, listener = self._listener_of(child, ours, has_keeper=keeper is not None)
-        descriptors = [self._setup, self._findings, *layers, *(one.fileno() for one in listeners)]
-        socket.send_fds(self._owner, [_OK], descriptors)
-        for one in listeners:
-            one.close()
+        listening = [listening_socket.fileno() for listening_socket in listeners]
+        socket.send_fds(self._owner, [_OK], [self._setup, self._findings, *layers, *listening])
+        for listening_socket in listeners:
+            listening_socket.close()
         guardian = Guardian(first, listener, processes, Findings(), self._findings)
         guardian.keeper = child if keeper else None
         guardian.init = None if init is None else init.pid
@@ -367,14 +366,7 @@ class _Entrance:
             kernel.unshare(kernel.CLONE_NEWNS)
             return []
         namespaces = _NAMESPACES | (0 if self._nested else kernel.CLONE_NEWPID)
-        if self._users is None:
-            user, group = os.geteuid(), os.getegid()
-            kernel.unshare(kernel.CLONE_NEWUSER | namespaces)
-            users.map_self(user, group)
-        else:
-            kernel.join(self._users)
-            kernel.unshare(namespaces)
-        start_loopback()
+        users.enter_namespaces(namespaces, self._users)
         return [socket.create_server(("127.0.0.1", port), backlog=_BACKLOG) for port in self._ports]
 
     def _prepare_files(self, level: Level, init: _Init | None) -> list[int]:
@@ -417,7 +409,6 @@ class _Entrance:
         kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
         if level is Level.FULL:
             os.chdir(self._directory)
-        if level is Level.FULL:
             landlock.restrict_signals()
         elif landlock.version():
             landlock.restrict_all(self._writable())
@@ -529,9 +520,10 @@ def _close_all_but(*descriptors: int) -> None:
         if standard not in descriptors:
             os.dup2(nowhere, standard)
     last = 2
-    for descriptor in sorted(one for one in descriptors if one > 2):
-        os.closerange(last + 1, descriptor)
-        last = descriptor
+    for descriptor in sorted(descriptors):
+        if descriptor > 2:
+            os.closerange(last + 1, descriptor)
+            last = descriptor
     os.closerange(last + 1, 1 << 20)
 
 

@@ -1,21 +1,18 @@
-"""What this machine offers to keep a process tree shut, found by trying it in a forked child."""
+"""The means of this machine to keep a process tree shut, found by trying them in a forked child."""
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import socket
-import warnings
 from dataclasses import dataclass
 from functools import cache
 
-from replaykit.isolation import filters, kernel, landlock
+from replaykit.isolation import filters, kernel, landlock, users
 from replaykit.isolation.policy import CHANNELS, Level
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 _LANDLOCK_WITH_SCOPES = 6
 _NAMES = {
@@ -31,7 +28,7 @@ _NAMES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Support:
-    """What the machine offers. `missing` gives for each thing that it does not offer the reason, in words."""
+    """The means that a machine offers. `missing` gives for each that it does not offer the reason, in words."""
 
     architecture: str
     landlock: int
@@ -53,7 +50,7 @@ class Support:
     @property
     def nested_level(self) -> Level:
         """The highest level that is possible for a sandbox inside of a sandbox: the outer one has the filter."""
-        is_possible = all(self.has(name) for name in ("user", "mount", "net", "overlay"))
+        is_possible = all(map(self.has, ("user", "mount", "net", "overlay")))
         return Level.FULL if is_possible else Level.PROCESS
 
     def levels(self, level: Level, *, has_own_processes: bool = True) -> dict[str, Level]:
@@ -68,9 +65,9 @@ class Support:
 
     def reasons(self) -> tuple[str, ...]:
         """Return what is missing, and why, in words."""
-        found = [f"{_NAMES[name]}: {reason}" for name, reason in self.missing.items() if name in _NAMES]
         if "architecture" in self.missing:
             return (self.missing["architecture"],)
+        found = [f"{_NAMES[name]}: {reason}" for name, reason in self.missing.items()]
         if not self.landlock:
             found.append("Landlock: the kernel does not offer it")
         return tuple(found)
@@ -86,24 +83,9 @@ def support() -> Support:
     return Support(architecture=kernel.architecture(), landlock=landlock.version(), missing=missing)
 
 
-@contextlib.contextmanager
-def no_fork_warnings() -> Iterator[None]:
-    """Keep Python from warning of forks beside threads: what runs in our forks takes no lock of theirs."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        yield
-
-
 def _in_child(attempt: Callable[[], dict[str, str]]) -> dict[str, str]:
-    ours, theirs = socket.socketpair()
-    with no_fork_warnings():
-        pid = kernel.fork()
-    if pid == 0:
-        with contextlib.suppress(BaseException):
-            theirs.sendall(json.dumps(attempt()).encode())
-        os._exit(0)
-    theirs.close()
-    with ours, ours.makefile("rb") as answer:
+    pid, channel = kernel.fork_helper(lambda caller: caller.sendall(json.dumps(attempt()).encode()))
+    with channel, channel.makefile("rb") as answer:
         data = answer.read()
     os.waitpid(pid, 0)
     return dict(json.loads(data)) if data else dict.fromkeys(_NAMES, "the attempt was killed")
@@ -127,7 +109,7 @@ def _try_all() -> dict[str, str]:
     if "user" in missing:
         missing.update(dict.fromkeys(("mount", "net", "pid", "overlay"), "needs user namespaces"))
     else:
-        attempt("user", lambda: _map_for_trial(user, group))
+        attempt("user", lambda: users.map_self(user, group))
         attempt("mount", lambda: kernel.unshare(kernel.CLONE_NEWNS))
         attempt("net", lambda: kernel.unshare(kernel.CLONE_NEWNET | kernel.CLONE_NEWIPC))
         attempt("pid", _try_processes)
@@ -136,15 +118,6 @@ def _try_all() -> dict[str, str]:
     if "listener" in missing:
         missing["filter"] = missing["listener"]
     return missing
-
-
-def _map_for_trial(user: int, group: int) -> None:
-    for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
-        descriptor = os.open(f"/proc/self/{name}", os.O_WRONLY)
-        try:
-            os.write(descriptor, text.encode())
-        finally:
-            os.close(descriptor)
 
 
 def _try_processes() -> None:
@@ -166,17 +139,18 @@ def _without_mounts_below() -> str:
     """Return a directory that an overlay can cover: the kernel refuses those that hold mounts, in a user namespace."""
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as lines:
         mounts = [line.split()[4] for line in lines]
-    places = [place for place in ("/tmp", "/var/tmp", os.path.expanduser("~"), "/var", "/usr") if os.path.isdir(place)]
-    free = [place for place in places if not any(mount.startswith(f"{place}/") for mount in mounts)]
-    return free[0] if free else places[0]
+    places = list(filter(os.path.isdir, ("/tmp", "/var/tmp", os.path.expanduser("~"), "/var", "/usr")))
+    for place in places:
+        if not any(mount.startswith(f"{place}/") for mount in mounts):
+            return place
+    return places[0]
 
 
 def _try_overlay() -> None:
     kernel.make_private()
     layers = kernel.new_filesystem("tmpfs", {"mode": "700"})
-    root = os.open("/", os.O_PATH | os.O_CLOEXEC)
-    kernel.attach(layers, root)  # Linux before 6.15 takes layers only from a mount of this namespace
-    os.close(root)
+    with kernel.opened("/") as root:
+        kernel.attach(layers, root)  # Linux before 6.15 takes layers only from a mount of this namespace
     os.fchdir(layers)
     os.mkdir("upper")
     os.mkdir("work")

@@ -7,12 +7,13 @@ process of its own, once, and every later sandbox of the same caller joins it: t
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import socket
+import struct
 
 from replaykit.errors import ReplayKitError
 from replaykit.isolation import kernel
-from replaykit.isolation.support import no_fork_warnings
 
 _MAPPING_CAPABILITIES = (1 << 6) | (1 << 7) | (1 << 31)  # SETGID, SETUID, SETFCAP
 _known: dict[int, int] = {}
@@ -42,6 +43,18 @@ def forget() -> None:
     _known.clear()
 
 
+def enter_namespaces(namespaces: int, all_users: int | None) -> None:
+    """Enter new namespaces with a loopback interface: in a user namespace that is there, or in a new one."""
+    if all_users is None:
+        user, group = os.geteuid(), os.getegid()
+        kernel.unshare(kernel.CLONE_NEWUSER | namespaces)
+        map_self(user, group)
+    else:
+        kernel.join(all_users)
+        kernel.unshare(namespaces)
+    start_loopback()
+
+
 def map_self(user: int, group: int) -> None:
     """Map this process's own user and group to themselves: all that is possible without privileges."""
     _write("/proc/self/setgroups", "deny")
@@ -50,18 +63,10 @@ def map_self(user: int, group: int) -> None:
 
 
 def _make_namespace() -> int:
-    ours, theirs = socket.socketpair()
-    with no_fork_warnings():
-        pid = kernel.fork()
-    if pid == 0:
-        with contextlib.suppress(BaseException):
-            ours.close()
-            _hold_namespace(theirs)
-        os._exit(0)
-    theirs.close()
+    pid, channel = kernel.fork_helper(_hold_namespace)
     try:
-        with ours:
-            data, descriptors, _, _ = socket.recv_fds(ours, 1000, 1)
+        with channel:
+            data, descriptors, _, _ = socket.recv_fds(channel, 1000, 1)
             if not descriptors:
                 why = data.decode(errors="replace") or "the process died"
                 raise ReplayKitError(f"a user namespace cannot be made: {why}")
@@ -95,8 +100,16 @@ def _map_all(process: int) -> None:
 
 
 def _write(path: str, text: str) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
-    try:
+    with kernel.opened(path, os.O_WRONLY) as descriptor:
         os.write(descriptor, text.encode())
-    finally:
-        os.close(descriptor)
+
+
+_SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 1
+
+
+def start_loopback() -> None:
+    """Bring the interface up: in a new network namespace it is there, and down."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
+        request = struct.pack("16sH22x", b"lo", 0)
+        flags = struct.unpack("16sH22x", fcntl.ioctl(control, _SIOCGIFFLAGS, request))[1]
+        fcntl.ioctl(control, _SIOCSIFFLAGS, struct.pack("16sH22x", b"lo", flags | _IFF_UP))

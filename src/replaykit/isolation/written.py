@@ -1,4 +1,4 @@
-"""What an isolated process tree wrote: read from the layers in which it ended up."""
+"""The files that an isolated process tree wrote, read from the layers in which they ended up."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ class Layers:
         """Return the first files that were written, and how many there are."""
         found: list[Written] = []
         count = 0
-        for one, _ in self._changes():
+        for written, _ in self._changes():
             count += 1
             if len(found) < MAX_LISTED:
-                found.append(one)
+                found.append(written)
         return tuple(found), count
 
     def copy_to(self, directory: Path) -> int:
@@ -56,10 +56,10 @@ class Layers:
         import shutil  # noqa: PLC0415 (slow to import, and most writes are discarded)
 
         count = 0
-        for one, place in self._changes():
-            if one.how == "removed":
+        for written, place in self._changes():
+            if written.how == "removed":
                 continue
-            target = directory / one.path.lstrip("/")
+            target = directory / written.path.lstrip("/")
             mode = os.lstat(place).st_mode
             if stat.S_ISDIR(mode):
                 target.mkdir(parents=True, exist_ok=True)
@@ -184,8 +184,7 @@ def _is_same(real: str, before: os.stat_result, inside: str, state: os.stat_resu
 
 
 def _extended(path: str) -> dict[str, bytes]:
-    names = [name for name in os.listxattr(path) if not name.startswith(_OVERLAY)]
-    return {name: os.getxattr(path, name) for name in names}
+    return {name: os.getxattr(path, name) for name in os.listxattr(path) if not name.startswith(_OVERLAY)}
 
 
 def _has_same_content(real: str, inside: str) -> bool:

@@ -57,7 +57,7 @@ class _Asgi:
 
 
 def _concerns_tapes(scope: Scope) -> bool:
-    """All that is looked at of a request that has nothing to do with tapes."""
+    """True for a request about tapes or inside of one. Nothing else is looked at of any other request."""
     return is_about_tapes(scope["path"]) or any(name.lower() == _HEADER for name, _ in scope["headers"])
 
 

@@ -18,7 +18,6 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from replaykit.middleware.background_work import BackgroundWork
 from replaykit.middleware.messages import (
     TAPE_FORMAT,
     TAPE_HEADER,
@@ -30,7 +29,7 @@ from replaykit.middleware.messages import (
     TapeLog,
     TapeOffer,
 )
-from replaykit.middleware.served_tape import MAX_REQUESTS, ServedRequest, ServedTape
+from replaykit.middleware.served_tape import MAX_REQUESTS, BackgroundWork, ServedRequest, ServedTape
 from replaykit.model.nesting import decode_json
 
 MAX_TAPE_BYTES = 64 * 1024 * 1024

@@ -12,11 +12,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from replaykit.handlers.replay.world import World
-from replaykit.isolation import Common, IsolationFailed, Level, Policy, Report, Sandbox, Written
+from replaykit.isolation import Common, IsolationFailed, Level, Policy, Report, Sandbox, Stopped, Written
 from replaykit.model.isolation import CHANNELS, Isolation, IsolationLevel
 from replaykit.model.result import Deviation
-from replaykit.programs.sandbox_findings import deviations_in, isolation_of
+from replaykit.programs.isolation_level import deviations_in, isolation_of
 from replaykit.seam.processes import own_forks
 
 if TYPE_CHECKING:
@@ -79,11 +81,11 @@ class ChildSandboxes:
         )
         with own_forks():
             sandbox = Sandbox(policy, level=self._level, common=self._common)
-        child = _SandboxedChild(sandbox, outlives)
         with self._lock:
-            self._gather([one for one in self._children if one.has_ended()])
-            self._children.append(child)
-        return SandboxEntrance(self, child)
+            self._gather([child for child in self._children if child.has_ended()])
+            entering = _SandboxedChild(sandbox, outlives)
+            self._children.append(entering)
+        return SandboxEntrance(self, entering)
 
     def forget(self, child: _SandboxedChild) -> None:
         """Leave out a process that was not started after all."""
@@ -116,7 +118,8 @@ class ChildSandboxes:
             except IsolationFailed as error:
                 self._failures.append(f"a child process was not started: {error.message}")
             else:
-                self._written.update((one.path, one) for one in report.written)
+                for file in report.written:
+                    self._written[file.path] = file
                 self._reports.append(replace(report, written=()))
             if child.outlives and not child.has_ended():
                 _outliving.append(child.sandbox)
@@ -124,12 +127,11 @@ class ChildSandboxes:
                 child.sandbox.close()
 
 
-class SandboxEntrance:
+class SandboxEntrance(msgspec.Struct):
     """The way of one child process into its sandbox."""
 
-    def __init__(self, sandboxes: ChildSandboxes, child: _SandboxedChild) -> None:
-        self._sandboxes = sandboxes
-        self._child = child
+    _sandboxes: ChildSandboxes
+    _child: _SandboxedChild
 
     def enter(self) -> None:
         """Enter the sandbox: called in the child, right after the fork."""
@@ -160,25 +162,25 @@ def _combined_isolation(reports: Sequence[Report], written: Mapping[str, Written
     """Return the reports of all children as one; the agent's own process has the level `process`."""
     if not reports:
         return Isolation(level=IsolationLevel.PROCESS, notes=tuple(dict.fromkeys(notes)))
+    all_notes, all_stopped = list(notes), list[Stopped]()
+    for report in reports:
+        all_notes += report.notes
+        all_stopped += report.stopped
     whole = isolation_of(
         replace(
             reports[0],
-            stopped=tuple(one for report in reports for one in report.stopped),
+            stopped=tuple(all_stopped),
             more_stopped=sum(report.more_stopped for report in reports),
             written=tuple(written.values()),
             written_count=max(len(written), *(report.written_count for report in reports)),
-            notes=tuple(dict.fromkeys([*notes, *(note for report in reports for note in report.notes)])),
+            notes=tuple(dict.fromkeys(all_notes)),
         )
     )
-    return Isolation(
+    return msgspec.structs.replace(
+        whole,
         level=IsolationLevel.PROCESS,
         channels=dict.fromkeys(CHANNELS, IsolationLevel.PROCESS),
         children=whole.channels,
-        stopped=whole.stopped,
-        more_stopped=whole.more_stopped,
-        written=whole.written,
-        written_count=whole.written_count,
-        notes=whole.notes,
     )
 
 
@@ -187,7 +189,9 @@ def _unshared_files(paths: Iterable[str]) -> list[Deviation]:
     missing = [path for path in paths if _CACHES.isdisjoint(Path(path).parts)]
     if not missing:
         return []
-    shown = ", ".join(missing[:_SHOWN]) + (", …" if len(missing) > _SHOWN else "")
+    shown = ", ".join(missing[:_SHOWN])
+    if len(missing) > _SHOWN:
+        shown += ", …"
     text = (
         f"child processes wrote files that the agent's own process could not see: {shown}\n"
         f"To have them written for real, allow it (`allow_write`): {Path(missing[0]).parent}"

@@ -29,12 +29,11 @@ from replaykit.model.unrecorded import (
     with_count_added,
 )
 from replaykit.model.values import sayable
-from replaykit.programs.own_servers import OWN_PORT
+from replaykit.programs.merge import own_ports
 from replaykit.programs.process_log import SHIM
 from replaykit.seam.sockets import can_tell, is_loopback
 from replaykit.seam.unrecorded import PASSED
 
-_PROC = Path("/proc")
 _SHORTEST_S, _LONGEST_S = 0.05, 0.5  # between two looks
 _SHARE = 40  # a look may take this part of the time
 _OPEN_FILES = 4096  # of one process that are looked at
@@ -108,7 +107,11 @@ class ConnectionSampler:
 
     def sightings(self) -> list[ObservedConnection]:
         """Return the connections that were seen, without those inside the program."""
-        return [one for one in self._sightings.values() if not (one.is_local and one.remote[1] in self.own_ports)]
+        return [
+            connection
+            for connection in self._sightings.values()
+            if not (connection.is_local and connection.remote[1] in self.own_ports)
+        ]
 
     def _run(self) -> None:
         pause_s = 0.0
@@ -126,10 +129,9 @@ class ConnectionSampler:
             for inode in _sockets(pid):
                 holders.setdefault(inode, pid)
             tables.setdefault(_network(pid), pid)
-        if holders:
-            rows = [row for pid in tables.values() for row in _socket_rows(pid, holders)]
-        else:
-            rows = []
+        rows: list[SocketRow] = []
+        for pid in tables.values() if holders else ():
+            rows += _socket_rows(pid, holders)
         self.own_ports |= {row.local[1] for row in rows if row.is_listening}
         for row in rows:
             self._see(row, holders[row.inode], now)
@@ -147,12 +149,13 @@ class ConnectionSampler:
 
     def _follow(self) -> None:
         """Find the children of those that are known, and forget those that have ended."""
-        self._active = {pid: one for pid, one in self._active.items() if _process(pid) is not None}
+        for pid in list(self._active):
+            if _process(pid) is None:
+                del self._active[pid]
         waiting = list(self._active)
         while waiting:
             for child in _children(waiting.pop()):
-                found = None if child in self._active else _process(child)
-                if found is not None:
+                if child not in self._active and (found := _process(child)) is not None:
                     self._active[child] = self.processes[child] = found
                     waiting.append(child)
 
@@ -161,31 +164,30 @@ def unrecorded_connections(sampler: ConnectionSampler, logs: Sequence[TraceRun])
     """Notes of the connections that no recorded call accounts for, given what the program's processes recorded."""
     known = _ProcessLogs(logs)
     found: dict[tuple[str, str, str], tuple[float, Unrecorded]] = {}
-    for one in sampler.sightings():
-        if known.account_for(one, sampler.processes):
+    for connection in sampler.sightings():
+        if known.account_for(connection, sampler.processes):
             continue
-        unrecorded = _unrecorded(one, is_python=one.pid in known.by_pid)
-        seen, before = found.get(unrecorded.key, (one.seen, None))
-        found[unrecorded.key] = seen, unrecorded if before is None else with_count_added(before, 1)
-    return [
-        Note(seq=seq, at=seen, name=UNRECORDED, content_json=one.content)
-        for seq, (seen, one) in enumerate(found.values())
-    ]
+        unrecorded = _unrecorded(connection, is_python=connection.pid in known.by_pid)
+        if unrecorded.key in found:
+            seen, before = found[unrecorded.key]
+            found[unrecorded.key] = seen, with_count_added(before, 1)
+        else:
+            found[unrecorded.key] = connection.seen, unrecorded
+    notes: list[Note] = []
+    for seen, unrecorded in found.values():
+        notes.append(Note(seq=len(notes), at=seen, name=UNRECORDED, content_json=unrecorded.content))
+    return notes
 
 
-def _unrecorded(one: ObservedConnection, *, is_python: bool) -> Unrecorded:
-    host, port = one.remote
+def _unrecorded(connection: ObservedConnection, *, is_python: bool) -> Unrecorded:
+    host, port = connection.remote
     place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    program, effect = sayable(connection.program), UnrecordedEffect.UNSERVED
     if is_python:
-        return Unrecorded(
-            kind=UnrecordedKind.CONNECTION,
-            place=place,
-            program=f"{PYTHON}, in a C library",
-            effect=UnrecordedEffect.UNSERVED,
-        )
-    # Node's connections are stopped in replays; of other languages nobody can.
-    effect = UnrecordedEffect.STOPS if one.program.startswith("node") else UnrecordedEffect.UNSERVED
-    return Unrecorded(kind=UnrecordedKind.CONNECTION, place=place, program=sayable(one.program), effect=effect)
+        program = f"{PYTHON}, in a C library"
+    elif connection.program.startswith("node"):
+        effect = UnrecordedEffect.STOPS  # by the guard in Node; nothing stops those of other languages
+    return Unrecorded(kind=UnrecordedKind.CONNECTION, place=place, program=program, effect=effect)
 
 
 class _ProcessLogs:
@@ -197,43 +199,47 @@ class _ProcessLogs:
             pid = log.metadata.get("pid")
             if isinstance(pid, int):
                 self.by_pid[pid] = log
-        events = [event for log in self.by_pid.values() for event in log.events]
-        self._own = {event.content for event in events if isinstance(event, Note) and event.name == OWN_PORT}
+        self._own = own_ports(self.by_pid.values())
 
-    def account_for(self, one: ObservedConnection, processes: Mapping[int, ObservedProcess]) -> bool:
+    def account_for(self, connection: ObservedConnection, processes: Mapping[int, ObservedProcess]) -> bool:
         """True when a connection belongs to something that was recorded, or was noted already."""
-        if one.is_local and one.remote[1] in self._own:
+        if connection.is_local and connection.remote[1] in self._own:
             return True
-        log = self.by_pid.get(one.pid)
-        if log is not None and (_names(log, one.remote) or _is_beside_call(log, one)):
+        log = self.by_pid.get(connection.pid)
+        if log is not None and _accounts_for(log, connection):
             return True
-        return any(self._is_inside(process, parent) for process, parent in _ancestry(one.pid, processes))
+        return any(map(self._is_inside, _ancestry(connection.pid, processes)))
 
-    def _is_inside(self, process: ObservedProcess, parent: int) -> bool:
+    def _is_inside(self, process: ObservedProcess) -> bool:
         """True for a server that a shim records, and for a process that a tool started: its call is recorded whole."""
-        if any(pid in self.by_pid and self.by_pid[pid].name.startswith(SHIM) for pid in (process.pid, parent)):
+        own, parent = self.by_pid.get(process.pid), self.by_pid.get(process.parent)
+        if any(log.name.startswith(SHIM) for log in (own, parent) if log is not None):
             return True
-        log = self.by_pid.get(parent)
-        if log is None:
-            calls = []
-        else:
-            calls = [event for event in log.events if isinstance(event, ToolCall)]
-        return any(_is_during(call, process.started - _SLACK_S, process.started + _SLACK_S) for call in calls)
+        if parent is None:
+            return False
+        begin, end = process.started - _SLACK_S, process.started + _SLACK_S
+        return any(_is_during(event, begin, end) for event in parent.events if isinstance(event, ToolCall))
 
 
-def _ancestry(pid: int, processes: Mapping[int, ObservedProcess]) -> Iterator[tuple[ObservedProcess, int]]:
-    """A process and those above it, each with its parent."""
+def _ancestry(pid: int, processes: Mapping[int, ObservedProcess]) -> Iterator[ObservedProcess]:
+    """A process and those above it."""
     for _ in range(len(processes)):
         process = processes.get(pid)
         if process is None:
             return
-        yield process, process.parent
+        yield process
         pid = process.parent
 
 
-def _names(log: TraceRun, remote: tuple[str, int]) -> bool:
-    """True when the process itself saw the connection at its sockets."""
-    return any(_address_in(event) == remote for event in log.events if isinstance(event, Note))
+def _accounts_for(log: TraceRun, connection: ObservedConnection) -> bool:
+    """True when the process itself saw the connection at its sockets, or was in a call when it connected: the call may
+    have done it."""
+    for event in log.events:
+        if isinstance(event, Note) and _address_in(event) == connection.remote:
+            return True
+        if isinstance(event, Call) and _is_during(event, connection.after, connection.seen):
+            return True
+    return False
 
 
 def _address_in(note: Note) -> tuple[str, int] | None:
@@ -249,11 +255,6 @@ def _address_in(note: Note) -> tuple[str, int] | None:
     return None
 
 
-def _is_beside_call(log: TraceRun, one: ObservedConnection) -> bool:
-    """True when the process was in a call when it connected: the call may have done it."""
-    return any(_is_during(event, one.after, one.seen) for event in log.events if isinstance(event, Call))
-
-
 def _is_during(call: AnyEvent, begin: float, end: float) -> bool:
     return call.at <= end and call.at + call.duration_s >= begin
 
@@ -261,7 +262,7 @@ def _is_during(call: AnyEvent, begin: float, end: float) -> bool:
 def _process(pid: int) -> ObservedProcess | None:
     """A process as the system knows it; None where it has ended."""
     try:
-        text = (_PROC / str(pid) / "stat").read_text(errors="replace")
+        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
     except OSError:
         return None
     fields = text.rpartition(")")[2].split()  # the name before may hold anything
@@ -275,7 +276,7 @@ def _children(pid: int) -> list[int]:
     found: list[int] = []
     for thread in _listed(f"/proc/{pid}/task"):
         try:
-            found += map(int, (_PROC / str(pid) / "task" / thread / "children").read_text().split())
+            found += map(int, Path(f"/proc/{pid}/task/{thread}/children").read_text().split())
         except OSError:  # it has ended
             continue
     return found
@@ -311,7 +312,7 @@ def _socket_rows(pid: int, inodes: Collection[str]) -> Iterator[SocketRow]:
     """The connections in the network of a process that these sockets are ends of."""
     for table in ("tcp", "tcp6"):
         try:
-            lines = (_PROC / str(pid) / "net" / table).read_text().splitlines()[1:]
+            lines = Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]
         except OSError:  # the process has ended, or the system has no IPv6
             continue
         for line in lines:
@@ -336,7 +337,7 @@ def _parse_address(text: str) -> tuple[str, int]:
 def _program(pid: int) -> str:
     """The name of the program that a process runs."""
     try:
-        words = (_PROC / str(pid) / "cmdline").read_bytes().split(b"\0")
-        return os.path.basename(os.fsdecode(words[0])) or (_PROC / str(pid) / "comm").read_text().strip()
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        return os.path.basename(os.fsdecode(words[0])) or Path(f"/proc/{pid}/comm").read_text().strip()
     except OSError:  # it has ended
         return "a program"

@@ -95,17 +95,19 @@ def _in_use(file: Path) -> UsageError:
 @contextlib.contextmanager
 def _ending_by_exception() -> Iterator[None]:
     """Signals that would end this process at once end it by an exception, so that all is put back."""
-    known = [getattr(signal, name) for name in _ENDING if hasattr(signal, name)]
-    mine = threading.current_thread() is threading.main_thread()
-    taken = [number for number in known if mine and signal.getsignal(number) is signal.SIG_DFL]
-    for number in taken:
-        signal.signal(number, _leave)
+
+    def leave(number: int, _frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    changed: list[int] = []
+    if threading.current_thread() is threading.main_thread():
+        for name in _ENDING:
+            number = getattr(signal, name, None)
+            if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+                signal.signal(number, leave)
+                changed.append(number)
     try:
         yield
     finally:
-        for number in taken:
+        for number in changed:
             signal.signal(number, signal.SIG_DFL)
-
-
-def _leave(number: int, _frame: FrameType | None) -> None:
-    raise SystemExit(128 + number)

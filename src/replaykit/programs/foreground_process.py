@@ -17,8 +17,7 @@ from typing import Any
 from msgspec import Struct
 
 from replaykit.errors import ReplayKitError
-from replaykit.programs.command import resolved
-from replaykit.programs.run_outcome import MAX_OUTPUT
+from replaykit.programs.command import MAX_OUTPUT, resolved
 
 _FORWARDED = ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
 _LATE_OUTPUT_S = 0.5  # for what a program's children may still print when it has ended
@@ -58,9 +57,8 @@ def run_in_foreground(
     """
     source, sink = _pipe(out)
     feed, left = _InputPump() if keep_input else None, _input_position()
-    with (
-        _SignalForwarder() as signals
-    ):  # before the program starts: one that comes in between would end only this process
+    # Before the program starts: a signal that comes in between would end only this process.
+    with _SignalForwarder() as signals:
         try:
             process = subprocess.Popen(
                 resolved(command), env=dict(environment), stdin=None if feed is None else feed.read_end, stdout=sink
@@ -102,16 +100,13 @@ class _InputPump(threading.Thread):
     def run(self) -> None:
         with contextlib.suppress(OSError):  # nobody reads it any more
             while sys.stdin is not None and (data := os.read(0, _PIECE)):
-                self.kept_bytes = self._with(data)
+                if self.kept_bytes is not None:
+                    self.kept_bytes += data
+                    if len(self.kept_bytes) > MAX_INPUT:
+                        self.kept_bytes = None
                 while data:
                     data = data[os.write(self._write_end, data) :]
         os.close(self._write_end)
-
-    def _with(self, data: bytes) -> bytes | None:
-        kept_bytes = None if self.kept_bytes is None else self.kept_bytes + data
-        if kept_bytes is None or len(kept_bytes) > MAX_INPUT:
-            return None
-        return kept_bytes
 
 
 def _input_position() -> int | None:
@@ -129,7 +124,6 @@ def _input_position() -> int | None:
             events = dict(pipe.poll(0)).get(0, 0)
             if events & select.POLLHUP:
                 return events & select.POLLIN
-            return None
     return None
 
 
@@ -185,8 +179,9 @@ class _SignalForwarder:
 
     def __enter__(self) -> _SignalForwarder:
         if threading.current_thread() is threading.main_thread():
-            names = [name for name in ("SIGINT", *_FORWARDED) if hasattr(signal, name)]
-            self._before = {name: signal.signal(getattr(signal, name), self._pass_on) for name in names}
+            for name in ("SIGINT", *_FORWARDED):
+                if hasattr(signal, name):
+                    self._before[name] = signal.signal(getattr(signal, name), self._pass_on)
         return self
 
     def __exit__(self, *_: object) -> None:

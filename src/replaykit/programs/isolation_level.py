@@ -1,12 +1,23 @@
-"""The level of isolation that a replay asks for: what the machine offers, unless somebody has asked for less."""
+"""The level of isolation that a replay asks for, and what its sandboxes found as a part of its result.
+
+A replay asks for what the machine offers, unless somebody has asked for less.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from replaykit.errors import UsageError
-from replaykit.model.isolation import IsolationLevel, weaker
+from replaykit.model.isolation import Isolation, IsolationLevel, StoppedAccess, WrittenFile, weaker
+from replaykit.model.result import Deviation
+from replaykit.model.values import sayable
+
+if TYPE_CHECKING:
+    from replaykit.isolation import Report, Stopped
+
 
 ISOLATION = "REPLAYKIT_ISOLATION"
 """The environment variable that lowers the level of everything this process runs."""
@@ -32,3 +43,71 @@ def sandbox_level(highest: IsolationLevel) -> IsolationLevel | None:
     if level is IsolationLevel.PROCESS:
         return None
     return level
+
+
+_MAX_LISTED = 100
+_ATTEMPTS = {"tcp": "a connection to", "udp": "a message to", "unix": "a connection to the unix socket"}
+
+
+def isolation_of(report: Report) -> Isolation:
+    """Return what a sandbox reports as a part of a result."""
+    channels = {channel: IsolationLevel(level.value) for channel, level in report.levels.items()}
+    found = sorted(
+        report.stopped, key=lambda stopped: stopped.channel == "socket"
+    )  # what decides a verdict comes first
+    written = [WrittenFile(path=sayable(file.path), change=file.how) for file in report.written[:_MAX_LISTED]]
+    return Isolation(
+        level=IsolationLevel(report.level.value),
+        channels=channels,
+        stopped=tuple(map(_access, found[:_MAX_LISTED])),
+        more_stopped=sum(stopped.count for stopped in found[_MAX_LISTED:]) + report.more_stopped,
+        written=tuple(written),
+        written_count=report.written_count,
+        notes=report.notes,
+    )
+
+
+def deviations_in(isolation: Isolation, others: Sequence[Deviation]) -> list[Deviation]:
+    """Return what the isolation stopped as deviations, but for what the others name already.
+
+    A kind of socket that is refused is only listed: by itself it reaches nobody, and some runtimes try several.
+    """
+    deviations = []
+    for access in isolation.stopped:
+        if access.channel == "files":
+            deviations.append(Deviation(kind="unwritten", text=_denied(access)))
+        elif access.channel in _ATTEMPTS and not _is_named(access, others):
+            deviations.append(Deviation(kind="stopped", text=_in_words(access)))
+    if isolation.more_stopped:  # a connection may be among them
+        text = f"{isolation.more_stopped} more attempts to reach something outside were stopped"
+        deviations.append(Deviation(kind="stopped", text=text))
+    return deviations
+
+
+def _access(stopped: Stopped) -> StoppedAccess:
+    return StoppedAccess(
+        channel=stopped.channel,
+        target=sayable(stopped.target),
+        program=sayable(stopped.program),
+        count=stopped.count,
+        reason=stopped.reason,
+    )
+
+
+def _is_named(access: StoppedAccess, deviations: Sequence[Deviation]) -> bool:
+    """Return True when a guard inside the candidate has named the same place already."""
+    texts = [f"{deviation.text} " for deviation in deviations if deviation.kind == "network"]
+    return any(f"{access.target} " in text for text in texts)
+
+
+def _in_words(access: StoppedAccess) -> str:
+    times = "" if access.count == 1 else f", {access.count} times"
+    by = f" by `{access.program}`" if access.program else ""
+    return f"{_ATTEMPTS[access.channel]} {access.target}{by} was stopped{times}"
+
+
+def _denied(access: StoppedAccess) -> str:
+    why = f": {access.reason}" if access.reason else "; where the kernel offers overlays it could be"
+    return (
+        f"{access.target} could not be written here{why}\nTo allow it: --allow-write {os.path.dirname(access.target)}"
+    )

@@ -2,12 +2,17 @@
 
 What a program's processes need is set up here if it comes from outside (variables, files, servers such as the proxy),
 and in `process_startup` if it happens inside them.
+
+A tape is looked through before anything starts: fixtures are files that people edit and others send. What cannot be
+served is said here, with the call it is in, and not in the middle of a replay; and nothing that would end a header
+early reaches a program.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -15,20 +20,30 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct
 
+from replaykit.errors import Unreplayable
 from replaykit.handlers.replay.world import World, is_closed
-from replaykit.model.events import Call
+from replaykit.model.events import Call, WireInfo
+from replaykit.model.values import decode
 from replaykit.programs.file_swap import swapped_file
-from replaykit.programs.launch_extension import LaunchExtension, replace_in_command, replace_in_environment
-from replaykit.programs.launch_options import LaunchOptions
-from replaykit.programs.pinned_variables import variables_of_pins
-from replaykit.programs.placeholder_keys import placeholder_keys, recorded_upstreams
-from replaykit.programs.plan import INJECT_DIRECTORY, RECORDING, SESSION, Mode, ProgramPlan, write_plan
-from replaykit.programs.process_log import PROXY, is_recorded_at_proxy_only, path_segment
+from replaykit.programs.launch_options import LaunchExtension, LaunchOptions, replace_in_command, replace_in_environment
+from replaykit.programs.plan import (
+    INJECT_DIRECTORY,
+    RECORDING,
+    SESSION,
+    Mode,
+    ProgramPlan,
+    variables_of_pins,
+    write_plan,
+)
+from replaykit.programs.process_log import PROXY, is_recorded_at_proxy_only, path_segment, recorded_calls
 from replaykit.programs.proxy import ServeSandbox, address_of, open_port, running_proxy
-from replaykit.programs.proxy_access import base_address, forward_address, new_token
-from replaykit.programs.proxy_addresses import UPSTREAM
-from replaykit.programs.sdk_variables import Upstream, find_upstreams, proxy_variables
-from replaykit.programs.tape_validation import check_tape
+from replaykit.programs.proxy_addresses import UPSTREAM, base_address, forward_address, new_token
+from replaykit.programs.sdk_variables import (
+    find_upstreams,
+    placeholder_keys,
+    proxy_variables,
+    recorded_upstreams,
+)
 from replaykit.seam.sockets import is_loopback
 
 PROXY_ADDRESS = "REPLAYKIT_PROXY"
@@ -70,10 +85,11 @@ def launch_environment(
     ports: tuple[int, ...] = ()
     serve_inside: ServeSandbox | None = None
     if world is not None:
-        check_tape(_calls(world))
+        check_tape(recorded_calls(world))
     with ExitStack() as stack:
         if launch_options.proxy:
-            found = _launch_upstreams(environment, launch_options, world)
+            used = [] if world is None else recorded_upstreams(recorded_calls(world))
+            found = find_upstreams(environment, launch_options.upstreams, used)
             port = stack.enter_context(open_port())
             ports = (port.getsockname()[1],)
             plan = msgspec.structs.replace(
@@ -84,9 +100,8 @@ def launch_environment(
             )
             changed |= proxy_variables(found, base_address(plan.proxy, plan.token)) | _bypass_user_proxies(environment)
             changed[PROXY_ADDRESS] = forward_address(plan.proxy, plan.token)
-        if launch_options.extension is None:
-            extension = LaunchExtension()
-        else:
+        extension = LaunchExtension()
+        if launch_options.extension is not None:
             extension = launch_options.extension(plan, world, directory)
         plan = msgspec.structs.replace(
             plan, upstreams={**plan.upstreams, **extension.upstreams}, endpoints=tuple(extension.upstreams)
@@ -98,7 +113,7 @@ def launch_environment(
             )
             serve_inside = stack.enter_context(serving)
         if world is not None:
-            changed |= placeholder_keys(_calls(world), environment)
+            changed |= placeholder_keys(recorded_calls(world), environment)
             if plan.proxy and is_closed(world):
                 changed |= dict.fromkeys(_FORWARD_PROXY, changed[PROXY_ADDRESS])
                 if not _used_proxy_for_loopback(world):
@@ -109,9 +124,8 @@ def launch_environment(
         # A program whose processes did not record themselves is not served in them either.
         plan = msgspec.structs.replace(plan, in_process=world is None or not is_recorded_at_proxy_only(world))
         if launch_options.inject:
-            changed["PYTHONPATH"] = os.pathsep.join(
-                filter(None, (str(INJECT_DIRECTORY), environment.get("PYTHONPATH")))
-            )
+            places = (str(INJECT_DIRECTORY), environment.get("PYTHONPATH"))
+            changed["PYTHONPATH"] = os.pathsep.join(filter(None, places))
         if plan.mode is Mode.RECORD:
             changed[RECORDING] = plan.run_id
         changed |= variables_of_pins(plan.pins)
@@ -119,16 +133,10 @@ def launch_environment(
         own = {name: value for name, value in changed.items() if environment.get(name) != value}
         own.pop("PYTHONPATH", None)  # put before whatever a process is given
         write_plan(directory, msgspec.structs.replace(plan, variables=own), world)
-        for file, other in extension.files.items() if extension.in_place else ():
-            stack.enter_context(swapped_file(file, other))
+        if extension.in_place:
+            for file, other in extension.files.items():
+                stack.enter_context(swapped_file(file, other))
         yield LaunchEnvironment(environment=changed, files=extension.files, ports=ports, serve_inside=serve_inside)
-
-
-def _launch_upstreams(
-    environment: Mapping[str, str], launch_options: LaunchOptions, world: World | None
-) -> list[Upstream]:
-    used = recorded_upstreams(_calls(world)) if world is not None else []
-    return find_upstreams(environment, launch_options.upstreams, used)
 
 
 def _bypass_user_proxies(environment: Mapping[str, str]) -> dict[str, str]:
@@ -141,14 +149,13 @@ def _bypass_user_proxies(environment: Mapping[str, str]) -> dict[str, str]:
 def _used_proxy_for_loopback(world: World) -> bool:
     """True when the recorded program took the proxy for its forward proxy to servers of this machine. Led past it, the
     program would reach them; its own are reached through the proxy as well."""
-    return any(
-        call.wire is not None
-        and call.wire.status
-        and call.path.startswith(path_segment(PROXY))
-        and UPSTREAM not in dict(call.wire.headers)
-        and is_loopback(urlsplit(call.wire.url).hostname or "")
-        for call in _calls(world)
-    )
+    for call in recorded_calls(world):
+        wire = call.wire
+        if wire is None or not wire.status or not call.path.startswith(path_segment(PROXY)):
+            continue
+        if UPSTREAM not in dict(wire.headers) and is_loopback(urlsplit(wire.url).hostname or ""):
+            return True
+    return False
 
 
 def _node_options(environment: Mapping[str, str]) -> str:
@@ -157,5 +164,40 @@ def _node_options(environment: Mapping[str, str]) -> str:
     return " ".join(filter(None, (f'--require "{quoted}"', environment.get("NODE_OPTIONS"))))
 
 
-def _calls(world: World) -> list[Call]:
-    return [event for event in world.calls if isinstance(event, Call)]
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+_STATUSES = range(200, 600)
+
+
+def check_tape(calls: Iterable[Call]) -> None:
+    """Raise `Unreplayable` for the first recorded response that cannot be given out."""
+    for call in calls:
+        if call.wire is not None and (wrong := _wrong_head(call.wire) or _wrong_chunks(call)):
+            raise Unreplayable(
+                f"the recorded call {call.seq}, `{call.name}`, cannot be served: {wrong}",
+                hint="Mend its fixture, or record it again.",
+            )
+
+
+def _wrong_head(wire: WireInfo) -> str:
+    if wire.status and wire.status not in _STATUSES:
+        return f"{wire.status} is no status of a response"
+    if _CONTROL.search(wire.reason):
+        return "a control character is in its reason"
+    for name, value in wire.headers:
+        if not _TOKEN.fullmatch(name):
+            return f"{name!r} is no name of a header"
+        if _CONTROL.search(value):
+            return f"a control character is in its header {name!r}"
+    return ""
+
+
+def _wrong_chunks(call: Call) -> str:
+    for number, item in enumerate(call.items_json or ()):
+        try:
+            chunk = decode(item)
+        except ValueError as error:
+            return f"chunk {number} cannot be read ({error})"
+        if isinstance(chunk, dict) and any(name.startswith("$") for name in chunk):
+            return f"chunk {number} is damaged: {str(chunk)[:40]}"
+    return ""

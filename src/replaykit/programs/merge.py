@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from itertools import chain
 
 import msgspec
 
@@ -18,12 +19,22 @@ from replaykit.model.run import Chance, RunHeader, TraceRun
 from replaykit.model.unrecorded import Unrecorded, UnrecordedKind, unrecorded_in, with_count_added
 from replaykit.model.values import Json, Raw
 from replaykit.programs.own_servers import OWN_PORT, is_internal_request, is_own_address
-from replaykit.programs.process_log import MAIN, deviations_of, path_segment, process_logs_prefix
+from replaykit.programs.process_log import MAIN, deviations_of, path_segment, process_logs_prefix, recorded_calls
 from replaykit.seam.scope import PendingCall
 from replaykit.seam.unrecorded import PASSED
 from replaykit.store.protocol import Store
 
 _LONGEST_S = 86_400.0  # how long a run may take on a clock that was held
+
+
+def own_ports(logs: Iterable[TraceRun]) -> set[Json]:
+    """Return the ports on which processes found servers of their own program."""
+    ports = set()
+    for log in logs:
+        for event in log.events:
+            if isinstance(event, Note) and event.name == OWN_PORT:
+                ports.add(event.content)
+    return ports
 
 
 def load_process_logs(store: Store, run_id: str) -> list[TraceRun]:
@@ -34,25 +45,20 @@ def load_process_logs(store: Store, run_id: str) -> list[TraceRun]:
 
 def merge_runs(header: RunHeader, logs: Sequence[TraceRun]) -> TraceRun:
     """One run of all parts: events in the order they began, numbered anew, each process under its own path."""
-    own = {event.content for log in logs for event in log.events if isinstance(event, Note) and event.name == OWN_PORT}
-    placed = [
-        (order, event)
-        for order, log in enumerate(logs)
-        for event in log.events
-        if not _is_process_note(event) and not is_internal_request(event, own)
-    ]
+    own = own_ports(logs)
+    placed: list[tuple[int, AnyEvent]] = []
+    for order, log in enumerate(logs):
+        for event in log.events:
+            if not _is_process_note(event) and not is_internal_request(event, own):
+                placed.append((order, event))
     placed.sort(key=lambda item: (item[1].at, item[0], item[1].seq))
     placed = _deduplicate_unrecorded(placed, logs, own)
     numbers = {(order, event.seq): number for number, (order, event) in enumerate(placed)}
-    events: list[AnyEvent] = [
-        msgspec.structs.replace(
-            event,
-            seq=number,
-            parent=None if event.parent is None else numbers.get((order, event.parent)),
-            path=path_segment(logs[order].name) + event.path,
-        )
-        for number, (order, event) in enumerate(placed)
-    ]
+    events: list[AnyEvent] = []
+    for order, event in placed:
+        parent = None if event.parent is None else numbers.get((order, event.parent))
+        path = path_segment(logs[order].name) + event.path
+        events.append(msgspec.structs.replace(event, seq=len(events), parent=parent, path=path))
     orders = [order for order, _ in placed]
     events = _renumber_spans(events, [logs[order].started_at - header.started_at for order in orders])
     if sum(any(isinstance(event, State) for event in log.events) for log in logs) > 1:
@@ -72,23 +78,22 @@ def _deduplicate_unrecorded(
     found: list[tuple[int, AnyEvent]] = []
     first: dict[tuple[str, str, str], tuple[int, Unrecorded]] = {}
     for order, event in placed:
-        one = unrecorded_in(event)
-        if one is None:
+        effect = unrecorded_in(event)
+        if effect is None:
             found.append((order, event))
-        elif of_tools[order] or (
-            one.kind is UnrecordedKind.CONNECTION and is_own_address(one.address or one.place, own)
-        ):
             continue
-        elif one.key in first:
-            index, before = first[one.key]
-            first[one.key] = index, with_count_added(before, one.count)
+        is_connection = effect.kind is UnrecordedKind.CONNECTION
+        if of_tools[order] or (is_connection and is_own_address(effect.address or effect.place, own)):
+            continue
+        if effect.key in first:
+            index, before = first[effect.key]
+            first[effect.key] = index, with_count_added(before, effect.count)
         else:
-            first[one.key] = len(found), one
+            first[effect.key] = len(found), effect
             found.append((order, event))
-    for index, one in first.values():
+    for index, effect in first.values():
         order, event = found[index]
-        note = msgspec.structs.replace(event, content_json=one.content)
-        found[index] = order, note
+        found[index] = order, msgspec.structs.replace(event, content_json=effect.content)
     return found
 
 
@@ -100,16 +105,15 @@ def _was_started_by_tool(log: TraceRun, logs: Sequence[TraceRun]) -> bool:
 
 def _chance_of(header: RunHeader, logs: Sequence[TraceRun]) -> Chance:
     """Return the run's facts about randomness, with its processes' unpinned draws and the longest delays."""
-    not_held = {name for one in (header, *logs) for name in one.chance.not_held}
-    chance = msgspec.structs.replace(
+    chances = [header.chance, *(log.chance for log in logs)]
+    merged = msgspec.structs.replace(
         header.chance,
-        not_held=tuple(sorted(not_held)),
-        held_up_s=max(one.chance.held_up_s for one in (header, *logs)),
-        after_calls_s=max(one.chance.after_calls_s for one in (header, *logs)),
+        not_held=tuple(sorted(set().union(*(chance.not_held for chance in chances)))),
+        held_up_s=max(chance.held_up_s for chance in chances),
+        after_calls_s=max(chance.after_calls_s for chance in chances),
     )
-    if chance == header.chance:
-        return header.chance
-    return chance
+    # The very object where nothing differs: a default is recognised by identity, and not written.
+    return header.chance if merged == header.chance else merged
 
 
 def merge_in_store(
@@ -137,19 +141,17 @@ def merge_in_store(
 
 def all_deviations(logs: Iterable[TraceRun], run: TraceRun, world: World) -> list[Deviation]:
     """Return where the processes left the tape, and the recorded calls that none of them made."""
-    deviations = [deviation for log in logs for deviation in deviations_of(log)]
-    unused = [
-        Deviation(kind="unused", name=name, text=f"`{name}` was not called") for name in _unused_names(run, world)
-    ]
-    return [*deviations, *unused]
+    deviations = list(chain.from_iterable(map(deviations_of, logs)))
+    for name in _unused_names(run, world):
+        deviations.append(Deviation(kind="unused", name=name, text=f"`{name}` was not called"))
+    return deviations
 
 
 def _unused_names(run: TraceRun, world: World) -> list[str]:
     """The names of recorded calls that no process made. A process that was killed cannot tell which it was served, so
     it is told from what they did."""
     mode = world.rules.mode if world.rules.mode is MatchMode.SEQUENCE else MatchMode.CAUSAL
-    recorded = (call for call in world.calls if isinstance(call, Call))
-    tape = Tape(recorded, started_at=world.pins.started_at)
+    tape = Tape(recorded_calls(world), started_at=world.pins.started_at)
     matcher = Matcher.of(tape, msgspec.structs.replace(world.rules, mode=mode))
     for event in run.calls:
         if is_refused(event):
@@ -157,8 +159,12 @@ def _unused_names(run: TraceRun, world: World) -> list[str]:
         pending = as_pending(event)
         if matcher.take(pending) is None:
             _take_by_other_key(matcher, pending, world, run)
-    calls = (matcher.calls[index] for index in matcher.unused())
-    return [call.name for call in calls if _mode(world, call) is ToolMode.RECORDED]
+    names = []
+    for index in matcher.unused():
+        call = matcher.calls[index]
+        if _mode(world, call) is ToolMode.RECORDED:
+            names.append(call.name)
+    return names
 
 
 def _take_by_other_key(matcher: Matcher, pending: PendingCall, world: World, run: TraceRun) -> None:
@@ -185,19 +191,19 @@ def _is_process_note(event: AnyEvent) -> bool:
 def _renumber_spans(events: list[AnyEvent], delays_s: list[float]) -> list[AnyEvent]:
     """Count the begins and ends of all processes together. `delays_s`: how much later than the run the process of each
     event began."""
-    spans = {
-        index: _shift_span(event.span, delay_s)
-        for index, (event, delay_s) in enumerate(zip(events, delays_s, strict=True))
-        if isinstance(event, Call) and event.span is not None
-    }
+    spans: dict[int, CallSpan] = {}
+    for index, (event, delay_s) in enumerate(zip(events, delays_s, strict=True)):
+        if isinstance(event, Call) and event.span is not None:
+            spans[index] = _shift_span(event.span, delay_s)
+    # All begins stand before all ends: where both are at the same moment, the sort below keeps them so.
     moments = [(span.begin_s, index, "begin") for index, span in spans.items()]
     moments += [(span.end_s, index, "end") for index, span in spans.items() if span.end_s is not None]
     for position, (_, index, side) in enumerate(sorted(moments, key=lambda moment: moment[0])):
         spans[index] = msgspec.structs.replace(spans[index], **{side: position})
-    return [
-        msgspec.structs.replace(event, span=spans[index]) if index in spans else event
-        for index, event in enumerate(events)
-    ]
+    numbered = list(events)
+    for index, span in spans.items():
+        numbered[index] = msgspec.structs.replace(events[index], span=span)
+    return numbered
 
 
 def _shift_span(span: CallSpan, delay_s: float) -> CallSpan:

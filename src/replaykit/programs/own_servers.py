@@ -55,10 +55,7 @@ class OwnPorts:
             return Listener.NOBODY
         if self.network is not None:
             return Listener.PROGRAM
-        if all(map(self._holds, found)):
-            believed = Listener.PROGRAM
-        else:
-            believed = Listener.OTHERS
+        believed = Listener.PROGRAM if all(map(self._holds, found)) else Listener.OTHERS
         self._believed[port] = time.monotonic(), believed
         return believed
 
@@ -89,10 +86,7 @@ class OwnServers:
         self._behind = behind
         self._report = report
         self._reported_ports: set[int] = set()
-        if recorded is None:
-            self._known = None
-        else:
-            self._known = {place[1] for place in map(_loopback_address, _urls(recorded)) if place}
+        self._known = None if recorded is None else set(map(_loopback_port, recorded))
         self.waited_for: set[int] = set()
         """Ports that were tried in a replay, and on which nothing has listened so far."""
 
@@ -149,13 +143,9 @@ class OwnServers:
         return waits
 
 
-def is_internal_request(event: AnyEvent, ports: Collection[int]) -> bool:
+def is_internal_request(event: AnyEvent, ports: Collection[Json]) -> bool:
     """True for a request to one of these ports that was written down before a server of the program was found there."""
-    if isinstance(event, Call) and event.wire is not None:
-        place = _loopback_address(event.wire.url)
-    else:
-        place = None
-    return place is not None and place[1] in ports
+    return _loopback_port(event) in ports
 
 
 def is_own_address(place: str, ports: Collection[Json]) -> bool:
@@ -164,8 +154,12 @@ def is_own_address(place: str, ports: Collection[Json]) -> bool:
     return found is not None and found[1] in ports
 
 
-def _urls(events: Iterable[AnyEvent]) -> Iterable[str]:
-    return (event.wire.url for event in events if isinstance(event, Call) and event.wire is not None)
+def _loopback_port(event: AnyEvent) -> int | None:
+    """Return the port of this machine that a request went to; None for any other event."""
+    if not isinstance(event, Call) or event.wire is None:
+        return None
+    place = _loopback_address(event.wire.url)
+    return None if place is None else place[1]
 
 
 def _loopback_address(url: str) -> tuple[str, int] | None:
@@ -175,9 +169,7 @@ def _loopback_address(url: str) -> tuple[str, int] | None:
         host, port = parts.hostname or "", parts.port or _PORTS.get(parts.scheme, 0)
     except ValueError:
         return None
-    if is_loopback(host):
-        return (host, port)
-    return None
+    return (host, port) if is_loopback(host) else None
 
 
 def _environment(process: Path) -> list[bytes]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -27,8 +28,7 @@ from replaykit.model.run import NO_CHANCE, Chance, Origin, RunHeader, RunStatus,
 from replaykit.model.values import raw
 from replaykit.programs.own_servers import OWN_PORT, OwnPorts, OwnServers
 from replaykit.programs.plan import Mode, ProgramPlan
-from replaykit.programs.proxy_access import base_address
-from replaykit.programs.proxy_addresses import UpstreamRouter, upstream_address
+from replaykit.programs.proxy_addresses import UpstreamRouter, base_address, upstream_address
 from replaykit.programs.shared_tape import SHARED_MODES, SharedMatcher, shared_tape
 from replaykit.seam.call_events import event_of, with_source
 from replaykit.seam.http.cleaning import clean_url
@@ -163,21 +163,24 @@ class ProcessLog:
         if self._ended:
             return
         self._ended = True
-        for port in sorted(self.own_servers.waited_for) if self.own_servers is not None else ():
-            self.add_deviation(f"a live connection to 127.0.0.1:{port} found nobody there: {self.name} tried")
+        if self.own_servers is not None:
+            for port in sorted(self.own_servers.waited_for):
+                self.add_deviation(f"a live connection to 127.0.0.1:{port} found nobody there: {self.name} tried")
         if self.session.unrecorded is not None:
             self.session.unrecorded.end()
         if self.session.files is not None:
             self.session.files.end()
         self._recorder.end()
-        for doubt in [] if self.order is None else self.order.doubts():
-            self._note(doubt)
+        if self.order is not None:
+            for doubt in self.order.doubts():
+                self._note(doubt)
         chance = Chance(
             not_held=tuple(sorted(self.not_held)),
             held_up_s=self._recorder.hold_ups.longest_s,
             after_calls_s=self._recorder.after_calls_s if self.name == MAIN else 0.0,
         )
-        chance = NO_CHANCE if chance == NO_CHANCE else chance
+        if chance == NO_CHANCE:
+            chance = NO_CHANCE  # the very object: only that is recognised as the default, and not written
         header = msgspec.structs.replace(self._header, status=status, ended_at=wall_time(), chance=chance)
         try:
             self._writer.finish(with_reason(header, self._recorder.stopped))
@@ -207,25 +210,24 @@ class _DetachableWriter:
         return self._writer.cleaning
 
     def append(self, event: StoredEvent, served: Call | None = None) -> None:
-        try:
-            if not self._cut_off:
-                self._writer.append(event, served)
-        except StoreError:
-            if self._is_there():
-                raise
+        self._write(self._writer.append, event, served)
 
     def finish(self, header: RunHeader) -> None:
+        self._write(self._writer.finish, header)
+
+    def _write(self, write: Callable[..., object], *arguments: object) -> None:
         try:
             if not self._cut_off:
-                self._writer.finish(header)
+                write(*arguments)
         except StoreError:
             if self._is_there():
                 raise
 
     def _is_there(self) -> bool:
         below = self.run_id.rpartition("/")[0]
-        self._cut_off = all(header.id != self.run_id for header in self._store.headers(below=below))
-        return not self._cut_off
+        is_there = any(header.id == self.run_id for header in self._store.headers(below=below))
+        self._cut_off = not is_there
+        return is_there
 
 
 class _ProcessReplayer(Replayer):
@@ -254,10 +256,7 @@ class _ProcessReplayer(Replayer):
 
     def _log(self, call: PendingCall, answer: CallAnswer, duration_s: float) -> CallAnswer:
         # An answer off the tape has been looked through when the tape was made.
-        if isinstance(answer, Call) and call.injected is None:
-            recorded = answer
-        else:
-            recorded = None
+        recorded = answer if isinstance(answer, Call) and call.injected is None else None
         event = event_of(call, answer, duration_s)
         if self.world.notes_sources:
             event = with_source(event, answer)
@@ -269,50 +268,55 @@ class _ProcessReplayer(Replayer):
         self._writer.append(_deviation_note(self.deviations[-1], call.seq))
 
 
+def recorded_calls(world: World) -> list[Call]:
+    """Return the recorded calls of a world, without its other events."""
+    return [event for event in world.calls if isinstance(event, Call)]
+
+
 def calls_of_process(world: World, name: str) -> list[Call]:
     """The recorded calls of one process, their paths as that process sees them."""
-    own = path_segment(name)
-    calls = (event for event in world.calls if isinstance(event, Call))
+    calls, own = recorded_calls(world), path_segment(name)
     if not own:
         return [call for call in calls if not call.path.startswith("/!")]
-    found = (call for call in calls if _is_below(call.path, own))
-    return [msgspec.structs.replace(call, path=call.path.removeprefix(own)) for call in found]
+    return [_inside_process(call, own) for call in calls if _is_below(call.path, own)]
 
 
 def _calls_of_others(world: World, name: str) -> list[Call]:
     """The recorded calls of all processes but one, their paths as each of them saw them. Nobody shares what belongs to
     the proxy or to a shim: each speaks for one place. Nor the time and chance: they are not what a process does."""
-    calls = (event for event in world.calls if isinstance(event, Call) and event.name not in MACHINE)
-    placed = ((call, _process_segment(call)) for call in calls)
-    return [
-        msgspec.structs.replace(call, path=call.path.removeprefix(place))
-        for call, place in placed
-        if place != path_segment(name) and not _is_stand_in(place)
-    ]
+    others = []
+    for call in recorded_calls(world):
+        place = _process_segment(call)
+        if place != path_segment(name) and not _is_stand_in(place) and call.name not in MACHINE:
+            others.append(_inside_process(call, place))
+    return others
+
+
+def _inside_process(call: Call, place: str) -> Call:
+    return msgspec.structs.replace(call, path=call.path.removeprefix(place))
 
 
 def _proxy_only_urls(world: World, plan: ProgramPlan) -> Callable[[str], bool]:
     """Tell by its URL whether the proxy recorded a request, and no Python process did. Older recordings have requests
     of http.client there."""
-    calls = [event for event in world.calls if isinstance(event, Call) and event.wire is not None]
-    at_proxy = {_address(call) for call in calls if _is_below(call.path, path_segment(PROXY))}
-    at_proxy -= {_address(call) for call in calls if not _is_below(call.path, path_segment(PROXY))}
+    at_proxy: set[str] = set()
+    elsewhere: set[str] = set()
+    for call in recorded_calls(world):
+        if call.wire is not None:
+            urls = at_proxy if _is_below(call.path, path_segment(PROXY)) else elsewhere
+            urls.add(_without_query(call.wire.url))
+    at_proxy -= elsewhere
 
     def leaves(url: str) -> bool:
-        if at_proxy:
-            address = upstream_address(clean_url(url), plan.proxy, plan.upstreams)
-        else:
-            address = ""
-        return address.partition("?")[0] in at_proxy
+        if not at_proxy:
+            return False
+        return _without_query(upstream_address(clean_url(url), plan.proxy, plan.upstreams)) in at_proxy
 
     return leaves
 
 
-def _address(call: Call) -> str:
-    """The URL that a call went to, without its query."""
-    if call.wire is None:
-        return ""
-    return call.wire.url.partition("?")[0]
+def _without_query(url: str) -> str:
+    return url.partition("?")[0]
 
 
 def _process_segment(call: Call) -> str:
@@ -345,16 +349,17 @@ def _served_calls(world: World, name: str) -> list[Call]:
     """Return the calls a process is served. If the recording was made without a proxy, the proxy serves all that went
     over the wire."""
     own = calls_of_process(world, name)
-    at_proxy = [event for event in world.calls if _is_below(event.path, path_segment(PROXY))]
-    if name != PROXY or not all(map(is_mcp_event, at_proxy)):
+    if name != PROXY:
         return own
-    calls = (event for event in world.calls if isinstance(event, Call) and _is_over_http(event))
-    return [*own, *(call for call in calls if not _is_below(call.path, path_segment(PROXY)))]
-
-
-def _is_over_http(call: Call) -> bool:
-    """True for a call that went over HTTP, or whose answer can go there: a model's that only a trace tells of."""
-    return call.wire is not None or isinstance(call, LlmCall)
+    served = list(own)
+    for event in world.calls:
+        if _is_below(event.path, path_segment(PROXY)):
+            if not is_mcp_event(event):
+                return own
+        # The answer to a model call that only a trace tells of can go over HTTP as well.
+        elif isinstance(event, LlmCall) or (isinstance(event, Call) and event.wire is not None):
+            served.append(event)
+    return served
 
 
 def _is_below(path: str, own: str) -> bool:
@@ -381,10 +386,8 @@ def _claim_name(store: SQLiteStore, plan: ProgramPlan, names: Iterator[str]) -> 
 
 def numbered_names(name: str) -> Iterator[str]:
     """`name#0`, `name#1`, … for processes that are alike."""
-    number = 0
-    while True:
+    for number in itertools.count():
         yield f"{name}#{number}"
-        number += 1
 
 
 def python_names(script: str) -> Iterator[str]:

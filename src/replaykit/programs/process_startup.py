@@ -202,9 +202,9 @@ def _is_resource_tracker() -> bool:
 def _is_replaykit_process() -> bool:
     """True for the command `replaykit`, and for a process that it has started to run an agent."""
     words = getattr(sys, "orig_argv", sys.argv)
-    return any(os.path.basename(word).removesuffix(".exe") == "replaykit" for word in words[:3]) or any(
-        "replaykit.candidates" in word for word in words
-    )
+    if any("replaykit.candidates" in word for word in words):
+        return True
+    return any(os.path.basename(word).removesuffix(".exe") == "replaykit" for word in words[:3])
 
 
 def _is_shim() -> bool:

@@ -72,13 +72,12 @@ class RunInProgress(Protocol):
     def pins(self) -> Pins: ...
 
 
-class PoolJob:
+class PoolJob(msgspec.Struct):
     """A function call in a pool's process, recorded as part of the run. It finds the plan wherever it is unpickled."""
 
-    def __init__(self, directory: str, name: str, mode: Mode) -> None:
-        self._directory = directory
-        self._name = name
-        self._mode = mode
+    _directory: str
+    _name: str
+    _mode: Mode
 
     def __call__(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         with _recorded_job(self._directory, self._name, self._mode):
@@ -89,7 +88,25 @@ class PoolJob:
         return PoolJob(self._directory, f"{self._name}.{number}", self._mode)
 
 
-class ChildProcessTree:
+class _UnconfinedTree:
+    """The answers of a tree whose processes are in no sandbox of its own."""
+
+    def forked(self) -> None:
+        """Nothing: the child sees to itself."""
+
+    def confines(self) -> bool:
+        """False: whoever started this process has shut it in, or nobody has."""
+        return False
+
+    def note(self, text: str) -> None:
+        """Nothing: there is no sandbox to say something of."""
+
+    def entrance(self, *, outlives: bool = False) -> Entrance | None:
+        """No sandbox."""
+        return None
+
+
+class ChildProcessTree(_UnconfinedTree):
     """The processes that one process of a program starts: they belong to the same plan."""
 
     def __init__(
@@ -126,24 +143,11 @@ class ChildProcessTree:
         self.session.go_on_in_child(_LazyProcessLog(self._directory, name))
         self.session.resalt(name)
 
-    def forked(self) -> None:
-        """Nothing: the child sees to itself."""
-
-    def confines(self) -> bool:
-        """False: whoever started this process has shut it in."""
-        return False
-
-    def note(self, text: str) -> None:
-        """Nothing: whoever has shut this process in knows more."""
-
-    def entrance(self, *, outlives: bool = False) -> None:
-        """No sandbox: the process is in one already, where there is one."""
-
     def close(self) -> None:
         """The processes end by themselves."""
 
 
-class _PlannedTree:
+class _PlannedTree(_UnconfinedTree):
     """A plan in a directory of its own, from the first process that is started to the end of the run."""
 
     mode: Mode
@@ -197,20 +201,6 @@ class _PlannedTree:
             self._renew(directory, own, inside_call=inside_call)
 
         return renew
-
-    def forked(self) -> None:
-        """Nothing, where the processes are not shut in."""
-
-    def confines(self) -> bool:
-        """True where the processes are shut in."""
-        return False
-
-    def note(self, text: str) -> None:
-        """Nothing, where they are not."""
-
-    def entrance(self, *, outlives: bool = False) -> Entrance | None:
-        """Prepare the sandbox of a process that is about to be started; None where there is none."""
-        return None
 
     def _name_of(self, name: str) -> str:
         if self._own_name:
@@ -346,12 +336,17 @@ class ReplayedTree(_PlannedTree):
         if self._refused is not None:
             self._refused.close()
         store, plan = directory / "parts.db", read_plan_cached(str(directory))[0]
-        logs = _load_process_logs(store, plan.run_id) if store.exists() else []
+        logs: list[TraceRun] = []
+        if store.exists():
+            with SQLiteStore.open(store) as opened:
+                logs = load_process_logs(opened, plan.run_id)
         own = TraceRun.of(RunHeader(id=plan.run_id, name=MAIN), tuple(self._replayer.events()))
         whole = merge_runs(own.header, [own, *logs])
-        deviations = [
-            _in_process(deviation, process_log.name) for process_log in logs for deviation in deviations_of(process_log)
-        ]
+        deviations: list[Deviation] = []
+        for log in logs:
+            for deviation in deviations_of(log):
+                text = f"{deviation.text} (in the process {log.name.lstrip('~')!r})"
+                deviations.append(msgspec.structs.replace(deviation, text=text))
         if self._sandboxes is not None:
             named = [*self._replayer.deviations, *deviations]
             self._replayer.isolation, found = self._sandboxes.close(named)
@@ -396,7 +391,8 @@ class RecordedTree(_PlannedTree):
             if not logs:
                 return
             own = store.load(run_id)
-            run = merge_runs(own.header, [TraceRun.of(_named(own.header, MAIN), own.events), *logs])
+            main_header = msgspec.structs.replace(own.header, name=MAIN)
+            run = merge_runs(own.header, [TraceRun.of(main_header, own.events), *logs])
             store.delete([process_log.id for process_log in logs])
             store.replace([run])
 
@@ -417,13 +413,11 @@ class _LazyProcessLog:
                 self._begun = ProcessLog.open(plan, world, candidate_names(self._name))
             return self._begun
 
-    def _is_over(self) -> bool:
-        return self._begun is None and not self._directory.is_dir()
-
     @property
     def _handler(self) -> Handler:
         plan = read_plan_cached(str(self._directory))[0]
-        if self._is_over() and plan.mode is Mode.RECORD:
+        is_over = self._begun is None and not self._directory.is_dir()
+        if is_over and plan.mode is Mode.RECORD:
             return Nobody()
         return self._process_log().handler
 
@@ -503,11 +497,8 @@ def _only_active_session(session: RunSession) -> Iterator[None]:
 
 
 def _plan_variable(directory: Path, plan: ProgramPlan) -> dict[str, str]:
-    if plan.is_tree and plan.mode is Mode.RECORD:
-        variable = RECORDED_TREE
-    else:
-        variable = SESSION
-    return {variable: str(directory.absolute())}
+    is_recorded_tree = plan.is_tree and plan.mode is Mode.RECORD
+    return {RECORDED_TREE if is_recorded_tree else SESSION: str(directory.absolute())}
 
 
 def _child_environment(
@@ -515,29 +506,18 @@ def _child_environment(
 ) -> dict[Any, Any]:
     changed = {**environment_before, **variables}
     if searched:  # Python finds the start-up file first
-        before = environment_before.get(_PYTHONPATH) or (
-            environment_before.get(_PYTHONPATH.encode()) if not isinstance(environment_before, os._Environ) else None
-        )
-        places = [str(INJECT_DIRECTORY), *(os.fsdecode(before).split(os.pathsep) if before else ())]
+        before = environment_before.get(_PYTHONPATH)
+        if not before and not isinstance(environment_before, os._Environ):  # which refuses names that are bytes
+            before = environment_before.get(_PYTHONPATH.encode())
+        places = [str(INJECT_DIRECTORY)]
+        if before:
+            places += os.fsdecode(before).split(os.pathsep)
         changed[_PYTHONPATH] = os.pathsep.join(dict.fromkeys(places))
     return changed
-
-
-def _load_process_logs(file: Path, run_id: str) -> list[TraceRun]:
-    with SQLiteStore.open(file) as store:
-        return load_process_logs(store, run_id)
-
-
-def _named(header: RunHeader, name: str) -> RunHeader:
-    return msgspec.structs.replace(header, name=name)
-
-
-def _in_process(deviation: Deviation, name: str) -> Deviation:
-    return msgspec.structs.replace(deviation, text=f"{deviation.text} (in the process {name.lstrip('~')!r})")
 
 
 def _renumbering(own: TraceRun, whole: TraceRun) -> dict[int, int]:
     """The numbers of this process's own events, before and after they were put together with the others."""
     before = sorted(own.events, key=lambda event: (event.at, event.seq))
     after = [event for event in whole.events if not event.path.startswith("/!")]
-    return {one.seq: other.seq for one, other in zip(before, after, strict=True)}
+    return {old.seq: new.seq for old, new in zip(before, after, strict=True)}

@@ -21,7 +21,7 @@ from replaykit.handlers.replay.schedule import overlapping, spans_of
 from replaykit.handlers.replay.world import World
 from replaykit.model.events import Call
 from replaykit.model.run import RunStatus
-from replaykit.programs.launch_extension import MakeEndpoints
+from replaykit.programs.launch_options import MakeEndpoints
 from replaykit.programs.plan import Mode, ProgramPlan
 from replaykit.programs.process_log import PROXY, ProcessLog, path_segment
 from replaykit.seam.sockets import is_loopback

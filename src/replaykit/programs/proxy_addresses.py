@@ -1,22 +1,34 @@
-"""Requests to the proxy, named by their upstream: the proxy's own port differs in every run.
+"""Addresses at the proxy: the token that gives access to it, and requests named by their upstream.
 
-`POST 127.0.0.1:40123/openai/files` is `POST openai/files` in the log and on the tape, so that a recording made through
-one address is found again through another.
+Only the processes of the program are handed the token. Without one, any process of this machine could use the proxy to
+reach what this user reaches, and read or add to a recording. SDKs that are led to an upstream have the token in the
+path of its address: each of them keeps a path, and credentials in an address would take the place of their own.
+Clients that take the proxy for their forward proxy send it as the password of the proxy, as they would to any other.
+
+The proxy's own port differs in every run. `POST 127.0.0.1:40123/openai/files` is `POST openai/files` in the log and on
+the tape, so that a recording made through one address is found again through another.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+import base64
+import binascii
+import os
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import cache
 from urllib.parse import urljoin, urlsplit
 
 import msgspec
 
 from replaykit.model.events import AnyEvent, Exchange, WireInfo
 from replaykit.model.values import Json
-from replaykit.programs.proxy_access import is_our_authorization, token_of, without_token
 from replaykit.seam.http.cleaning import SEEN
 from replaykit.seam.scope import CallAnswer, Handler, Outcome, PendingCall
 
+USER = "replaykit"
+CHALLENGE = 'Basic realm="replaykit"'
+_SEGMENT = re.compile(r"/(replaykit-[0-9a-f]{32})(?=/)")
 UPSTREAM = "x-replaykit-upstream"
 """The response header by which the proxy says which upstream answered; it is recorded with the others."""
 _LOCATION = "location"
@@ -26,6 +38,76 @@ _HOP_BY_HOP = frozenset(
     {"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer"}
     | {"transfer-encoding", "upgrade", "host", "expect", SEEN}
 )
+
+
+def new_token() -> str:
+    """Return a token for one recording or replay; redaction knows its form."""
+    return f"replaykit-{os.urandom(16).hex()}"
+
+
+def base_address(proxy: str, token: str) -> str:
+    """Return the address below which the upstreams are, for who is handed it."""
+    if token:
+        return f"{proxy}/{token}"
+    return proxy
+
+
+def forward_address(proxy: str, token: str) -> str:
+    """Return the address of the proxy with the credentials that a forward proxy is sent."""
+    if token:
+        return proxy.replace("://", f"://{USER}:{token}@", 1)
+    return proxy
+
+
+def token_of(path: str) -> str:
+    """Return the token that a path begins with; nothing where there is none."""
+    match = _SEGMENT.match(path)
+    return match[1] if match else ""
+
+
+def without_token(path: str) -> str:
+    """Return the path without the token that it may begin with."""
+    if token := token_of(path):
+        return path[len(token) + 1 :]
+    return path
+
+
+def is_authorized(token: str, path: str, headers: Mapping[str, str]) -> bool:
+    """Return True when whoever asks for a path was handed the token; also with credentials of the address itself."""
+    first = path[1 : len(token) + 1]  # without a search: every request comes here
+    return not token or _is_same(first.encode("utf-8", "replace"), token) or has_credentials(token, headers)
+
+
+def has_credentials(token: str, headers: Mapping[str, str]) -> bool:
+    """Return True when the headers hold the token as credentials."""
+    credentials = (headers.get("proxy-authorization", ""), headers.get("authorization", ""))
+    return not token or any(_is_same(_password(value), token) for value in credentials if value)
+
+
+def is_our_authorization(name: str, value: str) -> bool:
+    """Return True for a header that holds a token of ours: it is for the proxy alone."""
+    return name.lower() == "authorization" and bool(token_of(f"/{_password(value).decode('latin-1')}/"))
+
+
+def _is_same(received: bytes, token: str) -> bool:
+    return _compare()(received, token.encode())
+
+
+@cache
+def _compare() -> Callable[[bytes, bytes], bool]:
+    from hmac import compare_digest  # noqa: PLC0415 (brings in hashlib, and only the proxy compares)
+
+    return compare_digest
+
+
+def _password(value: str) -> bytes:
+    scheme, _, encoded = value.partition(" ")
+    if scheme.lower() != "basic":
+        return b""
+    try:
+        return base64.b64decode(encoded, validate=True).partition(b":")[2]
+    except (binascii.Error, ValueError):
+        return b""
 
 
 def end_to_end_headers(headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -44,13 +126,15 @@ def end_to_end_headers(headers: Iterable[tuple[str, str]]) -> list[tuple[str, st
 def headers_for_program(path: str, headers: list[tuple[str, str]]) -> list[tuple[str, str]]:
     """The headers of a response to a request for that path. A way to an upstream gets the token of the path."""
     names = [name.lower() for name, _ in headers]
-    token = token_of(path) if _LOCATION in names and UPSTREAM in names else ""
-    if not token:
+    token = token_of(path)
+    if not token or _LOCATION not in names or UPSTREAM not in names:
         return headers
-    return [
-        (name, f"/{token}{value}" if name.lower() == _LOCATION and value.startswith("/") else value)
-        for name, value in headers
-    ]
+    own = []
+    for name, value in headers:
+        if name.lower() == _LOCATION and value.startswith("/"):
+            value = f"/{token}{value}"
+        own.append((name, value))
+    return own
 
 
 def split_target(target: str, upstreams: Mapping[str, str]) -> tuple[str, str]:
@@ -103,7 +187,7 @@ class UpstreamRouter:
         self._upstreams = upstreams
 
     def serve(self, call: PendingCall) -> CallAnswer | None:
-        if call.kind == _EXCHANGE and self._proxy:
+        if call.kind == _EXCHANGE:
             call.name = self._name(call.name)
         return self._handler.serve(call)
 
@@ -125,25 +209,25 @@ class UpstreamRouter:
             return name
         place = without_token(f"/{place}").removeprefix("/")
         name_by_upstream = f"{method} {place}"
-        if name_by_upstream not in self._recorded:
-            parts = urlsplit(upstream_address(f"{self._proxy}/{place}", self._proxy, self._upstreams))
-            usual = {"http": ":80", "https": ":443"}.get(parts.scheme, "")
-            direct = f"{method} {parts.netloc.lower().removesuffix(usual)}{parts.path}"
-            if direct in self._recorded:
-                return direct
+        if not self._recorded or name_by_upstream in self._recorded:
             return name_by_upstream
-        return name_by_upstream
+        parts = urlsplit(upstream_address(f"{self._proxy}/{place}", self._proxy, self._upstreams))
+        usual = {"http": ":80", "https": ":443"}.get(parts.scheme, "")
+        direct = f"{method} {parts.netloc.lower().removesuffix(usual)}{parts.path}"
+        return direct if direct in self._recorded else name_by_upstream
 
     def _behind(self, wire: WireInfo) -> WireInfo:
         url = self._without_token(upstream_address(wire.url, self._proxy, self._upstreams))
         has_token = any(name.lower() == _LOCATION and token_of(value) for name, value in wire.headers)
         if url == wire.url and not has_token:
             return wire
-        headers = [(name, without_token(value) if name.lower() == _LOCATION else value) for name, value in wire.headers]
+        headers = []
+        for name, value in wire.headers:
+            headers.append((name, without_token(value) if name.lower() == _LOCATION else value))
         return msgspec.structs.replace(wire, url=url, headers=tuple(headers))
 
     def _without_token(self, url: str) -> str:
         """A URL of the proxy that stands for no known address, without the token."""
-        if not self._proxy or not url.startswith(f"{self._proxy}/"):
+        if not url.startswith(f"{self._proxy}/"):
             return url
         return self._proxy + without_token(url.removeprefix(self._proxy))

@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import hashlib
+import re
+import tempfile
+from collections.abc import AsyncIterator, Mapping
+from functools import cached_property
+from typing import IO
 
 import aiohttp
+import orjson
 from aiohttp import web
 from yarl import URL
 
 from replaykit.errors import Divergence, Unreplayable
-from replaykit.programs.launch_extension import Endpoint
+from replaykit.programs.launch_options import Endpoint
 from replaykit.programs.plan import Mode, ProgramPlan
 from replaykit.programs.process_log import ProcessLog
 from replaykit.programs.proxy_addresses import UPSTREAM, end_to_end_headers, proxied_location
-from replaykit.programs.proxy_errors import BAD_REQUEST, MISS, NOT_HERE, ProxyRefusal, refusal_response
-from replaykit.programs.proxy_responses import drop_connection, send_live, send_recorded
-from replaykit.programs.proxy_routing import ProxyTarget, route_request
-from replaykit.programs.recorded_pace import RecordedPace
-from replaykit.programs.request_bodies import WHOLE_QUESTION, Body
+from replaykit.programs.proxy_responses import RecordedPace, drop_connection, send_live, send_recorded
+from replaykit.programs.proxy_routing import (
+    BAD_REQUEST,
+    MISS,
+    NOT_HERE,
+    ProxyRefusal,
+    ProxyTarget,
+    refusal_response,
+    route_request,
+)
 from replaykit.programs.upstream_client import UpstreamClient, UpstreamResponse
 from replaykit.seam.http.call import HttpCall, HttpRequest, Served
 from replaykit.seam.http.cleaning import SEEN
@@ -26,6 +37,117 @@ from replaykit.seam.http.request import WHOLE_BODY
 from replaykit.seam.http.response import LEFT, header_pairs
 from replaykit.seam.scope import Scope
 from replaykit.wire.routes import api_of
+
+WHOLE_QUESTION = 64 * 1024 * 1024
+"""A model's request is held up to here: it is matched by what it asks, which takes all of it."""
+
+_BOUNDARY = re.compile(r'multipart/.*boundary="?([^";]+)"?', re.IGNORECASE)
+_PIECE = 1 << 20
+
+
+class Body:
+    """The body of one request: held while it is small, known by its hash when it is not."""
+
+    def __init__(self, limit: int = WHOLE_BODY, content_type: str = "") -> None:
+        self._limit = limit
+        self._content_type = content_type
+        self._head: list[bytes] = []
+        self._rest: aiohttp.StreamReader | None = None
+        self._file: IO[bytes] | None = None
+
+    async def read(self, content: aiohttp.StreamReader) -> Body:
+        """Read up to the limit; what is beyond stays where it is, to be passed on as it comes."""
+        size = 0
+        while chunk := await content.readany():
+            self._head.append(chunk)
+            size += len(chunk)
+            if size > self._limit:
+                self._rest = content
+                for part in self._head:
+                    self._digest.update(part)
+                break
+        return self
+
+    @cached_property
+    def _digest(self) -> _Digest:
+        return _Digest(self._content_type)
+
+    @property
+    def is_large(self) -> bool:
+        return self._rest is not None or self._file is not None
+
+    @property
+    def whole(self) -> bytes:
+        """The whole body, when it is not large."""
+        return b"".join(self._head)
+
+    @property
+    def match_bytes(self) -> bytes:
+        """The bytes that are recorded and matched: the body itself, or for a large one its hash and size as JSON."""
+        if self.is_large:
+            return self._digest.as_json()
+        return self.whole
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """Yield a large body, chunk by chunk as it comes."""
+        for chunk in self._head:
+            yield chunk
+        if self._file is not None:
+            self._file.seek(0)
+            while chunk := self._file.read(_PIECE):
+                yield chunk
+        elif self._rest is not None:
+            self._head.clear()
+            async for chunk in self._rest.iter_any():
+                self._digest.update(chunk)
+                yield chunk
+
+    async def spool(self) -> None:
+        """Read the rest of a large body into a file, so that its hash is known before it is passed on."""
+        if self._rest is None:
+            return
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the request)
+        async for chunk in self._rest.iter_any():
+            self._digest.update(chunk)
+            self._file.write(chunk)
+        self._rest = None
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+
+class _Digest:
+    """The hash and size of a body in pieces, as `seam.http.request` takes them of a whole one: the boundary of a
+    multipart body is drawn anew for each request, and counts as one word."""
+
+    def __init__(self, content_type: str) -> None:
+        found = _BOUNDARY.search(content_type)
+        self._boundary = found[1].encode() if found else b""
+        self._tail = b""  # what may be the beginning of a boundary
+        self._hash = hashlib.sha256()
+        self._size = 0
+
+    def update(self, chunk: bytes) -> None:
+        if not self._boundary:
+            self._add(chunk)
+            return
+        *before, rest = (self._tail + chunk).split(self._boundary)
+        for part in before:
+            self._add(part)
+            self._add(b"boundary")
+        tail_size = min(len(rest), len(self._boundary) - 1)
+        self._add(rest[: len(rest) - tail_size])
+        self._tail = rest[len(rest) - tail_size :]
+
+    def as_json(self) -> bytes:
+        whole = self._hash.copy()
+        whole.update(self._tail)
+        return orjson.dumps({"sha256": whole.hexdigest(), "bytes": self._size + len(self._tail)})
+
+    def _add(self, data: bytes) -> None:
+        self._hash.update(data)
+        self._size += len(data)
 
 
 class ProxyHandler:
@@ -53,10 +175,7 @@ class ProxyHandler:
         except ProxyRefusal as error:
             return refusal_response(error.status, error.message, target=request.raw_path)
         except (Divergence, Unreplayable) as error:
-            if isinstance(error, Divergence):
-                kind = "replay_miss"
-            else:
-                kind = "unreplayable"
+            kind = "replay_miss" if isinstance(error, Divergence) else "unreplayable"
             return refusal_response(MISS, str(error), kind=kind, target=request.raw_path)
         except web.RequestPayloadError as error:
             return refusal_response(
@@ -179,9 +298,7 @@ class _ProxyExchange:
     async def _request_upstream(self, address: URL) -> UpstreamResponse:
         headers = end_to_end_headers(self._headers)
         if not self._is_recorded_elsewhere:
-            headers = [
-                *(pair for pair in headers if pair[0].lower() != "accept-encoding"),
-                ("accept-encoding", "identity"),
-            ]
+            headers = [pair for pair in headers if pair[0].lower() != "accept-encoding"]
+            headers.append(("accept-encoding", "identity"))
         body = self._body.chunks() if self._body.is_large else self._body.whole
         return await self._proxy_handler.upstreams.send(self._request.method, address, headers, body)

@@ -1,11 +1,16 @@
-"""Routing at the proxy: the upstream address of a request, or the reason why it is refused."""
+"""Routing at the proxy: the upstream address of a request, or the reason why it is refused.
+
+Error responses of the proxy itself have the shape that the SDK of the API in use reads as an error.
+"""
 
 from __future__ import annotations
 
 import re
 from functools import lru_cache
+from pathlib import Path
 from urllib.parse import urlsplit
 
+import orjson
 from aiohttp import web
 from msgspec import Struct
 
@@ -14,17 +19,76 @@ from replaykit.model.unrecorded import Unrecorded, UnrecordedEffect, UnrecordedK
 from replaykit.model.values import sayable
 from replaykit.programs.plan import Mode, ProgramPlan
 from replaykit.programs.process_log import ProcessLog
-from replaykit.programs.proxy_access import has_credentials, is_authorized
-from replaykit.programs.proxy_addresses import split_target, upstream_address
-from replaykit.programs.proxy_errors import (
-    FORBIDDEN,
-    NEEDS_CREDENTIALS,
-    NOT_HERE,
-    ConnectionEnds,
-    ProxyRefusal,
-    client_program,
-    describe_client,
-)
+from replaykit.programs.proxy_addresses import CHALLENGE, has_credentials, is_authorized, split_target, upstream_address
+from replaykit.seam.sockets import connected, holders
+
+BAD_REQUEST = 400
+"""A request that is not HTTP."""
+MISS = 409
+"""A request that the tape does not hold."""
+NOT_HERE = 404
+"""A path that leads to no upstream."""
+NEEDS_CREDENTIALS = 407
+"""A forward proxy that is asked without its credentials."""
+FORBIDDEN = 403
+"""A request that the proxy does not serve."""
+
+
+ConnectionEnds = tuple[object, object]
+"""The addresses of the other end of a connection and of this one."""
+
+
+class ProxyRefusal(Exception):
+    """A request that is not passed on."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+
+
+def refusal_response(status: int, message: str, *, kind: str = "replaykit", target: str = "") -> web.Response:
+    """The response; `target` is the path that was asked for. It says that trying again is of no use."""
+    text = orjson.dumps(_error_body(status, message, kind, target))
+    headers = {"x-should-retry": "false", "x-replaykit": kind}
+    if status == NEEDS_CREDENTIALS:
+        headers["proxy-authenticate"] = CHALLENGE
+    return web.Response(status=status, body=text, content_type="application/json", headers=headers)
+
+
+def _error_body(status: int, message: str, kind: str, target: str) -> dict[str, object]:
+    """One object for all SDKs but one: each reads the members it knows."""
+    if "/api/chat" in target or "/api/generate" in target:
+        return {"error": message}  # Ollama
+    error = {"type": kind, "message": message, "code": kind, "param": None, "status": kind.upper()}
+    if ":generateContent" in target or ":streamGenerateContent" in target:
+        error["code"] = status  # type: ignore[assignment]
+    return {"type": "error", "message": message, "error": error}
+
+
+def describe_client(ends: ConnectionEnds, agent: str, network: Path | None = None) -> str:
+    """Name the program at the other end of a connection: its process where the machine tells, and what it calls itself.
+
+    `network` lists the sockets of a program that has a network of its own.
+    """
+    name, number = _client_process(ends, network)
+    process = f"`{name}` (process {number})" if name else ""
+    return ", ".join(filter(None, (process, agent.partition(" ")[0]))) or "the program"
+
+
+def _client_process(ends: ConnectionEnds, network: Path | None = None) -> tuple[str, str]:
+    """Name and number of the process at the other end of a loopback connection; nothing where none is found."""
+    peer, own = ends
+    if not isinstance(peer, tuple) or not isinstance(own, tuple) or len(peer) < 2 or len(own) < 2:
+        return "", ""
+    for socket in connected(int(peer[1]), int(own[1]), network):
+        for home in holders(socket):
+            try:
+                return (home / "comm").read_text().strip(), home.name
+            except OSError:  # gone meanwhile
+                return "", ""
+    return "", ""
+
 
 _ANTHROPIC = ("anthropic", "anthropic_api")
 _SHORT = re.compile(r"(?<!/v1)/messages(?=$|\?)")
@@ -72,26 +136,26 @@ def route_request(request: web.BaseRequest, plan: ProgramPlan, process_log: Proc
         raise ProxyRefusal(FORBIDDEN if is_known else NOT_HERE, _unauthorized_text(plan))
     name, rest = split_target(path, plan.upstreams)
     if request.headers.get("upgrade", "").lower() == "websocket":
-        _note_refused(
-            UnrecordedKind.WEBSOCKET, urlsplit(plan.upstreams.get(name, "")).netloc or name, request, process_log
-        )
+        place = urlsplit(plan.upstreams.get(name, "")).netloc or name
+        _note_refused(UnrecordedKind.WEBSOCKET, place, request, process_log)
         raise ProxyRefusal(FORBIDDEN, "websockets cannot be recorded or replayed")
     if name not in plan.upstreams:
         known = nearest(name, plan.upstreams)
         raise ProxyRefusal(NOT_HERE, f"no upstream {name!r}; {known}\nName it: --upstream {name or 'NAME'}=URL")
     url = f"{plan.proxy}/{name}{rest}"
-    return ProxyTarget(url, upstream_address(url, plan.proxy, plan.upstreams) if plan.upstreams[name] else "", name)
+    address = upstream_address(url, plan.proxy, plan.upstreams) if plan.upstreams[name] else ""
+    return ProxyTarget(url, address, name)
 
 
 def _note_refused(kind: UnrecordedKind, place: str, request: web.BaseRequest, process_log: ProcessLog) -> None:
     """Note while recording what the proxy could only refuse."""
-    if process_log.session.unrecorded is not None:
-        program = (
-            client_program(_ends(request)) or request.headers.get("user-agent", "").partition("/")[0] or "a program"
-        )
-        without_user = sayable(place.rpartition("@")[2])
-        one = Unrecorded(kind=kind, place=without_user, program=sayable(program), effect=UnrecordedEffect.REFUSED)
-        process_log.session.unrecorded.note(one)
+    if process_log.session.unrecorded is None:
+        return
+    agent = request.headers.get("user-agent", "").partition("/")[0]
+    program = sayable(_client_process(_ends(request))[0] or agent or "a program")
+    without_user = sayable(place.rpartition("@")[2])
+    refused = Unrecorded(kind=kind, place=without_user, program=program, effect=UnrecordedEffect.REFUSED)
+    process_log.session.unrecorded.note(refused)
 
 
 def _ends(request: web.BaseRequest) -> ConnectionEnds:

@@ -6,9 +6,10 @@ import os
 import platform
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
@@ -20,20 +21,21 @@ from replaykit.handlers.recording.sampling import is_kept, share_of
 from replaykit.model.pins import Pins
 from replaykit.model.run import RunHeader, RunStatus, TraceRun
 from replaykit.model.values import Json, raw
-from replaykit.programs.command import clean_command, name_of_command
+from replaykit.programs.command import clean_command, finished_run, name_of_command, shell_code, with_program_facts
 from replaykit.programs.connection_sampler import ConnectionSampler, unrecorded_connections
 from replaykit.programs.foreground_process import ProgramExit, run_in_foreground
 from replaykit.programs.launch_options import LaunchOptions
 from replaykit.programs.launcher import launch_environment
 from replaykit.programs.merge import merge_in_store
-from replaykit.programs.pinned_variables import new_pins
-from replaykit.programs.plan import Mode, ProgramPlan
+from replaykit.programs.plan import Mode, ProgramPlan, new_pins
 from replaykit.programs.process_log import process_logs_prefix
 from replaykit.programs.recovery import RECORDER, recorder_lock
-from replaykit.programs.run_outcome import finished_run, shell_code, with_program_facts
 from replaykit.seam.http.request import text_or_bytes
 from replaykit.store.sqlite import SQLiteStore
-from replaykit.telemetry.switch import WatchedRun, watched
+from replaykit.telemetry.switch import watched
+
+if TYPE_CHECKING:
+    from replaykit.telemetry.live_spans import LiveRun
 
 _LATE_S = 1.0  # for processes that end right after their program
 _LOOK_S = 0.01
@@ -73,69 +75,9 @@ def record_program(
     replay has to hold; `pin_env` names further variables whose values are written down for that. `sample` is the share
     of successful runs that stay in the store.
     """
-    sampler = ConnectionSampler()
-    performing = _ProgramRunner(partial(run_in_foreground, out=out, keep_input=keep_input), sampler)
-    try:
-        return _record(
-            command,
-            store,
-            performing,
-            sampler,
-            name=name,
-            program_input=program_input,
-            launch_options=launch_options or LaunchOptions(),
-            pin=pin,
-            pin_env=pin_env,
-            share=share_of(sample),
-        )
-    except (StoreFull, OSError) as error:
-        if isinstance(error, OSError) and not is_full(error):
-            raise
-        ran = performing.result(command)
-        run = TraceRun.of(RunHeader(id="", name=name or name_of_command(command)), ())
-        why = error.message if isinstance(error, StoreFull) else str(error.strerror)
-        return Recorded(run=run, exit_code=shell_code(ran.code), is_stored=False, unrecorded=why)
-
-
-class _ProgramRunner:
-    """Runs a program once."""
-
-    def __init__(self, run: Callable[..., ProgramExit], sampler: ConnectionSampler) -> None:
-        self._run = run
-        self._sampler = sampler
-        self._has_begun = False
-        self._ran: ProgramExit | None = None
-
-    def __call__(self, command: Sequence[str], environment: Mapping[str, str]) -> ProgramExit:
-        self._has_begun = True
-        try:
-            self._ran = self._run(command, environment, on_start=lambda pid: self._sampler.begin(pid, environment))
-        finally:
-            self._sampler.end()
-        return self._ran
-
-    def result(self, command: Sequence[str]) -> ProgramExit:
-        """Return how the program ended. It is run now if it never started, but not again if it was interrupted."""
-        if self._ran is None and not self._has_begun:
-            return self(command, os.environ)
-        if self._ran is None:
-            raise ReplayKitError("the program was cut off: there was no room to go on")
-        return self._ran
-
-
-def _record(
-    command: Sequence[str],
-    store: SQLiteStore,
-    perform: Callable[[Sequence[str], Mapping[str, str]], ProgramExit],
-    sampler: ConnectionSampler,
-    *,
-    name: str,
-    program_input: Json,
-    launch_options: LaunchOptions,
-    pin: bool,
-    pin_env: Sequence[str],
-    share: float,
-) -> Recorded:
+    runner = _ProgramRunner(command, out=out, keep_input=keep_input)
+    launch_options = launch_options or LaunchOptions()
+    share = share_of(sample)
     if pin:
         pins = new_pins(os.environ, pin_env)
     else:
@@ -155,6 +97,53 @@ def _record(
         environment=pins.environment or None,
         **launch_options.facts,
     )
+    try:
+        return _record(runner, store, header, pins, launch_options, share)
+    except (StoreFull, OSError) as error:
+        if isinstance(error, OSError) and not is_full(error):
+            raise
+        ran = runner.result()
+        why = error.message if isinstance(error, StoreFull) else str(error.strerror)
+        run = TraceRun.of(RunHeader(id="", name=header.name), ())
+        return Recorded(run=run, exit_code=shell_code(ran.code), is_stored=False, unrecorded=why)
+
+
+class _ProgramRunner:
+    """Runs a program once."""
+
+    def __init__(self, command: Sequence[str], *, out: int, keep_input: bool) -> None:
+        self.command = command
+        self.sampler = ConnectionSampler()
+        self._perform = partial(run_in_foreground, out=out, keep_input=keep_input)
+        self._has_begun = False
+        self._ran: ProgramExit | None = None
+
+    def run(self, command: Sequence[str], environment: Mapping[str, str]) -> ProgramExit:
+        """Run the command, as the launcher has it."""
+        self._has_begun = True
+        try:
+            self._ran = self._perform(command, environment, on_start=lambda pid: self.sampler.begin(pid, environment))
+        finally:
+            self.sampler.end()
+        return self._ran
+
+    def result(self) -> ProgramExit:
+        """Return how the program ended. It is run now if it never started, but not again if it was interrupted."""
+        if not self._has_begun:
+            return self.run(self.command, os.environ)
+        if self._ran is None:
+            raise ReplayKitError("the program was cut off: there was no room to go on")
+        return self._ran
+
+
+def _record(
+    runner: _ProgramRunner,
+    store: SQLiteStore,
+    header: RunHeader,
+    pins: Pins,
+    launch_options: LaunchOptions,
+    share: float,
+) -> Recorded:
     plan = ProgramPlan(
         mode=Mode.RECORD,
         run_id=header.id,
@@ -169,13 +158,13 @@ def _record(
     ):
         writer = store.begin(with_program_facts(header, **{RECORDER: recorder}))
         watcher = watched(writer.run_id)
-        ran, failure = _run_launched(command, store, plan, Path(directory), launch_options, perform)
+        ran, failure = _run_launched(runner, store, plan, Path(directory), launch_options)
         _wait_for_late_processes(store, header.id)
         run = merge_in_store(
             store,
             _with_exit(header, ran),
             lambda run: _finished(run, ran, watcher),
-            partial(unrecorded_connections, sampler),
+            partial(unrecorded_connections, runner.sampler),
         )
     if watcher is not None:
         watcher.whole(store.cleaned(run))
@@ -196,17 +185,12 @@ def _session_directory() -> tempfile.TemporaryDirectory[str]:
 
 
 def _run_launched(
-    command: Sequence[str],
-    store: SQLiteStore,
-    plan: ProgramPlan,
-    directory: Path,
-    launch_options: LaunchOptions,
-    perform: Callable[[Sequence[str], Mapping[str, str]], ProgramExit],
+    runner: _ProgramRunner, store: SQLiteStore, plan: ProgramPlan, directory: Path, launch_options: LaunchOptions
 ) -> tuple[ProgramExit, ReplayKitError | None]:
     ran: ProgramExit | None = None
     try:
         with launch_environment(plan, None, directory, launch_options) as launch:
-            ran = perform(launch.command(command), launch.environment)
+            ran = runner.run(launch.command(runner.command), launch.environment)
     except ReplayKitError as failure:
         if ran is None:  # it has not begun: nothing is left of it
             logs = [header.id for header in store.headers(below=process_logs_prefix(plan.run_id))]
@@ -224,7 +208,7 @@ def _with_exit(header: RunHeader, ran: ProgramExit) -> RunHeader:
     return with_program_facts(header, exit_code=ran.code, stdin=True)
 
 
-def _finished(run: TraceRun, ran: ProgramExit, watcher: WatchedRun | None) -> TraceRun:
+def _finished(run: TraceRun, ran: ProgramExit, watcher: LiveRun | None) -> TraceRun:
     run = finished_run(run, ran.code, ran.printed, at=time.time(), interrupted=ran.interrupted)
     if watcher is None:
         return run

@@ -19,9 +19,9 @@ from replaykit.locking import locked
 from replaykit.model.events import ErrorInfo
 from replaykit.model.run import RunHeader, RunStatus, TraceRun
 from replaykit.model.values import Json
+from replaykit.programs.command import with_program_facts
 from replaykit.programs.file_swap import restore_swapped_file, to_stderr
 from replaykit.programs.merge import merge_in_store
-from replaykit.programs.run_outcome import with_program_facts
 from replaykit.store.protocol import Store
 
 RECORDER = "recorder"
@@ -35,18 +35,17 @@ def recorder_lock(directory: Path, swapped: Iterable[Path] = ()) -> Iterator[Jso
 
     `swapped` are files that another one takes the place of meanwhile.
     """
-    with (directory / _LOCK).open("wb") as file:
-        locked(file.fileno())
+    with (directory / _LOCK).open("wb") as lock:
+        locked(lock.fileno())
+        recorder: dict[str, Json] = {"host": socket.gethostname(), "directory": str(directory.absolute())}
         if swapped:
-            files = {"swapped": [str(one.absolute()) for one in swapped]}
-        else:
-            files = {}
-        yield {"host": socket.gethostname(), "directory": str(directory.absolute()), **files}
+            recorder["swapped"] = [str(file.absolute()) for file in swapped]
+        yield recorder
 
 
 def interrupted_recordings(store: Store) -> list[RunHeader]:
     """Runs that are not recorded any more, and whose parts are still apart."""
-    return [header for header in store.headers(status=RunStatus.RUNNING) if _is_abandoned(header)]
+    return list(filter(_is_abandoned, store.headers(status=RunStatus.RUNNING)))
 
 
 def recover(store: Store) -> list[TraceRun]:
@@ -55,8 +54,9 @@ def recover(store: Store) -> list[TraceRun]:
 
 
 def _recovered(store: Store, header: RunHeader) -> TraceRun:
-    directory = Path(_recorder(header)["directory"])
-    _restore_files(_recorder(header).get("swapped"))
+    recorder = _recorder(header)
+    directory = Path(recorder["directory"])
+    _restore_files(recorder.get("swapped"))
     run = merge_in_store(store, with_program_facts(header, **{RECORDER: None}), _cancelled)
     if (directory / _LOCK).exists():
         shutil.rmtree(directory, ignore_errors=True)
@@ -65,7 +65,9 @@ def _recovered(store: Store, header: RunHeader) -> TraceRun:
 
 def _restore_files(swapped: Json) -> None:
     """Put swapped files back: the link in their place leads into a directory that goes."""
-    for file in swapped if isinstance(swapped, list) else []:
+    if not isinstance(swapped, list):
+        return
+    for file in swapped:
         try:
             restore_swapped_file(Path(str(file)))
         except UsageError as error:  # changed since, or in use again: the run is put together all the same

@@ -1,7 +1,7 @@
-"""The environment variables that lead a program's SDKs to the proxy.
+"""The environment variables that lead a program's SDKs to the proxy, and keys for those that refuse to start without.
 
 A variable that the user has set already says where the upstream is. One that nobody set gets its SDK's own default for
-an upstream, where there is one. Names and defaults are those of the SDKs' sources.
+an upstream, where there is one. Names and defaults are those of the SDKs' sources. A key for a replay opens nothing.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from replaykit.errors import UsageError
+from replaykit.model.events import Call, LlmCall
+from replaykit.programs.proxy_addresses import UPSTREAM
 
 UPSTREAM_PREFIX = "REPLAYKIT_UPSTREAM_"
 """`REPLAYKIT_UPSTREAM_STRIPE=https://api.stripe.com` is an upstream `stripe`, and sets STRIPE_BASE_URL."""
@@ -87,17 +89,16 @@ def find_upstreams(
 ) -> list[Upstream]:
     """The APIs that a program with this environment may ask through the proxy.
 
-    `given` are further ones, by name; `used` are the names of those that a recording used.
+    `extra_upstreams` are further ones, by name; `used` are the names of those that a recording used.
     """
-    extra = {
-        key.removeprefix(UPSTREAM_PREFIX).lower(): value
-        for key, value in environment.items()
-        if key.startswith(UPSTREAM_PREFIX)
-    }
-    named = {name: checked_address(name, base) for name, base in {**extra, **(extra_upstreams or {})}.items()}
+    named = {}
+    for variable, base in environment.items():
+        if variable.startswith(UPSTREAM_PREFIX):
+            named[variable.removeprefix(UPSTREAM_PREFIX).lower()] = base
+    named |= extra_upstreams or {}
     upstreams = {upstream.name: upstream for upstream in _sdk_upstreams(environment)}
     for name, base in named.items():
-        upstreams[name] = Upstream(name, upstream_variable(name), base)
+        upstreams[name] = Upstream(name, upstream_variable(name), checked_address(name, base))
     for name in used:
         upstreams.setdefault(name, Upstream(name, upstream_variable(name), ""))
     return list(upstreams.values())
@@ -115,14 +116,19 @@ def checked_address(name: str, base: str) -> str:
 def upstream_name(variable: str) -> str:
     """The upstream that a variable leads to: `openai` of OPENAI_BASE_URL, `openai_api` of OPENAI_API_BASE."""
     name = variable.lower()
-    return next((name.removesuffix(ending) for ending in _ENDINGS if name.endswith(ending)), name)
+    for ending in _ENDINGS:
+        if name.endswith(ending):
+            return name.removesuffix(ending)
+    return name
 
 
 def upstream_variable(name: str) -> str:
     """The variable that leads to an upstream."""
-    variable = next((variable for variable in sorted(_KNOWN) if upstream_name(variable) == name), None)
-    upper = name.upper().replace("-", "_")
-    return variable or (f"{upper}_BASE" if name.endswith("_api") else f"{upper}_BASE_URL")
+    for variable in sorted(_KNOWN):
+        if upstream_name(variable) == name:
+            return variable
+    ending = "_BASE" if name.endswith("_api") else "_BASE_URL"
+    return name.upper().replace("-", "_") + ending
 
 
 def proxy_variables(upstreams: Iterable[Upstream], proxy: str) -> dict[str, str]:
@@ -169,3 +175,81 @@ def _is_address(value: str) -> bool:
     except ValueError:
         return False
     return parts.scheme in ("http", "https") and bool(parts.hostname)
+
+
+NO_KEY = "replaykit-needs-no-key"
+
+_KEYS: dict[str, tuple[str, ...]] = {
+    "openai": ("OPENAI_API_KEY",),
+    "anthropic": ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
+    "google_gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    "azure_openai": ("AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN"),
+    "anthropic_foundry": ("ANTHROPIC_FOUNDRY_API_KEY",),
+    "anthropic_aws": ("ANTHROPIC_AWS_API_KEY",),
+    "anthropic_bedrock": ("AWS_BEARER_TOKEN_BEDROCK",),
+    "anthropic_bedrock_mantle": ("AWS_BEARER_TOKEN_BEDROCK",),
+    "aws_bedrock": ("AWS_BEARER_TOKEN_BEDROCK",),
+    "anthropic_vertex": (),
+    "anthropic_google_cloud": (),
+    "google_vertex": (),
+    "ollama": (),
+}
+"""For each upstream, the variables of which its SDK requires one, preferred one first. Others use NAME_API_KEY."""
+_HOSTS = {
+    "api.openai.com": "openai",
+    "api.anthropic.com": "anthropic",
+    "generativelanguage.googleapis.com": "google_gemini",
+    "api.mistral.ai": "mistral",
+    "api.groq.com": "groq",
+    "api.x.ai": "xai",
+    "api.deepseek.com": "deepseek",
+    "openrouter.ai": "openrouter",
+    "api.cohere.com": "cohere",
+    "api.perplexity.ai": "perplexity",
+    "api.fireworks.ai": "fireworks",
+    "api.together.xyz": "together",
+}
+_MODELS = {
+    **dict.fromkeys(("gpt", "o1", "o3", "o4", "chatgpt"), "openai"),
+    "claude": "anthropic",
+    "gemini": "google_gemini",
+}
+"""Providers by the beginning of their models' names."""
+_DIALECTS = {"openai": "openai", "anthropic": "anthropic", "gemini": "google_gemini"}
+
+
+def recorded_upstreams(calls: Iterable[Call]) -> list[str]:
+    """The upstreams that recorded calls went to through a proxy."""
+    wires = (call.wire for call in calls if call.wire is not None)
+    names = {value for wire in wires for key, value in wire.headers if key == UPSTREAM}
+    return sorted(name for name in names if NAME.fullmatch(name))
+
+
+def placeholder_keys(calls: Iterable[Call], environment: Mapping[str, str]) -> dict[str, str]:
+    """Made-up keys for the SDKs of recorded calls that demand one and have none.
+
+    For no others: a program may choose its provider by the key that is there.
+    """
+    known = list(calls)
+    names = {*recorded_upstreams(known), *map(_provider, known)} - {""}
+    placeholders = {}
+    for name in names:
+        usual = f"{name.removesuffix('_api').upper().replace('-', '_')}_API_KEY"
+        keys = _KEYS.get(name, (usual,))
+        if keys and not any(map(environment.get, keys)):
+            placeholders[keys[0]] = NO_KEY
+    return placeholders
+
+
+def _provider(call: Call) -> str:
+    """Return the provider of a call: by its host or, failing that, its path; of a model that only a trace tells of, by
+    the model's name. Empty where nothing tells it."""
+    if call.wire is None:
+        name = call.name.rpartition("/")[2].lower() if isinstance(call, LlmCall) else ""
+        return next((provider for prefix, provider in _MODELS.items() if name.startswith(prefix)), "")
+    if known := _HOSTS.get(urlsplit(call.wire.url).hostname or ""):
+        return known
+    from replaykit.wire.routes import api_of  # noqa: PLC0415 (most tapes hold nothing that went over the wire)
+
+    api = api_of(call.wire.method, call.wire.url)
+    return "" if api is None else _DIALECTS.get(api.name.partition(".")[0], "")

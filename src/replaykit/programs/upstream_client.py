@@ -7,8 +7,12 @@ and takes twice as long. This uses what lies below it: the connections and their
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+import contextlib
+import os
+import ssl
+from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import cache, lru_cache
+from importlib.util import find_spec
 from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.request import getproxies, proxy_bypass
@@ -17,7 +21,6 @@ import aiohttp
 from aiohttp.http import HttpProcessingError, StreamWriter
 from yarl import URL
 
-from replaykit.programs.tls_trust import ssl_context
 from replaykit.seam.http.response import header_bytes
 
 if TYPE_CHECKING:
@@ -25,8 +28,27 @@ if TYPE_CHECKING:
     from aiohttp.connector import Connection, SocketFactoryType
     from aiohttp.http import RawResponseMessage
 
+
+_BUNDLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS")
+
+
+def ssl_context(environment: Mapping[str, str] = os.environ) -> ssl.SSLContext:
+    """The machine's own certificates, and those that the user has named for any of the usual clients."""
+    context = ssl.create_default_context()
+    for name in _BUNDLES:
+        if environment.get(name):
+            with contextlib.suppress(OSError):  # a client that reads it says what is wrong with it
+                context.load_verify_locations(environment[name])
+    has_own = context.get_ca_certs() or os.path.isdir(ssl.get_default_verify_paths().capath or "")
+    if not has_own and find_spec("certifi") is not None:
+        import certifi  # noqa: PLC0415 (not a dependency of ours; most SDKs bring it)
+
+        context.load_verify_locations(certifi.where())
+    return context
+
+
 LONGEST_LINE = 64 * 1024
-"""Of a head, in either direction."""
+"""The longest line of a head, in either direction."""
 _TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=30)
 _SKIPPED_HEADERS = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
 _REPEATABLE = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
@@ -119,10 +141,7 @@ class UpstreamClient:
     def _route_to(self, scheme: str, place: str) -> aiohttp.ClientRequest:
         """A request that stands for all to that place: the pool knows connections by it."""
         address = URL(f"{scheme}://{place}/", encoded=True)
-        if proxy_bypass(address.host or ""):
-            proxy = None
-        else:
-            proxy = self._proxies.get(scheme)
+        proxy = None if proxy_bypass(address.host or "") else self._proxies.get(scheme)
         return aiohttp.ClientRequest(
             "GET",
             address,
@@ -183,10 +202,9 @@ class _UpstreamRequest(NamedTuple):
         elif isinstance(self.body, bytes) and (self.body or self.method not in _WITHOUT_BODY):
             lines = [pair for pair in lines if pair[0].lower() != "content-length"]
             lines.append(("Content-Length", str(len(self.body))))
+        target = self.address.raw_path_qs
         if route.proxy and not route.is_ssl():
             target = str(self.address)
-        else:
-            target = self.address.raw_path_qs
         first = f"{self.method} {target} HTTP/1.1\r\n".encode("utf-8", "surrogateescape")
         return first + header_bytes("".join([f"{name}: {value}\r\n" for name, value in lines])) + b"\r\n"
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from replaykit.model.changes import Cleaning
     from replaykit.model.run import TraceRun
     from replaykit.store.sqlite import SQLiteStore
-    from replaykit.telemetry.switch import WatchedRun
+    from replaykit.telemetry.live_spans import LiveRun
 
 _NONE = 1 << 62
 PACK_EVENTS = 64
@@ -57,7 +57,7 @@ class SQLiteWriter:
         store: SQLiteStore,
         number: int,
         header: RunHeader,
-        watched: WatchedRun | None = None,
+        watched: LiveRun | None = None,
         *,
         lazily: bool = False,
     ) -> None:

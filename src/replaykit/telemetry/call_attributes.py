@@ -1,9 +1,15 @@
-"""Span attributes of calls by the GenAI conventions: of models, tools, and other HTTP requests."""
+"""Span attributes of calls by the GenAI conventions: of models, tools, and other HTTP requests.
+
+A model request is described by its provider and its operation: by the host it went to or the API it speaks, or, where
+only the model is known, by the model's family.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Struct, field
@@ -11,8 +17,98 @@ from msgspec import Struct, field
 from replaykit.model.events import Call, Exchange, LlmCall, ToolCall, WireInfo
 from replaykit.model.values import Json, Raw, canonical, decode, encode
 from replaykit.telemetry.messages import input_messages, instructions, output_messages
-from replaykit.telemetry.model_requests import address, model_request, named
 from replaykit.telemetry.span import Attribute, Attributes, TelemetrySpanKind
+
+UNKNOWN = "unknown"
+"""The provider where nothing tells it; the conventions want one named."""
+_HOSTS = {
+    "openai.azure.com": "azure.ai.openai",
+    "cognitiveservices.azure.com": "azure.ai.openai",
+    "services.ai.azure.com": "azure.ai.inference",
+    "models.ai.azure.com": "azure.ai.inference",
+    "openai.com": "openai",
+    "anthropic.com": "anthropic",
+    "generativelanguage.googleapis.com": "gcp.gemini",
+    "aiplatform.googleapis.com": "gcp.vertex_ai",
+    "cohere.com": "cohere",
+    "cohere.ai": "cohere",
+    "deepseek.com": "deepseek",
+    "groq.com": "groq",
+    "mistral.ai": "mistral_ai",
+    "moonshot.ai": "moonshot_ai",
+    "perplexity.ai": "perplexity",
+    "x.ai": "x_ai",
+}
+_APIS = {
+    "openai.chat": ("openai", "chat"),
+    "openai.responses": ("openai", "chat"),
+    "openai.completions": ("openai", "text_completion"),
+    "openai.embeddings": ("openai", "embeddings"),
+    "anthropic.messages": ("anthropic", "chat"),
+    "gemini.generate": ("gcp.gen_ai", "generate_content"),
+    "ollama.chat": ("ollama", "chat"),
+    "ollama.generate": ("ollama", "text_completion"),
+}
+_FAMILIES = {
+    "gpt": "openai",
+    "chatgpt": "openai",
+    "o1": "openai",
+    "o3": "openai",
+    "o4": "openai",
+    "claude": "anthropic",
+    "gemini": "gcp.gen_ai",
+    "mistral": "mistral_ai",
+    "deepseek": "deepseek",
+    "grok": "x_ai",
+    "command": "cohere",
+    "kimi": "moonshot_ai",
+}
+
+
+class RequestAttributes(NamedTuple):
+    """The provider and operation of a model request."""
+
+    provider: str
+    operation: str
+
+
+@lru_cache(256)
+def model_request(method: str, url: str) -> RequestAttributes:
+    """Return the attributes of a call that went over the wire: by its host, else by the API it speaks."""
+    from replaykit.wire.routes import api_of  # noqa: PLC0415 (all APIs; a run may have no model in it)
+
+    api = api_of(method, url)
+    provider, operation = _APIS.get("" if api is None else api.name, (UNKNOWN, "chat"))
+    return RequestAttributes(_of_host(address(url)[0]) or provider, operation)
+
+
+@lru_cache(256)
+def named(model: str) -> RequestAttributes:
+    """Return the attributes of a call of which only the model is known: by its family, if one provider alone has it."""
+    family = model.rpartition("/")[2].partition("-")[0].partition(":")[0].lower()
+    return RequestAttributes(_FAMILIES.get(family, UNKNOWN), "chat")
+
+
+@lru_cache(256)
+def address(url: str) -> tuple[str, int]:
+    """The host of a URL and its port; nothing where it has none."""
+    try:
+        parts = urlsplit(url)
+        return parts.hostname or "", parts.port or {"http": 80, "https": 443}.get(parts.scheme, 0)
+    except ValueError:
+        return "", 0
+
+
+def _of_host(host: str) -> str:
+    if host.endswith(".amazonaws.com") and "bedrock" in host:
+        return "aws.bedrock"
+    domain = host
+    while domain:
+        if domain in _HOSTS:
+            return _HOSTS[domain]
+        domain = domain.partition(".")[2]
+    return ""
+
 
 _NUMBERS = {
     "temperature": ("temperature",),
@@ -33,7 +129,7 @@ _INT64 = 2**63
 
 
 class _ModelRequestFields(Struct):
-    """Of a request, only this is read: the messages may be long."""
+    """The only part of a request that is read: the messages may be long."""
 
     parameters: dict[str, Any] = {}
 
@@ -44,7 +140,7 @@ class _NestedResponse(Struct):
 
 
 class _ResponseFields(Struct):
-    """Of a body or the first event of a stream: the id and the model of the answer, wherever an API has them."""
+    """The id and model of an answer, wherever an API has them in a body or in the first event of a stream."""
 
     id: str = ""
     model: str = ""
@@ -81,8 +177,14 @@ def has_span(call: Call) -> bool:
 
 
 def provider_of(call: LlmCall) -> str:
-    """Who was asked."""
-    return (named(call.name) if call.wire is None else model_request(call.wire.method, call.wire.url)).provider
+    """Return the provider that was asked."""
+    return _request_of(call).provider
+
+
+def _request_of(call: LlmCall) -> RequestAttributes:
+    if call.wire is None:
+        return named(call.name)
+    return model_request(call.wire.method, call.wire.url)
 
 
 def _tool(call: Call, content: bool, call_id: str) -> CallAttributes:
@@ -114,16 +216,15 @@ def _value(data: Raw) -> Attribute:
 
 
 def _model(call: LlmCall, content: bool) -> CallAttributes:
-    wire = call.wire
-    request = named(call.name) if wire is None else model_request(wire.method, wire.url)
+    request = _request_of(call)
     attributes: Attributes = {
         "gen_ai.operation.name": request.operation,
         "gen_ai.provider.name": request.provider,
         "gen_ai.request.model": call.name,
     }
     attributes.update(_parameters(call.arguments_json))
-    if wire is not None:
-        attributes.update(_over_the_wire(call, wire))
+    if call.wire is not None:
+        attributes.update(_over_the_wire(call, call.wire))
     if call.finish_reason:
         attributes["gen_ai.response.finish_reasons"] = (call.finish_reason,)
     if call.usage is not None:
@@ -132,7 +233,9 @@ def _model(call: LlmCall, content: bool) -> CallAttributes:
             "gen_ai.usage.output_tokens": call.usage.output_tokens,
             "operation.cost": call.usage.cost_usd,
         }
-        attributes.update({name: value for name, value in counted.items() if value is not None})
+        for name, value in counted.items():
+            if value is not None:
+                attributes[name] = value
     if content:
         attributes.update(_conversation(call))
     return CallAttributes(f"{request.operation} {call.name}".rstrip(), TelemetrySpanKind.CLIENT, attributes)
@@ -189,18 +292,28 @@ def _over_the_wire(call: LlmCall, wire: WireInfo) -> Iterator[tuple[str, Attribu
 
 def _first_object(items: tuple[Raw, ...] | None) -> _ResponseFields | None:
     """The body of a response, or the first event of a stream; None where its first chunk does not hold all of it."""
-    chunk = decode(items[0]) if items else None
-    body = chunk if isinstance(chunk, str | bytes) else ""
-    if len(items or ()) == 1 and body[:1] in ("{", b"{"):
-        text = body
-    elif isinstance(body, str):
-        text = next((line[5:] for line in body.split("\n", 8)[:8] if line.startswith("data:")), body.partition("\n")[0])
-    else:
+    if not items:
         return None
+    body = decode(items[0])
+    if not isinstance(body, str | bytes):
+        return None
+    if len(items) > 1 or body[:1] not in ("{", b"{"):
+        if isinstance(body, bytes):
+            return None
+        body = _first_data(body)
     try:
-        return _decode_response(text)
+        return _decode_response(body)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
+
+
+def _first_data(text: str) -> str:
+    """Return the data of the first event in a text, or else its first line."""
+    lines = text.split("\n", 8)[:8]
+    for line in lines:
+        if line.startswith("data:"):
+            return line[5:]
+    return lines[0]
 
 
 def _server(url: str) -> Iterator[tuple[str, Attribute]]:
@@ -213,9 +326,9 @@ def _server(url: str) -> Iterator[tuple[str, Attribute]]:
 def _conversation(call: LlmCall) -> Attributes:
     """Return the messages and tools of a call as JSON texts."""
     arguments = call.arguments
-    request: dict[str, Json] = (
-        arguments if isinstance(arguments, dict) and "messages" in arguments else {"messages": arguments}
-    )
+    request: dict[str, Json] = {"messages": arguments}
+    if isinstance(arguments, dict) and "messages" in arguments:
+        request = arguments
     found = {
         "gen_ai.system_instructions": instructions(request.get("system")),
         "gen_ai.input.messages": input_messages(request.get("messages")),
@@ -245,7 +358,9 @@ def asked_tools(call: LlmCall) -> Iterator[tuple[tuple[str, bytes], str]]:
     if b'"tool_calls"' not in bytes(call.result_json) or b'"tool_calls":[]' in bytes(call.result_json):
         return
     answer = call.result
-    for use in answer.get("tool_calls") or () if isinstance(answer, dict) else ():
+    if not isinstance(answer, dict):
+        return
+    for use in answer.get("tool_calls") or ():
         if isinstance(use, dict) and isinstance(use.get("id"), str) and use["id"]:
             yield (str(use.get("name")), canonical(use.get("arguments"))), use["id"]
 

@@ -1,33 +1,95 @@
-"""Spans as they happen: events of runs, handed to the OpenTelemetry of the application.
+"""Spans and metrics as they happen: events of runs, handed to the OpenTelemetry of the application.
 
 A span is made when its event is on disk, so it is whole at once, and it is handed over whole: to `on_end` of the
 processors, in the form that they are given by the SDK itself, at a third of what starting and ending one costs. Ids
 follow from the run and the number of the event, so that a child can name its parent before that has ended.
+
+A rate is one counter by its attribute, over all of it:
+
+    checkpoint success rate   replaykit.runs{replaykit.checkpointed}
+    replay success rate       replaykit.replays{replaykit.completed}
+    storage size              replaykit.store.size
+    replay latency            replaykit.replay.duration
+    divergence rate           replaykit.forks{replaykit.diverged}
+
+Providers of spans and metrics are the application's own, or else those that the `OTEL_…` variables name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache, wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
-from opentelemetry import context, trace
+from opentelemetry import context, metrics, trace
 from opentelemetry.context import _SUPPRESS_INSTRUMENTATION_KEY as SUPPRESSED
+from opentelemetry.metrics import CallbackOptions, Meter, Observation
 from opentelemetry.sdk.trace import Event, ReadableSpan, Tracer
 from opentelemetry.sdk.trace.sampling import Decision
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
 from replaykit import __version__
+from replaykit.errors import UsageError
 from replaykit.model.events import StoredEvent
 from replaykit.model.run import RunHeader, TraceRun
-from replaykit.telemetry.metrics import RunMetrics
-from replaykit.telemetry.otel_setup import chosen_meters, chosen_tracers
 from replaykit.telemetry.span import TelemetrySpan, TelemetrySpanKind, origin_trace, root_id, trace_id_of, with_trace
 from replaykit.telemetry.spans import RunSpans, root_attributes, root_name
 from replaykit.telemetry.switch import warn
+
+_BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+
+
+class RunMetrics:
+    """The instruments."""
+
+    def __init__(self, meter: Meter) -> None:
+        self._stores: dict[Path, None] = {}
+        self._runs = meter.create_counter("replaykit.runs", "{run}", "Runs that were recorded")
+        self._replays = meter.create_counter("replaykit.replays", "{replay}", "Candidates that were replayed")
+        self._durations = meter.create_histogram(
+            "replaykit.replay.duration",
+            "s",
+            "How long a replay took",
+            explicit_bucket_boundaries_advisory=_BUCKETS_S,
+        )
+        self._forks = meter.create_counter("replaykit.forks", "{fork}", "Runs that went on from a step of another")
+        meter.create_observable_gauge("replaykit.store.size", [self._sizes], "By", "What a store takes on the disk")
+
+    def writes_to(self, store: Path) -> None:
+        """This store's size is a figure from now on."""
+        self._stores.setdefault(store.absolute())
+
+    def ended(self, run: RunHeader, *, whole: bool) -> None:
+        """A run has ended; `whole` is false when something of it is not on disk."""
+        self._runs.add(1, {"replaykit.run.status": run.status.value, "replaykit.checkpointed": whole})
+
+    def replayed(self, verdict: str, duration_s: float, *, completed: bool) -> None:
+        """A candidate was replayed; one that could not be run is not completed."""
+        attributes: dict[str, str | bool] = {"replaykit.verdict": verdict, "replaykit.completed": completed}
+        self._replays.add(1, attributes)
+        self._durations.record(duration_s, attributes)
+
+    def forked(self, parent: RunHeader, fork: RunHeader) -> None:
+        """A fork has ended: otherwise than its parent, or alike."""
+        diverged = _outcome(parent) != _outcome(fork)
+        self._forks.add(1, {"replaykit.origin.kind": fork.origin.kind, "replaykit.diverged": diverged})
+
+    def _sizes(self, _options: CallbackOptions) -> Iterable[Observation]:
+        for store in list(self._stores):
+            files = (store, store.with_name(f"{store.name}-wal"))
+            sizes = [file.stat().st_size for file in files if file.exists()]
+            if sizes:
+                yield Observation(sum(sizes), {"replaykit.store": str(store)})
+
+
+def _outcome(run: RunHeader) -> tuple[str, bytes, str]:
+    return run.status.value, bytes(run.output_json), str(run.error)
+
 
 SCOPE = "replaykit"
 _PART = "part"  # of a program that is recorded: whoever puts the parts together tells of the whole
@@ -148,7 +210,7 @@ class LiveRun:
         self._over = True
 
     def tell(self, run: TraceRun) -> None:
-        """All of a run that has ended."""
+        """Hand over all of a run that has ended."""
         for event in run.events:
             self.event(event)
         self._finish(run.header)
@@ -227,3 +289,82 @@ def _cleaned(run: TraceRun) -> TraceRun:
     if redactor is None:
         return run
     return Door(redactor).run(run)
+
+
+_EXPORTERS = ("otlp", "console", "none")
+_PATIENCE_S = 3  # a program that ends waits as long for a collector that is not there; the SDK's own is 10
+
+
+def chosen_tracers(provider: Any) -> Callable[[], Any]:
+    """Return a getter of the tracer provider, called for each run, since an application may set up its own later."""
+    if provider is not None:
+        return lambda: provider
+    if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
+        _set_up_traces()
+    return trace.get_tracer_provider
+
+
+def chosen_meters(provider: Any) -> Any:
+    """The provider of meters."""
+    if provider is not None:
+        return provider
+    if type(metrics.get_meter_provider()).__name__ == "_ProxyMeterProvider":  # the API has no public name for it
+        _set_up_metrics()
+    return metrics.get_meter_provider()
+
+
+def _set_up_traces() -> None:
+    from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415 (slow; an application may have set up its own)
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter  # noqa: PLC0415
+
+    kind = _kind("OTEL_TRACES_EXPORTER")
+    provider = TracerProvider(resource=_resource())
+    if kind == "otlp":
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
+
+        provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(timeout=_timeout_s("TRACES"))))
+    elif kind == "console":  # what a program or a verb prints is for others to read
+        provider.add_span_processor(BatchSpanProcessor(ConsoleSpanExporter(out=sys.stderr)))
+    trace.set_tracer_provider(provider)
+
+
+def _set_up_metrics() -> None:
+    from opentelemetry.sdk.metrics import MeterProvider  # noqa: PLC0415 (as above)
+    from opentelemetry.sdk.metrics.export import ConsoleMetricExporter, PeriodicExportingMetricReader  # noqa: PLC0415
+
+    kind = _kind("OTEL_METRICS_EXPORTER")
+    readers = []
+    if kind == "otlp":
+        from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter  # noqa: PLC0415
+
+        readers.append(PeriodicExportingMetricReader(OTLPMetricExporter(timeout=_timeout_s("METRICS"))))
+    elif kind == "console":
+        readers.append(PeriodicExportingMetricReader(ConsoleMetricExporter(out=sys.stderr)))
+    metrics.set_meter_provider(MeterProvider(metric_readers=readers, resource=_resource()))
+
+
+def _kind(variable: str) -> str:
+    kind = os.environ.get(variable, "").strip().lower() or "otlp"
+    if kind not in _EXPORTERS:
+        raise UsageError(
+            f"{variable}={kind!r}: ReplayKit sets up one of {', '.join(_EXPORTERS)}",
+            hint="For another exporter set up OpenTelemetry in the application, and call replaykit.telemetry.enable().",
+        )
+    return kind
+
+
+def _timeout_s(signal: str) -> float | None:
+    """Unless a variable says how long a collector is waited for."""
+    names = ("OTEL_EXPORTER_OTLP_TIMEOUT", f"OTEL_EXPORTER_OTLP_{signal}_TIMEOUT")
+    if any(os.environ.get(name) for name in names):
+        return None
+    return _PATIENCE_S
+
+
+def _resource() -> Any:
+    """Return the resource of the `OTEL_…` variables, with a default name."""
+    from opentelemetry.sdk.resources import Resource  # noqa: PLC0415 (as above)
+
+    attributes = os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
+    is_named = os.environ.get("OTEL_SERVICE_NAME") or "service.name=" in attributes
+    return Resource.create({} if is_named else {"service.name": "replaykit"})

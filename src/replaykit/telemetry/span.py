@@ -70,10 +70,7 @@ def trace_id_of(run: RunHeader) -> str:
 
 def recorded_trace(run: RunHeader) -> str | None:
     """The trace that a run was told in, or imported from."""
-    found = _metadata(run).get(TRACE_ID)
-    if isinstance(found, str) and _TRACE.fullmatch(found):
-        return found
-    return None
+    return _trace_in(run, TRACE_ID)
 
 
 def trace_key(run: RunHeader) -> str:
@@ -105,16 +102,20 @@ def with_trace(run: RunHeader, trace: str) -> RunHeader:
 
 def of_origin(run: RunHeader) -> RunHeader:
     """The header that a fork takes over from its parent: the trace in it is the parent's."""
-    known = _metadata(run)
-    if TRACE_ID not in known:
+    metadata = dict(_metadata(run))
+    if TRACE_ID not in metadata:
         return run
-    metadata = {name: value for name, value in known.items() if name != TRACE_ID}
-    return msgspec.structs.replace(run, metadata_json=raw({**metadata, ORIGIN_TRACE_ID: known[TRACE_ID]}))
+    trace = metadata.pop(TRACE_ID)
+    return msgspec.structs.replace(run, metadata_json=raw({**metadata, ORIGIN_TRACE_ID: trace}))
 
 
 def origin_trace(run: RunHeader) -> str | None:
     """The trace of the run that a fork comes from, where it is known."""
-    found = _metadata(run).get(ORIGIN_TRACE_ID)
+    return _trace_in(run, ORIGIN_TRACE_ID)
+
+
+def _trace_in(run: RunHeader, member: str) -> str | None:
+    found = _metadata(run).get(member)
     if isinstance(found, str) and _TRACE.fullmatch(found):
         return found
     return None

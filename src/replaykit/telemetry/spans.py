@@ -6,12 +6,13 @@ import threading
 from collections import deque
 from collections.abc import Iterator
 
+from msgspec import Struct
+
 from replaykit.model.events import AnyEvent, Call, ErrorEvent, ErrorInfo, LlmCall, Shared, StoredEvent, ToolCall
 from replaykit.model.run import RunHeader, RunStatus, TraceRun
 from replaykit.model.values import encode
-from replaykit.telemetry.call_attributes import asked_tools, call_attributes, has_span, made_tool, provider_of
+from replaykit.telemetry.call_attributes import UNKNOWN, asked_tools, call_attributes, has_span, made_tool, provider_of
 from replaykit.telemetry.messages import spoken
-from replaykit.telemetry.model_requests import UNKNOWN
 from replaykit.telemetry.span import (
     Attributes,
     ExportedSpanEvent,
@@ -29,16 +30,13 @@ _MAX_SPAN_EVENTS = 128  # what the SDK keeps of a span
 _MAX_PENDING_TOOLS = 1024
 
 
-class _StepSpan:
+class _StepSpan(Struct):
     """A stretch of the agent's loop, as far as its events tell."""
 
-    __slots__ = ("ended_ns", "happenings", "id", "started_ns")
-
-    def __init__(self, identity: int, started_ns: int) -> None:
-        self.id = identity
-        self.started_ns = started_ns
-        self.ended_ns = started_ns
-        self.happenings: list[ExportedSpanEvent] = []
+    id: int
+    started_ns: int
+    ended_ns: int
+    happenings: list[ExportedSpanEvent] = []
 
 
 class RunSpans:
@@ -49,7 +47,8 @@ class RunSpans:
         self._run_id = header.id
         self._content = content
         self.root_id = root_id(self._key)
-        self._root = _StepSpan(self.root_id, nanoseconds(header.started_at))
+        started_ns = nanoseconds(header.started_at)
+        self._root = _StepSpan(self.root_id, started_ns, started_ns)
         self._steps: dict[str, _StepSpan] = {}
         self._pending_tool_ids: dict[tuple[str, bytes], deque[str]] = {}
         self._provider = ""
@@ -151,7 +150,9 @@ class RunSpans:
         """Add an event to the spans around it."""
         around = self._root
         if event.step is not None and (event.parent is None or event.step in self._steps):
-            around = self._steps.get(event.step) or self._new_step(event.step, started)
+            if event.step not in self._steps:
+                self._steps[event.step] = _StepSpan(step_id(self._key, event.step), started, ended)
+            around = self._steps[event.step]
             around.started_ns = min(around.started_ns, started)
             around.ended_ns = max(around.ended_ns, ended)
         self._root.ended_ns = max(self._root.ended_ns, ended)
@@ -162,10 +163,6 @@ class RunSpans:
             if event.usage is not None:
                 self._tokens[0] += event.usage.input_tokens or 0
                 self._tokens[1] += event.usage.output_tokens or 0
-
-    def _new_step(self, name: str, started: int) -> _StepSpan:
-        found = self._steps[name] = _StepSpan(step_id(self._key, name), started)
-        return found
 
     def _call_id(self, event: AnyEvent) -> str:
         """The id under which a model asked for the call of a tool."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from replaykit.errors import UsageError, install_hint
@@ -12,8 +11,8 @@ from replaykit.errors import UsageError, install_hint
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from replaykit.model.events import StoredEvent
-    from replaykit.model.run import RunHeader, TraceRun
+    from replaykit.model.run import RunHeader
+    from replaykit.telemetry.live_spans import LiveRun, LiveTelemetry
 
 VARIABLE = "REPLAYKIT_OTEL"
 """The environment variable that turns it on."""
@@ -23,52 +22,17 @@ _ON = ("1", "true", "yes", "on")
 _CAPTURING = (*_ON, "span_only", "span_and_event")
 
 
-class WatchedRun(Protocol):
-    """A run whose events are told as they are written. Nothing here raises."""
-
-    def marked(self, header: RunHeader) -> RunHeader:
-        """The header, naming the run's trace."""
-
-    def active(self) -> AbstractContextManager[None]:
-        """Spans that the application itself makes in the block are inside of the run's."""
-
-    def event(self, event: StoredEvent) -> None:
-        """This was written."""
-
-    def lost(self) -> None:
-        """Something could not be written."""
-
-    def end(self, header: RunHeader) -> None:
-        """The run has ended; its last header is on disk."""
-
-    def whole(self, run: TraceRun) -> None:
-        """The run has ended, and this is all of it: none of its events was told before."""
-
-
-class TelemetryWatcher(Protocol):
-    """Who is told. Nothing here raises."""
-
-    def begun(self, header: RunHeader, store: Path) -> WatchedRun | None:
-        """A run begins; None where nobody wants to hear of it."""
-
-    def replayed(self, run: TraceRun | None, verdict: str, duration_s: float) -> None:
-        """A candidate was replayed; no run when it could not be run."""
-
-    def forked(self, parent: RunHeader, fork: RunHeader) -> None:
-        """A fork has ended."""
-
-
 class _Switch:
     """The one place where it is known."""
 
     def __init__(self) -> None:
-        self.watcher: TelemetryWatcher | None = None
+        self.watcher: LiveTelemetry | None = None
         self.refused = False
         """The environment asks for it, and it cannot be had."""
 
 
 _SWITCH = _Switch()
-_RUNS: WeakValueDictionary[str, WatchedRun] = WeakValueDictionary()
+_RUNS: WeakValueDictionary[str, LiveRun] = WeakValueDictionary()
 
 
 def enable(*, content: bool | None = None, tracer_provider: Any = None, meter_provider: Any = None) -> None:
@@ -97,8 +61,8 @@ def disable() -> None:
     _SWITCH.watcher = None
 
 
-def watcher() -> TelemetryWatcher | None:
-    """Who is told; None when it is off."""
+def watcher() -> LiveTelemetry | None:
+    """Return the object that runs are told to; None when telemetry is off."""
     if _SWITCH.watcher is None and not _SWITCH.refused and os.environ.get(VARIABLE, "").lower() in _ON:
         try:
             enable()
@@ -108,7 +72,7 @@ def watcher() -> TelemetryWatcher | None:
     return _SWITCH.watcher
 
 
-def watch(header: RunHeader, store: Path) -> WatchedRun | None:
+def watch(header: RunHeader, store: Path) -> LiveRun | None:
     """A run begins."""
     listening = watcher()
     found = None if listening is None else listening.begun(header, store)
@@ -117,7 +81,7 @@ def watch(header: RunHeader, store: Path) -> WatchedRun | None:
     return found
 
 
-def watched(run_id: str) -> WatchedRun | None:
+def watched(run_id: str) -> LiveRun | None:
     """The same run again, for those who end it by other means than its writer."""
     return _RUNS.get(run_id)
 

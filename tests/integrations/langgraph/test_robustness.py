@@ -19,7 +19,7 @@ from langgraph.checkpoint.base import empty_checkpoint
 
 import replaykit as rk
 from replaykit.errors import CorruptStore, StoreError, UsageError
-from replaykit.integrations.langgraph import ReplayKitSaver, pruning, state_cache
+from replaykit.integrations.langgraph import ReplayKitSaver, records
 from replaykit.integrations.langgraph import saver as saver_module
 
 HERE = Path(__file__).parent
@@ -411,11 +411,12 @@ def test_a_checkpoint_that_is_put_while_another_process_prunes_is_not_lost(
         put(saver, "t", number)
     with ReplayKitSaver("threads.db") as other:
         late = threading.Thread(target=put, args=(other, "t", 5))
+        without = saver_module.without
 
         def without_in_time(*arguments: Any) -> Any:
             late.start()
             late.join(0.2)  # it waits for its turn; it would be through by now if it did not have to
-            return pruning.without(*arguments)
+            return without(*arguments)
 
         monkeypatch.setattr(saver_module, "without", without_in_time)
         saver.prune(["t"])
@@ -451,7 +452,7 @@ def test_large_threads_do_not_stay_in_memory_together(saver: ReplayKitSaver, mon
 def test_states_are_the_same_from_memory_and_from_the_store(
     saver: ReplayKitSaver, monkeypatch: pytest.MonkeyPatch, limit: int
 ) -> None:
-    monkeypatch.setattr(state_cache, "_LIMIT_BYTES", limit)
+    monkeypatch.setattr(records, "_LIMIT_BYTES", limit)
     last = None
     for number in range(60):
         last = put(saver, "t", number, last, more="x" * number)

@@ -15,9 +15,8 @@ from replaykit.handlers.chaos.answers import PAYLOAD
 from replaykit.model.events import ToolCall
 from replaykit.model.faults import Attack, ChaosPlan, ContextAttack, ToolFault, ToolTrouble
 from replaykit.model.run import TraceRun
-from replaykit.programs.mcp.event_streams import whole_events, with_data
 from replaykit.programs.mcp.http_endpoint import McpEndpoint
-from replaykit.programs.mcp.http_replies import McpReply, chunks_of
+from replaykit.programs.mcp.http_replies import McpReply, chunks_of, whole_events, with_data
 from replaykit.seam.http.request import HttpRequest
 
 URL = "https://weather.example/mcp"

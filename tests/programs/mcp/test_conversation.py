@@ -15,7 +15,7 @@ from replaykit.model.values import raw
 from replaykit.programs.mcp.calls import is_client_call, response_of, server_gone_error
 from replaykit.programs.mcp.conversation import McpConversation
 from replaykit.programs.mcp.messages import SUBSCRIPTION
-from replaykit.programs.mcp.recorded_server import RecordedServer
+from replaykit.programs.mcp.playback import RecordedServer
 from replaykit.seam.scope import RunSession
 
 ROOTS = {"jsonrpc": "2.0", "id": 1, "method": "roots/list"}

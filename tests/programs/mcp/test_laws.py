@@ -16,7 +16,7 @@ from replaykit.model.events import AnyEvent, Call
 from replaykit.programs.mcp.calls import is_client_call
 from replaykit.programs.mcp.conversation import McpConversation
 from replaykit.programs.mcp.messages import dump, id_key, parse
-from replaykit.programs.mcp.recorded_server import RecordedServer
+from replaykit.programs.mcp.playback import RecordedServer
 from replaykit.seam.scope import CallAnswer, RunSession
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()

@@ -15,7 +15,7 @@ from replaykit.handlers.replay.world import World
 from replaykit.model.run import RunHeader
 from replaykit.programs.mcp.config import HttpServer
 from replaykit.programs.mcp.http_replies import McpReply, chunks_of
-from replaykit.programs.mcp.proxy_endpoints import endpoints_of
+from replaykit.programs.mcp.http_shim import endpoints_of
 from replaykit.programs.merge import load_process_logs, merge_runs
 from replaykit.programs.plan import Mode, ProgramPlan
 from replaykit.programs.process_log import PROXY, ProcessLog

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import re
+import sys
 from collections.abc import Callable, Iterable, Mapping, Set
 from enum import Enum, Flag
 from functools import partial
@@ -214,3 +216,48 @@ def _subclass_codec(name: str, cls: type) -> ObjectCodec | None:
         return value
 
     return ObjectCodec(name, _BASES[base], make)
+
+
+_DTYPE = re.compile(r"[<>|=][biufcmMSU]\d+(\[\w+\])?")
+_ARRAY, _NUMBER = "numpy.ndarray", "numpy.generic"
+
+
+def array_codec(cls: type) -> ObjectCodec | None:
+    """Return the codec of an array or number class; None for any other class."""
+    numpy: Any = sys.modules.get("numpy")
+    if numpy is None:
+        return None
+    if cls is numpy.ndarray:
+        return ObjectCodec(_ARRAY, _encode_array, _decode_array)
+    if issubclass(cls, numpy.generic):
+        return ObjectCodec(_NUMBER, _encode_array, _decode_number)
+    return None
+
+
+def codec_named(name: str) -> ObjectCodec | None:
+    """Return the codec of this name; None for any other name."""
+    if name not in (_ARRAY, _NUMBER):
+        return None
+    numpy: Any = sys.modules.get("numpy")
+    if numpy is None:
+        raise UsageError(f"the thread holds a {name}, and the program has not imported numpy")
+    return array_codec(numpy.ndarray if name == _ARRAY else numpy.generic)
+
+
+def _encode_array(value: Any) -> Json:
+    dtype = value.dtype.str
+    if value.dtype.names is not None or not _DTYPE.fullmatch(dtype):
+        raise UsageError(f"an array of the graph's state holds {value.dtype}, which cannot be kept")
+    return [dtype, list(value.shape), value.tobytes()]
+
+
+def _decode_array(content: Any) -> Any:
+    dtype, shape, data = content
+    if not _DTYPE.fullmatch(dtype):
+        raise ValueError(f"no such dtype: {dtype!r}")
+    numpy: Any = sys.modules["numpy"]
+    return numpy.frombuffer(bytearray(data), dtype=dtype).reshape(shape)
+
+
+def _decode_number(content: Any) -> Any:
+    return _decode_array(content)[()]

@@ -23,12 +23,12 @@ from replaykit.integrations.langgraph.records import (
     History,
     NodeWrites,
     SavedCheckpoint,
+    ThreadStates,
     Write,
     read_record,
     read_writes,
 )
 from replaykit.integrations.langgraph.run_summary import StepNames, goes_on, node_name, output_of
-from replaykit.integrations.langgraph.state_cache import ThreadStates
 from replaykit.integrations.langgraph.thread_runs import ThreadNamespace
 from replaykit.integrations.langgraph.values import KnownTypes
 from replaykit.model.changes import StateFold

@@ -19,9 +19,8 @@ from langchain_core.messages import BaseMessage
 from pydantic import BaseModel
 
 from replaykit.errors import UsageError
-from replaykit.integrations.langgraph.arrays import array_codec, codec_named
 from replaykit.integrations.langgraph.known_types import BUILT_IN
-from replaykit.integrations.langgraph.object_codecs import ObjectCodec, codec_of
+from replaykit.integrations.langgraph.object_codecs import ObjectCodec, array_codec, codec_named, codec_of
 from replaykit.model.values import MAX_DEPTH, READERS, Json, freeze, is_plain
 
 _ATOMS = frozenset({type(None), bool, int, float, str})

@@ -5,31 +5,35 @@
 
 A server with a `command` gets the shim in front of it; of one with a URL the address becomes the proxy's. Everything
 else stays as it is, and the original file is never touched. In a replay nothing is started, so what a server needs to
-start, and what it is shown to be trusted, is left out.
+start, and what it is shown to be trusted, is left out. `McpConfigs` does so for a whole program.
 """
 
 from __future__ import annotations
 
 import hashlib
-import itertools
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
 
 import orjson
 from msgspec import Struct
 
-from replaykit.errors import InvalidFile
+from replaykit.errors import InvalidFile, UsageError
+from replaykit.handlers.replay.world import World
+from replaykit.model.run import TraceRun
 from replaykit.model.values import Json
-from replaykit.programs.mcp.shim_session import shim_name
-from replaykit.programs.plan import Mode
+from replaykit.programs.file_swap import restore_swapped_file, to_stderr
+from replaykit.programs.launch_options import Endpoint, LaunchExtension, SendRequest
+from replaykit.programs.mcp.shim_session import CONFIGS, asks_servers, client_calls_only, shim_name
+from replaykit.programs.plan import Mode, ProgramPlan
+from replaykit.programs.process_log import ProcessLog, is_mcp_event
 from replaykit.programs.process_startup import ALONE
+from replaykit.programs.proxy_addresses import base_address
 
 _SERVER_MAPS = ("mcpServers", "servers", "context_servers")
-_INSIDE = ("mcp",)
 _URLS = ("url", "serverUrl", "httpUrl")
 _LIVE_ONLY_KEYS = ("env", "envFile", "environment", "cwd", "headers", "headersHelper", "requestInit", "oauth", "auth")
 _VARIABLE = re.compile(r"\$\{(?:env:)?(\w+)(?::-([^}]*))?\}")
@@ -91,10 +95,11 @@ def rewrite_config(
 def checked_config(file: Path) -> dict[str, Json]:
     """The configuration in a file; an `InvalidFile` where no server is in it."""
     config = read_config(file)
-    entries = [entry for group in _groups(config) for entry in group.values()]
-    if not any(_has_command(entry) or _url_key(entry) for entry in entries):
-        raise InvalidFile(f"no MCP server is in it, under {', '.join(map(repr, _SERVER_MAPS))}", file=str(file))
-    return config
+    for group in _groups(config):
+        for entry in group.values():
+            if _has_command(entry) or _url_key(entry):
+                return config
+    raise InvalidFile(f"no MCP server is in it, under {', '.join(map(repr, _SERVER_MAPS))}", file=str(file))
 
 
 def read_config(file: Path) -> dict[str, Json]:
@@ -136,23 +141,24 @@ class _ConfigRewriter:
     def _with_shim(self, name: str, entry: dict[str, Json]) -> dict[str, Json]:
         self.stdio.append(name)
         command, arguments = entry["command"], entry.get("args")
-        if isinstance(command, list):
-            words = command
-        else:
-            words = [command, *(arguments if isinstance(arguments, list) else ())]
-        words = words if self._mode is Mode.RECORD else words[:1]
+        words = command if isinstance(command, list) else [command]
+        if not isinstance(command, list) and isinstance(arguments, list):
+            words += arguments
+        if self._mode is Mode.REPLAY:
+            words = words[:1]
         # -P: a file in the directory that the client starts servers in must not stand in for a module.
         shim = ["-P", "-m", "replaykit", "mcp", f"--name={name}", f"--session={self._session}", "--", *words]
-        own: dict[str, Json] = {"command": sys.executable, "args": shim}
+        rewritten = dict(self._without_live_keys(entry))
         if isinstance(command, list):
-            own = {"command": [sys.executable, *shim]}
-        rest = self._without_live_keys(entry)
-        if isinstance(entry.get("environment"), dict):
-            member = "environment"
+            rewritten["command"] = [sys.executable, *shim]
         else:
-            member = "env"
-        before = rest.get(member)
-        return {**rest, **own, member: {**(before if isinstance(before, dict) else {}), ALONE: "1"}}
+            rewritten |= {"command": sys.executable, "args": shim}
+        member = "environment" if isinstance(entry.get("environment"), dict) else "env"
+        variables = rewritten.get(member)
+        if not isinstance(variables, dict):
+            variables = {}
+        rewritten[member] = {**variables, ALONE: "1"}
+        return rewritten
 
     def _through_proxy(self, name: str, entry: dict[str, Json], key: str) -> dict[str, Json]:
         url = _address(entry[key])
@@ -171,16 +177,20 @@ class _ConfigRewriter:
     def _server(self, name: str, address: str, path: str) -> HttpServer:
         """The server at that place: one that is known already, or else another one."""
         before = [*self._known, *self.http]
-        same = next((s for s in before if (s.name, s.address, s.path) == (name, address, path)), None)
-        if same is None:
-            plain = _NOT_PLAIN.sub("_", shim_name(name))
-            others = (f"{plain}-{number}" for number in itertools.count(2))
-            taken = {server.upstream for server in before}
-            free = next(free for free in itertools.chain([plain], others) if free not in taken)
-            same = HttpServer(upstream=free, name=name, address=address, path=path)
-        if same not in self.http:
-            self.http.append(same)
-        return same
+        for server in before:
+            if (server.name, server.address, server.path) == (name, address, path):
+                break
+        else:
+            upstream = plain = _NOT_PLAIN.sub("_", shim_name(name))
+            used = {server.upstream for server in before}
+            number = 2
+            while upstream in used:
+                upstream = f"{plain}-{number}"
+                number += 1
+            server = HttpServer(upstream=upstream, name=name, address=address, path=path)
+        if server not in self.http:
+            self.http.append(server)
+        return server
 
     def _without_live_keys(self, entry: dict[str, Json]) -> dict[str, Json]:
         if self._mode is Mode.RECORD:
@@ -190,11 +200,12 @@ class _ConfigRewriter:
 
 def _groups(config: dict[str, Json]) -> Iterator[dict[str, Json]]:
     """Every map of servers in a configuration, those of single projects as well."""
-    projects = config.get("projects")
-    inner = [config.get(key) for key in _INSIDE]
-    for place in [config, *inner, *(projects.values() if isinstance(projects, dict) else ())]:
-        for key in _SERVER_MAPS if isinstance(place, dict) else ():
-            if isinstance(place.get(key), dict):
+    places: list[Json] = [config, config.get("mcp")]
+    if isinstance(projects := config.get("projects"), dict):
+        places += projects.values()
+    for place in places:
+        for key in _SERVER_MAPS:
+            if isinstance(place, dict) and isinstance(place.get(key), dict):
                 yield place[key]
 
 
@@ -204,26 +215,23 @@ def _has_command(entry: Json) -> bool:
 
 def _url_key(entry: Json) -> str:
     """The member that holds the URL of a server; nothing where there is none."""
-    found = (key for key in _URLS if isinstance(entry, dict) and isinstance(entry.get(key), str))
-    return next(found, "")
+    for key in _URLS:
+        if isinstance(entry, dict) and isinstance(entry.get(key), str):
+            return key
+    return ""
 
 
 def _address(text: str) -> SplitResult | None:
     """Return the parsed URL; None if its address is unknown."""
+    # With the variables of the environment in it, as the program would read it.
+    resolved = _VARIABLE.sub(lambda found: os.environ.get(found[1]) or found[2] or found[0], text)
     try:
-        url = urlsplit(_resolved(text))
+        url = urlsplit(resolved)
         _ = url.port
     except ValueError:
         return None
-    known = url.scheme in ("http", "https") and url.hostname and "${" not in url.netloc
-    if known:
-        return url
-    return None
-
-
-def _resolved(url: str) -> str:
-    """The URL with the variables of the environment in it, as the program would read it."""
-    return _VARIABLE.sub(lambda found: os.environ.get(found[1]) or found[2] or found[0], url)
+    is_known = url.scheme in ("http", "https") and url.hostname and "${" not in url.netloc
+    return url if is_known else None
 
 
 def _blank_out(found: re.Match[str]) -> str:
@@ -231,3 +239,83 @@ def _blank_out(found: re.Match[str]) -> str:
     if found[0].startswith('"'):
         return found[0]
     return "\n" * found[0].count("\n") or " "
+
+
+FACT = "mcp"
+"""The key of these facts in a run's header."""
+
+
+class McpConfigs(Struct, frozen=True, kw_only=True):
+    """A program's MCP configuration files; called, it makes the launch extension for their servers."""
+
+    files: tuple[Path, ...]
+    in_place: bool = False
+    """The program looks for them where they are."""
+    warn: Callable[[str], None] = to_stderr
+
+    @property
+    def facts(self) -> dict[str, Json]:
+        """The facts that a recording notes, so that a replay finds the files again."""
+        here = self._here()
+        elsewhere = len(self.files) - len(here)
+        counts = {"elsewhere": elsewhere} if elsewhere else {}
+        return {FACT: {"configs": here, **counts, "in_place": self.in_place}}
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The command-line options a replay needs; the rest is in the recording."""
+        named = tuple(word for file in self.files for word in ("--mcp-config", str(file)))
+        if self.in_place:
+            return (*named, "--mcp-config-in-place")
+        if len(self._here()) == len(self.files):
+            return ()
+        return named
+
+    def _here(self) -> list[str]:
+        """The files below the working directory, by their paths from there."""
+        here = os.path.realpath(os.curdir)
+        found = [os.path.relpath(os.path.join(os.path.realpath(file.parent), file.name), here) for file in self.files]
+        return [Path(file).as_posix() for file in found if not file.startswith(os.pardir)]
+
+    @staticmethod
+    def were_asked(run: TraceRun) -> bool:
+        """True when any server was spoken to."""
+        return any(map(is_mcp_event, run.events))
+
+    def __call__(self, plan: ProgramPlan, world: World | None, directory: Path) -> LaunchExtension:
+        """Write the files that the program is given."""
+        rewritten = self._rewritten(plan, directory, Mode.RECORD if asks_servers(plan, world) else Mode.REPLAY)
+        http = list({server.upstream: server for one in rewritten.values() for server in one.http}.values())
+        if http and not plan.proxy:
+            names = ", ".join(repr(server.name) for server in http)
+            raise UsageError(
+                f"these MCP servers speak HTTP, and only the proxy can record them: {names}",
+                hint="Leave out --no-proxy.",
+            )
+
+        def endpoints(process_log: ProcessLog, ask: SendRequest) -> Mapping[str, Endpoint]:
+            from replaykit.programs.mcp.http_shim import proxied_servers  # noqa: PLC0415 (needs aiohttp)
+
+            return proxied_servers(http, process_log, plan, world, ask)
+
+        return LaunchExtension(
+            files={file: one.file for file, one in rewritten.items()},
+            in_place=self.in_place,
+            variables={CONFIGS: os.pathsep.join(str(one.file) for one in rewritten.values())},
+            upstreams={server.upstream: server.address for server in http},
+            endpoints=endpoints if http else None,
+            world=None if world is None else client_calls_only(world, {server.name for server in http}),
+        )
+
+    def _rewritten(self, plan: ProgramPlan, directory: Path, mode: Mode) -> dict[Path, RewrittenConfig]:
+        # Names that other upstreams have are taken.
+        known = [HttpServer(upstream=name, name="", address="") for name in plan.upstreams]
+        rewritten: dict[Path, RewrittenConfig] = {}
+        for file in self.files:
+            restore_swapped_file(file, self.warn)
+            result = rewrite_config(file, directory, mode=mode, proxy=base_address(plan.proxy, plan.token), known=known)
+            known += result.http
+            rewritten[file] = result
+            for name in result.unrewritten:
+                self.warn(f"{file}: where {name!r} is cannot be told from its URL; it is not recorded")
+        return rewritten

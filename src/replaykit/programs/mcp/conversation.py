@@ -12,7 +12,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 
 from replaykit.errors import ReplayKitError
-from replaykit.model.diff import brief
 from replaykit.model.events import Call, ErrorInfo
 from replaykit.model.values import Json
 from replaykit.programs.mcp.calls import (
@@ -25,13 +24,14 @@ from replaykit.programs.mcp.calls import (
     rpc_error,
     server_end_name,
 )
-from replaykit.programs.mcp.interim_messages import CLIENT, SERVER
 from replaykit.programs.mcp.messages import (
     CANCELLED,
+    CLIENT,
     INITIALIZED,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
     PING,
+    SERVER,
     Message,
     failure,
     id_key,
@@ -41,8 +41,7 @@ from replaykit.programs.mcp.messages import (
     params_of,
 )
 from replaykit.programs.mcp.pending_requests import PendingRequest, PendingRequests
-from replaykit.programs.mcp.playback import AnswerPlayback, MessageSink, send_answer
-from replaykit.programs.mcp.recorded_server import RecordedServer
+from replaykit.programs.mcp.playback import AnswerPlayback, MessageSink, RecordedServer, send_answer
 from replaykit.seam.scope import CallAnswer, Outcome, PendingCall, RunSession, Scope, pending_call
 
 ScheduleLater = Callable[[float, Callable[[], None]], object]
@@ -80,9 +79,8 @@ class McpConversation:
         self._recorded_server = recorded_server or RecordedServer(server)
         self._lock = threading.RLock()
         self._playbacks: dict[bytes, AnswerPlayback] = {}
-        self._deferred: deque[AnswerPlayback] = (
-            deque()
-        )  # what the server says on its own, once the client is ready for it
+        # What the server says on its own, once the client is ready for it.
+        self._deferred: deque[AnswerPlayback] = deque()
 
     def begin(self) -> None:
         """Say what the server said before it was asked anything."""
@@ -114,8 +112,8 @@ class McpConversation:
     def pause_s(self, messages: Iterable[Message]) -> float:
         """Return how long a fault delays requests before they are forwarded."""
         with self._lock:
-            calls = [self.live.find(message) for message in messages if is_request(message)]
-        return max((_pause_of(call.call) for call in calls if call is not None), default=0.0)
+            pending = filter(None, map(self.live.find, filter(is_request, messages)))
+            return max((_pause_of(request.call) for request in pending), default=0.0)
 
     def garbage(self, who: str, text: bytes) -> None:
         """Something came that is no message at all."""
@@ -126,8 +124,7 @@ class McpConversation:
     def cancel(self, request_id: Json) -> None:
         """The client does not wait any longer for an answer that is being given."""
         with self._lock:
-            playback = self._playbacks.pop(id_key(request_id), None)
-            if playback is not None:
+            if playback := self._playbacks.pop(id_key(request_id), None):
                 playback.cancel()
 
     def end(self, error: ErrorInfo | None = None, *, server_first: bool = False) -> None:
@@ -142,17 +139,6 @@ class McpConversation:
     def is_drained(self) -> bool:
         """True when every recorded answer has been given."""
         return self._recorded_server.is_drained()
-
-    def ask(self, playback: AnswerPlayback, recorded_id: Json) -> Json:
-        """An id for a request to the client."""
-        return self._recorded_server.register_request(playback, recorded_id)
-
-    def differs(self, name: str, recorded: Message, actual: Message) -> None:
-        """The client answered the server otherwise than it did."""
-        was, is_ = (brief(message.get("result", message.get("error"))) for message in (recorded, actual))
-        self._recorded_server.report(
-            f"`{name}`: the client answered the server with {is_}, recorded was {was}", "answer"
-        )
 
     def _request(self, request: Message, sink: MessageSink) -> bool:
         self._release()
@@ -171,7 +157,10 @@ class McpConversation:
         if answer is None and self._has_server:
             self.live.begin(call, request)
             return True
-        self._play(request, call, answer or self._cannot(call), sink)
+        if answer is None:
+            text = f"`{call.name}` is to be done for real, but no MCP server is started in a replay"
+            answer = self._logged(call, rpc_error(MISS, text))
+        self._play(request, call, answer, sink)
         return False
 
     def _answer(self, call: PendingCall, method: str) -> CallAnswer | None:
@@ -191,10 +180,6 @@ class McpConversation:
         self._recorded_server.mark_served(_recorded(call, answer))
         return answer
 
-    def _cannot(self, call: PendingCall) -> CallAnswer:
-        text = f"`{call.name}` is to be done for real, but no MCP server is started in a replay"
-        return self._logged(call, rpc_error(MISS, text))
-
     def _logged(self, call: PendingCall, answer: CallAnswer) -> CallAnswer:
         outcome = Outcome(
             result_json=answer.result_json, error=answer.error, items_json=answer.items_json, complete=answer.complete
@@ -205,13 +190,12 @@ class McpConversation:
     def _play(self, request: Message, call: PendingCall, answer: CallAnswer, sink: MessageSink) -> None:
         key = id_key(request["id"])
         recorded = _recorded(call, answer)
-        if recorded is None:
-            meanwhile = None
-        else:
-            meanwhile = self._recorded_server.interim_call(recorded)
+        meanwhile = self._recorded_server.interim_call(recorded)
+        steps: Iterable[Json] = ()
         if meanwhile is not None:
             self._say_again(meanwhile, call.seq)
-        playback = AnswerPlayback(self, call.name, (meanwhile and meanwhile.items) or (), sink, request)
+            steps = meanwhile.items or ()
+        playback = AnswerPlayback(self._recorded_server, call.name, steps, sink=sink, aside=self.aside, request=request)
 
         def at_end() -> None:
             if answer.complete:  # otherwise it can still be given up
@@ -256,7 +240,8 @@ class McpConversation:
         for call in calls:
             self._say_again(call, seq)
         steps = [step for call in calls for step in _steps_of(call, self._server)]
-        playback = AnswerPlayback(self, f"MCP {self._server}", steps, self.aside)
+        name = f"MCP {self._server}"
+        playback = AnswerPlayback(self._recorded_server, name, steps, sink=self.aside, aside=self.aside)
         if calls[-1].name == server_end_name(self._server):
             playback.at_end = lambda: setattr(self, "gone", exit_code_of(calls[-1]))
         self._deferred.append(playback)

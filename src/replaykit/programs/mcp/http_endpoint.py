@@ -28,9 +28,8 @@ from replaykit.programs.mcp.http_replies import (
     event,
     json_reply,
 )
-from replaykit.programs.mcp.interim_messages import CLIENT
-from replaykit.programs.mcp.messages import PARSE_ERROR, Message, dump, failure, is_request, messages_in, parse
-from replaykit.programs.mcp.recorded_server import RecordedServer
+from replaykit.programs.mcp.messages import CLIENT, PARSE_ERROR, Message, dump, failure, is_request, messages_in
+from replaykit.programs.mcp.playback import RecordedServer
 from replaykit.seam.http.request import HttpRequest
 from replaykit.seam.scope import RunSession
 
@@ -65,9 +64,9 @@ class McpHttpSession:
 class McpEndpoint:
     """An MCP server that speaks HTTP, recorded or replayed.
 
-    `upstream` does a request for real; without it nothing is, and `backstage` has what was recorded. `lead` gives the
-    address by which a client reaches one of the server's; without it the paths are the same. `as_sent` is False where
-    faults may change what the server says: then its streams are passed on event by event.
+    `upstream` does a request for real; without it nothing is, and `recorded_server` has what was recorded.
+    `map_address` gives the address by which a client reaches one of the server's; without it the paths are the same.
+    `as_sent` is False where faults may change what the server says: then its streams are passed on event by event.
     """
 
     def __init__(
@@ -84,10 +83,10 @@ class McpEndpoint:
         self.session = session
         self.has_server = upstream is not None
         self.recorded_server = recorded_server or RecordedServer(server)
+        self._map_address = map_address or path_below
         self._relay = None
         if upstream is not None:
-            self._relay = McpHttpRelay(upstream, map_address or _same_path, self._register, as_sent=as_sent)
-        self._map_address = map_address or _same_path
+            self._relay = McpHttpRelay(upstream, self._map_address, self._register, as_sent=as_sent)
         self._sessions: dict[str, McpHttpSession] = {}  # by session id, or by the address of the older transport
         self._ended: set[str] = set()
 
@@ -109,21 +108,21 @@ class McpEndpoint:
 
     def end(self) -> None:
         """Nothing more comes: what is under way stays without an answer."""
-        sessions = [*self._sessions.values(), *(self._relay.busy if self._relay else ())]
-        for mcp_session in sessions:
+        busy = self._relay.busy if self._relay else ()
+        for mcp_session in [*self._sessions.values(), *busy]:
             mcp_session.conversation.end()
 
     async def _post(self, request: HttpRequest) -> McpReply:
         mcp_session = self._session_of(request)
         if mcp_session is None:
             return empty_reply(404)
-        messages = _messages(request.body)
+        messages = messages_in(request.body)
         if not messages:
             mcp_session.conversation.garbage(CLIENT, request.body)
             if self._relay is not None:
                 return await self._relay.upstream(request)
             return json_reply(failure(None, PARSE_ERROR, "not a JSON-RPC message"), status=400)
-        requests = [message for message in messages if is_request(message)]
+        requests = list(filter(is_request, messages))
         posting = PostReply(requests, is_batch=request.body.lstrip().startswith(b"["))
         sink = mcp_session.stream if mcp_session.is_old else posting
         left = [message for message in messages if mcp_session.conversation.from_client(message, sink)]
@@ -135,7 +134,12 @@ class McpEndpoint:
             return await self._relay.post(request, mcp_session, list(filter(is_request, left)), posting.take_messages())
         if mcp_session.is_old or not requests:
             return empty_reply(202)
-        return posting.reply(self._session_header(requests, mcp_session), lambda: _give_up(mcp_session, posting))
+
+        def give_up() -> None:
+            for request_id in list(posting.waiting.values()):
+                mcp_session.conversation.cancel(request_id)
+
+        return posting.reply(self._session_header(requests, mcp_session), give_up)
 
     async def _get(self, request: HttpRequest) -> McpReply:
         mcp_session = self._session_of(request)
@@ -146,15 +150,13 @@ class McpEndpoint:
             return await self._relay.get(request, mcp_session, is_new=is_new)
         headers = (("content-type", EVENTS), ("cache-control", "no-cache"))
         mcp_session.conversation.begin()
-        if is_new:
-            chunks = mcp_session.stream.events()
-        else:
-            chunks = self._older_stream(request, mcp_session)
+        chunks = mcp_session.stream.events() if is_new else self._older_stream(request, mcp_session)
         return McpReply(status=200, headers=headers, chunks=chunks)
 
     async def _older_stream(self, request: HttpRequest, mcp_session: McpHttpSession) -> AsyncGenerator[bytes, None]:
         """First where to post, then everything that the server says."""
-        address = f"{request.url}{'&' if '?' in request.url else '?'}session={secrets.token_hex(16)}"
+        separator = "&" if "?" in request.url else "?"
+        address = f"{request.url}{separator}session={secrets.token_hex(16)}"
         mcp_session.is_old = True
         self._register(address, mcp_session)
         yield event(self._map_address(address).encode(), "endpoint")
@@ -162,10 +164,7 @@ class McpEndpoint:
             yield chunk
 
     async def _delete(self, request: HttpRequest) -> McpReply:
-        if self._relay:
-            reply = await self._relay.upstream(request)
-        else:
-            reply = empty_reply(200)
+        reply = await self._relay.upstream(request) if self._relay else empty_reply(200)
         if reply.status < 300:
             self._forget(request.header(SESSION_ID))
         return reply
@@ -203,20 +202,8 @@ class McpEndpoint:
         return bool(wires) and not any(dict(wire.headers).get(SESSION_ID) for wire in wires)
 
 
-def _messages(body: bytes) -> list[Message]:
-    try:
-        return messages_in(parse(body))
-    except ValueError:
-        return []
-
-
-def _give_up(mcp_session: McpHttpSession, posting: PostReply) -> None:
-    for request_id in list(posting.waiting.values()):
-        mcp_session.conversation.cancel(request_id)
-
-
-def _same_path(url: str) -> str:
+def path_below(url: str, place: str = "") -> str:
+    """Return the path and query of a URL, below a place."""
     parts = urlsplit(url)
-    if parts.query:
-        return f"{parts.path}?{parts.query}"
-    return parts.path
+    query = f"?{parts.query}" if parts.query else ""
+    return f"{place}{parts.path}{query}"

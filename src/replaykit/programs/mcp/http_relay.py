@@ -5,15 +5,14 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
 from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import urljoin
 
 from replaykit.model.events import ErrorInfo, WireInfo
 from replaykit.programs.mcp.calls import http_error, server_gone_error
-from replaykit.programs.mcp.event_streams import whole_events, with_data
-from replaykit.programs.mcp.http_replies import EVENTS, McpReply, chunks_of, event
-from replaykit.programs.mcp.interim_messages import SERVER
-from replaykit.programs.mcp.messages import Message, dump, is_response, is_unchanged, messages_in, parse
+from replaykit.programs.mcp.http_replies import EVENTS, McpReply, chunks_of, event, whole_events, with_data
+from replaykit.programs.mcp.messages import SERVER, Message, dump, is_response, is_unchanged, messages_in
 from replaykit.programs.mcp.pending_requests import PendingRequest
 from replaykit.seam.http.cleaning import HIDDEN, clean_url
 from replaykit.seam.http.request import HttpRequest
@@ -56,7 +55,7 @@ class McpHttpRelay:
         """Pass messages on, and write down what is answered to the requests among them. What was answered here to
         others of the same batch is given along."""
         live = mcp_session.conversation.live
-        calls = [call for message in requests if (call := live.find(message)) is not None]
+        calls = list(filter(None, map(live.find, requests)))
         if not calls:
             return await self.upstream(request)
         self.busy.add(mcp_session)
@@ -119,13 +118,10 @@ class McpHttpRelay:
         also: Sequence[Message],
     ) -> bytes | None:
         """A whole body: JSON-RPC, or else an error of HTTP; gives another one where that is to be told."""
-        try:
-            messages = messages_in(parse(body))
-        except ValueError:
-            messages = []
+        messages = messages_in(body)
         if len(calls) == 1 and len(messages) == 1 and messages[0].get("id") is None and "error" in messages[0]:
             messages = [{**messages[0], "id": calls[0].request["id"]}]  # refused before its id was read
-        if not messages or not any(map(is_response, messages)):
+        if not any(map(is_response, messages)):
             text = body[:_KEPT_CHARS].decode("utf-8", "replace")
             refused = http_error(reply.status, reply.header("content-type"), text)
             for call in calls:
@@ -140,18 +136,16 @@ class McpHttpRelay:
         self, reply: McpReply, mcp_session: McpHttpSession, calls: list[PendingRequest], also: Sequence[Message]
     ) -> AsyncGenerator[bytes, None]:
         """The events of an answer; a stream whose events have ids may go on elsewhere."""
-        splitter, decode = SseSplitter(), _decoder(reply)
         inside = calls[0] if len(calls) == 1 else None
         resumable = False
         error: ErrorInfo | None = server_gone_error()
         try:
             for message in also:
                 yield event(dump(message))
-            async for chunk in reply.chunks if self._as_sent else whole_events(reply.chunks, decode):
-                text = decode(chunk) if self._as_sent else chunk
-                resumable = resumable or _EVENT_ID.search(text) is not None
-                passed_messages = [_record_frame(frame, mcp_session, inside) for frame in splitter.feed(text)]
-                yield chunk if self._as_sent else with_data(chunk, passed_messages)
+            async with aclosing(self._recorded_chunks(reply, mcp_session, inside=inside)) as chunks:
+                async for text, chunk in chunks:
+                    resumable = resumable or _EVENT_ID.search(text) is not None
+                    yield chunk
         except OSError:
             raise
         except BaseException:
@@ -165,14 +159,20 @@ class McpHttpRelay:
             await reply.chunks.aclose()
 
     async def _side_stream(self, reply: McpReply, mcp_session: McpHttpSession) -> AsyncGenerator[bytes, None]:
+        async with aclosing(reply.chunks), aclosing(self._recorded_chunks(reply, mcp_session, aside=True)) as chunks:
+            async for _, chunk in chunks:
+                yield chunk
+
+    async def _recorded_chunks(
+        self, reply: McpReply, mcp_session: McpHttpSession, *, inside: PendingRequest | None = None, aside: bool = False
+    ) -> AsyncGenerator[tuple[bytes, bytes], None]:
+        """Record what a stream says; yield the text of each chunk, and the bytes that the client is sent for it."""
         splitter, decode = SseSplitter(), _decoder(reply)
-        try:
-            async for chunk in reply.chunks if self._as_sent else whole_events(reply.chunks, decode):
-                text = decode(chunk) if self._as_sent else chunk
-                passed_messages = [_record_frame(frame, mcp_session, aside=True) for frame in splitter.feed(text)]
-                yield chunk if self._as_sent else with_data(chunk, passed_messages)
-        finally:
-            await reply.chunks.aclose()
+        chunks = reply.chunks if self._as_sent else whole_events(reply.chunks, decode)
+        async for chunk in chunks:
+            text = decode(chunk) if self._as_sent else chunk
+            replacements = [_record_frame(frame, mcp_session, inside, aside=aside) for frame in splitter.feed(text)]
+            yield text, chunk if self._as_sent else with_data(chunk, replacements)
 
     async def _sse_transport(
         self, request: HttpRequest, reply: McpReply, mcp_session: McpHttpSession
@@ -217,10 +217,7 @@ def _record_frame(
     """Take what a server says; gives what the client is told instead, where a fault changes it."""
     if not frame.data.strip():
         return None  # an event that only carries an id
-    try:
-        messages = messages_in(parse(frame.data))
-    except ValueError:
-        messages = []
+    messages = messages_in(frame.data)
     if not messages:
         mcp_session.conversation.garbage(SERVER, frame.data)
     passed_messages = [

@@ -1,8 +1,12 @@
-"""Replies over HTTP, and the messages on their way into them."""
+"""Replies over HTTP, and the messages on their way into them.
+
+Streams of events whose data may be changed on the way are cut into whole events; all else is passed on byte for byte.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Sequence
 
@@ -122,9 +126,9 @@ class PostReply(MessageStream):
 
     def take_messages(self) -> list[Message]:
         """Return and remove the messages that are waiting."""
-        take_messages = list(self._messages)
+        messages = list(self._messages)
         self._messages.clear()
-        return take_messages
+        return messages
 
     def reply(self, headers: Headers, closed: Callable[[], None]) -> McpReply:
         """One JSON value where all is answered and nothing else was said; otherwise a stream."""
@@ -139,3 +143,31 @@ class PostReply(MessageStream):
             return json_reply(list(self._messages) if self._is_batch else self._messages[0], headers)
         streamed = (("content-type", EVENTS), ("cache-control", "no-cache"), *headers)
         return McpReply(status=200, headers=streamed, chunks=self.events(closed))
+
+
+_END = re.compile(rb"\r\n\r\n|\n\n|\r\r")
+_DATA = re.compile(rb"(?:^|(?<=[\r\n]))data(?::[^\r\n]*)?(?:\r\n|\r|\n|$)")
+
+
+async def whole_events(
+    chunks: AsyncGenerator[bytes, None], decode: Callable[[bytes], bytes]
+) -> AsyncGenerator[bytes, None]:
+    """The same bytes, each time one event with the line that ends it; at last what has no end."""
+    rest = b""
+    async for chunk in chunks:
+        rest += decode(chunk)
+        while found := _END.search(rest):
+            yield rest[: found.end()]
+            rest = rest[found.end() :]
+    if rest:
+        yield rest
+
+
+def with_data(event: bytes, replacements: Sequence[bytes | None]) -> bytes:
+    """An event with other data, where there is any; its id and name stay."""
+    for data in replacements:
+        if data is not None:
+            fields = _DATA.sub(b"", event).strip(b"\r\n")
+            prefix = fields + b"\n" if fields else b""
+            return b"%sdata: %s\n\n" % (prefix, data)
+    return event

@@ -1,22 +1,31 @@
-"""A loopback server in front of one MCP server that speaks HTTP."""
+"""MCP servers that speak HTTP, answered for: by a loopback server in front of one, or by the proxy."""
 
 from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from functools import partial
 from urllib.parse import urlsplit
 
 import aiohttp
 from aiohttp import web
+from msgspec import Struct
 from yarl import URL
 
-from replaykit.programs.launch_extension import SendRequest
-from replaykit.programs.mcp.http_endpoint import McpEndpoint, speaks_mcp
+from replaykit.handlers.replay.world import World
+from replaykit.programs.launch_options import SendRequest
+from replaykit.programs.mcp.config import HttpServer
+from replaykit.programs.mcp.http_endpoint import McpEndpoint, path_below, speaks_mcp
 from replaykit.programs.mcp.http_relay import SendToServer
 from replaykit.programs.mcp.http_replies import McpReply, empty_reply
-from replaykit.programs.proxy_addresses import end_to_end_headers
-from replaykit.programs.proxy_responses import aiohttp_headers
+from replaykit.programs.mcp.playback import RecordedServer
+from replaykit.programs.mcp.shim_session import asks_servers
+from replaykit.programs.plan import Mode, ProgramPlan
+from replaykit.programs.process_log import ProcessLog, calls_of_process
+from replaykit.programs.proxy_addresses import base_address, end_to_end_headers
+from replaykit.programs.proxy_responses import aiohttp_headers, drop_connection
+from replaykit.programs.proxy_routing import FORBIDDEN, ProxyRefusal
 from replaykit.programs.upstream_client import UpstreamClient, UpstreamResponse
 from replaykit.seam.http.request import HttpRequest
 from replaykit.seam.http.response import header_pairs
@@ -58,11 +67,10 @@ def _redirect_target(url: URL, answer: UpstreamResponse) -> URL | None:
         return None
     try:
         onward = url.join(URL(place, encoded=True))
-        if onward.origin() == url.origin():
-            return onward
-        return None
+        is_within = onward.origin() == url.origin()
     except ValueError:
         return None
+    return onward if is_within else None
 
 
 async def send_reply(request: web.BaseRequest, reply: McpReply) -> web.StreamResponse:
@@ -159,3 +167,67 @@ def is_local_request(request: web.BaseRequest) -> bool:
     origin = request.headers.get("origin")
     hosts = [urlsplit(f"//{request.host}").hostname, urlsplit(origin).hostname if origin else "localhost"]
     return all(host in _LOOPBACK for host in hosts)
+
+
+def endpoints_of(
+    servers: Iterable[HttpServer],
+    process_log: ProcessLog,
+    plan: ProgramPlan,
+    world: World | None,
+    upstream: SendToServer,
+) -> dict[str, McpEndpoint]:
+    """An endpoint for each server, by the name of its upstream; in the replay of a recording none of them is real."""
+    real = upstream if asks_servers(plan, world) else None
+    recorded = [] if world is None else calls_of_process(world, process_log.name)
+    recorded_servers: dict[str, RecordedServer] = {}
+    endpoints = {}
+    for server in servers:
+        # Servers of one name are one server in a recording, wherever they are.
+        if server.name not in recorded_servers:
+            recorded_servers[server.name] = RecordedServer(server.name, recorded, process_log.add_deviation)
+        endpoints[server.upstream] = McpEndpoint(
+            server.name,
+            process_log.session,
+            upstream=real,
+            recorded_server=recorded_servers[server.name],
+            map_address=partial(path_below, place=f"{base_address('', plan.token)}/{server.upstream}"),
+            as_sent=plan.mode is Mode.RECORD,
+        )
+    return endpoints
+
+
+def proxied_servers(
+    servers: Sequence[HttpServer], process_log: ProcessLog, plan: ProgramPlan, world: World | None, ask: SendRequest
+) -> dict[str, ProxiedServer]:
+    """Return the endpoints that answer for the servers, by the names of their upstreams."""
+    upstream = server_sender(ask)
+    endpoints = endpoints_of(servers, process_log, plan, world, upstream)
+    return {server.upstream: ProxiedServer(endpoints[server.upstream], server.path, upstream) for server in servers}
+
+
+class ProxiedServer(Struct):
+    """One server, answered for by the proxy."""
+
+    _endpoint: McpEndpoint
+    _path: str
+    _upstream: SendToServer
+
+    async def answer(self, request: web.BaseRequest, url: str) -> web.StreamResponse:
+        """The response to a request; `url` is the server's own."""
+        if not is_local_request(request):
+            raise ProxyRefusal(FORBIDDEN, "this proxy answers to its own machine only")
+        http_request = HttpRequest(
+            method=request.method,
+            url=url,
+            headers=header_pairs(request.raw_headers),
+            body=await request.content.read(),
+        )
+        try:
+            reply = await route_request(self._endpoint, http_request, self._path, self._upstream)
+        except OSError:  # a server that is not there is told as that, and by no status that nobody sent
+            return drop_connection(request)
+        return await send_reply(request, reply)
+
+    def end(self) -> None:
+        """End requests in progress without an answer."""
+        self._endpoint.end()

@@ -1,16 +1,23 @@
-"""JSON-RPC messages: text ⇄ values, and what sort of message a value is."""
+"""JSON-RPC messages: text ⇄ values, what sort of message a value is, and messages on the way to an answer as items.
+
+    {"from": "server", "message": {"method": "notifications/progress", "params": {"progressToken": null, …}}}
+    {"from": "client", "message": {"id": 4, "result": {…}}}      an answer to what the server asked
+    {"from": "server", "aside": true, "message": …}              it came on a stream of its own (HTTP)
+
+In such an item, a null stands where a message names the request it belongs to: its progress token, its id.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
 import orjson
 
 from replaykit.model.nesting import NestedTooDeeply, check_nesting, decode_json
-from replaykit.model.values import Json
+from replaykit.model.values import Json, Raw, raw
 
 Message: TypeAlias = dict[str, Any]
 """One JSON-RPC object."""
@@ -47,8 +54,12 @@ def dump(value: Json) -> bytes:
         return json.dumps(value, separators=(",", ":")).encode()
 
 
-def messages_in(value: Json) -> list[Message]:
-    """The messages that a value is: one, or those of a batch; none where it is neither."""
+def messages_in(text: bytes) -> list[Message]:
+    """Return the messages of a JSON text: one, or those of a batch; none where it is neither."""
+    try:
+        value = parse(text)
+    except ValueError:
+        return []
     if isinstance(value, dict):
         return [value]
     if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
@@ -112,8 +123,61 @@ def with_param(message: Message, name: str, value: Json) -> Message:
 
 def failure(request_id: Json, code: int, text: str, data: Json = None) -> Message:
     """The answer that says no."""
-    if data is None:
-        error = {"code": code, "message": text}
-    else:
-        error = {"code": code, "message": text, "data": data}
+    error: Message = {"code": code, "message": text}
+    if data is not None:
+        error["data"] = data
     return {"jsonrpc": "2.0", "id": request_id, "error": error}
+
+
+CLIENT, SERVER = "client", "server"
+
+
+def item(sender: str, message: Message, request: Message, *, aside: bool = False) -> Raw:
+    """A message that was sent while a request was waiting for its answer."""
+    content = dict(detached(message, request, sender))
+    content.pop("jsonrpc", None)
+    if aside:
+        return raw({"from": sender, "aside": True, "message": content})
+    return raw({"from": sender, "message": content})
+
+
+def detached(message: Message, request: Message, sender: str = SERVER) -> Message:
+    """The message without the names that this client happened to give the request."""
+    method, member, name = _REQUEST_NAMES[sender]
+    own_name = name(request)
+    params, meta = params_of(message), meta_of(message)
+    is_named = message.get("method") == method and member in params and own_name is not None
+    if is_named and id_key(params[member]) == id_key(own_name):
+        return with_param(message, member, None)
+    if SUBSCRIPTION in meta and id_key(meta[SUBSCRIPTION]) == id_key(request.get("id")):
+        return with_meta(message, SUBSCRIPTION, None)
+    return message
+
+
+def attached(message: Message, request: Message) -> Message | None:
+    """A recorded message of the server with this client's names in it; None where the client wants no such message."""
+    if message.get("method") == PROGRESS and params_of(message).get("progressToken", "") is None:
+        token = progress_token(request)
+        if token is None:
+            return None
+        return with_param(message, "progressToken", token)
+    if meta_of(message).get(SUBSCRIPTION, "") is None:
+        return with_meta(message, SUBSCRIPTION, request.get("id"))
+    return message
+
+
+def progress_token(request: Message) -> Json:
+    """Return the progress token of a request."""
+    return meta_of(request).get("progressToken")
+
+
+def belongs(message: Message, request: Message) -> bool:
+    """True when a message of the server names the request."""
+    return detached(message, request) is not message
+
+
+_REQUEST_NAMES: dict[str, tuple[str, str, Callable[[Message], Json]]] = {
+    SERVER: (PROGRESS, "progressToken", progress_token),
+    CLIENT: (CANCELLED, "requestId", lambda request: request.get("id")),
+}
+"""By sender: the notification that names a request, the parameter that does so, and the name a request has there."""

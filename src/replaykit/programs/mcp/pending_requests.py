@@ -20,23 +20,35 @@ from replaykit.programs.mcp.calls import (
     server_message_name,
     unanswered,
 )
-from replaykit.programs.mcp.interim_messages import CLIENT, SERVER, attached, belongs, detached, item
-from replaykit.programs.mcp.messages import CANCELLED, PING, Message, id_key, is_request, is_response, params_of
+from replaykit.programs.mcp.messages import (
+    CANCELLED,
+    CLIENT,
+    PING,
+    SERVER,
+    Message,
+    attached,
+    belongs,
+    detached,
+    id_key,
+    is_request,
+    is_response,
+    item,
+    params_of,
+)
 from replaykit.seam.scope import Outcome, PendingCall, RunSession, Scope, pending_call
 
 _LASTING = "subscriptions/listen"
 _KEPT_CHARS = 4000
 
 
-class PendingRequest:
+class PendingRequest(msgspec.Struct, eq=False):
     """A request on its way."""
 
-    def __init__(self, call: PendingCall, request: Message) -> None:
-        self.call = call
-        self.request = request
-        self.items: list[Raw] = []
-        self.wire: WireInfo | None = None
-        self.began = time.perf_counter()
+    call: PendingCall
+    request: Message
+    items: list[Raw] = []
+    wire: WireInfo | None = None
+    began: float = msgspec.field(default_factory=time.perf_counter)
 
 
 class PendingRequests:
@@ -134,9 +146,10 @@ class PendingRequests:
 
     def end(self, error: ErrorInfo | None = None, *, only: Iterable[PendingRequest] | None = None) -> bool:
         """Nothing of what is under way will be answered; True when there was something."""
-        left = [call for call in (self._open.values() if only is None else only) if call.call.seq in self._open]
-        for call in left:
-            self.settle(call, unanswered(error))
+        requests = self._open.values() if only is None else only
+        left = [request for request in requests if request.call.seq in self._open]
+        for request in left:
+            self.settle(request, unanswered(error))
         if only is None:
             for exchange in self._unasked.values():
                 self._settle_own(exchange, unanswered())
@@ -199,9 +212,13 @@ class PendingRequests:
 
     def _owner(self, message: Message) -> PendingRequest | None:
         """The request that a message of the server names; otherwise the latest one."""
-        named = (call for call in reversed(self._open.values()) if belongs(message, call.request))
-        return next(named, None) or self._latest()
+        for pending in reversed(self._open.values()):
+            if belongs(message, pending.request):
+                return pending
+        return self._latest()
 
     def _latest(self) -> PendingRequest | None:
-        calls = reversed(self._open.values())
-        return next((call for call in calls if call.request["method"] != _LASTING), None)
+        for pending in reversed(self._open.values()):
+            if pending.request["method"] != _LASTING:
+                return pending
+        return None

@@ -1,4 +1,4 @@
-"""Which recording or replay a shim takes part in: the one that is under way, or one of its own."""
+"""The recording or replay that a shim takes part in: the one that is under way, or one of its own."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from replaykit.handlers.replay.world import World
 from replaykit.model.events import Call
 from replaykit.model.matching import MatchMode, ToolMode
 from replaykit.model.result import Deviation
-from replaykit.model.run import Origin, RunHeader, RunStatus, TraceRun
+from replaykit.model.run import Origin, RunHeader, RunStatus
 from replaykit.model.values import raw
 from replaykit.programs.launcher import PROXY_ADDRESS
 from replaykit.programs.mcp.calls import is_client_call
-from replaykit.programs.mcp.recorded_server import RecordedServer
+from replaykit.programs.mcp.playback import RecordedServer
 from replaykit.programs.merge import all_deviations, load_process_logs, merge_in_store
 from replaykit.programs.plan import INJECT_DIRECTORY, RECORDING, SESSION, Mode, ProgramPlan, read_plan
 from replaykit.programs.process_log import (
@@ -48,36 +48,32 @@ CONFIGS = "REPLAYKIT_MCP_CONFIG"
 _UNUSUAL = re.compile(r"[^\w.@-]+")
 
 
-class ShimSession:
+class ShimSession(msgspec.Struct):
     """A shim's share of a recording or a replay."""
 
-    def __init__(
-        self, session: RunSession, plan: ProgramPlan, recorded_server: RecordedServer, *, has_server: bool
-    ) -> None:
-        self.session = session
-        self.plan = plan
-        self.recorded_server = recorded_server
-        self.has_server = has_server
-        """True when the real server is asked."""
-        self.status = RunStatus.SUCCESS
-        """The status it ended with."""
-        self.run_id = ""
-        """Of a run of its own, once it has ended."""
-        self.deviations: list[Deviation] = []
-        """The deviations of a standalone replay, once it has ended."""
+    session: RunSession
+    plan: ProgramPlan
+    recorded_server: RecordedServer
+    has_server: bool
+    """True when the real server is asked."""
+    status: RunStatus = RunStatus.SUCCESS
+    """The status it ended with."""
+    run_id: str = ""
+    """The id of a run of its own, once it has ended."""
+    deviations: list[Deviation] = []
+    """The deviations of a standalone replay, once it has ended."""
 
     def left_the_tape(self) -> list[Deviation]:
         """Deviations after which the client was in another world than the recorded one."""
-        return [deviations for deviations in self.deviations if deviations.kind in LEFT_THE_TAPE | SPOILT]
+        return [deviation for deviation in self.deviations if deviation.kind in LEFT_THE_TAPE | SPOILT]
 
 
 def server_environment(environment: Mapping[str, str], plan: ProgramPlan) -> dict[str, str]:
     """The environment of a server: it is a part of the world, so it is as if nobody recorded anything."""
-    variables = {
-        name: upstream_address(value, plan.proxy, plan.upstreams)
-        for name, value in environment.items()
-        if name not in (SESSION, RECORDING, PROXY_ADDRESS, CONFIGS, ALONE)
-    }
+    variables = {}
+    for name, value in environment.items():
+        if name not in (SESSION, RECORDING, PROXY_ADDRESS, CONFIGS, ALONE):
+            variables[name] = upstream_address(value, plan.proxy, plan.upstreams)
     if "PYTHONPATH" in variables:
         paths = variables["PYTHONPATH"].split(os.pathsep)
         variables["PYTHONPATH"] = os.pathsep.join(path for path in paths if path != str(INJECT_DIRECTORY))
@@ -86,10 +82,16 @@ def server_environment(environment: Mapping[str, str], plan: ProgramPlan) -> dic
 
 def server_name(command: list[str]) -> str:
     """Return a name for a server without one: the first word of its command that is no launcher and no option."""
-    words = [word.replace("\\", "/").rpartition("/")[2] for word in command if word[:1] != "-"]
-    words = [re.sub(r"\.(?:py|js|mjs|cjs|ts|exe|sh|rb|jar)$", "", word) for word in words if word]
-    named = (word for word in words if not _LAUNCHERS.fullmatch(word))
-    return next(named, words[0] if words else "server")
+    first = ""
+    for word in command:
+        name = word.replace("\\", "/").rpartition("/")[2]
+        if not name or word.startswith("-"):
+            continue
+        name = re.sub(r"\.(?:py|js|mjs|cjs|ts|exe|sh|rb|jar)$", "", name)
+        if not _LAUNCHERS.fullmatch(name):
+            return name
+        first = first or name
+    return first or "server"
 
 
 @contextmanager
@@ -103,12 +105,10 @@ def join_session(name: str, directory: Path | None = None) -> Iterator[ShimSessi
 @contextmanager
 def standalone_session(name: str, store: Path, *, replay: str | None = None) -> Iterator[ShimSession]:
     """A run of its own in a store; with `replay`, served from what that run says of the server."""
-    world = None if replay is None else _world(name, store, replay)
-    if world is None:
-        origin = Origin()
-    else:
-        origin = Origin(kind="replayed", run=world.run_id)
-    mode = Mode.RECORD if world is None else Mode.REPLAY
+    world, mode, origin = None, Mode.RECORD, Origin()
+    if replay is not None:
+        world = _world(name, store, replay)
+        mode, origin = Mode.REPLAY, Origin(kind="replayed", run=world.run_id)
     plan = ProgramPlan(mode=mode, run_id=new_run_id(), store=str(store.absolute()))
     header = RunHeader(id=plan.run_id, name=f"MCP {name}", started_at=time.time(), origin=origin)
     own: ShimSession | None = None
@@ -140,14 +140,11 @@ def _open_session(name: str, plan: ProgramPlan, world: World | None, names: Iter
     process_log = ProcessLog.open(plan, None if world is None else client_calls_only(world, [name]), names)
     recorded = () if world is None else calls_of_process(world, process_log.name)
     recorded_server = RecordedServer(name, recorded, process_log.add_deviation)
-    own = ShimSession(process_log.session, plan, recorded_server, has_server=asks_servers(plan, world))
+    own = ShimSession(process_log.session, plan, recorded_server, asks_servers(plan, world))
     try:
         yield own
     except BaseException as error:
-        if isinstance(error, SystemExit):
-            own.status = RunStatus.CANCELLED
-        else:
-            own.status = status_of(error)
+        own.status = RunStatus.CANCELLED if isinstance(error, SystemExit) else status_of(error)
         raise
     finally:
         process_log.end(own.status)
@@ -171,21 +168,29 @@ def _world(name: str, store: Path, run_id: str) -> World:
     with SQLiteStore.open(store, read_only=True) as opened:
         run = opened.load(run_id)
     place = path_segment(_instance(name))
-    calls = tuple(msgspec.structs.replace(call, path=place) for call in run.calls if _is_of_server(call, name))
+    calls: list[Call] = []
+    known: set[str] = set()
+    for call in run.calls:
+        if call.name.startswith((f"MCP {name} ", f"{name}.")):
+            calls.append(msgspec.structs.replace(call, path=place))
+        elif call.name.startswith("MCP ") and call.name.count(" ") >= 2:
+            known.add(call.name.split(" ")[1])
     if not calls:
-        known = sorted(_servers(run))
         raise UsageError(
             f"run {run.id} says nothing of an MCP server {name!r}",
-            hint=f"It knows: {', '.join(known)}. Choose with --name." if known else "It was recorded without MCP.",
+            hint=f"It knows: {', '.join(sorted(known))}. Choose with --name."
+            if known
+            else "It was recorded without MCP.",
         )
-    return World(case_id=run.name or run.id, calls=calls, run_id=run.id)  # type: ignore[arg-type]
+    return World(case_id=run.name or run.id, calls=tuple(calls), run_id=run.id)  # type: ignore[arg-type]
 
 
 def client_calls_only(world: World, names: Collection[str]) -> World:
     """The world without what nobody asks these servers for: that is given along with the answers."""
-    calls = (
-        call for call in world.calls if not isinstance(call, Call) or all(is_client_call(name, call) for name in names)
-    )
+    calls = []
+    for event in world.calls:
+        if not isinstance(event, Call) or all(is_client_call(name, event) for name in names):
+            calls.append(event)
     return msgspec.structs.replace(world, calls=tuple(calls))
 
 
@@ -196,23 +201,15 @@ def _with_siblings(world: World, name: str) -> World:
         return world
     begins = re.compile(rf"/!{re.escape(shim_name(name))}#(\d+)(?=/|$)")
     placed = [(int(found[1]), call) for call in world.calls if (found := begins.match(call.path))]
-    others = [
-        msgspec.structs.replace(
-            call, path=f"{path_segment(f'{shim_name(name)}#{number}')}/~{call.path.removeprefix('/!')}"
-        )
-        for number in range(max((place for place, _ in placed), default=-1) + 1 + _MORE_OFTEN)
-        for place, call in placed
-        if place != number
-    ]
-    return msgspec.structs.replace(world, calls=(*world.calls, *others))
-
-
-def _is_of_server(call: Call, name: str) -> bool:
-    return call.name.startswith((f"MCP {name} ", f"{name}."))
-
-
-def _servers(run: TraceRun) -> set[str]:
-    return {call.name.split(" ")[1] for call in run.calls if call.name.startswith("MCP ") and call.name.count(" ") >= 2}
+    processes = max((place for place, _ in placed), default=-1) + 1 + _MORE_OFTEN
+    calls = list(world.calls)
+    for number in range(processes):
+        own = path_segment(f"{shim_name(name)}#{number}")
+        for place, call in placed:
+            if place != number:
+                path = f"{own}/~{call.path.removeprefix('/!')}"
+                calls.append(msgspec.structs.replace(call, path=path))
+    return msgspec.structs.replace(world, calls=tuple(calls))
 
 
 def _instance(name: str) -> str:

@@ -10,11 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from replaykit.errors import ReplayKitError
 from replaykit.model.values import Json
+from replaykit.programs.command import shell_code
 from replaykit.programs.mcp.calls import http_error_of, response_of, server_gone_error
 from replaykit.programs.mcp.conversation import McpConversation, run_later
-from replaykit.programs.mcp.interim_messages import CLIENT, SERVER
 from replaykit.programs.mcp.messages import (
+    CLIENT,
     PARSE_ERROR,
+    SERVER,
     Message,
     dump,
     failure,
@@ -23,10 +25,8 @@ from replaykit.programs.mcp.messages import (
     is_response,
     is_unchanged,
     messages_in,
-    parse,
 )
-from replaykit.programs.mcp.playback import MessageSink
-from replaykit.programs.mcp.recorded_server import RecordedServer
+from replaykit.programs.mcp.playback import MessageSink, RecordedServer
 from replaykit.seam.scope import CallAnswer, RunSession
 
 GRACE_S = 10.0
@@ -62,7 +62,7 @@ class MessagePipe:
         """True when nobody reads any more."""
 
     def write(self, data: bytes) -> None:
-        """All of it, or nothing once nobody reads."""
+        """Write all of it, or nothing once nobody reads."""
         rest = memoryview(data)
         with self._lock:
             try:
@@ -71,12 +71,9 @@ class MessagePipe:
             except OSError:
                 self.broken = True
 
-    def send(self, message: Message) -> None:
-        self.send_value(message)
-
-    def send_value(self, value: Json) -> None:
-        """A message, or a batch of them."""
-        self.write(dump(value) + b"\n")
+    def send(self, message: Message | list[Message]) -> None:
+        """Write a message, or a batch of them."""
+        self.write(dump(message) + b"\n")
 
     def end_request(self, request: Message, answer: CallAnswer | None) -> None:
         if answer is not None and http_error_of(answer) is not None:
@@ -107,7 +104,7 @@ class BatchReply:
     def _ended(self, request_id: Json) -> None:
         self._waiting.remove(id_key(request_id))
         if not self._waiting and self._answers:
-            self._pipe.send_value(self._answers)
+            self._pipe.send(self._answers)
 
 
 class StdioRelay:
@@ -170,10 +167,10 @@ class StdioRelay:
         for line in lines_of(process.stdout.fileno()):
             messages = _messages(line, self._conversation, SERVER)
             passed_messages = [self._conversation.from_server(message) for message in messages]
-            # After it was written down: what the client has seen is never lost.
-            self._client.write(
-                line if is_unchanged(passed_messages, messages) else dump(_in_form_of(line, passed_messages)) + b"\n"
-            )
+            if not is_unchanged(passed_messages, messages):
+                is_batch = line.lstrip().startswith(b"[")
+                line = dump(passed_messages if is_batch else passed_messages[0]) + b"\n"
+            self._client.write(line)  # after it was written down: what the client has seen is never lost
             if self._client.broken:
                 self._client_gone = True
                 return
@@ -183,17 +180,14 @@ class StdioRelay:
         assert process.stdout is not None
         process.stdout.close()
         _stop(process, _AT_ONCE if self._client.broken else self._patience)
-        if process.returncode >= 0:
-            code = process.returncode
-        else:
-            code = 128 - process.returncode
+        code = shell_code(process.returncode)
         if not self._client_gone:
             self._conversation.end(server_gone_error(code), server_first=True)
             return code
-        failed = process.returncode > 0  # by itself, while its client was leaving
-        self._conversation.end(server_gone_error(code) if failed else None)
-        if failed:
+        if process.returncode > 0:  # by itself, while its client was leaving
+            self._conversation.end(server_gone_error(code))
             return code
+        self._conversation.end()
         return 0
 
 
@@ -256,22 +250,17 @@ def _start_server(command: Sequence[str], environment: Mapping[str, str]) -> sub
         ) from None
 
 
-def _in_form_of(line: bytes, messages: list[Message]) -> Json:
-    if line.lstrip().startswith(b"["):
-        return messages
-    return messages[0]
-
-
 def _stop(process: subprocess.Popen[bytes], patience_s: float) -> None:
     """Wait for a process to end by itself, then end it."""
-    for end, wait_s in ((None, patience_s), (process.terminate, _LAST_S), (process.kill, None)):
-        if end is not None:
-            end()
+    try:
+        process.wait(patience_s)
+    except subprocess.TimeoutExpired:
+        process.terminate()
         try:
-            process.wait(wait_s)
-            return
+            process.wait(_LAST_S)
         except subprocess.TimeoutExpired:
-            continue
+            process.kill()
+            process.wait()
 
 
 def _client_messages(
@@ -279,17 +268,16 @@ def _client_messages(
 ) -> tuple[list[Message], MessageSink]:
     """The messages of a line, and where the answers to them go."""
     messages = _messages(line, conversation, CLIENT)
-    requests = [message for message in messages if is_request(message)]
-    return messages, BatchReply(client, requests) if requests and line.lstrip().startswith(b"[") else client
+    requests = list(filter(is_request, messages))
+    if requests and line.lstrip().startswith(b"["):
+        return messages, BatchReply(client, requests)
+    return messages, client
 
 
 def _messages(line: bytes, conversation: McpConversation, sender: str) -> list[Message]:
     if not line.strip():
         return []
-    try:
-        found = messages_in(parse(line))
-    except ValueError:
-        found = []
+    found = messages_in(line)
     if not found:
         conversation.garbage(sender, line)
     return found
