@@ -15,8 +15,7 @@ import pytest
 
 from replaykit.candidates.agent_loader import load_agent
 from replaykit.candidates.consent import consent_of
-from replaykit.candidates.golden import GoldenResult, replay_golden
-from replaykit.candidates.golden_update import as_happened, write_accepted
+from replaykit.candidates.golden import GoldenResult, as_happened, replay_golden, write_accepted
 from replaykit.candidates.replay import replay
 from replaykit.candidates.worlds import with_consent
 from replaykit.cases.case import ReplayCase, load_case

@@ -13,9 +13,10 @@ import msgspec
 from replaykit.candidates.attempt import Attempt
 from replaykit.candidates.confinement import Confined, confined, with_isolation
 from replaykit.candidates.output import keep_output, write_log_output
-from replaykit.candidates.process import Ended, Processes
-from replaykit.candidates.runner import (
+from replaykit.candidates.process import (
     OUTPUT_NAME,
+    Ended,
+    Processes,
     RunnerFiles,
     attempt_of,
     runner_environment,

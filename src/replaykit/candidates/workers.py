@@ -15,16 +15,13 @@ from typing import IO
 import msgspec
 from msgspec import MsgspecError
 
-from replaykit.candidates.attempt import Attempt
+from replaykit.candidates.attempt import Attempt, reported_on, served_from
 from replaykit.candidates.clock import ReplayClock
 from replaykit.candidates.confinement import boundary_for, confined_tree, with_isolation, without_sandbox
 from replaykit.candidates.evidence import new_workspace
-from replaykit.candidates.frames import Reply, Task, WorkerJob, receive, send
-from replaykit.candidates.process import kill_group, last_lines
-from replaykit.candidates.runner import timed_out_run
-from replaykit.candidates.tape_use import reported_on, served_from
-from replaykit.candidates.task_codec import receive_reply, send_task
-from replaykit.candidates.worker_logs import in_files, worker_logs
+from replaykit.candidates.output_log import in_files, worker_logs
+from replaykit.candidates.process import kill_group, last_lines, timed_out_run
+from replaykit.candidates.worker_protocol import Reply, Task, WorkerJob, receive, receive_reply, send, send_task
 from replaykit.candidates.worlds import world_of
 from replaykit.cases.case import ReplayCase
 from replaykit.model.consent import Consent

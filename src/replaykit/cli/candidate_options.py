@@ -1,4 +1,4 @@
-"""Who is tried: the options that name a candidate, what is done to it, and where its runs leave their files."""
+"""Options that name a candidate, what stands around it while it runs, and what a person allows it to do for real."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import click
 
-from replaykit.candidates.attempt import Stoppable
 from replaykit.config import default_evidence_path
 from replaykit.errors import UsageError
+from replaykit.model.consent import NO_CONSENT, Consent
+from replaykit.model.isolation import IsolationLevel
+from replaykit.programs.launch_options import ORIGINAL
 
 
 def chaos(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -115,6 +118,8 @@ def candidate_and_jobs(*names: str | None, jobs: int | None, project: Any, **opt
     """The candidate that the options name, else the project's, and how many of its runs go side by side. What it
     keeps running ends with the command."""
     named = any(name is not None for name in (*names, options.get("program")))
+    from replaykit.candidates.attempt import Stoppable
+
     candidate = chosen_candidate(*names, project=project, **options)
     if isinstance(candidate, Stoppable):
         click.get_current_context().call_on_close(candidate.stop)
@@ -146,3 +151,157 @@ def candidate_of(text: str) -> Any:
     if re.fullmatch(r"[\w.]+:[\w.]+", text):
         return chosen_candidate(None, text, None)
     return chosen_candidate(text, None, None)
+
+
+live = click.option(
+    "--live",
+    multiple=True,
+    metavar="NAME",
+    help="Do this tool, model or request for real where the case does not hold it, or asks for that; `models` is every"
+    " model, `*` anything. Repeatable.",
+)
+allow_connect = click.option(
+    "--allow-connect",
+    multiple=True,
+    metavar="HOST:PORT",
+    help="Let the candidate reach this address, or a unix socket by its path. Repeatable.",
+)
+allow_write = click.option(
+    "--allow-write",
+    multiple=True,
+    metavar="DIR",
+    help="Let the candidate really write files in this directory. Repeatable.",
+)
+
+isolation = click.option(
+    "--isolation",
+    type=click.Choice(["full", "landlock", "process"]),
+    default="full",
+    help="Keep the candidate shut in at this level at most.  [default: the highest that this machine offers]",
+)
+keep_writes = click.option(
+    "--keep-writes",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Copy the files that the candidate wrote in its sandbox into this directory.",
+)
+
+
+def consent(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The three options."""
+    return live(allow_connect(allow_write(command)))
+
+
+def consent_of(
+    live: tuple[str, ...] = (), allow_connect: tuple[str, ...] = (), allow_write: tuple[str, ...] = ()
+) -> Consent:
+    """Return what the options allow."""
+    if not (live or allow_connect or allow_write):
+        return NO_CONSENT
+    from replaykit.candidates.consent import consent_of as parsed
+
+    return parsed(live, allow_connect, allow_write)
+
+
+def taken_from(parameters: dict[str, Any]) -> Consent:
+    """Remove the consent options from the parameters, and return what they allow."""
+    return consent_of(parameters.pop("live"), parameters.pop("allow_connect"), parameters.pop("allow_write"))
+
+
+def sandbox_from(parameters: dict[str, Any]) -> Consent:
+    """Remove the sandbox options from the parameters, and return what they ask for."""
+    directory = parameters.pop("keep_writes")
+    directory_text = "" if directory is None else str(directory.absolute())
+    return Consent(isolation=IsolationLevel(parameters.pop("isolation")), keep_writes=directory_text)
+
+
+def refuse_in_live_world(allowed: Consent, *, is_recorded: bool) -> None:
+    """Raise a `UsageError` where the options say nothing: what no case holds is live anyway."""
+    if not is_recorded and allowed != NO_CONSENT:
+        message = "--live, --allow-connect and --allow-write are for a recorded world, and this one is live"
+        raise UsageError(message, hint="Name a case: --case CASE")
+
+
+upstream = click.option(
+    "--upstream",
+    multiple=True,
+    metavar="NAME=URL",
+    help="A further API behind the proxy; sets NAME_BASE_URL for the program. Repeatable.",
+)
+
+MCP_CONFIG = Path(".mcp.json")
+"""The file in which many programs look for their MCP servers."""
+
+
+def mcp_config(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The configuration files of a program's MCP servers."""
+    for option in (
+        click.option(
+            "--mcp-config-in-place",
+            "in_place",
+            is_flag=True,
+            help="The program reads those files where they are: swap them while it runs.",
+        ),
+        click.option(
+            "--mcp-config",
+            "mcp_configs",
+            multiple=True,
+            type=click.Path(path_type=Path),
+            metavar="FILE",
+            help="Lead the MCP servers in this file, such as .mcp.json, through ReplayKit. Repeatable.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def mcp_props(files: tuple[Path, ...], *, in_place: bool) -> Any:
+    """Return the MCP servers that the `--mcp-config` options name; None without any."""
+    if not files and not in_place and not MCP_CONFIG.with_name(MCP_CONFIG.name + ORIGINAL).exists():
+        return None
+    from replaykit.errors import UsageError
+    from replaykit.programs.file_swap import restore_swapped_file
+
+    for file in files:
+        restore_swapped_file(file)
+    if not files:
+        with suppress(UsageError):  # whoever uses it is in nobody's way here
+            restore_swapped_file(MCP_CONFIG)
+        if in_place:
+            raise UsageError("which file is to be swapped?", hint=f"Name it: --mcp-config {MCP_CONFIG}")
+        return None
+    from replaykit.programs.mcp.config import checked_config
+    from replaykit.programs.mcp.program_configs import McpConfigs
+
+    for file in files:
+        checked_config(file)
+    return McpConfigs(files=tuple(dict.fromkeys(files)), in_place=in_place)
+
+
+def upstreams_of(pairs: tuple[str, ...]) -> dict[str, str]:
+    """Return the upstreams that the `--upstream` options name, by name."""
+    if not pairs:
+        return {}
+    from replaykit.errors import UsageError
+    from replaykit.programs.sdk_variables import checked_address
+
+    found = {}
+    for pair in pairs:
+        name, equals, address = pair.partition("=")
+        if not equals:
+            raise UsageError(f"--upstream {pair!r}: expected NAME=URL")
+        found[name] = checked_address(name, address)
+    return found
+
+
+class BeforeProgram(click.Command):
+    """A verb whose arguments end at two dashes; what follows is a program, in `ctx.meta["program"]`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if "--" in args:
+            cut = args.index("--")
+            args, ctx.meta["program"] = args[:cut], tuple(args[cut + 1 :])
+        return super().parse_args(ctx, args)
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        return [*super().collect_usage_pieces(ctx), "[-- CMD...]"]

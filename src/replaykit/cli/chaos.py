@@ -11,7 +11,7 @@ import msgspec
 
 from replaykit.candidates.command import CommandCandidate
 from replaykit.candidates.worlds import with_consent
-from replaykit.cli import candidate_options, consent_options, judge_options, options, program_options
+from replaykit.cli import candidate_options, judge_options, options
 from replaykit.contracts.contract import ChaosScenario
 from replaykit.errors import NothingSelected, UsageError
 from replaykit.handlers.chaos.mutations import Seeded
@@ -32,9 +32,8 @@ from replaykit.report.chaos import (
     profiles_json,
     profiles_text,
 )
-from replaykit.trials.broken_cases import save_broken
-from replaykit.trials.chaos import ChaosTrial, count_of, run_chaos
-from replaykit.trials.default_contract import chaos_contract
+from replaykit.trials.chaos import ChaosTrial, count_of, run_chaos, save_broken
+from replaykit.trials.contract import chaos_contract
 from replaykit.trials.model_mutations import mutator_of
 
 if TYPE_CHECKING:
@@ -80,7 +79,7 @@ def command() -> None:
     """
 
 
-@command.command(name="run", cls=program_options.BeforeProgram)
+@command.command(name="run", cls=candidate_options.BeforeProgram)
 @click.option("--profile", metavar="NAME", help="A profile (`replaykit chaos profiles`), or a file with faults.")
 @click.option("--seed", type=click.IntRange(0), help="Where the faults strike.  [default: the project's, or 0]")
 @click.option(
@@ -99,9 +98,9 @@ def command() -> None:
     metavar="CASE",
     help="Put the agent into the world of this case, instead of a live one. Repeatable.",
 )
-@consent_options.options
+@candidate_options.consent
 @_trial_options
-@program_options.mcp_config
+@candidate_options.mcp_config
 @click.option(
     "--save",
     type=click.Path(path_type=Path, file_okay=False),
@@ -131,7 +130,7 @@ def run(
     --case the project's inputs are asked, or else its cases run. Exit 1 when a run broke, 3 when none did and the agent
     cannot be run, 5 when a scenario's faults struck nothing.
     """
-    allowed = consent_options.taken_from(named)
+    allowed = candidate_options.taken_from(named)
     project = options.project_of(named["config"])
     named_contract = _contract(project, contract)
     scenarios = _scenarios(project, named_contract, profile, seed)
@@ -143,7 +142,7 @@ def run(
         worlds = [with_consent(case, allowed) for case in _cases(project, cases)]
     else:
         worlds = []
-    consent_options.refuse_in_live_world(allowed, is_recorded=bool(worlds))
+    candidate_options.refuse_in_live_world(allowed, is_recorded=bool(worlds))
     promised = named_contract or chaos_contract(project, in_cases=bool(worlds))
     trial = ChaosTrial(
         scenarios=scenarios,
@@ -169,7 +168,7 @@ def profiles(as_json: bool) -> None:
     click.echo(profiles_json() if as_json else profiles_text())
 
 
-@command.command(name="mutate", cls=program_options.BeforeProgram)
+@command.command(name="mutate", cls=candidate_options.BeforeProgram)
 @click.argument("text", required=False)
 @click.option("--input", "inputs", multiple=True, metavar="TEXT", help="What to say otherwise: JSON, or else text.")
 @click.option("--kind", "kinds", multiple=True, metavar="KIND", help="Only this kind of mutation. Repeatable.")
@@ -232,7 +231,7 @@ def mutate(
         click.echo(options.redacted(mutations_json(found)) if as_json else mutations_text(found))
         return
     from replaykit.cases.case_shape import DEFAULT_TIMEOUT_S
-    from replaykit.trials.default_contract import mutation_contract
+    from replaykit.trials.contract import mutation_contract
     from replaykit.trials.mutation import MutationTrial, run_mutations
 
     named_contract = _contract(project, contract)
@@ -334,7 +333,7 @@ def _candidate(
     names = (named["runner_cmd"], named["agent"], named["endpoint"])
     if named["endpoint"] is not None and any(scenario.plan.of_calls for scenario in scenarios):
         raise UsageError(candidate_options.OUT_OF_REACH, hint=candidate_options.OUT_OF_REACH_HINT)
-    servers = program_options.mcp_props(named.get("mcp_configs", ()), in_place=named.get("in_place", False))
+    servers = candidate_options.mcp_props(named.get("mcp_configs", ()), in_place=named.get("in_place", False))
     launch_options = None if servers is None else LaunchOptions(extension=servers)
     candidate, jobs = candidate_options.candidate_and_jobs(
         *names, jobs=jobs, program=program, project=project, launch_options=launch_options

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from replaykit.cli import candidate_options, consent_options, options, trusted_config
-from replaykit.cli.counter import counting
+from replaykit.cli import candidate_options, options, trusted_config
+from replaykit.cli.options import counting
 from replaykit.errors import UsageError, nearest
 from replaykit.model.isolation import IsolationLevel
 from replaykit.redaction.files import clean_struct, file_redactor
 from replaykit.report.ci import ci_json, ci_text, verdict_text
 from replaykit.report.ci_files import planned, write_reports
-from replaykit.report.ci_github import harmless, is_github, tell_github
+from replaykit.report.ci_markdown import harmless, is_github, tell_github
 from replaykit.trials.ci import CiPlan, prepare_ci
 from replaykit.trials.ci_items import CiWorkers
 from replaykit.trials.ci_result import CiPartName
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 @click.option("--junit", type=click.Path(path_type=Path, dir_okay=False), help="Write a JUnit XML report.")
 @click.option("--markdown", type=click.Path(path_type=Path, dir_okay=False), help="Write a Markdown report.")
 @click.option("--html", type=click.Path(path_type=Path, dir_okay=False), help="Write an HTML report.")
-@consent_options.options
+@candidate_options.consent
 @candidate_options.trial_evidence
 @click.option("-q", "--quiet", is_flag=True, help="Print only the verdict.")
 @options.no_redact
@@ -114,7 +114,7 @@ def command(
             seed=seed,
             min_score=_percentage(project, min_score),
             evidence=candidate_options.evidence_of(evidence),
-            consent=consent_options.consent_of(live, allow_connect, allow_write),
+            consent=candidate_options.consent_of(live, allow_connect, allow_write),
             on_fetched=fetched,
         )
         ci = prepare_ci(plan)

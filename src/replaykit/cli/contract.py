@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from replaykit.candidates.worlds import with_consent
-from replaykit.cli import candidate_options, consent_options, judge_options, options, program_options
+from replaykit.cli import candidate_options, judge_options, options
 from replaykit.contracts.find import lint_contracts
 from replaykit.documents.shape import FlawSeverity
 from replaykit.errors import ExitCode, UsageError
@@ -37,7 +37,7 @@ def _trial(command: Callable[..., Any]) -> Callable[..., Any]:
             help="Run N at once.  [default: 1; for the Python agent of a configuration a core each]",
         ),
         candidate_options.trial_evidence,
-        consent_options.options,
+        candidate_options.consent,
         judge_options.asking_judge,
         options.timeout,
         click.option(
@@ -81,7 +81,7 @@ def command() -> None:
     """
 
 
-@command.command(name="run", cls=program_options.BeforeProgram)
+@command.command(name="run", cls=candidate_options.BeforeProgram)
 @_trial
 @options.as_json
 def run(as_json: bool, **options_given: Any) -> None:
@@ -99,7 +99,7 @@ def run(as_json: bool, **options_given: Any) -> None:
     _end(result)
 
 
-@command.command(name="score", cls=program_options.BeforeProgram)
+@command.command(name="score", cls=candidate_options.BeforeProgram)
 @_trial
 def score(**options_given: Any) -> None:
     """Like `run`, but print only the score, from 0 to 100."""
@@ -146,8 +146,8 @@ def _result(
     **allowing: Any,
 ) -> ContractResult:
     """Run the trial that the options describe."""
-    allowed = consent_options.taken_from(allowing)
-    consent_options.refuse_in_live_world(allowed, is_recorded=case is not None)
+    allowed = candidate_options.taken_from(allowing)
+    candidate_options.refuse_in_live_world(allowed, is_recorded=case is not None)
     project = options.project_of(config)
     contract = chosen_contract(project, name)
     seed = project.seed if project is not None and project.seed is not None else 0

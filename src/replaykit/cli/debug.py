@@ -41,11 +41,10 @@ def command(run_id: str, step: str | None, agent: str | None, live: tuple[str, .
         from replaykit.debugger.terminal import Terminal, Terminated
     except ImportError:
         raise UsageError("replaykit debug needs a POSIX terminal, and this system has none") from None
-    from replaykit.debugger.app import Debugger
+    from replaykit.debugger.app import Debugger, RunReader
     from replaykit.debugger.dialog import Dialog
     from replaykit.debugger.forker import Forker
     from replaykit.debugger.navigation import place_of, step_list
-    from replaykit.debugger.run_reader import RunReader
     from replaykit.store.open import open_store
     from replaykit.terminal import visible
 

@@ -11,7 +11,7 @@ import click
 from replaykit.candidates.agent_loader import load_agent
 from replaykit.candidates.golden import check_golden
 from replaykit.cases.golden import golden_file, golden_of, refuse_taken, write_golden
-from replaykit.cli import consent_options, options
+from replaykit.cli import candidate_options, options
 from replaykit.errors import ExitCode, UsageError
 from replaykit.report.golden import golden_json, golden_text
 from replaykit.store.open import open_store
@@ -32,7 +32,7 @@ from replaykit.store.open import open_store
     "--ignore", multiple=True, metavar="JSONPATH", help="A member that changes every time, such as $.id. Repeatable."
 )
 @click.option("--force", is_flag=True, help="Replace a golden trace that is there already.")
-@consent_options.allow_connect
+@candidate_options.allow_connect
 @options.no_redact
 @options.store
 @options.as_json

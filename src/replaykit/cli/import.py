@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from replaykit.cli import import_runs, import_services, options
-from replaykit.cli.counter import counting
+from replaykit.cli.options import counting
 from replaykit.errors import ExitCode, NothingSelected, UsageError
 from replaykit.intake.files import read_files
 from replaykit.intake.job import ImportTarget

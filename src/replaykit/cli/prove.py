@@ -10,7 +10,7 @@ import click
 from replaykit.candidates.attempt import Stoppable
 from replaykit.candidates.prove import prove
 from replaykit.candidates.worlds import with_consent
-from replaykit.cli import candidate_options, consent_options, options
+from replaykit.cli import candidate_options, options
 from replaykit.config import default_evidence_path
 from replaykit.errors import StoreError, UsageError
 from replaykit.project.case_selection import select_cases
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 )
 @click.option("--dry-run", is_flag=True, help="Do not write the proof into the case.")
 @options.timeout
-@consent_options.options
+@candidate_options.consent
 @options.as_json
 def command(
     case: Path,
@@ -61,7 +61,7 @@ def command(
     replaykit prove replays/incident_001.yaml -c replaykit.yaml --bad old_agent:answer
     """
     project = options.project_of(config)
-    subject = with_consent(_subject(project, case), consent_options.consent_of(live, allow_connect, allow_write))
+    subject = with_consent(_subject(project, case), candidate_options.consent_of(live, allow_connect, allow_write))
     proving = prove(
         subject,
         _stopped_at_the_end(candidate_options.candidate_of(bad)),

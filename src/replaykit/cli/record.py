@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from replaykit.cli import options, program_options, trusted_config
+from replaykit.cli import candidate_options, options, trusted_config
 from replaykit.config import default_store_path
 from replaykit.errors import StoreFull, UsageError
 from replaykit.model.run import RunHeader, TraceRun
@@ -62,8 +62,8 @@ class RecordOptions(NamedTuple):
     metavar="TEXT",
     help="What the agent is asked: JSON, or else text; - keeps what comes on standard input, for replays.",
 )
-@program_options.upstream
-@program_options.mcp_config
+@candidate_options.upstream
+@candidate_options.mcp_config
 @click.option("--no-proxy", is_flag=True, help="Start no proxy: record Python processes only.")
 @click.option("--no-inject", is_flag=True, help="Leave Python processes alone: record at the proxy only.")
 @click.option(
@@ -101,9 +101,9 @@ def command(**parameters: Any) -> None:
     _check(options_)
     if options_.program and os.environ.get(SESSION):
         _pass_through(options_.program)
-    servers = program_options.mcp_props(options_.mcp_configs, in_place=options_.in_place)
-    if options_.program and servers is None and program_options.MCP_CONFIG.exists():
-        click.echo(unrecorded_text(program_options.MCP_CONFIG), err=True)
+    servers = candidate_options.mcp_props(options_.mcp_configs, in_place=options_.in_place)
+    if options_.program and servers is None and candidate_options.MCP_CONFIG.exists():
+        click.echo(unrecorded_text(candidate_options.MCP_CONFIG), err=True)
     launch_options = _launch_options(options_, servers)
     try:
         with SQLiteStore.open(options_.store_path or default_store_path()) as store:
@@ -146,7 +146,7 @@ def _launch_options(options_: RecordOptions, servers: Any) -> LaunchOptions:
     return LaunchOptions(
         proxy=not options_.no_proxy,
         inject=not options_.no_inject,
-        upstreams=program_options.upstreams_of(options_.upstream),
+        upstreams=candidate_options.upstreams_of(options_.upstream),
         extension=servers,
         swapped=servers.files if servers is not None and servers.in_place else (),
         facts={**({} if servers is None else servers.facts), "upstreams": sorted(options_.upstream) or None},

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from replaykit.candidates.many import exit_code, replay_many
+from replaykit.candidates.replay import exit_code, replay_many
 from replaykit.candidates.worlds import left_unset, with_chaos, with_consent, with_pins, with_take
 from replaykit.cases.case import ReplayCase
 from replaykit.cases.requests import refusal_text, refused_in
 from replaykit.checks.verdict import settled
-from replaykit.cli import candidate_options, consent_options, langsmith_replay, options, program_options, trusted_config
-from replaykit.cli.counter import counting
+from replaykit.cli import candidate_options, import_runs, options, trusted_config
+from replaykit.cli.options import counting
 from replaykit.config import default_evidence_path
 from replaykit.errors import UsageError, gravest
 from replaykit.intake.source_subjects import subjects_of
@@ -67,7 +67,7 @@ class ReplayOptions(NamedTuple):
     as_json: bool
 
 
-@click.command(name="replay", cls=program_options.BeforeProgram)
+@click.command(name="replay", cls=candidate_options.BeforeProgram)
 @click.argument("cases", nargs=-1, type=click.Path(path_type=Path), metavar="[CASE]...")
 @options.config
 @trusted_config.config_from
@@ -82,9 +82,9 @@ class ReplayOptions(NamedTuple):
 @click.option("--repeat", type=click.IntRange(1), default=1, show_default=True, help="Run each case N times.")
 @click.option("--take", metavar="NAME", help="Serve this take and no other.  [default: the first that fits]")
 @options.timeout
-@consent_options.options
-@consent_options.isolation
-@consent_options.keep_writes
+@candidate_options.consent
+@candidate_options.isolation
+@candidate_options.keep_writes
 @click.option(
     "--speed",
     type=options.Speed(),
@@ -92,8 +92,8 @@ class ReplayOptions(NamedTuple):
     show_default=True,
     help="Pace of every recorded response: 1x as recorded, 2x twice as fast, 0 only where the order depends on it.",
 )
-@program_options.upstream
-@program_options.mcp_config
+@candidate_options.upstream
+@candidate_options.mcp_config
 @click.option("--pin-env", multiple=True, metavar="NAME", help="Set this variable to the case's value. Repeatable.")
 @click.option("--no-pins", is_flag=True, help="Hold nothing still: today's clock, real chance, your environment.")
 @candidate_options.chaos
@@ -110,7 +110,7 @@ class ReplayOptions(NamedTuple):
     default=None,
     help="Where replays leave their files.  [default: .replaykit/runs]",
 )
-@langsmith_replay.replays_langsmith
+@import_runs.replays_langsmith
 @options.no_redact
 @options.otel
 @options.as_json
@@ -132,7 +132,7 @@ def command(**parameters: Any) -> None:
     replaykit replay cases/billing -- node agent.mjs
     replaykit replay cases --runner-cmd "python runner.py" -j 4
     """
-    allowed = consent_options.taken_from(parameters) | consent_options.sandbox_from(parameters)
+    allowed = candidate_options.taken_from(parameters) | candidate_options.sandbox_from(parameters)
     options_ = ReplayOptions(**parameters, consent=allowed)
     files = trusted_config.config_files(options_.config_from, untrusted=options_.untrusted)
     project = _project(options_, files)
@@ -177,7 +177,7 @@ def _project(options_: ReplayOptions, files: Any) -> Any:
 
 def _candidate(options_: ReplayOptions, project: Any) -> tuple[Any, int]:
     """The candidate and how many of its runs go side by side; a UsageError for options that do not go together."""
-    servers = program_options.mcp_props(options_.mcp_configs, in_place=options_.in_place)
+    servers = candidate_options.mcp_props(options_.mcp_configs, in_place=options_.in_place)
     candidate, jobs = candidate_options.candidate_and_jobs(
         options_.runner_cmd,
         options_.agent,
@@ -185,7 +185,7 @@ def _candidate(options_: ReplayOptions, project: Any) -> tuple[Any, int]:
         jobs=options_.jobs,
         program=click.get_current_context().meta.get("program"),
         launch_options=LaunchOptions(
-            speed=options_.speed, upstreams=program_options.upstreams_of(options_.upstream), extension=servers
+            speed=options_.speed, upstreams=candidate_options.upstreams_of(options_.upstream), extension=servers
         ),
         project=project,
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from replaykit.candidates.agent_loader import load_agent
-from replaykit.candidates.golden_update import update_golden
+from replaykit.candidates.golden import update_golden
 from replaykit.candidates.retaping import Retaping, retape, take_from_run
 from replaykit.candidates.retaping_many import NO_BUDGET, parse_budget, retape_many
 from replaykit.candidates.worlds import with_take
@@ -18,7 +18,7 @@ from replaykit.cases.golden import SUFFIX
 from replaykit.cases.takes import check_take, take_calls
 from replaykit.cases.written_answers import WrittenAnswer, message_json, read_answers, unused_text
 from replaykit.checks.verdict import EXIT_CODES
-from replaykit.cli import candidate_options, consent_options, options, program_options
+from replaykit.cli import candidate_options, options
 from replaykit.config import default_evidence_path
 from replaykit.errors import ExitCode, UsageError, gravest
 from replaykit.model.consent import MODELS
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
     from replaykit.cases.case import ReplayCase
 
 
-@click.command(name="retape", cls=program_options.BeforeProgram)
+@click.command(name="retape", cls=candidate_options.BeforeProgram)
 @click.argument("cases", nargs=-1, type=click.Path(path_type=Path), metavar="[CASE]...")
 @options.config
 @candidate_options.candidate
-@consent_options.live
-@consent_options.allow_connect
+@candidate_options.live
+@candidate_options.allow_connect
 @click.option(
     "--answer",
     "answer_files",

@@ -9,7 +9,7 @@ import click
 
 from replaykit.candidates.case_check import check_case
 from replaykit.cases.promote import promote
-from replaykit.cli import candidate_options, consent_options, options, program_options
+from replaykit.cli import candidate_options, options
 from replaykit.config import default_evidence_path
 from replaykit.errors import UsageError
 from replaykit.programs.command import HIDDEN
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from replaykit.cases.promote import Promoted
 
 
-@click.command(name="scaffold", cls=program_options.BeforeProgram)
+@click.command(name="scaffold", cls=candidate_options.BeforeProgram)
 @click.argument("source", metavar="TRACE|RUN")
 @click.option(
     "--out", type=click.Path(path_type=Path, file_okay=False), help="The case's directory.  [default: cases/NAME]"
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     "--agent", metavar="MODULE:FUNCTION", help="The agent that failed: replay it too, to see the case fail again."
 )
 @click.option("--no-check", is_flag=True, help="Run no agent and no program: judge the recorded run alone.")
-@consent_options.options
+@candidate_options.consent
 @options.no_redact
 @options.store
 @options.as_json
@@ -84,7 +84,7 @@ def command(
         raise UsageError("--no-check runs no candidate, but one is named")
     if agent is not None and program is not None:
         raise UsageError("give one candidate: --agent MODULE:FUNCTION, or -- CMD")
-    allowed = consent_options.consent_of(live, allow_connect, allow_write)
+    allowed = candidate_options.consent_of(live, allow_connect, allow_write)
     promoted = promote(
         source,
         out,

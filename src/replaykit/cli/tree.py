@@ -9,7 +9,7 @@ import click
 from replaykit.cli import options
 from replaykit.report.forks import family_json, family_text
 from replaykit.store.open import open_store
-from replaykit.travel.family import family_of
+from replaykit.travel.fork import family_of
 
 
 @click.command(name="tree")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from replaykit.candidates.upgrade import upgrade_case
+from replaykit.candidates.case_check import upgrade_case
 from replaykit.cases.case import CASE_FILE
 from replaykit.cases.find import find_case_files
 from replaykit.cli import options
@@ -16,7 +16,7 @@ from replaykit.report.cases import upgraded_json, upgraded_text
 from replaykit.terminal import style
 
 if TYPE_CHECKING:
-    from replaykit.candidates.upgrade import Upgraded
+    from replaykit.candidates.case_check import Upgraded
 
 
 @click.command(name="upgrade")

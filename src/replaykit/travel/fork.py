@@ -211,3 +211,29 @@ def _ended(header: RunHeader, output: Json, failure: BaseException | None) -> Ru
 
 resume_from_checkpoint = resume
 fork_run = fork
+
+
+class RunFamily(Struct, frozen=True):
+    """A run and its forks, oldest first."""
+
+    run: RunHeader
+    children: tuple[RunFamily, ...] = ()
+
+
+def family_of(store: Store, run_id: str) -> RunFamily:
+    """The whole family, from the first ancestor that is still in the store."""
+    headers = {header.id: header for header in store.headers()}
+    root = store.header(run_id)
+    seen = {root.id}
+    while root.origin.run in headers and root.origin.run not in seen:
+        root = headers[root.origin.run]
+        seen.add(root.id)
+    children: dict[str, list[RunHeader]] = {}
+    for header in sorted(headers.values(), key=lambda header: header.started_at):
+        if header.origin.run is not None and header.id != root.id:
+            children.setdefault(header.origin.run, []).append(header)
+    return _family(root, children)
+
+
+def _family(run: RunHeader, children: dict[str, list[RunHeader]]) -> RunFamily:
+    return RunFamily(run, tuple(_family(child, children) for child in children.pop(run.id, [])))

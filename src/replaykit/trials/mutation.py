@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Iterable
 from functools import partial
 
-import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from replaykit.candidates.attempt import Candidate
 from replaykit.candidates.worlds import live_case
@@ -129,8 +129,8 @@ def run_mutations(
 def _world(trial: MutationTrial, mutation: Mutation) -> tuple[ReplayCase, float]:
     if trial.case is None:
         return live_case(mutation.input, timeout_s=trial.timeout_s), trial.timeout_s
-    scenario = msgspec.structs.replace(trial.case.scenario, input_json=raw(mutation.input))
-    return msgspec.structs.replace(trial.case, scenario=scenario), trial.timeout_s
+    scenario = replace(trial.case.scenario, input_json=raw(mutation.input))
+    return replace(trial.case, scenario=scenario), trial.timeout_s
 
 
 def _with_evidence(runner: TrialRunner, result: MutationRun, run: TrialRun) -> MutationRun:
@@ -142,7 +142,7 @@ def _with_evidence(runner: TrialRunner, result: MutationRun, run: TrialRun) -> M
         findings=result.failures,
         remarks=(f"mutation: {mutation.kind}, {mutation.what}",),
     )
-    return msgspec.structs.replace(result, evidence=runner.keep_evidence(run, verdict))
+    return replace(result, evidence=runner.keep_evidence(run, verdict))
 
 
 def _score(trial: MutationTrial, mutation: Mutation, run: TrialRun) -> MutationRun:
