@@ -15,9 +15,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlencode, urlsplit
 
-import msgspec
 import orjson
 from msgspec import Struct
+from msgspec.structs import replace
 
 from replaykit.candidates.attempt import Attempt, reported_on, served_from
 from replaykit.candidates.http_client import Ask, Handed, HttpAnswer, Looked, TapeClient, TapeRefused, ask, refusal_of
@@ -93,7 +93,7 @@ class HttpAgent:
         except TapeRefused as error:
             return Attempt(reason=self._shown(f"{self.label} does not take the tape: {error}"))
         evidence = served_from(world, attempt.run, attempt.deviations)
-        return msgspec.structs.replace(attempt, evidence=evidence)
+        return replace(attempt, evidence=evidence)
 
     def _taped(self, case: ReplayCase, request: Ask, handed: Handed, workspace: Path, timeout_s: float) -> Attempt:
         began, ends = time.time(), time.monotonic() + timeout_s
@@ -117,16 +117,14 @@ class HttpAgent:
         answer = self._send(request, timeout_s)
         taped = RequestLog(deviations=(Deviation(kind="live", text=_LIVE_TEXT),))
         attempt = self._attempt(case, answer, taped, began, workspace)
-        return msgspec.structs.replace(attempt, evidence=reported_on(world_of(case), attempt.run))
+        return replace(attempt, evidence=reported_on(world_of(case), attempt.run))
 
     def _attempt(
         self, case: ReplayCase, answer: HttpAnswer, taped: RequestLog, began: float, workspace: Path
     ) -> Attempt:
         reply = AgentReply()
         if answer.status is not None:
-            reply = read_agent_reply(
-                msgspec.structs.replace(answer, body=self._hidden(answer.body)), self._agent.response_path
-            )
+            reply = read_agent_reply(replace(answer, body=self._hidden(answer.body)), self._agent.response_path)
         elif not answer.timed_out:
             reply = AgentReply(reason=f"{answer.why}\n{_LOOK}")
         if reply.reason:

@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from replaykit.candidates.attempt import Attempt
 from replaykit.candidates.output import keep_output, read_output
@@ -193,7 +193,7 @@ def _case_file(case: ReplayCase, workspace: Path) -> Path:
     if case.file.is_file() and (chaos is None or not chaos.of_input):
         return case.file
     file = workspace / CASE_FILE
-    write_clean(file, dump_case(msgspec.structs.replace(case, source=CaseSource())), file_redactor())
+    write_clean(file, dump_case(replace(case, source=CaseSource())), file_redactor())
     return file
 
 

@@ -12,8 +12,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO
 
-import msgspec
 from msgspec import MsgspecError
+from msgspec.structs import replace
 
 from replaykit.candidates.attempt import Attempt, reported_on, served_from
 from replaykit.candidates.clock import ReplayClock
@@ -126,7 +126,7 @@ class _Worker:
         self._tasks, self._replies = self._process.stdin, self._process.stdout
         self._loading = _Loading(self._process.stderr)
         self._spec = job.spec
-        self._job: WorkerJob | None = msgspec.structs.replace(
+        self._job: WorkerJob | None = replace(
             job,
             is_confined=self.boundary is not None,
             # What one task really writes shows through in the sandbox: no layer of another task can cover it.
@@ -182,7 +182,7 @@ class _Worker:
             return outer
         notes = tuple(dict.fromkeys((*outer.notes, *nested.notes)))
         written = {"written": nested.written, "written_count": nested.written_count}
-        return msgspec.structs.replace(outer, **written, notes=notes)
+        return replace(outer, **written, notes=notes)
 
     def _attempt(self, task: Task, reply: Reply | None) -> Attempt:
         if reply is not None and reply.died:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import msgspec
+from msgspec.structs import replace
 
 from replaykit.candidates.command import CommandCandidate
 from replaykit.candidates.worlds import with_consent
@@ -307,7 +307,7 @@ def _scenarios(
         usual = (project.seed if project is not None else None) or 0
     plan = (project.chaos if project is not None else None) or ChaosPlan(seed=usual)
     if seed is not None:
-        plan = msgspec.structs.replace(plan, seed=seed)
+        plan = replace(plan, seed=seed)
     if profile is not None:
         return (ChaosScenario(name=profile, plan=merged(plan, named_plan(profile, seed=plan.seed))),)
     if plan.is_calm and contract is not None and contract.matrix:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
+from msgspec.structs import replace
 
 from replaykit.debugger import pages as pages
 from replaykit.debugger.dialog import Dialog
@@ -84,7 +84,7 @@ class Debugger:
             self._handlers.get(action, lambda: None)()
             self._content()
             if self._view.page is Page.LIST is not before.page:
-                self._view = msgspec.structs.replace(self._view, top=self._here(height))
+                self._view = replace(self._view, top=self._here(height))
         except ReplayKitError as error:
             self._refused(before, " ".join(str(error).split("\n")), "red")
         except Terminated:
@@ -96,7 +96,7 @@ class Debugger:
     def _refused(self, before: DebuggerView, text: str, look: str) -> None:
         """Say why there is nothing to see; a page that could not be opened is none."""
         if self._view.page is not before.page or self._view.at != before.at:
-            self._view = msgspec.structs.replace(self._view, page=None, top=0)
+            self._view = replace(self._view, page=None, top=0)
         self._view = self._view.with_message(text, look)
 
     def _here(self, height: int) -> int:
@@ -112,7 +112,7 @@ class Debugger:
     def _find(self) -> None:
         needle = self._dialog.ask("/")
         if needle:
-            self._view = msgspec.structs.replace(self._view, needle=needle)
+            self._view = replace(self._view, needle=needle)
             self._find_again(again=False)
 
     def _find_again(self, *, again: bool = True) -> None:
@@ -123,7 +123,7 @@ class Debugger:
             row = find_row(self._rows(), view.top + again, needle)
             if row is None:
                 raise UsageError(f"{needle!r} is not on this page")
-            self._view = msgspec.structs.replace(view, top=row)
+            self._view = replace(view, top=row)
             return
         found = find(self._steps, view.at, needle)
         if found is None:
@@ -205,7 +205,7 @@ class Debugger:
             rows = step_screen(self._steps, view, self._content(), width, height, deep=bool(self._parents))
         else:
             content = self._rows()
-            view = msgspec.structs.replace(view, top=max(0, min(view.top, len(content) - 1)))
+            view = replace(view, top=max(0, min(view.top, len(content) - 1)))
             rows = page_screen(self._title(), content, view, width, height)
         self._dialog.show(rows)
 

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from enum import StrEnum
 
-import msgspec
 import orjson
 from msgspec import Struct
+from msgspec.structs import replace
 
 from replaykit.debugger.lines import ScreenLine
 from replaykit.errors import UsageError
@@ -113,12 +113,12 @@ class DebuggerView(Struct, frozen=True, kw_only=True):
     """One line about the last key."""
 
     def with_message(self, text: str, look: str = "") -> DebuggerView:
-        return msgspec.structs.replace(self, message=ScreenLine(text, look))
+        return replace(self, message=ScreenLine(text, look))
 
     def at_step(self, at: int) -> DebuggerView:
         """The view at another step; a page about a step comes along."""
         page = self.page if self.page in OF_A_STEP else None
-        return msgspec.structs.replace(self, at=at, page=page, top=0, message=None)
+        return replace(self, at=at, page=page, top=0, message=None)
 
 
 OF_A_STEP = (Page.STATE, Page.DIFF, Page.CALLS)
@@ -208,7 +208,7 @@ def press(
     """Return the view after a key, and the action left to do; `height` of the page's `rows` fit on the screen."""
     if not key:
         return view, None
-    view = msgspec.structs.replace(view, message=None)
+    view = replace(view, message=None)
     action = (ON_A_PAGE if view.page else AT_A_STEP).get(key)
     if action is None:
         return view.with_message(f"{key} does nothing here; ? shows the keys", "dim"), None
@@ -219,7 +219,7 @@ def press(
     if view.page is not None and action in SCROLLING:
         return scrolled(view, action, rows=rows, height=height), None
     if action is Action.CLOSE:
-        return msgspec.structs.replace(view, page=None, top=0), None
+        return replace(view, page=None, top=0), None
     return view, action
 
 
@@ -237,15 +237,15 @@ def scrolled(view: DebuggerView, action: Action, *, rows: int, height: int) -> D
         Action.LAST: rows,
     }
     top = max(0, min(view.top + by[action], rows - height))
-    return msgspec.structs.replace(view, top=top)
+    return replace(view, top=top)
 
 
 def _open_page(step_list: StepList, view: DebuggerView, page: Page) -> DebuggerView:
     if page is view.page:  # the same key closes what it opened
-        return msgspec.structs.replace(view, page=None, top=0)
+        return replace(view, page=None, top=0)
     if page is Page.COMPARE and step_list.run.origin.run is None:
         return view.with_message("this run is no fork: there is nothing to compare it with", "yellow")
-    return msgspec.structs.replace(view, page=page, top=0)
+    return replace(view, page=page, top=0)
 
 
 def _move(step_list: StepList, view: DebuggerView, action: Action) -> DebuggerView:

@@ -11,8 +11,8 @@ import datetime as dt
 from contextlib import ExitStack
 from types import TracebackType
 
-import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from replaykit.errors import UsageError
 from replaykit.model.changes import StateFold
@@ -227,7 +227,7 @@ class CheckpointWriter:
     """Takes checkpoints, and adds to the log what each has more than the one before."""
 
     def __init__(self, store: Store, header: RunHeader, rules: Sampling) -> None:
-        self._header = msgspec.structs.replace(header, sampling=rules)
+        self._header = replace(header, sampling=rules)
         self._writer: RunWriter = store.begin(self._header)
         self._states = StateLog(rules, self._writer.cleaning)
         self._seq = self._messages = self._calls = 0
@@ -251,7 +251,7 @@ class CheckpointWriter:
     def end(self) -> None:
         """Keep the last state, if it was not, and end the run."""
         self._append_state(self._states.last(), *self._last)
-        self._writer.finish(msgspec.structs.replace(self._header, status=RunStatus.SUCCESS))
+        self._writer.finish(replace(self._header, status=RunStatus.SUCCESS))
 
     def _append_state(self, written: Written | None, step_id: str, at: float) -> None:
         if written is None:
@@ -263,7 +263,7 @@ class CheckpointWriter:
             raise
 
     def _append(self, event: AnyEvent, step_id: str, at: float) -> None:
-        self._writer.append(msgspec.structs.replace(event, seq=self._seq, at=at, step=step_id))
+        self._writer.append(replace(event, seq=self._seq, at=at, step=step_id))
         self._seq += 1
 
 

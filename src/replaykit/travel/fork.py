@@ -12,8 +12,8 @@ import traceback
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-import msgspec
 from msgspec import UNSET, Struct
+from msgspec.structs import replace
 
 from replaykit.errors import UsageError
 from replaykit.handlers.recording.agents import agent_of, root_name
@@ -179,7 +179,7 @@ def _reference(run_id: str, event: AnyEvent) -> Shared:
 
 def _header(parent: TraceRun, plan: ForkPlan, kind: str, edits: Edits) -> RunHeader:
     step = plan.cut.step
-    return msgspec.structs.replace(
+    return replace(
         of_origin(parent.header),
         id=new_run_id(),
         name=f"{root_name(parent)}@{step}",  # the plain name stays the parent's
@@ -200,7 +200,7 @@ def _ended(header: RunHeader, output: Json, failure: BaseException | None) -> Ru
         text = "".join(traceback.format_exception(failure))
     else:
         text = None
-    return msgspec.structs.replace(
+    return replace(
         header,
         status=status_of(failure),
         ended_at=time.time(),
