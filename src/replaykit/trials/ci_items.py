@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import shlex
-import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import Protocol
 
-import msgspec
 import orjson
 from msgspec import Struct
 from msgspec.structs import replace
 
-from replaykit.candidates.attempt import Attempt, Candidate, Stoppable
+from replaykit.candidates.attempt import Candidate
 from replaykit.cases.case import CASE_FILE, MAX_CASE_BYTES, ReplayCase
 from replaykit.cases.find import Unusable
 from replaykit.cases.seen_calls import seen
@@ -31,7 +27,7 @@ from replaykit.model.run import TraceRun
 from replaykit.model.values import ABSENT, Json, canonical
 from replaykit.project.project import Project
 from replaykit.trials.ci_result import CiItem, CiOutcome, CiPartName
-from replaykit.trials.trial_runs import EvidenceFiles
+from replaykit.trials.trial_runs import EvidenceFiles, TrialRun
 
 
 class Location(Struct, frozen=True, kw_only=True):
@@ -92,19 +88,14 @@ class Locations:
     @cached_property
     def _sessions(self) -> dict[str, Location]:
         """The sessions that the configuration itself holds; all lines in one pass."""
-        written = [
-            (session, ("replays", "sessions", index))
-            for index, session in enumerate(self._project.sessions)
-            if isinstance(session, Session)
-        ]
-        if self._document is not None:
-            lines = self._document.lines([place for _, place in written])
-        else:
-            lines = []
-        return {
-            session.id: Location(file=self._config, line=line, contract=session.contract)
-            for (session, _), line in zip(written, lines, strict=False)
-        }
+        locations: dict[str, Location] = {}
+        if self._document is None:
+            return locations
+        places: list[Place] = [("replays", "sessions", index) for index in range(len(self._project.sessions))]
+        for session, line in zip(self._project.sessions, self._document.lines(places), strict=True):
+            if isinstance(session, Session):
+                locations[session.id] = Location(file=self._config, line=line, contract=session.contract)
+        return locations
 
     def _at(self, place: Place) -> Location:
         return Location(file=self._config, line=None if self._document is None else self._document.line(place))
@@ -112,14 +103,7 @@ class Locations:
 
 def command(verb: str, project: Project, *words: str) -> str:
     """A command line that can be pasted."""
-    return shlex.join(["replaykit", *verb.split(), "-c", str(project.file), *_files(verb, project), *words])
-
-
-def _files(verb: str, project: Project) -> tuple[str, ...]:
-    """Return the options that say where the configuration is read, for verbs that have them."""
-    if verb == "replay":
-        return project.files.options
-    return ()
+    return shlex.join(["replaykit", *verb.split(), "-c", str(project.file), *words])
 
 
 def input_argument(value: Json) -> str:
@@ -137,9 +121,10 @@ def replay_command(project: Project, subject: ReplayCase | Unusable) -> str:
     """Return the command that replays this one alone; one in the configuration runs with the others there."""
     if isinstance(subject, Unusable) and subject.command:
         return subject.command
-    if subject.file == project.file:
-        return command("replay", project)
-    return command("replay", project, _typed(subject))
+    words = list(project.files.options)
+    if subject.file != project.file:
+        words.append(_typed(subject))
+    return command("replay", project, *words)
 
 
 def prove_command(project: Project, subject: ReplayCase | Unusable) -> str:
@@ -183,10 +168,7 @@ class CiSettings(Struct, frozen=True, kw_only=True):
 
     @property
     def timeout_s(self) -> float | None:
-        agent = self.project.agent
-        if agent is None:
-            return None
-        return agent.timeout_s
+        return None if self.project.agent is None else self.project.agent.timeout_s
 
 
 class CiWorkers(Struct, frozen=True, kw_only=True):
@@ -208,48 +190,14 @@ class CiSection(Protocol):
         """Run it all."""
 
 
-class RecordingCandidate:
-    """A candidate that remembers its runs by the world they ran in: trials report outcomes, not runs."""
-
-    def __init__(self, candidate: Candidate) -> None:
-        self.label = candidate.label
-        self._candidate = candidate
-        self._lock = threading.Lock()
-        self._seen: dict[tuple[bytes, bytes], tuple[Attempt, float]] = {}
-
-    def run(self, case: ReplayCase, workspace: Path, timeout_s: float) -> Attempt:
-        """Run the candidate, and remember the run."""
-        began = time.perf_counter()
-        attempt = self._candidate.run(case, workspace, timeout_s)
-        with self._lock:  # of several runs that an invariant asks for, the first is the one that is shown
-            self._seen.setdefault(_world(case), (attempt, time.perf_counter() - began))
-        return attempt
-
-    def stop(self) -> None:
-        """End whatever is running."""
-        if isinstance(self._candidate, Stoppable):
-            self._candidate.stop()
-
-    def run_of(self, case: ReplayCase) -> TraceRun | None:
-        """The run that the candidate left in that world, if it left one."""
-        return self._of(case)[0].run
-
-    def members(self, case: ReplayCase) -> dict[str, Json]:
-        """The members of an item that say what happened in that world."""
-        attempt, seconds = self._of(case)
-        return {
-            **run_members(attempt.run),
-            "input_json": case.scenario.input_json,
-            "divergence": first_divergence(attempt.deviations),
-            "duration_s": round(seconds, 6),
-        }
-
-    def _of(self, case: ReplayCase) -> tuple[Attempt, float]:
-        return self._seen.get(_world(case), (Attempt(), 0.0))
-
-
-def _world(case: ReplayCase) -> tuple[bytes, bytes]:
-    return msgspec.json.encode(case.scenario.chaos), bytes(case.scenario.input_json)
+def trial_members(run: TrialRun) -> dict[str, Json]:
+    """Return the members of an item that come from a run of a trial."""
+    return {
+        **run_members(run.attempt.run),
+        "input_json": run.case.scenario.input_json,
+        "divergence": first_divergence(run.attempt.deviations),
+        "duration_s": run.duration_s,
+    }
 
 
 def run_members(run: TraceRun | None) -> dict[str, Json]:
@@ -275,12 +223,12 @@ def first_divergence(deviations: Iterable[Deviation]) -> Deviation | None:
 
 def untried_item(part: CiPartName, name: str, error: ReplayKitError, where: Location) -> CiItem:
     """The item for what could not be tried at all."""
-    nothing = isinstance(error, NothingSelected)
+    outcome = CiOutcome.UNTESTED if isinstance(error, NothingSelected) else CiOutcome.ERROR
     return CiItem(
         part=part,
         id=name,
-        outcome=CiOutcome.UNTESTED if nothing else CiOutcome.ERROR,
-        verdict="untested" if nothing else "error",
+        outcome=outcome,
+        verdict=outcome.value,
         reason=str(error),
         file=where.file,
         line=where.line,

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import chain
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -65,36 +67,53 @@ class _ContractCell(Struct, frozen=True):
     input: Json
 
 
-def run_contract(
+class ContractRun(Struct, frozen=True):
+    """One run of the agent, and the checks of its invariants; one that is only a baseline has none."""
+
+    scenario: ChaosScenario
+    input: Json
+    run: TrialRun
+    checks: tuple[InvariantCheck, ...]
+    is_untested: bool
+    """True when the faults of its scenario struck in no run."""
+
+
+def run_contract(trial: ContractTrial, candidate: Candidate, **settings: Any) -> ContractResult:
+    """Return how well the candidate keeps the contract; the settings are those of `contract_runs`."""
+    began = time.perf_counter()
+    runs = contract_runs(trial, candidate, **settings)
+    return result_of(
+        trial.contract.name,
+        list(chain.from_iterable(run.checks for run in runs)),
+        min_score=trial.min_score,
+        agent=candidate.label,
+        untested=tuple(dict.fromkeys(run.scenario.name for run in runs if run.is_untested)),
+        reason=next((run.run.attempt.reason for run in runs if run.run.attempt.run is None), ""),
+        duration_s=round(time.perf_counter() - began, 6),
+    )
+
+
+def contract_runs(
     trial: ContractTrial,
     candidate: Candidate,
     *,
     jobs: int = 1,
     on_done: Callable[[], None] = lambda: None,
     evidence: EvidenceFiles | None = None,
-) -> ContractResult:
-    """Return how well the candidate keeps the contract; `NothingSelected` when there is nothing to ask."""
-    began = time.perf_counter()
+) -> list[ContractRun]:
+    """Return the runs of a trial with their checks; `NothingSelected` when there is nothing to ask."""
     cells = cells_of(trial)
+    found = []
     with TrialRunner("contract", candidate, evidence) as runner:
         # Checks compare with baselines and wait for all cells; the further runs they need go side by side now.
         ran = runner.run_cells(cells, partial(_world, trial), partial(_repeat, trial), jobs=jobs, on_done=on_done)
-        runs = [run for _, run in ran]
-        pairs = list(zip(cells, runs, strict=True))
+        pairs = [(cell, run) for cell, (_, run) in zip(cells, ran, strict=True)]
         untested = _untested(pairs)
-        checks: list[InvariantCheck] = []
-        for cell, run, cell_checks in _checked(trial, pairs):
-            directory = runner.keep_evidence(run, _verdict(trial, cell, run, cell_checks, untested))
-            checks += [replace(check, evidence=directory) for check in cell_checks]
-    return result_of(
-        trial.contract.name,
-        checks,
-        min_score=trial.min_score,
-        agent=candidate.label,
-        untested=tuple(untested),
-        reason=next((run.attempt.reason for run in runs if run.attempt.run is None), ""),
-        duration_s=round(time.perf_counter() - began, 6),
-    )
+        for cell, run, checks in _checked(trial, pairs):
+            directory = runner.keep_evidence(run, _verdict(trial, cell, run, checks, untested))
+            located = tuple(replace(check, evidence=directory) for check in checks)
+            found.append(ContractRun(cell.scenario, cell.input, run, located, cell.scenario.name in untested))
+    return found
 
 
 def scenarios_of(trial: ContractTrial) -> tuple[ChaosScenario, ...]:
@@ -293,20 +312,20 @@ def general_contract(contracts: Iterable[Contract]) -> Contract | None:
     return Contract(name=", ".join(names), invariants=tuple(invariants))
 
 
-def chaos_contract(project: Project | None, *, in_cases: bool) -> Contract | None:
+def chaos_contract(project: Project, *, in_cases: bool) -> Contract | None:
     """Return what the project's agent must keep under faults; None where it has to complete, and no more.
 
     In the worlds of cases, several contracts are asked of none: each session keeps one of them, and all at once would
     be asked of each.
     """
-    if project is None or (in_cases and len(project.contracts) > 1):
+    if in_cases and len(project.contracts) > 1:
         return None
     return general_contract(project.contracts.values())
 
 
-def mutation_contract(project: Project | None) -> Contract | None:
+def mutation_contract(project: Project) -> Contract | None:
     """Return what the project's agent must keep when it is asked in other words."""
-    contract = None if project is None else general_contract(project.contracts.values())
+    contract = general_contract(project.contracts.values())
     if contract is not None and contract.assertions(Conditions()):
         return contract
     return None
