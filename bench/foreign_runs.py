@@ -22,7 +22,7 @@ from typing import Any
 import msgspec
 
 import replaykit as rk
-from replaykit.candidates.recorded import RecordedCandidate
+from replaykit.candidates.inprocess import RecordedCandidate
 from replaykit.cases.fixtures import read_fixtures
 from replaykit.formats.core.replayability import Lack, replayability
 from replaykit.formats.files import import_trace

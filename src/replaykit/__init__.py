@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from replaykit import integrations as integrations
     from replaykit import middleware as middleware
     from replaykit import telemetry as telemetry
+    from replaykit.candidates.case_check import scaffold as scaffold
     from replaykit.candidates.golden import GoldenResult as GoldenResult
     from replaykit.candidates.golden import check_golden as check_golden
     from replaykit.candidates.replay import replay as replay
     from replaykit.candidates.retaping import Retaping as Retaping
     from replaykit.candidates.retaping import retape as retape
-    from replaykit.candidates.scaffold import scaffold as scaffold
     from replaykit.cases.case import ReplayCase as ReplayCase
     from replaykit.cases.case import load_case as load_case
     from replaykit.cases.signatures import FailureSignature as FailureSignature
@@ -121,7 +121,7 @@ _HOMES = {  # name → module, or module:name where it has another name at home;
     "resume": "travel.fork",
     "resume_from_checkpoint": "travel.fork",
     "retape": "candidates.retaping",
-    "scaffold": "candidates.scaffold",
+    "scaffold": "candidates.case_check",
     "state_at": "travel.state_lookup",
     "step_events": "travel.checkpoints",
     "telemetry": "telemetry",

@@ -39,6 +39,13 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130
 
 
+def failed_if(condition: object) -> ExitCode:
+    """Return the exit code of a check: failed where there is something to complain about."""
+    if condition:
+        return ExitCode.FAILED
+    return ExitCode.PASSED
+
+
 def install_hint(extra: str) -> str:
     """Return the command that installs an optional part of ReplayKit."""
     return f"In a clone of ReplayKit: pip install '.[{extra}]'"

@@ -10,13 +10,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from replaykit.candidates.agent_loader import load_agent
 from replaykit.candidates.consent import consent_of
-from replaykit.candidates.golden import GoldenResult, replay_golden
-from replaykit.candidates.golden_update import as_happened, write_accepted
+from replaykit.candidates.golden import GoldenResult, as_happened, replay_golden, write_accepted
 from replaykit.candidates.replay import replay
 from replaykit.candidates.worlds import with_consent
 from replaykit.cases.case import ReplayCase, load_case
@@ -214,7 +213,7 @@ class CaseItem(_ReplayItem):
             subject = with_consent(self.case, consent_in(self.config))
             result = replay(subject, self.function)
         if refused := refused_in(subject):
-            result = msgspec.structs.replace(result, reason=refusal_text(refused, _FLAGS))
+            result = replace(result, reason=refusal_text(refused, _FLAGS))
         if result.passed:
             if not result.offline:
                 self.user_properties.append(("replaykit", f"case {self.case.id} passed with live calls"))

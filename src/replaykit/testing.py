@@ -15,7 +15,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
 from replaykit.errors import RunNotFound, StateNotKept, StoreError
 from replaykit.model.changes import StateFold
@@ -239,7 +239,7 @@ class StoreConformance:
         with two.turn():
             two.append(sample_call(1))
         with one.turn():
-            one.write_header(msgspec.structs.replace(began, event_count=2))
+            one.write_header(replace(began, event_count=2))
         with two.turn():
             two.write_header(began)
             two.append(sample_call(2))

@@ -19,8 +19,8 @@ from tests.matrix import sampled
 import replaykit as rk
 from replaykit.candidates.command import CommandCandidate
 from replaykit.candidates.consent import consent_of
-from replaykit.candidates.frames import WorkerJob
 from replaykit.candidates.python import PythonCandidate
+from replaykit.candidates.worker_protocol import WorkerJob
 from replaykit.candidates.workers import WorkerCandidate
 from replaykit.cases.case import ReplayCase, load_case
 from replaykit.cli import run

@@ -19,8 +19,7 @@ import msgspec
 import pytest
 
 import replaykit as rk
-from replaykit.candidates.golden import replay_golden
-from replaykit.candidates.golden_update import accepted
+from replaykit.candidates.golden import accepted, replay_golden
 from replaykit.cases.golden import Aspect, Golden, golden_of, read_golden, write_golden
 from replaykit.errors import UsageError
 

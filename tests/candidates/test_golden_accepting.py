@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import replaykit as rk
-from replaykit.candidates.golden import replay_golden
-from replaykit.candidates.golden_update import accepted, as_happened
+from replaykit.candidates.golden import accepted, as_happened, replay_golden
 from replaykit.cases.golden import Golden, encode_golden, golden_of
 from replaykit.model.events import Call, LlmCall, Message, State, ToolCall, Usage
 from replaykit.model.run import RunStatus, TraceRun

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import pytest
 from tests.matrix import matrix
 
-from replaykit.candidates.worker_logs import in_files
+from replaykit.candidates.output_log import in_files
 
 MakeCase = Callable[..., Path]
 

@@ -24,8 +24,8 @@ from tests.matrix import sampled
 
 import replaykit as rk
 from replaykit.candidates.command import CommandCandidate
-from replaykit.candidates.frames import WorkerJob
 from replaykit.candidates.python import PythonCandidate
+from replaykit.candidates.worker_protocol import WorkerJob
 from replaykit.candidates.workers import WorkerCandidate
 from replaykit.model.result import ReplayResult
 from replaykit.model.run import TraceRun

@@ -8,9 +8,17 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from replaykit.candidates import task_codec
-from replaykit.candidates.frames import Reply, Task, send
-from replaykit.candidates.task_codec import PackedReply, receive_reply, receive_task, send_reply, send_task
+from replaykit.candidates import worker_protocol
+from replaykit.candidates.worker_protocol import (
+    PackedReply,
+    Reply,
+    Task,
+    receive_reply,
+    receive_task,
+    send,
+    send_reply,
+    send_task,
+)
 from replaykit.handlers.replay.world import World
 from replaykit.model.events import Call, LlmCall, ToolCall
 from replaykit.model.run import TraceRun
@@ -75,7 +83,7 @@ def test_a_reply_does_not_send_back_what_came_with_the_task() -> None:
 
 def test_a_reply_that_wants_too_much_memory_is_refused() -> None:
     stream = io.BytesIO()
-    send(stream, PackedReply(reply=reply_of([]), packing=Raw(b"{}"), sizes=(task_codec.MAX_REPLY_BYTES + 1,)))
+    send(stream, PackedReply(reply=reply_of([]), packing=Raw(b"{}"), sizes=(worker_protocol.MAX_REPLY_BYTES + 1,)))
     stream.seek(0)
 
     with pytest.raises(ValueError, match="at most 268,435,456 are read"):

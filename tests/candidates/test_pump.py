@@ -14,9 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replaykit.candidates.output_log import Pump
+from replaykit.candidates.output_log import Pump, WorkerLogs, worker_logs
 from replaykit.candidates.process import Ended, Processes
-from replaykit.candidates.worker_logs import WorkerLogs, worker_logs
 from replaykit.redaction.redactor import Redactor
 
 TOKEN = "xoxb-" + "2718281828-" + "aQ3bR7cT1dV9eX5fZ0gH2jK4"

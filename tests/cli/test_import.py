@@ -19,7 +19,7 @@ from tests.formats.samples import DATA
 from tests.intake.traces import failed, lines, native, written
 
 import replaykit as rk
-from replaykit.cli.counter import LOG_INTERVAL_S, REDRAW_INTERVAL_S, ProgressCounter
+from replaykit.cli.options import LOG_INTERVAL_S, REDRAW_INTERVAL_S, ProgressCounter
 from replaykit.formats.core.registry import IMPORTERS, Found
 from replaykit.formats.core.source import Source
 

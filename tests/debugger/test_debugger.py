@@ -16,12 +16,13 @@ from replaykit.debugger.navigation import (
     DebuggerView,
     Page,
     StepList,
+    find,
+    find_row,
     place_of,
     press,
     step_list,
 )
 from replaykit.debugger.screen import body_height, keys, page_screen, prompt_screen, step_lines, step_screen
-from replaykit.debugger.search import find, find_row
 from replaykit.errors import UsageError
 from replaykit.model.events import (
     AnyEvent,

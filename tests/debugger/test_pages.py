@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from replaykit.debugger.fork_text import compare_page, fork_page, plain_lines, question_page
+from replaykit.debugger.forker import compare_page, fork_page, plain_lines, question_page
 from replaykit.debugger.lines import ScreenLine, rows_of
 from replaykit.debugger.navigation import StepList, step_list
 from replaykit.debugger.pages import calls_page, diff_page, help_page, list_page, state_page

@@ -17,8 +17,8 @@ from tests.isolation.techniques import TECHNIQUES
 import replaykit as rk
 from replaykit.candidates.attempt import Candidate
 from replaykit.candidates.command import CommandCandidate
-from replaykit.candidates.frames import WorkerJob
 from replaykit.candidates.python import PythonCandidate
+from replaykit.candidates.worker_protocol import WorkerJob
 from replaykit.candidates.workers import WorkerCandidate
 from replaykit.cases.case import ReplayCase, Scenario
 from replaykit.checks.assertions import parse_assertion

@@ -16,7 +16,7 @@ from tests.matrix import examples
 
 import replaykit as rk
 from replaykit.candidates.agents import candidate_of
-from replaykit.candidates.http_answers import read_agent_reply
+from replaykit.candidates.http_agent import read_agent_reply
 from replaykit.candidates.http_client import HttpAnswer
 from replaykit.cases.case import ReplayCase, Scenario
 from replaykit.checks.assertions import parse_assertion

@@ -31,7 +31,7 @@ def candidate_of(
         from replaykit.candidates.command import CommandCandidate  # noqa: PLC0415 (each agent brings what it needs)
 
         return CommandCandidate(agent.endpoint if agent.words is None else agent.words, launch_options)
-    from replaykit.candidates.frames import WorkerJob  # noqa: PLC0415
+    from replaykit.candidates.worker_protocol import WorkerJob  # noqa: PLC0415
     from replaykit.candidates.workers import WorkerCandidate  # noqa: PLC0415
 
     directory = str(project.directory.absolute())

@@ -1,15 +1,27 @@
-"""What running a candidate once gives, before anything is judged."""
+"""An attempt: one run of a candidate before it is judged, how much of the tape it used, and further runs like it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from replaykit.cases.case import ReplayCase
+from replaykit.cases.requests import refusal_text, refusals, refused_in
+from replaykit.checks.rule import CannotTell, RepeatedRun
+from replaykit.checks.verdict import doubts_in, first_with
+from replaykit.errors import ReplayKitError
+from replaykit.handlers.replay.world import World
+from replaykit.model.events import Call, LlmCall, ToolCall
 from replaykit.model.isolation import NOT_ISOLATED, Isolation
-from replaykit.model.result import Deviation, Evidence
+from replaykit.model.matching import MatchMode, ToolMode
+from replaykit.model.result import Deviation, Effect, Evidence, EvidenceSource
 from replaykit.model.run import TraceRun
+from replaykit.seam.time_and_chance import MACHINE
 
 if TYPE_CHECKING:
     from replaykit.cases.case import ReplayCase  # a candidate's own process does without
@@ -51,3 +63,152 @@ class Stoppable(Protocol):
 
     def stop(self) -> None:
         """End whatever is running."""
+
+
+def evidence_of(case: ReplayCase, attempt: Attempt) -> Evidence:
+    """Return the evidence of an attempt, as the case accepts it."""
+    evidence = attempt.evidence
+    if evidence is None:  # of a candidate that does not count
+        from replaykit.candidates.worlds import world_of  # noqa: PLC0415 (reads the fixtures; our own candidates count)
+
+        evidence = reported_on(world_of(case), attempt.run)
+        if attempt.watched and evidence.used:
+            evidence = replace(evidence, how=EvidenceSource.SERVED)
+    if case.rests_on_output and not evidence.used:
+        return replace(evidence, how=EvidenceSource.OUTPUT)
+    return evidence
+
+
+def served_from(world: World, run: TraceRun | None, deviations: Iterable[Deviation]) -> Evidence:
+    """Return what was used of a tape that ReplayKit served, by the recorded calls it says were not made."""
+    recorded = sum(1 for _ in _to_be_used(world))
+    unused = sum(1 for one in deviations if one.kind == "unused" and one.name not in MACHINE)
+    used = recorded - unused
+    if used <= 0:
+        used = _matched(world, run) + _struck(run)
+    return _evidence(used, recorded, EvidenceSource.SERVED)
+
+
+def reported_on(world: World, run: TraceRun | None) -> Evidence:
+    """Return what a candidate says it used of a tape: the calls it reports that are on it."""
+    recorded = sum(1 for _ in _to_be_used(world))
+    return _evidence(_matched(world, run), recorded, EvidenceSource.REPORTED)
+
+
+def _evidence(used: int, recorded: int, how: EvidenceSource) -> Evidence:
+    return Evidence(used=used, recorded=recorded, how=how if used else EvidenceSource.NONE)
+
+
+def _to_be_used(world: World) -> Iterator[Call]:
+    """The recorded calls that a candidate is to be answered from: not those that were made inside of a tool, which
+    answers for them, none that was refused, and none of the machine."""
+    calls = [call for call in world.calls if isinstance(call, Call) and _was_answered(call)]
+    tools = {call.seq for call in calls if isinstance(call, ToolCall)}
+    for call in calls:
+        if call.parent not in tools and _mode(world, call) is ToolMode.RECORDED:
+            yield call
+
+
+def _mode(world: World, call: Call) -> ToolMode:
+    if isinstance(call, LlmCall):
+        return world.models
+    return world.tools.get(call.name, world.tools.get("*", ToolMode.RECORDED))
+
+
+def _matched(world: World, run: TraceRun | None) -> int:
+    """How many calls of a run are on the tape, by name and arguments; by name alone where the tape goes by order."""
+    if run is None:
+        answered_calls = []
+    else:
+        answered_calls = [call for call in run.calls if _was_answered(call)]
+    if not answered_calls:
+        return 0
+    # Few runs are counted like this, and matching brings in the seam.
+    from replaykit.handlers.replay.keys import as_pending  # noqa: PLC0415
+    from replaykit.handlers.replay.tape import Matcher, Tape  # noqa: PLC0415
+
+    tape = Tape(call for call in world.calls if isinstance(call, Call) and _mode(world, call) is ToolMode.RECORDED)
+    is_sequence = world.rules.mode is MatchMode.SEQUENCE
+    mode = MatchMode.SEQUENCE if is_sequence else MatchMode.ARGS
+    matcher = Matcher(tape, mode, world.rules.ignore, model=world.rules.model)
+    return sum(matcher.take(as_pending(call)) is not None for call in answered_calls)
+
+
+def _was_answered(call: Call) -> bool:
+    """True for a call that was not refused by a replay; the machine does not count."""
+    is_refused = call.error is not None and call.error.module == ReplayKitError.__module__
+    return not is_refused and call.name not in MACHINE
+
+
+def _struck(run: TraceRun | None) -> int:
+    """How many calls were answered by an injected fault, in the place of the tape."""
+    if run is None:
+        return 0
+    return sum(1 for call in run.calls if call.faults)
+
+
+class Again:
+    """The first run is there; another one is made when it is first asked for, in a fresh world with the whole tape."""
+
+    def __init__(
+        self, case: ReplayCase, candidate: Candidate, workspace: Path, timeout_s: float, *, ignored: str = ""
+    ) -> None:
+        """`ignored`: a kind of deviation that does not count."""
+        self._case = case
+        self._ignored = ignored
+        self._candidate = candidate
+        self._workspace = workspace
+        self._timeout_s = timeout_s
+        self._attempts = [self._run(workspace)]
+
+    @property
+    def first(self) -> Attempt:
+        """What the first run gave."""
+        return self._attempts[0]
+
+    @property
+    def more(self) -> tuple[TraceRun, ...]:
+        """The runs after the first that were made."""
+        return tuple(attempt.run for attempt in self._attempts[1:] if attempt.run is not None)
+
+    @property
+    def uncertain(self) -> tuple[str, ...]:
+        """Why the order or the moment of something could not be told, in any of the runs that were made."""
+        return tuple(
+            reason for attempt in self._attempts for reason in (*attempt.uncertain, *doubts_in(attempt.deviations))
+        )
+
+    def __call__(self, number: int) -> RepeatedRun:
+        """The run of that number; `CannotTell` when the candidate left none, or the tape could not answer it."""
+        while len(self._attempts) < number:
+            self._attempts.append(self._attempt(len(self._attempts) + 1))
+        attempt = self._attempts[number - 1]
+        spoilt = first_with(Effect.INCONCLUSIVE, attempt.deviations)
+        if attempt.run is None or spoilt is not None:
+            raise CannotTell(f"run {number}: {attempt.reason if spoilt is None else spoilt.text}")
+        is_known = attempt.watched or attempt.deviations
+        evidence = evidence_of(self._case, attempt)
+        return RepeatedRun(attempt.run, attempt.deviations if is_known else None, evidence)
+
+    def _attempt(self, number: int) -> Attempt:
+        workspace = self._workspace / f"run-{number}"
+        workspace.mkdir()
+        return self._run(workspace)
+
+    def _run(self, workspace: Path) -> Attempt:
+        refused = refused_in(self._case)
+        if refused:  # data has asked for it, and nobody who may has said yes: the candidate is not run at all
+            return Attempt(reason=refusal_text(refused), deviations=refusals(refused))
+        return _without(self._ignored, self._candidate.run(self._case, workspace, self._timeout_s))
+
+    def without(self, ignored: str) -> Again:
+        """The same runs, without the deviations of this kind."""
+        others = copy(self)
+        others._ignored = ignored
+        others._attempts = [_without(ignored, attempt) for attempt in self._attempts]
+        return others
+
+
+def _without(ignored: str, attempt: Attempt) -> Attempt:
+    deviations = tuple(one for one in attempt.deviations if one.kind != ignored)
+    return replace(attempt, deviations=deviations)

@@ -1,21 +1,25 @@
-"""Check a new case: does it say `reproduced` of the very run it was made of?"""
+"""Check a case that was made or upgraded: does it say `reproduced` of the very run it was made of?"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from pathlib import Path
 
-import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from replaykit.candidates.attempt import Candidate
-from replaykit.candidates.many import exit_code
-from replaykit.candidates.recorded import RecordedCandidate
-from replaykit.candidates.replay import replay
+from replaykit.candidates.inprocess import RecordedCandidate
+from replaykit.candidates.replay import exit_code, replay
 from replaykit.candidates.worlds import with_consent, with_take
-from replaykit.cases.case import RECORDED, ReplayCase
-from replaykit.cases.proof import ProofWriter
+from replaykit.cases.case import RECORDED, ReplayCase, load_case
+from replaykit.cases.proof import ProofWriter, read_proof
 from replaykit.cases.requests import REFUSED
+from replaykit.cases.scaffold import scaffold as write_case
+from replaykit.cases.upgrade import outdated_files, write_files
 from replaykit.errors import ExitCode
+from replaykit.formats.files import import_trace
 from replaykit.model.consent import EVERYTHING, NO_CONSENT, Consent
 from replaykit.model.result import ReplayResult, Verdict
 from replaykit.model.run import RunStatus, TraceRun
@@ -52,7 +56,7 @@ def check_case(
     # A recorded run does nothing for real, whatever the case asks for: what it did then is looked up.
     recorded = with_take(with_consent(case, EVERYTHING), RECORDED, only=True)
     judged = replay(recorded, RecordedCandidate(run))
-    results = [msgspec.structs.replace(judged, consent=NO_CONSENT)]
+    results = [replace(judged, consent=NO_CONSENT)]
     if candidate is not None and results[0].verdict is Verdict.REPRODUCED:
         results.append(replay(with_consent(case, consent), candidate, evidence=evidence))
     problem = _problem(case, run, results)
@@ -91,3 +95,81 @@ def _nothing_to_reproduce(run: TraceRun) -> str:
             "If it failed all the same, say how in `observed`, and prove the case: replaykit prove"
         )
     return f"no detector knows how the run failed ({run.status.value}): say in `observed` how it went wrong"
+
+
+def scaffold(
+    run: TraceRun,
+    out: str | os.PathLike[str],
+    *,
+    source_text: bytes | None = None,
+    source_format: str | None = None,
+    case_id: str | None = None,
+    title: str | None = None,
+    remarks: Sequence[str] = (),
+    force: bool = False,
+    redact: bool | None = None,
+) -> ReplayCase:
+    """The case made from a run, written to the directory `out`.
+
+    `source_text` is the trace the run was read from; without it the run log is kept in its place. `remarks` go
+    into the notes. When no detector knows the failure, the case's `observed` is empty and the notes say so. The run is
+    judged through the finished case, and where that reproduces the failure, `proof.json` says so.
+
+    Nothing secret gets into the case: it is redacted as it is made, whatever the run's store was opened with, and a
+    finding that is left refuses it. `redact=False` is for made-up data; without it the environment decides.
+    """
+    case = write_case(
+        run,
+        out,
+        source_text=source_text,
+        source_format=source_format,
+        case_id=case_id,
+        title=title,
+        remarks=remarks,
+        force=force,
+        redact=redact,
+    )
+    check_case(case, run)
+    return case
+
+
+class Upgraded(Struct, frozen=True, kw_only=True):
+    """What was done to a case, or would be."""
+
+    directory: str
+    rewritten: tuple[str, ...] = ()
+    """The files that an older version wrote."""
+    proven: bool = False
+    """True when the case got a proof that it did not have."""
+    unproven: str = ""
+    """Why it has none, in words."""
+
+
+def upgrade_case(directory: Path, *, dry_run: bool = False) -> Upgraded:
+    """Rewrite the case's files, and prove it red by its source trace if nobody has."""
+    files = outdated_files(directory)
+    if not dry_run:
+        write_files(files)
+    case = load_case(directory)
+    proven, unproven = _prove_red(case, dry_run=dry_run)
+    return Upgraded(
+        directory=str(directory), rewritten=tuple(str(one.file) for one in files), proven=proven, unproven=unproven
+    )
+
+
+def _prove_red(case: ReplayCase, *, dry_run: bool) -> tuple[bool, str]:
+    """True when a proof was written; else why there is none, which is nothing where there was one before."""
+    if read_proof(case).red is not None:
+        return False, ""
+    run = _source_run(case)
+    if run is None:
+        return False, "it has no source trace to check it with"
+    check = check_case(case, run, dry_run=dry_run)
+    return check.is_ready, check.problem
+
+
+def _source_run(case: ReplayCase) -> TraceRun | None:
+    if case.trace_path is None or not case.trace_path.is_file():
+        return None
+    runs = import_trace(case.trace_path, case.source.format).runs
+    return next((run for run in runs if case.source.run in (None, run.id)), None)

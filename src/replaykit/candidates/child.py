@@ -9,11 +9,10 @@ import sys
 import threading
 from typing import NoReturn
 
-from replaykit.candidates.agent_entries import AgentEntry
 from replaykit.candidates.agent_loader import load_named
-from replaykit.candidates.agent_run import AgentCall
-from replaykit.candidates.frames import Reply
+from replaykit.candidates.agent_run import AgentCall, AgentEntry
 from replaykit.candidates.task_channel import TaskChannel
+from replaykit.candidates.worker_protocol import Reply
 from replaykit.errors import UsageError
 
 

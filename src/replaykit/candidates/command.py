@@ -8,14 +8,15 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
+from msgspec.structs import replace
 
 from replaykit.candidates.attempt import Attempt
 from replaykit.candidates.confinement import Confined, confined, with_isolation
 from replaykit.candidates.output import keep_output, write_log_output
-from replaykit.candidates.process import Ended, Processes
-from replaykit.candidates.runner import (
+from replaykit.candidates.process import (
     OUTPUT_NAME,
+    Ended,
+    Processes,
     RunnerFiles,
     attempt_of,
     runner_environment,
@@ -94,7 +95,7 @@ class CommandCandidate:
         elif ended.exit_code is None or output.exists() or not (seen or self._answered(ended, log)):
             attempt = attempt_of(ended, workspace, files, timeout_s)
             evidence = performance.evidence_in(attempt.run)
-            return msgspec.structs.replace(attempt, deviations=attempt.deviations + deviations, evidence=evidence)
+            return replace(attempt, deviations=attempt.deviations + deviations, evidence=evidence)
         else:
             run = performance.ended(ended.exit_code, log)
         if not output.exists():

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 import msgspec
 import orjson
+from msgspec.structs import replace
 
 from replaykit.cases.golden import Aspect
 from replaykit.errors import ReplayKitError
@@ -32,7 +33,7 @@ def comparable(run: TraceRun, asserts: Collection[Aspect], ignore: Sequence[Json
     if Aspect.OUTCOME in asserts:
         status = run.status
         output_json, error = _ending(run, ignore)
-    return msgspec.structs.replace(run, events=events, status=status, output_json=output_json, error=error)
+    return replace(run, events=events, status=status, output_json=output_json, error=error)
 
 
 def by_cause(run: TraceRun) -> TraceRun:
@@ -44,7 +45,7 @@ def by_cause(run: TraceRun) -> TraceRun:
     if len({lane for lane, event in zip(lanes, events, strict=True) if isinstance(event, State)}) > 1:
         events = [*_apart(events, lanes)]
     order = sorted(range(len(events)), key=lanes.__getitem__)
-    return msgspec.structs.replace(run, events=tuple(events[place] for place in order))
+    return replace(run, events=tuple(events[place] for place in order))
 
 
 def _own_events(run: TraceRun, asserts: Collection[Aspect], ignore: Sequence[JsonPath]) -> Iterator[AnyEvent]:
@@ -76,7 +77,7 @@ def _apart(events: list[AnyEvent], lanes: list[str]) -> Iterator[AnyEvent]:
         if isinstance(event, State) and event.kept:
             fold.apply(event)
             whole, change = folds[lane].advance(orjson.loads(fold.text))
-            yield msgspec.structs.replace(event, state_json=whole, change=change)
+            yield replace(event, state_json=whole, change=change)
         else:
             yield event
 
@@ -88,7 +89,7 @@ def _request(call: Call, ignore: Sequence[JsonPath]) -> AnyEvent:
         changed["arguments_json"] = Raw(orjson.dumps(arguments, option=orjson.OPT_SORT_KEYS))
     if call.error is not None and call.error.module == ReplayKitError.__module__:
         changed["error"] = UNANSWERED
-    return msgspec.structs.replace(call, **changed) if changed else call  # type: ignore[return-value]
+    return replace(call, **changed) if changed else call  # type: ignore[return-value]
 
 
 def _ending(run: TraceRun, ignore: Sequence[JsonPath]) -> tuple[Raw, ErrorInfo | None]:
@@ -130,7 +131,7 @@ class _ComparedStates:
         change = None if self._gap or self._whole else self._change(event.change)
         self._gap = False
         text = ABSENT if change is not None else Raw(self._text())
-        return msgspec.structs.replace(event, state_json=text, change=change)
+        return replace(event, state_json=text, change=change)
 
     def _change(self, change: Change | None) -> Change | None:
         """The change without ignored members; None where only the whole state can say it."""

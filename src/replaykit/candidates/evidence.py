@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import replace
 
 from replaykit.candidates.output_log import LOGS
 from replaykit.candidates.shared_arguments import clean_with_runs
@@ -96,11 +97,11 @@ def redacted_result(result: ReplayResult, redactor: Redactor | None) -> ReplayRe
     runs = [door.run(run) for run in (*first, *result.more)]
     # Large values are clean by now, and a second look at them as one text would take memory for several of it.
     small = [without_large_values(run) for run in runs]
-    rest = msgspec.structs.replace(result, run=None, more=())
+    rest = replace(result, run=None, more=())
     shown, small = clean_with_runs(rest, small, redactor)
     runs = list(map(with_large_values, small, runs))
     run = runs[0] if first else None
-    return msgspec.structs.replace(shown, run=run, more=tuple(runs[len(first) :]))
+    return replace(shown, run=run, more=tuple(runs[len(first) :]))
 
 
 def summary(result: ReplayResult, scenario_input: Raw, remarks: Sequence[str] = ()) -> str:

@@ -12,13 +12,12 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import msgspec
+from msgspec.structs import replace
 
-from replaykit.candidates.attempt import Attempt
-from replaykit.candidates.http_client import Ask, ask
+from replaykit.candidates.attempt import Attempt, reported_on, served_from
+from replaykit.candidates.http_client import UNWATCHED, Ask, Handed, TapeClient, TapeRefused, ask
 from replaykit.candidates.output import parse_output
-from replaykit.candidates.runner import OUTPUT_NAME, timed_out_run
-from replaykit.candidates.tape_client import UNWATCHED, Handed, TapeClient, TapeRefused
-from replaykit.candidates.tape_use import reported_on, served_from
+from replaykit.candidates.process import OUTPUT_NAME, timed_out_run
 from replaykit.candidates.worlds import world_of
 from replaykit.cases.case import ReplayCase
 from replaykit.errors import UsageError
@@ -59,12 +58,12 @@ class HttpCandidate:
                 left = 0.0 if timed_out else ends - time.monotonic()
                 attempt = self._with_log(attempt, self._tapes.log(handed, timeout_s, work_s=left), timeout_s)
                 evidence = served_from(world, attempt.run, attempt.deviations)
-                return msgspec.structs.replace(attempt, evidence=evidence)
+                return replace(attempt, evidence=evidence)
         except TapeRefused as error:
             return Attempt(reason=f"{self.label} does not take the tape: {error}")
         deviations = (Deviation(kind=UNWATCHED, text=_NOT_KNOWN),) if calls and attempt.run is not None else ()
         evidence = reported_on(world, attempt.run)
-        return msgspec.structs.replace(attempt, deviations=attempt.deviations + deviations, evidence=evidence)
+        return replace(attempt, deviations=attempt.deviations + deviations, evidence=evidence)
 
     def _posted(
         self, case: ReplayCase, calls: Iterable[Call], handed: Handed | None, workspace: Path, timeout_s: float
@@ -96,7 +95,7 @@ class HttpCandidate:
             return Attempt(reason=f"{self.label} did not use the tape: the request did not get to the middleware")
         taped = log.runs[0]
         run = timed_out_run(timeout_s) if taped.running else attempt.run
-        run = msgspec.structs.replace(run, events=taped.events, event_count=len(taped.events))
+        run = replace(run, events=taped.events, event_count=len(taped.events))
         return Attempt(run=run, deviations=taped.deviations, keeps_hashes=True)
 
 

@@ -1,4 +1,9 @@
-"""A Python callable as a candidate, in this process: fast, and trusted not to hang."""
+"""Candidates in this process: a Python callable, and a recorded run that makes its own calls once more.
+
+The recorded run needs no agent. Whatever a replay relies on is exercised on the way: the fixtures as they were written,
+redaction, matching, and the signatures. A case whose own recording does not reproduce the failure cannot tell anything
+about an agent.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +11,22 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from replaykit.candidates.agent_entries import AgentEntry
-from replaykit.candidates.agent_run import AgentCall
-from replaykit.candidates.attempt import Attempt
-from replaykit.candidates.tape_use import served_from
-from replaykit.candidates.worlds import world_of
+import orjson
+from msgspec.structs import replace
+
+from replaykit.candidates.agent_run import AgentCall, AgentEntry
+from replaykit.candidates.attempt import Attempt, served_from
+from replaykit.candidates.worlds import calls_of, world_of
 from replaykit.cases.case import ReplayCase
-from replaykit.model.events import Call
+from replaykit.cases.proof import RECORDED_RUN
+from replaykit.errors import ReplayKitError
+from replaykit.formats.core.labels import as_it_ended
+from replaykit.handlers.replay.keys import key_of
+from replaykit.model.compact_calls import large_values
+from replaykit.model.events import Call, ToolCall
+from replaykit.model.run import TraceRun
+from replaykit.model.values import ABSENT, Raw
+from replaykit.seam.scope import Outcome, RunSession, Scope, pending_call
 
 
 class CallableCandidate:
@@ -39,3 +53,68 @@ class CallableCandidate:
             isolation=call.replayer.isolation,
             keeps_hashes=True,
         )
+
+
+class RecordedCandidate:
+    """A recorded run, acting as the agent that made it."""
+
+    label = RECORDED_RUN
+
+    def __init__(self, run: TraceRun) -> None:
+        self._run = as_it_ended(run)  # signatures are of what the agent did, not of the label that called it a failure
+
+    def run(self, case: ReplayCase, workspace: Path, timeout_s: float) -> Attempt:
+        """Make the recorded calls in the case's world; the end is the recorded one."""
+        calls = list(calls_of(case, held=large_values(self._run.events)))
+        world = world_of(case, calls)
+        replayer = AgentCall(world).replayer
+        session = RunSession(replayer)
+        if case.tape is None:
+            taped = {call.seq: call.request_json for call in calls}
+        else:
+            taped = {}
+        tools = {call.seq for call in self._run.calls if isinstance(call, ToolCall)}
+        for event in self._run.events:
+            if not isinstance(event, Call):
+                replayer.keep(event)
+            elif event.parent not in tools:  # the others do not happen where the tool around them is served
+                # Fixtures are canonical, so what is in them as it is need not be sorted: a conversation takes its time.
+                is_canonical = taped.get(event.seq) == event.request_json
+                self._ask(session, event if is_canonical else _canonical(event))
+        events = tuple(replayer.events())
+        run = replace(self._run, events=events, event_count=len(events))
+        deviations = tuple(replayer.all_deviations())
+        return Attempt(run=run, deviations=deviations, evidence=served_from(world, run, deviations))
+
+    def _ask(self, session: RunSession, recorded: Call) -> None:
+        """Make one recorded call; what the case says to it is in the replayer."""
+        scope = Scope(session, path=recorded.path, step=recorded.step, parent=recorded.parent)
+        key = key_of(recorded)
+        arguments = key if recorded.wire is None else bytes(recorded.request_json)
+        call = pending_call(recorded.kind, recorded.name, arguments, scope, recorded.at)
+        call.seq, call.key = recorded.seq, key
+        try:
+            answer = session.handler.serve(call)
+        except ReplayKitError:
+            return  # the replayer has noted it, and the verdict says so
+        if answer is None:  # it would be done for real: it was
+            session.handler.settle(call, _outcome_of(recorded), recorded.duration_s)
+
+
+def _canonical(call: Call) -> Call:
+    """The call with its arguments as the seam freezes them: a trace may have their members in any order."""
+    try:
+        arguments = orjson.dumps(orjson.loads(bytes(call.request_json)), option=orjson.OPT_SORT_KEYS)
+    except TypeError:  # orjson reads deeper than it writes
+        return call
+    return replace(call, arguments_json=Raw(arguments), asked_json=ABSENT)
+
+
+def _outcome_of(call: Call) -> Outcome:
+    return Outcome(
+        result_json=call.result_json,
+        error=call.error,
+        items_json=call.items_json,
+        complete=call.complete,
+        wire=call.wire,
+    )

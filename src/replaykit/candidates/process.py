@@ -1,4 +1,7 @@
-"""Run a program with a time limit, its output redacted in files, and nothing of it left afterwards."""
+"""Run a candidate's program: with a time limit, its output redacted in files, and nothing of it left afterwards.
+
+Also the runner contract: the variables that a program gets, and what its end and the file it wrote add up to.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +11,26 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from replaykit.candidates.attempt import Attempt
+from replaykit.candidates.output import keep_output, read_output
 from replaykit.candidates.output_log import Logs, is_readable
-from replaykit.redaction.files import file_redactor
+from replaykit.cases.case import CASE_FILE, CaseSource, ReplayCase, dump_case
+from replaykit.model.events import ErrorInfo
+from replaykit.model.run import Origin, RunStatus, TraceRun
+from replaykit.private_directories import private_directory
+from replaykit.redaction.files import file_redactor, write_clean
 
 if TYPE_CHECKING:
     from replaykit.candidates.confinement import Confined
+
 
 _LONGEST_POLL_S = 2_000_000  # of milliseconds, poll() can count no more
 
@@ -135,3 +147,81 @@ def last_lines(file: Path, count: int = 5, limit_bytes: int = 4096) -> str:
     except OSError:
         return ""
     return "\n".join(line for line in text.splitlines()[-count:] if line.strip())
+
+
+OUTPUT_NAME = "runner-output.json"
+
+
+class RunnerFiles(Struct, frozen=True, kw_only=True):
+    """Raw files that the processes of a candidate write during one run, outside of the evidence."""
+
+    directory: Path
+    """Private, absolute, and written by the candidate."""
+
+    @property
+    def output(self) -> Path:
+        """Where a candidate that keeps the runner contract writes its output."""
+        return self.directory / OUTPUT_NAME
+
+    @property
+    def session(self) -> Path:
+        """Where the stage of a program is set."""
+        return self.directory / "session"
+
+
+@contextmanager
+def runner_files() -> Iterator[RunnerFiles]:
+    """The files of one run; nothing of them is left when the block ends, or after the next run where it was killed."""
+    with private_directory() as directory:
+        yield RunnerFiles(directory=directory)
+
+
+def runner_environment(case: ReplayCase, workspace: Path, files: RunnerFiles) -> dict[str, str]:
+    """The variables of the runner contract."""
+    directory = (case.directory if case.tape is None else workspace).absolute()
+    return {
+        "REPLAYKIT_CASE_PATH": str(_case_file(case, workspace).absolute()),
+        "REPLAYKIT_OUTPUT_PATH": str(files.output),
+        "REPLAYKIT_FIXTURES_DIR": str(directory / "fixtures"),
+        "REPLAYKIT_SOURCE_TRACE_PATH": str(case.trace_path.absolute() if case.trace_path else ""),
+    }
+
+
+def _case_file(case: ReplayCase, workspace: Path) -> Path:
+    """The case as a file; one that has none, or whose input was attacked, is written for this run alone."""
+    chaos = case.scenario.chaos
+    if case.file.is_file() and (chaos is None or not chaos.of_input):
+        return case.file
+    file = workspace / CASE_FILE
+    write_clean(file, dump_case(replace(case, source=CaseSource())), file_redactor())
+    return file
+
+
+def attempt_of(ended: Ended, workspace: Path, files: RunnerFiles, timeout_s: float) -> Attempt:
+    """What a program's end and the file it wrote add up to. The evidence gets that file, redacted."""
+    keep_output(files.output, workspace / OUTPUT_NAME)
+    if ended.failed_to_start:
+        return Attempt(reason=ended.failed_to_start)
+    if ended.timed_out:
+        return Attempt(run=timed_out_run(timeout_s))
+    if ended.exit_code != 0:
+        if files.output.exists():
+            wrote = " (it wrote an output, which cannot be trusted)"
+        else:
+            wrote = ""
+        last_output = last_lines(workspace / "stderr.log")
+        reason = f"the runner ended with {_exit_text(ended.exit_code)}{wrote}"
+        return Attempt(reason=f"{reason}:\n{last_output}" if last_output else reason)
+    return read_output(files.output)
+
+
+def timed_out_run(timeout_s: float) -> TraceRun:
+    """The run of a candidate that gave no answer in time."""
+    error = ErrorInfo(type="TimeoutError", module="builtins", message=f"no answer within {timeout_s:g} s")
+    return TraceRun(id="timeout", status=RunStatus.TIMEOUT, error=error, origin=Origin(kind="replayed"), event_count=0)
+
+
+def _exit_text(code: int | None) -> str:
+    if code is not None and code < 0:
+        return f"signal {-code}"
+    return f"exit code {code}"

@@ -8,18 +8,23 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import msgspec
+from msgspec.structs import replace
 
-from replaykit.candidates.tape_use import reported_on, served_from
+from replaykit.candidates.attempt import reported_on, served_from
 from replaykit.candidates.worlds import world_of
 from replaykit.cases.case import ReplayCase
 from replaykit.config import default_store_path
+from replaykit.documents.confined_path import confined_path
+from replaykit.errors import UsageError
+from replaykit.formats.files import import_trace
 from replaykit.model.result import Deviation, Evidence
 from replaykit.model.run import Origin, RunHeader, TraceRun
+from replaykit.model.values import Json
 from replaykit.private_directories import remove_tree
 from replaykit.programs.command import MAX_OUTPUT, finished_run
 from replaykit.programs.launch_options import LaunchOptions
 from replaykit.programs.launcher import LaunchEnvironment, launch_environment
+from replaykit.programs.mcp.config import FACT, McpConfigs
 from replaykit.programs.merge import all_deviations, load_process_logs, merge_runs
 from replaykit.programs.plan import Mode, ProgramPlan
 from replaykit.programs.process_log import is_mcp_event
@@ -34,8 +39,6 @@ class Performance:
         self._place = place.absolute()
         self._launch_options = launch_options or LaunchOptions()
         if self._launch_options.extension is None and any(map(is_mcp_event, self._world.calls)):
-            from replaykit.candidates.servers import with_servers  # noqa: PLC0415 (few programs have any)
-
             self._launch_options = with_servers(self._launch_options, case)
         header = RunHeader(
             id=f"replay-{case.id}",
@@ -90,7 +93,7 @@ class Performance:
 
     def like(self, other: TraceRun) -> TraceRun:
         """The run, ended as this other one."""
-        return msgspec.structs.replace(self.run, status=other.status, error=other.error, ended_at=time.time())
+        return replace(self.run, status=other.status, error=other.error, ended_at=time.time())
 
 
 def _end_of(log: Path) -> bytes:
@@ -100,3 +103,50 @@ def _end_of(log: Path) -> bytes:
             return file.read()
     except OSError:
         return b""
+
+
+def with_servers(launch_options: LaunchOptions, case: ReplayCase) -> LaunchOptions:
+    """The staging with the configuration files that the recording names."""
+    facts = _facts(case)
+    if not facts:
+        return launch_options
+    if facts.get("in_place"):  # a program that reads the real file would start the real servers
+        raise UsageError(
+            f"{case.id}: the recorded program read its MCP servers from a file that was swapped in its place",
+            hint="Say it again: --mcp-config FILE --mcp-config-in-place",
+        )
+    named = facts.get("configs")
+    files = tuple(_below(named))
+    gone = [str(file) for file in files if not file.is_file()]
+    outside = facts.get("elsewhere") or not isinstance(named, list) or len(files) < len(named)
+    if gone or outside or not files:
+        # Wherever the program finds such a file, it would start the real servers.
+        what = ", ".join(gone) or "a file outside of the directory it ran in"
+        raise UsageError(
+            f"{case.id}: the recorded program read its MCP servers from {what}, which is not found from here",
+            hint="Name each of its files: --mcp-config FILE",
+        )
+    return replace(launch_options, extension=McpConfigs(files=files))
+
+
+def _facts(case: ReplayCase) -> dict[str, Json]:
+    if case.trace_path is None:
+        return {}
+    runs = import_trace(case.trace_path, case.source.format).runs
+    run = next((run for run in runs if case.source.run in (None, run.id)), None)
+    program = run.metadata.get("program") if run is not None else None
+    facts = program.get(FACT) if isinstance(program, dict) else None
+    if isinstance(facts, dict):
+        return facts
+    return {}
+
+
+def _below(named: Json) -> list[Path]:
+    """Files below the working directory: a case is data, and may not lead anywhere else."""
+    found = []
+    for text in named if isinstance(named, list) else ():
+        try:
+            found.append(confined_path(Path(), str(text)))
+        except ValueError:
+            continue
+    return found

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from replaykit.candidates.attempt import Candidate
 from replaykit.candidates.replay import replay
@@ -81,6 +81,6 @@ def prove(
         return tuple(settled(runs))
 
     bad_results = results(case, bad)
-    scenario = msgspec.structs.replace(case.scenario, was_seen_red=all(map(is_red, bad_results)))
-    good_results = results(msgspec.structs.replace(case, scenario=scenario), good)
+    scenario = replace(case.scenario, was_seen_red=all(map(is_red, bad_results)))
+    good_results = results(replace(case, scenario=scenario), good)
     return Proving(case=case, bad=bad_results, good=good_results)

@@ -6,17 +6,23 @@ import os
 import sys
 from pathlib import Path
 
-import msgspec
+from msgspec.structs import replace
 
 from replaykit.candidates.agent_loader import check_spec
-from replaykit.candidates.attempt import Attempt
+from replaykit.candidates.attempt import Attempt, reported_on, served_from
 from replaykit.candidates.confinement import confined, with_isolation
-from replaykit.candidates.frames import Reply, Task
 from replaykit.candidates.output import write_log_output
-from replaykit.candidates.process import Ended, Processes
-from replaykit.candidates.runner import OUTPUT_NAME, RunnerFiles, attempt_of, runner_environment, runner_files
-from replaykit.candidates.tape_use import reported_on, served_from
+from replaykit.candidates.process import (
+    OUTPUT_NAME,
+    Ended,
+    Processes,
+    RunnerFiles,
+    attempt_of,
+    runner_environment,
+    runner_files,
+)
 from replaykit.candidates.task_channel import TALK, TaskSender
+from replaykit.candidates.worker_protocol import Reply, Task
 from replaykit.candidates.worlds import world_of
 from replaykit.cases.case import ReplayCase
 from replaykit.handlers.replay.world import World
@@ -64,7 +70,7 @@ class PythonCandidate:
             return Attempt(reason=f"the agent {self.label!r} ended its process, with exit code 0, before it answered")
         if reply is None or (ended.exit_code != 0 and not reply.reason):
             attempt = attempt_of(ended, workspace, files, timeout_s)
-            return msgspec.structs.replace(attempt, evidence=reported_on(world, attempt.run))
+            return replace(attempt, evidence=reported_on(world, attempt.run))
         if reply.run is not None:
             write_log_output(workspace / OUTPUT_NAME, reply.run, reply.deviations)  # the evidence of what was judged
         evidence = served_from(world, reply.run, reply.deviations)

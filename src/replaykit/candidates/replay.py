@@ -8,21 +8,20 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-import msgspec
+from msgspec.structs import replace
 
-from replaykit.candidates.attempt import Candidate
+from replaykit.candidates.attempt import Again, Candidate, Stoppable, evidence_of
 from replaykit.candidates.evidence import new_workspace, write_evidence
-from replaykit.candidates.repeated_runs import Again
 from replaykit.candidates.take_choice import replay_takes
-from replaykit.candidates.tape_use import evidence_of
 from replaykit.cases.case import CASE_FILE, ReplayCase, load_case
+from replaykit.cases.find import Unusable
 from replaykit.cases.proof import Standing, proof_path, prove_hint, standing_of
 from replaykit.checks.assertions import find_judged
-from replaykit.checks.verdict import UNORDERED, failed_to_run, judge_run
+from replaykit.checks.verdict import EXIT_CODES, UNORDERED, failed_to_run, judge_run
 from replaykit.config import MAX_TIMEOUT_S
-from replaykit.errors import FormatTooNew, InvalidFile, UsageError
+from replaykit.errors import ExitCode, FormatTooNew, InvalidFile, ReplayKitError, UsageError, gravest
 from replaykit.model.faults import ChaosPlan
 from replaykit.model.result import ReplayResult, Side, Verdict
 from replaykit.model.run import TraceRun
@@ -31,6 +30,7 @@ from replaykit.telemetry.switch import watcher
 
 if TYPE_CHECKING:
     from replaykit.checks.questions import Answers
+
 
 _MOST_ORDERS = 12
 """How many orders a verdict has to hold in, at most, where the order of some things is a matter of chance."""
@@ -76,7 +76,7 @@ def replay(
     runner = _candidate(candidate, case if isinstance(case, TraceRun) else None)
     if evidence is not None:
         workspace = new_workspace(Path(evidence), subject.id)
-        result = msgspec.structs.replace(_once(subject, runner, workspace, timeout_s), directory=str(workspace))
+        result = replace(_once(subject, runner, workspace, timeout_s), directory=str(workspace))
         return write_evidence(workspace, result, subject.scenario.input_json)
     from tempfile import TemporaryDirectory  # noqa: PLC0415 (slow to import, and most replays leave evidence)
 
@@ -126,7 +126,7 @@ def _once(case: ReplayCase, candidate: Candidate, workspace: Path, timeout_s: fl
     began = time.perf_counter()
     result = replay_takes(case, workspace, lambda one, place: _with_take(one, candidate, place, limit))
     duration_s = round(time.perf_counter() - began, 6)
-    result = msgspec.structs.replace(
+    result = replace(
         result, expected_failure=case.expected_failure, duration_s=duration_s, consent=case.scenario.consent
     )
     if (listening := watcher()) is not None:
@@ -143,7 +143,7 @@ def _with_take(case: ReplayCase, candidate: Candidate, workspace: Path, limit: f
         result = _in_any_order(case, candidate, runs, workspace, limit) or result
     if result.verdict in (Verdict.FIXED, Verdict.BROKEN) and case.scenario.not_held:
         result = _in_any_draw(case, candidate, runs, result, workspace=workspace, timeout_s=limit)
-    result = msgspec.structs.replace(result, more=runs.more)
+    result = replace(result, more=runs.more)
     if case.semantic or any(find_judged((*case.observed, *case.desired))):
         result = _with_judgements(case, result)
     if result.verdict is Verdict.FIXED and case.scenario.chaos is None:
@@ -158,9 +158,9 @@ def _with_proof(case: ReplayCase, result: ReplayResult) -> ReplayResult:
         return result
     standing, text = standing_of(case)
     if standing is not Standing.NOT_REPRODUCED or case.scenario.was_seen_red:
-        return msgspec.structs.replace(result, unproven=text)
+        return replace(result, unproven=text)
     reason = f"{text}\nWhatever kept it from failing may look like a fix. {prove_hint(case)}"
-    return msgspec.structs.replace(result, verdict=Verdict.INCONCLUSIVE, reason=reason)
+    return replace(result, verdict=Verdict.INCONCLUSIVE, reason=reason)
 
 
 def _in_any_order(
@@ -181,8 +181,8 @@ def _in_any_order(
     for number, picks in enumerate(orders, start=1):
         place = workspace / f"order-{number}"
         place.mkdir()
-        scenario = msgspec.structs.replace(case.scenario, tie_picks=picks)
-        other = msgspec.structs.replace(case, scenario=scenario)
+        scenario = replace(case.scenario, tie_picks=picks)
+        other = replace(case, scenario=scenario)
         again = Again(other, candidate, place, timeout_s, ignored=UNORDERED)
         if _judge(other, candidate, again).verdict not in (result.verdict, Verdict.DIVERGED):
             return None
@@ -215,15 +215,15 @@ def _in_any_draw(
     if not deciding_chance(case) or case.scenario.chaos is not None or not result.offline:
         return result
     if runs.first.keeps_hashes and (doubt := unchangeable_hashes(case)):
-        return msgspec.structs.replace(result, verdict=Verdict.INCONCLUSIVE, reproduced=None, reason=doubt)
+        return replace(result, verdict=Verdict.INCONCLUSIVE, reproduced=None, reason=doubt)
     for draw in range(1, _MORE_DRAWS + 1):
         place = workspace / f"draw-{draw}"
         place.mkdir()
-        other = msgspec.structs.replace(case, scenario=msgspec.structs.replace(case.scenario, draw=draw))
+        other = replace(case, scenario=replace(case.scenario, draw=draw))
         verdict = _judge(other, candidate, Again(other, candidate, place, timeout_s, ignored=UNORDERED)).verdict
         if verdict is not result.verdict:
             reason = resting_on_chance(case, result.verdict, verdict)
-            return msgspec.structs.replace(result, verdict=Verdict.INCONCLUSIVE, reproduced=None, reason=reason)
+            return replace(result, verdict=Verdict.INCONCLUSIVE, reproduced=None, reason=reason)
     return result
 
 
@@ -235,14 +235,14 @@ def _after_faults(case: ReplayCase, run: TraceRun | None) -> ReplayCase:
     from replaykit.handlers.chaos.attacks import attacks_of  # noqa: PLC0415 (few replays have any)
 
     struck = [*attacks_of(plan), *(name for call in run.calls for name in call.faults)]
-    return msgspec.structs.replace(case, desired=case.desired_after(struck))
+    return replace(case, desired=case.desired_after(struck))
 
 
 def _judge(case: ReplayCase, candidate: Candidate, runs: Again) -> ReplayResult:
     attempt = runs.first
     if attempt.run is None:
         result = failed_to_run(case.id, attempt.reason, candidate.label, deviations=attempt.deviations)
-        return msgspec.structs.replace(result, isolation=attempt.isolation)
+        return replace(result, isolation=attempt.isolation)
     result = judge_run(
         case_id=case.id,
         observed=case.observed,
@@ -258,7 +258,7 @@ def _judge(case: ReplayCase, candidate: Candidate, runs: Again) -> ReplayResult:
         runs=runs,
         answers=_answers(case),
     )
-    result = msgspec.structs.replace(result, isolation=attempt.isolation)
+    result = replace(result, isolation=attempt.isolation)
     return _with_signature(case, _with_doubts(result, runs.uncertain))
 
 
@@ -272,17 +272,17 @@ def _with_signature(case: ReplayCase, result: ReplayResult) -> ReplayResult:
     if clash is None:
         return result
     reason = f"there is nothing to reproduce: no run can have all signatures in `observed`: {clash[2]}"
-    return msgspec.structs.replace(result, verdict=Verdict.INCONCLUSIVE, reproduced=None, reason=reason)
+    return replace(result, verdict=Verdict.INCONCLUSIVE, reproduced=None, reason=reason)
 
 
 def _with_doubts(result: ReplayResult, uncertain: tuple[str, ...]) -> ReplayResult:
     """The result, with what could not be told in runs after the first: they are made while the first is judged."""
     if uncertain == result.uncertain:
         return result
-    result = msgspec.structs.replace(result, uncertain=uncertain)
+    result = replace(result, uncertain=uncertain)
     if result.verdict not in (Verdict.FIXED, Verdict.BROKEN, Verdict.DIVERGED):
         return result
-    return msgspec.structs.replace(result, verdict=Verdict.INCONCLUSIVE, reason=uncertain[0])
+    return replace(result, verdict=Verdict.INCONCLUSIVE, reason=uncertain[0])
 
 
 def _answers(case: ReplayCase) -> Answers | None:
@@ -302,5 +302,65 @@ def _with_judgements(case: ReplayCase, result: ReplayResult) -> ReplayResult:
     try:
         known = read_judgements(case.directory) if case.file.is_file() else NONE
     except (InvalidFile, FormatTooNew) as error:  # of one case among many, which are replayed all the same
-        return msgspec.structs.replace(result, verdict=Verdict.INCONCLUSIVE, reason=str(error))
+        return replace(result, verdict=Verdict.INCONCLUSIVE, reason=str(error))
     return with_judgements(case, result, known)
+
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def replay_many(
+    cases: Sequence[ReplayCase | Unusable],
+    candidate: Candidate,
+    *,
+    timeout_s: float | None = None,
+    evidence: Path | None = None,
+    jobs: int = 1,
+    on_done: Callable[[], None] = lambda: None,
+    on_wrong: Callable[[ReplayKitError], None] | None = None,
+) -> list[ReplayResult]:
+    """The result of each case, in the order of the cases; of what is no case, an error.
+
+    A case whose fixtures or trace turn out to be wrong raises; with `on_wrong` it is told there, and is one error.
+    """
+
+    def one(case: ReplayCase | Unusable) -> ReplayResult:
+        try:
+            if isinstance(case, Unusable):
+                return failed_to_run(case.id, case.reason)
+            return replay(case, candidate, timeout_s=timeout_s, evidence=evidence)
+        except (InvalidFile, FormatTooNew) as error:
+            if on_wrong is None:
+                raise
+            on_wrong(error)
+            return failed_to_run(case.id, str(error))
+        finally:
+            on_done()
+
+    return side_by_side(cases, one, candidate, jobs=jobs)
+
+
+def side_by_side(work: Sequence[T], one: Callable[[T], R], candidate: Candidate, *, jobs: int) -> list[R]:
+    """What `one` gives for each piece of work, in its order; an exception ends what the candidate still does."""
+    if jobs == 1:
+        return [one(piece) for piece in work]
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 (slow to import)
+
+    with ThreadPoolExecutor(max_workers=jobs) as pool:
+        waiting = [pool.submit(one, piece) for piece in work]
+        try:
+            return [future.result() for future in waiting]
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            if isinstance(candidate, Stoppable):
+                candidate.stop()
+            raise
+
+
+def exit_code(results: Sequence[ReplayResult], expected: Verdict = Verdict.FIXED) -> ExitCode:
+    """Passed only when there is something, and all of it is as expected."""
+    if not results:
+        return ExitCode.NOTHING
+    codes = {**EXIT_CODES, Verdict.FIXED: ExitCode.FAILED, expected: ExitCode.PASSED}
+    return gravest(codes[result.verdict] for result in results)

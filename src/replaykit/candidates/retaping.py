@@ -16,7 +16,7 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct
 
-from replaykit.candidates.recorded import RecordedCandidate
+from replaykit.candidates.inprocess import RecordedCandidate
 from replaykit.candidates.replay import CandidateLike, replay
 from replaykit.candidates.worlds import with_take
 from replaykit.cases.case import RECORDED, ReplayCase, load_case

@@ -11,8 +11,8 @@ import types
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
-import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from replaykit.cases.fixtures import reference_names
 from replaykit.model.events import AnyEvent, Call
@@ -84,8 +84,8 @@ def _without_parts(run: TraceRun, writer: PartWriter) -> tuple[TraceRun, Referen
             events.append(event)
             continue
         references[position] = split.parts
-        events.append(msgspec.structs.replace(event, arguments_json=split.rest))
-    return msgspec.structs.replace(run, events=tuple(events)), references
+        events.append(replace(event, arguments_json=split.rest))
+    return replace(run, events=tuple(events)), references
 
 
 def _with_parts(run: TraceRun, references: References, reader: PartReader) -> TraceRun:
@@ -94,5 +94,5 @@ def _with_parts(run: TraceRun, references: References, reader: PartReader) -> Tr
         event = events[position]
         assert isinstance(event, Call)  # only calls have references
         arguments = reader.joined(event.arguments_json, parts, {})
-        events[position] = msgspec.structs.replace(event, arguments_json=arguments)
-    return msgspec.structs.replace(run, events=tuple(events))
+        events[position] = replace(event, arguments_json=arguments)
+    return replace(run, events=tuple(events))

@@ -18,8 +18,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from replaykit.candidates.worlds import with_take, without_live_misses, world_of
 from replaykit.cases.case import RECORDED, ReplayCase
@@ -60,7 +60,7 @@ def replay_takes(case: ReplayCase, workspace: Path, replay_take: ReplayTake) -> 
     def try_take(subject: ReplayCase, name: str, place: Path) -> _Trial:
         place.mkdir()
         result = replay_take(with_take(subject, name, only=True), place)
-        trials.append(_Trial(msgspec.structs.replace(result, take=name), place))
+        trials.append(_Trial(replace(result, take=name), place))
         return trials[-1]
 
     chosen = _judge_on_fitting(offline, names, lambda name: try_take(offline, name, workspace / f"take-{name}"))
@@ -101,7 +101,7 @@ def _contradicting(result: ReplayResult, fixed: ReplayResult) -> ReplayResult:
         "A fix has to hold on every take that it fits. Delete a take whose answers no longer count"
     )
     reason = f"{result.reason}\n{note}" if result.reason else note
-    return msgspec.structs.replace(result, reason=reason)
+    return replace(result, reason=reason)
 
 
 def _may_change(result: ReplayResult, other: ReplayCase) -> bool:
@@ -117,7 +117,7 @@ def _may_change(result: ReplayResult, other: ReplayCase) -> bool:
 
 def _asked_again(run: TraceRun, case: ReplayCase) -> Iterable[Call]:
     """The calls of a run, with the answers that a case has for them."""
-    from replaykit.candidates.recorded import RecordedCandidate  # noqa: PLC0415 (few cases have several takes)
+    from replaykit.candidates.inprocess import RecordedCandidate  # noqa: PLC0415 (few cases have several takes)
 
     attempt = RecordedCandidate(run).run(case, Path(), 0)
     if attempt.run is None:

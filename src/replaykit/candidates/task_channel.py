@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import MsgspecError
 
-from replaykit.candidates.frames import Reply, Task
-from replaykit.candidates.task_codec import receive_reply, receive_task, send_reply, send_task
+from replaykit.candidates.worker_protocol import Reply, Task, receive_reply, receive_task, send_reply, send_task
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,19 +12,16 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO
 
-import msgspec
 from msgspec import MsgspecError
+from msgspec.structs import replace
 
-from replaykit.candidates.attempt import Attempt
+from replaykit.candidates.attempt import Attempt, reported_on, served_from
 from replaykit.candidates.clock import ReplayClock
 from replaykit.candidates.confinement import boundary_for, confined_tree, with_isolation, without_sandbox
 from replaykit.candidates.evidence import new_workspace
-from replaykit.candidates.frames import Reply, Task, WorkerJob, receive, send
-from replaykit.candidates.process import kill_group, last_lines
-from replaykit.candidates.runner import timed_out_run
-from replaykit.candidates.tape_use import reported_on, served_from
-from replaykit.candidates.task_codec import receive_reply, send_task
-from replaykit.candidates.worker_logs import in_files, worker_logs
+from replaykit.candidates.output_log import in_files, worker_logs
+from replaykit.candidates.process import kill_group, last_lines, timed_out_run
+from replaykit.candidates.worker_protocol import Reply, Task, WorkerJob, receive, receive_reply, send, send_task
 from replaykit.candidates.worlds import world_of
 from replaykit.cases.case import ReplayCase
 from replaykit.model.consent import Consent
@@ -129,7 +126,7 @@ class _Worker:
         self._tasks, self._replies = self._process.stdin, self._process.stdout
         self._loading = _Loading(self._process.stderr)
         self._spec = job.spec
-        self._job: WorkerJob | None = msgspec.structs.replace(
+        self._job: WorkerJob | None = replace(
             job,
             is_confined=self.boundary is not None,
             # What one task really writes shows through in the sandbox: no layer of another task can cover it.
@@ -185,7 +182,7 @@ class _Worker:
             return outer
         notes = tuple(dict.fromkeys((*outer.notes, *nested.notes)))
         written = {"written": nested.written, "written_count": nested.written_count}
-        return msgspec.structs.replace(outer, **written, notes=notes)
+        return replace(outer, **written, notes=notes)
 
     def _attempt(self, task: Task, reply: Reply | None) -> Attempt:
         if reply is not None and reply.died:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-import msgspec
+from msgspec.structs import replace
 
 from replaykit.cases.case import EVERY_TOOL, RECORDED, ReplayCase, Scenario
 from replaykit.cases.case_shape import DEFAULT_TIMEOUT_S, ModelMode, parse_clock
@@ -65,7 +65,7 @@ def _with_model_match(case: ReplayCase, rules: MatchRules) -> MatchRules:
     models = [call for call in take_calls(case, RECORDED) if isinstance(call, LlmCall)]
     if all(call.wire is not None for call in models):
         return rules
-    return msgspec.structs.replace(rules, model=ModelMatch.IGNORE)
+    return replace(rules, model=ModelMatch.IGNORE)
 
 
 def calls_of(case: ReplayCase, held: Iterable[Raw] = ()) -> Iterable[Call]:
@@ -81,11 +81,11 @@ def _rules(scenario: Scenario) -> MatchRules:
     # What is live by its mode needs no rule for misses: the case's own rule stays.
     by_mode = _live_by_mode(scenario)
     granted = tuple(name for name in consent.live if name == EVERY_TOOL or name not in by_mode)
-    rules = msgspec.structs.replace(rules, network=consent.connect)
+    rules = replace(rules, network=consent.connect)
     if not granted:
         return rules
     own = rules.live if rules.on_miss is OnMiss.LIVE else ()
-    return msgspec.structs.replace(rules, on_miss=OnMiss.LIVE, live=tuple(dict.fromkeys((*own, *granted))))
+    return replace(rules, on_miss=OnMiss.LIVE, live=tuple(dict.fromkeys((*own, *granted))))
 
 
 def _live_by_mode(scenario: Scenario) -> list[str]:
@@ -105,10 +105,10 @@ def without_live_misses(case: ReplayCase) -> ReplayCase:
         return case
     match = scenario.match
     if match.on_miss is OnMiss.LIVE:
-        match = msgspec.structs.replace(match, on_miss=OnMiss.ERROR, live=())
-    consent = msgspec.structs.replace(consent, live=tuple(by_mode))
-    scenario = msgspec.structs.replace(scenario, match=match, consent=consent)
-    return msgspec.structs.replace(case, scenario=scenario)
+        match = replace(match, on_miss=OnMiss.ERROR, live=())
+    consent = replace(consent, live=tuple(by_mode))
+    scenario = replace(scenario, match=match, consent=consent)
+    return replace(case, scenario=scenario)
 
 
 def _pins(case: ReplayCase) -> Pins:
@@ -146,16 +146,16 @@ def with_pins(case: ReplayCase, *, pin: bool = True, trusted: Sequence[str] = ()
     """The case with these of its variables set as well; or with nothing held still at all."""
     scenario = case.scenario
     if not pin:
-        scenario = msgspec.structs.replace(scenario, clock=None, seed=None, environment=())
+        scenario = replace(scenario, clock=None, seed=None, environment=())
     elif trusted:
-        scenario = msgspec.structs.replace(scenario, trusted=(*scenario.trusted, *trusted))
-    return msgspec.structs.replace(case, scenario=scenario)
+        scenario = replace(scenario, trusted=(*scenario.trusted, *trusted))
+    return replace(case, scenario=scenario)
 
 
 def with_take(case: ReplayCase, name: str, *, only: bool = False) -> ReplayCase:
     """The case with this take for its first; with `only`, for its only one."""
-    scenario = msgspec.structs.replace(case.scenario, take=name, is_only_take=only)
-    return msgspec.structs.replace(case, scenario=scenario)
+    scenario = replace(case.scenario, take=name, is_only_take=only)
+    return replace(case, scenario=scenario)
 
 
 def with_chaos(case: ReplayCase, plan: ChaosPlan) -> ReplayCase:
@@ -165,10 +165,10 @@ def with_chaos(case: ReplayCase, plan: ChaosPlan) -> ReplayCase:
     from replaykit.handlers.chaos.attacks import attacked  # noqa: PLC0415 (few cases have chaos)
 
     scenario_input, names = attacked(case.scenario.input, plan)
-    scenario = msgspec.structs.replace(case.scenario, chaos=plan)
+    scenario = replace(case.scenario, chaos=plan)
     if names:
-        scenario = msgspec.structs.replace(scenario, input_json=raw(scenario_input))
-    return msgspec.structs.replace(case, scenario=scenario)
+        scenario = replace(scenario, input_json=raw(scenario_input))
+    return replace(case, scenario=scenario)
 
 
 def live_case(scenario_input: Json, *, case_id: str = "live", timeout_s: float = DEFAULT_TIMEOUT_S) -> ReplayCase:
@@ -186,5 +186,5 @@ def live_case(scenario_input: Json, *, case_id: str = "live", timeout_s: float =
 
 def with_consent(case: ReplayCase, consent: Consent) -> ReplayCase:
     """The case, with this allowed beside what was allowed before."""
-    scenario = msgspec.structs.replace(case.scenario, consent=case.scenario.consent | consent)
-    return msgspec.structs.replace(case, scenario=scenario)
+    scenario = replace(case.scenario, consent=case.scenario.consent | consent)
+    return replace(case, scenario=scenario)

@@ -129,8 +129,6 @@ def _run(arguments: list[str]) -> int:
     debug = "--debug" in arguments or os.environ.get("REPLAYKIT_DEBUG", "").lower() in ("1", "true", "yes", "on")
     try:
         code = cli.main(args=arguments, prog_name="replaykit", standalone_mode=False)
-    except click.exceptions.Exit as exit_:
-        return exit_.exit_code
     except click.UsageError as error:
         error.show()
         return ExitCode.USAGE

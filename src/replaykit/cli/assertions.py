@@ -19,8 +19,7 @@ def command(kind: str | None, as_json: bool) -> None:
     replaykit assertions
     replaykit assertions trajectory.match
     """
-    kinds = [kind_info(kind)] if kind is not None else all_kinds()
-    if as_json:
-        click.echo(kinds_json(kinds))
+    if kind is None:
+        options.show(as_json, all_kinds(), kinds_text, kinds_json)
     else:
-        click.echo(kinds_text(kinds) if kind is None else kind_text(kinds[0]))
+        options.show(as_json, [kind_info(kind)], lambda kinds: kind_text(kinds[0]), kinds_json)

@@ -14,8 +14,8 @@ from replaykit.store.open import existing_store_path
 
 
 @click.command(name="backup")
-@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--force", is_flag=True, help="Replace the file if it is there.")
+@click.argument("file", type=options.FILE)
+@options.flag("--force", help="Replace the file if it is there.")
 @options.store
 @options.as_json
 def command(file: Path, force: bool, store_path: Path | None, as_json: bool) -> None:
@@ -29,4 +29,4 @@ def command(file: Path, force: bool, store_path: Path | None, as_json: bool) -> 
     """
     with existing_store_path(store_path or default_store_path(), read_only=True) as store:
         copied = backup(store, file, force=force)
-    click.echo(copied_json(copied) if as_json else copied_text(copied))
+    options.show(as_json, copied, copied_text, copied_json)

@@ -1,4 +1,7 @@
-"""Who is tried: the options that name a candidate, what is done to it, and where its runs leave their files."""
+"""Options that name a candidate, what stands around it while it runs, and what a person allows it to do for real.
+
+No file can allow anything to be done for real.
+"""
 
 from __future__ import annotations
 
@@ -7,75 +10,116 @@ import shlex
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import click
 
-from replaykit.candidates.attempt import Stoppable
+from replaykit.cli import options
 from replaykit.config import default_evidence_path
 from replaykit.errors import UsageError
+from replaykit.model.consent import NO_CONSENT, Consent
+from replaykit.model.faults import ChaosPlan
+from replaykit.model.isolation import IsolationLevel
+from replaykit.programs.launch_options import ORIGINAL
 
-
-def chaos(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Faults around the candidate, where they are asked for."""
-    for option in (
-        click.option("--seed", type=click.IntRange(0), help="With --chaos: where the faults strike.  [default: 0]"),
-        click.option(
-            "--chaos",
-            metavar="PROFILE|FILE",
-            help="Inject the faults of a profile (`replaykit chaos profiles`) or a file.",
-        ),
-    ):
-        command = option(command)
-    return command
-
-
-def chaos_plan(name: str, seed: int | None, endpoint: str | None = None, files: Any = None) -> Any:
-    """The plan that `--chaos` and `--seed` name; `files` are where it is read, the working tree by default."""
-    from replaykit.project.chaos_config import named_plan
-
-    if files is None:
-        plan = named_plan(name, seed=seed)
-    else:
-        plan = named_plan(name, seed=seed, files=files)
-    if endpoint is not None and plan.of_calls:
-        raise UsageError(OUT_OF_REACH, hint=OUT_OF_REACH_HINT)
-    return plan
-
-
-OUT_OF_REACH = "faults of tools and models do not reach an agent behind a URL: it calls them in its own process"
-
-OUT_OF_REACH_HINT = (
-    "Run it as a program (-- CMD) or as --agent MODULE:FUNCTION; "
-    "or put the middleware around it, and name it in a configuration."
+candidate = options.combined(
+    click.option("--endpoint", metavar="URL", help="An HTTP agent: the case is posted to it as JSON."),
+    click.option("--agent", metavar="MODULE:FUNCTION", help="A Python function, called in a fresh process."),
+    click.option("--runner-cmd", metavar="CMD", help="A program that keeps the runner contract."),
 )
+"""The three ways to name a candidate, of which one is given."""
 
-
-def candidate(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The three ways to name a candidate, of which one is given."""
-    for option in (
-        click.option("--endpoint", metavar="URL", help="An HTTP agent: the case is posted to it as JSON."),
-        click.option("--agent", metavar="MODULE:FUNCTION", help="A Python function, called in a fresh process."),
-        click.option("--runner-cmd", metavar="CMD", help="A program that keeps the runner contract."),
-    ):
-        command = option(command)
-    return command
-
-
+jobs = click.option(
+    "-j",
+    "--jobs",
+    type=click.IntRange(1),
+    help="Run N at once.  [default: 1; for the Python agent of a configuration a core each]",
+)
+chaos = options.combined(
+    click.option("--seed", type=click.IntRange(0), help="With --chaos: where the faults strike.  [default: 0]"),
+    click.option(
+        "--chaos",
+        metavar="PROFILE|FILE",
+        help="Inject the faults of a profile (`replaykit chaos profiles`) or a file.",
+    ),
+)
 trial_evidence = click.option(
     "--evidence",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=options.DIRECTORY,
     help="Where every run leaves its files.  [default: .replaykit/runs, of runs that do not pass]",
 )
 
+live = options.repeated(
+    "--live",
+    metavar="NAME",
+    help="Do this tool, model or request for real where the case does not hold it, or asks for that; `models` is every"
+    " model, `*` anything. Repeatable.",
+)
+allow_connect = options.repeated(
+    "--allow-connect",
+    metavar="HOST:PORT",
+    help="Let the candidate reach this address, or a unix socket by its path. Repeatable.",
+)
+allow_write = options.repeated(
+    "--allow-write", metavar="DIR", help="Let the candidate really write files in this directory. Repeatable."
+)
+consent = options.combined(allow_write, allow_connect, live)
 
-def evidence_of(directory: Path | None) -> Any:
-    """Return where the runs of a trial leave their files; passing runs leave some only in a named directory."""
-    from replaykit.trials.trial_runs import EvidenceFiles
+isolation = click.option(
+    "--isolation",
+    type=click.Choice(["full", "landlock", "process"]),
+    default="full",
+    help="Keep the candidate shut in at this level at most.  [default: the highest that this machine offers]",
+)
+keep_writes = click.option(
+    "--keep-writes",
+    type=options.DIRECTORY,
+    metavar="DIR",
+    help="Copy the files that the candidate wrote in its sandbox into this directory.",
+)
 
-    return EvidenceFiles(root=directory or default_evidence_path(), of_passed=directory is not None)
+upstream = options.repeated(
+    "--upstream",
+    metavar="NAME=URL",
+    help="A further API behind the proxy; sets NAME_BASE_URL for the program. Repeatable.",
+)
+mcp_config = options.combined(
+    options.flag(
+        "--mcp-config-in-place",
+        "in_place",
+        help="The program reads those files where they are: swap them while it runs.",
+    ),
+    options.repeated(
+        "--mcp-config",
+        "mcp_configs",
+        type=options.PATH,
+        metavar="FILE",
+        help="Lead the MCP servers in this file, such as .mcp.json, through ReplayKit. Repeatable.",
+    ),
+)
+MCP_CONFIG = Path(".mcp.json")
+"""The file in which many programs look for their MCP servers."""
+
+
+class BeforeProgram(click.Command):
+    """A verb whose arguments end at two dashes; what follows is a program, in `ctx.meta["program"]`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if "--" in args:
+            cut = args.index("--")
+            args, ctx.meta["program"] = args[:cut], tuple(args[cut + 1 :])
+        return super().parse_args(ctx, args)
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        return [*super().collect_usage_pieces(ctx), "[-- CMD...]"]
+
+
+def named_program() -> tuple[str, ...] | None:
+    """Return the program that follows two dashes; None where the command line has none."""
+    return click.get_current_context().meta.get("program")
 
 
 def chosen_candidate(
@@ -98,32 +142,39 @@ def chosen_candidate(
             "give exactly one candidate" if named else "no candidate to run",
             hint="One of: --runner-cmd CMD, --agent MODULE:FUNCTION, --endpoint URL, -- PROGRAM",
         )
-    if (command := runner_cmd if program is None else program) is not None:
-        from replaykit.candidates.command import CommandCandidate
-
-        return CommandCandidate(command, launch_options)
     if agent is not None:
         from replaykit.candidates.python import PythonCandidate
 
         return PythonCandidate(agent)
-    from replaykit.candidates.http import HttpCandidate
+    if endpoint is not None:
+        from replaykit.candidates.http import HttpCandidate
 
-    return HttpCandidate(str(endpoint))
+        return HttpCandidate(endpoint)
+    from replaykit.candidates.command import CommandCandidate
+
+    return CommandCandidate(named[0], launch_options)
 
 
-def candidate_and_jobs(*names: str | None, jobs: int | None, project: Any, **options: Any) -> tuple[Any, int]:
+def candidate_and_jobs(*names: str | None, jobs: int | None, project: Any, **settings: Any) -> tuple[Any, int]:
     """The candidate that the options name, else the project's, and how many of its runs go side by side. What it
     keeps running ends with the command."""
-    named = any(name is not None for name in (*names, options.get("program")))
-    candidate = chosen_candidate(*names, project=project, **options)
-    if isinstance(candidate, Stoppable):
-        click.get_current_context().call_on_close(candidate.stop)
-        _leave_when_told()
-    if jobs is None and project is not None and not named:
+    program = named_program()
+    candidate = stopped_at_the_end(chosen_candidate(*names, program=program, project=project, **settings))
+    if jobs is None and project is not None and not any((*names, program)):
         from replaykit.candidates.agents import default_jobs
 
         return candidate, default_jobs(project)
     return candidate, jobs or 1
+
+
+def stopped_at_the_end(candidate: Any) -> Any:
+    """Return the candidate; what it keeps running ends with the command."""
+    from replaykit.candidates.attempt import Stoppable
+
+    if isinstance(candidate, Stoppable):
+        click.get_current_context().call_on_close(candidate.stop)
+        _leave_when_told()
+    return candidate
 
 
 def _leave_when_told() -> None:
@@ -146,3 +197,98 @@ def candidate_of(text: str) -> Any:
     if re.fullmatch(r"[\w.]+:[\w.]+", text):
         return chosen_candidate(None, text, None)
     return chosen_candidate(text, None, None)
+
+
+def evidence_of(directory: Path | None) -> Any:
+    """Return where the runs of a trial leave their files; passing runs leave some only in a named directory."""
+    from replaykit.trials.trial_runs import EvidenceFiles
+
+    return EvidenceFiles(root=directory or default_evidence_path(), of_passed=directory is not None)
+
+
+def refuse_out_of_reach(endpoint: str | None, plans: Iterable[ChaosPlan]) -> None:
+    """Raise a `UsageError` where faults of calls are planned, and the agent makes its calls behind a URL."""
+    if endpoint is not None and any(plan.of_calls for plan in plans):
+        raise UsageError(
+            "faults of tools and models do not reach an agent behind a URL: it calls them in its own process",
+            hint="Run it as a program (-- CMD) or as --agent MODULE:FUNCTION; "
+            "or put the middleware around it, and name it in a configuration.",
+        )
+
+
+def consent_of(
+    live: tuple[str, ...] = (), allow_connect: tuple[str, ...] = (), allow_write: tuple[str, ...] = ()
+) -> Consent:
+    """Return what the options allow."""
+    if not (live or allow_connect or allow_write):
+        return NO_CONSENT
+    from replaykit.candidates.consent import consent_of as parsed
+
+    return parsed(live, allow_connect, allow_write)
+
+
+def taken_from(parameters: dict[str, Any]) -> Consent:
+    """Remove the consent options from the parameters, and return what they allow."""
+    return consent_of(parameters.pop("live"), parameters.pop("allow_connect"), parameters.pop("allow_write"))
+
+
+def sandbox_from(parameters: dict[str, Any]) -> Consent:
+    """Remove the sandbox options from the parameters, and return what they ask for."""
+    directory = parameters.pop("keep_writes")
+    keep_writes = "" if directory is None else str(directory.absolute())
+    return Consent(isolation=IsolationLevel(parameters.pop("isolation")), keep_writes=keep_writes)
+
+
+def refuse_in_live_world(allowed: Consent, *, is_recorded: bool) -> None:
+    """Raise a `UsageError` where the options say nothing: what no case holds is live anyway."""
+    if not is_recorded and allowed != NO_CONSENT:
+        message = "--live, --allow-connect and --allow-write are for a recorded world, and this one is live"
+        raise UsageError(message, hint="Name a case: --case CASE")
+
+
+def mcp_props(files: tuple[Path, ...], *, in_place: bool) -> Any:
+    """Return the MCP servers that the `--mcp-config` options name; None without any."""
+    if not files and not in_place and not MCP_CONFIG.with_name(MCP_CONFIG.name + ORIGINAL).exists():
+        return None
+    from replaykit.programs.file_swap import restore_swapped_file
+
+    for file in files:
+        restore_swapped_file(file)
+    if not files:
+        with suppress(UsageError):  # whoever uses it is in nobody's way here
+            restore_swapped_file(MCP_CONFIG)
+        if in_place:
+            raise UsageError("which file is to be swapped?", hint=f"Name it: --mcp-config {MCP_CONFIG}")
+        return None
+    from replaykit.programs.mcp.config import McpConfigs, checked_config
+
+    for file in files:
+        checked_config(file)
+    return McpConfigs(files=tuple(dict.fromkeys(files)), in_place=in_place)
+
+
+def check_servers(servers: Any, candidate: Any, jobs: int) -> None:
+    """Raise a `UsageError` where MCP servers are named for a candidate that cannot have them."""
+    if servers is None:
+        return
+    if servers.in_place and jobs > 1:
+        raise UsageError("--mcp-config-in-place swaps one file: runs cannot share it", hint="Say --jobs 1.")
+    from replaykit.candidates.command import CommandCandidate
+
+    if not isinstance(candidate, CommandCandidate):
+        raise UsageError("--mcp-config is for programs", hint="Name one with --runner-cmd, or after two dashes.")
+
+
+def upstreams_of(pairs: tuple[str, ...]) -> dict[str, str]:
+    """Return the upstreams that the `--upstream` options name, by name."""
+    if not pairs:
+        return {}
+    from replaykit.programs.sdk_variables import checked_address
+
+    found = {}
+    for pair in pairs:
+        name, equals, address = pair.partition("=")
+        if not equals:
+            raise UsageError(f"--upstream {pair!r}: expected NAME=URL")
+        found[name] = checked_address(name, address)
+    return found

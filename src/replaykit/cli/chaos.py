@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import msgspec
+from msgspec.structs import replace
 
-from replaykit.candidates.command import CommandCandidate
 from replaykit.candidates.worlds import with_consent
-from replaykit.cli import candidate_options, consent_options, judge_options, options, program_options
+from replaykit.cli import candidate_options, judge_options, options
 from replaykit.contracts.contract import ChaosScenario
-from replaykit.errors import NothingSelected, UsageError
-from replaykit.handlers.chaos.mutations import Seeded
+from replaykit.errors import ExitCode, NothingSelected, UsageError
+from replaykit.handlers.chaos.mutations import Mutation, Seeded
 from replaykit.handlers.chaos.profiles import merged
 from replaykit.judges.shape import JudgeSpec
 from replaykit.model.faults import ChaosPlan
 from replaykit.programs.launch_options import LaunchOptions
 from replaykit.project.case_selection import select_cases
 from replaykit.project.chaos_config import matrix_of, named_plan
-from replaykit.project.project import Mutations
+from replaykit.project.project import Mutations, Project
 from replaykit.report.chaos import (
     chaos_json,
     chaos_text,
@@ -32,38 +31,28 @@ from replaykit.report.chaos import (
     profiles_json,
     profiles_text,
 )
-from replaykit.trials.broken_cases import save_broken
-from replaykit.trials.chaos import ChaosTrial, count_of, run_chaos
-from replaykit.trials.default_contract import chaos_contract
+from replaykit.trials.chaos import ChaosTrial, count_of, run_chaos, save_broken
+from replaykit.trials.contract import chaos_contract
 from replaykit.trials.model_mutations import mutator_of
 
 if TYPE_CHECKING:
     from replaykit.contracts.contract import Contract
-    from replaykit.project.project import Project
 
 
-def _trial_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Whom `run` and `mutate` ask, and what for."""
-    for option in (
-        click.option(
-            "-j",
-            "--jobs",
-            type=click.IntRange(1),
-            help="Run N at once.  [default: 1; for the Python agent of a configuration a core each]",
-        ),
-        candidate_options.trial_evidence,
-        judge_options.asking_judge,
-        options.timeout,
-        click.option(
-            "--contract",
-            metavar="NAME",
-            help="What the agent must keep.  [default: the project's contracts, or that it ends without an error]",
-        ),
-        candidate_options.candidate,
-        options.config,
-    ):
-        command = option(command)
-    return command
+_trial_options = options.combined(
+    candidate_options.jobs,
+    candidate_options.trial_evidence,
+    judge_options.asking_judge,
+    options.timeout,
+    click.option(
+        "--contract",
+        metavar="NAME",
+        help="What the agent must keep.  [default: the project's contracts, or that it ends without an error]",
+    ),
+    candidate_options.candidate,
+    options.config,
+)
+"""Whom `run` and `mutate` ask, and what for."""
 
 
 @click.group(name="chaos")
@@ -80,7 +69,7 @@ def command() -> None:
     """
 
 
-@command.command(name="run", cls=program_options.BeforeProgram)
+@command.command(name="run", cls=candidate_options.BeforeProgram)
 @click.option("--profile", metavar="NAME", help="A profile (`replaykit chaos profiles`), or a file with faults.")
 @click.option("--seed", type=click.IntRange(0), help="Where the faults strike.  [default: the project's, or 0]")
 @click.option(
@@ -90,21 +79,20 @@ def command() -> None:
     show_default=True,
     help="Run each scenario N times, each with the next seed.",
 )
-@click.option("--input", "inputs", multiple=True, metavar="TEXT", help="What to ask: JSON, or else text. Repeatable.")
-@click.option(
+@options.repeated("--input", "inputs", metavar="TEXT", help="What to ask: JSON, or else text. Repeatable.")
+@options.repeated(
     "--case",
     "cases",
-    multiple=True,
-    type=click.Path(path_type=Path),
+    type=options.PATH,
     metavar="CASE",
     help="Put the agent into the world of this case, instead of a live one. Repeatable.",
 )
-@consent_options.options
+@candidate_options.consent
 @_trial_options
-@program_options.mcp_config
+@candidate_options.mcp_config
 @click.option(
     "--save",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=options.DIRECTORY,
     metavar="DIR",
     help="Save each run that broke as a case.",
 )
@@ -121,7 +109,7 @@ def run(
     save: Path | None,
     as_json: bool,
     **named: Any,
-) -> None:
+) -> int:
     """Run the agent under chaos: does it hold?
 
     The faults are those of the project's `chaos:`, with those of --profile after them; with --contract those of the
@@ -131,35 +119,37 @@ def run(
     --case the project's inputs are asked, or else its cases run. Exit 1 when a run broke, 3 when none did and the agent
     cannot be run, 5 when a scenario's faults struck nothing.
     """
-    allowed = consent_options.taken_from(named)
+    allowed = candidate_options.taken_from(named)
     project = options.project_of(named["config"])
-    named_contract = _contract(project, contract)
-    scenarios = _scenarios(project, named_contract, profile, seed)
+    settings = project or Project(file=Path())
+    named_contract = _contract(settings, contract)
+    scenarios = _scenarios(settings, named_contract, profile, seed)
     candidate, jobs = _candidate(project, scenarios, jobs, named)
     questions = tuple(map(options.json_or_text, inputs))
-    if not questions and not cases and project is not None:
-        questions = project.inputs
+    if not questions and not cases:
+        questions = settings.inputs
+    worlds = []
     if cases or not questions:
         worlds = [with_consent(case, allowed) for case in _cases(project, cases)]
-    else:
-        worlds = []
-    consent_options.refuse_in_live_world(allowed, is_recorded=bool(worlds))
-    promised = named_contract or chaos_contract(project, in_cases=bool(worlds))
+    if questions and not timeout_s:
+        timeout_s = _usual_timeout(settings)
+    candidate_options.refuse_in_live_world(allowed, is_recorded=bool(worlds))
+    promised = named_contract or chaos_contract(settings, in_cases=bool(worlds))
     trial = ChaosTrial(
         scenarios=scenarios,
         inputs=questions,
         cases=tuple(worlds),
         contract=promised,
         runs=runs,
-        timeout_s=timeout_s or (_usual_timeout(project) if questions else None),
+        timeout_s=timeout_s,
         answers=_answers(project, named_contract, "chaos run", named),
     )
     with options.progress(count_of(trial), "running") as advance:
         evidence_files = candidate_options.evidence_of(named["evidence"])
         result = run_chaos(trial, candidate, jobs=jobs, on_done=advance, evidence=evidence_files)
-    saved = save_broken(result, save, promised) if save is not None else []
-    click.echo(options.redacted(chaos_json(result, saved)) if as_json else chaos_text(result, saved))
-    click.get_current_context().exit(result.exit_code)
+    saved = [] if save is None else save_broken(result, save, promised)
+    options.show(as_json, result, partial(chaos_text, saved=saved), partial(chaos_json, saved=saved), redact=True)
+    return result.exit_code
 
 
 @command.command(name="profiles")
@@ -169,10 +159,10 @@ def profiles(as_json: bool) -> None:
     click.echo(profiles_json() if as_json else profiles_text())
 
 
-@command.command(name="mutate", cls=program_options.BeforeProgram)
+@command.command(name="mutate", cls=candidate_options.BeforeProgram)
 @click.argument("text", required=False)
-@click.option("--input", "inputs", multiple=True, metavar="TEXT", help="What to say otherwise: JSON, or else text.")
-@click.option("--kind", "kinds", multiple=True, metavar="KIND", help="Only this kind of mutation. Repeatable.")
+@options.repeated("--input", "inputs", metavar="TEXT", help="What to say otherwise: JSON, or else text.")
+@options.repeated("--kind", "kinds", metavar="KIND", help="Only this kind of mutation. Repeatable.")
 @click.option(
     "--count", type=click.IntRange(1, 1000), help="How many for each input.  [default: the configuration's, or 9]"
 )
@@ -182,8 +172,8 @@ def profiles(as_json: bool) -> None:
     metavar="MODEL",
     help="Who writes them: openai:MODEL, anthropic:MODEL or rules.  [default: the configuration's, or rules]",
 )
-@click.option("--record", is_flag=True, help="Ask the model for what it has not written yet, and store it.")
-@click.option("--run", "runs", is_flag=True, help="Ask the agent all of them, and score what it does.")
+@options.flag("--record", help="Ask the model for what it has not written yet, and store it.")
+@options.flag("--run", "runs", help="Ask the agent all of them, and score what it does.")
 @click.option(
     "--min-score",
     type=options.NumberRange(0, 100),
@@ -208,7 +198,7 @@ def mutate(
     timeout_s: float | None,
     as_json: bool,
     **named: Any,
-) -> None:
+) -> int:
     """Say an input in other words: typing mistakes, other alphabets, paraphrases, injections.
 
     Rules make them, or a model that is named. What a model writes is stored in mutations.json beside the configuration;
@@ -221,67 +211,58 @@ def mutate(
     replaykit chaos mutate --by openai:gpt-4o-mini --record
     """
     project = options.project_of(named["config"])
-    questions = tuple(map(options.json_or_text, inputs)) + (() if text is None else (options.json_or_text(text),))
-    questions = questions or (() if project is None else project.inputs)
+    settings = project or Project(file=Path())
+    texts = inputs if text is None else (*inputs, text)
+    questions = tuple(map(options.json_or_text, texts)) or settings.inputs
     if not questions:
         raise UsageError("nothing to say otherwise", hint='replaykit chaos mutate "Where is my order?"')
-    mutator = _mutator(project, by, kinds, seed=seed, record=record)
-    count = count or _usual_count(project)
+    mutator = _mutator(settings, by, kinds, seed=seed, record=record)
+    count = count or (settings.mutations or Mutations()).count
     if not runs:
-        found = [mutation for one in questions for mutation in mutator.mutate(one, count)]
-        click.echo(options.redacted(mutations_json(found)) if as_json else mutations_text(found))
-        return
+        found: list[Mutation] = []
+        for question in questions:
+            found += mutator.mutate(question, count)
+        options.show(as_json, found, mutations_text, mutations_json, redact=True)
+        return ExitCode.PASSED
     from replaykit.cases.case_shape import DEFAULT_TIMEOUT_S
-    from replaykit.trials.default_contract import mutation_contract
+    from replaykit.trials.contract import mutation_contract
     from replaykit.trials.mutation import MutationTrial, run_mutations
 
-    named_contract = _contract(project, contract)
+    named_contract = _contract(settings, contract)
     trial = MutationTrial(
         mutator=mutator,
         count=count,
         inputs=questions,
-        contract=named_contract or mutation_contract(project),
+        contract=named_contract or mutation_contract(settings),
         answers=_answers(project, named_contract, "chaos mutate --run", named),
-        timeout_s=timeout_s or _usual_timeout(project) or DEFAULT_TIMEOUT_S,
+        timeout_s=timeout_s or _usual_timeout(settings) or DEFAULT_TIMEOUT_S,
     )
     candidate, jobs = _candidate(project, (), jobs, named)
     with options.progress(len(questions) * count, "asking") as advance:
         evidence_files = candidate_options.evidence_of(named["evidence"])
         result = run_mutations(trial, candidate, jobs=jobs, on_done=advance, evidence=evidence_files)
     code = result.exit_code(min_score)
-    click.echo(options.redacted(mutation_json(result, passed=not code)) if as_json else mutation_text(result))
-    click.get_current_context().exit(code)
+    options.show(as_json, result, mutation_text, partial(mutation_json, passed=not code), redact=True)
+    return code
 
 
-def _mutator(project: Project | None, by: str | None, kinds: tuple[str, ...], *, seed: int, record: bool) -> Any:
-    """Who writes the mutations: rules, the model that is named, or that of the configuration."""
-    if project is not None and project.mutations is not None:
-        usual = project.mutations.by
-    else:
-        usual = None
+def _mutator(settings: Project, by: str | None, kinds: tuple[str, ...], *, seed: int, record: bool) -> Any:
+    """Return what writes the mutations: rules, the model that is named, or that of the configuration."""
+    usual = (settings.mutations or Mutations()).by
     if record and (by == "rules" or (by is None and usual is None)):
         hint = "Name one: --by openai:MODEL, or `by:` under `mutations:`"
         raise UsageError("--record asks a model, and none is named", hint=hint)
     if by == "rules" or (kinds and by is None and usual is None):
         return Seeded(kinds, seed=seed)
-    if by is None or (usual is not None and usual.use == by):
-        named = usual
-    else:
+    named = usual
+    if by is not None and (usual is None or usual.use != by):
         named = JudgeSpec(use=by)
-    return mutator_of(project, named, kinds, seed=seed, ask=record)
+    return mutator_of(settings, named, kinds, seed=seed, ask=record)
 
 
-def _usual_count(project: Project | None) -> int:
-    mutations = None if project is None else project.mutations
-    return (mutations or Mutations()).count
-
-
-def _usual_timeout(project: Project | None) -> float | None:
-    """The time limit of the project's agent."""
-    agent = None if project is None else project.agent
-    if agent is None:
-        return None
-    return agent.timeout_s
+def _usual_timeout(settings: Project) -> float | None:
+    """Return the time limit of the project's agent."""
+    return None if settings.agent is None else settings.agent.timeout_s
 
 
 def _answers(project: Project | None, contract: Contract | None, verb: str, named: dict[str, Any]) -> Any:
@@ -289,26 +270,24 @@ def _answers(project: Project | None, contract: Contract | None, verb: str, name
     return judge_options.answers_of(project, command, ask=named["ask_judge"], spec=named["judge_spec"])
 
 
-def _contract(project: Project | None, name: str | None) -> Contract | None:
+def _contract(settings: Project, name: str | None) -> Contract | None:
     if name is None:
         return None
     from replaykit.contracts.find import find_contract
 
-    known = {} if project is None else project.contracts
-    return find_contract(name, known, Path() if project is None else project.directory)
+    return find_contract(name, settings.contracts, settings.directory)
 
 
 def _scenarios(
-    project: Project | None, contract: Contract | None, profile: str | None, seed: int | None
+    settings: Project, contract: Contract | None, profile: str | None, seed: int | None
 ) -> tuple[ChaosScenario, ...]:
-    """The worlds to try: the project's faults with the profile's, or those of the contract's matrix."""
+    """Return the worlds to try: the project's faults with the profile's, or those of the contract's matrix."""
+    usual = seed
+    if usual is None:
+        usual = settings.seed or 0
+    plan = settings.chaos or ChaosPlan(seed=usual)
     if seed is not None:
-        usual = seed
-    else:
-        usual = (project.seed if project is not None else None) or 0
-    plan = (project.chaos if project is not None else None) or ChaosPlan(seed=usual)
-    if seed is not None:
-        plan = msgspec.structs.replace(plan, seed=seed)
+        plan = replace(plan, seed=seed)
     if profile is not None:
         return (ChaosScenario(name=profile, plan=merged(plan, named_plan(profile, seed=plan.seed))),)
     if plan.is_calm and contract is not None and contract.matrix:
@@ -330,17 +309,12 @@ def _candidate(
     project: Project | None, scenarios: tuple[ChaosScenario, ...], jobs: int | None, named: dict[str, Any]
 ) -> tuple[Any, int]:
     """The candidate of the options, or else the project's agent; an error where the faults would not reach it."""
-    program = click.get_current_context().meta.get("program")
     names = (named["runner_cmd"], named["agent"], named["endpoint"])
-    if named["endpoint"] is not None and any(scenario.plan.of_calls for scenario in scenarios):
-        raise UsageError(candidate_options.OUT_OF_REACH, hint=candidate_options.OUT_OF_REACH_HINT)
-    servers = program_options.mcp_props(named.get("mcp_configs", ()), in_place=named.get("in_place", False))
-    launch_options = None if servers is None else LaunchOptions(extension=servers)
+    candidate_options.refuse_out_of_reach(named["endpoint"], [scenario.plan for scenario in scenarios])
+    servers = candidate_options.mcp_props(named.get("mcp_configs", ()), in_place=named.get("in_place", False))
+    launch_options = LaunchOptions(extension=servers)
     candidate, jobs = candidate_options.candidate_and_jobs(
-        *names, jobs=jobs, program=program, project=project, launch_options=launch_options
+        *names, jobs=jobs, project=project, launch_options=launch_options
     )
-    if servers is not None and jobs > 1 and servers.in_place:
-        raise UsageError("--mcp-config-in-place swaps one file: runs cannot share it", hint="Say --jobs 1.")
-    if servers is not None and not isinstance(candidate, CommandCandidate):
-        raise UsageError("--mcp-config is for programs", hint="Name one with --runner-cmd, or after two dashes.")
+    candidate_options.check_servers(servers, candidate, jobs)
     return candidate, jobs

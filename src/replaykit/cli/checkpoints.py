@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-import msgspec
 
 from replaykit.cli import options
 from replaykit.report.forks import checkpoints_text
+from replaykit.report.layout import to_json
 from replaykit.travel.checkpoints import CheckpointStore
 
 
@@ -23,8 +23,7 @@ def command(run_id: str, store_path: Path | None, as_json: bool) -> None:
     """
     found = CheckpointStore(store_path).list_checkpoints(run_id)
     if as_json:
-        document = {"replaykit": 1, "checkpoints": found}
-        click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
+        click.echo(to_json({"replaykit": 1, "checkpoints": found}))
     elif found:
         click.echo(checkpoints_text(found))
     else:

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from replaykit.cli import candidate_options, consent_options, options, trusted_config
-from replaykit.cli.counter import counting
+from replaykit.cli import candidate_options, options, trusted_config
+from replaykit.cli.options import counting
 from replaykit.errors import UsageError, nearest
 from replaykit.model.isolation import IsolationLevel
 from replaykit.redaction.files import clean_struct, file_redactor
 from replaykit.report.ci import ci_json, ci_text, verdict_text
 from replaykit.report.ci_files import planned, write_reports
-from replaykit.report.ci_github import harmless, is_github, tell_github
+from replaykit.report.ci_markdown import harmless, is_github, tell_github
 from replaykit.trials.ci import CiPlan, prepare_ci
 from replaykit.trials.ci_items import CiWorkers
 from replaykit.trials.ci_result import CiPartName
@@ -36,9 +36,7 @@ if TYPE_CHECKING:
     help="The overall score that passes, as a percentage.  [default: `ci.min_score`; without it nothing may fail]",
 )
 @click.option("--only", metavar="PART,...", help="Only these of: mutation, contract, chaos, replay.")
-@click.option(
-    "--require-proof", is_flag=True, help="Fail a replay that is fixed if nobody has seen its case red (`prove`)."
-)
+@options.flag("--require-proof", help="Fail a replay that is fixed if nobody has seen its case red (`prove`).")
 @click.option(
     "--require-isolation",
     type=click.Choice(["full", "landlock", "process"]),
@@ -54,16 +52,16 @@ if TYPE_CHECKING:
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
+    type=options.PATH,
     metavar="DIR|FILE",
     help="Write all reports into a directory; or one, told by .json, .xml, .md or .html.",
 )
-@click.option("--junit", type=click.Path(path_type=Path, dir_okay=False), help="Write a JUnit XML report.")
-@click.option("--markdown", type=click.Path(path_type=Path, dir_okay=False), help="Write a Markdown report.")
-@click.option("--html", type=click.Path(path_type=Path, dir_okay=False), help="Write an HTML report.")
-@consent_options.options
+@click.option("--junit", type=options.FILE, help="Write a JUnit XML report.")
+@click.option("--markdown", type=options.FILE, help="Write a Markdown report.")
+@click.option("--html", type=options.FILE, help="Write an HTML report.")
+@candidate_options.consent
 @candidate_options.trial_evidence
-@click.option("-q", "--quiet", is_flag=True, help="Print only the verdict.")
+@options.flag("-q", "--quiet", help="Print only the verdict.")
 @options.no_redact
 @options.otel
 @options.as_json
@@ -87,7 +85,7 @@ def command(
     evidence: Path | None,
     quiet: bool,
     as_json: bool,
-) -> None:
+) -> int:
     """Run everything that is configured, and weigh it: one result for a pipeline.
 
     The project's cases and sessions are replayed, its contracts tried, its faults let loose, and its inputs asked in
@@ -114,17 +112,16 @@ def command(
             seed=seed,
             min_score=_percentage(project, min_score),
             evidence=candidate_options.evidence_of(evidence),
-            consent=consent_options.consent_of(live, allow_connect, allow_write),
+            consent=candidate_options.consent_of(live, allow_connect, allow_write),
             on_fetched=fetched,
         )
         ci = prepare_ci(plan)
-    for notice in ci.notices:
-        click.echo(f"note: {notice}", err=True)
+    options.note(*ci.notices)
     candidate, jobs = candidate_options.candidate_and_jobs(None, None, None, jobs=jobs, project=project)
     with _telling_of_a_stop(files), options.progress(0 if quiet else ci.count, "running") as advance:
         result = clean_struct(ci.run(CiWorkers(candidate=candidate, jobs=jobs, on_done=advance)), file_redactor())
     _tell(result, files, quiet=quiet, as_json=as_json)
-    click.get_current_context().exit(result.exit_code)
+    return result.exit_code
 
 
 def _project(config: Path | None, revision: str | None, *, untrusted: bool) -> Project:
@@ -142,12 +139,11 @@ def _project(config: Path | None, revision: str | None, *, untrusted: bool) -> P
 
 def _tell(result: CiResult, files: Mapping[Path, Form], *, quiet: bool, as_json: bool) -> None:
     """Print the result, annotate it, and write its reports."""
-    text = verdict_text(result) if quiet else ci_text(result)
-    if as_json:
-        text = ci_json(result)
-    elif is_github():
-        text = harmless(text)
-    click.echo(text)
+    as_text = verdict_text if quiet else ci_text
+    if is_github():
+        options.show(as_json, result, lambda result: harmless(as_text(result)), ci_json)
+    else:
+        options.show(as_json, result, as_text, ci_json)
     tell_github(result, lambda line: click.echo(line, err=True))
     for file in write_reports(result, files):
         click.echo(f"wrote {file}", err=True)
@@ -169,22 +165,23 @@ def _telling_of_a_stop(files: Collection[Path]) -> Iterator[None]:
 def _parts(only: str | None) -> tuple[CiPartName, ...]:
     if only is None:
         return tuple(CiPartName)
-    names = [name.strip() for name in only.split(",") if name.strip()]
-    known = [part.value for part in CiPartName]
+    names = list(filter(None, map(str.strip, only.split(","))))
     for name in names:
-        if name not in known:
-            raise UsageError(f"--only: no part {name!r}; {nearest(name, known)}")
+        if name not in list(CiPartName):
+            raise UsageError(f"--only: no part {name!r}; {nearest(name, CiPartName)}")
     if not names:
-        raise UsageError("--only names no part", hint=f"Some of: {', '.join(known)}")
+        raise UsageError("--only names no part", hint=f"Some of: {', '.join(CiPartName)}")
     return tuple(part for part in CiPartName if part in names)
 
 
-def _percentage(project: Any, min_score: float | None) -> float | None:
+def _percentage(project: Project, min_score: float | None) -> float | None:
     """The score that passes; 0.9 is refused, since whoever writes that means 90."""
     if min_score is not None and 0 < min_score <= 1:
         raise UsageError(f"--min-score {min_score:g} is a percentage", hint=f"Write --min-score {min_score * 100:g}")
+    if min_score is not None:
+        return min_score
     own = project.min_score
-    if min_score is None and own is not None and 0 < own <= 1:
+    if own is not None and 0 < own <= 1:
         message = f"ci.min_score: {own:g} is a percentage"
         raise project.error(message, ("ci", "min_score"), hint=f"Write {own * 100:g}.")
-    return own if min_score is None else min_score
+    return own

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from replaykit.cli import options
-from replaykit.errors import ExitCode, UsageError
+from replaykit.errors import UsageError, failed_if
 from replaykit.formats.files import import_trace
-from replaykit.report.comparison import comparison_json, comparison_text
+from replaykit.report.comparison import comparison_text
 from replaykit.store.open import open_store
 from replaykit.travel.compare import compare
 
@@ -22,10 +23,10 @@ if TYPE_CHECKING:
 @click.command(name="compare")
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
-@click.option("--all", "whole", is_flag=True, help="Show every event and every difference.")
+@options.flag("--all", "whole", help="Show every event and every difference.")
 @options.store
 @options.as_json
-def command(a: str, b: str, whole: bool, store_path: Path | None, as_json: bool) -> None:
+def command(a: str, b: str, whole: bool, store_path: Path | None, as_json: bool) -> int:
     """Compare two runs: where do their worlds part?
 
     A and B are runs (an id, the beginning of one, or a name), or trace files. Calls are aligned, so that one call
@@ -37,16 +38,15 @@ def command(a: str, b: str, whole: bool, store_path: Path | None, as_json: bool)
     replaykit compare before.json after.json --all
     """
     comparison = compare(_load(a, store_path), _load(b, store_path))
-    click.echo(comparison_json(comparison) if as_json else comparison_text(comparison, a, b, whole=whole))
-    click.get_current_context().exit(ExitCode.PASSED if comparison.identical else ExitCode.FAILED)
+    options.show(as_json, comparison, partial(comparison_text, a_name=a, b_name=b, whole=whole))
+    return failed_if(not comparison.identical)
 
 
 def _load(name: str, store_path: Path | None) -> TraceRun:
     """The run of a trace file, or of the store."""
     if os.path.exists(name) or os.sep in name or name.endswith(".json"):
         imported = import_trace(name)
-        for note in imported.remarks:
-            click.echo(f"note: {name}: {note}", err=True)
+        options.note(*(f"{name}: {remark}" for remark in imported.remarks))
         if len(imported.runs) != 1:
             raise UsageError(f"{name} holds {len(imported.runs)} runs, and compare takes one from each file")
         return imported.runs[0]

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from replaykit.candidates.worlds import with_consent
-from replaykit.cli import candidate_options, consent_options, judge_options, options, program_options
+from replaykit.cli import candidate_options, judge_options, options
 from replaykit.contracts.find import lint_contracts
 from replaykit.documents.shape import FlawSeverity
-from replaykit.errors import ExitCode, UsageError
+from replaykit.errors import UsageError, failed_if
 from replaykit.project.case_selection import select_cases
 from replaykit.project.chaos_config import matrix_of
 from replaykit.project.contracts import chosen_contract
 from replaykit.project.find import find_project
+from replaykit.project.project import Project
 from replaykit.report.cases import problems_json, problems_text
-from replaykit.report.contract import contract_json, contract_text
+from replaykit.report.contract import contract_text
 from replaykit.trials.contract import ContractTrial, cells_of, run_contract
 
 if TYPE_CHECKING:
@@ -26,45 +28,35 @@ if TYPE_CHECKING:
     from replaykit.contracts.score import ContractResult
 
 
-def _trial(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that `run` and `score` share."""
-    for option in (
-        click.option(
-            "-j",
-            "--jobs",
-            type=click.IntRange(1),
-            default=None,
-            help="Run N at once.  [default: 1; for the Python agent of a configuration a core each]",
-        ),
-        candidate_options.trial_evidence,
-        consent_options.options,
-        judge_options.asking_judge,
-        options.timeout,
-        click.option(
-            "--min-score",
-            type=options.NumberRange(0, 100),
-            default=100.0,
-            show_default=True,
-            help="The score that passes, where nothing critical failed.",
-        ),
-        click.option(
-            "--case",
-            type=click.Path(path_type=Path),
-            help="Put the agent into the world of this case, instead of a live one.",
-        ),
-        click.option(
-            "--input",
-            "inputs",
-            multiple=True,
-            metavar="TEXT",
-            help="What to ask: JSON, or else text. Repeatable.  [default: the project's, or all probes]",
-        ),
-        candidate_options.candidate,
-        options.config,
-        click.argument("name", required=False, metavar="[CONTRACT]"),
-    ):
-        command = option(command)
-    return command
+_trial = options.combined(
+    candidate_options.jobs,
+    candidate_options.trial_evidence,
+    candidate_options.consent,
+    judge_options.asking_judge,
+    options.timeout,
+    click.option(
+        "--min-score",
+        type=options.NumberRange(0, 100),
+        default=100.0,
+        show_default=True,
+        help="The score that passes, where nothing critical failed.",
+    ),
+    click.option(
+        "--case",
+        type=options.PATH,
+        help="Put the agent into the world of this case, instead of a live one.",
+    ),
+    options.repeated(
+        "--input",
+        "inputs",
+        metavar="TEXT",
+        help="What to ask: JSON, or else text. Repeatable.  [default: the project's, or all probes]",
+    ),
+    candidate_options.candidate,
+    options.config,
+    click.argument("name", required=False, metavar="[CONTRACT]"),
+)
+"""The options that `run` and `score` share."""
 
 
 @click.group(name="contract", cls=options.SubcommandGroup)
@@ -81,10 +73,10 @@ def command() -> None:
     """
 
 
-@command.command(name="run", cls=program_options.BeforeProgram)
+@command.command(name="run", cls=candidate_options.BeforeProgram)
 @_trial
 @options.as_json
-def run(as_json: bool, **options_given: Any) -> None:
+def run(as_json: bool, **options_given: Any) -> int:
     """Run the agent in every scenario, and check every invariant.
 
     The agent is asked each invariant's probes; one without probes is checked on --input, or the project's inputs, or
@@ -95,38 +87,36 @@ def run(as_json: bool, **options_given: Any) -> None:
     whether an invariant holds, 5 when nothing was checked or the faults of a scenario struck nothing.
     """
     result = _result(**options_given)
-    click.echo(options.redacted(contract_json(result)) if as_json else contract_text(result))
-    _end(result)
+    options.show(as_json, result, contract_text, redact=True)
+    return _exit_code(result)
 
 
-@command.command(name="score", cls=program_options.BeforeProgram)
+@command.command(name="score", cls=candidate_options.BeforeProgram)
 @_trial
-def score(**options_given: Any) -> None:
+def score(**options_given: Any) -> int:
     """Like `run`, but print only the score, from 0 to 100."""
     result = _result(**options_given)
     click.echo(f"{result.score:g}")
     for invariant, why in {check.invariant: check.unjudged for check in result.unjudged}.items():
         click.echo(f"unjudged: {invariant}: {why}", err=True)
-    _end(result)
+    return _exit_code(result)
 
 
 @command.command(name="lint")
-@click.argument("files", nargs=-1, type=click.Path(path_type=Path), metavar="[FILE...]")
+@click.argument("files", nargs=-1, type=options.PATH, metavar="[FILE...]")
 @options.config
 @options.as_json
-def lint(files: tuple[Path, ...], config: Path | None, as_json: bool) -> None:
+def lint(files: tuple[Path, ...], config: Path | None, as_json: bool) -> int:
     """Check contracts: every problem with its line and what to do.
 
     FILE holds a contract, or is a project's file; the project's own unless said. Exit 1 when there is an error.
     """
-    named_files = [*files, *([] if config is None else [config])]
-    named = named_files or [file for file in (find_project(),) if file is not None]
+    named = [file for file in (*files, config) if file] or list(filter(None, [find_project()]))
     if not named:
         raise UsageError("which file?", hint="Name one, or work where a replaykit.yaml is.")
-    problems = [problem for file in named for problem in lint_contracts(file)]
-    click.echo(problems_json(problems) if as_json else problems_text(problems, len(named), "file"))
-    is_wrong = any(problem.severity is FlawSeverity.ERROR for problem in problems)
-    click.get_current_context().exit(ExitCode.FAILED if is_wrong else ExitCode.PASSED)
+    problems = list(chain.from_iterable(map(lint_contracts, named)))
+    options.show(as_json, problems, partial(problems_text, count=len(named), what="file"), problems_json)
+    return failed_if(any(problem.severity is FlawSeverity.ERROR for problem in problems))
 
 
 def _result(
@@ -146,39 +136,34 @@ def _result(
     **allowing: Any,
 ) -> ContractResult:
     """Run the trial that the options describe."""
-    allowed = consent_options.taken_from(allowing)
-    consent_options.refuse_in_live_world(allowed, is_recorded=case is not None)
+    allowed = candidate_options.taken_from(allowing)
+    candidate_options.refuse_in_live_world(allowed, is_recorded=case is not None)
     project = options.project_of(config)
+    settings = project or Project(file=Path())
     contract = chosen_contract(project, name)
-    seed = project.seed if project is not None and project.seed is not None else 0
-    if project is not None and project.agent is not None:
-        own_limit = project.agent.timeout_s
-    else:
-        own_limit = None
+    if case is None and not timeout_s and settings.agent is not None:
+        timeout_s = settings.agent.timeout_s
     trial = ContractTrial(
         contract=contract,
-        scenarios=matrix_of(contract.matrix, seed=seed),
-        inputs=tuple(map(options.json_or_text, inputs)) or (project.inputs if project is not None else ()),
+        scenarios=matrix_of(contract.matrix, seed=settings.seed or 0),
+        inputs=tuple(map(options.json_or_text, inputs)) or settings.inputs,
         case=None if case is None else with_consent(_case(project, case), allowed),
-        timeout_s=timeout_s if case is not None else timeout_s or own_limit,
+        timeout_s=timeout_s,
         min_score=min_score,
         answers=judge_options.answers_of(project, f"contract run {contract.name}", ask=ask_judge, spec=judge_spec),
     )
     count = len(cells_of(trial))
-    program = click.get_current_context().meta.get("program")
-    candidate, jobs = candidate_options.candidate_and_jobs(
-        runner_cmd, agent, endpoint, program=program, jobs=jobs, project=project
-    )
+    candidate, jobs = candidate_options.candidate_and_jobs(runner_cmd, agent, endpoint, jobs=jobs, project=project)
     with options.progress(count, "asking") as advance:
         evidence_files = candidate_options.evidence_of(evidence)
         return run_contract(trial, candidate, jobs=min(jobs, count), on_done=advance, evidence=evidence_files)
 
 
-def _end(result: ContractResult) -> NoReturn:
-    """With the exit code that the result has."""
+def _exit_code(result: ContractResult) -> int:
+    """Say why the agent could not be run, if it could not; return the exit code."""
     if result.reason:
         click.echo(f"the agent could not be run: {result.reason}", err=True)
-    click.get_current_context().exit(result.exit_code)
+    return result.exit_code
 
 
 def _case(project: Any, path: Path) -> ReplayCase:

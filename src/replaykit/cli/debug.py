@@ -18,9 +18,9 @@ _TERMINATED = 143  # what a shell says of a program that SIGTERM ended
 @click.argument("run_id", metavar="RUN")
 @click.option("--at", "step", metavar="STEP", help="The step to begin at, by name or number.  [default: the first]")
 @click.option("--agent", metavar="MODULE:FUNCTION", help="The agent that forks are made with.")
-@click.option("--live", multiple=True, metavar="TOOL", help="Forks may call this tool for real. Repeatable.")
+@options.repeated("--live", metavar="TOOL", help="Forks may call this tool for real. Repeatable.")
 @options.store
-def command(run_id: str, step: str | None, agent: str | None, live: tuple[str, ...], store_path: Path | None) -> None:
+def command(run_id: str, step: str | None, agent: str | None, live: tuple[str, ...], store_path: Path | None) -> int:
     """Step through a run key by key, and fork from any step.
 
     Needs a terminal. One line of keys is always in sight; ? shows all of them. The run stays as it is: a fork, made by
@@ -41,31 +41,29 @@ def command(run_id: str, step: str | None, agent: str | None, live: tuple[str, .
         from replaykit.debugger.terminal import Terminal, Terminated
     except ImportError:
         raise UsageError("replaykit debug needs a POSIX terminal, and this system has none") from None
-    from replaykit.debugger.app import Debugger
+    from replaykit.debugger.app import Debugger, RunReader
     from replaykit.debugger.dialog import Dialog
     from replaykit.debugger.forker import Forker
     from replaykit.debugger.navigation import place_of, step_list
-    from replaykit.debugger.run_reader import RunReader
     from replaykit.store.open import open_store
     from replaykit.terminal import visible
 
     with open_store(store_path, read_only=True) as store:
         start = step_list(store.load(run_id))
-    at = place_of(start, step) if step is not None else 0
+    at = 0 if step is None else place_of(start, step)
     loaded = _loaded(agent)
-    ended = False
+    code = 0
     with Terminal(colour=not os.environ.get("NO_COLOR")) as terminal:
         dialog = Dialog(terminal)
         forker = Forker(dialog, store_path, loaded, live)
         try:
             Debugger(dialog, RunReader(store_path, forker.reexecuted_state), forker, start, at).run()
         except Terminated:
-            ended = True
+            code = _TERMINATED
     for new_fork in forker.new_forks:
         click.echo(f"fork {new_fork.id}  {new_fork.status}")
         click.echo(visible(f"  replaykit compare {new_fork.parent} {new_fork.id}"))
-    if ended:
-        click.get_current_context().exit(_TERMINATED)
+    return code
 
 
 def _loaded(agent: str | None) -> Any:

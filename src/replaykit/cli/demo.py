@@ -12,6 +12,7 @@ from replaykit.candidates.case_check import check_case
 from replaykit.candidates.python import PythonCandidate
 from replaykit.candidates.replay import replay
 from replaykit.cases.promote import promote
+from replaykit.cli import options
 from replaykit.handlers.recording.run import record
 from replaykit.report.cases import case_text
 from replaykit.report.replays import result_text
@@ -24,7 +25,7 @@ from replaykit.terminal import style
 @click.option(
     "--dir",
     "directory",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=options.DIRECTORY,
     help="Keep the store and the case there.  [default: a temporary directory]",
 )
 def command(directory: Path | None) -> None:

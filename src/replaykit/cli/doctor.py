@@ -8,7 +8,7 @@ import click
 
 from replaykit.cli import options
 from replaykit.doctor.examine import examine
-from replaykit.errors import ExitCode
+from replaykit.errors import failed_if
 from replaykit.report.doctor import doctor_json, doctor_text
 
 
@@ -16,12 +16,12 @@ from replaykit.report.doctor import doctor_json, doctor_text
 @options.config
 @options.store
 @options.as_json
-def command(config: Path | None, store_path: Path | None, as_json: bool) -> None:
+def command(config: Path | None, store_path: Path | None, as_json: bool) -> int:
     """Show what this machine supports, what ReplayKit finds here, and how to fix what is wrong.
 
     Only reads: it writes no file and imports no agent, SDK or framework. Exit 1 when something is wrong that would make
     commands fail, or leak.
     """
     found = examine(store_path, config)
-    click.echo(doctor_json(found) if as_json else doctor_text(found))
-    click.get_current_context().exit(ExitCode.FAILED if found.problems else ExitCode.PASSED)
+    options.show(as_json, found, doctor_text, doctor_json)
+    return failed_if(found.problems)

@@ -28,16 +28,16 @@ _JSON_FORMS = ("run_log", "replaykit", "otlp")
 @click.option(
     "--from-report",
     "report",
-    type=click.Path(path_type=Path),
+    type=options.PATH,
     metavar="FILE",
     help="Write each failure of this report of `ci` (or of Flakestorm's) as a session.",
 )
 @click.option("--contract", metavar="NAME", help="With --from-report: the contract where the report names none.")
-@click.option("--force", is_flag=True, help="With --from-report: replace sessions that say something else.")
+@options.flag("--force", help="With --from-report: replace sessions that say something else.")
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
+    type=options.PATH,
     help="The file; with --from-report the directory.  [default: print it; replays]",
 )
 @options.no_redact
@@ -74,8 +74,7 @@ def command(
 
 def _export_failures(report: Path, directory: Path, contract: str | None, force: bool) -> None:
     done = export_failures(report, directory, contract=contract, force=force)
-    for notice in done.notices:
-        click.echo(f"note: {notice}", err=True)
+    options.note(*done.notices)
     for file in done.written:
         click.echo(f"wrote {file}")
     for file in done.unchanged:

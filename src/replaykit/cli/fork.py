@@ -17,7 +17,7 @@ from replaykit.travel.fork import fork
 @click.command(name="fork")
 @click.argument("run_id", metavar="RUN")
 @fork_options.fork_verb
-@click.option("--set", "keys", multiple=True, metavar="KEY=VALUE", help="Set a key of the state, to JSON or text.")
+@options.repeated("--set", "keys", metavar="KEY=VALUE", help="Set a key of the state, to JSON or text.")
 @click.option("--modify", metavar="JSON", help="Set keys of the state from an object.")
 @click.option("--patch", metavar="JSON", help="Change the state by a JSON Patch.")
 @click.option("--result", metavar="JSON", help="What the step's last call answers instead.")
@@ -55,10 +55,9 @@ def _edits(
     input_: str | None,
     tool: str | None,
 ) -> Any:
+    state = {}
     if modify is not None:
-        state = thaw(options.json_object("--modify", modify))
-    else:
-        state = {}
+        state = thaw(options.json_of_kind("--modify", modify, dict))
     for pair in keys:
         name, equals, text = pair.partition("=")
         if not equals or not name:
@@ -69,11 +68,17 @@ def _edits(
         raise click.UsageError(f"--error {error!r}: write TYPE or TYPE: MESSAGE")
     return Edits(
         state=state,
-        patch=tuple(thaw(options.json_list("--patch", patch))) if patch is not None else (),
-        result=UNSET if result is None else thaw(options.json_or_text(result)),
-        answer=UNSET if answer is None else thaw(options.json_or_text(answer)),
+        patch=() if patch is None else tuple(thaw(options.json_of_kind("--patch", patch, list))),
+        result=_value(result),
+        answer=_value(answer),
         error=None if error is None else ErrorSpec(type=kind.strip(), message=message.strip()),
-        arguments=None if arguments is None else thaw(options.json_object("--args", arguments)),
-        input=UNSET if input_ is None else thaw(options.json_or_text(input_)),
+        arguments=None if arguments is None else thaw(options.json_of_kind("--args", arguments, dict)),
+        input=_value(input_),
         tool=tool,
     )
+
+
+def _value(text: str | None) -> Any:
+    if text is None:
+        return UNSET
+    return thaw(options.json_or_text(text))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from functools import partial
 from pathlib import Path
 
 import click
@@ -11,7 +12,7 @@ import click
 from replaykit.candidates.agent_loader import load_agent
 from replaykit.candidates.golden import check_golden
 from replaykit.cases.golden import golden_file, golden_of, refuse_taken, write_golden
-from replaykit.cli import consent_options, options
+from replaykit.cli import candidate_options, options
 from replaykit.errors import ExitCode, UsageError
 from replaykit.report.golden import golden_json, golden_text
 from replaykit.store.open import open_store
@@ -21,18 +22,16 @@ from replaykit.store.open import open_store
 @click.argument("run_id", metavar="RUN")
 @click.option(
     "--out",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=options.DIRECTORY,
     default=Path("fixtures/golden_traces"),
     show_default=True,
     help="The directory of golden traces.",
 )
 @click.option("--name", help="What to call it; names the file.  [default: the run's name, or its id]")
 @click.option("--agent", metavar="MODULE:FUNCTION", help="Write it only if this agent does the same once more.")
-@click.option(
-    "--ignore", multiple=True, metavar="JSONPATH", help="A member that changes every time, such as $.id. Repeatable."
-)
-@click.option("--force", is_flag=True, help="Replace a golden trace that is there already.")
-@consent_options.allow_connect
+@options.repeated("--ignore", metavar="JSONPATH", help="A member that changes every time, such as $.id. Repeatable.")
+@options.flag("--force", help="Replace a golden trace that is there already.")
+@candidate_options.allow_connect
 @options.no_redact
 @options.store
 @options.as_json
@@ -46,7 +45,7 @@ def command(
     allow_connect: tuple[str, ...],
     store_path: Path | None,
     as_json: bool,
-) -> None:
+) -> int:
     """Make a golden trace of a run: a test that it comes out again.
 
     RUN is an id, the beginning of one, or a name (its newest run). pytest collects the file and runs the agent in the
@@ -69,7 +68,10 @@ def command(
         with contextlib.redirect_stdout(sys.stderr):  # what the agent prints is no part of the answer
             result = check_golden(golden, load_agent(agent), allow_connect=allow_connect)
     if result is not None and not result.passed:
-        click.echo(golden_json(golden, None, result) if as_json else f"{result.text}\nNothing was written.")
-        click.get_current_context().exit(ExitCode.FAILED)
+        as_document = partial(golden_json, file=None, result=result)
+        options.show(as_json, golden, lambda _: f"{result.text}\nNothing was written.", as_document)
+        return ExitCode.FAILED
     write_golden(file, golden)
-    click.echo(golden_json(golden, file, result) if as_json else golden_text(golden, file, agent))
+    as_document = partial(golden_json, file=file, result=result)
+    options.show(as_json, golden, partial(golden_text, file=file, agent=agent), as_document)
+    return ExitCode.PASSED

@@ -8,8 +8,9 @@ from typing import Any
 import click
 
 from replaykit.cli import import_runs, import_services, options
-from replaykit.cli.counter import counting
-from replaykit.errors import ExitCode, NothingSelected, UsageError
+from replaykit.cli.options import counting
+from replaykit.errors import NothingSelected, UsageError, failed_if, nearest
+from replaykit.formats.core.registry import IMPORTERS
 from replaykit.intake.files import read_files
 from replaykit.intake.job import ImportTarget
 from replaykit.intake.services import fetch_records
@@ -31,8 +32,6 @@ class ImportGroup(click.Group):
     def _refuse_misspelt(self, word: str) -> None:
         if not word.isalpha() or Path(word).exists():
             return
-        from replaykit.errors import UsageError, nearest
-
         suggestion = nearest(word, self.commands)
         if suggestion.startswith("did you mean"):
             raise UsageError(f"{word}: no such file or directory; {suggestion}", hint="See: replaykit import --help")
@@ -59,12 +58,12 @@ def command() -> None:
 
 
 @command.command(name="files")
-@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATH...")
+@click.argument("paths", nargs=-1, required=True, type=options.PATH, metavar="PATH...")
 @click.option("--format", "format_", metavar="NAME", help="The format of the files, where it cannot be recognised.")
 @click.option("--since", metavar="TIME", help="Only runs that began then or later: 7d, 24h, or 2026-02-15.")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="At most so many, the first that are found.")
 @import_runs.target_options
-def files(paths: tuple[Path, ...], format_: str | None, **parameters: Any) -> None:
+def files(paths: tuple[Path, ...], format_: str | None, **parameters: Any) -> int:
     """Bring in the runs of trace files, and of all below directories. `files` itself may be left out.
 
     Files may be packed (.gz, .zst) and of any size; `-` is standard input. `replaykit import formats` lists what can
@@ -75,7 +74,7 @@ def files(paths: tuple[Path, ...], format_: str | None, **parameters: Any) -> No
     replaykit import runs.jsonl --scaffold cases
     zcat runs.json.gz | replaykit import - --format langsmith --dry-run
     """
-    import_runs.import_and_report(read_files(paths, format_), **parameters)
+    return import_runs.import_and_report(read_files(paths, format_), **parameters)
 
 
 @command.command(name="formats")
@@ -86,11 +85,11 @@ def formats(as_json: bool) -> None:
     \b
     replaykit import formats
     """
-    click.echo(formats_json() if as_json else formats_text())
+    options.show(as_json, list(IMPORTERS.values()), formats_text, formats_json)
 
 
 @command.command(name="langsmith")
-@click.option("--run-id", "run_ids", multiple=True, metavar="ID", help="A run, with those below it. Repeatable.")
+@options.repeated("--run-id", "run_ids", metavar="ID", help="A run, with those below it. Repeatable.")
 @click.option("--project", metavar="NAME", help="The project, by its name or its id.")
 @click.option(
     "--status",
@@ -113,7 +112,7 @@ def langsmith(
     limit: int,
     timeout_s: float,
     **parameters: Any,
-) -> None:
+) -> int:
     """Bring in runs that LangSmith keeps: by id, or those of a project that failed.
 
     LANGSMITH_API_KEY is the key, LANGSMITH_ENDPOINT the address, LANGSMITH_WORKSPACE_ID the workspace.
@@ -138,7 +137,7 @@ def langsmith(
         )
     else:
         raise UsageError("which runs?", hint="Name some: --run-id ID, or --project NAME")
-    import_runs.import_and_report(records, **parameters)
+    return import_runs.import_and_report(records, **parameters)
 
 
 for _service in import_services.COMMANDS:
@@ -147,14 +146,14 @@ for _service in import_services.COMMANDS:
 
 @command.command(name="sources")
 @import_services.timeout
-@click.option("--force", is_flag=True, help="Replace session files that say something else.")
-@click.option("--dry-run", is_flag=True, help="Show what would come in, and write nothing.")
+@options.flag("--force", help="Replace session files that say something else.")
+@options.flag("--dry-run", help="Show what would come in, and write nothing.")
 @options.config
 @options.store
 @options.as_json
 def sources(
     timeout_s: float, force: bool, dry_run: bool, config: Path | None, store_path: Path | None, as_json: bool
-) -> None:
+) -> int:
     """Bring in what `replays.sources` of the configuration name, and keep it as session files.
 
     `ci` and `replay` use these files from then on. A source with `auto_import` is fetched there each time.
@@ -169,4 +168,4 @@ def sources(
     if not result.entries:
         raise NothingSelected(f"{project.file} has no source that gave a run", hint="\n".join(result.notes) or None)
     import_runs.report(result, as_json=as_json)
-    click.get_current_context().exit(ExitCode.FAILED if result.failed else ExitCode.PASSED)
+    return failed_if(result.failed)

@@ -2,89 +2,83 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from replaykit.cli import options
-from replaykit.cli.counter import counting
-from replaykit.errors import ExitCode, NothingSelected, UsageError, gravest
+from replaykit.cli.options import counting
+from replaykit.errors import ExitCode, NothingSelected, UsageError, failed_if, gravest
 from replaykit.project.find import find_project
 from replaykit.terminal import visible
 
 if TYPE_CHECKING:
     from replaykit.intake.entries import ImportRecord, ImportResult
 
+
 STATUSES = ("error", "warning", "all")
 
 OUTPUT = click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
+    type=options.PATH,
     metavar="FILE|DIRECTORY",
     help="Write a session file for each run: into a directory, or to a .yaml or .json file.",
 )
 
 
-def target_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that say where the runs go and what is done with them."""
-    for option in (
-        options.as_json,
-        options.store,
-        options.config,
-        click.option("--run", "run_them", is_flag=True, help="Replay the sessions right away, with the configuration."),
-        click.option("--dry-run", is_flag=True, help="Show what would come in, and write nothing."),
-        click.option("--force", is_flag=True, help="Replace session files that say something else."),
-        click.option(
-            "--allow-incomplete",
-            is_flag=True,
-            help="With --scaffold: also of runs of which no tool call can be replayed.",
-        ),
-        click.option(
-            "--scaffold",
-            "cases",
-            type=click.Path(path_type=Path, file_okay=False),
-            metavar="DIRECTORY",
-            help="Make a case of each failed run, one for each way to fail.",
-        ),
-        click.option(
-            "--filter",
-            "filters",
-            multiple=True,
-            metavar="KEY=VALUE",
-            help="Only such runs: status, agent, name, tag or format; * stands for anything. Repeatable.",
-        ),
-        click.option(
-            "--contract", metavar="NAME", help="The contract of the sessions.  [default: the configuration's only one]"
-        ),
-        OUTPUT,
-    ):
-        command = option(command)
-    return command
+target_options = options.combined(
+    options.as_json,
+    options.store,
+    options.config,
+    options.flag("--run", "run_them", help="Replay the sessions right away, with the configuration."),
+    options.flag("--dry-run", help="Show what would come in, and write nothing."),
+    options.flag("--force", help="Replace session files that say something else."),
+    options.flag(
+        "--allow-incomplete",
+        help="With --scaffold: also of runs of which no tool call can be replayed.",
+    ),
+    click.option(
+        "--scaffold",
+        "cases",
+        type=options.DIRECTORY,
+        metavar="DIRECTORY",
+        help="Make a case of each failed run, one for each way to fail.",
+    ),
+    options.repeated(
+        "--filter",
+        "filters",
+        metavar="KEY=VALUE",
+        help="Only such runs: status, agent, name, tag or format; * stands for anything. Repeatable.",
+    ),
+    click.option(
+        "--contract", metavar="NAME", help="The contract of the sessions.  [default: the configuration's only one]"
+    ),
+    OUTPUT,
+)
+"""The options that say where the runs go and what is done with them."""
 
 
 def import_and_report(
     records: Iterable[ImportRecord], *, run_them: bool, dry_run: bool, as_json: bool, **place: Any
-) -> None:
-    """Import the records, print the result, replay the sessions if `run_them`, and exit."""
+) -> int:
+    """Import the records, print the result, replay the sessions if `run_them`, and return the exit code."""
     if run_them and dry_run:
         raise UsageError("--run and --dry-run do not go together")
     result = import_into_project(records, needs_sessions=run_them, dry_run=dry_run, quiet=as_json, **place)
-    failed = ExitCode.FAILED if result.failed else ExitCode.PASSED
+    failed = failed_if(result.failed)
     report(result, as_json=as_json, aside=run_them)
-    context = click.get_current_context()
     if not run_them:
-        context.exit(failed)
+        return failed
     if not result.sessions:
         raise NothingSelected("there is no session to replay")
     from replaykit.cli import replay  # here: `replay` imports this module
 
-    try:
-        context.invoke(replay.command, cases=tuple(result.sessions), config=place["config"], as_json=as_json)
-    except click.exceptions.Exit as exit_:
-        context.exit(gravest([ExitCode(exit_.exit_code), failed]))
+    arguments = {"cases": tuple(result.sessions), "config": place["config"], "as_json": as_json}
+    return gravest([click.get_current_context().invoke(replay.command, **arguments), failed])
 
 
 def import_into_project(
@@ -115,15 +109,15 @@ def import_into_project(
     selection = parse_run_filter(filters, since, limit)
     is_own = output is None and needs_sessions
     target = FETCHED if is_own else output
-    file = config if config is not None else find_project()
-    if target is not None and file is not None:
-        project = load_project(file)
-    else:
-        project = None
+    file = config or find_project()
+    named_contract = ""
+    if target is not None:
+        project = None if file is None else load_project(file)
+        named_contract = contract_of_imports(project, contract or "")
     place = ImportTarget(
         store=store_path,
         output=target,
-        contract=contract_of_imports(project, contract or "") if target is not None else "",
+        contract=named_contract,
         cases=cases,
         allow_incomplete=allow_incomplete,
         force=force or is_own,
@@ -134,7 +128,7 @@ def import_into_project(
     if not result.entries:
         raise NothingSelected("no run came in", hint="\n".join(result.notes) or None)
     if result.sessions and not place.contract:
-        click.echo("note: the sessions name no contract: --contract NAME, or a configuration with one", err=True)
+        options.note("the sessions name no contract: --contract NAME, or a configuration with one")
     return result
 
 
@@ -142,8 +136,7 @@ def report(result: ImportResult, *, as_json: bool, aside: bool = False) -> None:
     """Print the result of an import; to standard error where a replay's result follows."""
     from replaykit.report.imports import import_json, import_text, problems_text
 
-    for note in result.notes:
-        click.echo(f"note: {visible(note)}", err=True)
+    options.note(*map(visible, result.notes))
     if result.failed:
         click.echo(problems_text(result), err=True)
     if as_json and not aside:
@@ -158,3 +151,73 @@ def _counted(records: Iterable[ImportRecord], advance: Callable[[], None]) -> It
     for record in records:
         advance()
         yield record
+
+
+def replays_langsmith(command: Callable[..., ExitCode]) -> Callable[..., Any]:
+    """Add the LangSmith options to a replay command; where they are used, its cases are the imported sessions.
+
+    Sessions that are written with -o are replayed only with `--run`.
+    """
+
+    @wraps(command)
+    def import_first(
+        *,
+        from_runs: tuple[str, ...],
+        from_project: str | None,
+        filter_status: str,
+        output: Any,
+        run_them: bool,
+        **parameters: Any,
+    ) -> ExitCode:
+        if not from_runs and from_project is None:
+            if output is not None or run_them:
+                hint = "Reports: replaykit ci --only replay -o DIR"
+                raise UsageError("-o and --run go with --from-langsmith", hint=hint)
+            return command(**parameters)
+        _check(from_runs, from_project, parameters)
+        records = _records(from_runs, from_project, filter_status)
+        result = import_into_project(records, output=output, config=parameters["config"], needs_sessions=True)
+        import_code = failed_if(result.failed)
+        is_replayed = run_them or output is None
+        report(result, as_json=parameters["as_json"], aside=is_replayed)
+        if not is_replayed or not result.sessions:
+            return import_code
+        return gravest([command(**{**parameters, "cases": tuple(result.sessions)}), import_code])
+
+    return _langsmith_options(import_first)
+
+
+_langsmith_options = options.combined(
+    options.flag("--run", "run_them", help="With -o: replay the sessions that are written as well."),
+    OUTPUT,
+    click.option(
+        "--filter-status",
+        type=click.Choice(STATUSES),
+        default="error",
+        show_default=True,
+        help="With --from-langsmith-project: which runs.",
+    ),
+    click.option("--from-langsmith-project", "from_project", metavar="NAME", help="Import a project's runs first."),
+    options.repeated("--from-langsmith", "from_runs", metavar="RUN_ID", help="Import this run first."),
+)
+
+
+def _check(run_ids: Sequence[str], project: str | None, parameters: dict[str, Any]) -> None:
+    """Raise a UsageError for options that do not go together."""
+    if parameters["cases"] or (run_ids and project is not None):
+        raise UsageError("give cases, or --from-langsmith, or --from-langsmith-project: one of them")
+    if parameters["config_from"] is not None or parameters["untrusted"]:
+        hint = "Import it first, on a machine of yours: replaykit import langsmith"
+        raise UsageError("--from-langsmith does not go with --config-from and --untrusted", hint=hint)
+
+
+def _records(run_ids: Sequence[str], project: str | None, status: str) -> Iterator[ImportRecord]:
+    # A replay without these options needs none of the importers.
+    from replaykit.formats.core.run_query import DEFAULT_LIMIT
+    from replaykit.intake.services import fetch_records
+    from replaykit.intake.services.transport import DEFAULT_TIMEOUT_S
+
+    if run_ids:
+        return fetch_records("langsmith", run_ids, "", timeout_s=DEFAULT_TIMEOUT_S)
+    search: dict[str, Any] = {"status": status, "since": None, "min_latency_ms": 0, "limit": DEFAULT_LIMIT}
+    return fetch_records("langsmith", (), project or "", **search, timeout_s=DEFAULT_TIMEOUT_S)

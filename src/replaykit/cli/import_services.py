@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import click
@@ -24,33 +23,28 @@ timeout = click.option(
 )
 
 
-def _which(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Which traces, and within what time."""
-    for option in (
-        timeout,
-        click.option(
-            "--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="At most so many."
-        ),
-        click.option("--min-latency-ms", type=options.NumberRange(0), default=0, help="Only runs that took that long."),
-        click.option("--since", metavar="TIME", help="Only runs that began then or later: 7d, 24h, or 2026-02-15."),
-        click.option(
-            "--status",
-            type=click.Choice(import_runs.STATUSES),
-            default="error",
-            show_default=True,
-            help="Which runs; warning: those that ended well though something inside failed.",
-        ),
-        click.option("--trace", "traces", multiple=True, metavar="ID", help="A trace by its id. Repeatable."),
-    ):
-        command = option(command)
-    return command
+_which = options.combined(
+    timeout,
+    click.option("--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="At most so many."),
+    click.option("--min-latency-ms", type=options.NumberRange(0), default=0, help="Only runs that took that long."),
+    click.option("--since", metavar="TIME", help="Only runs that began then or later: 7d, 24h, or 2026-02-15."),
+    click.option(
+        "--status",
+        type=click.Choice(import_runs.STATUSES),
+        default="error",
+        show_default=True,
+        help="Which runs; warning: those that ended well though something inside failed.",
+    ),
+    options.repeated("--trace", "traces", metavar="ID", help="A trace by its id. Repeatable."),
+)
+"""Which traces, and within what time."""
 
 
 @click.command(name="langfuse")
 @_which
-@click.option("--project", "is_whole", is_flag=True, help="The traces of the project that the keys belong to.")
+@options.flag("--project", "is_whole", help="The traces of the project that the keys belong to.")
 @import_runs.target_options
-def langfuse(is_whole: bool, **parameters: Any) -> None:
+def langfuse(is_whole: bool, **parameters: Any) -> int:
     """Bring in traces that Langfuse keeps: by id, or those of the project that failed.
 
     LANGFUSE_PUBLIC_KEY and LANGFUSE_SECRET_KEY are the keys, LANGFUSE_BASE_URL (or LANGFUSE_HOST) is the address.
@@ -59,14 +53,14 @@ def langfuse(is_whole: bool, **parameters: Any) -> None:
     replaykit import langfuse --trace 4bf92f3577b34da6a3ce929d0e0e4736
     replaykit import langfuse --project --status error --since 7d -o replays
     """
-    _bring_in("langfuse", "", "--project", is_asked=is_whole, **parameters)
+    return _bring_in("langfuse", "", "--project", is_asked=is_whole, **parameters)
 
 
 @click.command(name="phoenix")
 @_which
 @click.option("--project", metavar="NAME", help="The project, by its name or its id.  [default: $PHOENIX_PROJECT_NAME]")
 @import_runs.target_options
-def phoenix(project: str | None, **parameters: Any) -> None:
+def phoenix(project: str | None, **parameters: Any) -> int:
     """Bring in traces that Phoenix keeps: those of a project that failed, or some of it by id.
 
     PHOENIX_COLLECTOR_ENDPOINT is the address, PHOENIX_API_KEY the key, PHOENIX_CLIENT_HEADERS are further headers.
@@ -78,14 +72,14 @@ def phoenix(project: str | None, **parameters: Any) -> None:
     named = project or default_project()
     if not named:
         raise UsageError("which project?", hint="Name it: --project NAME")
-    _bring_in("phoenix", named, "--project NAME", is_asked=True, **parameters)
+    return _bring_in("phoenix", named, "--project NAME", is_asked=True, **parameters)
 
 
 @click.command(name="mlflow")
 @_which
 @click.option("--experiment", metavar="NAME", help="The experiment, by its name or its id.")
 @import_runs.target_options
-def mlflow(experiment: str | None, **parameters: Any) -> None:
+def mlflow(experiment: str | None, **parameters: Any) -> int:
     """Bring in traces that a tracking server of MLflow keeps: by id, or those of an experiment that failed.
 
     MLFLOW_TRACKING_URI is the address, MLFLOW_TRACKING_TOKEN the key, or MLFLOW_TRACKING_USERNAME and _PASSWORD.
@@ -94,7 +88,7 @@ def mlflow(experiment: str | None, **parameters: Any) -> None:
     replaykit import mlflow --trace tr-8587b4f292f32356af1ee984320a878b
     replaykit import mlflow --experiment support --status all --since 7d --dry-run
     """
-    _bring_in("mlflow", experiment or "", "--experiment NAME", is_asked=experiment is not None, **parameters)
+    return _bring_in("mlflow", experiment or "", "--experiment NAME", is_asked=experiment is not None, **parameters)
 
 
 COMMANDS = (langfuse, phoenix, mlflow)
@@ -102,24 +96,19 @@ COMMANDS = (langfuse, phoenix, mlflow)
 
 def _bring_in(
     service: str, project: str, option: str, *, is_asked: bool, traces: tuple[str, ...], **parameters: Any
-) -> None:
+) -> int:
     search = {name: parameters.pop(name) for name in ("status", "since", "min_latency_ms", "limit", "timeout_s")}
     if not traces and not is_asked:
         raise UsageError("which traces?", hint=f"Name some: --trace ID, or {option}")
     if traces:
         refuse_choosing("--trace", "is_whole", "experiment")
-    import_runs.import_and_report(fetch_records(service, traces, project, **search), **parameters)
+    return import_runs.import_and_report(fetch_records(service, traces, project, **search), **parameters)
 
 
 def refuse_choosing(option: str, *more: str) -> None:
     """Refuse what chooses among many beside an option that names one: it would choose nothing."""
-    if unfit := _first_option_given("status", "since", "min_latency_ms", "limit", *more):
-        raise UsageError(f"{option} names one, and {unfit} chooses among many: give one of them")
-
-
-def _first_option_given(*names: str) -> str:
-    """The first of the options that the call has, by its spelling."""
     context = click.get_current_context()
-    command_line = click.core.ParameterSource.COMMANDLINE
-    options_ = {option.name: option.opts[0] for option in context.command.params}
-    return next((options_[name] for name in names if context.get_parameter_source(name) is command_line), "")
+    spellings = {parameter.name: parameter.opts[0] for parameter in context.command.params}
+    for name in ("status", "since", "min_latency_ms", "limit", *more):
+        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+            raise UsageError(f"{option} names one, and {spellings[name]} chooses among many: give one of them")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from replaykit.cli import options
 from replaykit.config import HOME
 from replaykit.project.find import PROJECT_FILES
 
@@ -46,7 +47,7 @@ cases: [cases]
 
 
 @click.command(name="init")
-@click.argument("directory", type=click.Path(path_type=Path, file_okay=False), default=Path())
+@click.argument("directory", type=options.DIRECTORY, default=Path())
 def command(directory: Path) -> None:
     """Prepare a project for cases and recordings.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import click
@@ -14,10 +15,10 @@ from replaykit.trials.case_judgements import checks_of, load_judged_runs, record
 
 
 @click.command(name="judge")
-@click.argument("case", type=click.Path(path_type=Path), metavar="CASE")
+@click.argument("case", type=options.PATH, metavar="CASE")
 @judge_options.judged_result
-@click.option("--record", is_flag=True, help="Ask the judge what is not answered yet, and store its answers.")
-@click.option("--again", is_flag=True, help="With --record: ask what the judge has answered as well.")
+@options.flag("--record", help="Ask the judge what is not answered yet, and store its answers.")
+@options.flag("--again", help="With --record: ask what the judge has answered as well.")
 @click.option("--judge", "spec", metavar="JUDGE", help="openai:MODEL, anthropic:MODEL or python:MODULE:FUNCTION.")
 @options.config
 @options.as_json
@@ -30,7 +31,7 @@ def command(
     spec: str | None,
     config: Path | None,
     as_json: bool,
-) -> None:
+) -> int:
     """Show what judges say about a case, or ask them.
 
     Judged are the sentences under `semantic:` and the `judge.…` assertions; the run is that of the newest replay of
@@ -55,13 +56,10 @@ def command(
             answered_count = record_judgements(found, runs, judge, again=again, on_done=advance)
         click.echo(f"asked {judge.identity} {answered_count} of {len(questions)}", err=True)
     checks = checks_of(found, runs)
-    click.echo(checks_json(found.id, checks, asked=answered_count) if as_json else checks_text(checks))
+    options.show(as_json, checks, checks_text, partial(checks_json, found.id, asked=answered_count))
     # What an answer means for an assertion, the assertion says: one of a failure signature should not be a pass.
     if any(check.status == "fail" and not check.kind for check in checks):
-        code = ExitCode.FAILED
-    else:
-        if any(check.status == "unjudged" for check in checks):
-            code = ExitCode.CANNOT
-        else:
-            code = ExitCode.PASSED
-    click.get_current_context().exit(code)
+        return ExitCode.FAILED
+    if any(check.status == "unjudged" for check in checks):
+        return ExitCode.CANNOT
+    return ExitCode.PASSED

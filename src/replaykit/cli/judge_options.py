@@ -2,53 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
 from replaykit.cases.case import CASE_FILE, load_case
+from replaykit.cli import options
 from replaykit.cli.options import project_of
 from replaykit.errors import UsageError
 from replaykit.judges.judgement_store import ProjectAnswers
 from replaykit.trials.case_judgements import judge_of
 
-
-def judged_result(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Which replay of a case is judged."""
-    for option in (
-        click.option(
-            "--evidence",
-            type=click.Path(path_type=Path, file_okay=False),
-            default=None,
-            help="Where replays leave their files.  [default: .replaykit/runs]",
-        ),
-        click.option(
-            "--result",
-            type=click.Path(path_type=Path),
-            default=None,
-            metavar="PATH",
-            help="A replay's result.json, or its directory.  [default: the newest replay of the case]",
-        ),
-    ):
-        command = option(command)
-    return command
+judged_result = options.combined(
+    options.evidence,
+    click.option(
+        "--result",
+        type=options.PATH,
+        metavar="PATH",
+        help="A replay's result.json, or its directory.  [default: the newest replay of the case]",
+    ),
+)
+"""Which replay of a case is judged."""
 
 
-def asking_judge(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Who answers the `judge.…` assertions of a contract, where nobody has."""
-    for option in (
-        click.option(
-            "--judge",
-            "judge_spec",
-            metavar="JUDGE",
-            help="With --ask-judge: openai:MODEL, anthropic:MODEL or python:MODULE:FUNCTION.  [default: the project's]",
-        ),
-        click.option("--ask-judge", is_flag=True, help="Ask the judge what nobody has answered, and store that."),
-    ):
-        command = option(command)
-    return command
+asking_judge = options.combined(
+    click.option(
+        "--judge",
+        "judge_spec",
+        metavar="JUDGE",
+        help="With --ask-judge: openai:MODEL, anthropic:MODEL or python:MODULE:FUNCTION.  [default: the project's]",
+    ),
+    options.flag("--ask-judge", help="Ask the judge what nobody has answered, and store that."),
+)
+"""Who answers the `judge.…` assertions of a contract, where nobody has."""
 
 
 def answers_of(project: Any, command: str, *, ask: bool, spec: str | None) -> Any:
@@ -77,9 +64,6 @@ def _judge(spec: str | None, project: Any) -> Any:
     if spec is not None:
         return judge_of(spec)
     if project is None or project.judge is None:
-        if project is None:
-            where = "no judge to ask"
-        else:
-            where = f"{project.file} names no judge"
+        where = "no judge to ask" if project is None else f"{project.file} names no judge"
         raise UsageError(where, hint="Name one: --judge openai:MODEL, or `judge:` in replaykit.yaml")
     return judge_of(project.judge.use, project.judge.parameters)

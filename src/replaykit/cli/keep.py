@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-import msgspec
 
 from replaykit.cli import options
 from replaykit.config import default_store_path
 from replaykit.errors import UsageError
 from replaykit.model.run import RunStatus
+from replaykit.report.layout import to_json
 from replaykit.retention.policy import KEEP
 from replaykit.store.open import existing_store_path
 from replaykit.store.run_locks import running_numbers
@@ -18,7 +18,7 @@ from replaykit.store.run_locks import running_numbers
 
 @click.command(name="keep")
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
-@click.option("--undo", is_flag=True, help="Let them go when their time comes.")
+@options.flag("--undo", help="Let them go when their time comes.")
 @options.store
 @options.as_json
 def command(runs: tuple[str, ...], undo: bool, store_path: Path | None, as_json: bool) -> None:
@@ -38,10 +38,12 @@ def command(runs: tuple[str, ...], undo: bool, store_path: Path | None, as_json:
                     f"run {header.id} is still being recorded, and nothing prunes it",
                     hint=f"When it has ended: replaykit keep {header.id}",
                 )
-        tagged = [store.tag(header.id, add=() if undo else (KEEP,), remove=(KEEP,) if undo else ()) for header in found]
+        change = {"remove" if undo else "add": (KEEP,)}
+        tagged = [store.tag(header.id, **change) for header in found]
     if as_json:
-        document = {"replaykit": 1, "runs": [{"id": header.id, "tags": header.tags} for header in tagged]}
-        click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
+        runs_as_json = [{"id": header.id, "tags": header.tags} for header in tagged]
+        click.echo(to_json({"replaykit": 1, "runs": runs_as_json}))
         return
+    what = "goes when its time comes" if undo else "stays"
     for header in tagged:
-        click.echo(f"{header.id}  {'goes when its time comes' if undo else 'stays'}")
+        click.echo(f"{header.id}  {what}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import click
@@ -10,17 +11,17 @@ from replaykit.cases.find import find_case_files
 from replaykit.cases.lint import FlawSeverity, lint_cases
 from replaykit.cli import options, trusted_config
 from replaykit.config import default_store_path
-from replaykit.errors import ExitCode
+from replaykit.errors import ExitCode, failed_if
 from replaykit.redaction.project import rules_beside
 from replaykit.report.cases import problems_json, problems_text
 
 
 @click.command(name="lint")
-@click.argument("cases", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="CASE...")
-@click.option("--strict", is_flag=True, help="Warnings fail as well.")
+@click.argument("cases", nargs=-1, required=True, type=options.PATH, metavar="CASE...")
+@options.flag("--strict", help="Warnings fail as well.")
 @trusted_config.config_from
 @options.as_json
-def command(cases: tuple[Path, ...], strict: bool, config_from: str | None, untrusted: bool, as_json: bool) -> None:
+def command(cases: tuple[Path, ...], strict: bool, config_from: str | None, untrusted: bool, as_json: bool) -> int:
     """Check cases: schema, references, fixtures, contradictions.
 
     What is secret or personal in a file of a case is an error. Every problem is shown with its file, its line and what
@@ -31,17 +32,10 @@ def command(cases: tuple[Path, ...], strict: bool, config_from: str | None, untr
     replaykit lint cases
     """
     trusted = trusted_config.config_files(config_from, untrusted=untrusted)
-    trusted_config.tell_notices(trusted)
-    trusted_config.tell_notices(rules_beside(default_store_path()))
+    options.note(*trusted.notices, *rules_beside(default_store_path()).notices)
     files = find_case_files(cases)
     problems = lint_cases(files)
-    click.echo(problems_json(problems) if as_json else problems_text(problems, len(files)))
-    failed = any(strict or problem.severity is FlawSeverity.ERROR for problem in problems)
-    newer = any(problem.code == "format-too-new" for problem in problems)
-    if newer:
-        code = ExitCode.CANNOT
-    elif failed:
-        code = ExitCode.FAILED
-    else:
-        code = ExitCode.PASSED
-    click.get_current_context().exit(code)
+    options.show(as_json, problems, partial(problems_text, count=len(files)), problems_json)
+    if any(problem.code == "format-too-new" for problem in problems):
+        return ExitCode.CANNOT
+    return failed_if(any(strict or problem.severity is FlawSeverity.ERROR for problem in problems))

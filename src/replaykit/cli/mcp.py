@@ -15,7 +15,7 @@ import orjson
 
 from replaykit.cli import options
 from replaykit.config import default_store_path
-from replaykit.errors import ExitCode, UsageError
+from replaykit.errors import ReplayKitError, UsageError, failed_if
 from replaykit.model.run import RunStatus
 from replaykit.programs.mcp.shim_session import join_session, server_environment, server_name, standalone_session
 from replaykit.programs.mcp.stdio import RecordedStdioServer, StdioRelay
@@ -35,15 +35,15 @@ if TYPE_CHECKING:
 @click.option(
     "--port", type=click.IntRange(0, 65535), help="With --http: the port to listen on.  [default: a free one]"
 )
-@click.option("--record", is_flag=True, help="Record a run of its own, in the store.")
+@options.flag("--record", help="Record a run of its own, in the store.")
 @click.option("--replay", "run_id", metavar="RUN", help="Answer from this recorded run; no server is started.")
 @click.option(
     "--session",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=options.DIRECTORY,
     help="The directory of the recording or replay to take part in.  [default: $REPLAYKIT_SESSION]",
 )
 @options.store
-@click.option("--json", "as_json", is_flag=True, help="With --http: print where it listens as JSON.")
+@options.flag("--json", "as_json", help="With --http: print where it listens as JSON.")
 def command(
     command: tuple[str, ...],
     name: str | None,
@@ -54,7 +54,7 @@ def command(
     session: Path | None,
     store_path: Path | None,
     as_json: bool,
-) -> None:
+) -> int:
     """Stand between an MCP client and its server: record what they say, or play the server.
 
     \b
@@ -78,10 +78,8 @@ def command(
     called = name or _name_of(list(command), url)
     shim_session = _joined(called, record=record, run_id=run_id, session=session, store_path=store_path)
     if url is None:
-        code = _stdio(called, shim_session, list(command))
-    else:
-        code = _http(called, shim_session, url, port or 0, as_json=as_json)
-    click.get_current_context().exit(code)
+        return _stdio(called, shim_session, list(command))
+    return _http(called, shim_session, url, port or 0, as_json=as_json)
 
 
 def _name_of(command: list[str], url: str | None) -> str:
@@ -135,7 +133,6 @@ def _http(name: str, shim_session: AbstractContextManager[ShimSession], url: str
     import asyncio
     from urllib.parse import urlsplit
 
-    from replaykit.errors import ReplayKitError, UsageError
     from replaykit.programs.mcp.http_endpoint import McpEndpoint
     from replaykit.programs.mcp.http_shim import HttpShim
     from replaykit.programs.plan import Mode
@@ -144,11 +141,7 @@ def _http(name: str, shim_session: AbstractContextManager[ShimSession], url: str
         raise UsageError(f"--http {url!r}: expected a URL such as http://127.0.0.1:8000/mcp")
 
     def ready(here: str) -> None:
-        if as_json:
-            text = orjson.dumps({"replaykit": 1, "name": name, "url": here}).decode()
-        else:
-            text = here
-        click.echo(text)
+        options.show(as_json, here, str, lambda url: orjson.dumps({"replaykit": 1, "name": name, "url": url}).decode())
         sys.stdout.flush()
 
     with shim_session as own:
@@ -173,6 +166,4 @@ def _report_run(own: ShimSession) -> int:
     left = own.left_the_tape()
     for deviation in left:
         click.echo(deviation.text, err=True)
-    if left:
-        return ExitCode.FAILED
-    return ExitCode.PASSED
+    return failed_if(left)

@@ -4,20 +4,70 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 import orjson
 
+from replaykit.cases.config_files import WORKING_TREE, ConfigFiles
 from replaykit.config import MAX_TIMEOUT_S
 from replaykit.errors import nearest
 from replaykit.project.find import find_project
-from replaykit.terminal import style, unguarded, visible
+from replaykit.report.layout import to_json
+from replaykit.terminal import ERASE_LINE, style, unguarded, visible
 
-as_json = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+T = TypeVar("T")
+
+PATH = click.Path(path_type=Path)
+FILE = click.Path(path_type=Path, dir_okay=False)
+DIRECTORY = click.Path(path_type=Path, file_okay=False)
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def flag(*names: str, help: str, **settings: Any) -> Decorator:
+    """Return an option that is given or not, and takes no value."""
+    return click.option(*names, is_flag=True, help=help, **settings)
+
+
+def repeated(*names: str, help: str, **settings: Any) -> Decorator:
+    """Return an option that may be given several times."""
+    return click.option(*names, multiple=True, help=help, **settings)
+
+
+def combined(*options: Decorator) -> Decorator:
+    """Return a decorator that adds several options; the last of them stands first in the help."""
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in options:
+            command = option(command)
+        return command
+
+    return add
+
+
+def show(
+    as_json: bool,
+    value: T,
+    text: Callable[[T], str],
+    json: Callable[[T], str] = to_json,
+    *,
+    redact: bool = False,
+) -> None:
+    """Print a value for people, or as JSON; with `redact` JSON that others will keep is redacted."""
+    if not as_json:
+        click.echo(text(value))
+    elif redact:
+        click.echo(redacted(json(value)))
+    else:
+        click.echo(json(value))
+
+
+as_json = flag("--json", "as_json", help="Print the result as JSON.")
 
 
 def _turn_off(ctx: click.Context, _parameter: click.Parameter, value: bool) -> None:
@@ -30,9 +80,8 @@ def _turn_off(ctx: click.Context, _parameter: click.Parameter, value: bool) -> N
         ctx.call_on_close(lambda: os.environ.pop(SWITCH) if before is None else os.environ.update({SWITCH: before}))
 
 
-no_redact = click.option(
+no_redact = flag(
     "--no-redact",
-    is_flag=True,
     expose_value=False,
     callback=_turn_off,
     help="Write secrets and personal data as they are: for made-up data only.",
@@ -46,9 +95,8 @@ def _turn_on(_ctx: click.Context, _parameter: click.Parameter, value: bool) -> N
         enable()
 
 
-otel = click.option(
+otel = flag(
     "--otel",
-    is_flag=True,
     expose_value=False,
     callback=_turn_on,
     help="Send runs as traces to OpenTelemetry, as the OTEL_… variables say; REPLAYKIT_OTEL=1 does as well.",
@@ -65,8 +113,7 @@ def redacted(text: str) -> str:
 store = click.option(
     "--store",
     "store_path",
-    type=click.Path(path_type=Path),
-    default=None,
+    type=PATH,
     help="The store.  [default: $REPLAYKIT_STORE, or .replaykit/store.db]",
 )
 
@@ -113,34 +160,34 @@ config = click.option(
     "-c",
     "--config",
     "config",
-    type=click.Path(path_type=Path),
-    default=None,
+    type=PATH,
     help="The project's configuration: its agent, contracts and sessions.  [default: replaykit.yaml, if there is one]",
 )
 
 
-def project_of(config: Path | None, files: Any = None, *, untrusted: bool = False) -> Any:
+def project_of(config: Path | None, files: ConfigFiles = WORKING_TREE, *, untrusted: bool = False) -> Any:
     """The configuration that was named, or that lies here; None when there is none. Its notices are told.
 
-    `files` are where it is read: the working tree by default. One that is for strangers has no variable of the
-    environment filled in that it does not list."""
-    file = config
-    if file is None:
-        file = find_project() if files is None else find_project(has=files.has)
+    `files` are where it is read. One that is for strangers has no variable of the environment filled in that it does
+    not list.
+    """
+    file = config or find_project(has=files.has)
     if file is None:
         return None
     from replaykit.project.project import load_project
 
-    project = load_project(file) if files is None else load_project(file, files)
+    project = load_project(file, files)
     if untrusted and project.variables is None:
-        import msgspec
+        from msgspec.structs import replace
 
-        project = msgspec.structs.replace(project, variables=())
-    for notice in project.notices:
-        click.echo(f"note: {notice}", err=True)
+        project = replace(project, variables=())
+    note(*project.notices)
     return project
 
 
+evidence = click.option(
+    "--evidence", type=DIRECTORY, help="Where replays leave their files.  [default: .replaykit/runs]"
+)
 timeout = click.option("--timeout", "timeout_s", type=Seconds(), help="Seconds per run, instead of the case's own.")
 
 
@@ -148,8 +195,7 @@ def tell_notices(subjects: Any) -> None:
     """Say what was passed over, and what is wrong with files; one that is the only one is an error."""
     if len(subjects.all) == 1 and subjects.unusable:
         raise subjects.unusable[0].error
-    for notice in subjects.notices:
-        click.echo(f"note: {notice}", err=True)
+    note(*subjects.notices)
     for wrong in subjects.unusable:
         click.echo(f"{style('error', fg='red', bold=True)}: {wrong.reason}", err=True)
 
@@ -164,6 +210,12 @@ def progress(total: int, label: str) -> Iterator[Callable[[], None]]:
         yield lambda: bar.update(1)
 
 
+def note(*texts: str) -> None:
+    """Say these things on stderr, a line each."""
+    for text in texts:
+        click.echo(f"note: {text}", err=True)
+
+
 def json_or_text(text: str) -> Any:
     """The JSON value that a text spells, or else the text itself."""
     try:
@@ -172,17 +224,57 @@ def json_or_text(text: str) -> Any:
         return text
 
 
-def json_object(option: str, text: str) -> dict[str, Any]:
-    """The JSON object that an option's text spells."""
+def json_of_kind(option: str, text: str, kind: type[dict[str, Any]] | type[list[Any]]) -> Any:
+    """The JSON object or list that an option's text spells."""
     value = json_or_text(text)
-    if not isinstance(value, dict):
-        raise click.UsageError(f"{option} {text!r}: expected a JSON object")
+    if not isinstance(value, kind):
+        word = "object" if kind is dict else "list"
+        raise click.UsageError(f"{option} {text!r}: expected a JSON {word}")
     return value
 
 
-def json_list(option: str, text: str) -> list[Any]:
-    """The JSON list that an option's text spells."""
-    value = json_or_text(text)
-    if not isinstance(value, list):
-        raise click.UsageError(f"{option} {text!r}: expected a JSON list")
-    return value
+REDRAW_INTERVAL_S = 0.1
+LOG_INTERVAL_S = 10.0
+"""Seconds between lines in a log that no terminal shows; a short job writes none."""
+
+
+class ProgressCounter:
+    """Counts: on a terminal in one line that goes away at the end, elsewhere with a line now and then."""
+
+    def __init__(self, label: str, *, is_terminal: bool, clock: Callable[[], float] = time.monotonic) -> None:
+        self._label = label
+        self._is_terminal = is_terminal
+        self._clock = clock
+        self._number = 0
+        self._next = clock() + (0.0 if is_terminal else LOG_INTERVAL_S)
+
+    def advance(self) -> None:
+        """One more."""
+        self._number += 1
+        now = self._clock()
+        if now < self._next:
+            return
+        text = f"{self._label}: {self._number:,}"
+        if self._is_terminal:
+            click.echo(f"{ERASE_LINE}{text}", nl=False, err=True)
+        else:
+            note(f"{text} so far")
+        self._next = now + (REDRAW_INTERVAL_S if self._is_terminal else LOG_INTERVAL_S)
+
+    def end(self) -> None:
+        """Leave nothing on the terminal."""
+        if self._is_terminal:
+            click.echo(ERASE_LINE, nl=False, err=True)
+
+
+@contextmanager
+def counting(label: str, *, quiet: bool = False) -> Iterator[Callable[[], None]]:
+    """Return a function that counts one more on stderr; it counts nothing if `quiet`."""
+    if quiet:
+        yield lambda: None
+        return
+    counter = ProgressCounter(label, is_terminal=sys.stderr.isatty())
+    try:
+        yield counter.advance
+    finally:
+        counter.end()

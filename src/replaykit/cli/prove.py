@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from replaykit.candidates.attempt import Stoppable
 from replaykit.candidates.prove import prove
 from replaykit.candidates.worlds import with_consent
-from replaykit.cli import candidate_options, consent_options, options
+from replaykit.cli import candidate_options, options
 from replaykit.config import default_evidence_path
 from replaykit.errors import StoreError, UsageError
 from replaykit.project.case_selection import select_cases
@@ -22,16 +21,16 @@ if TYPE_CHECKING:
 
 
 @click.command(name="prove")
-@click.argument("case", type=click.Path(path_type=Path), metavar="CASE")
+@click.argument("case", type=options.PATH, metavar="CASE")
 @options.config
 @click.option("--bad", metavar="CANDIDATE", required=True, help="The candidate that still has the failure.")
 @click.option("--good", metavar="CANDIDATE", help="The candidate with the fix.  [default: the configuration's agent]")
 @click.option(
     "--repeat", type=click.IntRange(1), default=1, show_default=True, help="Run each N times; they must agree."
 )
-@click.option("--dry-run", is_flag=True, help="Do not write the proof into the case.")
+@options.flag("--dry-run", help="Do not write the proof into the case.")
 @options.timeout
-@consent_options.options
+@candidate_options.consent
 @options.as_json
 def command(
     case: Path,
@@ -45,7 +44,7 @@ def command(
     allow_connect: tuple[str, ...],
     allow_write: tuple[str, ...],
     as_json: bool,
-) -> None:
+) -> int:
     """Prove that a case can tell a broken agent from a fixed one.
 
     Exit 0 when the bad candidate reproduces the failure, the way the case describes it, and the good one is fixed: a
@@ -61,19 +60,19 @@ def command(
     replaykit prove replays/incident_001.yaml -c replaykit.yaml --bad old_agent:answer
     """
     project = options.project_of(config)
-    subject = with_consent(_subject(project, case), consent_options.consent_of(live, allow_connect, allow_write))
+    subject = with_consent(_subject(project, case), candidate_options.consent_of(live, allow_connect, allow_write))
     proving = prove(
         subject,
-        _stopped_at_the_end(candidate_options.candidate_of(bad)),
+        _candidate(bad),
         _good(good, project),
         repeat=repeat,
         timeout_s=timeout_s,
         evidence=default_evidence_path(),
     )
-    click.echo(proof_json(proving) if as_json else proof_text(proving))
+    options.show(as_json, proving, proof_text, proof_json)
     if not dry_run:
         _write(proving)
-    click.get_current_context().exit(proving.exit_code)
+    return proving.exit_code
 
 
 def _subject(project: Any, path: Path) -> ReplayCase:
@@ -87,17 +86,15 @@ def _subject(project: Any, path: Path) -> ReplayCase:
 def _good(named: str | None, project: Any) -> Any:
     """The candidate with the fix: the one that is named, else the configuration's agent."""
     if named is not None:
-        return _stopped_at_the_end(candidate_options.candidate_of(named))
+        return _candidate(named)
     if project is None or project.agent is None:
         hint = "Name it: --good CANDIDATE; or an `agent:` in replaykit.yaml"
         raise UsageError("no candidate with the fix", hint=hint)
     return candidate_options.candidate_and_jobs(None, None, None, jobs=1, project=project)[0]
 
 
-def _stopped_at_the_end(candidate: Any) -> Any:
-    if isinstance(candidate, Stoppable):
-        click.get_current_context().call_on_close(candidate.stop)
-    return candidate
+def _candidate(text: str) -> Any:
+    return candidate_options.stopped_at_the_end(candidate_options.candidate_of(text))
 
 
 def _write(proving: Proving) -> None:
@@ -105,7 +102,7 @@ def _write(proving: Proving) -> None:
     try:
         file = proving.write()
     except StoreError as error:
-        click.echo(f"note: the proof is not written: {error.message}", err=True)
+        options.note(f"the proof is not written: {error.message}")
         return
     if file is not None:
         click.echo(f"wrote {file}", err=True)

@@ -9,16 +9,16 @@ import click
 from replaykit.cli import options
 from replaykit.config import default_store_path
 from replaykit.errors import UsageError
-from replaykit.report.retention import pruned_json, pruned_text
+from replaykit.report.retention import pruned_text
 from replaykit.retention.policy import RetentionPolicy
 from replaykit.retention.prune import prune, referenced_runs
 from replaykit.store.open import existing_store_path
 
 
 @click.command(name="prune")
-@click.option("--dry-run", is_flag=True, help="Show what would go, and why, and take nothing.")
-@click.option("--compact", is_flag=True, help="Rewrite the whole file besides; others wait for it.")
-@click.option("--auto", is_flag=True, help="Do nothing unless the configuration says `retention: {auto: true}`.")
+@options.flag("--dry-run", help="Show what would go, and why, and take nothing.")
+@options.flag("--compact", help="Rewrite the whole file besides; others wait for it.")
+@options.flag("--auto", help="Do nothing unless the configuration says `retention: {auto: true}`.")
 @options.config
 @options.store
 @options.as_json
@@ -44,4 +44,4 @@ def command(
     named = referenced_runs(() if project is None else project.cases)
     with existing_store_path(store_path or default_store_path(), read_only=dry_run) as store:
         result = prune(store, policy, named=named, dry_run=dry_run, compact=compact)
-    click.echo(pruned_json(result) if as_json else pruned_text(result))
+    options.show(as_json, result, pruned_text)

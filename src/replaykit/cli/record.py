@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import click
 
-from replaykit.cli import options, program_options, trusted_config
+from replaykit.cli import candidate_options, options
 from replaykit.config import default_store_path
-from replaykit.errors import StoreFull, UsageError
+from replaykit.errors import ExitCode, StoreFull, UsageError
 from replaykit.model.run import RunHeader, TraceRun
 from replaykit.programs.command import shell_code
 from replaykit.programs.foreground_process import run_in_foreground
@@ -52,6 +52,11 @@ class RecordOptions(NamedTuple):
     store_path: Path | None
     as_json: bool
 
+    @property
+    def out(self) -> int:
+        """The file descriptor that the program prints to: standard output is for JSON, if that is asked for."""
+        return 1 + self.as_json
+
 
 @click.command(name="record", context_settings={"allow_interspersed_args": False})
 @click.argument("program", nargs=-1, type=click.UNPROCESSED, metavar="-- CMD...")
@@ -62,26 +67,24 @@ class RecordOptions(NamedTuple):
     metavar="TEXT",
     help="What the agent is asked: JSON, or else text; - keeps what comes on standard input, for replays.",
 )
-@program_options.upstream
-@program_options.mcp_config
-@click.option("--no-proxy", is_flag=True, help="Start no proxy: record Python processes only.")
-@click.option("--no-inject", is_flag=True, help="Leave Python processes alone: record at the proxy only.")
-@click.option(
-    "--pin-env", multiple=True, metavar="NAME", help="Write down a variable's value, for replays. Repeatable."
-)
-@click.option("--no-pins", is_flag=True, help="Leave chance alone, and write down nothing for replays to hold still.")
+@candidate_options.upstream
+@candidate_options.mcp_config
+@options.flag("--no-proxy", help="Start no proxy: record Python processes only.")
+@options.flag("--no-inject", help="Leave Python processes alone: record at the proxy only.")
+@options.repeated("--pin-env", metavar="NAME", help="Write down a variable's value, for replays. Repeatable.")
+@options.flag("--no-pins", help="Leave chance alone, and write down nothing for replays to hold still.")
 @click.option(
     "--sample",
     type=options.NumberRange(0, 1),
     metavar="SHARE",
     help="Keep this share of successful runs, such as 0.1; failed ones always.  [default: the configuration's, or 1]",
 )
-@click.option("--recover", is_flag=True, help="Put together recordings that were killed, and run nothing.")
+@options.flag("--recover", help="Put together recordings that were killed, and run nothing.")
 @options.no_redact
 @options.store
 @options.otel
 @options.as_json
-def command(**parameters: Any) -> None:
+def command(**parameters: Any) -> int:
     """Run a program, and record what it does as one run.
 
     Nothing is changed in it. Python processes record their tools and HTTP calls themselves; the SDKs of other
@@ -100,16 +103,16 @@ def command(**parameters: Any) -> None:
     options_ = RecordOptions(**parameters)
     _check(options_)
     if options_.program and os.environ.get(SESSION):
-        _pass_through(options_.program)
-    servers = program_options.mcp_props(options_.mcp_configs, in_place=options_.in_place)
-    if options_.program and servers is None and program_options.MCP_CONFIG.exists():
-        click.echo(unrecorded_text(program_options.MCP_CONFIG), err=True)
+        return _pass_through(options_.program)
+    servers = candidate_options.mcp_props(options_.mcp_configs, in_place=options_.in_place)
+    if options_.program and servers is None and candidate_options.MCP_CONFIG.exists():
+        click.echo(unrecorded_text(candidate_options.MCP_CONFIG), err=True)
     launch_options = _launch_options(options_, servers)
     try:
         with SQLiteStore.open(options_.store_path or default_store_path()) as store:
             _recover(options_, store)
             if options_.recover:
-                return
+                return ExitCode.PASSED
             recorded = _record(options_, store, launch_options)
     except StoreFull as error:  # there was no room for a store: the program is run all the same
         if not options_.program:
@@ -118,7 +121,7 @@ def command(**parameters: Any) -> None:
     _report(options_, recorded, servers)
     if recorded.failure is not None:
         raise recorded.failure
-    click.get_current_context().exit(recorded.exit_code)
+    return recorded.exit_code
 
 
 def _check(options_: RecordOptions) -> None:
@@ -139,23 +142,27 @@ def _recover(options_: RecordOptions, store: SQLiteStore) -> None:
         if not_recorded := not_recorded_text(run):
             click.echo(not_recorded, err=True)
     if options_.recover:
-        click.echo(recorded_json(found) if options_.as_json else f"{len(found)} put together")
+        options.show(options_.as_json, found, lambda runs: f"{len(runs)} put together", recorded_json)
 
 
 def _launch_options(options_: RecordOptions, servers: Any) -> LaunchOptions:
+    swapped, facts = (), {}
+    if servers is not None:
+        facts = servers.facts
+        swapped = servers.files if servers.in_place else ()
     return LaunchOptions(
         proxy=not options_.no_proxy,
         inject=not options_.no_inject,
-        upstreams=program_options.upstreams_of(options_.upstream),
+        upstreams=candidate_options.upstreams_of(options_.upstream),
         extension=servers,
-        swapped=servers.files if servers is not None and servers.in_place else (),
-        facts={**({} if servers is None else servers.facts), "upstreams": sorted(options_.upstream) or None},
+        swapped=swapped,
+        facts={**facts, "upstreams": sorted(options_.upstream) or None},
     )
 
 
 def _record(options_: RecordOptions, store: SQLiteStore, launch_options: LaunchOptions) -> Recorded:
     if store.door is not None:
-        trusted_config.tell_notices(store.door.redactor.rules)
+        options.note(*store.door.redactor.rules.notices)
     return record_program(
         options_.program,
         store,
@@ -166,12 +173,12 @@ def _record(options_: RecordOptions, store: SQLiteStore, launch_options: LaunchO
         pin=not options_.no_pins,
         pin_env=options_.pin_env,
         sample=_configured_sample() if options_.sample is None else options_.sample,
-        out=2 if options_.as_json else 1,
+        out=options_.out,
     )
 
 
 def _unrecorded(options_: RecordOptions, why: str) -> Recorded:
-    ran = run_in_foreground(options_.program, os.environ, 2 if options_.as_json else 1)
+    ran = run_in_foreground(options_.program, os.environ, options_.out)
     run = TraceRun.of(RunHeader(id="", name=options_.name or ""), ())
     return Recorded(run=run, exit_code=shell_code(ran.code), is_stored=False, unrecorded=why)
 
@@ -184,9 +191,7 @@ def _configured_sample() -> float | None:
     from replaykit.project.project import load_project
 
     share = load_project(file).retention.sample
-    if share == 1:
-        return None
-    return share
+    return None if share == 1 else share
 
 
 def _report(options_: RecordOptions, recorded: Recorded, servers: Any) -> None:
@@ -207,9 +212,9 @@ def _report(options_: RecordOptions, recorded: Recorded, servers: Any) -> None:
         click.echo(unasked_text(options_.mcp_configs, in_place=options_.in_place), err=True)
 
 
-def _pass_through(program: tuple[str, ...]) -> None:
+def _pass_through(program: tuple[str, ...]) -> int:
     """Inside of a recorded or replayed program: the command takes part in that, as any other."""
     run = os.environ.get(RECORDING)
     under_way = f"run {run} is recorded already" if run else "a replay is under way"
     click.echo(f"replaykit: {under_way}; the command takes part in it", err=True)
-    click.get_current_context().exit(shell_code(run_in_foreground(program, os.environ, 1).code))
+    return shell_code(run_in_foreground(program, os.environ, 1).code)

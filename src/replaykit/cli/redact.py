@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ import click
 
 from replaykit.cases.changed_values import rename_changed_values
 from replaykit.cli import options
-from replaykit.errors import ExitCode, StoreError
+from replaykit.errors import StoreError, failed_if
 from replaykit.redaction.file_selection import Passed, files_below, texts_of
 from replaykit.redaction.files import leaks_in, replace_file
 from replaykit.redaction.project import project_redactor
@@ -23,10 +24,10 @@ if TYPE_CHECKING:
 
 @click.command(name="redact")
 @click.argument("targets", nargs=-1, required=True, metavar="FILE|CASE|RUN...")
-@click.option("--dry-run", is_flag=True, help="Change nothing; exit 1 when there is something to replace.")
+@options.flag("--dry-run", help="Change nothing; exit 1 when there is something to replace.")
 @options.store
 @options.as_json
-def command(targets: tuple[str, ...], dry_run: bool, store_path: Path | None, as_json: bool) -> None:
+def command(targets: tuple[str, ...], dry_run: bool, store_path: Path | None, as_json: bool) -> int:
     """Replace secrets and personal data in files, cases and recorded runs.
 
     A file or a directory is redacted in place, each file as a whole or not at all; binary files, links and what is no
@@ -50,14 +51,10 @@ def command(targets: tuple[str, ...], dry_run: bool, store_path: Path | None, as
         from replaykit.store.redaction import redact_runs
 
         leaks += redact_runs(store_path, runs, redactor, dry_run=dry_run)
-    for one in passed_over:
-        click.echo(f"note: left alone: {one.file}: {one.why}", err=True)
-    if as_json:
-        text = redact_json(leaks, passed_over, dry_run=dry_run)
-    else:
-        text = redact_text(leaks, dry_run=dry_run)
-    click.echo(text)
-    click.get_current_context().exit(ExitCode.FAILED if dry_run and leaks else ExitCode.PASSED)
+    options.note(*(f"left alone: {file.file}: {file.why}" for file in passed_over))
+    as_document = partial(redact_json, passed_over=passed_over, dry_run=dry_run)
+    options.show(as_json, leaks, partial(redact_text, dry_run=dry_run), as_document)
+    return failed_if(dry_run and leaks)
 
 
 def _is_path(target: str) -> bool:

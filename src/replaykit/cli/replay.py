@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from replaykit.candidates.many import exit_code, replay_many
+from replaykit.candidates.replay import exit_code, replay_many
 from replaykit.candidates.worlds import left_unset, with_chaos, with_consent, with_pins, with_take
 from replaykit.cases.case import ReplayCase
 from replaykit.cases.requests import refusal_text, refused_in
 from replaykit.checks.verdict import settled
-from replaykit.cli import candidate_options, consent_options, langsmith_replay, options, program_options, trusted_config
-from replaykit.cli.counter import counting
+from replaykit.cli import candidate_options, import_runs, options, trusted_config
+from replaykit.cli.options import counting
 from replaykit.config import default_evidence_path
-from replaykit.errors import UsageError, gravest
+from replaykit.errors import ExitCode, UsageError, gravest
 from replaykit.intake.source_subjects import subjects_of
+from replaykit.model.faults import ChaosPlan
 from replaykit.model.result import Verdict
 from replaykit.programs.launch_options import LaunchOptions
 from replaykit.report.replays import (
@@ -67,8 +68,8 @@ class ReplayOptions(NamedTuple):
     as_json: bool
 
 
-@click.command(name="replay", cls=program_options.BeforeProgram)
-@click.argument("cases", nargs=-1, type=click.Path(path_type=Path), metavar="[CASE]...")
+@click.command(name="replay", cls=candidate_options.BeforeProgram)
+@click.argument("cases", nargs=-1, type=options.PATH, metavar="[CASE]...")
 @options.config
 @trusted_config.config_from
 @candidate_options.candidate
@@ -82,9 +83,9 @@ class ReplayOptions(NamedTuple):
 @click.option("--repeat", type=click.IntRange(1), default=1, show_default=True, help="Run each case N times.")
 @click.option("--take", metavar="NAME", help="Serve this take and no other.  [default: the first that fits]")
 @options.timeout
-@consent_options.options
-@consent_options.isolation
-@consent_options.keep_writes
+@candidate_options.consent
+@candidate_options.isolation
+@candidate_options.keep_writes
 @click.option(
     "--speed",
     type=options.Speed(),
@@ -92,29 +93,18 @@ class ReplayOptions(NamedTuple):
     show_default=True,
     help="Pace of every recorded response: 1x as recorded, 2x twice as fast, 0 only where the order depends on it.",
 )
-@program_options.upstream
-@program_options.mcp_config
-@click.option("--pin-env", multiple=True, metavar="NAME", help="Set this variable to the case's value. Repeatable.")
-@click.option("--no-pins", is_flag=True, help="Hold nothing still: today's clock, real chance, your environment.")
+@candidate_options.upstream
+@candidate_options.mcp_config
+@options.repeated("--pin-env", metavar="NAME", help="Set this variable to the case's value. Repeatable.")
+@options.flag("--no-pins", help="Hold nothing still: today's clock, real chance, your environment.")
 @candidate_options.chaos
-@click.option(
-    "-j",
-    "--jobs",
-    type=click.IntRange(1),
-    default=None,
-    help="Run N at once.  [default: 1; for the Python agent of a configuration a core each]",
-)
-@click.option(
-    "--evidence",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=None,
-    help="Where replays leave their files.  [default: .replaykit/runs]",
-)
-@langsmith_replay.replays_langsmith
+@candidate_options.jobs
+@options.evidence
+@import_runs.replays_langsmith
 @options.no_redact
 @options.otel
 @options.as_json
-def command(**parameters: Any) -> None:
+def command(**parameters: Any) -> ExitCode:
     """Run a candidate against cases: does the failure still happen?
 
     CASE is a case.yaml, a session file, or a directory of them; without one, everything that the configuration names
@@ -132,7 +122,7 @@ def command(**parameters: Any) -> None:
     replaykit replay cases/billing -- node agent.mjs
     replaykit replay cases --runner-cmd "python runner.py" -j 4
     """
-    allowed = consent_options.taken_from(parameters) | consent_options.sandbox_from(parameters)
+    allowed = candidate_options.taken_from(parameters) | candidate_options.sandbox_from(parameters)
     options_ = ReplayOptions(**parameters, consent=allowed)
     files = trusted_config.config_files(options_.config_from, untrusted=options_.untrusted)
     project = _project(options_, files)
@@ -141,7 +131,7 @@ def command(**parameters: Any) -> None:
         subjects = subjects_of(project, options_.cases, on_fetched=fetched)
     options.tell_notices(subjects)
     found = _worlds(options_, subjects, files)
-    trusted_config.tell_notices(files)
+    options.note(*files.notices)
     root, wrong = options_.evidence or default_evidence_path(), [subject.error for subject in subjects.unusable]
     with options.progress(len(found) * options_.repeat, "replaying") as advance:
         results = replay_many(
@@ -159,7 +149,7 @@ def command(**parameters: Any) -> None:
     _report(options_, results, root, passed=code == 0)
     for line in _advice(found, results):
         click.echo(line, err=True)
-    click.get_current_context().exit(code)
+    return code
 
 
 def _project(options_: ReplayOptions, files: Any) -> Any:
@@ -177,22 +167,18 @@ def _project(options_: ReplayOptions, files: Any) -> Any:
 
 def _candidate(options_: ReplayOptions, project: Any) -> tuple[Any, int]:
     """The candidate and how many of its runs go side by side; a UsageError for options that do not go together."""
-    servers = program_options.mcp_props(options_.mcp_configs, in_place=options_.in_place)
+    servers = candidate_options.mcp_props(options_.mcp_configs, in_place=options_.in_place)
     candidate, jobs = candidate_options.candidate_and_jobs(
         options_.runner_cmd,
         options_.agent,
         options_.endpoint,
         jobs=options_.jobs,
-        program=click.get_current_context().meta.get("program"),
         launch_options=LaunchOptions(
-            speed=options_.speed, upstreams=program_options.upstreams_of(options_.upstream), extension=servers
+            speed=options_.speed, upstreams=candidate_options.upstreams_of(options_.upstream), extension=servers
         ),
         project=project,
     )
-    if options_.in_place and jobs > 1:
-        raise UsageError("--mcp-config-in-place swaps one file: runs cannot share it", hint="Say --jobs 1.")
-    if servers is not None and not _is_command(candidate):
-        raise UsageError("--mcp-config is for programs", hint="Name one with --runner-cmd, or after two dashes.")
+    candidate_options.check_servers(servers, candidate, jobs)
     if options_.seed is not None and options_.chaos is None:
         raise UsageError("--seed says where faults strike, but there are none", hint="Name some: --chaos PROFILE")
     if options_.pin_env and options_.no_pins:
@@ -200,30 +186,24 @@ def _candidate(options_: ReplayOptions, project: Any) -> tuple[Any, int]:
     return candidate, jobs
 
 
-def _is_command(candidate: Any) -> bool:
-    from replaykit.candidates.command import CommandCandidate
-
-    return isinstance(candidate, CommandCandidate)
-
-
 def _worlds(options_: ReplayOptions, subjects: SelectedCases, files: Any) -> list[SelectedCase]:
     """The subjects, each in the world that the options ask for."""
-    if options_.chaos is None:
-        plan = None
-    else:
-        plan = candidate_options.chaos_plan(options_.chaos, options_.seed, options_.endpoint, files)
+    plan = ChaosPlan()
+    if options_.chaos is not None:
+        from replaykit.project.chaos_config import named_plan
 
-    def world(case: ReplayCase) -> ReplayCase:
-        if options_.take is None:
-            taken = case
-        else:
-            taken = with_take(case, options_.take, only=True)
-        pinned = with_pins(with_consent(taken, options_.consent), pin=not options_.no_pins, trusted=options_.pin_env)
-        if plan is None:
-            return pinned
-        return with_chaos(pinned, plan)
+        plan = named_plan(options_.chaos, seed=options_.seed, files=files)
+        candidate_options.refuse_out_of_reach(options_.endpoint, [plan])
 
-    found = [world(subject) if isinstance(subject, ReplayCase) else subject for subject in subjects.all]
+    def world(subject: SelectedCase) -> SelectedCase:
+        if not isinstance(subject, ReplayCase):
+            return subject
+        if options_.take is not None:
+            subject = with_take(subject, options_.take, only=True)
+        subject = with_consent(subject, options_.consent)
+        return with_chaos(with_pins(subject, pin=not options_.no_pins, trusted=options_.pin_env), plan)
+
+    found = list(map(world, subjects.all))
     for name in left_unset(subject for subject in found if isinstance(subject, ReplayCase)):
         click.echo(f"{name} has a value in the case that is not set here; --pin-env {name} sets it", err=True)
     return found
@@ -231,11 +211,12 @@ def _worlds(options_: ReplayOptions, subjects: SelectedCases, files: Any) -> lis
 
 def _advice(found: Sequence[SelectedCase], results: Sequence[ReplayResult]) -> list[str]:
     """Return advice on problems that lie with the case, not the candidate."""
-    lines = [
-        f"{case_id}: Python's clock stood still all the time. Where the candidate waits for it to move on, say"
-        " `clock: tick` in the case, or --no-pins"
-        for case_id in _out_of_time(found, results)
-    ]
+    lines = []
+    for case_id in _out_of_time(found, results):
+        lines.append(
+            f"{case_id}: Python's clock stood still all the time. Where the candidate waits for it to move on, say"
+            " `clock: tick` in the case, or --no-pins"
+        )
     lines += _connections(results)
     if len(results) > 1:  # of one, its own text says so
         lines += _refusals(found)
@@ -269,26 +250,30 @@ def _out_of_time(found: Sequence[SelectedCase], results: Sequence[ReplayResult])
     }
     if not late:
         return []
-    from replaykit.cases.case import ReplayCase
     from replaykit.cases.case_shape import parse_clock
     from replaykit.model.pins import Clock
 
-    cases = [case for case in found if isinstance(case, ReplayCase) and case.id in late]
-    clocks = {case.id: case.scenario.clock for case in cases}
-    return [case_id for case_id, clock in clocks.items() if clock and parse_clock(clock)[1] is Clock.FROZEN]
+    frozen = []
+    for case in found:
+        if isinstance(case, ReplayCase) and case.id in late:
+            clock = case.scenario.clock
+            if clock and parse_clock(clock)[1] is Clock.FROZEN:
+                frozen.append(case.id)
+    return frozen
 
 
 def _report(options_: ReplayOptions, results: Sequence[ReplayResult], root: Path, *, passed: bool) -> None:
     if options_.as_json:
         click.echo(results_json(results, passed=passed))
     elif len(results) == 1:
-        click.echo(result_text(results[0]))
-        click.echo(f"\n  Evidence: {results[0].directory}", err=True)
-        if results[0].evidence.recorded:
-            click.echo(f"  Used: {evidence_text(results[0].evidence)}", err=True)
-        if results[0].take:
-            click.echo(f"  Take: {results[0].take}", err=True)
-        click.echo(f"  Isolation: {isolation_text(results[0].isolation)}", err=True)
+        [result] = results
+        click.echo(result_text(result))
+        click.echo(f"\n  Evidence: {result.directory}", err=True)
+        if result.evidence.recorded:
+            click.echo(f"  Used: {evidence_text(result.evidence)}", err=True)
+        if result.take:
+            click.echo(f"  Take: {result.take}", err=True)
+        click.echo(f"  Isolation: {isolation_text(result.isolation)}", err=True)
     else:
         click.echo(results_text(results))
         click.echo(f"Evidence: {root}", err=True)

@@ -13,8 +13,8 @@ from replaykit.store.backup import restore
 
 
 @click.command(name="restore")
-@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--force", is_flag=True, help="Replace the store that is there.")
+@click.argument("file", type=options.FILE)
+@options.flag("--force", help="Replace the store that is there.")
 @options.store
 @options.as_json
 def command(file: Path, force: bool, store_path: Path | None, as_json: bool) -> None:
@@ -27,4 +27,4 @@ def command(file: Path, force: bool, store_path: Path | None, as_json: bool) -> 
     replaykit restore nightly.db --force
     """
     copied = restore(file, store_path or default_store_path(), force=force)
-    click.echo(copied_json(copied) if as_json else copied_text(copied))
+    options.show(as_json, copied, copied_text, copied_json)

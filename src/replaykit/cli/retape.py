@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from replaykit.candidates.agent_loader import load_agent
-from replaykit.candidates.golden_update import update_golden
+from replaykit.candidates.golden import update_golden
 from replaykit.candidates.retaping import Retaping, retape, take_from_run
 from replaykit.candidates.retaping_many import NO_BUDGET, parse_budget, retape_many
 from replaykit.candidates.worlds import with_take
@@ -18,16 +19,16 @@ from replaykit.cases.golden import SUFFIX
 from replaykit.cases.takes import check_take, take_calls
 from replaykit.cases.written_answers import WrittenAnswer, message_json, read_answers, unused_text
 from replaykit.checks.verdict import EXIT_CODES
-from replaykit.cli import candidate_options, consent_options, options, program_options
+from replaykit.cli import candidate_options, options
 from replaykit.config import default_evidence_path
-from replaykit.errors import ExitCode, UsageError, gravest
+from replaykit.errors import ExitCode, UsageError, failed_if, gravest
 from replaykit.model.consent import MODELS
 from replaykit.model.events import LlmCall
 from replaykit.model.result import Verdict
 from replaykit.model.values import raw
 from replaykit.project.case_selection import select_cases
 from replaykit.report.golden import updates_json, updates_text
-from replaykit.report.retapes import outcomes_json, outcomes_text, retaping_text
+from replaykit.report.retapes import outcomes_json, outcomes_text
 from replaykit.store.open import open_store
 
 if TYPE_CHECKING:
@@ -38,30 +39,29 @@ if TYPE_CHECKING:
     from replaykit.cases.case import ReplayCase
 
 
-@click.command(name="retape", cls=program_options.BeforeProgram)
-@click.argument("cases", nargs=-1, type=click.Path(path_type=Path), metavar="[CASE]...")
+@click.command(name="retape", cls=candidate_options.BeforeProgram)
+@click.argument("cases", nargs=-1, type=options.PATH, metavar="[CASE]...")
 @options.config
 @candidate_options.candidate
-@consent_options.live
-@consent_options.allow_connect
-@click.option(
+@candidate_options.live
+@candidate_options.allow_connect
+@options.repeated(
     "--answer",
     "answer_files",
-    multiple=True,
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     metavar="FILE",
     help="Answer new calls from this file, in order. Repeatable.",
 )
-@click.option("--ask", is_flag=True, help="Ask for the answer to each new call on this terminal.")
+@options.flag("--ask", help="Ask for the answer to each new call on this terminal.")
 @click.option("--from-run", metavar="RUN", help="Write this recorded run or fork as the take; no candidate is run.")
 @click.option("--name", help="What to call the take.  [default: take-2, take-3, …]")
 @click.option("--take", metavar="NAME", help="Serve recorded answers from this take.  [default: the case's own]")
-@click.option("--force", is_flag=True, help="Replace a take of that name.")
-@click.option("--keep", is_flag=True, help="Write the take even if the candidate is not fixed.")
-@click.option("--diverged", is_flag=True, help="Retape only the cases that the candidate diverges from.")
+@options.flag("--force", help="Replace a take of that name.")
+@options.flag("--keep", help="Write the take even if the candidate is not fixed.")
+@options.flag("--diverged", help="Retape only the cases that the candidate diverges from.")
 @click.option("--budget", metavar="AMOUNT", help="Start no further case after this much: 2.50usd, or 200000tokens.")
-@click.option("--dry-run", is_flag=True, help="Run the candidate, and write nothing.")
-@click.option("-y", "--yes", is_flag=True, help="Call live tools without asking first.")
+@options.flag("--dry-run", help="Run the candidate, and write nothing.")
+@options.flag("-y", "--yes", help="Call live tools without asking first.")
 @options.timeout
 @options.store
 @options.no_redact
@@ -88,7 +88,7 @@ def command(
     timeout_s: float | None,
     store_path: Path | None,
     as_json: bool,
-) -> None:
+) -> int:
     """Record new answers for a candidate that asks something new.
 
     A changed prompt leaves the recording, and the verdict is `diverged`. retape runs the candidate once: recorded
@@ -110,16 +110,15 @@ def command(
     if goldens and len(goldens) < len(cases):
         raise UsageError("golden traces and cases cannot be retaped together", hint="Name one sort at a time.")
     if goldens:
-        _update_goldens(goldens, agent, live, allow_connect, dry_run=dry_run, as_json=as_json)
+        return _update_goldens(goldens, agent, live, allow_connect, dry_run=dry_run, as_json=as_json)
     if from_run is not None:
-        _keep_run(cases, from_run, store_path, name=name, replace=force, keep=keep, dry_run=dry_run, as_json=as_json)
+        settings = {"name": name, "replace": force, "keep": keep, "dry_run": dry_run}
+        return _print(_keep_run(cases, from_run, store_path, settings), as_json=as_json)
     if ask and not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise UsageError("--ask needs a terminal", hint="Write the answers into a file: --answer FILE")
     answers = [answer for file in answer_files for answer in read_answers(file)]
     project = options.project_of(config)
-    candidate, _ = candidate_options.candidate_and_jobs(
-        runner_cmd, agent, endpoint, jobs=1, program=click.get_current_context().meta.get("program"), project=project
-    )
+    candidate, _ = candidate_options.candidate_and_jobs(runner_cmd, agent, endpoint, jobs=1, project=project)
     subjects = _subjects(project, cases, take)
     if name is not None and len(subjects) > 1 and not diverged:
         raise UsageError("--name is for one case, and there are several", hint="Leave it out: takes are numbered.")
@@ -142,9 +141,10 @@ def command(
         diverged=diverged,
         budget=budget,
     )
-    code = _exit_code(outcomes)
-    _print(outcomes, answers, passed=code is ExitCode.PASSED, as_json=as_json)
-    click.get_current_context().exit(code)
+    code = _print(outcomes, as_json=as_json)
+    if answers:
+        options.note(unused_text(answers))
+    return code
 
 
 def _retape(
@@ -210,7 +210,7 @@ def _ask_person(question: RetapeQuestion) -> WrittenAnswer | None:
     return WrittenAnswer(name=question.call.name, is_model=is_model, result_json=result)
 
 
-def _exit_code(outcomes: Sequence[Retaping | Left]) -> Any:
+def _exit_code(outcomes: Sequence[Retaping | Left]) -> ExitCode:
     codes = [ExitCode.PASSED]
     for outcome in outcomes:
         if outcome.result is None:
@@ -222,30 +222,23 @@ def _exit_code(outcomes: Sequence[Retaping | Left]) -> Any:
     return gravest(codes)
 
 
-def _print(
-    outcomes: Sequence[Retaping | Left], unused: Sequence[WrittenAnswer], *, passed: bool, as_json: bool
-) -> None:
-    if as_json:
-        click.echo(options.redacted(outcomes_json(outcomes, passed=passed)))
-    elif len(outcomes) == 1 and isinstance(outcomes[0], Retaping):
-        click.echo(retaping_text(outcomes[0]))
-    else:
-        click.echo(outcomes_text(outcomes))
-    if unused:
-        click.echo(f"note: {unused_text(unused)}", err=True)
+def _print(outcomes: Sequence[Retaping | Left], *, as_json: bool) -> ExitCode:
+    code = _exit_code(outcomes)
+    as_document = partial(outcomes_json, passed=code is ExitCode.PASSED)
+    options.show(as_json, outcomes, outcomes_text, as_document, redact=True)
+    return code
 
 
-def _keep_run(cases: Sequence[Path], run_id: str, store_path: Path | None, *, as_json: bool, **settings: Any) -> None:
+def _keep_run(
+    cases: Sequence[Path], run_id: str, store_path: Path | None, settings: dict[str, Any]
+) -> list[Retaping | Left]:
     """Write a run of the store as a take of one case."""
     if len(cases) != 1:
         raise UsageError("--from-run needs exactly one CASE")
     with open_store(store_path, read_only=True) as store:
         run = store.load(run_id)
     [case] = _subjects(options.project_of(None), tuple(cases), None)
-    outcomes = [take_from_run(case, run, **settings)]
-    code = _exit_code(outcomes)
-    _print(outcomes, (), passed=code is ExitCode.PASSED, as_json=as_json)
-    click.get_current_context().exit(code)
+    return [take_from_run(case, run, **settings)]
 
 
 def _update_goldens(
@@ -256,15 +249,13 @@ def _update_goldens(
     *,
     dry_run: bool,
     as_json: bool,
-) -> None:
+) -> int:
     """Let the agent do again what golden traces hold, and write what it does now in their place."""
     if agent is None:
         raise UsageError("a golden trace needs a Python agent", hint="Name it: --agent MODULE:FUNCTION")
     function = load_agent(agent)
+    update = partial(update_golden, agent=function, live=live, allow_connect=allow_connect, dry_run=dry_run)
     with contextlib.redirect_stdout(sys.stderr):  # what the agent prints is no part of the answer
-        updates = [
-            update_golden(file, function, live=live, allow_connect=allow_connect, dry_run=dry_run) for file in goldens
-        ]
-    click.echo(updates_json(updates) if as_json else updates_text(updates))
-    passed = all(update.passed for update in updates)
-    click.get_current_context().exit(ExitCode.PASSED if passed else ExitCode.FAILED)
+        updates = list(map(update, goldens))
+    options.show(as_json, updates, updates_text, updates_json)
+    return failed_if(not all(update.passed for update in updates))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ import click
 
 from replaykit.cli import judge_options, options
 from replaykit.config import default_evidence_path
-from replaykit.errors import ExitCode, UsageError
+from replaykit.errors import UsageError, failed_if
 from replaykit.judges.judge import Asks
 from replaykit.report.judgements import asked_text, checks_json, checks_text
 from replaykit.trials.case_judgements import checks_of, load_judged_runs, required_questions, review
@@ -24,14 +25,13 @@ _SKIP, _QUIT = "\0skip", "\0quit"  # no label is spelled so
 
 
 @click.command(name="review")
-@click.argument("case", type=click.Path(path_type=Path), metavar="CASE")
+@click.argument("case", type=options.PATH, metavar="CASE")
 @judge_options.judged_result
-@click.option("--pass", "passed", type=int, multiple=True, metavar="N", help="Sentence N is true. Repeatable.")
-@click.option("--fail", "failed", type=int, multiple=True, metavar="N", help="Sentence N is not true. Repeatable.")
-@click.option(
+@options.repeated("--pass", "passed", type=int, metavar="N", help="Sentence N is true. Repeatable.")
+@options.repeated("--fail", "failed", type=int, metavar="N", help="Sentence N is not true. Repeatable.")
+@options.repeated(
     "--answer",
     "answer_texts",
-    multiple=True,
     metavar="N=VALUE",
     help="The answer to N: a score from 0 to 1, a label, pass or fail. Repeatable.",
 )
@@ -46,7 +46,7 @@ def command(
     answer_texts: tuple[str, ...],
     note: str,
     as_json: bool,
-) -> None:
+) -> int:
     """Answer what a case wants judged yourself, about its newest replay.
 
     On a terminal each question is asked that no person has answered. Without one, --pass, --fail and --answer take the
@@ -72,9 +72,8 @@ def command(
     else:
         _ask(found, runs)
     checks = checks_of(found, runs)
-    click.echo(checks_json(found.id, checks) if as_json else checks_text(checks))
-    is_wrong = any(check.status == "fail" and not check.kind for check in checks)
-    click.get_current_context().exit(ExitCode.FAILED if is_wrong else ExitCode.PASSED)
+    options.show(as_json, checks, checks_text, partial(checks_json, found.id))
+    return failed_if(any(check.status == "fail" and not check.kind for check in checks))
 
 
 def _parse_answer(text: str) -> tuple[int, str]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-import msgspec
 
 from replaykit.cli import options
 from replaykit.errors import UsageError, nearest
 from replaykit.model.run import RunStatus
 from replaykit.programs.process_log import PROCESS_LOGS
 from replaykit.programs.recovery import interrupted_recordings
+from replaykit.report.layout import to_json
 from replaykit.report.runs import runs_text
 from replaykit.store.open import open_store
 from replaykit.telemetry.span import trace_id_of
@@ -19,7 +19,7 @@ from replaykit.telemetry.span import trace_id_of
 
 @click.command(name="runs")
 @click.option("-n", "--limit", type=click.IntRange(1), default=20, show_default=True, help="How many, newest first.")
-@click.option("--all", "everything", is_flag=True, help="All of them.")
+@options.flag("--all", "everything", help="All of them.")
 @click.option("--status", metavar="STATUS", help="Only runs with this status, such as error.")
 @click.option("--name", help="Only runs of this name.")
 @click.option("--trace", metavar="ID", help="Only the runs of this trace of OpenTelemetry.")
@@ -50,7 +50,7 @@ def command(
     for header in killed:
         click.echo(f"{header.id} was interrupted; put it together: replaykit record --recover", err=True)
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode({"replaykit": 1, "runs": found}), indent=2).decode())
+        click.echo(to_json({"replaykit": 1, "runs": found}))
     elif found:
         click.echo(runs_text(found))
     else:

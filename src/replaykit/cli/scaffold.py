@@ -9,7 +9,7 @@ import click
 
 from replaykit.candidates.case_check import check_case
 from replaykit.cases.promote import promote
-from replaykit.cli import candidate_options, consent_options, options, program_options
+from replaykit.cli import candidate_options, options
 from replaykit.config import default_evidence_path
 from replaykit.errors import UsageError
 from replaykit.programs.command import HIDDEN
@@ -19,11 +19,9 @@ if TYPE_CHECKING:
     from replaykit.cases.promote import Promoted
 
 
-@click.command(name="scaffold", cls=program_options.BeforeProgram)
+@click.command(name="scaffold", cls=candidate_options.BeforeProgram)
 @click.argument("source", metavar="TRACE|RUN")
-@click.option(
-    "--out", type=click.Path(path_type=Path, file_okay=False), help="The case's directory.  [default: cases/NAME]"
-)
+@click.option("--out", type=options.DIRECTORY, help="The case's directory.  [default: cases/NAME]")
 @click.option("--format", "format_", metavar="NAME", help="The trace's format, where it cannot be recognised.")
 @click.option(
     "--select",
@@ -34,15 +32,13 @@ if TYPE_CHECKING:
 )
 @click.option("--id", "case_id", metavar="ID", help="The case's id.  [default: the directory's name]")
 @click.option("--title", help="The case's title.")
-@click.option(
-    "--allow-incomplete", is_flag=True, help="Make the case though no tool call of the trace can be replayed."
-)
-@click.option("--force", is_flag=True, help="Replace a case that is there already.")
+@options.flag("--allow-incomplete", help="Make the case though no tool call of the trace can be replayed.")
+@options.flag("--force", help="Replace a case that is there already.")
 @click.option(
     "--agent", metavar="MODULE:FUNCTION", help="The agent that failed: replay it too, to see the case fail again."
 )
-@click.option("--no-check", is_flag=True, help="Run no agent and no program: judge the recorded run alone.")
-@consent_options.options
+@options.flag("--no-check", help="Run no agent and no program: judge the recorded run alone.")
+@candidate_options.consent
 @options.no_redact
 @options.store
 @options.as_json
@@ -62,7 +58,7 @@ def command(
     allow_write: tuple[str, ...],
     store_path: Path | None,
     as_json: bool,
-) -> None:
+) -> int:
     """Make a case from a failed trace file, or from a recorded run.
 
     Detects how the run failed, freezes the recorded answers as fixtures, and proposes what a fix must show. What is
@@ -79,12 +75,12 @@ def command(
     replaykit scaffold exported.jsonl.gz --select 0199a1b2 --out cases/refund
     replaykit scaffold 20260215-143200 --out cases/checkout --agent my_agent:answer
     """
-    program = click.get_current_context().meta.get("program")
+    program = candidate_options.named_program()
     if no_check and (agent is not None or program is not None):
         raise UsageError("--no-check runs no candidate, but one is named")
     if agent is not None and program is not None:
         raise UsageError("give one candidate: --agent MODULE:FUNCTION, or -- CMD")
-    allowed = consent_options.consent_of(live, allow_connect, allow_write)
+    allowed = candidate_options.consent_of(live, allow_connect, allow_write)
     promoted = promote(
         source,
         out,
@@ -96,21 +92,18 @@ def command(
         force=force,
         store=store_path,
     )
-    for note in promoted.notes:
-        click.echo(f"note: {note}", err=True)
+    options.note(*promoted.notes)
     if agent is None and program is None and not no_check:
         program = _recorded_program(promoted)
     check = check_case(
         promoted.case, promoted.run, _candidate(agent, program), evidence=default_evidence_path(), consent=allowed
     )
-    click.echo(
-        case_json(promoted.case, check)
-        if as_json
-        else case_text(promoted.case, promoted.command, is_ready=check.is_ready)
-    )
-    if not as_json:
+    if as_json:
+        click.echo(case_json(promoted.case, check))
+    else:
+        click.echo(case_text(promoted.case, promoted.command, is_ready=check.is_ready))
         click.echo(check_text(check), err=True)
-    click.get_current_context().exit(check.exit_code)
+    return check.exit_code
 
 
 def _recorded_program(promoted: Promoted) -> tuple[str, ...] | None:
@@ -122,7 +115,7 @@ def _recorded_program(promoted: Promoted) -> tuple[str, ...] | None:
     elif isinstance(facts, dict) and facts.get("upstreams"):
         why = "it was recorded with --upstream"
     if why:
-        click.echo(f"note: the recorded program is not replayed: {why}", err=True)
+        options.note(f"the recorded program is not replayed: {why}")
         return None
     return promoted.command or None
 

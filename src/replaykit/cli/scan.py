@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from replaykit.cli import options, trusted_config
-from replaykit.errors import ExitCode, UsageError
+from replaykit.errors import UsageError, failed_if
 from replaykit.redaction.file_selection import Passed, as_text, files_below, staged_texts, texts_of, too_large
 from replaykit.redaction.files import leaks_in, missed_leaks
 from replaykit.redaction.project import project_redactor
@@ -24,12 +24,12 @@ _STDIN = "-"
 
 @click.command(name="scan")
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path, allow_dash=True), metavar="[PATH|-]...")
-@click.option("--staged", is_flag=True, help="Look at what git has staged, as it is staged.")
-@click.option("--ignored", is_flag=True, help="Look at files that git ignores as well.")
+@options.flag("--staged", help="Look at what git has staged, as it is staged.")
+@options.flag("--ignored", help="Look at files that git ignores as well.")
 @click.option(
     "--max-mb", type=click.IntRange(1, 1024), default=16, show_default=True, help="Pass over files larger than this."
 )
-@click.option("--sarif", is_flag=True, help="Print the findings as SARIF 2.1.0.")
+@options.flag("--sarif", help="Print the findings as SARIF 2.1.0.")
 @trusted_config.config_from
 @options.as_json
 def command(
@@ -41,7 +41,7 @@ def command(
     config_from: str | None,
     untrusted: bool,
     as_json: bool,
-) -> None:
+) -> int:
     """Look for secrets and personal data in files: a gate for commits and pipelines.
 
     Tells file, line, column and kind of each finding, never the value. Of a directory in a git work tree what git
@@ -58,25 +58,26 @@ def command(
         raise UsageError("name files or directories, or say --staged", hint="All of this directory: replaykit scan .")
     if sarif and as_json:
         raise UsageError("--json and --sarif do not go together")
-    trusted_config.tell_notices(trusted_config.config_files(config_from, untrusted=untrusted))
+    options.note(*trusted_config.config_files(config_from, untrusted=untrusted).notices)
     redactor = project_redactor(foreign=True)
-    for notice in redactor.rules.notices:
-        click.echo(f"note: {notice}", err=True)
+    options.note(*redactor.rules.notices)
     leaks, passed_over, scanned = [], [], 0
     for found in _texts(paths, staged=staged, ignored=ignored, max_bytes=max_mb * 1024 * 1024):
         if isinstance(found, Passed):
             passed_over.append(found)
             if "bytes" in found.why or "read" in found.why:
-                click.echo(f"note: not looked at: {found.file}: {found.why}", err=True)
+                options.note(f"not looked at: {found.file}: {found.why}")
         else:
             scanned += 1
             leaks += leaks_in(found.name, found.data, redactor)
             leaks += missed_leaks(found.name, found.data, redactor)
     if sarif:
         click.echo(scan_sarif(leaks))
+    elif as_json:
+        click.echo(scan_json(leaks, scanned, passed_over))
     else:
-        click.echo(scan_json(leaks, scanned, passed_over) if as_json else scan_text(leaks, scanned))
-    click.get_current_context().exit(ExitCode.FAILED if leaks else ExitCode.PASSED)
+        click.echo(scan_text(leaks, scanned))
+    return failed_if(leaks)
 
 
 def _texts(paths: tuple[Path, ...], *, staged: bool, ignored: bool, max_bytes: int) -> Iterator[TreeText | Passed]:
@@ -85,7 +86,9 @@ def _texts(paths: tuple[Path, ...], *, staged: bool, ignored: bool, max_bytes: i
     for path in paths:
         if str(path) == _STDIN:
             data = sys.stdin.buffer.read(max_bytes + 1)
-            large = len(data) > max_bytes
-            yield too_large("<stdin>", len(data), max_bytes) if large else as_text("<stdin>", data)
+            if len(data) > max_bytes:
+                yield too_large("<stdin>", len(data), max_bytes)
+            else:
+                yield as_text("<stdin>", data)
         else:
             yield from texts_of(files_below(path, ignored=ignored), max_bytes)

@@ -39,10 +39,9 @@ _MAX_REASONS = 20
     metavar="ADDRESS",
     help="The address to listen on. Beyond loopback anybody who can reach it can add runs.",
 )
-@click.option(
+@options.repeated(
     "--allow-host",
     "allowed_hosts",
-    multiple=True,
     metavar="NAME",
     help="A further host name that it is reached by; this machine's names and addresses are known. Repeatable.",
 )
@@ -63,7 +62,7 @@ _MAX_REASONS = 20
     help="How long nothing comes of a trace that lacks something until a run is made of it.",
 )
 @options.store
-@click.option("--json", "as_json", is_flag=True, help="Print what happens as JSON, one object a line.")
+@options.flag("--json", "as_json", help="Print what happens as JSON, one object a line.")
 def command(
     port: int,
     host: str,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from functools import partial
 from pathlib import Path
 
 import click
@@ -14,7 +15,7 @@ from replaykit.cli import options
 @click.command(name="show")
 @click.argument("run_id", metavar="RUN")
 @click.option("--step", metavar="N", help="Only this event (by number) or this step (by name).")
-@click.option("--state", "with_state", is_flag=True, help="With --step: the state after it.")
+@options.flag("--state", "with_state", help="With --step: the state after it.")
 @click.option(
     "--agent", metavar="MODULE:FUNCTION", help="With --state: the agent, to get to a state that was not kept."
 )
@@ -37,13 +38,12 @@ def command(
         raise click.UsageError("--state goes with --step")
     if agent is not None and not with_state:
         raise click.UsageError("--agent goes with --state")
-    import msgspec
-
     from replaykit.candidates.agent_loader import load_agent
     from replaykit.model.run import encode_run
     from replaykit.model.steps import events_of_step
     from replaykit.model.values import freeze
-    from replaykit.report.runs import event_text, events_json, run_text
+    from replaykit.report.layout import to_json
+    from replaykit.report.runs import events_json, events_text, run_text
     from replaykit.store.open import open_store
     from replaykit.travel.checkpoints import state_after
     from replaykit.travel.state_lookup import state_at
@@ -56,16 +56,11 @@ def command(
         if agent is not None:
             with contextlib.redirect_stdout(sys.stderr):  # what the agent prints is no part of the answer
                 state = state_at(run.id, step, agent=load_agent(agent), store=store_path)
-        document = {"replaykit": 1, "run": run.id, "step": step, "state": freeze(state)}
-        shown = document if as_json else document["state"]
-        click.echo(msgspec.json.format(msgspec.json.encode(shown), indent=2).decode())
-        return
-    if step is not None:
-        events = events_of_step(run, step)
+        shown = freeze(state)
         if as_json:
-            shown = events_json(events)
-        else:
-            shown = "\n\n".join(event_text(e, run.started_at) for e in events)
-        click.echo(shown)
-        return
-    click.echo(encode_run(run).decode() if as_json else run_text(run))
+            shown = {"replaykit": 1, "run": run.id, "step": step, "state": shown}
+        click.echo(to_json(shown))
+    elif step is not None:
+        options.show(as_json, events_of_step(run, step), partial(events_text, started_at=run.started_at), events_json)
+    else:
+        options.show(as_json, run, run_text, lambda run: encode_run(run).decode())

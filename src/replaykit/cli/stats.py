@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 
 import click
@@ -10,7 +11,7 @@ import click
 from replaykit.cli import options
 from replaykit.config import default_evidence_path, default_store_path
 from replaykit.errors import UsageError
-from replaykit.report.stats import stats_json, stats_prometheus, stats_text
+from replaykit.report.stats import stats_prometheus, stats_text
 from replaykit.retention.stats import gather_stats
 from replaykit.store.open import existing_store_path
 
@@ -23,11 +24,10 @@ from replaykit.store.open import existing_store_path
     show_default=True,
     help="Count the replays of so many days.",
 )
-@click.option("--prometheus", is_flag=True, help="Print metrics in Prometheus' text format.")
+@options.flag("--prometheus", help="Print metrics in Prometheus' text format.")
 @click.option(
     "--evidence",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=None,
+    type=options.DIRECTORY,
     help="Where replays left their files.  [default: .replaykit/runs]",
 )
 @options.store
@@ -46,4 +46,4 @@ def command(days: float, prometheus: bool, evidence: Path | None, store_path: Pa
     if prometheus:
         click.echo(stats_prometheus(stats), nl=False)
     else:
-        click.echo(stats_json(stats) if as_json else stats_text(stats, bars=sys.stdout.isatty()))
+        options.show(as_json, stats, partial(stats_text, bars=sys.stdout.isatty()))

@@ -9,7 +9,7 @@ import click
 from replaykit.cli import options
 from replaykit.report.forks import family_json, family_text
 from replaykit.store.open import open_store
-from replaykit.travel.family import family_of
+from replaykit.travel.fork import family_of
 
 
 @click.command(name="tree")
@@ -20,4 +20,4 @@ def command(run_id: str, store_path: Path | None, as_json: bool) -> None:
     """Show the family of a run: its parent, its forks, and theirs."""
     with open_store(store_path, read_only=True) as store:
         family = family_of(store, run_id)
-    click.echo(family_json(family) if as_json else family_text(family))
+    options.show(as_json, family, family_text, family_json)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
 from replaykit.cases.config_files import WORKING_TREE, AtRevision
+from replaykit.cli import options
 from replaykit.config import HOME, default_store_path
 from replaykit.errors import UsageError
 
@@ -18,22 +18,18 @@ MAX_RULES_BYTES = 4 * 1024 * 1024
 MAX_RULE_FILES = 64
 
 
-def config_from(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Whose configuration is trusted."""
-    for option in (
-        click.option(
-            "--untrusted",
-            is_flag=True,
-            help="For a pull request of a stranger: read the configuration from its base branch.",
-        ),
-        click.option(
-            "--config-from",
-            metavar="REV",
-            help="Read everything that acts as configuration from this git revision, not from the working tree.",
-        ),
-    ):
-        command = option(command)
-    return command
+config_from = options.combined(
+    options.flag(
+        "--untrusted",
+        help="For a pull request of a stranger: read the configuration from its base branch.",
+    ),
+    click.option(
+        "--config-from",
+        metavar="REV",
+        help="Read everything that acts as configuration from this git revision, not from the working tree.",
+    ),
+)
+"""Whose configuration is trusted."""
 
 
 def config_files(revision: str | None, *, untrusted: bool) -> Any:
@@ -46,7 +42,7 @@ def config_files(revision: str | None, *, untrusted: bool) -> Any:
     if untrusted:
         _import_nothing_from_here()
     files = AtRevision(Revision(name, Path()))
-    click.echo(f"note: the configuration is read from {files.revision_text}", err=True)
+    options.note(f"the configuration is read from {files.revision_text}")
     _refuse_links_of_others()
     _use_rules_of(files)
     _use_no_key_of_others(files)
@@ -129,10 +125,9 @@ def _copy_rules(files: Any, own: Path, directory: Path) -> list[Path]:
         copy = directory / file.relative_to(top)
         if copy in copies or (file != own and not files.has(_shown(file))):
             continue
+        data = b""
         if files.has(_shown(file)):
             data = files.read(_shown(file), limit_bytes=MAX_RULES_BYTES)
-        else:
-            data = b""
         copy.parent.mkdir(parents=True, exist_ok=True)
         copy.write_bytes(data)
         copies.append(copy)
@@ -157,9 +152,3 @@ def _named_in(data: bytes) -> list[str]:
     if isinstance(named, list):
         return [name for name in named if isinstance(name, str)]
     return []
-
-
-def tell_notices(files: Any) -> None:
-    """Say what of the working tree is not used."""
-    for notice in files.notices:
-        click.echo(f"note: {notice}", err=True)

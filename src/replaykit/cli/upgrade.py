@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from replaykit.candidates.upgrade import upgrade_case
+from replaykit.candidates.case_check import upgrade_case
 from replaykit.cases.case import CASE_FILE
 from replaykit.cases.find import find_case_files
 from replaykit.cli import options
@@ -16,15 +17,15 @@ from replaykit.report.cases import upgraded_json, upgraded_text
 from replaykit.terminal import style
 
 if TYPE_CHECKING:
-    from replaykit.candidates.upgrade import Upgraded
+    from replaykit.candidates.case_check import Upgraded
 
 
 @click.command(name="upgrade")
-@click.argument("cases", nargs=-1, type=click.Path(path_type=Path), metavar="[CASE]...")
+@click.argument("cases", nargs=-1, type=options.PATH, metavar="[CASE]...")
 @options.config
-@click.option("--dry-run", is_flag=True, help="Say what would be written, and write nothing.")
+@options.flag("--dry-run", help="Say what would be written, and write nothing.")
 @options.as_json
-def command(cases: tuple[Path, ...], config: Path | None, dry_run: bool, as_json: bool) -> None:
+def command(cases: tuple[Path, ...], config: Path | None, dry_run: bool, as_json: bool) -> int:
     """Rewrite cases of an older format in the current one.
 
     Your comments and the order of keys stay. Fixtures whose calls repeat each other are written once, and large values
@@ -46,9 +47,10 @@ def command(cases: tuple[Path, ...], config: Path | None, dry_run: bool, as_json
         except ReplayKitError as error:
             wrong.append(error)
             click.echo(f"{style('error', fg='red', bold=True)}: {error}", err=True)
-    click.echo(upgraded_json(done) if as_json else upgraded_text(done, dry_run=dry_run))
-    codes = [error.exit_code for error in wrong]
-    click.get_current_context().exit(gravest([ExitCode.PASSED if files else ExitCode.NOTHING, *codes]))
+    options.show(as_json, done, partial(upgraded_text, dry_run=dry_run), upgraded_json)
+    if not files:
+        return ExitCode.NOTHING
+    return gravest(error.exit_code for error in wrong)
 
 
 def _configured(config: Path | None) -> tuple[Path, ...]:

@@ -3,20 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
+from msgspec.structs import replace
 
 from replaykit.debugger import pages as pages
 from replaykit.debugger.dialog import Dialog
 from replaykit.debugger.lines import ScreenLine, row_of, rows_of
-from replaykit.debugger.navigation import Action, DebuggerView, Page, StepList, place_of, press, step_list
-from replaykit.debugger.run_reader import RunReader
+from replaykit.debugger.navigation import (
+    Action,
+    DebuggerView,
+    Page,
+    StepList,
+    find,
+    find_row,
+    place_of,
+    press,
+    step_list,
+)
 from replaykit.debugger.screen import body_height, page_screen, step_lines, step_screen
-from replaykit.debugger.search import find, find_row
 from replaykit.debugger.terminal import Terminated
 from replaykit.errors import Divergence, ReplayKitError, StateNotKept, UsageError
+from replaykit.model.events import State
+from replaykit.model.run import TraceRun
+from replaykit.model.values import Json
 from replaykit.report.layout import counted
+from replaykit.store.open import open_store
+from replaykit.travel.checkpoints import state_after
 
 if TYPE_CHECKING:
     from replaykit.debugger.forker import Forker
@@ -70,7 +84,7 @@ class Debugger:
             self._handlers.get(action, lambda: None)()
             self._content()
             if self._view.page is Page.LIST is not before.page:
-                self._view = msgspec.structs.replace(self._view, top=self._here(height))
+                self._view = replace(self._view, top=self._here(height))
         except ReplayKitError as error:
             self._refused(before, " ".join(str(error).split("\n")), "red")
         except Terminated:
@@ -82,7 +96,7 @@ class Debugger:
     def _refused(self, before: DebuggerView, text: str, look: str) -> None:
         """Say why there is nothing to see; a page that could not be opened is none."""
         if self._view.page is not before.page or self._view.at != before.at:
-            self._view = msgspec.structs.replace(self._view, page=None, top=0)
+            self._view = replace(self._view, page=None, top=0)
         self._view = self._view.with_message(text, look)
 
     def _here(self, height: int) -> int:
@@ -98,7 +112,7 @@ class Debugger:
     def _find(self) -> None:
         needle = self._dialog.ask("/")
         if needle:
-            self._view = msgspec.structs.replace(self._view, needle=needle)
+            self._view = replace(self._view, needle=needle)
             self._find_again(again=False)
 
     def _find_again(self, *, again: bool = True) -> None:
@@ -109,7 +123,7 @@ class Debugger:
             row = find_row(self._rows(), view.top + again, needle)
             if row is None:
                 raise UsageError(f"{needle!r} is not on this page")
-            self._view = msgspec.structs.replace(view, top=row)
+            self._view = replace(view, top=row)
             return
         found = find(self._steps, view.at, needle)
         if found is None:
@@ -131,7 +145,7 @@ class Debugger:
 
     def _forked(self, result: ForkResult) -> None:
         """Show how a fork ended, and step into it if that is wanted."""
-        from replaykit.debugger.fork_text import fork_page
+        from replaykit.debugger.forker import fork_page
         from replaykit.travel.compare import compare
 
         self._wait("comparing with the parent …")
@@ -191,7 +205,7 @@ class Debugger:
             rows = step_screen(self._steps, view, self._content(), width, height, deep=bool(self._parents))
         else:
             content = self._rows()
-            view = msgspec.structs.replace(view, top=max(0, min(view.top, len(content) - 1)))
+            view = replace(view, top=max(0, min(view.top, len(content) - 1)))
             rows = page_screen(self._title(), content, view, width, height)
         self._dialog.show(rows)
 
@@ -251,8 +265,53 @@ class Debugger:
         return step_lines(here, at)
 
     def _compared(self) -> Iterable[ScreenLine]:
-        from replaykit.debugger.fork_text import compare_page
+        from replaykit.debugger.forker import compare_page
         from replaykit.travel.compare import compare
 
         self._wait("comparing with the parent …")
         return compare_page(compare(self._source.load(self._steps.run.origin.run or ""), self._steps.run))
+
+
+_STATES = 4  # states that are kept; any other is read from the store again
+
+
+class RunReader:
+    """Runs and states out of a store, which is open only while it is read."""
+
+    def __init__(self, store_path: Path | None, reexecute: Callable[[TraceRun, str], Json]) -> None:
+        self.store_path = store_path
+        self._reexecute = reexecute
+        self._states: dict[tuple[str, int], Json] = {}
+
+    def load(self, run_id: str) -> TraceRun:
+        """The run as it is at this moment."""
+        with open_store(self.store_path, read_only=True) as store:
+            return store.load(run_id)
+
+    def forget(self) -> None:
+        """Read states anew from here on."""
+        self._states.clear()
+
+    def state(self, step_list: StepList, at: int) -> Json:
+        """The state after a step; None when none was kept by then."""
+        key, stop = (step_list.run.id, at), step_list.stops[at]
+        if not stop.name:
+            return None
+        if key not in self._states:
+            if stop.loses_state:
+                state = self._reexecute(step_list.run, stop.name)
+            else:
+                with open_store(self.store_path, read_only=True) as store:
+                    state = state_after(store, step_list.run, stop.name)
+            self._states = dict([*self._states.items(), (key, state)][-_STATES:])
+        return self._states[key]
+
+    def state_before(self, step_list: StepList, at: int) -> Json:
+        """The state that a step began with; None when there was none."""
+        if at:
+            return self.state(step_list, at - 1)
+        state_numbers = [event.seq for event in step_list.stops[0].own if isinstance(event, State) and event.kept]
+        if len(state_numbers) < 2:
+            return None
+        with open_store(self.store_path, read_only=True) as store:
+            return store.state_at(step_list.run.id, state_numbers[0])

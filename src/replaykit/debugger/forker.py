@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click import unstyle
 from msgspec import Struct
 
 from replaykit.debugger.dialog import Dialog
 from replaykit.debugger.lines import ScreenLine
 from replaykit.debugger.navigation import StepList
 from replaykit.errors import UsageError
+from replaykit.model.result import Deviation
+from replaykit.report.comparison import comparison_text
+from replaykit.report.forks import fork_text
 from replaykit.terminal import visible
+from replaykit.travel.compare_result import Comparison
+from replaykit.travel.fork import ForkResult
 
 if TYPE_CHECKING:
     from replaykit.debugger.edits import EditChoice
@@ -21,6 +27,7 @@ if TYPE_CHECKING:
     from replaykit.model.values import Json
     from replaykit.travel.edits import Edits
     from replaykit.travel.fork import ForkResult
+
 
 _KEYS = "123456789abcdefghijklmnoprtuvwxyz"
 
@@ -132,7 +139,6 @@ class Forker:
 
     def _allow(self, result: ForkResult, allowed: set[str], refused: set[str]) -> bool:
         """Ask about each tool that the fork was stopped at; true when one of them may be called."""
-        from replaykit.debugger.fork_text import question_page
 
         questions = {
             deviation.name: deviation
@@ -169,3 +175,34 @@ class Forker:
             with self._dialog.terminal.lent():
                 self._agent = load_agent(spec)
         return self._agent
+
+
+_MARKS = {"~": "yellow", "+": "green", "-": "red", ">": "cyan"}
+
+
+def compare_page(comparison: Comparison) -> Iterator[ScreenLine]:
+    """A fork beside its parent."""
+    return plain_lines(comparison_text(comparison, "parent", "fork"))
+
+
+def plain_lines(text: str) -> Iterator[ScreenLine]:
+    """A report's text without its own colours: a recorded value could bring some as well."""
+    for line in unstyle(text).split("\n"):
+        yield ScreenLine(line, _MARKS.get(line.lstrip()[:1], ""))
+
+
+def fork_page(result: ForkResult, comparison: Comparison) -> Iterator[ScreenLine]:
+    """Yield how a fork ended, and where it diverges from its parent."""
+    yield from plain_lines(fork_text(result))
+    yield ScreenLine("")
+    yield from plain_lines(comparison_text(comparison, "parent", "fork").split("\n\n")[0])
+
+
+def question_page(question: Deviation, done: Sequence[Deviation]) -> Iterator[ScreenLine]:
+    """Yield what a fork wants to do for real, and what it has done so far."""
+    yield ScreenLine(question.text, "yellow")
+    yield ScreenLine("")
+    yield ScreenLine("It was stopped there. With your leave it is forked again, and may then call this tool for real.")
+    if done:
+        yield ScreenLine("What this one has done for real is kept, and is not done again:")
+        yield from (ScreenLine(f"  {deviation.text.partition(': ')[2]}") for deviation in done)

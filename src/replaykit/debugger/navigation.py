@@ -6,17 +6,22 @@ it. What needs a question, an editor or the store is handed back as a `Do`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from enum import StrEnum
 
-import msgspec
+import orjson
 from msgspec import Struct
+from msgspec.structs import replace
 
 from replaykit.debugger.lines import ScreenLine
 from replaykit.errors import UsageError
-from replaykit.model.events import AnyEvent
+from replaykit.model.diff import call_text
+from replaykit.model.events import AnyEvent, Call, Decision, ErrorEvent, Message, Note
 from replaykit.model.run import TraceRun
 from replaykit.model.steps import unknown_step
+from replaykit.model.values import sayable
+from replaykit.terminal import visible
 from replaykit.travel.run_steps import RunStep, run_steps
 
 
@@ -108,12 +113,12 @@ class DebuggerView(Struct, frozen=True, kw_only=True):
     """One line about the last key."""
 
     def with_message(self, text: str, look: str = "") -> DebuggerView:
-        return msgspec.structs.replace(self, message=ScreenLine(text, look))
+        return replace(self, message=ScreenLine(text, look))
 
     def at_step(self, at: int) -> DebuggerView:
         """The view at another step; a page about a step comes along."""
         page = self.page if self.page in OF_A_STEP else None
-        return msgspec.structs.replace(self, at=at, page=page, top=0, message=None)
+        return replace(self, at=at, page=page, top=0, message=None)
 
 
 OF_A_STEP = (Page.STATE, Page.DIFF, Page.CALLS)
@@ -203,7 +208,7 @@ def press(
     """Return the view after a key, and the action left to do; `height` of the page's `rows` fit on the screen."""
     if not key:
         return view, None
-    view = msgspec.structs.replace(view, message=None)
+    view = replace(view, message=None)
     action = (ON_A_PAGE if view.page else AT_A_STEP).get(key)
     if action is None:
         return view.with_message(f"{key} does nothing here; ? shows the keys", "dim"), None
@@ -214,7 +219,7 @@ def press(
     if view.page is not None and action in SCROLLING:
         return scrolled(view, action, rows=rows, height=height), None
     if action is Action.CLOSE:
-        return msgspec.structs.replace(view, page=None, top=0), None
+        return replace(view, page=None, top=0), None
     return view, action
 
 
@@ -232,15 +237,15 @@ def scrolled(view: DebuggerView, action: Action, *, rows: int, height: int) -> D
         Action.LAST: rows,
     }
     top = max(0, min(view.top + by[action], rows - height))
-    return msgspec.structs.replace(view, top=top)
+    return replace(view, top=top)
 
 
 def _open_page(step_list: StepList, view: DebuggerView, page: Page) -> DebuggerView:
     if page is view.page:  # the same key closes what it opened
-        return msgspec.structs.replace(view, page=None, top=0)
+        return replace(view, page=None, top=0)
     if page is Page.COMPARE and step_list.run.origin.run is None:
         return view.with_message("this run is no fork: there is nothing to compare it with", "yellow")
-    return msgspec.structs.replace(view, page=page, top=0)
+    return replace(view, page=page, top=0)
 
 
 def _move(step_list: StepList, view: DebuggerView, action: Action) -> DebuggerView:
@@ -254,3 +259,55 @@ def _move(step_list: StepList, view: DebuggerView, action: Action) -> DebuggerVi
     return view.with_message(
         "this is the first step" if at == 0 and action in (Action.BACK, Action.FIRST) else "this is the last step"
     )
+
+
+def find(step_list: StepList, at: int, needle: str) -> tuple[int, str] | None:
+    """The next step that holds the text, and where in it: after this one, then from the start on; case is ignored."""
+    search_text = _SearchText(needle)
+    count = len(step_list.stops)
+    for ahead in range(1, count + 1):
+        place = (at + ahead) % count
+        for event in step_list.stops[place].events:
+            for where, text in _texts(event):
+                if search_text.is_in(text):
+                    return place, where
+    return None
+
+
+def find_row(rows: Sequence[ScreenLine], start: int, needle: str) -> int | None:
+    """The first row that holds the text: this one or one below, then from the top on."""
+    search_text = visible(needle).casefold()
+    around = [*range(start, len(rows)), *range(min(start, len(rows)))]
+    return next((row for row in around if search_text in rows[row].text.casefold()), None)
+
+
+class _SearchText:
+    """A text, as it is and as it is spelled inside of JSON."""
+
+    def __init__(self, needle: str) -> None:
+        spelled = orjson.dumps(sayable(needle)).decode()[1:-1]
+        self._forms = {needle.casefold(), spelled.casefold()}
+
+    def is_in(self, text: str) -> bool:
+        folded = text.casefold()
+        return any(form in folded for form in self._forms)
+
+
+def _texts(event: AnyEvent) -> Iterator[tuple[str, str]]:
+    """The texts of an event, each with its place in words."""
+    if isinstance(event, Call):
+        yield f"the call of {event.name}", call_text(event.name, event.arguments)
+        yield f"the arguments of {event.name}", bytes(event.arguments_json).decode()
+        yield f"the result of {event.name}", bytes(event.result_json).decode()
+        for item in event.items_json or ():
+            yield f"an item of {event.name}", bytes(item).decode()
+        if event.error is not None:
+            yield f"the error of {event.name}", str(event.error)
+    elif isinstance(event, Message):
+        yield f"a message of {event.role}", bytes(event.content_json).decode()
+    elif isinstance(event, Decision):
+        yield "a decision", bytes(event.content_json).decode()
+    elif isinstance(event, Note):
+        yield f"the note {event.name}", bytes(event.content_json).decode()
+    elif isinstance(event, ErrorEvent):
+        yield "an error", str(event.error)

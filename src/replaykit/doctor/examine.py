@@ -7,8 +7,7 @@ from pathlib import Path
 from replaykit.config import default_store_path
 from replaykit.doctor.files import examine_files
 from replaykit.doctor.isolation import examine_isolation
-from replaykit.doctor.libraries import examine_libraries
-from replaykit.doctor.machine import examine_machine
+from replaykit.doctor.libraries import examine_libraries, examine_machine
 from replaykit.doctor.results import Examination
 
 

@@ -1,11 +1,12 @@
-"""The built-in forms: the run log, and the native trace that `scaffold` reads."""
+"""The built-in forms: the run log, the native trace that `scaffold` reads, and OTLP as a file exporter writes it."""
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import msgspec
 
-from replaykit.export import otlp as otlp  # it enters itself
-from replaykit.export.registry import EXPORTERS
+from replaykit import __version__
 from replaykit.model.events import (
     AnyEvent,
     Call,
@@ -21,6 +22,28 @@ from replaykit.model.run import TraceRun, encode_run
 from replaykit.model.tool_errors import is_raised
 from replaykit.model.values import Json
 from replaykit.redaction.files import clean_bytes, file_redactor, refuse_leaks
+from replaykit.registry import Registry
+from replaykit.telemetry.span import (
+    Attribute,
+    Attributes,
+    ExportedSpanEvent,
+    TelemetrySpan,
+    origin_trace,
+    root_id,
+    trace_id_of,
+)
+from replaykit.telemetry.spans import spans_of
+
+
+class Exporter(Protocol):
+    """Writes a run in one form."""
+
+    def __call__(self, run: TraceRun) -> bytes:
+        """The run, in that form."""
+
+
+EXPORTERS: Registry[Exporter] = Registry("exporter")
+"""Every form a run can be written in."""
 
 
 def export_run(run: TraceRun, form: str) -> bytes:
@@ -112,3 +135,57 @@ def _error(error: ErrorInfo | None) -> dict[str, str] | None:
     if error is None:
         return None
     return {"type": error.type, "message": error.message}
+
+
+_ERROR = 2
+_SAMPLED = 1
+
+
+@EXPORTERS.register("otlp")
+def otlp(run: TraceRun) -> bytes:
+    """One export request, on one line; the same run gives the same bytes."""
+    trace = trace_id_of(run)
+    spans = [_span(span, trace) for span in spans_of(run, content=True)]
+    if (origin := origin_trace(run)) is not None and run.origin.run is not None:
+        spans[0]["links"] = [{"traceId": origin, "spanId": f"{root_id(run.origin.run):016x}"}]
+    scoped = {"scope": {"name": "replaykit", "version": __version__}, "spans": spans}
+    resource = {"attributes": _otlp_attributes({"service.name": run.agent or run.name or "replaykit"})}
+    return msgspec.json.encode({"resourceSpans": [{"resource": resource, "scopeSpans": [scoped]}]}) + b"\n"
+
+
+def _span(span: TelemetrySpan, trace: str) -> dict[str, Json]:
+    fields: dict[str, Json] = {"traceId": trace, "spanId": f"{span.id:016x}"}
+    if span.parent:
+        fields["parentSpanId"] = f"{span.parent:016x}"
+    fields |= {
+        "flags": _SAMPLED,
+        "name": span.name,
+        "kind": int(span.kind),
+        "startTimeUnixNano": str(span.started_ns),
+        "endTimeUnixNano": str(span.ended_ns),
+        "attributes": _otlp_attributes(span.attributes),
+    }
+    if span.happenings:
+        fields["events"] = [_otlp_event(event) for event in span.happenings]
+    status: dict[str, Json] = {} if span.failure is None else {"code": _ERROR}
+    return fields | {"status": status | {"message": span.failure} if span.failure else status}
+
+
+def _otlp_event(event: ExportedSpanEvent) -> dict[str, Json]:
+    return {"timeUnixNano": str(event.at_ns), "name": event.name, "attributes": _otlp_attributes(event.attributes)}
+
+
+def _otlp_attributes(attributes: Attributes) -> list[Json]:
+    return [{"key": name, "value": _otlp_value(value)} for name, value in attributes.items()]
+
+
+def _otlp_value(value: Attribute) -> dict[str, Json]:
+    if isinstance(value, bool):
+        return {"boolValue": value}
+    if isinstance(value, int):
+        return {"intValue": str(value)}  # 64 bits are more than a number of JSON holds everywhere
+    if isinstance(value, float):
+        return {"doubleValue": value}
+    if isinstance(value, tuple):
+        return {"arrayValue": {"values": [{"stringValue": item} for item in value]}}
+    return {"stringValue": value}

@@ -19,8 +19,7 @@ from replaykit.terminal import style, visible
 from replaykit.value_files import VALUES
 
 if TYPE_CHECKING:
-    from replaykit.candidates.case_check import CaseCheck
-    from replaykit.candidates.upgrade import Upgraded
+    from replaykit.candidates.case_check import CaseCheck, Upgraded
 
 
 def case_text(case: ReplayCase, command: Sequence[str] = (), *, is_ready: bool = True) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from replaykit.handlers.chaos.mutations import Mutation
 from replaykit.handlers.chaos.profiles import PROFILES, profile, profile_description
@@ -66,7 +67,7 @@ def _struck_text(struck: InjectedFault) -> str:
 
 def chaos_json(result: ChaosResult, saved: Sequence[Path] = ()) -> str:
     """The result for programs; the runs' own events are left out."""
-    runs = [msgspec.structs.replace(run, run=None) for run in result.runs]
+    runs = [replace(run, run=None) for run in result.runs]
     document: dict[str, Json] = {
         "replaykit": result.replaykit,
         "passed": not result.exit_code,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from replaykit.model.diff import Difference, brief
-from replaykit.report.layout import counted, screen_width, short, table, to_json
+from replaykit.report.layout import counted, screen_width, short, table
 from replaykit.terminal import style
 from replaykit.travel.compare_result import (
     Comparison,
@@ -43,11 +43,6 @@ def comparison_text(comparison: Comparison, a_name: str, b_name: str, *, whole: 
         blocks.append("\n".join(_events(comparison, a_name, b_name, whole)))
     blocks += [_unknown(comparison), _summary(comparison, a_name, b_name)]
     return "\n\n".join(block for block in blocks if block)
-
-
-def comparison_json(comparison: Comparison) -> str:
-    """A comparison for programs."""
-    return to_json(comparison)
 
 
 def _verdict(comparison: Comparison) -> str:

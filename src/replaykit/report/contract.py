@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from replaykit.contracts.contract import Severity
 from replaykit.contracts.score import ContractResult, InvariantCheck
-from replaykit.report.layout import counted, short, to_json
+from replaykit.report.layout import counted, short
 from replaykit.terminal import style
 
 _COLOURS = {Severity.CRITICAL: "red", Severity.HIGH: "red", Severity.MEDIUM: "yellow", Severity.LOW: "yellow"}
@@ -29,11 +29,6 @@ def contract_text(result: ContractResult) -> str:
     counts = {"failed": _invariants(result.failures), "unjudged": _invariants(result.unjudged)}
     count_text = "".join(f", {counted(count, 'invariant')} {what}" for what, count in counts.items() if count)
     return "\n".join([*lines, "", f"{verdict}{floor}{count_text}"])
-
-
-def contract_json(result: ContractResult) -> str:
-    """The result for programs."""
-    return to_json(result)
 
 
 def _verdict(result: ContractResult) -> tuple[str, str]:

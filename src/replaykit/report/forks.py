@@ -12,8 +12,7 @@ from replaykit.model.values import freeze
 from replaykit.report.layout import short, table, to_json
 from replaykit.terminal import style
 from replaykit.travel.checkpoints import CheckpointInfo
-from replaykit.travel.family import RunFamily
-from replaykit.travel.fork import ForkResult
+from replaykit.travel.fork import ForkResult, RunFamily
 
 _ERROR = 600  # room for a question and what can be typed to answer it
 

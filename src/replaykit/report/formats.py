@@ -6,39 +6,35 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
 
-from replaykit.formats.core.registry import IMPORTERS
+from replaykit.formats.core.registry import IMPORTERS, Importer
 from replaykit.report.layout import table, to_json
 
 BEGIN = "<!-- The registry's own words: python -m replaykit.report.formats docs/importing.md -->"
 END = "<!-- So far the registry. -->"
 
 
-def formats_text() -> str:
+def formats_text(importers: Sequence[Importer]) -> str:
     """The formats, a line each."""
-    return table(["format", "what it is"], [[name, title] for name, title in _formats()])
+    return table(["format", "what it is"], [[importer.name, importer.title] for importer in importers])
 
 
-def formats_json() -> str:
+def formats_json(importers: Sequence[Importer]) -> str:
     """The formats for programs."""
-    found = [{"name": name, "title": title} for name, title in _formats()]
-    return to_json({"replaykit": 1, "formats": found})
+    formats = [{"name": importer.name, "title": importer.title} for importer in importers]
+    return to_json({"replaykit": 1, "formats": formats})
 
 
 def page_with_formats(page: str) -> str:
     """The page, with the part between the marks as the registry has it."""
     before, _, rest = page.partition(BEGIN)
     _old, _, after = rest.partition(END)
-    rows = [f"| `{name}` | {title.replace('|', chr(92) + '|')} |" for name, title in _formats()]
-    lines = "\n".join(["| format | what it is |", "|---|---|", *rows])
-    return f"{before}{BEGIN}\n\n{lines}\n\n{END}{after}"
-
-
-def _formats() -> Iterator[tuple[str, str]]:
+    lines = "| format | what it is |\n|---|---|"
     for importer in IMPORTERS.values():
-        yield importer.name, importer.title
+        lines += f"\n| `{importer.name}` | {importer.title.replace('|', chr(92) + '|')} |"
+    return f"{before}{BEGIN}\n\n{lines}\n\n{END}{after}"
 
 
 if __name__ == "__main__":

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from replaykit.candidates.golden import GoldenResult
-from replaykit.candidates.golden_update import GoldenUpdate
+from replaykit.candidates.golden import GoldenResult, GoldenUpdate
 from replaykit.cases.golden import Aspect, Golden
 from replaykit.model.events import State
 from replaykit.model.values import Json

@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 
-import msgspec
+from msgspec.structs import replace
 
 from replaykit.intake.cases import CaseResult
 from replaykit.intake.entries import ImportEntry, ImportResult
@@ -23,7 +23,7 @@ _DRY_HEAD = ["run", "result", "status", "format", "started (UTC)", "models", "to
 
 def import_json(result: ImportResult) -> Iterator[str]:
     """Everything that is known, piece by piece: there may be very many runs."""
-    head = msgspec.structs.replace(result, entries=())
+    head = replace(result, entries=())
     before, after = _json(head).split('"entries": []')
     yield f'{before}"entries": ['
     for index, entry in enumerate(result.entries):

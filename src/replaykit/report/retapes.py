@@ -30,7 +30,9 @@ def retaping_text(retaping: Retaping) -> str:
 
 
 def outcomes_text(outcomes: Sequence[Retaping | Left]) -> str:
-    """Many retapes: a row each, and what they took."""
+    """One retape in full; many of them with a row each, and what they took."""
+    if len(outcomes) == 1 and isinstance(outcomes[0], Retaping):
+        return retaping_text(outcomes[0])
     rows = [_row(outcome) for outcome in outcomes]
     written = sum(isinstance(outcome, Retaping) and outcome.take is not None for outcome in outcomes)
     total = f"{counted(written, 'take')} written for {counted(len(outcomes), 'case')}{_cost(usage_of(outcomes))}"

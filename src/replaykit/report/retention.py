@@ -17,11 +17,6 @@ from replaykit.terminal import style, visible
 _SHOWN = 20
 
 
-def pruned_json(result: PruneResult) -> str:
-    """Everything, for programs."""
-    return to_json(result)
-
-
 def pruned_text(result: PruneResult) -> str:
     """Return which runs were deleted and why, and the space that was freed."""
     lines: list[str] = []
@@ -64,11 +59,6 @@ def copied_json(copied: Copied) -> str:
 def copied_text(copied: Copied) -> str:
     """A backup or a restored store, for people."""
     return f"{copied.file}: {counted(copied.runs, 'run')}, {shown_bytes(copied.size_bytes)}, whole"
-
-
-def salvaged_json(result: Salvaged) -> str:
-    """Return what was saved and lost, as JSON."""
-    return to_json(result)
 
 
 def salvaged_text(result: Salvaged, source: Path) -> str:

@@ -102,6 +102,11 @@ def event_line(event: AnyEvent, started_at: float) -> str:
     return f"{event.seq:>5} {offset}{step} {_what(event)}"
 
 
+def events_text(events: Sequence[AnyEvent], started_at: float) -> str:
+    """Several events in full."""
+    return "\n\n".join(event_text(event, started_at) for event in events)
+
+
 def event_text(event: AnyEvent, started_at: float) -> str:
     """One event in full."""
     lines = [event_line(event, started_at), ""]

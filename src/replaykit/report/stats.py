@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from replaykit.report.layout import counted, short, to_json
+from replaykit.report.layout import counted, short
 from replaykit.retention.policy import shown_bytes
 from replaykit.retention.stats import Stats
 
 _BARS = "▁▂▃▄▅▆▇█"
-
-
-def stats_json(stats: Stats) -> str:
-    """Everything, for programs."""
-    return to_json(stats)
 
 
 def stats_text(stats: Stats, *, bars: bool = False) -> str:

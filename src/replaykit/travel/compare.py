@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from itertools import groupby
 from typing import TypeAlias, TypeVar
 
-import msgspec
+from msgspec.structs import replace
 
 from replaykit.model.diff import Difference, brief
 from replaykit.model.events import AnyEvent, Call, Decision, ErrorEvent, Exchange, LlmCall, Message
@@ -255,7 +255,7 @@ class DivergenceFinder:
             DivergenceKind.STATE, _state_text(state.differences), state.a, state.b, state.differences
         )
         a_step, b_step = steps_of_divergence(self._a, self._b, state)
-        return msgspec.structs.replace(found, a_step=a_step, b_step=b_step)
+        return replace(found, a_step=a_step, b_step=b_step)
 
     def _divergence(
         self, kind: DivergenceKind, text: str, a: int | None, b: int | None, found: tuple[Difference, ...]

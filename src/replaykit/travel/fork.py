@@ -12,8 +12,8 @@ import traceback
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-import msgspec
 from msgspec import UNSET, Struct
+from msgspec.structs import replace
 
 from replaykit.errors import UsageError
 from replaykit.handlers.recording.agents import agent_of, root_name
@@ -179,7 +179,7 @@ def _reference(run_id: str, event: AnyEvent) -> Shared:
 
 def _header(parent: TraceRun, plan: ForkPlan, kind: str, edits: Edits) -> RunHeader:
     step = plan.cut.step
-    return msgspec.structs.replace(
+    return replace(
         of_origin(parent.header),
         id=new_run_id(),
         name=f"{root_name(parent)}@{step}",  # the plain name stays the parent's
@@ -200,7 +200,7 @@ def _ended(header: RunHeader, output: Json, failure: BaseException | None) -> Ru
         text = "".join(traceback.format_exception(failure))
     else:
         text = None
-    return msgspec.structs.replace(
+    return replace(
         header,
         status=status_of(failure),
         ended_at=time.time(),
@@ -211,3 +211,29 @@ def _ended(header: RunHeader, output: Json, failure: BaseException | None) -> Ru
 
 resume_from_checkpoint = resume
 fork_run = fork
+
+
+class RunFamily(Struct, frozen=True):
+    """A run and its forks, oldest first."""
+
+    run: RunHeader
+    children: tuple[RunFamily, ...] = ()
+
+
+def family_of(store: Store, run_id: str) -> RunFamily:
+    """The whole family, from the first ancestor that is still in the store."""
+    headers = {header.id: header for header in store.headers()}
+    root = store.header(run_id)
+    seen = {root.id}
+    while root.origin.run in headers and root.origin.run not in seen:
+        root = headers[root.origin.run]
+        seen.add(root.id)
+    children: dict[str, list[RunHeader]] = {}
+    for header in sorted(headers.values(), key=lambda header: header.started_at):
+        if header.origin.run is not None and header.id != root.id:
+            children.setdefault(header.origin.run, []).append(header)
+    return _family(root, children)
+
+
+def _family(run: RunHeader, children: dict[str, list[RunHeader]]) -> RunFamily:
+    return RunFamily(run, tuple(_family(child, children) for child in children.pop(run.id, [])))

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-import msgspec
 import orjson
+from msgspec.structs import replace
 
 from replaykit.errors import Divergence, ReplayKitError, Undecided, Unreplayable, UsageError
 from replaykit.handlers.replay.miss import explain, unanswerable
@@ -197,7 +197,7 @@ class ForkHandler:
         assert changed is not None  # a target is there because its outcome or its arguments change
         if isinstance(recorded, LlmCall) and recorded.wire is None and call.request is not None:
             other = {"result_json": changed.result_json, "error": changed.error, "finish_reason": None}
-            changed = self._as_sent(call, msgspec.structs.replace(recorded, **other))
+            changed = self._as_sent(call, replace(recorded, **other))
         self._keep(event_of(call, changed, recorded.duration_s))
         self._share_inside(recorded, call)
         return changed
@@ -236,7 +236,7 @@ class ForkHandler:
         """Enter what an attempt has done, and what happened inside it, as what happens here."""
         self._keep(event_of(call, done, done.duration_s))
         for event, place in self._places_inside(done, call, self._inside_done):
-            self._keep(msgspec.structs.replace(event, **place))
+            self._keep(replace(event, **place))
         return done
 
     def _missing(self, call: PendingCall, index: int) -> Divergence:

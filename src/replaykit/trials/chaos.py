@@ -6,24 +6,29 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from enum import StrEnum
 from functools import partial
+from pathlib import Path
 
-import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from replaykit.candidates.attempt import Candidate
+from replaykit.candidates.case_check import check_case
 from replaykit.candidates.worlds import calls_of, live_case, with_chaos
-from replaykit.cases.case import ReplayCase
+from replaykit.cases.case import ReplayCase, dump_case, load_case
 from replaykit.cases.case_shape import DEFAULT_TIMEOUT_S
-from replaykit.checks.assertions import Assertion
+from replaykit.cases.scaffold import scaffold
+from replaykit.checks.assertions import Assertion, parse_assertion
 from replaykit.checks.questions import Answers
 from replaykit.contracts.conditions import Conditions, conditions_of
 from replaykit.contracts.contract import ChaosScenario, Contract
+from replaykit.documents.slug import slug
 from replaykit.errors import ExitCode, NothingSelected, gravest
 from replaykit.handlers.chaos.attacks import attacked
 from replaykit.model.faults import ChaosPlan
 from replaykit.model.result import Finding
 from replaykit.model.run import TraceRun
 from replaykit.model.values import Json
+from replaykit.redaction.files import file_redactor, write_clean
 from replaykit.trials.trial_runs import (
     NO_FAULT,
     EvidenceFiles,
@@ -177,7 +182,7 @@ def run_chaos(
         result = ChaosResult(agent=candidate.label, contract=contract, runs=runs)
         untested = set(result.untested)
         runs = tuple(_with_evidence(runner, chaos_run, run, untested) for chaos_run, run in scored)
-    return msgspec.structs.replace(result, runs=runs, duration_s=round(time.perf_counter() - began, 6))
+    return replace(result, runs=runs, duration_s=round(time.perf_counter() - began, 6))
 
 
 def count_of(trial: ChaosTrial) -> int:
@@ -197,7 +202,7 @@ def _cells(trial: ChaosTrial) -> Iterator[_ChaosCell]:
     for scenario in scenarios:
         for world in worlds:
             for number in range(trial.runs):
-                plan = msgspec.structs.replace(scenario.plan, seed=scenario.plan.seed + number)
+                plan = replace(scenario.plan, seed=scenario.plan.seed + number)
                 yield _ChaosCell(scenario, plan, world)
 
 
@@ -223,7 +228,7 @@ def _with_evidence(runner: TrialRunner, result: ChaosRun, run: TrialRun, unteste
         findings=result.failures,
         remarks=remarks_of(result.scenario, result.seed, result.faults),
     )
-    return msgspec.structs.replace(result, evidence=runner.keep_evidence(run, verdict))
+    return replace(result, evidence=runner.keep_evidence(run, verdict))
 
 
 def _score(trial: ChaosTrial, cell: _ChaosCell, run: TrialRun) -> ChaosRun:
@@ -237,12 +242,12 @@ def _score(trial: ChaosTrial, cell: _ChaosCell, run: TrialRun) -> ChaosRun:
         run=attempt.run,
     )
     if attempt.run is None:
-        return msgspec.structs.replace(result, verdict=ChaosVerdict.ERROR, reason=attempt.reason)
+        return replace(result, verdict=ChaosVerdict.ERROR, reason=attempt.reason)
     conditions = conditions_of(fault_names(result.faults), calls_of(cell.case))
     assertions: tuple[Assertion, ...] = ()
     if trial.contract is not None:
         assertions = trial.contract.assertions(conditions)
-    result = msgspec.structs.replace(result, conditions=conditions, asked=len(assertions))
+    result = replace(result, conditions=conditions, asked=len(assertions))
     findings, inconclusive = check_run(run, assertions, trial.answers)
     failures = tuple(finding for finding in findings if not finding.holds)
     reason = divergence_text(attempt, assertions) or _failure_text(failures)
@@ -251,11 +256,9 @@ def _score(trial: ChaosTrial, cell: _ChaosCell, run: TrialRun) -> ChaosRun:
         reason = incomplete_text(attempt.run)
     if reason:
         after = _last_fault(result.faults)
-        return msgspec.structs.replace(
-            result, verdict=ChaosVerdict.BROKE, reason=reason, failures=failures, after=after
-        )
+        return replace(result, verdict=ChaosVerdict.BROKE, reason=reason, failures=failures, after=after)
     if inconclusive:
-        return msgspec.structs.replace(result, verdict=ChaosVerdict.ERROR, reason=inconclusive)
+        return replace(result, verdict=ChaosVerdict.ERROR, reason=inconclusive)
     return result
 
 
@@ -302,3 +305,58 @@ def _failure_text(failures: Sequence[Finding]) -> str:
     if first.expected:
         return f"{name}: expected {first.expected}, got {first.actual}{more}"
     return first.text + more
+
+
+_COMPLETES = parse_assertion("status_is", "success")
+
+
+def save_broken(result: ChaosResult, parent: Path, contract: Contract | None = None) -> list[Path]:
+    """Write a case for each run that broke; return their directories, in the order of the runs."""
+    saved = []
+    for run, directory in _case_directories(result, parent):
+        if run.run is None:
+            continue
+        faults = dict.fromkeys(f"{fault.fault} in {fault.call or 'the input'}" for fault in run.faults)
+        remarks = [f"Under chaos ({run.scenario}, seed {run.seed}) it broke: {run.reason}", *faults]
+        case = scaffold(run.run, directory, remarks=remarks)
+        assertions: tuple[Assertion, ...] = ()
+        if contract is not None:
+            assertions = contract.assertions(run.conditions)
+        observed = case.observed or _broken_promises(run, assertions)
+        case = _rewrite(case, observed=observed, desired=assertions or (_COMPLETES,))
+        check_case(case, run.run)
+        saved.append(directory)
+    return saved
+
+
+def _case_directories(result: ChaosResult, parent: Path) -> Iterator[tuple[ChaosRun, Path]]:
+    used: set[str] = set()
+    for run in result.runs:
+        if run.verdict is not ChaosVerdict.BROKE:
+            continue
+        name = base = f"{slug('tool_call', run.scenario)}-{run.seed}"
+        number = 2
+        while name in used:
+            name, number = f"{base}-{number}", number + 1
+        used.add(name)
+        yield run, parent / name
+
+
+def _broken_promises(run: ChaosRun, assertions: tuple[Assertion, ...]) -> tuple[Assertion, ...]:
+    """Return the signatures of a run that no detector calls a failure: the opposites of the promises it broke."""
+    failed = {(finding.id, finding.kind) for finding in run.failures}
+    return tuple(_opposite(assertion) for assertion in assertions if (assertion.id, assertion.kind) in failed)
+
+
+def _opposite(assertion: Assertion) -> Assertion:
+    if assertion.kind != "not":
+        return parse_assertion("not", {assertion.kind: assertion.value})
+    ((kind, value),) = assertion.value.items()
+    return parse_assertion(kind, value)
+
+
+def _rewrite(case: ReplayCase, *, observed: tuple[Assertion, ...], desired: tuple[Assertion, ...]) -> ReplayCase:
+    """Write the case with these assertions: a fix must show what the trial asked for."""
+    changed = replace(case, observed=observed, desired=desired)
+    write_clean(case.file, dump_case(changed), file_redactor(), fail_closed=True)
+    return load_case(case.directory)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 
-from msgspec import Struct, structs
+from msgspec import Struct
+from msgspec.structs import replace
 
 from replaykit.candidates.worlds import with_consent
 from replaykit.cases.case import ReplayCase
@@ -16,11 +17,8 @@ from replaykit.model.consent import NO_CONSENT, Consent
 from replaykit.model.isolation import IsolationLevel
 from replaykit.project.case_selection import SelectedCases
 from replaykit.project.project import Project
-from replaykit.trials.ci_chaos import ChaosPart, MutationPart
-from replaykit.trials.ci_contracts import ContractPart
-from replaykit.trials.ci_items import CiSection, CiSettings, CiWorkers, PartResult, make_ids_unique
-from replaykit.trials.ci_locations import Locations
-from replaykit.trials.ci_replays import ReplayPart
+from replaykit.trials.ci_items import CiSection, CiSettings, CiWorkers, Locations, PartResult, make_ids_unique
+from replaykit.trials.ci_parts import ChaosPart, ContractPart, MutationPart, ReplayPart
 from replaykit.trials.ci_result import CiItem, CiOutcome, CiPart, CiPartName, CiResult, exit_code_of, overall
 from replaykit.trials.trial_runs import EvidenceFiles
 
@@ -73,7 +71,7 @@ class Ci(Struct, frozen=True, kw_only=True):
             ran = part.run(workers)
             items += ran.items
             parts.append(self._weighed(part.part, ran, time.perf_counter() - start))
-            best.append(structs.replace(parts[-1], score=ran.best))
+            best.append(replace(parts[-1], score=ran.best))
         items = make_ids_unique(items)
         score = overall(parts)
         code = exit_code_of(items, score, overall(best), self.min_score)

@@ -1,31 +1,141 @@
-"""The parts of `ci`: their settings, their results, and how a run of the agent becomes an item."""
+"""The items of `ci`: how a run of the agent becomes one, its file and line, and the command to look closer."""
 
 from __future__ import annotations
 
-import threading
-import time
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
+from functools import cached_property
 from typing import Protocol
 
-import msgspec
+import orjson
 from msgspec import Struct
+from msgspec.structs import replace
 
-from replaykit.candidates.attempt import Attempt, Candidate, Stoppable
-from replaykit.cases.case import ReplayCase
+from replaykit.candidates.attempt import Candidate
+from replaykit.cases.case import CASE_FILE, MAX_CASE_BYTES, ReplayCase
 from replaykit.cases.find import Unusable
 from replaykit.cases.seen_calls import seen
+from replaykit.cases.session import Session
+from replaykit.documents.document import Document, load_document
+from replaykit.documents.document import Path as Place
 from replaykit.errors import ExitCode, NothingSelected, ReplayKitError
 from replaykit.model.events import ToolCall
 from replaykit.model.isolation import IsolationLevel
 from replaykit.model.result import Deviation
 from replaykit.model.run import TraceRun
-from replaykit.model.values import ABSENT, Json
+from replaykit.model.values import ABSENT, Json, canonical
 from replaykit.project.project import Project
-from replaykit.trials.ci_locations import Location, Locations
 from replaykit.trials.ci_result import CiItem, CiOutcome, CiPartName
-from replaykit.trials.trial_runs import EvidenceFiles
+from replaykit.trials.trial_runs import EvidenceFiles, TrialRun
+
+
+class Location(Struct, frozen=True, kw_only=True):
+    """A file, the line in it, and the contract that is named there."""
+
+    file: str
+    line: int | None = None
+    contract: str = ""
+
+
+class Locations:
+    """The files and lines of a project's parts. Its configuration is read once, however many of them fail."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self._config = str(project.file)
+
+    def of_subject(self, subject: ReplayCase | Unusable) -> Location:
+        """Of a case or a session: its `desired`, or its `contract`; of what is wrong, the line that is."""
+        file = str(subject.file)
+        if isinstance(subject, Unusable):
+            return Location(file=getattr(subject.error, "file", file), line=getattr(subject.error, "line", None))
+        if subject.tape is not None and subject.file == self._project.file:
+            return self._sessions.get(subject.id, Location(file=file))
+        try:
+            document = load_document(file, limit_bytes=MAX_CASE_BYTES)
+        except ReplayKitError:  # gone or changed while the agent ran: the failure is reported all the same
+            return Location(file=file)
+        key = "desired" if subject.tape is None else "contract"
+        contract = ""
+        if isinstance(document.value, dict) and isinstance(document.value.get(key), str):
+            contract = document.value[key]
+        return Location(file=file, line=document.line((key,)), contract=contract)
+
+    def of_contract(self, name: str) -> Location:
+        """Of a contract in the configuration."""
+        value = self._document.value if self._document is not None else None
+        listed = value.get("contracts") if isinstance(value, dict) else None
+        place: Place = ("contract",)
+        if isinstance(listed, dict) and name in listed:
+            place = ("contracts", name)
+        for index, contract in enumerate(listed if isinstance(listed, list) else ()):
+            if isinstance(contract, dict) and contract.get("name") == name:
+                place = ("contracts", index)
+        return self._at(place)
+
+    def of_key(self, key: str) -> Location:
+        """Of a part of the configuration."""
+        return self._at((key,))
+
+    @cached_property
+    def _document(self) -> Document | None:
+        try:
+            return self._project.document()
+        except ReplayKitError:  # gone or changed while the agent ran: the failure is reported all the same
+            return None
+
+    @cached_property
+    def _sessions(self) -> dict[str, Location]:
+        """The sessions that the configuration itself holds; all lines in one pass."""
+        locations: dict[str, Location] = {}
+        if self._document is None:
+            return locations
+        places: list[Place] = [("replays", "sessions", index) for index in range(len(self._project.sessions))]
+        for session, line in zip(self._project.sessions, self._document.lines(places), strict=True):
+            if isinstance(session, Session):
+                locations[session.id] = Location(file=self._config, line=line, contract=session.contract)
+        return locations
+
+    def _at(self, place: Place) -> Location:
+        return Location(file=self._config, line=None if self._document is None else self._document.line(place))
+
+
+def command(verb: str, project: Project, *words: str) -> str:
+    """A command line that can be pasted."""
+    return shlex.join(["replaykit", *verb.split(), "-c", str(project.file), *words])
+
+
+def input_argument(value: Json) -> str:
+    """A value as `--input` takes it: a text that would be read as JSON is written as JSON."""
+    if not isinstance(value, str):
+        return canonical(value).decode()
+    try:
+        orjson.loads(value)
+    except orjson.JSONDecodeError:
+        return value
+    return canonical(value).decode()
+
+
+def replay_command(project: Project, subject: ReplayCase | Unusable) -> str:
+    """Return the command that replays this one alone; one in the configuration runs with the others there."""
+    if isinstance(subject, Unusable) and subject.command:
+        return subject.command
+    words = list(project.files.options)
+    if subject.file != project.file:
+        words.append(_typed(subject))
+    return command("replay", project, *words)
+
+
+def prove_command(project: Project, subject: ReplayCase | Unusable) -> str:
+    """Return the command that proves this one; only a person knows the candidate that still fails."""
+    return f"{command('prove', project, _typed(subject))} --bad CANDIDATE"
+
+
+def _typed(subject: ReplayCase | Unusable) -> str:
+    is_case = isinstance(subject, ReplayCase) and subject.file_name == CASE_FILE
+    return str(subject.file.parent if is_case else subject.file)
+
 
 _ON_THE_TAPE = frozenset({"unused", "context", "unwatched", "unpinned", "live"})
 """Deviations that are no call of the agent which the tape does not hold."""
@@ -58,10 +168,7 @@ class CiSettings(Struct, frozen=True, kw_only=True):
 
     @property
     def timeout_s(self) -> float | None:
-        agent = self.project.agent
-        if agent is None:
-            return None
-        return agent.timeout_s
+        return None if self.project.agent is None else self.project.agent.timeout_s
 
 
 class CiWorkers(Struct, frozen=True, kw_only=True):
@@ -83,48 +190,14 @@ class CiSection(Protocol):
         """Run it all."""
 
 
-class RecordingCandidate:
-    """A candidate that remembers its runs by the world they ran in: trials report outcomes, not runs."""
-
-    def __init__(self, candidate: Candidate) -> None:
-        self.label = candidate.label
-        self._candidate = candidate
-        self._lock = threading.Lock()
-        self._seen: dict[tuple[bytes, bytes], tuple[Attempt, float]] = {}
-
-    def run(self, case: ReplayCase, workspace: Path, timeout_s: float) -> Attempt:
-        """Run the candidate, and remember the run."""
-        began = time.perf_counter()
-        attempt = self._candidate.run(case, workspace, timeout_s)
-        with self._lock:  # of several runs that an invariant asks for, the first is the one that is shown
-            self._seen.setdefault(_world(case), (attempt, time.perf_counter() - began))
-        return attempt
-
-    def stop(self) -> None:
-        """End whatever is running."""
-        if isinstance(self._candidate, Stoppable):
-            self._candidate.stop()
-
-    def run_of(self, case: ReplayCase) -> TraceRun | None:
-        """The run that the candidate left in that world, if it left one."""
-        return self._of(case)[0].run
-
-    def members(self, case: ReplayCase) -> dict[str, Json]:
-        """The members of an item that say what happened in that world."""
-        attempt, seconds = self._of(case)
-        return {
-            **run_members(attempt.run),
-            "input_json": case.scenario.input_json,
-            "divergence": first_divergence(attempt.deviations),
-            "duration_s": round(seconds, 6),
-        }
-
-    def _of(self, case: ReplayCase) -> tuple[Attempt, float]:
-        return self._seen.get(_world(case), (Attempt(), 0.0))
-
-
-def _world(case: ReplayCase) -> tuple[bytes, bytes]:
-    return msgspec.json.encode(case.scenario.chaos), bytes(case.scenario.input_json)
+def trial_members(run: TrialRun) -> dict[str, Json]:
+    """Return the members of an item that come from a run of a trial."""
+    return {
+        **run_members(run.attempt.run),
+        "input_json": run.case.scenario.input_json,
+        "divergence": first_divergence(run.attempt.deviations),
+        "duration_s": run.duration_s,
+    }
 
 
 def run_members(run: TraceRun | None) -> dict[str, Json]:
@@ -150,12 +223,12 @@ def first_divergence(deviations: Iterable[Deviation]) -> Deviation | None:
 
 def untried_item(part: CiPartName, name: str, error: ReplayKitError, where: Location) -> CiItem:
     """The item for what could not be tried at all."""
-    nothing = isinstance(error, NothingSelected)
+    outcome = CiOutcome.UNTESTED if isinstance(error, NothingSelected) else CiOutcome.ERROR
     return CiItem(
         part=part,
         id=name,
-        outcome=CiOutcome.UNTESTED if nothing else CiOutcome.ERROR,
-        verdict="untested" if nothing else "error",
+        outcome=outcome,
+        verdict=outcome.value,
         reason=str(error),
         file=where.file,
         line=where.line,
@@ -183,6 +256,6 @@ def make_ids_unique(items: Sequence[CiItem]) -> list[CiItem]:
         key = (item.part, item.id)
         counts[key] += 1
         if counts[key] > 1:
-            item = msgspec.structs.replace(item, id=f"{item.id} ({counts[key]})")
+            item = replace(item, id=f"{item.id} ({counts[key]})")
         unique.append(item)
     return unique

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import chain
+from typing import Any
 
-import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from replaykit.candidates.attempt import Attempt, Candidate
 from replaykit.candidates.worlds import calls_of, live_case, with_chaos
@@ -24,6 +26,7 @@ from replaykit.errors import NothingSelected
 from replaykit.model.result import Finding
 from replaykit.model.run import TraceRun
 from replaykit.model.values import Json, decode
+from replaykit.project.project import Project
 from replaykit.trials.chaos import fault_names, injected_faults, remarks_of
 from replaykit.trials.trial_runs import (
     NO_FAULT,
@@ -64,36 +67,53 @@ class _ContractCell(Struct, frozen=True):
     input: Json
 
 
-def run_contract(
+class ContractRun(Struct, frozen=True):
+    """One run of the agent, and the checks of its invariants; one that is only a baseline has none."""
+
+    scenario: ChaosScenario
+    input: Json
+    run: TrialRun
+    checks: tuple[InvariantCheck, ...]
+    is_untested: bool
+    """True when the faults of its scenario struck in no run."""
+
+
+def run_contract(trial: ContractTrial, candidate: Candidate, **settings: Any) -> ContractResult:
+    """Return how well the candidate keeps the contract; the settings are those of `contract_runs`."""
+    began = time.perf_counter()
+    runs = contract_runs(trial, candidate, **settings)
+    return result_of(
+        trial.contract.name,
+        list(chain.from_iterable(run.checks for run in runs)),
+        min_score=trial.min_score,
+        agent=candidate.label,
+        untested=tuple(dict.fromkeys(run.scenario.name for run in runs if run.is_untested)),
+        reason=next((run.run.attempt.reason for run in runs if run.run.attempt.run is None), ""),
+        duration_s=round(time.perf_counter() - began, 6),
+    )
+
+
+def contract_runs(
     trial: ContractTrial,
     candidate: Candidate,
     *,
     jobs: int = 1,
     on_done: Callable[[], None] = lambda: None,
     evidence: EvidenceFiles | None = None,
-) -> ContractResult:
-    """Return how well the candidate keeps the contract; `NothingSelected` when there is nothing to ask."""
-    began = time.perf_counter()
+) -> list[ContractRun]:
+    """Return the runs of a trial with their checks; `NothingSelected` when there is nothing to ask."""
     cells = cells_of(trial)
+    found = []
     with TrialRunner("contract", candidate, evidence) as runner:
         # Checks compare with baselines and wait for all cells; the further runs they need go side by side now.
         ran = runner.run_cells(cells, partial(_world, trial), partial(_repeat, trial), jobs=jobs, on_done=on_done)
-        runs = [run for _, run in ran]
-        pairs = list(zip(cells, runs, strict=True))
+        pairs = [(cell, run) for cell, (_, run) in zip(cells, ran, strict=True)]
         untested = _untested(pairs)
-        checks: list[InvariantCheck] = []
-        for cell, run, cell_checks in _checked(trial, pairs):
-            directory = runner.keep_evidence(run, _verdict(trial, cell, run, cell_checks, untested))
-            checks += [msgspec.structs.replace(check, evidence=directory) for check in cell_checks]
-    return result_of(
-        trial.contract.name,
-        checks,
-        min_score=trial.min_score,
-        agent=candidate.label,
-        untested=tuple(untested),
-        reason=next((run.attempt.reason for run in runs if run.attempt.run is None), ""),
-        duration_s=round(time.perf_counter() - began, 6),
-    )
+        for cell, run, checks in _checked(trial, pairs):
+            directory = runner.keep_evidence(run, _verdict(trial, cell, run, checks, untested))
+            located = tuple(replace(check, evidence=directory) for check in checks)
+            found.append(ContractRun(cell.scenario, cell.input, run, located, cell.scenario.name in untested))
+    return found
 
 
 def scenarios_of(trial: ContractTrial) -> tuple[ChaosScenario, ...]:
@@ -112,7 +132,7 @@ def cells_of(trial: ContractTrial) -> list[_ContractCell]:
     scenarios = scenarios_of(trial)
     is_compared = any(needs_baseline(invariant.assertion) for invariant in trial.contract.invariants)
     if is_compared and not any(scenario.plan.is_calm for scenario in scenarios):
-        scenarios = (msgspec.structs.replace(CALM, name="baseline"), *scenarios)
+        scenarios = (replace(CALM, name="baseline"), *scenarios)
     return [_ContractCell(scenario, value) for scenario in scenarios for value in inputs]
 
 
@@ -217,19 +237,19 @@ def _check(
         probe=input_text(cell.input),
     )
     if attempt.run is None:
-        return msgspec.structs.replace(check, unjudged=attempt.reason or "the agent gave no run")
+        return replace(check, unjudged=attempt.reason or "the agent gave no run")
     why_not = _conditions(trial, cell, attempt).why_not(invariant.when)
     if why_not:
-        return msgspec.structs.replace(check, skipped=why_not)
+        return replace(check, skipped=why_not)
     assertion = _compared(invariant.assertion, baseline)
     findings, inconclusive = check_run(run, (assertion,), trial.answers)
-    check = msgspec.structs.replace(check, output=_output(attempt.run))
+    check = replace(check, output=_output(attempt.run))
     if not findings:
-        return msgspec.structs.replace(check, unjudged=inconclusive)
+        return replace(check, unjudged=inconclusive)
     (finding,) = findings
     divergence = divergence_text(attempt, (assertion,))
     error = str(attempt.run.error) if attempt.run.error else ""
-    return msgspec.structs.replace(
+    return replace(
         check,
         holds=finding.holds and not divergence,
         text=finding.text,
@@ -276,3 +296,36 @@ def _compared(assertion: Assertion, baseline: Attempt | None) -> Assertion:
         return assertion
     output = decode(baseline.run.output_json) if baseline.run.output_json else None
     return compare_with(assertion, output)
+
+
+def general_contract(contracts: Iterable[Contract]) -> Contract | None:
+    """Return what an agent must keep whatever it is asked: the invariants without probes and baselines of their own."""
+    names = []
+    invariants = []
+    for contract in contracts:
+        names.append(contract.name)
+        for invariant in contract.invariants:
+            if not invariant.probes and not needs_baseline(invariant.assertion):
+                invariants.append(invariant)
+    if not invariants:
+        return None
+    return Contract(name=", ".join(names), invariants=tuple(invariants))
+
+
+def chaos_contract(project: Project, *, in_cases: bool) -> Contract | None:
+    """Return what the project's agent must keep under faults; None where it has to complete, and no more.
+
+    In the worlds of cases, several contracts are asked of none: each session keeps one of them, and all at once would
+    be asked of each.
+    """
+    if in_cases and len(project.contracts) > 1:
+        return None
+    return general_contract(project.contracts.values())
+
+
+def mutation_contract(project: Project) -> Contract | None:
+    """Return what the project's agent must keep when it is asked in other words."""
+    contract = general_contract(project.contracts.values())
+    if contract is not None and contract.assertions(Conditions()):
+        return contract
+    return None

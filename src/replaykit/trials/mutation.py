@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
-import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from replaykit.candidates.attempt import Candidate
 from replaykit.candidates.worlds import live_case
@@ -17,7 +18,7 @@ from replaykit.checks.assertions import Assertion
 from replaykit.checks.questions import Answers
 from replaykit.contracts.conditions import Conditions
 from replaykit.contracts.contract import Contract
-from replaykit.errors import ExitCode, NothingSelected, gravest
+from replaykit.errors import ExitCode, NothingSelected
 from replaykit.handlers.chaos.mutations import Mutation, Mutator
 from replaykit.model.result import Finding
 from replaykit.model.values import Json, raw
@@ -76,38 +77,48 @@ class MutationResult(Struct, frozen=True, kw_only=True):
     @property
     def score(self) -> float:
         """The weighted share of mutations that passed, from 0 to 100."""
-        return self._share(run for run in self.runs if run.passed)
+        return self._share(lambda run: run.passed)
 
     @property
     def best_score(self) -> float:
         """The score that there would be if all inconclusive mutations had passed."""
-        return self._share(run for run in self.runs if run.passed or run.is_error)
+        return self._share(lambda run: run.passed or run.is_error)
 
-    def _share(self, runs: Iterable[MutationRun]) -> float:
-        whole = sum(run.mutation.weight for run in self.runs)
-        if whole:
-            return round(100 * sum(run.mutation.weight for run in runs) / whole, 2)
-        return 0.0
+    def _share(self, counts: Callable[[MutationRun], bool]) -> float:
+        whole = counted = 0.0
+        for run in self.runs:
+            whole += run.mutation.weight
+            counted += run.mutation.weight * counts(run)
+        return round(100 * counted / whole, 2) if whole else 0.0
 
     def exit_code(self, min_score: float = 100.0) -> ExitCode:
         """Passed where the score is reached and no mutation is inconclusive."""
-        if self.best_score >= min_score:
-            reached = ExitCode.PASSED
-        else:
-            reached = ExitCode.FAILED
-        return gravest([reached, *(ExitCode.CANNOT for run in self.runs if run.is_error)])
+        if self.best_score < min_score:
+            return ExitCode.FAILED
+        return ExitCode.CANNOT if any(run.is_error for run in self.runs) else ExitCode.PASSED
 
 
-def run_mutations(
+def run_mutations(trial: MutationTrial, candidate: Candidate, **settings: Any) -> MutationResult:
+    """Return how the candidate does with mutated inputs; the settings are those of `mutation_runs`."""
+    began = time.perf_counter()
+    runs = tuple(run for run, _ in mutation_runs(trial, candidate, **settings))
+    return MutationResult(
+        agent=candidate.label,
+        contract="" if trial.contract is None else trial.contract.name,
+        runs=runs,
+        duration_s=round(time.perf_counter() - began, 6),
+    )
+
+
+def mutation_runs(
     trial: MutationTrial,
     candidate: Candidate,
     *,
     jobs: int = 1,
     on_done: Callable[[], None] = lambda: None,
     evidence: EvidenceFiles | None = None,
-) -> MutationResult:
-    """Return how the candidate does with mutated inputs; `NothingSelected` when no input can be mutated."""
-    began = time.perf_counter()
+) -> list[tuple[MutationRun, TrialRun]]:
+    """Return the mutations with their runs; `NothingSelected` when no input can be mutated."""
     mutations: list[Mutation] = []
     for value in trial.inputs:
         mutations += trial.mutator.mutate(value, trial.count)
@@ -117,20 +128,14 @@ def run_mutations(
 
     with TrialRunner("mutation", candidate, evidence) as runner:
         scored = runner.run_cells(mutations, partial(_world, trial), partial(_score, trial), jobs=jobs, on_done=on_done)
-        runs = tuple(_with_evidence(runner, result, run) for result, run in scored)
-    return MutationResult(
-        agent=candidate.label,
-        contract="" if trial.contract is None else trial.contract.name,
-        runs=runs,
-        duration_s=round(time.perf_counter() - began, 6),
-    )
+        return [(_with_evidence(runner, result, run), run) for result, run in scored]
 
 
 def _world(trial: MutationTrial, mutation: Mutation) -> tuple[ReplayCase, float]:
     if trial.case is None:
         return live_case(mutation.input, timeout_s=trial.timeout_s), trial.timeout_s
-    scenario = msgspec.structs.replace(trial.case.scenario, input_json=raw(mutation.input))
-    return msgspec.structs.replace(trial.case, scenario=scenario), trial.timeout_s
+    scenario = replace(trial.case.scenario, input_json=raw(mutation.input))
+    return replace(trial.case, scenario=scenario), trial.timeout_s
 
 
 def _with_evidence(runner: TrialRunner, result: MutationRun, run: TrialRun) -> MutationRun:
@@ -142,7 +147,7 @@ def _with_evidence(runner: TrialRunner, result: MutationRun, run: TrialRun) -> M
         findings=result.failures,
         remarks=(f"mutation: {mutation.kind}, {mutation.what}",),
     )
-    return msgspec.structs.replace(result, evidence=runner.keep_evidence(run, verdict))
+    return replace(result, evidence=runner.keep_evidence(run, verdict))
 
 
 def _score(trial: MutationTrial, mutation: Mutation, run: TrialRun) -> MutationRun:

@@ -13,10 +13,9 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from replaykit.candidates.attempt import Attempt, Candidate
+from replaykit.candidates.attempt import Again, Attempt, Candidate
 from replaykit.candidates.evidence import new_workspace, write_evidence
-from replaykit.candidates.many import side_by_side
-from replaykit.candidates.repeated_runs import Again
+from replaykit.candidates.replay import side_by_side
 from replaykit.cases.case import ReplayCase
 from replaykit.checks.assertions import Assertion, concerns_one_run
 from replaykit.checks.questions import Answers

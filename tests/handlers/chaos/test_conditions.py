@@ -20,8 +20,7 @@ from replaykit.contracts.contract import ChaosScenario
 from replaykit.contracts.find import contract_of
 from replaykit.model.events import ErrorInfo, ToolCall
 from replaykit.model.faults import ChaosPlan, ToolFault, ToolTrouble
-from replaykit.trials.broken_cases import save_broken
-from replaykit.trials.chaos import ChaosTrial, run_chaos
+from replaykit.trials.chaos import ChaosTrial, run_chaos, save_broken
 
 AGENT = """
 import os

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from tests.matrix import examples, sampled
 
 import replaykit as rk
-from replaykit.candidates.frames import WorkerJob
 from replaykit.candidates.inprocess import CallableCandidate
+from replaykit.candidates.worker_protocol import WorkerJob
 from replaykit.candidates.workers import WorkerCandidate
 from replaykit.contracts.contract import ChaosScenario
 from replaykit.handlers.chaos.chance import draw, number_in

@@ -31,8 +31,7 @@ from replaykit.model.result import Verdict
 from replaykit.model.run import TraceRun
 from replaykit.model.values import canonical, decode, raw
 from replaykit.seam.scope import MCP_RESULT, Outcome, PendingCall, RunSession, pending_call
-from replaykit.trials.broken_cases import save_broken
-from replaykit.trials.chaos import ChaosTrial, ChaosVerdict, run_chaos
+from replaykit.trials.chaos import ChaosTrial, ChaosVerdict, run_chaos, save_broken
 
 texts = st.text(max_size=12)
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | texts

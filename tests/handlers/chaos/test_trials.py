@@ -22,8 +22,7 @@ from replaykit.handlers.chaos.profiles import profile
 from replaykit.model.faults import Attack, ChaosPlan, ContextAttack, ToolFault, ToolTrouble
 from replaykit.model.result import Verdict
 from replaykit.model.run import TraceRun
-from replaykit.trials.broken_cases import save_broken
-from replaykit.trials.chaos import ChaosResult, ChaosTrial, ChaosVerdict, count_of, run_chaos
+from replaykit.trials.chaos import ChaosResult, ChaosTrial, ChaosVerdict, count_of, run_chaos, save_broken
 
 
 @rk.tool

@@ -1,21 +1,93 @@
-"""Packing: tasks and replies as they are sent, small ones as they are.
+"""The messages between a process and its workers: frames of a length and JSON, over pipes. Nothing in them executes.
 
-A frame is one JSON text with a limit on its size. Calls of a long conversation repeat its messages, and tools may
-answer with megabytes, so both are taken out (`packed_events`): shared parts stand beside the calls, and large values
-follow the frame as they are. A reply names those that came with the task by their number, and does not send them back.
+A frame has a limit on its size. Calls of a long conversation repeat its messages, and tools may answer with megabytes,
+so both are taken out (`packed_events`): shared parts stand beside the calls, and large values follow the frame as they
+are. A reply names those that came with the task by their number, and does not send them back.
 """
 
-# Annotations are values here: msgspec reads them, and would compile each as a text, once for every class that has it.
-
 from collections.abc import Sequence
-from typing import IO
+from typing import IO, TypeVar
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
-from replaykit.candidates.frames import Reply, Task, receive, send
+from replaykit.handlers.replay.world import World
 from replaykit.model.events import AnyEvent, Call
+from replaykit.model.result import Deviation
+from replaykit.model.run import TraceRun
 from replaykit.model.values import ABSENT, Raw
+
+# Annotations are values here: msgspec reads them, and would compile each as a text, once for every class that has it.
+
+
+T = TypeVar("T")
+
+MAX_FRAME_BYTES = 256 * 1024 * 1024
+_LENGTH_BYTES = 4
+
+
+class WorkerJob(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Which agent a worker runs. The first thing it is told."""
+
+    spec: str
+    sort: str
+    reset: str | None = None
+    """module:function, called before each task."""
+    directories: tuple[str, ...] = ()
+    is_confined: bool = False
+    """True when the worker is in a sandbox. Each task then gets a nested one, and after the task's reply, unless it is
+    the last, the worker says in an `Isolation` what was written there."""
+    has_one_task: bool = False
+    """True when the worker ends with its first task, whose sandbox is then the worker's own."""
+    logs: tuple[int, ...] = ()
+    """File descriptors for what the agent prints, and for what it says on stderr."""
+
+
+class Task(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One case for a worker."""
+
+    world: World
+    timeout_s: float
+    logs: tuple[str, str] | None = None
+    """Files for what the agent prints, and for what it says on stderr, where the worker was not handed pipes."""
+
+
+class Reply(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How a task ended, or (with neither run nor reason) that the agent is loaded."""
+
+    run: TraceRun | None = None
+    deviations: tuple[Deviation, ...] = ()
+    reason: str = ""
+    last: bool = False
+    """True when the worker ends with it."""
+    died: str = ""
+    """How the case's own process ended, where it gave no answer."""
+
+
+def send(stream: IO[bytes], message: Struct) -> None:
+    """Write one message."""
+    data = msgspec.json.encode(message)
+    stream.write(len(data).to_bytes(_LENGTH_BYTES, "big") + data)
+    stream.flush()
+
+
+def receive(stream: IO[bytes], kind: type[T]) -> T | None:
+    """The next message; None when there is none any more. A `ValueError` for anything else."""
+    head = stream.read(_LENGTH_BYTES)
+    if len(head) < _LENGTH_BYTES:
+        return None
+    size = int.from_bytes(head, "big")
+    if size > MAX_FRAME_BYTES:
+        raise ValueError(f"a message of {size:,} bytes; at most {MAX_FRAME_BYTES:,} are read")
+    data = stream.read(size)
+    if len(data) == size:
+        return msgspec.json.decode(data, type=kind)
+    return None
+
+
+# Annotations are values here: msgspec reads them, and would compile each as a text, once for every class that has it.
+
 
 MAX_TASK_BYTES = 4 << 30
 """The limit for all large values of a task, which are in memory already."""
@@ -52,7 +124,7 @@ def send_task(stream: IO[bytes], task: Task) -> None:
     from replaykit.candidates.packed_events import pack  # noqa: PLC0415 (most tasks are small)
 
     events, packing, values = pack(calls, ())
-    task = msgspec.structs.replace(task, world=msgspec.structs.replace(task.world, calls=events))
+    task = replace(task, world=replace(task.world, calls=events))
     send(stream, PackedTask(task=task, packing=packing, sizes=tuple(map(len, values))))
     _send_values(stream, values)
 
@@ -69,7 +141,7 @@ def receive_task(stream: IO[bytes]) -> Task | None:
     values = _receive_values(stream, message.sizes, MAX_TASK_BYTES)
     world = message.task.world
     calls = unpack(world.calls, message.packing, (), values)
-    return msgspec.structs.replace(message.task, world=msgspec.structs.replace(world, calls=calls))
+    return replace(message.task, world=replace(world, calls=calls))
 
 
 def send_reply(stream: IO[bytes], reply: Reply, calls: Sequence[AnyEvent] = ()) -> None:
@@ -81,7 +153,7 @@ def send_reply(stream: IO[bytes], reply: Reply, calls: Sequence[AnyEvent] = ()) 
     from replaykit.candidates.packed_events import pack  # noqa: PLC0415 (most replies are small)
 
     events, packing, values = pack(run.events, calls)
-    reply = msgspec.structs.replace(reply, run=msgspec.structs.replace(run, events=events))
+    reply = replace(reply, run=replace(run, events=events))
     send(stream, PackedReply(reply=reply, packing=packing, sizes=tuple(map(len, values))))
     _send_values(stream, values)
 
@@ -101,7 +173,7 @@ def receive_reply(stream: IO[bytes], calls: Sequence[AnyEvent] = ()) -> Reply | 
 
     values = _receive_values(stream, message.sizes, MAX_REPLY_BYTES)
     events = unpack(run.events, message.packing, calls, values)
-    return msgspec.structs.replace(message.reply, run=msgspec.structs.replace(run, events=events))
+    return replace(message.reply, run=replace(run, events=events))
 
 
 def _is_large(events: Sequence[AnyEvent]) -> bool:
