@@ -174,7 +174,7 @@ class ProcessLog:
             self._note(doubt)
         chance = Chance(
             not_held=tuple(sorted(self.not_held)),
-            held_up_s=self._recorder.hold_ups.longest_s,
+            held_up_s=self._recorder.hold_ups.held_up_s,
             after_calls_s=self._recorder.after_calls_s if self.name == MAIN else 0.0,
         )
         chance = NO_CHANCE if chance == NO_CHANCE else chance

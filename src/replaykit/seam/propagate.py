@@ -43,7 +43,7 @@ def _submit(original: Callable[..., Any]) -> Callable[..., Any]:
             scope = carried.run(current)
             if scope is not None:
                 carried.run(enter, scope.job(_name(fn)))
-                fn = _watched(scope, fn)
+                return _submitted(scope, original, pool, functools.partial(fn, *args, **kwargs))
             return original(pool, fn, *args, **kwargs)
         scope = current()
         if scope is None:
@@ -53,7 +53,7 @@ def _submit(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(pool, fn, *args, **kwargs)
         context = copy_context()
         context.run(enter, scope.job(_name(fn)))
-        return original(pool, context.run, _watched(scope, fn), *args, **kwargs)
+        return _submitted(scope, original, pool, functools.partial(context.run, fn, *args, **kwargs))
 
     return submit
 
@@ -88,8 +88,14 @@ def _start(original: Callable[..., Any]) -> Callable[..., Any]:
     return start
 
 
+def _submitted(scope: Scope, submit: Callable[..., Any], pool: Any, job: Callable[[], Any]) -> Any:
+    """Give a pool a job; of a recording, one that notes how long it was held up."""
+    hold_ups = scope.session.hold_ups
+    return submit(pool, job) if hold_ups is None else hold_ups.submit(submit, pool, job)
+
+
 def _watched(scope: Scope, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function of a job or a thread; of a recording, one that notes how long it was held up."""
+    """Return the function of a thread; of a recording, one that notes how long it was held up."""
     hold_ups = scope.session.hold_ups
     return function if hold_ups is None else hold_ups.watched(function)
 

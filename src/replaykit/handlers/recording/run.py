@@ -337,7 +337,7 @@ class RunRecorder:
         known = self._header.chance
         recorder = self._recorder
         known = msgspec.structs.replace(
-            known, held_up_s=recorder.hold_ups.longest_s, after_calls_s=recorder.after_calls_s
+            known, held_up_s=recorder.hold_ups.held_up_s, after_calls_s=recorder.after_calls_s
         )
         if self._chance is None:
             return msgspec.structs.replace(known, not_held=("random",))  # another run has it

@@ -220,7 +220,7 @@ class RecordedOrder:
             call.seq = next(self.numbers)
 
     def _turn_of(self, call: PendingCall, span: CallSpan) -> float:
-        """Return when a call should begin: at its recorded moment, or at once if it is too early by more than chance."""
+        """Return when a call begins: at its recorded moment, or at once if that is too far away to be chance."""
         moment = span.begin_s + self._schedule.lag(call.path)
         if moment - self._clock.base < self._tie_s:
             return moment
