@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Iterator
 
 from replaykit.errors import StoreError, StoreFull
 from replaykit.handlers.recording.interrupted import NoWriter, warn_stopped
@@ -39,6 +40,10 @@ class Recorder:
         self._spans = SpanLog(self.hold_ups, started)
         # Held while an end is counted and written, so that calls go on in the order that their ends are counted in.
         self._ending = threading.RLock()
+
+    def number_by(self, numbers: Iterator[int]) -> None:
+        """Take the numbers of a session's events for calls that begin in another order than they were numbered in."""
+        self._spans.numbers = numbers
 
     @property
     def is_at_work(self) -> bool:

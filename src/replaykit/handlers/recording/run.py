@@ -268,6 +268,7 @@ class RunRecorder:
         )
         session.entry = self._entry or entry_at(sys._getframe(2))
         session.hold_ups = self._recorder.hold_ups
+        self._recorder.number_by(session.numbers)
         session.set_ordered = None if hash_seed() else set()
         session.own = ServersHere(session)
         if self._chance is not None:
