@@ -161,7 +161,7 @@ SAFEGUARDS = {
     ),
     "hold-ups": Safeguard(
         "moments are too close to call where the machine held up the recorded run for longer than they are apart",
-        {"seam.scheduling_delays:HoldUps.look": _always(None)},
+        {"seam.scheduling_delays:HoldUps._note_of": _always(None)},
         (HELD_UP,),
     ),
     "forms of placeholders": Safeguard(

@@ -113,6 +113,7 @@ class ProcessLog:
         self.session.elsewhere = tuple(f"{place}/{name}/" for name in plan.endpoints)
         if plan.mode is Mode.RECORD:
             self.session.hold_ups = self._recorder.hold_ups
+            self._recorder.number_by(self.session.numbers)
         if world is not None and self.name != PROXY:
             self.session.leaves = _proxy_only_urls(world, plan)
         if replayer is not None and world is not None:
@@ -176,7 +177,7 @@ class ProcessLog:
                 self._note(doubt)
         chance = Chance(
             not_held=tuple(sorted(self.not_held)),
-            held_up_s=self._recorder.hold_ups.longest_s,
+            held_up_s=self._recorder.hold_ups.held_up_s,
             after_calls_s=self._recorder.after_calls_s if self.name == MAIN else 0.0,
         )
         if chance == NO_CHANCE:

@@ -41,17 +41,17 @@ def _submit(original: Function, pool: Any, fn: Function, /, *args: Any, **kwargs
     carried = _context_inside(fn)
     if carried is not None:  # asyncio.to_thread has made a copy already: the job's scope goes into that
         scope = carried.run(current)
-        if scope is not None:
-            carried.run(enter, scope.job(_name(fn)))
-            fn = _watched(scope, fn)
-        return original(pool, fn, *args, **kwargs)
+        if scope is None:
+            return original(pool, fn, *args, **kwargs)
+        carried.run(enter, scope.job(_name(fn)))
+        return _submitted(scope, original, pool, functools.partial(fn, *args, **kwargs))
     scope = current()
     if scope is not None and _is_of_interpreters(pool):
         _leave_to_interpreter(scope.session, _name(fn))
     elif scope is not None:
         context = copy_context()
         context.run(enter, scope.job(_name(fn)))
-        return original(pool, context.run, _watched(scope, fn), *args, **kwargs)
+        return _submitted(scope, original, pool, functools.partial(context.run, fn, *args, **kwargs))
     return original(pool, fn, *args, **kwargs)
 
 
@@ -83,8 +83,16 @@ def _start(original: Function, thread: Any) -> Any:
     return original(thread)
 
 
+def _submitted(scope: Scope, submit: Function, pool: Any, job: Callable[[], Any]) -> Any:
+    """Give a pool a job; of a recording, one that notes how long it was held up."""
+    hold_ups = scope.session.hold_ups
+    if hold_ups is None:
+        return submit(pool, job)
+    return hold_ups.submit(submit, pool, job)
+
+
 def _watched(scope: Scope, function: Function) -> Function:
-    """Return the function of a job or a thread; of a recording, one that notes how long it was held up."""
+    """Return the function of a thread; of a recording, one that notes how long it was held up."""
     if scope.session.hold_ups is None:
         return function
     return scope.session.hold_ups.watched(function)

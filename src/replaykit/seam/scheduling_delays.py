@@ -1,16 +1,22 @@
 """Hold-ups: how long the threads of a recording waited for a processor.
 
-A busy machine may decide a race, and nothing else in the recording shows that. Linux counts the time for each thread;
-elsewhere nobody knows it, and no hold-up is noted.
+A busy machine may decide a race, and nothing else in the recording shows that. Linux counts the time for each thread.
+Elsewhere only jobs and threads are known that begin late, or end long before somebody hears of it.
 """
 
 from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from time import perf_counter  # an agent that replaces `time.perf_counter` does not change what is recorded
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 from replaykit.seam.own_code import Function
 
@@ -19,6 +25,8 @@ _COUNTER = "/proc/thread-self/schedstat"
 _NOTED_S = 0.02
 """Less is what every machine does. Who was looked at since was not held up for longer, which is quicker to see than to
 read a counter; the first read in a thread takes a tenth of a millisecond."""
+_LONGEST_GUESS_S = 0.25
+"""A thread that waits for a processor when the run ends has not done so for longer, or not since it was looked at."""
 
 
 class _Thread:
@@ -48,16 +56,39 @@ class _Thread:
                     os.close(self._file)
 
 
+class _JobEnd:
+    """The moment at which the function of a job ended, and the thread that it ran in."""
+
+    moment = 0.0
+    thread = 0
+
+
 class HoldUps:
     """The hold-ups of one run. It does nothing before the run begins something beside its own thread."""
 
     def __init__(self) -> None:
         self.is_watching = False
-        self.longest_s = 0.0
-        """For how long a thread was held up between two looks, at most; 0 where that is too short to matter."""
         self._older_threads: frozenset[str] = frozenset()
+        self._has_counters = True
         self._is_over = False
         self._local = threading.local()
+        self._looks: dict[int, tuple[float, float]] = {}
+        """When each thread was last looked at, and how long it had waited for a processor by then."""
+        self._longest_s: dict[int, float] = {}
+        """For how long each thread was held up between two looks, at most."""
+        self._lock = threading.Lock()
+        self._jobs: WeakKeyDictionary[ThreadPoolExecutor, int] = WeakKeyDictionary()
+        """How many jobs of the run each pool has."""
+        self._unheard: set[_JobEnd] = set()
+        """The ends of jobs that nobody has heard of yet."""
+
+    @property
+    def held_up_s(self) -> float:
+        """For how long something was held up, at most; 0 where that is too short to matter.
+
+        Two threads take part in whatever one waits for: the one that signals, and the one that goes on.
+        """
+        return round(sum(sorted(self._longest_s.values())[-2:]), 3)
 
     def watch(self) -> None:
         """Look from here on: threads and tasks race from now on, or a limit runs."""
@@ -67,13 +98,13 @@ class HoldUps:
         try:
             self._older_threads = frozenset(os.listdir("/proc/self/task"))
         except OSError:  # no Linux
-            self._stop()
+            self._has_counters = False
         else:
             self.look()
 
     def look(self, started: float = 0.0) -> None:
         """Note for how long this thread was held up since the last look, or since it was `started` by the run."""
-        if self._is_over:
+        if self._is_over or not self._has_counters:
             return
         now = perf_counter()
         try:
@@ -83,19 +114,25 @@ class HoldUps:
         if now - thread.since < _NOTED_S:
             return
         try:
-            held_up_s = thread.read(now)
+            self._note(thread.read(now))
         except (OSError, ValueError, IndexError):  # no such file, or another one by now
-            self._stop()
+            self._has_counters = False
             return
-        if held_up_s > max(_NOTED_S, self.longest_s):
-            self.longest_s = round(held_up_s, 3)
+        self._looks[threading.get_native_id()] = (now, thread.waited_s)
+
+    def _note(self, held_up_s: float) -> None:
+        self._note_of(threading.get_native_id(), held_up_s)
+
+    def _note_of(self, thread: int, held_up_s: float) -> None:
+        if held_up_s > max(_NOTED_S, self._longest_s.get(thread, 0.0)):
+            self._longest_s[thread] = held_up_s
 
     def watched(self, function: Function) -> Function:
-        """Return a function that does the same, in a thread or a job of the run, and looks before and after."""
+        """Return a function that does the same, in a thread of the run, and looks before and after."""
         started = perf_counter()
 
         def run(*args: Any, **kwargs: Any) -> Any:
-            self.look(started)
+            self._begin_job(started)
             try:
                 return function(*args, **kwargs)
             finally:
@@ -103,11 +140,66 @@ class HoldUps:
 
         return run
 
+    def submit(self, submit: Callable[..., Future[Any]], pool: ThreadPoolExecutor, job: Callable[[], Any]) -> Any:
+        """Give a pool a job of the run; look before it, after it, and when those who wait for it hear of its end."""
+        is_next, started, end = self._enter(pool), perf_counter(), _JobEnd()
+
+        def run() -> Any:
+            self._begin_job(started, is_next=is_next)
+            try:
+                return job()
+            finally:
+                self.look()
+                end.moment, end.thread = perf_counter(), threading.get_native_id()
+                self._unheard.add(end)
+
+        future = submit(pool, run)
+        future.add_done_callback(lambda _: self._end_job(pool, end))
+        return future
+
+    def _enter(self, pool: ThreadPoolExecutor) -> bool:
+        """Count a job of a pool; return whether it can begin at once."""
+        with self._lock:
+            jobs = self._jobs[pool] = self._jobs.get(pool, 0) + 1
+        return jobs <= pool._max_workers
+
+    def _begin_job(self, started: float, *, is_next: bool = True) -> None:
+        if is_next and not self._is_over:
+            self._note(perf_counter() - started)
+        self.look(started)
+
+    def _end_job(self, pool: ThreadPoolExecutor, end: _JobEnd) -> None:
+        with self._lock:
+            self._jobs[pool] -= 1
+        if end in self._unheard and not self._is_over:  # it was not cancelled
+            self._unheard.discard(end)
+            self._note_of(end.thread, perf_counter() - end.moment)
+
     def end(self) -> None:
         """Look for the last time: the run is over."""
-        if self.is_watching:
-            self.look()
-            self._stop()
+        if not self.is_watching:
+            return
+        self.look()
+        now = perf_counter()
+        for end in list(self._unheard):
+            self._note_of(end.thread, now - end.moment)
+        if self._has_counters:
+            self._look_at_others(now)
+        self._is_over = True
+        self._local = threading.local()  # the counters are closed when nobody has them
+
+    def _look_at_others(self, now: float) -> None:
+        """Note how long other threads were held up since they were looked at, if they have not ended."""
+        own = threading.get_native_id()
+        for thread, (since, waited_s) in list(self._looks.items()):
+            if thread == own:
+                continue
+            with suppress(OSError, ValueError, IndexError):  # it has ended
+                place = Path(f"/proc/self/task/{thread}")
+                waits = int((place / "schedstat").read_bytes().split()[1]) / 1e9 - waited_s
+                if _is_runnable(place):  # the counter does not hold the time that it waits now
+                    waits += min(now - since - waits, _LONGEST_GUESS_S)
+                self._note_of(thread, waits)
 
     def _added(self, started: float, now: float) -> _Thread:
         """Take in this thread. What an older one waited before is no part of the run."""
@@ -115,12 +207,13 @@ class HoldUps:
         if str(threading.get_native_id()) in self._older_threads:
             with suppress(OSError, ValueError, IndexError):  # the next look finds that out
                 thread.read(now)
+        self._looks[threading.get_native_id()] = (now, thread.waited_s)
         return thread
 
-    def _stop(self) -> None:
-        """Look no more; the counters are closed when nobody has them."""
-        self._is_over = True
-        self._local = threading.local()
+
+def _is_runnable(task: Path) -> bool:
+    """Return whether a thread runs, or waits for a processor."""
+    return (task / "stat").read_bytes().rpartition(b")")[2].split()[0] == b"R"
 
 
 def _identity(file: int) -> tuple[int, int]:

@@ -403,11 +403,14 @@ class VirtualClock:
         """True when no timer and no recorded end is due before this moment; the mutex is held."""
         return all(not heap or not _is_any_left(heap) or heap[0][0] > moment for heap in (self.timers, self.ends))
 
-    def has_begin_before(self, position: int) -> bool:
-        """True when a thread waits to begin a call that was recorded to begin before this position."""
+    def begin_before(self, position: int) -> float | None:
+        """Return when a thread goes on that waits to begin a call which was recorded to begin before this position, if
+        that is about now."""
         with self.mutex:
-            positions = [wait.position for *_, wait in self.timers if not wait.done]
-        return any(one is not None and one < position for one in positions)
+            begins = [(wait.position, wait.due) for *_, wait in self.timers if not wait.done]
+            until = self.base + self.tie_s
+        earlier = [due for begin, due in begins if begin is not None and begin < position and due < until]
+        return min(earlier, default=None)
 
     def has_end_before(self, position: int) -> bool:
         """True when a recorded call has yet to end that ended before this position; the mutex is held."""

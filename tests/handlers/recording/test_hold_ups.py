@@ -9,7 +9,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures.thread import _WorkItem
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -142,6 +143,91 @@ def test_a_thread_that_the_machine_held_up_is_noted(
     assert run.chance.held_up_s >= ENOUGH_S - 0.001
 
 
+def test_a_thread_that_was_held_up_and_has_not_ended_is_noted(busy_core: int, store: rk.Store) -> None:
+    was_held_up, is_over = threading.Event(), threading.Event()
+
+    def job() -> None:
+        look_up("job")
+        be_held_up(busy_core)
+        was_held_up.set()
+        is_over.wait(LIMIT_S)
+
+    with ThreadPoolExecutor(1) as pool:
+        run = recorded(lambda: pool.submit(job) and was_held_up.wait(LIMIT_S), store)
+        is_over.set()
+
+    assert run.chance.held_up_s >= ENOUGH_S - 0.001
+
+
+def late(original: Callable[..., Any], seconds: float = ENOUGH_S) -> Callable[..., Any]:
+    """A method that is held up by something the kernel does not count."""
+
+    def method(*args: Any) -> Any:
+        time.sleep(seconds)
+        return original(*args)
+
+    return method
+
+
+def test_a_job_that_begins_late_in_a_pool_with_room_was_held_up(
+    store: rk.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_WorkItem, "run", late(_WorkItem.run))
+
+    with ThreadPoolExecutor(1) as pool:
+        run = recorded(lambda: pool.submit(look_up, "job").result(), store)
+
+    assert run.chance.held_up_s >= ENOUGH_S
+
+
+def test_a_job_that_waits_for_its_turn_in_a_full_pool_was_not_held_up(store: rk.Store) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        run = recorded(lambda: list(pool.map(time.sleep, [0.4, 0])), store)
+
+    assert run.chance.held_up_s < 0.4
+
+
+def test_jobs_that_were_cancelled_leave_room_in_their_pool(store: rk.Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def agent() -> None:
+        with ThreadPoolExecutor(1) as pool:
+            first, second = pool.submit(time.sleep, 0.05), pool.submit(look_up, "never")
+            second.cancel()
+            first.result()
+            monkeypatch.setattr(_WorkItem, "run", late(_WorkItem.run, 0.4))
+            pool.submit(look_up, "job").result()
+
+    run = recorded(agent, store)
+
+    assert run.chance.held_up_s >= 0.4
+
+
+def test_a_job_whose_end_is_heard_of_late_was_held_up(store: rk.Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Future, "set_result", late(Future.set_result))
+
+    with ThreadPoolExecutor(1) as pool:
+        run = recorded(lambda: pool.submit(look_up, "job").result(), store)
+
+    assert run.chance.held_up_s >= ENOUGH_S
+
+
+def test_a_job_whose_end_the_run_never_hears_of_was_held_up(store: rk.Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Future, "set_result", late(Future.set_result, 1.0))
+
+    with ThreadPoolExecutor(1) as pool:
+        run = recorded(lambda: (pool.submit(look_up, "job"), time.sleep(0.5)), store)
+
+    assert 0.3 < run.chance.held_up_s < 0.9
+
+
+def test_the_hold_ups_of_two_threads_add_up() -> None:
+    hold_ups = scheduling_delays.HoldUps()
+
+    for thread, held_up_s in ((1, 0.03), (2, 0.2), (2, 0.1), (3, 0.04)):
+        hold_ups._note_of(thread, held_up_s)
+
+    assert hold_ups.held_up_s == 0.24
+
+
 def test_an_agent_with_nothing_beside_it_is_not_looked_at(
     busy_core: int, store: rk.Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -168,6 +254,7 @@ def test_what_a_thread_waited_before_the_run_is_no_part_of_it(busy_core: int, st
 
 def test_a_machine_that_does_not_count_is_no_reason_to_fail(store: rk.Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scheduling_delays, "_COUNTER", "/proc/no such file")
+    monkeypatch.setattr(scheduling_delays, "_NOTED_S", float(LIMIT_S))  # the clock alone says that a thread began late
 
     run = recorded(lambda: in_a_thread(0), store)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
@@ -14,7 +15,9 @@ import pytest
 import replaykit as rk
 from replaykit.cases.fixtures import read_fixtures, write_fixtures
 from replaykit.cases.scaffold import scaffold
+from replaykit.handlers.recording.recorder import Recorder
 from replaykit.model.events import Call, CallSpan, decode_event, encode_event
+from replaykit.seam.scope import PendingCall
 
 
 @rk.tool
@@ -49,6 +52,28 @@ def test_calls_that_overlap_are_counted_in_one_order(store: rk.Store) -> None:
     slow_span, quick_span = spans["slow"], spans["quick"]
     assert (slow_span.begin, quick_span.begin, quick_span.end, slow_span.end) == (0, 1, 2, 3)
     assert slow_span.begin_s < quick_span.begin_s < quick_span.end_s < slow_span.end_s  # type: ignore[operator]
+
+
+def test_calls_are_numbered_in_the_order_of_their_begins(store: rk.Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    has_number, has_begun, serve = threading.Event(), threading.Event(), Recorder.serve
+
+    def served(recorder: Recorder, call: PendingCall) -> None:
+        if "first" in str(call.arguments):  # it has its number, and its thread is held up
+            has_number.set()
+            has_begun.wait(5)
+        serve(recorder, call)
+        has_begun.set()
+
+    monkeypatch.setattr(Recorder, "serve", served)
+    with rk.record("overlap", store=store) as run, ThreadPoolExecutor(2) as pool:
+        first = pool.submit(work, "first", 0.0)
+        has_number.wait(5)
+        pool.submit(work, "second", 0.0).result()
+        first.result()
+
+    calls = store.load(run.id).calls
+    assert [call.arguments["name"] for call in calls] == ["second", "first"]
+    assert [call.span.begin for call in calls if call.span] == sorted(call.span.begin for call in calls if call.span)
 
 
 def test_a_call_that_gave_way_says_in_which_turn_of_its_loop_it_ended(store: rk.Store) -> None:

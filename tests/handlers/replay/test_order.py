@@ -724,3 +724,58 @@ def test_several_threads_that_come_too_early_wait_for_each_other(order: str, sto
     with rk.replaying(rk.Tape(sorted(calls, key=lambda call: call.span.begin))) as replayer:
         agent()
     assert "".join(event.arguments["name"] for event in replayer.events()) == order
+
+
+def replayed_names(agent: Callable[[], Any], trace: rk.TraceRun, held_up_s: float = 0.0, **spans: CallSpan) -> str:
+    """The names that a replay asks for, in its order, of a recording with other spans."""
+    calls = [replace(call, span=spans[call.arguments["name"]]) for call in trace.calls]
+    tape = rk.Tape(sorted(calls, key=lambda call: call.span.begin))
+    tape.held_up_s = held_up_s
+    with rk.replaying(tape) as replayer:
+        agent()
+    return "".join(event.arguments["name"] for event in replayer.events())
+
+
+def test_a_call_after_a_sleep_comes_before_one_that_began_a_moment_later(store: rk.Store) -> None:
+    def agent() -> None:
+        def sleeper() -> None:
+            time.sleep(0.02)
+            work("s", 0.05)
+
+        def caller() -> None:
+            work("a", 0.01)
+            work("b", 0.05)
+
+        with ThreadPoolExecutor(2) as pool:
+            for future in [pool.submit(caller), pool.submit(sleeper)]:
+                future.result()
+
+    _, trace = recorded(agent, store)
+    # A busy machine gave `b` its turn a moment after the sleep had ended; in a replay it is 10 ms before.
+    spans = {
+        "a": CallSpan(begin=0, begin_s=0.0, end=1, end_s=0.01),
+        "s": CallSpan(begin=2, begin_s=0.0205, end=4, end_s=0.07),
+        "b": CallSpan(begin=3, begin_s=0.0206, end=5, end_s=0.08),
+    }
+
+    assert replayed_names(agent, trace, **spans) == "asb"
+
+
+@pytest.mark.parametrize("apart_s", [0.04, 0.08])
+def test_a_thread_that_was_held_up_before_its_call_comes_second_again(apart_s: float, store: rk.Store) -> None:
+    def agent() -> None:
+        def one(name: str) -> None:
+            if name == "a":
+                sum(range(1_000_000))
+            work(name, 0.05)
+
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(one, "ab"))
+
+    _, trace = recorded(agent, store)
+    spans = {
+        "a": CallSpan(begin=0, begin_s=0.001, end=2, end_s=apart_s + 0.1),
+        "b": CallSpan(begin=1, begin_s=0.001 + apart_s, end=3, end_s=apart_s + 0.2),
+    }
+
+    assert replayed_names(agent, trace, held_up_s=0.05, **spans) == "ab"

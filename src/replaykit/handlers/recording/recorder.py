@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import threading
+from collections.abc import Iterator
 from time import perf_counter  # an agent that replaces `time.perf_counter` does not change what is recorded
 from typing import Any, TypeAlias
 
@@ -42,6 +43,10 @@ class Recorder:
         self._spans = SpanLog(self.hold_ups, started)
         # Held while an end is counted and written, so that calls go on in the order that their ends are counted in.
         self._ending = threading.RLock()
+
+    def number_by(self, numbers: Iterator[int]) -> None:
+        """Take the numbers of a session's events for calls that begin in another order than they were numbered in."""
+        self._spans.numbers = numbers
 
     @property
     def is_at_work(self) -> bool:
@@ -112,7 +117,11 @@ class SpanLog:
     def __init__(self, hold_ups: HoldUps, started: float | None = None) -> None:
         self._hold_ups = hold_ups
         self._started = perf_counter() if started is None else started
+        self.numbers: Iterator[int] | None = None
+        """Of the session's events."""
         self._positions = itertools.count()
+        self._beginning = threading.Lock()
+        self._latest = -1  # the highest number of a call that has begun
         self._running: dict[int, _Begun] = {}
         self._ended: float | None = None  # when a call has last ended
 
@@ -122,9 +131,21 @@ class SpanLog:
         turn = None if loop is None else turn_of(loop)
         if self._hold_ups.is_watching:
             self._hold_ups.look()
-        elif loop is not None and getattr(loop, "_scheduled", None):  # a limit runs
-            self._hold_ups.watch()
-        self._running[call.seq] = (call, next(self._positions), perf_counter(), loop, turn)
+            position = self._turn_of(call)
+        else:
+            position = next(self._positions)
+            if loop is not None and getattr(loop, "_scheduled", None):  # a limit runs
+                self._hold_ups.watch()
+        self._running[call.seq] = (call, position, perf_counter(), loop, turn)
+
+    def _turn_of(self, call: PendingCall) -> int:
+        """Return the position of a begin. Calls are numbered in the order of their begins, though another thread may
+        have begun one since this one got its number."""
+        with self._beginning:
+            if call.seq < self._latest and self.numbers is not None:
+                call.seq = next(self.numbers)
+            self._latest = call.seq
+            return next(self._positions)
 
     def end(self, call: PendingCall) -> CallSpan | None:
         """Return the span of a call that ends now; None for one that never began here."""

@@ -269,6 +269,7 @@ class RunRecorder:
         )
         session.entry = self._entry or entry_at(sys._getframe(2))
         session.hold_ups = self._recorder.hold_ups
+        self._recorder.number_by(session.numbers)
         session.set_ordered = None if hash_seed() else set()
         session.own = ServersHere(session)
         if self._chance is not None:
@@ -338,7 +339,7 @@ class RunRecorder:
         known = self._header.chance
         recorder = self._recorder
         known = msgspec.structs.replace(
-            known, held_up_s=recorder.hold_ups.longest_s, after_calls_s=recorder.after_calls_s
+            known, held_up_s=recorder.hold_ups.held_up_s, after_calls_s=recorder.after_calls_s
         )
         if self._chance is None:
             return msgspec.structs.replace(known, not_held=("random",))  # another run has it

@@ -196,22 +196,35 @@ class RecordedOrder(Order):
             self._note(f"`{call.name}` was called within {self._tie_ms:g} ms of the end of the recorded run")
             raise
 
-    def is_before_its_turn(self, span: CallSpan) -> bool:
+    def is_before_its_turn(self, call: PendingCall, span: CallSpan) -> bool:
         """True when a call of another thread has yet to begin that was recorded to do so shortly before this one."""
         schedule, clock = self._schedule, self._clock
-        if not schedule.is_awaited_before(span.begin):
+        if not schedule.is_awaited_before(span.begin) or is_loop_running():
             return False
-        if clock.active <= 1 and not clock.has_begin_before(span.begin):
+        if span.begin_s - schedule.next_begin_s >= self._tie_s:
             return False
-        return span.begin_s - schedule.next_begin_s < TIE_S and not is_loop_running()
+        if clock.active > 1 or clock.begin_before(span.begin) is not None:
+            return True
+        with clock.mutex:
+            return not clock.is_idle_until(self._turn_of(call, span))  # what happens until then may lead to that call
 
     def take_turn(self, call: PendingCall, span: CallSpan) -> None:
         """Let other threads come to their calls first, as they did in the recording."""
         member = self._member()
         if member is not None:
             # As soon as nothing else can happen, and of several that wait like this the first in the recording.
-            self._clock.block(member, Wait(0.0, span.begin), timed=True)
+            moment: float | None = self._turn_of(call, span)
+            while moment is not None:
+                self._clock.block(member, Wait(moment, span.begin), timed=True)
+                moment = self._clock.begin_before(span.begin)
             call.seq = next(self.numbers)
+
+    def _turn_of(self, call: PendingCall, span: CallSpan) -> float:
+        """Return when a call begins: at its recorded moment, or at once if that is too far away to be chance."""
+        moment = span.begin_s + self._schedule.lag(call.path)
+        if moment - self._clock.base < self._tie_s:
+            return moment
+        return 0.0
 
     def end(self) -> set[int]:
         """The run is over: end the threads it has left behind. Return those that only wait for something to do."""
