@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qs, quote, quote_plus, urlsplit
 
 import pytest
+from tests.matrix import sampled
 
 import replaykit as rk
 from replaykit.model.events import State
@@ -128,10 +129,15 @@ KINDS = {
 }
 
 
-def secrets() -> dict[str, dict[str, str]]:
+each_kind = sampled("kind_of_secret", KINDS, count=18, start=1)
+Secrets = dict[str, dict[str, str]]
+
+
+def secrets_of(names: set[str]) -> Secrets:
     return {
         name: {"value": kind.value, "key": kind.key, "says": kind.says.replace("{}", kind.value)}
         for name, kind in KINDS.items()
+        if name in names
     }
 
 
@@ -155,6 +161,7 @@ class _Service(http.server.BaseHTTPRequestHandler):
     """Says back what it knows of a kind: at once, and as a stream of deltas of a few characters."""
 
     protocol_version = "HTTP/1.1"
+    secrets: Secrets
     seen: list[dict[str, Any]]
 
     def _kind(self) -> str:
@@ -163,11 +170,11 @@ class _Service(http.server.BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["content-length"]))
         self.seen.append({"path": self.path, "authorization": self.headers["authorization"], "body": body.decode()})
-        one = secrets()[self._kind()]
+        one = self.secrets[self._kind()]
         self._send("application/json", json.dumps({"text": one["says"], one["key"]: one["value"]}).encode())
 
     def do_GET(self) -> None:
-        text = secrets()[self._kind()]["says"]
+        text = self.secrets[self._kind()]["says"]
         pieces = [text[at : at + 7] for at in range(0, len(text), 7)]
         events = [json.dumps({"choices": [{"index": 0, "delta": {"content": piece}}]}) for piece in pieces]
         self._send("text/event-stream", "".join(f"data: {event}\n\n" for event in [*events, "[DONE]"]).encode())
@@ -188,19 +195,29 @@ class World(NamedTuple):
     """A project, what its agent handles, and the service that it asks."""
 
     project: Path
+    secrets: Secrets
     seen: list[dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def asked_about(request: pytest.FixtureRequest) -> set[str]:
+    """The sorts that the tests of this session ask about, which are fewer with `make test`; or all of them."""
+    params = [item.callspec.params for item in request.session.items if hasattr(item, "callspec")]
+    return {name for each in params if (name := each.get("kind_of_secret"))} or set(KINDS)
+
+
+@pytest.fixture(scope="module")
+def world(asked_about: set[str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     base = tmp_path_factory.mktemp("disk")
     outside, project = base / "outside", base / "project"
     outside.mkdir()
     project.mkdir()
-    (outside / "secrets.json").write_text(json.dumps(secrets()), encoding="utf-8")
+    secrets = secrets_of(asked_about | {"bearer"})  # the agent has a token of its own in any case
+    (outside / "secrets.json").write_text(json.dumps(secrets), encoding="utf-8")
     shutil.copy(AGENT, project / "secretive_agent.py")
     seen: list[dict[str, Any]] = []
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), type("Service", (_Service,), {"seen": seen}))
+    service = type("Service", (_Service,), {"secrets": secrets, "seen": seen})
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), service)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     patch = pytest.MonkeyPatch()
@@ -209,7 +226,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     patch.delenv("REPLAYKIT_REDACTION_KEY", raising=False)
     patch.delenv("REPLAYKIT_STORE", raising=False)
     patch.chdir(project)
-    yield World(project, seen)
+    yield World(project, secrets, seen)
     patch.undo()
     server.shutdown()
     server.server_close()
@@ -243,11 +260,11 @@ class Done(NamedTuple):
 def done(world: World) -> Done:
     """Everything once: recorded in this process and as a program, made into cases, replayed in every way, reported."""
     agent = loaded_agent()
-    with rk.record("desk", input={"question": "hello", **{n: one["says"] for n, one in secrets().items()}}) as run:
+    with rk.record("desk", input={"question": "hello", **{n: one["says"] for n, one in world.secrets.items()}}) as run:
         agent.RUN = run
         answer = run.output = agent.answer("hello")
     asked = len(world.seen)
-    assert asked == len(KINDS)
+    assert asked == len(world.secrets)
     program = said("record", "--name", "program", "--", sys.executable, "secretive_agent.py", "hello")
     assert program.returncode == 0, program.stderr
     printed = {"recorded program": program.stdout}
@@ -308,20 +325,20 @@ def test_a_short_value_is_seen_where_it_stands_and_not_inside_of_numbers(text: s
     assert not holds(b'{"at": 1763300000.739204, "took": 0.739204, "id": "a739204b", "n": 17392048}', "739204")
 
 
-@pytest.mark.parametrize("name", KINDS)
-def test_no_file_below_the_project_holds_the_value(done: Done, name: str) -> None:
+@each_kind
+def test_no_file_below_the_project_holds_the_value(done: Done, kind_of_secret: str) -> None:
     files = _bytes_below(done.world.project)
 
-    held = sorted(file for file, data in files.items() if holds(data, KINDS[name].value))
+    held = sorted(file for file, data in files.items() if holds(data, done.world.secrets[kind_of_secret]["value"]))
 
     assert held == []
 
 
-@pytest.mark.parametrize("name", KINDS)
-def test_no_report_that_was_printed_as_json_holds_the_value(done: Done, name: str) -> None:
+@each_kind
+def test_no_report_that_was_printed_as_json_holds_the_value(done: Done, kind_of_secret: str) -> None:
     told = {how: text.encode() for how, text in done.printed.items() if how != "recorded program"}
 
-    held = [how for how, text in told.items() if holds(text, KINDS[name].value)]
+    held = [how for how, text in told.items() if holds(text, done.world.secrets[kind_of_secret]["value"])]
 
     assert held == []
 
@@ -337,13 +354,14 @@ def test_every_sort_of_file_was_there_to_look_at(done: Done) -> None:
 
 
 def test_the_agent_and_the_service_had_the_real_values(done: Done) -> None:
-    first = next(iter(secrets().values()))["says"]
+    secrets = done.world.secrets
+    first = next(iter(secrets.values()))["says"]
 
-    assert done.answer == f"{4 * len(KINDS)} seen, the first was {first}"
+    assert done.answer == f"{4 * len(secrets)} seen, the first was {first}"
     assert f"the first was {first}" in done.printed["recorded program"]
-    sent = done.world.seen[: len(KINDS)]
+    sent = done.world.seen[: len(secrets)]
     assert {one["authorization"] for one in sent} == {f"Bearer {KINDS['bearer'].value}"}
-    assert [json.loads(one["body"])["text"] for one in sent] == [one["says"] for one in secrets().values()]
+    assert [json.loads(one["body"])["text"] for one in sent] == [one["says"] for one in secrets.values()]
 
 
 @pytest.mark.parametrize("how", ["python", "program"])
@@ -363,4 +381,4 @@ def test_with_another_key_every_call_is_served_and_shown_as_found_by_kind(done: 
 
 
 def test_replays_asked_the_service_nothing(done: Done) -> None:
-    assert len(done.world.seen) == 2 * len(KINDS)  # by the two that were recorded
+    assert len(done.world.seen) == 2 * len(done.world.secrets)  # by the two that were recorded
