@@ -26,6 +26,7 @@ from typing import Any
 from tests.fidelity.server import World, world
 
 import replaykit as rk
+from replaykit.model.result import Effect, effect_of
 
 AGENTS = Path(__file__).parent / "agents"
 ROOT = Path(__file__).parents[2]
@@ -265,6 +266,9 @@ def _replaying_of(work: _Work, number: int, ended: dict[str, Any], trial: Trial)
 
 
 def _word_for(ended: dict[str, Any], trial: Trial) -> str:
+    is_doubtful = any(effect_of(kind) in (Effect.UNCERTAIN, Effect.INCONCLUSIVE) for kind in ended["deviations"])
+    if is_doubtful and ended["error"] != trial.error:
+        return "inconclusive"  # as a verdict would be
     if ended["error"] is None:
         return "fixed"
     if {"missing", "blocked", "network"} & set(ended["deviations"]):
