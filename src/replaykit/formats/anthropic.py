@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from replaykit.formats.core.exchanges import ConversationApi, ExchangeImporter
-from replaykit.formats.core.members import object_in, objects_in, text_in
+from replaykit.formats.core.members import object_in, objects_in, of_type, text_in
 from replaykit.formats.core.pairs import has_calls, text_or_parts
 from replaykit.formats.core.registry import IMPORTERS
 from replaykit.formats.core.threads import Used
@@ -53,7 +53,7 @@ def _read_message(message: dict[str, Json]) -> Iterator[dict[str, Json]]:
         yield anthropic.DIALECT.read_response({"content": _blocks(content)}).answers[0].message
         return
     blocks = as_objects(content)
-    results = [block for block in blocks if block.get("type") == "tool_result"]
+    results = of_type(blocks, "tool_result")
     yield from map(_result, results)
     rest = [part for part in content if part not in results] if isinstance(content, list) else content
     if rest or not results:

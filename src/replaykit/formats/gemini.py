@@ -21,7 +21,7 @@ from replaykit.formats.core.registry import IMPORTERS
 from replaykit.formats.core.threads import Used
 from replaykit.model.values import Json
 from replaykit.wire import gemini
-from replaykit.wire.json_fields import as_object, as_objects
+from replaykit.wire.json_fields import as_object, as_objects, without
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
 FORMAT = "gemini"
@@ -138,7 +138,7 @@ def _normalize_request(body: dict[str, Json]) -> dict[str, Json]:
     """The request; the SDK has everything but the contents in `config`."""
     named = {_UNDERSCORE.sub(lambda found: found[1].upper(), name): item for name, item in body.items()}
     config = as_object(named.pop("config", None))
-    named |= {name: item for name, item in _camel(config).items() if name not in named}
+    named |= without(_camel(config), *named)
     return named
 
 

@@ -15,11 +15,12 @@ from typing import Any, TypeVar
 
 import msgspec
 import orjson
+from msgspec.structs import replace
 
 from replaykit.errors import InvalidFile, nearest
 from replaykit.formats.core.errors import STATUSES, error_of, status_of, tool_outcome
 from replaykit.formats.core.fields import Fields
-from replaykit.formats.core.registry import IMPORTERS, Found
+from replaykit.formats.core.registry import Found, register_format
 from replaykit.formats.core.source import JsonPath, Source
 from replaykit.model.events import (
     AnyEvent,
@@ -39,23 +40,18 @@ from replaykit.model.values import ABSENT, NULL, Json, Raw
 FORMAT = "replaykit"
 
 
-class NativeImporter:
-    """Reads the native trace."""
-
-    name = FORMAT
-    title = "ReplayKit's own trace: `run_id`, `status`, `events`"
-
-    def recognises(self, source: Source) -> bool:
-        value = source.first[0] if source.first else None
-        first = value[0] if isinstance(value, list) and value else value
-        return isinstance(first, dict) and "events" in first and "run_id" in first
-
-    def read(self, source: Source) -> Iterator[Found]:
-        for document in source.documents():
-            yield from _read_document(document)
+def _recognises(source: Source) -> bool:
+    value = source.first[0] if source.first else None
+    first = value[0] if isinstance(value, list) and value else value
+    return isinstance(first, dict) and "events" in first and "run_id" in first
 
 
-IMPORTERS.register(FORMAT)(NativeImporter())
+def _read_file(source: Source) -> Iterator[Found]:
+    for document in source.documents():
+        yield from _read_document(document)
+
+
+register_format(FORMAT, "ReplayKit's own trace: `run_id`, `status`, `events`", _recognises, _read_file)
 
 
 def _read_document(source: Source) -> Iterator[Found]:
@@ -263,13 +259,13 @@ class EventReader:
         if ended_at is not None:
             self._last_time = ended_at
             if call.at and not call.duration_s:
-                call = msgspec.structs.replace(call, duration_s=max(0.0, ended_at - call.at))
+                call = replace(call, duration_s=max(0.0, ended_at - call.at))
         answered = _answered(call, fields, "output", "result", "content")
         # A result that says nothing is still a result: the call came back.
         if answered.answered:
             done = answered
         else:
-            done = msgspec.structs.replace(answered, result_json=NULL)
+            done = replace(answered, result_json=NULL)
         self.events[waiting.index] = done
 
     def _waiting(self, call_id: str | None, name: str | None) -> _OpenCall | None:
@@ -342,11 +338,11 @@ def _answered(call: C, fields: Fields, *names: str) -> C:
     present = any(name in fields.value for name in names)
     if failed and not error and present and isinstance(call, ToolCall):
         info, result = tool_outcome(fields.take(*names), failed=True)
-        return msgspec.structs.replace(call, error=info, result_json=result)
+        return replace(call, error=info, result_json=result)
     if error or failed:
         # An outcome is a result or an error; a text beside the error stays with the unmapped fields.
-        return msgspec.structs.replace(call, error=error_of(error or fields.take(*names), "ToolError"))
-    return msgspec.structs.replace(call, result_json=fields.raw(*names) if present else ABSENT)
+        return replace(call, error=error_of(error or fields.take(*names), "ToolError"))
+    return replace(call, result_json=fields.raw(*names) if present else ABSENT)
 
 
 def _step(fields: Fields) -> str | None:

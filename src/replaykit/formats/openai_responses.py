@@ -16,10 +16,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 
-import msgspec
+from msgspec.structs import replace
 
 from replaykit.formats.core.exchanges import ConversationApi, ExchangeImporter
-from replaykit.formats.core.members import objects_in, text_in, value_in
+from replaykit.formats.core.members import filled_in, known, objects_in, of_type, text_in, value_in
 from replaykit.formats.core.pairs import has_calls, text_or_parts
 from replaykit.formats.core.registry import IMPORTERS
 from replaykit.formats.core.threads import Used
@@ -110,12 +110,12 @@ def _answer(answer: ModelAnswer) -> ModelAnswer:
     if not calls:
         return answer
     rest = tuple(part for part in answer.parts if part not in calls)
-    return msgspec.structs.replace(answer, tool_calls=(*answer.tool_calls, *map(_asked_for, calls)), parts=rest)
+    return replace(answer, tool_calls=(*answer.tool_calls, *map(_asked_for, calls)), parts=rest)
 
 
 def _asked_for(item: dict[str, Json]) -> ToolUse:
     kind = text_in(item, "type")
-    arguments = next((item[name] for name in ("action", "actions", "operation") if item.get(name)), None)
+    arguments = filled_in(item, "action", "actions", "operation")
     if arguments is None:
         arguments = without(item, "type", "id", "call_id", "status")
     return ToolUse(id=text_in(item, "call_id", "id"), name=kind.removesuffix("_call"), arguments=arguments)
@@ -142,7 +142,7 @@ def _use(item: dict[str, Json], results: dict[str, dict[str, Json]]) -> Used:
             arguments = {}
         else:
             arguments = {arguments_name: arguments}
-    out: Json = {key: value for key, value in without(item, arguments_name, *ids).items() if value is not None}
+    out: Json = known(without(item, arguments_name, *ids))
     if other := results.get(text_in(item, "call_id")):
         out = text_or_parts(other.get("output"))
     wrong = item.get("error")
@@ -200,7 +200,7 @@ def _is_certain(item: dict[str, Json]) -> bool:
         return named or (bool(items) and all(map(_is_message, items)))
     kind = text_in(item, "type")
     if kind == "message" and item.get("role") in _ROLES:
-        return any(part.get("type") in ("output_text", "input_text") for part in objects_in(item, "content"))
+        return bool(of_type(objects_in(item, "content"), "output_text", "input_text"))
     if kind == "reasoning":
         return isinstance(item.get("summary"), list)
     return bool(_call_id(item)) or (kind.endswith("_call") and ("call_id" in item or "status" in item))
@@ -210,7 +210,7 @@ def _whole(response: Json) -> Json:
     """Of a response, the output alone may have been kept."""
     items = as_objects(response)
     if items and all(map(_is_said, items)):
-        return {"output": [_item(item) for item in items]}
+        return {"output": list(map(_item, items))}
     return response
 
 

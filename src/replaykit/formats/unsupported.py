@@ -12,7 +12,7 @@ from itertools import islice
 
 from msgspec import Struct
 
-from replaykit.formats.core.members import object_in, objects_in, text_in
+from replaykit.formats.core.members import object_in, objects_in, of_type, text_in
 from replaykit.formats.core.source import Source
 from replaykit.model.values import Json
 from replaykit.wire.json_fields import as_object, as_objects
@@ -67,16 +67,14 @@ def _is_cline(values: list[Json]) -> bool:
 
 
 def _is_codex(values: list[Json]) -> bool:
-    lines = [as_object(value) for value in values]
+    lines = list(map(as_object, values))
     rollout = any(text_in(line, "type") in _CODEX_LINES and isinstance(line.get("payload"), dict) for line in lines)
     return rollout or any(line.get("type") == "thread.started" and "thread_id" in line for line in lines)
 
 
 def _is_gemini_cli(values: list[Json]) -> bool:
     session = as_object(values[0]) if values else {}
-    return "sessionId" in session and any(
-        message.get("type") == "gemini" for message in objects_in(session, "messages")
-    )
+    return "sessionId" in session and bool(of_type(objects_in(session, "messages"), "gemini"))
 
 
 def _is_adk(values: list[Json]) -> bool:

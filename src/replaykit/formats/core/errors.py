@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 
-import msgspec
+from msgspec.structs import replace
 
-from replaykit.formats.core.members import text_in
+from replaykit.formats.core.members import joined_texts
 from replaykit.model.events import ErrorInfo
 from replaykit.model.matching import ToolErrors
 from replaykit.model.run import RunStatus
-from replaykit.model.values import ABSENT, Json, Raw, encode
-from replaykit.wire.json_fields import as_objects, as_text, joined
+from replaykit.model.values import ABSENT, Json, Raw, encode, raw
+from replaykit.wire.json_fields import as_text
 
 _REPR = re.compile(r"([A-Za-z_][\w.]*)\((.*)\)", re.DOTALL)
 _QUOTED = re.compile(r"""'((?:[^'\\]|\\.)*+)'|"((?:[^"\\]|\\.)*+)\"""", re.DOTALL)
@@ -97,7 +97,7 @@ def result_error(result: Json, *, is_error: bool = False) -> ErrorInfo | None:
     """The error that a tool's result is, where it says so; MCP has `isError` beside the content."""
     if isinstance(result, dict) and (result.get("isError") is True or result.get("is_error") is True):
         content = result.get("content")
-        parts = joined((text_in(part, "text") for part in as_objects(content)), "\n")
+        parts = joined_texts(content, "\n") or None
         return error_of(as_text(content) or parts or encode(result).decode(), "ToolError")
     if not is_error:
         return None
@@ -130,12 +130,12 @@ def tool_outcome(
         error = spoken_error(content)
     error = error or result_error(content, is_error=failed is True)
     if error is None:
-        return None, Raw(encode(content))
+        return None, raw(content)
     error = _with_type(error, content)
     if ending is ToolErrors.RAISED or content in _NOTHING:
         return error, ABSENT
     is_raised = is_known and ending is None
-    return msgspec.structs.replace(error, raised=is_raised), Raw(encode(content))
+    return replace(error, raised=is_raised), raw(content)
 
 
 def _with_type(error: ErrorInfo, content: Json) -> ErrorInfo:
@@ -145,7 +145,7 @@ def _with_type(error: ErrorInfo, content: Json) -> ErrorInfo:
     described = error_of_repr(content)
     is_same = described.message == error.message and bool(error.message)
     if is_same:
-        return msgspec.structs.replace(error, type=described.type, module=described.module)
+        return replace(error, type=described.type, module=described.module)
     return error
 
 
@@ -158,7 +158,7 @@ def _error_of_object(value: dict[str, Json], fallback_type: str) -> ErrorInfo:
         type=kind or fallback_type,
         message=message or "",
         traceback=traceback,
-        attributes_json=Raw(encode(fields)) if fields else ABSENT,
+        attributes_json=raw(fields) if fields else ABSENT,
     )
 
 

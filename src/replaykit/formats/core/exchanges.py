@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import islice
 
-import msgspec
 import orjson
 from msgspec import Struct
+from msgspec.structs import replace
 
 from replaykit.errors import InvalidFile
 from replaykit.formats.core.fields import Fields, json_type
@@ -77,7 +77,7 @@ class ConversationApi(Struct, frozen=True, kw_only=True):
     def exchange(self, call: ModelCall, *, has_request: bool = True, **details: Json) -> ModelExchange:
         """Return the call in one shape; `has_request` is false where only the response was logged."""
         if call.answer is not None:
-            call = msgspec.structs.replace(call, answer=self.answer(call.answer))
+            call = replace(call, answer=self.answer(call.answer))
         history_id = self.history_id(call)
         advice: tuple[str, ...] = ()
         if not has_request:
@@ -194,7 +194,7 @@ class _Reader:
         if exchange is None or not (exchange.messages or exchange.call.answer or exchange.call.error):
             raise document.error(f"expected {self._title}, got {described(item)}", path)
         more = {"name": name, "alone": bool(name) or exchange.alone, **times(item, exchange.at)}
-        return msgspec.structs.replace(exchange, **more)
+        return replace(exchange, **more)
 
     def _is_read(self, item: dict[str, Json], exchange: ModelExchange) -> bool:
         """True when all that is asked and answered is this API's, as far as that shows."""
@@ -242,10 +242,10 @@ class _Reader:
 
     def _conversation(self, request: dict[str, Json]) -> ModelExchange:
         """One that is over: nothing else goes on from it."""
-        return msgspec.structs.replace(self._unanswered(request), alone=True)
+        return replace(self._unanswered(request), alone=True)
 
     def _unanswered(self, request: dict[str, Json]) -> ModelExchange:
-        return msgspec.structs.replace(self._exchange(request, b"", 200), answered=False)
+        return replace(self._exchange(request, b"", 200), answered=False)
 
     def _failed(self, request: dict[str, Json] | None, body: Json, status: int, kind: str = "") -> ModelExchange:
         exchange = self._exchange(request, _text(body), status or _FIRST_ERROR)
@@ -253,7 +253,7 @@ class _Reader:
         if error is None or not kind:
             return exchange
         typed_error = ErrorInfo(type=kind, message=error.message, attributes_json=error.attributes_json)
-        return msgspec.structs.replace(exchange, call=msgspec.structs.replace(exchange.call, error=typed_error))
+        return replace(exchange, call=replace(exchange.call, error=typed_error))
 
     def _answered(self, request: dict[str, Json] | None, response: Json, status: int) -> ModelExchange:
         """A pair. A response may be a text: of a body, of a stream, or all that was kept of the answer."""
@@ -271,8 +271,8 @@ class _Reader:
     def _spoken(self, request: dict[str, Json] | None, text: str) -> ModelExchange:
         """An answer of which only the text was kept."""
         exchange = self._exchange(request, b"", 200)
-        call = msgspec.structs.replace(exchange.call, answer=ModelAnswer(content=text), complete=True, problem=None)
-        return msgspec.structs.replace(exchange, call=call)
+        call = replace(exchange.call, answer=ModelAnswer(content=text), complete=True, problem=None)
+        return replace(exchange, call=call)
 
     def _exchange(
         self, request: dict[str, Json] | None, response: bytes, status: int, at: float = 0.0

@@ -17,7 +17,7 @@ import orjson
 
 from replaykit.formats.core.json_text import load_json, read_arguments
 from replaykit.formats.core.langchain_messages import message_body, message_of
-from replaykit.formats.core.members import object_in, objects_in, text_in
+from replaykit.formats.core.members import joined_texts, object_in, objects_in, text_in
 from replaykit.model.values import Json, canonical_read
 from replaykit.wire.json_fields import as_objects, joined
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
@@ -98,8 +98,8 @@ def answer_in(messages: Iterable[Json]) -> ModelAnswer | None:
     return ModelAnswer(
         content=joined((_content_text(m.get("content")) or "" for m in spoken), "\n"),
         tool_calls=tuple(ToolUse(**call) for m in spoken for call in m.get("tool_calls", ())),
-        thinking=joined(text_in(m, "thinking") for m in spoken),
-        refusal=joined(text_in(m, "refusal") for m in spoken),
+        thinking=joined_texts(spoken, "", "thinking") or None,
+        refusal=joined_texts(spoken, "", "refusal") or None,
         parts=tuple(part for m in spoken for part in _other_parts(m.get("content"))),
     )
 
@@ -168,7 +168,7 @@ def _read_message(message: Json) -> list[dict[str, Json]]:
     result |= {name: plain[name] for name in ("name", "tool_call_id", "thinking", "refusal") if plain.get(name)}
     if body is not None and body.get("status") == "error":
         result["status"] = "error"
-    calls = [_call(call) for call in objects_in(plain, "tool_calls")]
+    calls = list(map(_call, objects_in(plain, "tool_calls")))
     return [result | {"tool_calls": calls} if calls else result]
 
 
@@ -199,7 +199,7 @@ def _of_parts(role: str, parts: list[Json], message: dict[str, Json]) -> list[di
             if sort is _TEXT or isinstance(part, str):
                 texts.append(part if isinstance(part, str) else _part_text(part))
     if message.get("tool_calls"):
-        calls += [_call(call) for call in as_objects(message["tool_calls"])]
+        calls += list(map(_call, as_objects(message["tool_calls"])))
     thinking = joined(thoughts) if thoughts else None
     if found and not rest and not calls and not thinking:
         return found

@@ -6,10 +6,10 @@ from itertools import islice
 
 from replaykit.errors import InvalidFile
 from replaykit.formats.core.fields import Fields
-from replaykit.formats.core.members import object_in, text_in
+from replaykit.formats.core.members import object_in, text_in, value_in
 from replaykit.formats.core.source import Source
 from replaykit.model.values import Json
-from replaykit.wire.json_fields import as_object, as_objects, as_text, joined, load_object
+from replaykit.wire.json_fields import as_object, as_objects, as_text, joined, load_object, without
 
 REQUESTS = ("request", "request_body", "body", "params")
 RESPONSES = ("response", "response_body", "completion", "chunks", "stream_events", "events", "result")
@@ -29,10 +29,10 @@ _LAST_STATUS = 599
 
 def halves(item: dict[str, Json], conversation: str) -> tuple[dict[str, Json] | None, Json]:
     """The request's body and the response, or the one of them that is there."""
-    response = next((item[name] for name in RESPONSES if item.get(name) is not None), None)
-    request = next((item[name] for name in REQUESTS if item.get(name) is not None), None)
+    response = value_in(item, *RESPONSES)
+    request = value_in(item, *REQUESTS)
     if request is None and item.get(conversation) is not None:
-        request = {name: value for name, value in item.items() if name not in _AROUND_REQUEST}
+        request = without(item, *_AROUND_REQUEST)
     return _request(request, conversation), response
 
 
@@ -72,7 +72,7 @@ def text_or_parts(content: Json) -> Json:
     """Content that is nothing but texts as one text; else as it is."""
     if not isinstance(content, list) or not content:
         return content
-    texts = [_text(part) for part in content]
+    texts = list(map(_text, content))
     if None in texts:
         return content
     return joined(map(as_text, texts), "\n") or ""

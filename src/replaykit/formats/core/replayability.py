@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
-import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from replaykit.formats.core.members import object_in
 from replaykit.model.events import Call, LlmCall, ToolCall
@@ -115,13 +115,13 @@ def with_lacks(run: TraceRun, lacks: Mapping[int, Iterable[Lack]], advice: Itera
     stated = {str(seq): sorted(set(what)) for seq, what in lacks.items() if what}
     metadata = as_object(run.metadata) | ({LACKS: stated} if stated else {})
     if stated:
-        marked = msgspec.structs.replace(run, metadata_json=raw(metadata))
+        marked = replace(run, metadata_json=raw(metadata))
     else:
         marked = run
     unique_advice = list(dict.fromkeys(advice))
     if not unique_advice or not replayability(marked).lacking:
         return marked
-    return msgspec.structs.replace(marked, metadata_json=raw({**metadata, ADVICE: unique_advice}))
+    return replace(marked, metadata_json=raw({**metadata, ADVICE: unique_advice}))
 
 
 def _lacks(call: Call, stated: Json, reader: ConversationReader) -> tuple[Lack, ...]:

@@ -20,17 +20,18 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from replaykit.formats.core.errors import ending_of, result_error, tool_outcome
 from replaykit.formats.core.fingerprints import RETURNING, SPEAKING, START, fingerprint, fingerprints
-from replaykit.formats.core.members import text_in
+from replaykit.formats.core.members import filled, text_in
 from replaykit.formats.core.messages import answer_in
 from replaykit.formats.core.replayability import Lack, with_lacks
 from replaykit.model.changes import StateFold
 from replaykit.model.events import AnyEvent, ErrorEvent, ErrorInfo, LlmCall, Note, State, ToolCall, Usage
 from replaykit.model.matching import ToolErrors
 from replaykit.model.run import Origin, RunStatus, TraceRun
-from replaykit.model.values import ABSENT, NULL, Json, Raw, canonical, encode
+from replaykit.model.values import ABSENT, NULL, Json, Raw, canonical, raw
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
 UNSET = msgspec.UNSET
@@ -122,7 +123,7 @@ class Talk:
             LlmCall,
             name=model,
             arguments_json=arguments,
-            result_json=ABSENT if answer is None or error is not None else Raw(encode(answer.message)),
+            result_json=ABSENT if answer is None or error is not None else raw(answer.message),
             error=error,
             finish_reason=finish_reason,
             usage=usage,
@@ -191,7 +192,7 @@ class Talk:
             ToolCall,
             name=use.name,
             arguments_json=Raw(canonical(use.arguments)),
-            result_json=ABSENT if error is not None or content is UNSET else Raw(encode(content)),
+            result_json=ABSENT if error is not None or content is UNSET else raw(content),
             error=error,
             at=turn.fields["at"],
             step=turn.fields["step"],
@@ -284,12 +285,12 @@ class Talk:
         if details is UNSET:
             details_json = ABSENT
         else:
-            details_json = Raw(encode(details))
+            details_json = raw(details)
         self._turn(State, state_json=whole, change=change, about_json=details_json, at=at, step=step)
 
     def notes(self, name: str, content: Json, *, at: float = 0.0, step: str | None = None) -> None:
         """Anything else worth keeping."""
-        self._turn(Note, name=name, content_json=Raw(encode(content)), at=at, step=step)
+        self._turn(Note, name=name, content_json=raw(content), at=at, step=step)
 
     @property
     def output(self) -> Json:
@@ -331,14 +332,14 @@ class Talk:
             name=name,
             agent=agent,
             agent_version=agent_version,
-            input_json=NULL if run_input is UNSET else Raw(encode(run_input)),
-            output_json=ABSENT if output is UNSET else Raw(encode(output)),
+            input_json=NULL if run_input is UNSET else raw(run_input),
+            output_json=ABSENT if output is UNSET else raw(output),
             status=status,
             error=error,
             started_at=started_at or min(times, default=0.0),
             ended_at=ended_at if ended_at is not None else max(ends, default=None),
             tags=tags,
-            metadata_json=Raw(encode({key: value for key, value in (metadata or {}).items() if value not in _NOTHING})),
+            metadata_json=raw(filled(metadata or {})),
             origin=Origin(kind="imported", format=format),
             event_count=len(events),
             events=events,
@@ -432,7 +433,7 @@ def _answer(message: Json) -> ModelAnswer | None:
     answer, parts = answer_in([message]), message.get("parts")
     if answer is None or not isinstance(parts, list):
         return answer
-    return msgspec.structs.replace(answer, parts=(*parts, *answer.parts))
+    return replace(answer, parts=(*parts, *answer.parts))
 
 
 def _last_answer(messages: list[Json]) -> int:

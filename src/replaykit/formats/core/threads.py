@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from replaykit.formats.core.fingerprints import RETURNING, SPEAKING, START, fingerprints
 from replaykit.formats.core.members import text_in
@@ -181,7 +182,7 @@ class ExchangeThread:
             metadata.get("response_ids"),
             run.events,
         ]  # and no advice
-        return msgspec.structs.replace(run, id=content_id(format, msgspec.json.encode(identity)))
+        return replace(run, id=content_id(format, msgspec.json.encode(identity)))
 
     def _catch_up(self, exchange: ModelExchange, repeated: list[bytes]) -> None:
         """Add the messages that come after those that are known."""

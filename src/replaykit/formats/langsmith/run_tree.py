@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
 import msgspec
+from msgspec.structs import replace
 
 from replaykit.errors import InvalidFile
 from replaykit.formats.core.errors import error_of, error_of_repr
@@ -189,7 +190,7 @@ def _id(value: dict[str, Json]) -> str | None:
 def _dotted_ids(value: dict[str, Json]) -> list[str]:
     order = value.get("dotted_order")
     if isinstance(order, str):
-        segments = [_SEGMENT.fullmatch(text) for text in order.split(".")]
+        segments = list(map(_SEGMENT.fullmatch, order.split(".")))
     else:
         segments = []
     return [segment[2] for segment in segments if segment]
@@ -295,7 +296,7 @@ def result_in(value: Json, name: str) -> tuple[Json, ErrorInfo | None]:
     content = message["content"]
     if message["type"] == "tool" and message.get("status") == "error":
         error = error_of(content, "ToolError")
-        return content, msgspec.structs.replace(error, raised=bool(content))
+        return content, replace(error, raised=bool(content))
     return content, None
 
 
@@ -329,7 +330,7 @@ def usage_in(fields: Fields, spoken: Iterable[Json]) -> Usage | None:
 
 
 def _first(counts: dict[str, Json], *names: str) -> int | None:
-    return next((count for name in names if (count := count_in(counts, name)) is not None), None)
+    return count_in(counts, *names)
 
 
 def _count(fields: Fields, name: str) -> int | None:
