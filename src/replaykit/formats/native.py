@@ -14,12 +14,11 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import msgspec
-import orjson
 from msgspec.structs import replace
 
 from replaykit.errors import InvalidFile, nearest
 from replaykit.formats.core.errors import STATUSES, error_of, status_of, tool_outcome
-from replaykit.formats.core.fields import Fields
+from replaykit.formats.core.fields import Fields, TraceItem
 from replaykit.formats.core.registry import Found, register_format
 from replaykit.formats.core.source import JsonPath, Source
 from replaykit.model.events import (
@@ -36,6 +35,7 @@ from replaykit.model.events import (
 )
 from replaykit.model.run import Origin, RunStatus, TraceRun
 from replaykit.model.values import ABSENT, NULL, Json, Raw
+from replaykit.wire.json_fields import load_object
 
 FORMAT = "replaykit"
 
@@ -56,27 +56,26 @@ register_format(FORMAT, "ReplayKit's own trace: `run_id`, `status`, `events`", _
 
 def _read_document(source: Source) -> Iterator[Found]:
     try:
-        value = source.value
+        item = TraceItem(source, source.value)
     except InvalidFile as problem:
         yield problem
         return
-    items = enumerate(value) if isinstance(value, list) else [(None, value)]
-    for index, item in items:
+    for member in item.members():
         notes: list[str] = []
         try:
-            yield _read_run(source, item, () if index is None else (index,), notes)
+            yield _read_run(member, notes)
         except InvalidFile as problem:
             yield problem
         else:
             yield from notes
 
 
-def _read_run(source: Source, value: Json, path: JsonPath, notes: list[str]) -> TraceRun:
-    fields = Fields(source, value, path, "a trace: an object with `run_id`, `status` and `events`")
+def _read_run(item: TraceItem, notes: list[str]) -> TraceRun:
+    fields = item.fields("a trace: an object with `run_id`, `status` and `events`")
     if "events" not in fields.value:
-        raise source.error("'events' is missing", path)
+        raise item.error("'events' is missing")
     run_id = fields.required_text("run_id")
-    reader = EventReader(source, (*path, "events"), notes)
+    reader = EventReader(item.source, (*item.path, "events"), notes)
     for index, item in enumerate(fields.items("events")):
         reader.add(index, item)
     events = tuple(reader.events)
@@ -93,7 +92,7 @@ def _read_run(source: Source, value: Json, path: JsonPath, notes: list[str]) -> 
         error=error,
         started_at=started_at,
         ended_at=ended_at,
-        tags=_tags(fields),
+        tags=fields.texts("tags"),
         metadata_json=_metadata(fields, reader),  # last: it keeps whatever nothing above has taken
         origin=Origin(kind="imported", format=FORMAT),
         event_count=len(events),
@@ -148,14 +147,6 @@ def _times(fields: Fields, events: tuple[AnyEvent, ...]) -> tuple[float, float |
     if ended is None and timed:
         ended = max(event.at + event.duration_s for event in timed)
     return started, ended
-
-
-def _tags(fields: Fields) -> tuple[str, ...]:
-    tags = fields.items("tags")
-    for tag in tags:
-        if not isinstance(tag, str):
-            raise fields.error("expected a list of texts", "tags")
-    return tuple(tags)
 
 
 def _metadata(fields: Fields, reader: EventReader) -> Raw:
@@ -354,15 +345,12 @@ def _step(fields: Fields) -> str | None:
 
 def _parsed(arguments: Json) -> Json:
     """Arguments that were logged as JSON text, as the object they are."""
-    if not isinstance(arguments, str):
+    found = None
+    if isinstance(arguments, str):
+        found = load_object(arguments)
+    if found is None:
         return arguments
-    try:
-        value = orjson.loads(arguments)
-    except orjson.JSONDecodeError:
-        return arguments
-    if isinstance(value, dict):
-        return value
-    return arguments
+    return found
 
 
 def _usage(fields: Fields) -> Usage:

@@ -80,11 +80,10 @@ def error_of_repr(text: str, fallback_type: str = "Error") -> ErrorInfo:
     shown = _REPR.fullmatch(text.strip())
     if shown is None:
         return error_of(text.strip(), fallback_type)
-    quoted = _QUOTED.fullmatch(shown[2].strip().removesuffix(","))
-    if quoted is None:
-        message = shown[2]
-    else:
-        message = _plain(quoted[1] if quoted[1] is not None else quoted[2])
+    message = shown[2]
+    quoted = _QUOTED.fullmatch(message.strip().removesuffix(","))
+    if quoted is not None:
+        message = _plain(quoted[1] or quoted[2] or "")
     module, _, kind = shown[1].rpartition(".")
     return ErrorInfo(type=kind, module=module, message=message)
 
@@ -108,9 +107,12 @@ def spoken_error(result: Json) -> ErrorInfo | None:
     """The error that a model was told of, where only what it was told is known: `Error: …`, `TimeoutError: …`."""
     if not isinstance(result, str):
         return None
-    says_so = result.startswith((*_SPOKEN, _OPENAI_AGENTS))
-    text = next((result.removeprefix(word).lstrip() for word in _SPOKEN if result.startswith(word)), result)
-    found = error_of(text, "ToolError" if says_so else "")
+    text, fallback_type = result, ""
+    if result.startswith((*_SPOKEN, _OPENAI_AGENTS)):
+        fallback_type = "ToolError"
+    if result.startswith(_SPOKEN):
+        text = result.partition(":")[2].lstrip()
+    found = error_of(text, fallback_type)
     if found.type:
         return found
     return None
@@ -140,13 +142,12 @@ def tool_outcome(
 
 def _with_type(error: ErrorInfo, content: Json) -> ErrorInfo:
     """The error; of a trace that keeps no types, with the one that the agent told the model of the same error."""
-    if error.type != _UNKNOWN or not isinstance(content, str):
+    if error.type != _UNKNOWN or not error.message or not isinstance(content, str):
         return error
     described = error_of_repr(content)
-    is_same = described.message == error.message and bool(error.message)
-    if is_same:
-        return replace(error, type=described.type, module=described.module)
-    return error
+    if described.message != error.message:
+        return error
+    return replace(error, type=described.type, module=described.module)
 
 
 def _error_of_object(value: dict[str, Json], fallback_type: str) -> ErrorInfo:
@@ -163,7 +164,7 @@ def _error_of_object(value: dict[str, Json], fallback_type: str) -> ErrorInfo:
 
 
 def _pop_text(fields: dict[str, Json], *names: str) -> str | None:
-    name = next((name for name in names if isinstance(fields.get(name), str)), None)
-    if name is None:
-        return None
-    return str(fields.pop(name))
+    for name in names:
+        if isinstance(fields.get(name), str):
+            return str(fields.pop(name))
+    return None

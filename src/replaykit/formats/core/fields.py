@@ -83,6 +83,14 @@ class Fields:
         """A list; an empty one when it is not there."""
         return self._typed(names, list, "a list") or []
 
+    def texts(self, *names: str) -> tuple[str, ...]:
+        """A list of texts; an empty one when it is not there."""
+        found = self.items(*names)
+        for item in found:
+            if not isinstance(item, str):
+                raise self.error("expected a list of texts", *names)
+        return tuple(found)
+
     def object(self, *names: str) -> dict[str, Json]:
         """An object; an empty one when it is not there."""
         return self._typed(names, dict, "an object") or {}

@@ -73,10 +73,10 @@ def labelled(run: TraceRun, labels: Sequence[Label]) -> TraceRun:
         return run
     metadata = as_object(run.metadata) | {LABELS: msgspec.to_builtins(labels)}
     run = replace(run, metadata_json=raw(metadata))
-    bad = [label for label in labels if label.failed]
-    if not bad or run.status not in (RunStatus.SUCCESS, RunStatus.RUNNING):
+    reasons = [label.text for label in labels if label.failed]
+    if not reasons or run.status not in (RunStatus.SUCCESS, RunStatus.RUNNING):
         return run
-    error = run.error or ErrorInfo(type=JUDGED, message="; ".join(label.text for label in bad))
+    error = run.error or ErrorInfo(type=JUDGED, message="; ".join(reasons))
     return replace(run, status=RunStatus.ERROR, error=error)
 
 
