@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replaykit.errors import UsageError
-from replaykit.intake.services.langsmith_api import LangSmithAccount, account_of
+from replaykit.intake.services.langsmith_api import account_of, langsmith_account
 
 KEY = "lsv2_pt_secret"
 
@@ -82,7 +82,7 @@ def test_the_key_is_not_in_what_is_printed() -> None:
 
     assert KEY not in f"{account!r} {account}"
     assert account.hide(f"bad key {KEY}!") == "bad key ${LANGSMITH_API_KEY}!"
-    assert LangSmithAccount(root="https://h", key="").hide("as it is") == "as it is"
+    assert langsmith_account(root="https://h", key="").hide("as it is") == "as it is"
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_this_machine_is_asked_for_payloads_only_by_a_langsmith_on_it() -> None:
 
 @given(st.text(max_size=60))
 def test_no_address_whatever_it_looks_like_makes_it_raise(url: str) -> None:
-    account = LangSmithAccount(root="https://api.example")
+    account = langsmith_account(root="https://api.example")
 
     assert account.allows(f"https://{url}") in (True, False)
     assert account.allows(url) in (True, False)

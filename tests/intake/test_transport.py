@@ -22,7 +22,7 @@ from replaykit.errors import FetchFailed, ReplayKitError, UsageError
 from replaykit.intake.entries import ImportRecord
 from replaykit.intake.services.client import ServiceRequest
 from replaykit.intake.services.langsmith import LangSmith, Query
-from replaykit.intake.services.langsmith_api import LangSmithAccount
+from replaykit.intake.services.langsmith_api import LangSmithAccount, langsmith_account
 from replaykit.intake.services.transport import ATTEMPTS, Transport
 from replaykit.intake.session_files import text_of
 from replaykit.intake.store_import import store_run
@@ -32,7 +32,7 @@ QUERY = Query(project="my-production-agent")
 
 
 def account(fake: FakeLangSmith) -> LangSmithAccount:
-    return LangSmithAccount(root=fake.url, key=KEY)
+    return langsmith_account(root=fake.url, key=KEY)
 
 
 def pausing(fake: FakeLangSmith, pauses: list[float], **more: Any) -> Transport:

@@ -11,11 +11,19 @@ from collections.abc import Iterator
 
 from msgspec import Struct, field
 
-from replaykit.errors import InvalidFile
 from replaykit.formats.core.errors import error_of
-from replaykit.formats.core.items import TraceItem, first_items, items_of, mostly, nothing_of
-from replaykit.formats.core.members import object_in, objects_in, text_in, value_in
-from replaykit.formats.core.registry import IMPORTERS, Found
+from replaykit.formats.core.fields import TraceItem
+from replaykit.formats.core.items import collect, first_items, items_of, mostly, nothing_of
+from replaykit.formats.core.members import (
+    by_text,
+    filled,
+    joined_texts,
+    object_in,
+    objects_in,
+    text_in,
+    value_in,
+)
+from replaykit.formats.core.registry import Found, register_format
 from replaykit.formats.core.replayability import ADVICE
 from replaykit.formats.core.source import JsonPath, Source
 from replaykit.formats.core.talk import UNSET, Talk, content_id
@@ -23,7 +31,7 @@ from replaykit.model.events import ErrorInfo
 from replaykit.model.matching import ToolErrors
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import Json, encode
-from replaykit.wire.json_fields import as_object, as_text, joined, without
+from replaykit.wire.json_fields import as_object, as_text, without
 from replaykit.wire.model_calls import ToolUse
 
 FORMAT = "a2a"
@@ -39,32 +47,21 @@ _OPEN = ("submitted", "working", "unknown", "")
 _WAITING = ("input-required", "auth-required")
 
 
-class A2aImporter:
-    """Reads tasks, messages and streams of A2A."""
-
-    name = FORMAT
-    title = "A2A: tasks, messages and streams (1.x and 0.3)"
-
-    def recognises(self, source: Source) -> bool:
-        values = first_items(source)
-        certain = any(piece.kind != "error" for value in values for piece in pieces_of(value))
-        return certain and mostly(lambda value: any(pieces_of(value)) or _is_rpc(value), values)
-
-    def read(self, source: Source) -> Iterator[Found]:
-        if not any(any(pieces_of(value)) for value in first_items(source)):
-            raise nothing_of(source, _EXPECTED)
-        exchanges = _Exchanges()
-        for item in items_of(source):
-            try:
-                if isinstance(item, InvalidFile):
-                    raise item
-                exchanges.add(item)
-            except InvalidFile as problem:
-                yield problem
-        yield from map(_run, exchanges.found())
+def _recognises(source: Source) -> bool:
+    values = first_items(source)
+    kinds = {piece.kind for value in values for piece in pieces_of(value)}
+    return bool(kinds - {"error"}) and mostly(lambda value: any(pieces_of(value)) or _is_rpc(value), values)
 
 
-IMPORTERS.register(FORMAT)(A2aImporter())
+def _read_file(source: Source) -> Iterator[Found]:
+    if not any(any(pieces_of(value)) for value in first_items(source)):
+        raise nothing_of(source, _EXPECTED)
+    exchanges = _Exchanges()
+    yield from collect(items_of(source), exchanges.add, [])
+    yield from map(_run, exchanges.found())
+
+
+register_format(FORMAT, "A2A: tasks, messages and streams (1.x and 0.3)", _recognises, _read_file)
 
 
 def _is_rpc(value: Json) -> bool:
@@ -102,15 +99,17 @@ class _Exchanges:
             return self._by_task[name]
         if piece.kind == "error" and self._last is not None:
             return self._last
+        loose = self._loose
         if name:
-            found, self._loose = self._loose or TaskExchange(), None
-            found.id = name
-            return self._by_task.setdefault(name, found)
-        sends = piece.kind == "message" and is_from_user(piece.value)
-        if self._loose is not None and sends and not _same_context(self._loose, piece):
-            self._ended.append(self._loose)
             self._loose = None
-        self._loose = self._loose or TaskExchange()
+            found = self._by_task[name] = loose or TaskExchange()
+            found.id = name
+            return found
+        sends = piece.kind == "message" and is_from_user(piece.value)
+        if loose is not None and sends and not _same_context(loose, piece):
+            self._ended.append(loose)
+            loose = None
+        self._loose = loose or TaskExchange()
         return self._loose
 
 
@@ -122,50 +121,59 @@ def _same_context(exchange: TaskExchange, piece: TaskPiece) -> bool:
 def _run(exchange: TaskExchange) -> TraceRun:
     talk, error = Talk(), _error(exchange)
     sent, began = _tell(talk, exchange, error)
-    metadata = {"contextId": exchange.context, "state": exchange.state, "metadata": exchange.metadata}
+    advice = [OPAQUE]
+    if not sent:
+        advice.append(HISTORY)
+    output, ended_at = UNSET, None
+    if error is None:
+        output = _output(exchange)
+    if exchange.times and exchange.state not in (*_OPEN, *_WAITING):
+        ended_at = exchange.times[-1]
     return talk.run(
         id=exchange.id or content_id(FORMAT, encode(exchange.seen)),
         format=FORMAT,
         name=exchange.context,
-        output=_output(exchange) if error is None else UNSET,
+        output=output,
         status=_status(exchange, error),
         error=error,
         started_at=began,
-        ended_at=exchange.times[-1] if exchange.times and exchange.state not in (*_OPEN, *_WAITING) else None,
-        metadata={**metadata, ADVICE: [OPAQUE] if sent else [OPAQUE, HISTORY]},
+        ended_at=ended_at,
+        metadata={
+            "contextId": exchange.context,
+            "state": exchange.state,
+            "metadata": exchange.metadata,
+            ADVICE: advice,
+        },
     )
 
 
 def _tell(talk: Talk, exchange: TaskExchange, error: ErrorInfo | None) -> tuple[bool, float]:
     """Each message that was sent is a call, what came before the next one its result; gives whether one was."""
-    began, ended = (exchange.times[0], exchange.times[-1]) if exchange.times else (0.0, 0.0)
-    turns: list[tuple[dict[str, Json] | None, list[Json]]] = []
-    for message in exchange.messages:
-        if is_from_user(message):
-            turns.append((message, []))
-        else:
-            turns = turns or [(None, [])]
-            turns[-1][1].append(message)
-    turns = turns or [(None, [])]
-    for number, (sent, replies) in enumerate(turns):
-        if sent is not None:
-            talk.says("user", said_in(sent))
-            talk.calls(
-                ToolUse(name=CALL, arguments={"message": {"role": "user", "parts": sent.get("parts")}}), at=began
-            )
-        if number < len(turns) - 1:
+    began = ended = 0.0
+    if exchange.times:
+        began, ended = exchange.times[0], exchange.times[-1]
+    replies: list[Json] = []
+    is_sent = starts_with_sent = False
+    for index, message in enumerate(exchange.messages):
+        if not is_from_user(message):
+            replies.append(message)
+            continue
+        if is_sent or replies:
             talk.returns({"messages": replies}, name=CALL, failed=False, at=began)
-        else:
-            _tell_end(talk, exchange, replies, error, ended)
-    return turns[0][0] is not None, began
+        starts_with_sent = starts_with_sent or index == 0
+        is_sent, replies = True, []
+        talk.says("user", said_in(message))
+        arguments = {"message": {"role": "user", "parts": message.get("parts")}}
+        talk.calls(ToolUse(name=CALL, arguments=arguments), at=began)
+    _tell_end(talk, exchange, replies, error, ended)
+    return starts_with_sent, began
 
 
 def _tell_end(talk: Talk, exchange: TaskExchange, replies: list[Json], error: ErrorInfo | None, at: float) -> None:
     """What came of the last message; nothing yet, where the task is still being worked on."""
     artifacts = list(exchange.artifacts.values())
     if error is None and not _is_open(exchange):
-        ending = {"state": exchange.state, "messages": replies, "artifacts": artifacts}
-        result = {name: value for name, value in ending.items() if value}
+        result = filled({"state": exchange.state, "messages": replies, "artifacts": artifacts})
         talk.returns(result, name=CALL, failed=False, at=at)
         return
     if error is not None:
@@ -178,8 +186,11 @@ def _tell_end(talk: Talk, exchange: TaskExchange, replies: list[Json], error: Er
 
 def _is_open(exchange: TaskExchange) -> bool:
     """True while nothing has come of what was sent: of no task, while nobody answered."""
-    answered = any(not is_from_user(message) for message in exchange.messages)
-    return exchange.state in _OPEN and not (exchange.state == "" and answered)
+    return exchange.state in _OPEN and not (exchange.state == "" and _replies(exchange))
+
+
+def _replies(exchange: TaskExchange) -> list[dict[str, Json]]:
+    return [message for message in exchange.messages if not is_from_user(message)]
 
 
 def _error(exchange: TaskExchange) -> ErrorInfo | None:
@@ -187,8 +198,7 @@ def _error(exchange: TaskExchange) -> ErrorInfo | None:
         return error_of({**exchange.error, "type": f"JsonRpcError {exchange.error.get('code')}"})
     if exchange.state not in _ENDINGS:
         return None
-    message = said_in(exchange.reason)
-    return ErrorInfo(type=_ENDINGS[exchange.state], message=message if isinstance(message, str) else "")
+    return ErrorInfo(type=_ENDINGS[exchange.state], message=as_text(said_in(exchange.reason)))
 
 
 def _status(exchange: TaskExchange, error: ErrorInfo | None) -> RunStatus:
@@ -203,31 +213,27 @@ def _status(exchange: TaskExchange, error: ErrorInfo | None) -> RunStatus:
 
 def _output(exchange: TaskExchange) -> Json:
     """Return the agent's output: its artifacts, else its last message."""
-    artifact_texts = [said_in(artifact) for artifact in exchange.artifacts.values()]
-    if artifact_texts:
-        if len(artifact_texts) == 1:
-            return artifact_texts[0]
-        return artifact_texts
-    spoken = [message for message in exchange.messages if not is_from_user(message)]
-    if spoken:
-        return said_in(spoken[-1])
+    artifacts = list(map(said_in, exchange.artifacts.values()))
+    replies = _replies(exchange)
+    if len(artifacts) == 1:
+        return artifacts[0]
+    if artifacts:
+        return artifacts
+    if replies:
+        return said_in(replies[-1])
     return UNSET
 
 
 def said_in(message: dict[str, Json]) -> Json:
     """The text of a message or an artifact; its parts where they are more than texts."""
     parts = objects_in(message, "parts")
-    if all(isinstance(part.get("text"), str) for part in parts):
-        return joined(text_in(part, "text") for part in parts) or ""
-    return parts
+    for part in parts:
+        if not isinstance(part.get("text"), str):
+            return parts
+    return joined_texts(parts, "")
 
 
-_KINDS = {
-    "task": "task",
-    "message": "message",
-    "status-update": "statusUpdate",
-    "artifact-update": "artifactUpdate",
-}
+_KINDS = {"task": "task", "message": "message", "status-update": "statusUpdate", "artifact-update": "artifactUpdate"}
 """What 0.3 calls the items that 1.x has by name."""
 _STATES = frozenset(
     (
@@ -288,8 +294,7 @@ class TaskExchange(Struct):
 
     def hear(self, message: dict[str, Json]) -> None:
         """A message, once: a task's history repeats what was sent."""
-        known = {text_in(message_seen, "messageId") for message_seen in self.messages}
-        if text_in(message, "messageId") not in known or not message.get("messageId"):
+        if not message.get("messageId") or text_in(message, "messageId") not in by_text(self.messages, "messageId"):
             self.messages.append(message)
 
     def _add_status(self, piece: TaskPiece, item: TraceItem) -> None:
@@ -347,13 +352,12 @@ def pieces_of(value: Json, path: JsonPath = ()) -> Iterator[TaskPiece]:
 
 
 def _kind(item: dict[str, Json], named: str = "") -> str | None:
-    kind = _KINDS.get(text_in(item, "kind"), "") or named
+    kind = _KINDS.get(text_in(item, "kind"), named)
     if item.get("messageId") and isinstance(item.get("parts"), list) and kind in ("message", ""):
         if text_in(item, "role"):
             return "message"
         return None
-    status = object_in(item, "status")
-    has_state = state_of(status.get("state")) in _STATES
+    has_state = state_of(value_in(item.get("status"), "state")) in _STATES
     if isinstance(item.get("id"), str) and has_state and kind in ("task", "") and "contextId" in item:
         return "task"
     if isinstance(item.get("taskId"), str):

@@ -14,9 +14,12 @@ have theirs in the answer itself; both are inside of the model's call. What else
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
+
+from msgspec.structs import replace
 
 from replaykit.formats.core.exchanges import ConversationApi, ExchangeImporter
-from replaykit.formats.core.members import object_in, objects_in, text_in
+from replaykit.formats.core.members import as_list, by_text, object_in, objects_in, of_type, text_in
 from replaykit.formats.core.pairs import has_calls, text_or_parts
 from replaykit.formats.core.registry import IMPORTERS
 from replaykit.formats.core.threads import Used
@@ -44,7 +47,7 @@ _BATCHED = ("succeeded", "errored", "canceled", "expired")
 
 def read_messages(messages: Json) -> list[Json]:
     """The messages of a request; each result of a tool is one of its own."""
-    return [read for message in as_objects(messages) for read in _read_message(message)]
+    return list(chain.from_iterable(map(_read_message, as_objects(messages))))
 
 
 def _read_message(message: dict[str, Json]) -> Iterator[dict[str, Json]]:
@@ -52,17 +55,19 @@ def _read_message(message: dict[str, Json]) -> Iterator[dict[str, Json]]:
     if role == "assistant":
         yield anthropic.DIALECT.read_response({"content": _blocks(content)}).answers[0].message
         return
-    blocks = as_objects(content)
-    results = [block for block in blocks if block.get("type") == "tool_result"]
+    results = of_type(content, "tool_result")
     yield from map(_result, results)
-    rest = [part for part in content if part not in results] if isinstance(content, list) else content
-    if rest or not results:
-        yield {"role": role, "content": text_or_parts(rest)}
+    if results:
+        content = [part for part in as_list(content) if part not in results]
+    if content or not results:
+        yield {"role": role, "content": text_or_parts(content)}
 
 
 def _result(block: dict[str, Json]) -> dict[str, Json]:
     message = {"role": "tool", "content": text_or_parts(block.get("content")), "tool_call_id": block.get("tool_use_id")}
-    return message | ({"status": "error"} if block.get("is_error") is True else {})
+    if block.get("is_error") is True:
+        message["status"] = "error"
+    return message
 
 
 def _blocks(content: Json) -> Json:
@@ -75,18 +80,15 @@ def _blocks(content: Json) -> Json:
 
 def _used(answer: ModelAnswer) -> list[Used]:
     """What the provider's tools did, each call with its result in the same answer."""
-    blocks = as_objects(list(answer.parts))
-    results = {text_in(block, "tool_use_id"): block for block in blocks if "tool_use_id" in block}
+    blocks = list(answer.parts)
+    results = by_text(as_objects(blocks), "tool_use_id")
     found = []
-    for block in blocks:
-        if block.get("type") in _SERVED:
-            use = ToolUse(id=text_in(block, "id"), name=text_in(block, "name"), arguments=block.get("input"))
-            result = results.get(use.id)
-            if result is None:
-                found.append(Used(use=use))
-            else:
-                content = text_or_parts(result.get("content"))
-                found.append(Used(use=use, content=content, failed=_is_failure(result)))
+    for block in of_type(blocks, *_SERVED):
+        used = Used(use=ToolUse(id=text_in(block, "id"), name=text_in(block, "name"), arguments=block.get("input")))
+        result = results.get(used.use.id)
+        if result is not None and "tool_use_id" in result:
+            used = replace(used, content=text_or_parts(result.get("content")), failed=_is_failure(result))
+        found.append(used)
     return found
 
 
@@ -112,12 +114,14 @@ def _is_event(item: dict[str, Json]) -> bool:
 def _is_certain(item: dict[str, Json]) -> bool:
     if _is_response(item) or (_is_event(item) and item.get("type") != "ping"):
         return True
-    if any(block.get("type") in _BLOCKS for block in objects_in(item, "content") if item.get("role") in _ROLES):
+    if item.get("role") in _ROLES and of_type(item.get("content"), *_BLOCKS):
         return True
     if isinstance(item.get("messages"), list):
         tools = objects_in(item, "tools")
         return "anthropic_version" in item or "system" in item or any("input_schema" in tool for tool in tools)
-    return _is_error(object_in(item, "body") if "exception" in item else item)
+    if "exception" in item:
+        item = object_in(item, "body")
+    return _is_error(item)
 
 
 def _is_error(item: dict[str, Json]) -> bool:

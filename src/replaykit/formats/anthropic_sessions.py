@@ -20,7 +20,7 @@ from replaykit.formats.core.errors import error_of
 from replaykit.formats.core.fields import Fields
 from replaykit.formats.core.members import object_in, objects_in, text_in
 from replaykit.formats.core.pairs import text_or_parts
-from replaykit.formats.core.registry import IMPORTERS, Found
+from replaykit.formats.core.registry import Found, register_format
 from replaykit.formats.core.source import Source
 from replaykit.formats.core.talk import Talk, Turn, content_id
 from replaykit.model.events import ErrorInfo
@@ -38,39 +38,35 @@ _PAIR = 2
 _ADVICE = ("Log the session that `sessions.create` returns too: it has the agent's model, instructions and tools.",)
 
 
-class SessionImporter:
-    """Reads the events of sessions."""
-
-    name = FORMAT
-    title = "Anthropic managed agents: the events of a session"
-
-    def recognises(self, source: Source) -> bool:
-        return any(_is_ours(item) for value in source.first for item in _unwrapped(value))
-
-    def read(self, source: Source) -> Iterator[Found]:
-        session = _ManagedSession()
-        for document in source.documents():
+def _read_file(source: Source) -> Iterator[Found]:
+    session = _ManagedSession()
+    for document in source.documents():
+        try:
+            items = list(_unwrapped(document.value))
+        except InvalidFile as problem:
+            yield problem
+            continue
+        for item in items:
+            if not _is_ours(item):
+                yield document.error("expected an event of a session: an object with `type`")
+                continue
+            if item["type"] == "session" and session.begun:
+                yield session.run()
+                session = _ManagedSession()
             try:
-                items = list(_unwrapped(document.value))
+                session.take(Fields(document, item))
             except InvalidFile as problem:
                 yield problem
-                continue
-            for item in items:
-                if not _is_ours(item):
-                    yield document.error("expected an event of a session: an object with `type`")
-                    continue
-                if item["type"] == "session" and session.begun:
-                    yield session.run()
-                    session = _ManagedSession()
-                try:
-                    session.take(Fields(document, item))
-                except InvalidFile as problem:
-                    yield problem
-        if session.begun:
-            yield session.run()
+    if session.begun:
+        yield session.run()
 
 
-IMPORTERS.register(FORMAT)(SessionImporter())
+register_format(
+    FORMAT,
+    "Anthropic managed agents: the events of a session",
+    lambda source: any(_is_ours(item) for value in source.first for item in _unwrapped(value)),
+    _read_file,
+)
 
 
 def _unwrapped(value: Json) -> Iterator[Json]:

@@ -20,14 +20,14 @@ from replaykit.formats.core.fields import Fields
 from replaykit.formats.core.items import of_each
 from replaykit.formats.core.json_text import read_arguments
 from replaykit.formats.core.labels import Label, labelled
-from replaykit.formats.core.members import object_in, objects_in, text_in, value_in
-from replaykit.formats.core.registry import IMPORTERS, Found
+from replaykit.formats.core.members import joined_texts, known, object_in, objects_in, of_type, text_in, value_in
+from replaykit.formats.core.registry import Found, register_format
 from replaykit.formats.core.source import Source
 from replaykit.formats.core.talk import UNFINISHED, UNSET, Talk, content_id
 from replaykit.model.events import ErrorInfo, Usage
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import Json, canonical
-from replaykit.wire.json_fields import as_object, as_objects, joined
+from replaykit.wire.json_fields import as_object, as_objects
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 from replaykit.wire.usage import usage_of
 
@@ -38,20 +38,12 @@ _REWARDS = ("reward", "rewards", "verifier_result")
 _METADATA = ("session_id", "final_metrics", "notes", "continued_trajectory_ref")
 
 
-class AtifImporter:
-    """Reads trajectories."""
-
-    name = FORMAT
-    title = "ATIF trajectories (Harbor), v1.0 to v1.8"
-
-    def recognises(self, source: Source) -> bool:
-        return any(_is_trajectory(value) for value in source.first[:1])
-
-    def read(self, source: Source) -> Iterator[Found]:
-        yield from of_each(source, _read_document)
-
-
-IMPORTERS.register(FORMAT)(AtifImporter())
+register_format(
+    FORMAT,
+    "ATIF trajectories (Harbor), v1.0 to v1.8",
+    lambda source: any(map(_is_trajectory, source.first[:1])),
+    lambda source: of_each(source, _read_document),
+)
 
 
 def _is_trajectory(value: Json) -> bool:
@@ -77,53 +69,47 @@ def _subagents(trajectory: Fields) -> Subagents:
     found: Subagents = {}
     rest = [trajectory]
     while rest:
-        above = rest.pop()
-        for index, value in enumerate(above.items("subagent_trajectories")):
-            path = (*above.path, "subagent_trajectories", index)
-            inner = Fields(trajectory.source, value, path, "a trajectory")
+        for inner in rest.pop().each("subagent_trajectories", "a trajectory"):
             id = inner.text("trajectory_id") or inner.text("session_id") or ""
-            found[id if id and id not in found else f"{id} {len(found)}"] = inner
+            if not id or id in found:
+                id = f"{id} {len(found)}"
+            found[id] = inner
             rest.append(inner)
     return found
 
 
 def _read_run(trajectory: Fields, subagents: Subagents) -> TraceRun:
-    who = Fields(trajectory.source, trajectory.object("agent"), (*trajectory.path, "agent"))
-    talk = Talk(tools=who.items("tool_definitions"))
-    telling = AtifConversation(talk, who.text("model_name") or "", subagents)
+    agent = trajectory.inner("agent")
+    talk = Talk(tools=agent.items("tool_definitions"))
+    telling = AtifConversation(talk, agent.text("model_name") or "", subagents)
     telling.tell(trajectory)
     status, error = telling.ending
     extra = trajectory.object("extra")
     id = trajectory.text("trajectory_id") or trajectory.text("session_id")
+    metadata = {name: trajectory.take(name) for name in _METADATA}
     run = talk.run(
         id=id or content_id(FORMAT, canonical(trajectory.value)),
         format=FORMAT,
-        agent=who.text("name") or "",
-        agent_version=who.text("version") or "",
+        agent=agent.text("name") or "",
+        agent_version=agent.text("version") or "",
         output=telling.answer,
         status=status,
         error=error,
         started_at=min(telling.times, default=0.0),
         ended_at=max(telling.times, default=None),
-        metadata={name: trajectory.take(name) for name in _METADATA}
-        | {"extra": extra, "agent_extra": who.take("extra")},
+        metadata=metadata | {"extra": extra, "agent_extra": agent.take("extra")},
     )
-    return labelled(run, [_label(name, value) for name, value in _rewards(extra)])
+    return labelled(run, list(_labels(extra)))
 
 
-def _rewards(extra: dict[str, Json]) -> Iterator[tuple[str, Json]]:
-    """Each reward with its name: a number, or several in an object."""
+def _labels(extra: dict[str, Json]) -> Iterator[Label]:
+    """A label of each reward: a number, or several in an object."""
     for name in _REWARDS:
         value = extra.get(name)
-        if isinstance(value, dict):
-            inner = object_in(value, "rewards") or value
-            yield from ((key, item) for key, item in inner.items() if isinstance(item, int | float))
-        elif isinstance(value, int | float):
-            yield name, value
-
-
-def _label(name: str, value: float) -> Label:
-    return Label(name=name, value=value, failed=value <= 0)
+        rewards = object_in(value, "rewards") or as_object(value) or {name: value}
+        for key, reward in rewards.items():
+            if isinstance(reward, int | float):
+                yield Label(name=key, value=reward, failed=reward <= 0)
 
 
 Subagents: TypeAlias = dict[str, Fields]
@@ -158,8 +144,8 @@ class AtifConversation:
         return RunStatus.ERROR, UNFINISHED
 
     def tell(self, trajectory: Fields) -> None:
-        for index, value in enumerate(trajectory.items("steps")):
-            self._step(Fields(trajectory.source, value, (*trajectory.path, "steps", index), "a step"))
+        for step in trajectory.each("steps", "a step"):
+            self._step(step)
 
     def _step(self, step: Fields) -> None:
         by, name, at = step.required_text("source"), step.label("step_id"), step.time("timestamp") or 0.0
@@ -187,30 +173,25 @@ class AtifConversation:
             if message:
                 self._talk.notes("agent", message, at=at, step=name)
             return
-        parts = as_objects(message)
-        answer = ModelAnswer(
-            content=_text(message) or None,
-            tool_calls=tuple(calls),
-            thinking=step.text("reasoning_content") or None,
-            parts=tuple(part for part in parts if part.get("type") != "text"),
-        )
-        effort = step.take("reasoning_effort")
+        content = joined_texts(message)
         self._talk.answers(
-            answer,
+            ModelAnswer(
+                content=content or None,
+                tool_calls=tuple(calls),
+                thinking=step.text("reasoning_content") or None,
+                parts=tuple(part for part in as_objects(message) if part.get("type") != "text"),
+            ),
             model=step.text("model_name") or self._model,
             usage=_usage(step.object("metrics")),
             finish_reason=text_in(step.object("extra"), "stop_reason") or None,
-            parameters={} if effort is None else {"reasoning_effort": effort},
+            parameters=known({"reasoning_effort": step.take("reasoning_effort")}),
             at=at,
             step=name,
         )
-        if answer.content is None:
-            self.answer = UNSET
-        else:
-            self.answer = answer.content
+        self.answer = content or UNSET
 
     def _return(self, result: dict[str, Json], at: float) -> None:
-        content, extra = _plain(result.get("content")), object_in(result, "extra")
+        content, failed = _plain(result.get("content")), object_in(result, "extra").get("tool_result_is_error")
         call_id = text_in(result, "source_call_id")
         if not call_id and not self._waiting:
             self._talk.says("user", content)  # what the agent saw around it, of no call
@@ -219,35 +200,33 @@ class AtifConversation:
         self._waiting = [id for id in self._waiting if id != call_id]
         for ref in objects_in(result, "subagent_trajectory_ref"):
             self._inside(ref, call_id)
-        failed = extra.get("tool_result_is_error")
-        error_text = _text(content).removesuffix(_FAILED_MARK)
-        if failed is True or error_text != _text(content):
-            error = error_of(error_text.rstrip(), "ToolError")
-        else:
-            error = None
+        text, error = joined_texts(content), None
+        if failed is True or text.endswith(_FAILED_MARK):
+            error = error_of(text.removesuffix(_FAILED_MARK).rstrip(), "ToolError")
         self._talk.returns(content, call_id=call_id, failed=False if failed is False else None, error=error, at=at)
 
     def _inside(self, ref: dict[str, Json], call_id: str) -> None:
         """The sub-agent's own steps, where the document has them; else what is said of them."""
-        ids = (text_in(ref, name) for name in ("trajectory_id", "session_id"))
-        id = next((id for id in ids if id in self._subagents), None)
         turn = self._talk.turn_of(call_id)
-        if id is None or turn is None or self._depth >= _MAX_DEPTH:
-            self._talk.notes("subagent_trajectory_ref", ref)
-            return
-        inner = self._subagents.pop(id)
-        who = as_object(inner.take("agent"))
-        talk = self._talk.inside(turn, tools=who.get("tool_definitions"))
-        AtifConversation(talk, text_in(who, "model_name"), self._subagents, self._depth + 1).tell(inner)
+        for id in (text_in(ref, "trajectory_id"), text_in(ref, "session_id")):
+            if id in self._subagents and turn is not None and self._depth < _MAX_DEPTH:
+                inner = self._subagents.pop(id)
+                agent = inner.take("agent")
+                talk = self._talk.inside(turn, tools=value_in(agent, "tool_definitions"))
+                AtifConversation(talk, text_in(agent, "model_name"), self._subagents, self._depth + 1).tell(inner)
+                return
+        self._talk.notes("subagent_trajectory_ref", ref)
 
     def _copy(self, by: str, message: Json, calls: list[ToolUse], results: list[dict[str, Json]]) -> None:
         """A step of another trajectory, which is counted there: it is heard, and nothing happens."""
         if by == "agent":
-            self._copied.append(ModelAnswer(content=_text(message) or None, tool_calls=tuple(calls)).message)
+            self._copied.append(ModelAnswer(content=joined_texts(message) or None, tool_calls=tuple(calls)).message)
         else:
             self._copied.append({"role": by, "content": message})
-        for result, use in zip(results, [*calls, *[None] * len(results)], strict=False):
-            id = text_in(result, "source_call_id") or (use.id if use else "")
+        for index, result in enumerate(results):
+            id = text_in(result, "source_call_id")
+            if not id and index < len(calls):
+                id = calls[index].id
             self._copied.append({"role": "tool", "content": _plain(result.get("content")), "tool_call_id": id})
         self._talk.catches_up(self._copied)
 
@@ -265,12 +244,6 @@ def _usage(metrics: dict[str, Json]) -> Usage | None:
 
 def _plain(content: Json) -> Json:
     """A text, where the parts are nothing else."""
-    if isinstance(content, list) and all(value_in(part, "type") == "text" for part in content):
-        return _text(content)
+    if isinstance(content, list) and len(of_type(content, "text")) == len(content):
+        return joined_texts(content)
     return content
-
-
-def _text(content: Json) -> str:
-    if isinstance(content, str):
-        return content
-    return joined((text_in(part, "text") for part in as_objects(content)), "\n") or ""

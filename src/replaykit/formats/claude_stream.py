@@ -17,9 +17,9 @@ import msgspec
 from replaykit.errors import InvalidFile
 from replaykit.formats.claude_code.conversation import first_question, tell
 from replaykit.formats.claude_code.lines import SPOKEN, SessionLine
-from replaykit.formats.core.fields import time_in
-from replaykit.formats.core.members import object_in, text_in, value_in
-from replaykit.formats.core.registry import IMPORTERS, Found
+from replaykit.formats.core.fields import TraceItem, time_in
+from replaykit.formats.core.members import object_in, pick, text_in, value_in
+from replaykit.formats.core.registry import Found, register_format
 from replaykit.formats.core.source import Source
 from replaykit.formats.core.talk import UNSET, Talk
 from replaykit.model.events import ErrorInfo
@@ -39,35 +39,32 @@ _INIT = ("cwd", "mcp_servers", "permissionMode", "output_style")
 _RESULT = ("num_turns", "duration_api_ms", "usage", "modelUsage", "permission_denials", "terminal_reason")
 
 
-class ClaudeStreamImporter:
-    """Reads the messages that Claude Code streams."""
-
-    name = FORMAT
-    title = "Claude Code and Claude Agent SDK messages: `--output-format stream-json`"
-
-    def recognises(self, source: Source) -> bool:
-        first = source.first[0][:8] if source.first and isinstance(source.first[0], list) else source.first
-        return any(_is_message(value) for value in first)
-
-    def read(self, source: Source) -> Iterator[Found]:
-        sessions: dict[str, _StreamSession] = {}
-        unknown = 0
-        for found in _values(source):
-            if isinstance(found, InvalidFile):
-                yield found
-            elif as_text(value_in(found, "type")) and (id := text_in(found, "session_id")):
-                sessions.setdefault(id, _StreamSession(id)).add(found)
-            else:
-                unknown += 1
-        if not sessions:
-            raise InvalidFile(_NOT_ONE, file=source.file)
-        if unknown:
-            yield f"lines that are none of a stream: {unknown}"
-        for session in sessions.values():
-            yield session.run()
+def _recognises(source: Source) -> bool:
+    first = source.first[0][:8] if source.first and isinstance(source.first[0], list) else source.first
+    return any(map(_is_message, first))
 
 
-IMPORTERS.register(FORMAT)(ClaudeStreamImporter())
+def _read_file(source: Source) -> Iterator[Found]:
+    sessions: dict[str, _StreamSession] = {}
+    unknown = 0
+    for found in _values(source):
+        if isinstance(found, InvalidFile):
+            yield found
+        elif as_text(value_in(found, "type")) and (id := text_in(found, "session_id")):
+            sessions.setdefault(id, _StreamSession(id)).add(found)
+        else:
+            unknown += 1
+    if not sessions:
+        raise InvalidFile(_NOT_ONE, file=source.file)
+    if unknown:
+        yield f"lines that are none of a stream: {unknown}"
+    for session in sessions.values():
+        yield session.run()
+
+
+register_format(
+    FORMAT, "Claude Code and Claude Agent SDK messages: `--output-format stream-json`", _recognises, _read_file
+)
 
 
 class _StreamSession:
@@ -111,21 +108,18 @@ class _StreamSession:
         )
 
     def _metadata(self) -> dict[str, Json]:
-        metadata = {name: self._init.get(name) for name in _INIT} | {name: self._result.get(name) for name in _RESULT}
+        metadata = pick(self._init, _INIT) | pick(self._result, _RESULT)
         return metadata | {"cost_usd": self._result.get("total_cost_usd")}
 
 
 def _values(source: Source) -> Iterator[Json]:
     for document in source.documents():
         try:
-            value = document.value
+            item = TraceItem(document, document.value)
         except InvalidFile as problem:
             yield problem
             continue
-        if isinstance(value, list):
-            yield from value
-        else:
-            yield value
+        yield from (member.value for member in item.members())
 
 
 def _is_message(value: Json) -> bool:
@@ -136,7 +130,7 @@ def _is_message(value: Json) -> bool:
 
 
 def _line(value: dict[str, Json], index: int) -> SessionLine:
-    details = {key: item for key, item in value.items() if key not in ("type", "subtype", "session_id", "uuid")}
+    details = without(value, "type", "subtype", "session_id", "uuid")
     return SessionLine(
         kind=text_in(value, "type"),
         index=index,

@@ -15,13 +15,13 @@ import re
 from collections.abc import Iterator
 
 from replaykit.formats.core.exchanges import ConversationApi, ExchangeImporter
-from replaykit.formats.core.members import objects_in, text_in, value_in
+from replaykit.formats.core.members import filled_in, known, objects_in, text_in, value_in
 from replaykit.formats.core.pairs import text_or_parts
 from replaykit.formats.core.registry import IMPORTERS
 from replaykit.formats.core.threads import Used
 from replaykit.model.values import Json
 from replaykit.wire import gemini
-from replaykit.wire.json_fields import as_object, as_objects
+from replaykit.wire.json_fields import as_object, as_objects, without
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
 FORMAT = "gemini"
@@ -40,25 +40,31 @@ _DEPTH = 40
 
 def read_messages(contents: Json) -> list[Json]:
     """The contents of a request; each result of a function is one of its own."""
-    if isinstance(contents, list):
-        entries = contents
-    else:
-        entries = [contents]
-    texts = ({"parts": [{"text": content}]} if isinstance(content, str) else content for content in entries)
-    return [message for content in texts if isinstance(content, dict) for message in _read_content(_camel(content))]
+    if not isinstance(contents, list):
+        contents = [contents]
+    found: list[Json] = []
+    for content in contents:
+        if isinstance(content, str):
+            found += _read_content({"parts": [{"text": content}]})
+        elif isinstance(content, dict):
+            found += _read_content(_camel(content))
+    return found
 
 
 def _read_content(content: dict[str, Json]) -> Iterator[dict[str, Json]]:
-    parts = objects_in(content, "parts")
     if content.get("role") == "model":
-        yield from (
-            answer.message for answer in gemini.DIALECT.read_response({"candidates": [{"content": content}]}).answers
-        )
+        for answer in gemini.DIALECT.read_response({"candidates": [{"content": content}]}).answers:
+            yield answer.message
         return
-    results = [part for part in parts if isinstance(part.get("functionResponse"), dict)]
-    yield from (_result(part["functionResponse"]) for part in results)
-    rest = [part for part in parts if part not in results]
-    if rest or not results:
+    rest: list[Json] = []
+    has_results = False
+    for part in objects_in(content, "parts"):
+        if isinstance(part.get("functionResponse"), dict):
+            has_results = True
+            yield _result(part["functionResponse"])
+        else:
+            rest.append(part)
+    if rest or not has_results:
         yield {"role": "user", "content": text_or_parts(rest)}
 
 
@@ -69,7 +75,9 @@ def _result(result: dict[str, Json]) -> dict[str, Json]:
         message["content"] = next(iter(response.values()))
     if isinstance(response, dict) and set(response) == {"error"}:
         message["status"] = "error"
-    return message | ({"tool_call_id": result["id"]} if text_in(result, "id") else {})
+    if text_in(result, "id"):
+        message["tool_call_id"] = result["id"]
+    return message
 
 
 def _used(answer: ModelAnswer) -> list[Used]:
@@ -93,22 +101,24 @@ def _is_message(item: dict[str, Json]) -> bool:
     parts = item.get("parts")
     if not isinstance(parts, list) or item.get("role", "user") not in ("user", "model", "function", "system", None):
         return False
-    return all(isinstance(part, dict) and "type" not in part and any(n in part for n in _PARTS) for part in parts)
+    for part in parts:
+        if not isinstance(part, dict) or "type" in part or part.keys().isdisjoint(_PARTS):
+            return False
+    return True
 
 
 def _is_event(item: dict[str, Json]) -> bool:
     """Each event of a stream is a response."""
-    if any(name in item for name in ("promptFeedback", "prompt_feedback", "usageMetadata", "usage_metadata")):
+    if not item.keys().isdisjoint(("promptFeedback", "prompt_feedback", "usageMetadata", "usage_metadata")):
         return "contents" not in item and "type" not in item  # LangChain counts in `usage_metadata` as well
-    return any("content" in candidate or "finishReason" in candidate for candidate in objects_in(item, "candidates"))
+    return any("content" in found or "finishReason" in found for found in objects_in(item, "candidates"))
 
 
 def _begins(event: dict[str, Json], before: dict[str, Json]) -> bool:
-    ids = [part.get("responseId") or part.get("response_id") for part in (event, before)]
+    ids = [filled_in(part, "responseId", "response_id") for part in (event, before)]
     if all(ids):
-        return ids[0] != ids[1]
-    ended = (part.get("finishReason") or part.get("finish_reason") for part in objects_in(before, "candidates"))
-    return any(ended)
+        return bool(ids[0] != ids[1])
+    return any(filled_in(part, "finishReason", "finish_reason") for part in objects_in(before, "candidates"))
 
 
 def _is_certain(item: dict[str, Json]) -> bool:
@@ -128,18 +138,22 @@ def _camel(value: Json, depth: int = _DEPTH) -> Json:
         return [_camel(item, depth - 1) for item in value]
     if not isinstance(value, dict) or not depth:
         return value
-    named = {_UNDERSCORE.sub(lambda found: found[1].upper(), name): item for name, item in value.items()}
-    return {
-        name: item if name in _OPAQUE else _camel(item, depth - 1) for name, item in named.items() if item is not None
-    }
+    found = known(_camel_names(value))
+    for name, item in found.items():
+        if name not in _OPAQUE:
+            found[name] = _camel(item, depth - 1)
+    return found
+
+
+def _camel_names(value: dict[str, Json]) -> dict[str, Json]:
+    return {_UNDERSCORE.sub(lambda found: found[1].upper(), name): item for name, item in value.items()}
 
 
 def _normalize_request(body: dict[str, Json]) -> dict[str, Json]:
     """The request; the SDK has everything but the contents in `config`."""
-    named = {_UNDERSCORE.sub(lambda found: found[1].upper(), name): item for name, item in body.items()}
+    named = _camel_names(body)
     config = as_object(named.pop("config", None))
-    named |= {name: item for name, item in _camel(config).items() if name not in named}
-    return named
+    return named | without(_camel(config), *named)
 
 
 def _whole(response: Json) -> Json:

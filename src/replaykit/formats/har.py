@@ -14,8 +14,8 @@ import zlib
 from collections.abc import Iterator
 from urllib.parse import urlsplit, urlunsplit
 
-import msgspec
 import zstandard
+from msgspec.structs import replace
 
 from replaykit.errors import InvalidFile
 from replaykit.formats import anthropic, gemini, openai_chat, openai_responses
@@ -23,7 +23,7 @@ from replaykit.formats.core.exchanges import ConversationApi
 from replaykit.formats.core.fields import Fields
 from replaykit.formats.core.members import object_in, objects_in, text_in, value_in
 from replaykit.formats.core.pairs import described, http_status
-from replaykit.formats.core.registry import IMPORTERS, Found
+from replaykit.formats.core.registry import Found, register_format
 from replaykit.formats.core.source import JsonPath, Source
 from replaykit.formats.core.threads import ExchangeThreads, ModelExchange, Wired
 from replaykit.model.events import ErrorInfo, WireInfo
@@ -48,35 +48,31 @@ _SHAPES_URL = ("alt",)
 _ADVICE = ("Save the HAR with content: some tools leave out bodies, or large ones.",)
 
 
-class HarImporter:
-    """Reads the calls of model APIs in an archive of HTTP traffic."""
-
-    name = FORMAT
-    title = "HAR: recorded HTTP traffic with calls of model APIs"
-
-    def recognises(self, source: Source) -> bool:
-        return any(isinstance(value_in(value_in(value, "log"), "entries"), list) for value in source.first)
-
-    def read(self, source: Source) -> Iterator[Found]:
-        threads = ExchangeThreads(FORMAT, _ADVICE)
-        others = 0
-        for document in source.documents():
-            calls: list[ModelExchange] = []
-            for found in _exchanges(document):
-                if isinstance(found, ModelExchange):
-                    calls.append(found)
-                elif found is None:
-                    others += 1
-                else:
-                    yield found
-            for exchange in sorted(calls, key=lambda call: call.at):
-                yield from threads.add(exchange)
-        yield from threads.close()
-        if others:
-            yield f"{others} other {'entry is no call' if others == 1 else 'entries are no calls'} of a model API"
+def _read_file(source: Source) -> Iterator[Found]:
+    threads = ExchangeThreads(FORMAT, _ADVICE)
+    others = 0
+    for document in source.documents():
+        calls: list[ModelExchange] = []
+        for found in _exchanges(document):
+            if isinstance(found, ModelExchange):
+                calls.append(found)
+            elif found is None:
+                others += 1
+            else:
+                yield found
+        for exchange in sorted(calls, key=lambda call: call.at):
+            yield from threads.add(exchange)
+    yield from threads.close()
+    if others:
+        yield f"{others} other {'entry is no call' if others == 1 else 'entries are no calls'} of a model API"
 
 
-IMPORTERS.register(FORMAT)(HarImporter())
+register_format(
+    FORMAT,
+    "HAR: recorded HTTP traffic with calls of model APIs",
+    lambda source: any(isinstance(value_in(value_in(value, "log"), "entries"), list) for value in source.first),
+    _read_file,
+)
 
 
 def _exchanges(document: Source) -> Iterator[ModelExchange | InvalidFile | None]:
@@ -135,14 +131,12 @@ def _call(api: ModelApi, body: bytes, status: int, came: bytes, response: dict[s
     call = api.read(body, 200, [])
     why = next((text_in(response, name) for name in ("_error", "_failureText") if response.get(name)), "")
     error = ErrorInfo(type="ConnectionError", message=why or "no response came")
-    return msgspec.structs.replace(call, error=error, complete=True, problem=None)
+    return replace(call, error=error, complete=True, problem=None)
 
 
 def _conversation_api(api: ModelApi) -> ConversationApi:
     """Return how the API converses; by default as chat completions do."""
-    return _CONVERSATION_APIS.get(api.name) or msgspec.structs.replace(
-        openai_chat.CONVERSATION_API, dialect=api.dialect
-    )
+    return _CONVERSATION_APIS.get(api.name) or replace(openai_chat.CONVERSATION_API, dialect=api.dialect)
 
 
 def _body(held: dict[str, Json], encoding: str) -> bytes:

@@ -12,19 +12,26 @@ Earlier versions have `request_id`, `timestamp_ms`, `status` and `request_metada
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
 
 from replaykit.errors import InvalidFile
-from replaykit.formats.core.fields import Fields
+from replaykit.formats.core.fields import Fields, TraceItem
+from replaykit.formats.core.items import collect
 from replaykit.formats.core.json_text import decode_text, load_json
 from replaykit.formats.core.labels import Label, says_failure
-from replaykit.formats.core.members import object_in, objects_in, text_in, value_in
-from replaykit.formats.core.registry import IMPORTERS, Found
+from replaykit.formats.core.members import list_in, object_in, objects_in, text_in, texts_in, value_in
+from replaykit.formats.core.registry import Found, register_format
 from replaykit.formats.core.replayability import Lack
-from replaykit.formats.core.source import Source
 from replaykit.formats.core.talk import content_id
 from replaykit.formats.spans.dialects.mlflow import ATTRIBUTES
-from replaykit.formats.spans.exports import Keyed, SpanRecord, TraceSummary, identity, listed, run_of_trace, traces_in
+from replaykit.formats.spans.exports import (
+    Keyed,
+    Trace,
+    TraceSummary,
+    first_records,
+    identity,
+    read_traces,
+    run_of_trace,
+)
 from replaykit.formats.spans.span import Span, SpanEvent
 from replaykit.model.events import ErrorInfo
 from replaykit.model.values import Json, canonical
@@ -34,73 +41,59 @@ FORMAT = "mlflow"
 _LISTS = ("traces", "data")
 _SHORT = 500
 _OF_MLFLOW = "mlflow."
-_EXPECTED = ("expected_response", "expected_answer", "expected_output")
+_EXPECTED = ("expected_response", "expected_answer", "expected_output", "expected_facts")
 _ADVICE = (
     "A span without inputs or outputs was made with `mlflow.start_span` or had them taken out: call `span.set_inputs` "
     "and `span.set_outputs`, trace functions with `@mlflow.trace`, or turn on autologging of the library."
 )
 
 
-class MLflowImporter:
-    """Reads traces of MLflow."""
-
-    name = FORMAT
-    title = "MLflow: Trace.to_json() and to_dict(), versions 2 and 3"
-
-    def recognises(self, source: Source) -> bool:
-        records = (r for value in source.first for r in islice(listed(SpanRecord(source, value), *_LISTS), 2))
-        return any(_is_trace(_unwrapped(record).value) for record in records)
-
-    def read(self, source: Source) -> Iterator[Found]:
-        for trace in traces_in(source, _records):
-            yield from [trace] if isinstance(trace, InvalidFile) else _read(trace[0])
+register_format(
+    FORMAT,
+    "MLflow: Trace.to_json() and to_dict(), versions 2 and 3",
+    lambda source: any(_is_trace(_inner_trace(value) or value) for value in first_records(source, *_LISTS)),
+    lambda source: read_traces(source, _records, _read),
+)
 
 
-def _unwrapped(record: SpanRecord) -> SpanRecord:
-    """The trace of a row of `search_traces()`, which may be a text."""
-    held = load_json(value_in(record.value, "trace"))
+def _inner_trace(row: Json) -> Json:
+    """The trace of a row of `search_traces()`, which may be a text; None for anything else."""
+    held = load_json(value_in(row, "trace"))
     if _is_trace(held):
-        return SpanRecord(record.source, held, (*record.path, "trace"))
-    return record
+        return held
+    return None
 
 
 def _is_trace(value: Json) -> bool:
-    if not isinstance(value, dict):
-        return False
     info = object_in(value, "info")
     if info:
         return ("trace_id" in info or "request_id" in info) and isinstance(value.get("data"), dict)
-    first = objects_in(value, "spans")[:1]
-    return bool(first) and any(name.startswith(_OF_MLFLOW) for name in object_in(first[0], "attributes"))
+    for span in objects_in(value, "spans")[:1]:
+        return any(name.startswith(_OF_MLFLOW) for name in object_in(span, "attributes"))
+    return False
 
 
-def _records(document: SpanRecord) -> Iterator[Keyed | InvalidFile]:
-    for record in listed(document, *_LISTS):
-        trace = _unwrapped(record)
-        if _is_trace(trace.value):
-            yield None, trace
+def _records(document: TraceItem) -> Iterator[Keyed | InvalidFile]:
+    for record in document.members(*_LISTS):
+        inner = _inner_trace(record.value)
+        if inner is not None:
+            yield None, TraceItem(record.source, inner, (*record.path, "trace"))
+        elif _is_trace(record.value):
+            yield None, record
         else:
             yield record.error("not a trace of MLflow: expected {info, data: {spans}}")
 
 
-def _read(record: SpanRecord) -> Iterator[Found]:
+def _read(records: Trace) -> Iterator[Found]:
+    (record,) = records
     info = object_in(record.value, "info")
+    held, path = record.value, record.path
     if info:
-        inner = object_in(record.value, "data")
-    else:
-        inner = record.value
-    if info:
-        path = (*record.path, "data", "spans")
-    else:
-        path = (*record.path, "spans")
-    held = inner.get("spans")
-    trace = _trace_id(record, info, held)
+        held, path = object_in(held, "data"), (*path, "data")
+    trace = _trace_id(record, info, objects_in(held, "spans"))
     spans: list[Span] = []
-    for index, value in enumerate(held if isinstance(held, list) else ()):
-        try:
-            spans.append(_span(Fields(record.source, value, (*path, index), "a span"), trace))
-        except InvalidFile as error:
-            yield error
+    members = TraceItem(record.source, list_in(held, "spans"), (*path, "spans")).members()
+    yield from collect(members, lambda member: _span(member.fields("a span"), trace), spans)
     if not spans:
         yield record.error(f"trace {trace}: none of its spans is here; export it with its data, not its info alone")
         return
@@ -112,9 +105,9 @@ def _read(record: SpanRecord) -> Iterator[Found]:
     yield from run_of_trace(spans, summary)
 
 
-def _trace_id(record: SpanRecord, info: dict[str, Json], spans: Json) -> str:
+def _trace_id(record: TraceItem, info: dict[str, Json], spans: list[dict[str, Json]]) -> str:
     trace_id = text_in(info, "trace_id", "request_id")
-    for span in as_objects(spans)[:1]:
+    for span in spans[:1]:
         trace_id = trace_id or as_text(decode_text(object_in(span, "attributes").get("mlflow.traceRequestId")))
     return trace_id or content_id(FORMAT, canonical(record.value))
 
@@ -133,7 +126,7 @@ def _span(fields: Fields, trace: str) -> Span:
         failed=code.upper().endswith("ERROR"),
         message=as_text(value_in(status, "message")) or fields.text("status_message") or "",
         attributes={ATTRIBUTES: _attributes(fields.take("attributes"))},
-        happenings=tuple(_happening(fields, item, index) for index, item in enumerate(fields.items("events"))),
+        happenings=tuple(map(_happening, fields.each("events", "an event"))),
     )
 
 
@@ -151,39 +144,40 @@ def _time_ns(fields: Fields, *names: str) -> int:
 
 def _attributes(encoded: Json) -> dict[str, Json]:
     """Each value is JSON text; OTLP's list of keys and values is read as well."""
-    pairs = {text_in(item, "key"): _any_value(object_in(item, "value")) for item in as_objects(encoded)}
-    return {name: decode_text(value) for name, value in (as_object(encoded) or pairs).items()}
+    return {name: decode_text(value) for name, value in _otlp_pairs(encoded).items()}
 
 
-def _any_value(value: dict[str, Json]) -> Json:
-    return next(iter(value.values()), None)
+def _otlp_pairs(attributes: Json) -> dict[str, Json]:
+    pairs = _pairs(attributes)
+    if not isinstance(attributes, list):
+        return pairs
+    return {name: next(iter(as_object(value).values()), None) for name, value in pairs.items()}
 
 
-def _happening(fields: Fields, value: Json, index: int) -> SpanEvent:
-    event = Fields(fields.source, value, (*fields.path, "events", index), "an event")
+def _happening(event: Fields) -> SpanEvent:
     at_ns = _time_ns(event, "time_unix_nano", "timeUnixNano", "timestamp")
-    attributes = event.take("attributes")
-    pairs = {text_in(item, "key"): _any_value(object_in(item, "value")) for item in as_objects(attributes)}
-    return SpanEvent(name=event.text("name") or "", at_ns=at_ns, attributes=as_object(attributes) or pairs)
+    return SpanEvent(name=event.text("name") or "", at_ns=at_ns, attributes=_otlp_pairs(event.take("attributes")))
 
 
 def _summary(info: Fields, spans: list[Span]) -> TraceSummary:
     metadata = _pairs(info.take("trace_metadata", "request_metadata"))
     tags = _pairs(info.take("tags"))
     state = (info.text("state", "status") or "").upper()
-    more = {name: value for name, value in tags.items() if not name.startswith(_OF_MLFLOW) and _is_short(value)}
+    error = None
+    if state == "ERROR":
+        error = ErrorInfo(type="Error", message="the trace's state is ERROR")
     return TraceSummary(
         format=FORMAT,
         name=text_in(tags, "mlflow.traceName"),
         is_running=state == "IN_PROGRESS",
-        error=ErrorInfo(type="Error", message="the trace's state is ERROR") if state == "ERROR" else None,
+        error=error,
         metadata={
             "conversation": metadata.get("mlflow.trace.session"),
             "user": metadata.get("mlflow.trace.user"),
             "source": metadata.get("mlflow.source.name"),
             "commit": metadata.get("mlflow.source.git.commit"),
             "client_request_id": info.text("client_request_id"),
-            "trace_tags": more,
+            "trace_tags": {name: value for name, value in tags.items() if _is_own(name, value)},
         },
         labels=tuple(_labels(info)),
         lacks={span.id: {Lack.ARGUMENTS} for span in spans if not span.attributes[ATTRIBUTES].get("mlflow.spanInputs")},
@@ -193,31 +187,28 @@ def _summary(info: Fields, spans: list[Span]) -> TraceSummary:
 
 def _pairs(value: Json) -> dict[str, Json]:
     """Tags and metadata, which earlier versions list as keys and values."""
-    listed_pairs = {text_in(item, "key"): item.get("value") for item in as_objects(value)}
-    return as_object(value) or listed_pairs
+    return as_object(value) or {text_in(item, "key"): item.get("value") for item in as_objects(value)}
 
 
-def _is_short(value: Json) -> bool:
-    return not isinstance(value, str) or len(value) <= _SHORT
+def _is_own(tag: str, value: Json) -> bool:
+    """True for a short tag of the user's own."""
+    return not tag.startswith(_OF_MLFLOW) and (not isinstance(value, str) or len(value) <= _SHORT)
 
 
 def _labels(info: Fields) -> Iterator[Label]:
     """Feedback is a judgement; an expectation says what a good run gives. One that another overrides counts no more."""
-    for index, item in enumerate(info.items("assessments")):
-        assessment = Fields(info.source, item, (*info.path, "assessments", index), "an assessment")
-        if item.get("valid") is False:
+    for assessment in info.each("assessments", "an assessment"):
+        if assessment.value.get("valid") is False:
             continue
         name = assessment.text("assessment_name", "name") or "assessment"
-        feedback, expectation = assessment.take("feedback"), assessment.object("expectation")
+        value, expectation = assessment.take("feedback"), assessment.object("expectation")
         why = assessment.text("rationale") or ""
         if expectation:
             yield _expectation(name, expectation, why)
             continue
-        if isinstance(feedback, dict):
-            value = feedback.get("value")
-        else:
-            value = feedback
-        wrong = as_object(value_in(feedback, "error"))
+        wrong = object_in(value, "error")
+        if isinstance(value, dict):
+            value = value.get("value")
         if wrong:
             yield Label(name=name, why=text_in(wrong, "error_message", "error_code"))
         else:
@@ -228,18 +219,7 @@ def _expectation(name: str, expectation: dict[str, Json], why: str) -> Label:
     value = expectation.get("value")
     if value is None:
         value = decode_text(object_in(expectation, "serialized_value").get("value"))
-    if isinstance(value, str):
-        texts = [value]
-    elif isinstance(value, list):
-        texts = value
-    else:
-        texts = []
-    is_output = name in _EXPECTED or name == "expected_facts"
-    if is_output:
-        expected_texts = tuple(text for text in texts if isinstance(text, str) and text)
-    else:
-        expected_texts = ()
-    return Label(name=name, value=value, why=why, expected_output=expected_texts)
-
-
-IMPORTERS.register(FORMAT)(MLflowImporter())
+    expected: tuple[str, ...] = ()
+    if name in _EXPECTED:
+        expected = texts_in([value]) or texts_in(value)
+    return Label(name=name, value=value, why=why, expected_output=expected)

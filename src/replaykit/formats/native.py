@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import msgspec
-import orjson
+from msgspec.structs import replace
 
 from replaykit.errors import InvalidFile, nearest
 from replaykit.formats.core.errors import STATUSES, error_of, status_of, tool_outcome
-from replaykit.formats.core.fields import Fields
-from replaykit.formats.core.registry import IMPORTERS, Found
+from replaykit.formats.core.fields import Fields, TraceItem
+from replaykit.formats.core.registry import Found, register_format
 from replaykit.formats.core.source import JsonPath, Source
 from replaykit.model.events import (
     AnyEvent,
@@ -35,52 +35,47 @@ from replaykit.model.events import (
 )
 from replaykit.model.run import Origin, RunStatus, TraceRun
 from replaykit.model.values import ABSENT, NULL, Json, Raw
+from replaykit.wire.json_fields import load_object
 
 FORMAT = "replaykit"
 
 
-class NativeImporter:
-    """Reads the native trace."""
-
-    name = FORMAT
-    title = "ReplayKit's own trace: `run_id`, `status`, `events`"
-
-    def recognises(self, source: Source) -> bool:
-        value = source.first[0] if source.first else None
-        first = value[0] if isinstance(value, list) and value else value
-        return isinstance(first, dict) and "events" in first and "run_id" in first
-
-    def read(self, source: Source) -> Iterator[Found]:
-        for document in source.documents():
-            yield from _read_document(document)
+def _recognises(source: Source) -> bool:
+    value = source.first[0] if source.first else None
+    first = value[0] if isinstance(value, list) and value else value
+    return isinstance(first, dict) and "events" in first and "run_id" in first
 
 
-IMPORTERS.register(FORMAT)(NativeImporter())
+def _read_file(source: Source) -> Iterator[Found]:
+    for document in source.documents():
+        yield from _read_document(document)
+
+
+register_format(FORMAT, "ReplayKit's own trace: `run_id`, `status`, `events`", _recognises, _read_file)
 
 
 def _read_document(source: Source) -> Iterator[Found]:
     try:
-        value = source.value
+        item = TraceItem(source, source.value)
     except InvalidFile as problem:
         yield problem
         return
-    items = enumerate(value) if isinstance(value, list) else [(None, value)]
-    for index, item in items:
+    for member in item.members():
         notes: list[str] = []
         try:
-            yield _read_run(source, item, () if index is None else (index,), notes)
+            yield _read_run(member, notes)
         except InvalidFile as problem:
             yield problem
         else:
             yield from notes
 
 
-def _read_run(source: Source, value: Json, path: JsonPath, notes: list[str]) -> TraceRun:
-    fields = Fields(source, value, path, "a trace: an object with `run_id`, `status` and `events`")
+def _read_run(item: TraceItem, notes: list[str]) -> TraceRun:
+    fields = item.fields("a trace: an object with `run_id`, `status` and `events`")
     if "events" not in fields.value:
-        raise source.error("'events' is missing", path)
+        raise item.error("'events' is missing")
     run_id = fields.required_text("run_id")
-    reader = EventReader(source, (*path, "events"), notes)
+    reader = EventReader(item.source, (*item.path, "events"), notes)
     for index, item in enumerate(fields.items("events")):
         reader.add(index, item)
     events = tuple(reader.events)
@@ -97,7 +92,7 @@ def _read_run(source: Source, value: Json, path: JsonPath, notes: list[str]) -> 
         error=error,
         started_at=started_at,
         ended_at=ended_at,
-        tags=_tags(fields),
+        tags=fields.texts("tags"),
         metadata_json=_metadata(fields, reader),  # last: it keeps whatever nothing above has taken
         origin=Origin(kind="imported", format=FORMAT),
         event_count=len(events),
@@ -152,14 +147,6 @@ def _times(fields: Fields, events: tuple[AnyEvent, ...]) -> tuple[float, float |
     if ended is None and timed:
         ended = max(event.at + event.duration_s for event in timed)
     return started, ended
-
-
-def _tags(fields: Fields) -> tuple[str, ...]:
-    tags = fields.items("tags")
-    for tag in tags:
-        if not isinstance(tag, str):
-            raise fields.error("expected a list of texts", "tags")
-    return tuple(tags)
 
 
 def _metadata(fields: Fields, reader: EventReader) -> Raw:
@@ -263,13 +250,13 @@ class EventReader:
         if ended_at is not None:
             self._last_time = ended_at
             if call.at and not call.duration_s:
-                call = msgspec.structs.replace(call, duration_s=max(0.0, ended_at - call.at))
+                call = replace(call, duration_s=max(0.0, ended_at - call.at))
         answered = _answered(call, fields, "output", "result", "content")
         # A result that says nothing is still a result: the call came back.
         if answered.answered:
             done = answered
         else:
-            done = msgspec.structs.replace(answered, result_json=NULL)
+            done = replace(answered, result_json=NULL)
         self.events[waiting.index] = done
 
     def _waiting(self, call_id: str | None, name: str | None) -> _OpenCall | None:
@@ -342,11 +329,11 @@ def _answered(call: C, fields: Fields, *names: str) -> C:
     present = any(name in fields.value for name in names)
     if failed and not error and present and isinstance(call, ToolCall):
         info, result = tool_outcome(fields.take(*names), failed=True)
-        return msgspec.structs.replace(call, error=info, result_json=result)
+        return replace(call, error=info, result_json=result)
     if error or failed:
         # An outcome is a result or an error; a text beside the error stays with the unmapped fields.
-        return msgspec.structs.replace(call, error=error_of(error or fields.take(*names), "ToolError"))
-    return msgspec.structs.replace(call, result_json=fields.raw(*names) if present else ABSENT)
+        return replace(call, error=error_of(error or fields.take(*names), "ToolError"))
+    return replace(call, result_json=fields.raw(*names) if present else ABSENT)
 
 
 def _step(fields: Fields) -> str | None:
@@ -358,15 +345,12 @@ def _step(fields: Fields) -> str | None:
 
 def _parsed(arguments: Json) -> Json:
     """Arguments that were logged as JSON text, as the object they are."""
-    if not isinstance(arguments, str):
+    found = None
+    if isinstance(arguments, str):
+        found = load_object(arguments)
+    if found is None:
         return arguments
-    try:
-        value = orjson.loads(arguments)
-    except orjson.JSONDecodeError:
-        return arguments
-    if isinstance(value, dict):
-        return value
-    return arguments
+    return found
 
 
 def _usage(fields: Fields) -> Usage:

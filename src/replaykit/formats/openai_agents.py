@@ -11,30 +11,28 @@ of the Responses API has neither messages nor answer.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
 
-import msgspec
+from msgspec.structs import replace
 
 from replaykit.errors import InvalidFile
+from replaykit.formats.core.fields import TraceItem
+from replaykit.formats.core.items import collect
 from replaykit.formats.core.members import object_in, text_in, value_in
-from replaykit.formats.core.registry import IMPORTERS, Found
+from replaykit.formats.core.registry import Found, register_format
 from replaykit.formats.core.replayability import Lack
-from replaykit.formats.core.source import Source
 from replaykit.formats.spans.dialects.openai_agents import DATA, STAGE
 from replaykit.formats.spans.exports import (
     Keyed,
-    SpanRecord,
     Trace,
     TraceSummary,
+    first_records,
     identity,
-    listed,
     nanoseconds,
+    read_traces,
     run_of_trace,
-    traces_in,
 )
 from replaykit.formats.spans.span import Span
 from replaykit.model.values import Json, encode
-from replaykit.wire.json_fields import as_object, as_text
 
 FORMAT = "openai_agents"
 _TRACE, _SPAN = "trace", "trace.span"
@@ -56,63 +54,50 @@ _NOT_INCLUDED = (
 )
 
 
-class OpenAIAgentsImporter:
-    """Reads traces of the OpenAI Agents SDK."""
-
-    name = FORMAT
-    title = "OpenAI Agents SDK: traces and their spans ({data}, lists, JSONL)"
-
-    def recognises(self, source: Source) -> bool:
-        return any(
-            _is_item(r.value) for value in source.first for r in islice(listed(SpanRecord(source, value), "data"), 2)
-        )
-
-    def read(self, source: Source) -> Iterator[Found]:
-        for trace in traces_in(source, _records):
-            if isinstance(trace, InvalidFile):
-                yield trace
-            else:
-                yield from _read(trace)
+register_format(
+    FORMAT,
+    "OpenAI Agents SDK: traces and their spans ({data}, lists, JSONL)",
+    lambda source: any(map(_is_item, first_records(source, "data"))),
+    lambda source: read_traces(source, _records, _read),
+)
 
 
 def _is_item(value: Json) -> bool:
-    if not isinstance(value, dict):
-        return False
-    if value.get("object") == _TRACE:
+    kind = value_in(value, "object")
+    if kind == _TRACE:
         return "workflow_name" in value
-    return value.get("object") == _SPAN and isinstance(value.get("span_data"), dict)
+    return kind == _SPAN and isinstance(value.get("span_data"), dict)
 
 
-def _records(document: SpanRecord) -> Iterator[Keyed | InvalidFile]:
-    for record in listed(document, "data"):
+def _records(document: TraceItem) -> Iterator[Keyed | InvalidFile]:
+    for record in document.members("data"):
         kind = value_in(record.value, "object")
         try:
             if kind not in (_TRACE, _SPAN):
                 raise record.error(f"neither a {_TRACE} nor a {_SPAN} of the OpenAI Agents SDK")
-            yield identity(record.fields, "id" if kind == _TRACE else "trace_id"), record
+            yield identity(record.fields(), "id" if kind == _TRACE else "trace_id"), record
         except InvalidFile as error:
             yield error
 
 
 def _read(trace: Trace) -> Iterator[Found]:
     trace_fields: dict[str, Json] = {}
-    spans: list[Span] = []
+    records: Trace = []
     for record in trace:
         if record.value.get("object") == _TRACE:
             trace_fields = record.value
-            continue
-        try:
-            spans.append(_span(record))
-        except InvalidFile as error:
-            yield error
+        else:
+            records.append(record)
+    spans: list[Span] = []
+    yield from collect(records, _span, spans)
     if not spans:
         yield trace[0].error("a trace without a span that can be read")
         return
     yield from run_of_trace(_staged(spans), _summary(trace_fields, spans))
 
 
-def _span(record: SpanRecord) -> Span:
-    fields = record.fields
+def _span(record: TraceItem) -> Span:
+    fields = record.fields()
     data = fields.object("span_data")
     wrong = fields.object("error")
     kind = text_in(data, "type")
@@ -155,54 +140,60 @@ def _message(wrong: dict[str, Json], data: dict[str, Json]) -> str:
 def _staged(spans: list[Span]) -> list[Span]:
     """Where agents hand over to each other, what each of them did is a step of the run that has its name."""
     ids = {span.id for span in spans}
-    agents = {span.id: span for span in spans if _type(span) == "agent"}
     by_parent: dict[str, list[Span]] = {}
-    for span in agents.values():
-        by_parent.setdefault(span.parent if span.parent in ids else "", []).append(span)
-    several = {span.id for group in by_parent.values() if len(group) > 1 for span in group}
-    stages = [
-        msgspec.structs.replace(
-            agents[span_id],
-            id=f"{span_id}/{STAGE}",
-            parent=span_id,
-            failed=False,
-            message="",
-            attributes={DATA: {"type": STAGE, "name": agents[span_id].name}},
-        )
-        for span_id in sorted(several)
-    ]
-    moved = [msgspec.structs.replace(s, parent=f"{s.parent}/{STAGE}") if s.parent in several else s for s in spans]
-    return [*moved, *stages]
+    for span in spans:
+        if _type(span) == "agent":
+            by_parent.setdefault(span.parent if span.parent in ids else "", []).append(span)
+    stages: dict[str, Span] = {}
+    for group in by_parent.values():
+        for span in group if len(group) > 1 else ():
+            data: Json = {"type": STAGE, "name": span.name}
+            stages[span.id] = replace(
+                span, id=f"{span.id}/{STAGE}", parent=span.id, failed=False, message="", attributes={DATA: data}
+            )
+    moved = [replace(span, parent=stages[span.parent].id) if span.parent in stages else span for span in spans]
+    return [*moved, *(stages[span_id] for span_id in sorted(stages))]
 
 
 def _type(span: Span) -> str:
-    return as_text(value_in(span.attributes[DATA], "type"))
+    return text_in(span.attributes[DATA], "type")
 
 
 def _summary(trace_fields: dict[str, Json], spans: list[Span]) -> TraceSummary:
-    lacks = {span.id: _lacks(span) for span in spans if _type(span) == "function"}
-    named = [str(data.get("response_id")) for span in spans if (data := span.attributes[DATA]).get("response_id")]
-    silent = {_type(span) for span in spans if not span.attributes[DATA].get("input")}
+    lacks: dict[str, set[Lack]] = {}
+    silent: set[str] = set()
+    response_ids: list[str] = []
+    for span in spans:
+        data = span.attributes[DATA]
+        if _type(span) == "function":
+            lacks[span.id] = _lacks(span)
+        if data.get("response_id"):
+            response_ids.append(str(data["response_id"]))
+        if not data.get("input"):
+            silent.add(_type(span))
+    advice = []
+    if "response" in silent:
+        advice.append(_NO_MESSAGES)
+    if any(lacks.values()) or "generation" in silent:
+        advice.append(_NOT_INCLUDED)
     return TraceSummary(
         format=FORMAT,
         name=text_in(trace_fields, "workflow_name"),
         metadata={
             "conversation": trace_fields.get("group_id"),
             "trace_metadata": trace_fields.get("metadata"),
-            "responses": named,
+            "responses": response_ids,
         },
         lacks=lacks,
-        advice=(
-            *((_NO_MESSAGES,) if "response" in silent else ()),
-            *((_NOT_INCLUDED,) if any(lacks.values()) or "generation" in silent else ()),
-        ),
+        advice=tuple(advice),
     )
 
 
 def _lacks(span: Span) -> set[Lack]:
-    data = as_object(span.attributes[DATA])
-    hidden = span.failed and span.message == text_in(data, "output") != ""
-    return {*((Lack.ARGUMENTS,) if not data.get("input") else ()), *((Lack.HIDDEN,) if hidden else ())}
-
-
-IMPORTERS.register(FORMAT)(OpenAIAgentsImporter())
+    data = span.attributes[DATA]
+    lacks = set()
+    if not data.get("input"):
+        lacks.add(Lack.ARGUMENTS)
+    if span.failed and span.message and span.message == text_in(data, "output"):
+        lacks.add(Lack.HIDDEN)
+    return lacks

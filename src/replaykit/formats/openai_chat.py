@@ -29,7 +29,7 @@ def read_messages(messages: Json) -> list[Json]:
     """The messages of a request; a text is what the user says."""
     if isinstance(messages, str):
         return [{"role": "user", "content": messages}]
-    return [_read_message(message) for message in as_objects(messages)]
+    return list(map(_read_message, as_objects(messages)))
 
 
 def _read_message(message: dict[str, Json]) -> dict[str, Json]:

@@ -16,16 +16,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 
-import msgspec
+from msgspec.structs import replace
 
 from replaykit.formats.core.exchanges import ConversationApi, ExchangeImporter
-from replaykit.formats.core.members import objects_in, text_in, value_in
+from replaykit.formats.core.members import (
+    filled_in,
+    joined_texts,
+    known,
+    objects_in,
+    of_type,
+    text_in,
+    value_in,
+)
 from replaykit.formats.core.pairs import has_calls, text_or_parts
 from replaykit.formats.core.registry import IMPORTERS
 from replaykit.formats.core.threads import Used
 from replaykit.model.values import Json
 from replaykit.wire import openai_responses
-from replaykit.wire.json_fields import as_objects, as_text, joined, load_arguments, without
+from replaykit.wire.json_fields import as_objects, as_text, load_arguments, without
 from replaykit.wire.model_calls import ModelAnswer, ModelCall, ToolUse
 
 FORMAT = "openai_responses"
@@ -35,6 +43,8 @@ _MODEL_ITEMS = ("reasoning", "mcp_list_tools", "mcp_approval_request", "compacti
 _BY_AGENT = ("computer_call", "local_shell_call", "shell_call", "apply_patch_call", "mcp_approval_request")
 """Calls that the provider asks for, and the agent makes."""
 _FAILED = ("failed", "incomplete")
+_NO_RESULT = ("type", "id", "call_id", "container_id", "name", "server_label", "approval_request_id")
+"""What of a call that the provider made is neither its arguments nor its result."""
 _ADVICE = (
     "OpenAI keeps what went before `previous_response_id` or `conversation`: send the whole conversation as `input` "
     "(with `store: false`), or log every request of it."
@@ -45,20 +55,22 @@ def read_messages(items: Json) -> list[Json]:
     """The items of a request; a text is what the user says."""
     if isinstance(items, str):
         return [{"role": "user", "content": items}]
-    return [
-        message
-        for by_model, group in groupby(as_objects(items), _is_said)
-        for message in _read_group(by_model, list(group))
-    ]
+    found: list[Json] = []
+    for by_model, group in groupby(as_objects(items), _is_said):
+        found += _read_group(by_model, list(group))
+    return found
 
 
 def _read_group(by_model: bool, items: list[dict[str, Json]]) -> Iterator[dict[str, Json]]:
     if by_model:
-        response = openai_responses.DIALECT.read_response({"output": list(map(_item, items))})
-        yield from (_answer(answer).message for answer in response.answers)
+        for answer in openai_responses.DIALECT.read_response({"output": list(map(_item, items))}).answers:
+            yield _answer(answer).message
         return
     for item in items:
-        yield _result(item) if "role" not in item and _call_id(item) else _spoken(item)
+        if "role" not in item and _call_id(item):
+            yield _result(item)
+        else:
+            yield _spoken(item)
 
 
 def _is_said(item: dict[str, Json]) -> bool:
@@ -72,24 +84,26 @@ def _item(item: dict[str, Json]) -> dict[str, Json]:
     if item.get("role") != "assistant":
         return item
     content = item.get("content")
-    return {**item, "type": "message", "content": [{"text": content}] if isinstance(content, str) else content}
+    if isinstance(content, str):
+        content = [{"text": content}]
+    return {**item, "type": "message", "content": content}
 
 
 def _spoken(item: dict[str, Json]) -> dict[str, Json]:
     role = text_in(item, "role")
-    return {"role": role or text_in(item, "type"), "content": text_or_parts(item.get("content")) if role else item}
+    if role:
+        return {"role": role, "content": text_or_parts(item.get("content"))}
+    return {"role": text_in(item, "type"), "content": item}
 
 
 def _result(item: dict[str, Json]) -> dict[str, Json]:
+    content: Json = without(item, "type", "id", "call_id")
     if "output" in item:
         content = text_or_parts(item["output"])
-    else:
-        content = without(item, "type", "id", "call_id")
+    message = {"role": "tool", "content": content, "tool_call_id": _call_id(item)}
     if item.get("status") in _FAILED:
-        failed = {"status": "error"}
-    else:
-        failed = {}
-    return {"role": "tool", "content": content, "tool_call_id": _call_id(item)} | failed
+        message["status"] = "error"
+    return message
 
 
 def _call_id(item: dict[str, Json]) -> str:
@@ -104,18 +118,18 @@ def _call_id(item: dict[str, Json]) -> str:
 
 def _answer(answer: ModelAnswer) -> ModelAnswer:
     """The answer with the calls that are the agent's to make; what the provider runs has its result beside it."""
-    parts = as_objects(list(answer.parts))
-    done = {_call_id(part) for part in parts} - {""}
-    calls = [part for part in parts if part.get("type") in _BY_AGENT and part.get("call_id") not in done]
+    parts = list(answer.parts)
+    done = {_call_id(part) for part in as_objects(parts)} - {""}
+    calls = [part for part in of_type(parts, *_BY_AGENT) if part.get("call_id") not in done]
     if not calls:
         return answer
-    rest = tuple(part for part in answer.parts if part not in calls)
-    return msgspec.structs.replace(answer, tool_calls=(*answer.tool_calls, *map(_asked_for, calls)), parts=rest)
+    rest = tuple(part for part in parts if part not in calls)
+    return replace(answer, tool_calls=(*answer.tool_calls, *map(_asked_for, calls)), parts=rest)
 
 
 def _asked_for(item: dict[str, Json]) -> ToolUse:
     kind = text_in(item, "type")
-    arguments = next((item[name] for name in ("action", "actions", "operation") if item.get(name)), None)
+    arguments = filled_in(item, "action", "actions", "operation")
     if arguments is None:
         arguments = without(item, "type", "id", "call_id", "status")
     return ToolUse(id=text_in(item, "call_id", "id"), name=kind.removesuffix("_call"), arguments=arguments)
@@ -131,38 +145,30 @@ def _used(answer: ModelAnswer) -> list[Used]:
 def _use(item: dict[str, Json], results: dict[str, dict[str, Json]]) -> Used:
     """The call that an item is: what went in, and of the rest what came out."""
     kind = text_in(item, "type").removesuffix("_call")
-    name = text_in(item, "name") or kind
-    ids = ("type", "id", "call_id", "container_id", "name", "server_label", "approval_request_id")
     arguments_name = {"mcp": "arguments", "file_search": "queries", "code_interpreter": "code"}.get(kind, "action")
     arguments = item.get(arguments_name)
     if isinstance(arguments, str) and arguments_name == "arguments":
         arguments = load_arguments(arguments)
     elif not isinstance(arguments, dict):
-        if arguments is None:
-            arguments = {}
-        else:
-            arguments = {arguments_name: arguments}
-    out: Json = {key: value for key, value in without(item, arguments_name, *ids).items() if value is not None}
-    if other := results.get(text_in(item, "call_id")):
-        out = text_or_parts(other.get("output"))
-    wrong = item.get("error")
+        arguments = known({arguments_name: arguments})
+    content: Json = known(without(item, arguments_name, *_NO_RESULT))
+    wrong, own_id = item.get("error"), text_in(item, "call_id")
+    if results.get(own_id):
+        content = text_or_parts(results[own_id].get("output"))
     if wrong is not None:
-        texts = (text_in(part, "text") for part in as_objects(value_in(wrong, "content")))
-        out = joined(texts, "\n") or wrong
-    elif "output" in item and item["output"] is not None:
-        out = item["output"]
-    use = ToolUse(id=text_in(item, "call_id", "id"), name=name, arguments=arguments)
-    return Used(use=use, content=out, failed=wrong is not None or item.get("status") == "failed")
+        content = joined_texts(objects_in(wrong, "content")) or wrong
+    elif item.get("output") is not None:
+        content = item["output"]
+    use = ToolUse(id=own_id or text_in(item, "id"), name=text_in(item, "name") or kind, arguments=arguments)
+    return Used(use=use, content=content, failed=wrong is not None or item.get("status") == "failed")
 
 
 def _history_id(call: ModelCall) -> str:
     """The response, the conversation or the item that the request goes on from."""
-    ids = (
-        call.parameters.get("previous_response_id"),
-        _conversation(call),
-        *(item.get("id") for item in as_objects(call.messages) if item.get("type") == "item_reference"),
-    )
-    return next(filter(None, map(as_text, ids)), "")
+    found = text_in(call.parameters, "previous_response_id") or _conversation(call)
+    for item in of_type(call.messages, "item_reference"):
+        found = found or text_in(item, "id")
+    return found
 
 
 def _keeps(call: ModelCall) -> tuple[str, ...]:
@@ -200,7 +206,7 @@ def _is_certain(item: dict[str, Json]) -> bool:
         return named or (bool(items) and all(map(_is_message, items)))
     kind = text_in(item, "type")
     if kind == "message" and item.get("role") in _ROLES:
-        return any(part.get("type") in ("output_text", "input_text") for part in objects_in(item, "content"))
+        return bool(of_type(objects_in(item, "content"), "output_text", "input_text"))
     if kind == "reasoning":
         return isinstance(item.get("summary"), list)
     return bool(_call_id(item)) or (kind.endswith("_call") and ("call_id" in item or "status" in item))
@@ -210,7 +216,7 @@ def _whole(response: Json) -> Json:
     """Of a response, the output alone may have been kept."""
     items = as_objects(response)
     if items and all(map(_is_said, items)):
-        return {"output": [_item(item) for item in items]}
+        return {"output": list(map(_item, items))}
     return response
 
 

@@ -17,19 +17,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from replaykit.errors import InvalidFile
 from replaykit.formats.core.errors import error_of
-from replaykit.formats.core.fields import Fields
+from replaykit.formats.core.fields import Fields, TraceItem
+from replaykit.formats.core.items import collect, read_each
 from replaykit.formats.core.labels import Label, labelled
-from replaykit.formats.core.members import object_in, text_in, value_in
-from replaykit.formats.core.registry import IMPORTERS, Found
+from replaykit.formats.core.members import as_list, object_in, text_in, value_in
+from replaykit.formats.core.registry import Found, register_format
 from replaykit.formats.core.source import JsonPath, Source
 from replaykit.formats.core.talk import UNSET, Talk, content_id
 from replaykit.model.events import ErrorInfo, Usage
 from replaykit.model.matching import ToolErrors
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import Json, canonical
-from replaykit.wire.json_fields import as_object, as_objects, as_text
+from replaykit.wire.json_fields import as_object, as_objects, as_text, without
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 from replaykit.wire.openai_chat import DIALECT
 
@@ -38,88 +38,74 @@ _METADATA = ("issue", "issue_type", "base_commit", "git_patch", "metadata", "met
 _SHORT = 2_000
 
 
-class OpenHandsImporter:
-    """Reads trajectories of OpenHands."""
-
-    name = FORMAT
-    title = "OpenHands: event lists, and `output.jsonl` with `history`"
-
-    def recognises(self, source: Source) -> bool:
-        if not source.first:
-            return False
-        value = source.first[0]
-        if isinstance(value, list):
-            return _are_events(value) and not source.is_lines
-        return isinstance(value, dict) and (_are_events(value.get("history")) or _is_event_line(value, source))
-
-    def read(self, source: Source) -> Iterator[Found]:
-        if source.is_lines and source.first and _is_event_line(source.first[0], source):
-            yield from _event_lines(source)
-            return
-        for document in source.documents():
-            try:
-                yield _read(document, document.value)
-            except InvalidFile as problem:
-                yield problem
+def _recognises(source: Source) -> bool:
+    if not source.first:
+        return False
+    value = source.first[0]
+    if isinstance(value, list):
+        return _are_events(value) and not source.is_lines
+    return _are_events(value_in(value, "history")) or _is_event_line(value, source)
 
 
-IMPORTERS.register(FORMAT)(OpenHandsImporter())
+def _read_file(source: Source) -> Iterator[Found]:
+    if source.is_lines and source.first and _is_event_line(source.first[0], source):
+        # One event on each line: all of them are one run.
+        events: list[Json] = []
+        yield from collect(source.documents(), lambda line: line.value, events)
+        yield _read(Source(b"", source.file, value=events))
+        return
+    yield from read_each(source.documents(), _read)
+
+
+register_format(FORMAT, "OpenHands: event lists, and `output.jsonl` with `history`", _recognises, _read_file)
 
 
 def _are_events(value: Json) -> bool:
-    if not isinstance(value, list) or not value:
-        return False
-    events = [event for item in value[:5] for event in (item if isinstance(item, list) else [item])]
-    return bool(events) and all(_is_event(event) for event in events)
+    events: list[Json] = []
+    for item in as_list(value)[:5]:
+        if isinstance(item, list):
+            events += item
+        else:
+            events.append(item)
+    return bool(events) and all(map(_is_event, events))
 
 
 def _is_event(value: Json) -> bool:
     """An event says what was done or seen, in one word; one of OpenHands has an id, a source or an observation."""
-    if not isinstance(value, dict):
+    if not isinstance(value, dict) or not isinstance(value.get("action", value.get("observation")), str):
         return False
-    word = value.get("action", value.get("observation"))
-    return isinstance(word, str) and ("args" in value or "content" in value or "thought" in value or "extras" in value)
+    return not value.keys().isdisjoint(("args", "content", "thought", "extras"))
 
 
 def _is_event_line(value: Json, source: Source) -> bool:
     return source.is_lines and _is_event(value) and "source" in as_object(value)
 
 
-def _event_lines(source: Source) -> Iterator[Found]:
-    """One event on each line: all of them are one run."""
-    events: list[Json] = []
-    for line in source.documents():
-        try:
-            events.append(line.value)
-        except InvalidFile as problem:
-            yield problem
-    yield _read(Source(b"", source.file, value=events), events)
-
-
-def _read(source: Source, value: Json) -> TraceRun:
-    is_list = isinstance(value, list)
-    whole = Fields(source, {"history": value} if is_list else value, (), "events of OpenHands")
+def _read(source: Source) -> TraceRun:
+    value = source.value
+    path: JsonPath = ("history",)
+    if isinstance(value, list):
+        value, path = {"history": value}, ()
+    whole = Fields(source, value, (), "events of OpenHands")
     history = whole.items("history")
     if not _are_events(history[:1]):
         raise whole.error("expected the events of OpenHands", "history")
-    story = read_history(source, history, () if is_list else ("history",))
-    talk, failure = story.talk, whole.take("error")
+    story = read_history(source, history, path)
+    failure, status = whole.take("error"), None
     if failure:
         story.error = error_of(failure, "AgentError")
-    if story.answer is UNSET:
-        answer = talk.output
-    else:
-        answer = story.answer
+    if story.error is not None:
+        status = RunStatus.ERROR
     instruction = whole.text("instruction")
-    run = talk.run(
-        id=content_id(FORMAT, canonical(value)),
+    run = story.talk.run(
+        id=content_id(FORMAT, canonical(source.value)),
         format=FORMAT,
         name=whole.label("instance_id") or _issue(whole),
         agent="OpenHands",
         input=UNSET if instruction is None else instruction,
-        output=answer,
+        output=story.talk.output if story.answer is UNSET else story.answer,
         error=story.error,
-        status=None if story.error is None else RunStatus.ERROR,
+        status=status,
         metadata={name: _short(whole.take(name)) for name in _METADATA},
     )
     return labelled(run, list(_labels(whole)))
@@ -131,19 +117,17 @@ def _issue(whole: Fields) -> str:
 
 
 def _labels(whole: Fields) -> Iterator[Label]:
-    tested = object_in(whole.value, "test_result")
-    reports = (tested.get("report"), tested, whole.value.get("report"), whole.value)
-    resolved = (value_in(report, "resolved") for report in reports)
-    found = next((flag for flag in resolved if type(flag) is bool), None)
-    if found is not None:
-        yield Label(name="resolved", value=found, failed=not found)
+    tested = whole.value.get("test_result")
+    for report in (value_in(tested, "report"), tested, whole.value.get("report"), whole.value):
+        resolved = value_in(report, "resolved")
+        if type(resolved) is bool:
+            yield Label(name="resolved", value=resolved, failed=not resolved)
+            break
     success = whole.take("success")
     if type(success) is bool:
-        yield Label(name="success", value=success, failed=not success, why=_why(whole.take("result_explanation")))
-
-
-def _why(value: Json) -> str:
-    return as_text(value) or "; ".join(map(as_text, value) if isinstance(value, list) else ())
+        reasons = whole.take("result_explanation")
+        why = as_text(reasons) or "; ".join(map(as_text, as_list(reasons)))
+        yield Label(name="success", value=success, failed=not success, why=why)
 
 
 def _short(value: Json) -> Json:
@@ -153,7 +137,7 @@ def _short(value: Json) -> Json:
     if isinstance(value, dict):
         return {name: _short(item) for name, item in value.items()}
     if isinstance(value, list):
-        return [_short(item) for item in as_objects(value)] or value
+        return list(map(_short, as_objects(value))) or value
     return value
 
 
@@ -203,10 +187,9 @@ class Story:
             self.answer = UNSET
             self.talk.says("user", message)
         elif action == "finish":
-            words = ("final_thought", "thought")
-            outputs = text_in(object_in(args, "outputs"), "content")
-            self.answer = next((text for name in words if (text := text_in(args, name))), outputs) or message or UNSET
-            self._answers(event, ModelAnswer(content=as_text(self.answer) or None), at)
+            answer = text_in(args, "final_thought", "thought") or text_in(args.get("outputs"), "content") or message
+            self.answer = answer or UNSET
+            self._answers(event, ModelAnswer(content=answer or None), at)
         elif action in _NO_CALLS:
             self.talk.notes(action, args, at=at)
         else:
@@ -217,18 +200,15 @@ class Story:
         call_id = text_in(call_metadata, "tool_call_id") or f"event-{event.label('id') or len(self._calls)}"
         self._calls[event.label("id") or call_id] = call_id
         self._last = call_id
-        arguments = {name: item for name, item in args.items() if name not in _NOT_ARGUMENTS}
+        arguments = without(args, *_NOT_ARGUMENTS)
         use = ToolUse(id=call_id, name=text_in(call_metadata, "function_name") or action, arguments=arguments)
         self._answers(event, ModelAnswer(content=text_in(args, "thought") or None, tool_calls=(use,)), at)
 
     def _answers(self, event: Fields, answer: ModelAnswer, at: float) -> None:
         """What the model said: its response, where the event has it, once; else what the event says."""
-        body = object_in(object_in(event.value, "tool_call_metadata"), "model_response")
-        if body:
-            response = DIALECT.read_response(body)
-        else:
-            response = None
-        if response is None or not response.answers:
+        body = object_in(event.value.get("tool_call_metadata"), "model_response")
+        response = DIALECT.read_response(body)
+        if not body or not response.answers:
             self.talk.answers(answer, at=at)
             return
         if response.id and response.id in self._answered:
@@ -243,41 +223,39 @@ class Story:
     def _sees(self, event: Fields, observation: str, at: float) -> None:
         content, extras = event.take("content"), event.object("extras")
         state = text_in(extras, "agent_state") or text_in(event.value, "agent_state")
-        if observation == "agent_state_changed" or observation in _NO_CALLS:
+        if observation in _NO_CALLS:
             if state in _FAILED_STATES:
                 reason = text_in(extras, "reason") or as_text(content) or f"the agent's state is {state}"
                 self.error = error_of(reason, "AgentError")
             self.talk.notes(observation, extras or content, at=at)
             return
-        call_id = self._cause(event)
+        call_id, error = self._cause(event), None
         if not call_id:
             self.talk.notes(observation, content, at=at)
             return
         if observation == "error":
             error = error_of(content, "ToolError")
-        else:
-            error = None
         self.talk.returns(content, call_id=call_id, error=error, ending=ToolErrors.RETURNED, at=at)
 
     def _cause(self, event: Fields) -> str:
         """The call that an observation is of, if it still waits for one."""
         cause = event.label("cause")
-        call_id = text_in(event.object("tool_call_metadata"), "tool_call_id")
-        found = call_id or (self._calls.get(cause, "") if cause is not None else self._last)
-        if self.talk.turn_of(found) is not None:
-            return found
-        return ""
+        found = text_in(event.object("tool_call_metadata"), "tool_call_id")
+        if not found and cause is None:
+            found = self._last
+        elif not found:
+            found = self._calls.get(cause or "", "")
+        if self.talk.turn_of(found) is None:
+            return ""
+        return found
 
 
 def read_history(source: Source, history: list[Json], path: JsonPath) -> Story:
     """The events, and pairs of them, in order."""
     story = Story(source)
-    for index, item in enumerate(history):
-        if isinstance(item, list):
-            for place, event in enumerate(item):
-                story.tell(event, (*path, index, place))
-        else:
-            story.tell(item, (*path, index))
+    for item in TraceItem(source, history, path).members():
+        for event in item.members():
+            story.tell(event.value, event.path)
     return story
 
 
@@ -285,5 +263,7 @@ def _arguments(event: Fields) -> dict[str, Json]:
     """The action's arguments; in older files they stand in the event itself."""
     if event.key("args"):
         return event.object("args")
-    own = {name: value for name, value in event.value.items() if name not in (*_FRAME, *_FRAME_OF_CALLS)}
-    return own | ({"content": event.value["content"]} if "content" in event.value else {})
+    own = without(event.value, *_FRAME, *_FRAME_OF_CALLS)
+    if "content" in event.value:
+        own["content"] = event.value["content"]
+    return own

@@ -15,19 +15,19 @@ from collections.abc import Iterator
 from functools import cached_property
 
 from replaykit.errors import InvalidFile
-from replaykit.formats.core.fields import Fields
+from replaykit.formats.core.fields import Fields, TraceItem
+from replaykit.formats.core.items import collect
 from replaykit.formats.core.json_text import load_json
 from replaykit.formats.core.members import object_in, text_in, value_in
-from replaykit.formats.core.registry import IMPORTERS, Found
+from replaykit.formats.core.registry import Found, register_format
 from replaykit.formats.core.source import Source
 from replaykit.formats.spans.exports import (
     Keyed,
-    SpanRecord,
+    Trace,
     TraceSummary,
-    listed,
     nanoseconds,
+    read_traces,
     run_of_trace,
-    traces_in,
 )
 from replaykit.formats.spans.span import BadPayload, Span, SpanEvent, link_id, span_id, trace_id
 from replaykit.model.nesting import check_value_nesting
@@ -38,36 +38,28 @@ FORMAT = "otel_spans"
 _PRINTED = re.compile(rb'\s*\{\s*"name":.{0,4096}?"context":\s*\{\s*"trace_id":\s*"0x[0-9a-f]', re.DOTALL)
 
 
-class OtelSpansImporter:
-    """Reads spans that the SDK of OpenTelemetry printed."""
-
-    name = FORMAT
-    title = "OpenTelemetry: spans as its Python SDK prints them (`to_json`, console exporter)"
-
-    def recognises(self, source: Source) -> bool:
-        if not source.first:
-            return source.is_text and _PRINTED.match(source.head) is not None
-        return any(_is_span(value[0] if isinstance(value, list) and value else value) for value in source.first)
-
-    def read(self, source: Source) -> Iterator[Found]:
-        if source.is_lines or source.peek() is not None:
-            whole = source
-        else:
-            whole = _OneAfterAnother(source)
-        for trace in traces_in(whole, _records):
-            if isinstance(trace, InvalidFile):
-                yield trace
-                continue
-            spans: list[Span] = []
-            for record in trace:
-                try:
-                    spans.append(_span(record))
-                except InvalidFile as problem:
-                    yield problem
-            yield from run_of_trace(spans, TraceSummary(format=FORMAT)) if spans else ()
+def _recognises(source: Source) -> bool:
+    if not source.first:
+        return source.is_text and _PRINTED.match(source.head) is not None
+    return any(_is_span(value[0] if isinstance(value, list) and value else value) for value in source.first)
 
 
-IMPORTERS.register(FORMAT)(OtelSpansImporter())
+def _read_file(source: Source) -> Iterator[Found]:
+    if not source.is_lines and source.peek() is None:
+        source = _OneAfterAnother(source)
+    yield from read_traces(source, _records, _read)
+
+
+register_format(
+    FORMAT, "OpenTelemetry: spans as its Python SDK prints them (`to_json`, console exporter)", _recognises, _read_file
+)
+
+
+def _read(trace: Trace) -> Iterator[Found]:
+    spans: list[Span] = []
+    yield from collect(trace, _span, spans)
+    if spans:
+        yield from run_of_trace(spans, TraceSummary(format=FORMAT))
 
 
 class _OneAfterAnother(Source):
@@ -96,25 +88,25 @@ class _OneAfterAnother(Source):
 
 
 def _is_span(value: Json) -> bool:
-    held = as_object(value)
-    context = object_in(held, "context")
-    ids = text_in(context, "trace_id") and text_in(context, "span_id")
-    return bool(ids) and {"name", "kind", "status", "start_time"} <= held.keys()
+    context = object_in(value, "context")
+    if not text_in(context, "trace_id") or not text_in(context, "span_id"):
+        return False
+    return {"name", "kind", "status", "start_time"} <= as_object(value).keys()
 
 
-def _records(record: SpanRecord) -> Iterator[Keyed | InvalidFile]:
-    for item in listed(record):
+def _records(record: TraceItem) -> Iterator[Keyed | InvalidFile]:
+    for item in record.members():
         value = load_json(item.value)  # some keep the text that `to_json` gave in a list
         if _is_span(value):
-            yield as_text(value["context"]["trace_id"]), SpanRecord(item.source, value, item.path)
+            yield text_in(value["context"], "trace_id"), TraceItem(item.source, value, item.path)
         else:
             yield item.error("not a span of the SDK: expected `name`, `context`, `kind`, `status` and `start_time`")
 
 
-def _span(record: SpanRecord) -> Span:
-    fields = record.fields
+def _span(record: TraceItem) -> Span:
+    fields = record.fields()
     status = as_object(fields.take("status"))
-    context = Fields(record.source, fields.take("context"), (*record.path, "context"))
+    context = fields.inner("context")
     try:
         return Span(
             trace=trace_id(context.take("trace_id")),
@@ -136,9 +128,6 @@ def _span(record: SpanRecord) -> Span:
 
 def events_in(fields: Fields) -> Iterator[SpanEvent]:
     """The events of a span."""
-    for index, event in enumerate(fields.items("events")):
-        fields_of_event = Fields(fields.source, event, (*fields.path, "events", index))
-        at_ns = nanoseconds(fields_of_event.time("timestamp", "time"))
-        yield SpanEvent(
-            name=fields_of_event.text("name") or "", at_ns=at_ns, attributes=fields_of_event.object("attributes")
-        )
+    for event in fields.each("events"):
+        at_ns = nanoseconds(event.time("timestamp", "time"))
+        yield SpanEvent(name=event.text("name") or "", at_ns=at_ns, attributes=event.object("attributes"))

@@ -15,20 +15,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from replaykit.errors import InvalidFile
+from replaykit.formats.core.fields import TraceItem
+from replaykit.formats.core.items import collect
 from replaykit.formats.core.labels import Label, says_failure
-from replaykit.formats.core.members import object_in, objects_in, text_in
-from replaykit.formats.core.registry import IMPORTERS, Found
-from replaykit.formats.core.source import Source
+from replaykit.formats.core.members import object_in, objects_in, text_in, value_in
+from replaykit.formats.core.registry import Found, register_format
 from replaykit.formats.otel_spans import events_in
 from replaykit.formats.spans.exports import (
     Keyed,
-    SpanRecord,
     Trace,
     TraceSummary,
-    listed,
     nanoseconds,
+    read_traces,
     run_of_trace,
-    traces_in,
 )
 from replaykit.formats.spans.span import BadPayload, Span, link_id, span_id, trace_id
 from replaykit.model.values import Json
@@ -45,37 +44,27 @@ _WHOLE = (
 _MAX_DEPTH = 32
 
 
-class PhoenixImporter:
-    """Reads spans that were taken out of Phoenix."""
-
-    name = FORMAT
-    title = "Phoenix: spans of its API, its client and its data frames, with annotations"
-
-    def recognises(self, source: Source) -> bool:
-        return any(_looks_like(value) for value in source.first)
-
-    def read(self, source: Source) -> Iterator[Found]:
-        for trace in traces_in(source, _records):
-            if isinstance(trace, InvalidFile):
-                yield trace
-            else:
-                yield from _run(trace)
-
-
-IMPORTERS.register(FORMAT)(PhoenixImporter())
+register_format(
+    FORMAT,
+    "Phoenix: spans of its API, its client and its data frames, with annotations",
+    lambda source: any(map(_looks_like, source.first)),
+    lambda source: read_traces(source, _records, _run),
+)
 
 
 def _looks_like(value: Json) -> bool:
-    held = as_object(value)
-    items = value if isinstance(value, list) else held.get("data")
-    first = items[0] if isinstance(items, list) and items else value
-    return _is_span(first) or _is_columns(held)
+    items = value
+    if isinstance(value, dict):
+        items = value.get("data")
+    first = value
+    if isinstance(items, list) and items:
+        first = items[0]
+    return _is_span(first) or _is_columns(as_object(value))
 
 
 def _is_span(value: Json) -> bool:
     held = as_object(value)
-    own = "span_kind" in held or "status_code" in held
-    return own and all(_ids(held)) and "name" in held
+    return ("span_kind" in held or "status_code" in held) and all(_ids(held)) and "name" in held
 
 
 def _is_columns(value: dict[str, Json]) -> bool:
@@ -84,16 +73,16 @@ def _is_columns(value: dict[str, Json]) -> bool:
 
 def _ids(held: dict[str, Json]) -> tuple[str, str]:
     context = object_in(held, "context")
-    return (
-        text_in(context, "trace_id") or text_in(held, _TRACE),
-        text_in(context, "span_id") or text_in(held, _SPAN),
-    )
+    return text_in(context, "trace_id") or text_in(held, _TRACE), text_in(context, "span_id") or text_in(held, _SPAN)
 
 
-def _records(record: SpanRecord) -> Iterator[Keyed | InvalidFile]:
+def _records(record: TraceItem) -> Iterator[Keyed | InvalidFile]:
     held = as_object(record.value)
     traces: dict[str, str] = {}
-    for row in _rows(record) if _is_columns(held) else listed(record, "data"):
+    rows = record.members("data")
+    if _is_columns(held):
+        rows = _rows(record)
+    for row in rows:
         trace, span = _ids(as_object(row.value))
         if _is_span(row.value):
             traces[span] = trace
@@ -104,7 +93,7 @@ def _records(record: SpanRecord) -> Iterator[Keyed | InvalidFile]:
             yield row.error("not a span of Phoenix: expected `name`, `context` and `span_kind`")
     for index, annotation in enumerate(objects_in(held, "annotations")):
         if trace_of := _annotated(annotation, traces):
-            yield trace_of, SpanRecord(record.source, annotation, ("annotations", index))
+            yield trace_of, TraceItem(record.source, annotation, ("annotations", index))
 
 
 def _annotated(value: Json, traces: Mapping[str, str]) -> str:
@@ -115,34 +104,32 @@ def _annotated(value: Json, traces: Mapping[str, str]) -> str:
     return text_in(annotation, "trace_id") or traces.get(text_in(annotation, "span_id"), "")
 
 
-def _rows(record: SpanRecord) -> Iterator[SpanRecord]:
+def _rows(record: TraceItem) -> Iterator[TraceItem]:
     """The rows of a data frame that was written by columns."""
     columns = {name: cells for name, cells in record.value.items() if isinstance(cells, dict)}
     for index in columns[_TRACE]:
         row = {name: cells[index] for name, cells in columns.items() if cells.get(index) is not None}
-        yield SpanRecord(record.source, {_SPAN: index, **row}, ("name", index))
+        yield TraceItem(record.source, {_SPAN: index, **row}, ("name", index))
 
 
 def _run(trace: Trace) -> Iterator[Found]:
-    spans: list[Span] = []
+    records: Trace = []
     labels: list[Label] = []
     for record in trace:
-        held = as_object(record.value)
-        if not _is_span(held):
-            labels += _labels([held])
-            continue
-        try:
-            spans.append(_span(record))
-        except InvalidFile as problem:
-            yield problem
-        labels += _labels(objects_in(held, "annotations") or objects_in(held, "span_annotations"))
+        if _is_span(record.value):
+            records.append(record)
+            labels += _labels(objects_in(record.value, "annotations") or objects_in(record.value, "span_annotations"))
+        else:
+            labels += _labels([record.value])
+    spans: list[Span] = []
+    yield from collect(records, _span, spans)
     if spans:
         once = tuple(label for index, label in enumerate(labels) if label not in labels[:index])
         yield from run_of_trace(spans, TraceSummary(format=FORMAT, labels=once))
 
 
-def _span(record: SpanRecord) -> Span:
-    fields = record.fields
+def _span(record: TraceItem) -> Span:
+    fields = record.fields()
     trace, span = _ids(fields.value)
     attributes = _attributes(fields.value)
     kind = as_text(fields.take("span_kind"))
@@ -194,11 +181,8 @@ def _flatten(found: dict[str, Json], name: str, value: Json, depth: int = 0) -> 
 def _labels(annotations: list[dict[str, Json]]) -> Iterator[Label]:
     for annotation in annotations:
         name, result = text_in(annotation, "name"), object_in(annotation, "result") or annotation
-        if result.get("label") is None:
-            value = result.get("score")
-        else:
-            value = result["label"]
+        value = value_in(result, "label", "score")
         if not name or value is None:
             continue
-        failed = any(says_failure(name, result.get(key)) for key in ("label", "score"))
+        failed = says_failure(name, result.get("label")) or says_failure(name, result.get("score"))
         yield Label(name=name, value=value, failed=failed, why=text_in(result, "explanation"))

@@ -11,23 +11,23 @@ it as its history. A file holds a list of messages, or a message or such a list 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from replaykit.errors import InvalidFile
 from replaykit.formats.core.errors import error_of
-from replaykit.formats.core.fields import Fields
-from replaykit.formats.core.items import TraceItem, first_items, items_of, mostly, nothing_of
+from replaykit.formats.core.fields import Fields, TraceItem
+from replaykit.formats.core.items import collect, first_items, items_of, mostly, nothing_of, read_each
 from replaykit.formats.core.json_text import read_arguments
-from replaykit.formats.core.members import count_in, objects_in, text_in, value_in
-from replaykit.formats.core.registry import IMPORTERS, Found
+from replaykit.formats.core.members import count_in, text_in, value_in
+from replaykit.formats.core.registry import Found, register_format
 from replaykit.formats.core.source import Source
 from replaykit.formats.core.talk import UNSET, Talk, Turn, content_id
+from replaykit.formats.core.totals import stated_usage
 from replaykit.model.events import ErrorInfo, Usage
 from replaykit.model.run import TraceRun
 from replaykit.model.values import Json, encode
-from replaykit.wire.json_fields import as_object, as_objects, as_text, joined
+from replaykit.wire.json_fields import as_objects, joined
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
 FORMAT = "pydantic_ai"
@@ -39,56 +39,48 @@ _DONE = "Final result processed."
 _EXPECTED = "expected messages of Pydantic AI: objects with `kind` (request or response) and `parts`"
 
 
-class PydanticAiImporter:
-    """Reads the messages of Pydantic AI."""
-
-    name = FORMAT
-    title = "Pydantic AI: `all_messages_json()`"
-
-    def recognises(self, source: Source) -> bool:
-        return mostly(_is_message, _flat(first_items(source)))
-
-    def read(self, source: Source) -> Iterator[Found]:
-        if not any(map(_is_message, _flat(first_items(source)))):
-            raise nothing_of(source, _EXPECTED)
-        messages: list[TraceItem] = []
-        for item in items_of(source):
-            if isinstance(item, TraceItem) and isinstance(item.value, list):
-                inner: list[TraceItem] = []
-                members = (TraceItem(item.source, member, (*item.path, at)) for at, member in enumerate(item.value))
-                yield from _sorted_out(members, inner)
-                yield from _runs(inner)
-            else:
-                yield from _sorted_out([item], messages)
-        yield from _runs(messages)
-
-
-IMPORTERS.register(FORMAT)(PydanticAiImporter())
-
-
-def _sorted_out(items: Iterable[TraceItem | InvalidFile], messages: list[TraceItem]) -> Iterator[Found]:
-    """Adds those that are messages, and says what is wrong with the others."""
-    for item in items:
-        if isinstance(item, InvalidFile):
-            yield item
-        elif _is_message(item.value):
-            messages.append(item)
+def _read_file(source: Source) -> Iterator[Found]:
+    if not any(map(_is_message, _flat(first_items(source)))):
+        raise nothing_of(source, _EXPECTED)
+    messages: list[TraceItem] = []
+    for item in items_of(source):
+        if isinstance(item, TraceItem) and isinstance(item.value, list):
+            inner: list[TraceItem] = []
+            yield from collect(item.members(), _checked, inner)
+            yield from _runs(inner)
         else:
-            yield item.error(_EXPECTED)
+            yield from collect([item], _checked, messages)
+    yield from _runs(messages)
+
+
+register_format(
+    FORMAT,
+    "Pydantic AI: `all_messages_json()`",
+    lambda source: mostly(_is_message, _flat(first_items(source))),
+    _read_file,
+)
+
+
+def _checked(item: TraceItem) -> TraceItem:
+    if not _is_message(item.value):
+        raise item.error(_EXPECTED)
+    return item
 
 
 def _flat(values: list[Json]) -> list[Json]:
-    return [member for value in values for member in (value or [None] if isinstance(value, list) else [value])]
+    found: list[Json] = []
+    for value in values:
+        if isinstance(value, list):
+            found += value or [None]
+        else:
+            found.append(value)
+    return found
 
 
 def _is_message(value: Json) -> bool:
-    message = as_object(value)
-    parts = objects_in(message, "parts")
-    return (
-        message.get("kind") in _KINDS
-        and isinstance(message.get("parts"), list)
-        and all("part_kind" in p for p in parts)
-    )
+    if value_in(value, "kind") not in _KINDS or not isinstance(value.get("parts"), list):
+        return False
+    return all("part_kind" in part for part in as_objects(value["parts"]))
 
 
 class _Share(Struct):
@@ -101,15 +93,12 @@ class _Share(Struct):
 
 def _runs(items: Sequence[TraceItem]) -> Iterator[Found]:
     shares: dict[str, _Share] = {}
-    run_id = next((found for item in items if (found := as_text(value_in(item.value, "run_id")))), "")
+    ids = [text_in(item.value, "run_id") for item in items]
+    run_id = next(filter(None, ids), "")
     for place, item in enumerate(items):
-        run_id = as_text(value_in(item.value, "run_id")) or run_id  # what has none goes with the one before it
+        run_id = ids[place] or run_id  # what has none goes with the one before it
         shares.setdefault(run_id, _Share(run_id, items[:place], [])).messages.append(item)
-    for share in shares.values():
-        try:
-            yield _run(share)
-        except InvalidFile as problem:
-            yield problem
+    yield from read_each(shares.values(), _run)
 
 
 def _run(share: _Share) -> TraceRun:
@@ -177,35 +166,29 @@ class _HistoryBuilder:
     def _tell_asked(self, part: Fields) -> None:
         kind, content = part.required_text("part_kind"), part.take("content")
         if kind == "tool-return":
-            self._tell_return(part, content)
+            self._tell_return(part, content, part.text("outcome"))
         elif kind == "retry-prompt" and part.text("tool_name"):
-            self._tell_return(part, content, outcome="retried")
+            self._tell_return(part, content, "retried")
         elif kind == "system-prompt":
             self.talk.says("system", content)
         elif kind in ("user-prompt", "retry-prompt"):
             if self.prompt is UNSET and kind == "user-prompt":
                 self.prompt = content
-            else:
-                self.prompt = self.prompt
             self.talk.says("user", content)
         else:
             self.talk.notes(kind, part.take_all(), at=self._since)
 
-    def _tell_return(self, part: Fields, content: Json, outcome: str | None = None) -> None:
+    def _tell_return(self, part: Fields, content: Json, outcome: str | None) -> None:
         call_id, name = part.text("tool_call_id") or "", part.text("tool_name") or ""
-        outcome = outcome or part.text("outcome")
         if name.startswith(_OUTPUT_TOOL) and content == _DONE:
             self.result = self._arguments.get(call_id, UNSET)
         if call_id in self._arguments and self.talk.turn_of(call_id) is None:  # asked for in an earlier run
             self.talk.calls(ToolUse(id=call_id, name=name, arguments=self._arguments[call_id]), at=self._since)
-        if outcome in (None, "success"):
-            error = None
-        else:
+        error, failed = None, None
+        if outcome is not None:
+            failed = outcome != "success"
+        if outcome is not None and failed:
             error = error_in(content, _FAILED.get(outcome, "ToolError"))
-        if outcome is None:
-            failed = None
-        else:
-            failed = error is not None
         self.talk.returns(content, call_id=call_id, name=name, failed=failed, error=error, at=self._since)
         if part.value.get("metadata") is not None:
             result = {"tool_call_id": call_id, "name": name, "metadata": part.take("metadata")}
@@ -238,11 +221,10 @@ class _HistoryBuilder:
         for part in of_kind(parts, *OWN_CALLS):
             use, found = use_of(part), returned.get(part.text("tool_call_id"))
             if found is None:
-                outcome = None
+                self.talk.uses(turn, use)
             else:
-                outcome = found.text("outcome")
-            failed = outcome not in (None, "success")
-            self.talk.uses(turn, use, UNSET if found is None else found.take("content"), failed=failed)
+                failed = found.text("outcome") not in (None, "success")
+                self.talk.uses(turn, use, found.take("content"), failed=failed)
 
 
 OWN_CALLS = ("builtin-tool-call", "native-tool-call")
@@ -254,10 +236,7 @@ _INPUTS, _OUTPUTS = ("input_tokens", "request_tokens"), ("output_tokens", "respo
 
 def parts_of(fields: Fields) -> list[Fields]:
     """The parts of a message."""
-    values = enumerate(fields.items("parts"))
-    return [
-        Fields(fields.source, value, (*fields.path, "parts", index), "a part of a message") for index, value in values
-    ]
+    return list(fields.each("parts", "a part of a message"))
 
 
 def of_kind(parts: list[Fields], *kinds: str) -> Iterator[Fields]:
@@ -299,23 +278,15 @@ def error_in(content: Json, kind: str) -> ErrorInfo:
 
 def usage_in(counts: dict[str, Json]) -> Usage | None:
     """Tokens and money: input tokens count cached ones in."""
-    usage = Usage(
-        input_tokens=next((found for name in _INPUTS if (found := count_in(counts, name)) is not None), None),
-        output_tokens=next((found for name in _OUTPUTS if (found := count_in(counts, name)) is not None), None),
-        cost_usd=_cost(counts.get("cost")),
-    )
-    if usage == Usage():
-        return None
-    return usage
+    return stated_usage(count_in(counts, *_INPUTS), count_in(counts, *_OUTPUTS), _cost(counts.get("cost")))
 
 
 def _cost(value: Json) -> float | None:
     """Dollars: a number, or a decimal as text."""
+    if type(value) not in (str, int, float):
+        return None
     try:
-        if isinstance(value, str | int | float) and not isinstance(value, bool):
-            amount = float(value)
-        else:
-            amount = math.nan
+        amount = float(value)
     except (ValueError, OverflowError):
         return None
     if math.isfinite(amount) and amount >= 0:

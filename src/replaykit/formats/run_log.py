@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
 import msgspec
 import orjson
+from msgspec.structs import replace
 
 from replaykit.errors import FormatTooNew, InvalidFile
 from replaykit.formats.core.items import of_each
-from replaykit.formats.core.registry import IMPORTERS, Found
+from replaykit.formats.core.registry import register_format
 from replaykit.formats.core.source import Source
 from replaykit.model.compact_calls import put_together
 from replaykit.model.compact_run import COMPACT_RUN_FORMAT, CompactRunFile
@@ -27,20 +28,12 @@ FORMAT = "run_log"
 _FIXTURES = "fixtures"  # beside the source trace of a case
 
 
-class RunLogImporter:
-    """Reads a run that ReplayKit itself wrote."""
-
-    name = FORMAT
-    title = "ReplayKit's run log, as `replaykit export` writes it"
-
-    def recognises(self, source: Source) -> bool:
-        return any(isinstance(value, dict) and "replaykit" in value and "run" in value for value in source.first)
-
-    def read(self, source: Source) -> Iterator[Found]:
-        yield from of_each(source, lambda document: [read_run_log(document)])
-
-
-IMPORTERS.register(FORMAT)(RunLogImporter())
+register_format(
+    FORMAT,
+    "ReplayKit's run log, as `replaykit export` writes it",
+    lambda source: any(isinstance(value, dict) and "replaykit" in value and "run" in value for value in source.first),
+    lambda source: of_each(source, lambda document: [read_run_log(document)]),
+)
 
 
 def read_run_log(source: Source) -> TraceRun:
@@ -55,7 +48,7 @@ def read_run_log(source: Source) -> TraceRun:
         if version == COMPACT_RUN_FORMAT:
             events = _whole(source, events, msgspec.json.decode(text, type=CompactRunFile))
         events = tuple(map(_canonical, _in_order(source, events)))
-        return msgspec.structs.replace(run, events=events)
+        return replace(run, events=events)
     except msgspec.ValidationError as error:
         raise source.error(*split_where(str(error))) from None
     except (msgspec.MsgspecError, orjson.JSONEncodeError, orjson.JSONDecodeError) as error:
@@ -140,4 +133,4 @@ def _canonical(event: AnyEvent) -> AnyEvent:
     text = orjson.dumps(orjson.loads(bytes(event.arguments_json)), option=orjson.OPT_SORT_KEYS)
     if text == bytes(event.arguments_json) and event.like is None:
         return event
-    return msgspec.structs.replace(event, arguments_json=Raw(text), like=None)
+    return replace(event, arguments_json=Raw(text), like=None)

@@ -19,13 +19,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from replaykit.errors import InvalidFile
 from replaykit.formats.core.errors import ERROR
-from replaykit.formats.core.fields import Fields
+from replaykit.formats.core.fields import Fields, TraceItem
+from replaykit.formats.core.items import read_each
 from replaykit.formats.core.labels import ExpectedCall, Label, labelled, only_reads
-from replaykit.formats.core.members import count_in, object_in, objects_in, text_in, value_in
-from replaykit.formats.core.registry import IMPORTERS, Found
-from replaykit.formats.core.source import JsonPath, Source
+from replaykit.formats.core.members import (
+    by_text,
+    count_in,
+    filled_in,
+    object_in,
+    objects_in,
+    text_in,
+    texts_in,
+    value_in,
+)
+from replaykit.formats.core.registry import Found, register_format
+from replaykit.formats.core.source import Source
 from replaykit.formats.core.talk import UNSET, Talk
 from replaykit.model.events import ErrorInfo, Usage
 from replaykit.model.run import RunStatus, TraceRun
@@ -43,35 +52,23 @@ _CHECKS = (
 )
 
 
-class Tau2Importer:
-    """Reads results of tau2-bench."""
-
-    name = FORMAT
-    title = "tau2-bench: results with `simulations`"
-
-    def recognises(self, source: Source) -> bool:
-        if len(source.first) == 1:
-            value = source.first[0]
-        else:
-            value = None
-        return isinstance(value, dict) and isinstance(value.get("simulations"), list) and "tasks" in value
-
-    def read(self, source: Source) -> Iterator[Found]:
-        whole = Fields(source, source.value, (), "the results of tau2-bench")
-        if not isinstance(whole.value.get("simulations"), list):
-            raise whole.error("expected the simulations of tau2-bench", "simulations")
-        setting = _Setting(whole)
-        simulations = whole.items("simulations")
-        if not simulations:
-            yield "no simulation was run"
-        for index, simulation in enumerate(simulations):
-            try:
-                yield _read(source, simulation, ("simulations", index), setting)
-            except InvalidFile as problem:
-                yield problem
+def _recognises(source: Source) -> bool:
+    if len(source.first) != 1:
+        return False
+    return isinstance(value_in(source.first[0], "simulations"), list) and "tasks" in source.first[0]
 
 
-IMPORTERS.register(FORMAT)(Tau2Importer())
+def _read_file(source: Source) -> Iterator[Found]:
+    whole = Fields(source, source.value, (), "the results of tau2-bench")
+    if not isinstance(whole.value.get("simulations"), list):
+        raise whole.error("expected the simulations of tau2-bench", "simulations")
+    setting = _Setting(whole)
+    if not whole.items("simulations"):
+        yield "no simulation was run"
+    yield from read_each(whole.members("simulations"), lambda member: _read(member, setting))
+
+
+register_format(FORMAT, "tau2-bench: results with `simulations`", _recognises, _read_file)
 
 
 class _Setting:
@@ -87,36 +84,46 @@ class _Setting:
         self.domain = text_in(world, "domain_name")
         self.policy = text_in(world, "policy")
         self.tools: Json = world.get("tool_defs")
-        self.criteria = {
-            str(task.get("id")): object_in(task, "evaluation_criteria") for task in objects_in(whole.value, "tasks")
-        }
-        expected = {name for criteria in self.criteria.values() for name in _named(criteria)}
-        harmless = {
-            name for simulation in objects_in(whole.value, "simulations") for name in self._harmless(simulation)
-        }
-        self.changing = tuple(sorted(name for name in expected - harmless if name and not only_reads(name)))
+        self.criteria: dict[str, dict[str, Json]] = {}
+        used: set[str] = set()
+        for task in objects_in(whole.value, "tasks"):
+            criteria = self.criteria[str(task.get("id"))] = object_in(task, "evaluation_criteria")
+            used |= _expected_names(criteria)
+        for simulation in objects_in(whole.value, "simulations"):
+            used -= self._harmless(simulation)
+        self.changing = tuple(sorted(name for name in used if name and not only_reads(name)))
 
     def _harmless(self, simulation: dict[str, Json]) -> set[str]:
         """Tools that were expected, and not called, in a simulation that left the database as it should be."""
-        judged = object_in(simulation, "reward_info")
-        if object_in(judged, "db_check").get("db_match") is not True:
+        if not _is_database_right(object_in(simulation, "reward_info")):
             return set()
-        messages = objects_in(simulation, "messages")
-        called = {text_in(call, "name") for message in messages for call in objects_in(message, "tool_calls")}
-        return set(_named(self.criteria.get(str(simulation.get("task_id")), {}))) - called
+        harmless = _expected_names(self.criteria.get(str(simulation.get("task_id")), {}))
+        for message in objects_in(simulation, "messages"):
+            for call in objects_in(message, "tool_calls"):
+                harmless.discard(text_in(call, "name"))
+        return harmless
 
 
-def _named(criteria: dict[str, Json]) -> list[str]:
-    """The tools that the agent is expected to call."""
-    actions = objects_in(criteria, "actions")
-    return [text_in(action, "name") for action in actions if action.get("requestor") != _USER]
+def _is_database_right(reward: dict[str, Json]) -> bool:
+    return object_in(reward, "db_check").get("db_match") is True
 
 
-def _read(source: Source, value: Json, path: JsonPath, setting: _Setting) -> TraceRun:
-    simulation = Fields(source, value, path, "a simulation")
-    talk, answer = _talk(Fields(source, value, path), setting)
+def _agent_actions(criteria: dict[str, Json]) -> list[dict[str, Json]]:
+    """The calls that the agent is expected to make."""
+    return [action for action in objects_in(criteria, "actions") if action.get("requestor") != _USER]
+
+
+def _expected_names(criteria: dict[str, Json]) -> set[str]:
+    return {text_in(action, "name") for action in _agent_actions(criteria)}
+
+
+def _read(member: TraceItem, setting: _Setting) -> TraceRun:
+    simulation = member.fields("a simulation")
+    talk, answer = _talk(simulation, setting)
     task, reason = simulation.label("task_id"), simulation.text("termination_reason") or ""
-    ended_well = not reason or reason in _DONE
+    status, error = RunStatus.SUCCESS, None
+    if reason and reason not in _DONE:
+        status, error = RunStatus.ERROR, ErrorInfo(type="Terminated", message=reason)
     run = talk.run(
         id=simulation.required_text("id"),
         format=FORMAT,
@@ -124,8 +131,8 @@ def _read(source: Source, value: Json, path: JsonPath, setting: _Setting) -> Tra
         agent=setting.agent,
         agent_version=setting.version,
         output=answer,
-        status=RunStatus.SUCCESS if ended_well else RunStatus.ERROR,
-        error=None if ended_well else ErrorInfo(type="Terminated", message=reason),
+        status=status,
+        error=error,
         started_at=simulation.time("start_time") or 0.0,
         ended_at=simulation.time("end_time"),
         metadata={
@@ -137,11 +144,10 @@ def _read(source: Source, value: Json, path: JsonPath, setting: _Setting) -> Tra
             "user_cost": simulation.number("user_cost"),
         },
     )
-    reward = simulation.object("reward_info")
-    if not reward:
+    reward = simulation.inner("reward_info")
+    if not reward.value:
         return run
-    judged = Fields(source, reward, (*path, "reward_info"))
-    return labelled(run, [_label(judged, setting.criteria.get(task or "", {}), setting.changing)])
+    return labelled(run, [_label(reward, setting.criteria.get(task or "", {}), setting.changing)])
 
 
 def _talk(simulation: Fields, setting: _Setting) -> tuple[Talk, Json]:
@@ -149,8 +155,7 @@ def _talk(simulation: Fields, setting: _Setting) -> tuple[Talk, Json]:
     talk = Talk(system=setting.policy or None, tools=setting.tools)
     requested: dict[str, dict[str, Json]] = {}
     answer: Json = UNSET
-    for index, value in enumerate(simulation.items("messages")):
-        message = Fields(simulation.source, value, (*simulation.path, "messages", index), "a message")
+    for message in simulation.each("messages", "a message"):
         role, content, at = message.text("role"), message.take("content"), message.time("timestamp") or 0.0
         if role == "assistant":
             _answers(talk, message, content, at, setting)
@@ -160,88 +165,85 @@ def _talk(simulation: Fields, setting: _Setting) -> tuple[Talk, Json]:
         elif role == "tool":
             _returns(talk, message, at)
         else:
-            requested |= {text_in(call, "id"): call for call in as_objects(message.take("tool_calls"))}
+            requested |= by_text(as_objects(message.take("tool_calls")), "id")
             if content is not None:
                 talk.says(role or "user", content)
     return talk, answer
 
 
 def _answers(talk: Talk, message: Fields, content: Json, at: float, setting: _Setting) -> None:
-    if not message.value.get("usage") and not message.value.get("raw_data") and not message.value.get("tool_calls"):
+    if filled_in(message.value, "usage", "raw_data", "tool_calls") is None:
         talk.says("assistant", content)
         return
-    calls = [Fields(message.source, call, message.path) for call in message.items("tool_calls")]
-    uses = tuple(
-        ToolUse(id=call.label("id") or "", name=call.required_text("name"), arguments=call.take("arguments") or {})
-        for call in calls
-    )
-    raw = Fields(message.source, message.object("raw_data"), message.path)
-    written = text_in(raw.object("message"), "content")
-    text = as_text(content) or (written if uses else "")
+    uses: list[ToolUse] = []
+    for value in message.items("tool_calls"):
+        call = Fields(message.source, value, message.path)
+        arguments = call.take("arguments") or {}
+        uses.append(ToolUse(id=call.label("id") or "", name=call.required_text("name"), arguments=arguments))
+    response = Fields(message.source, message.object("raw_data"), message.path)
+    text = as_text(content)
+    if uses and not text:
+        text = text_in(response.object("message"), "content")
     talk.answers(
-        ModelAnswer(content=text or None, tool_calls=uses),
+        ModelAnswer(content=text or None, tool_calls=tuple(uses)),
         model=setting.model,
         usage=_usage(message),
-        finish_reason=raw.text("finish_reason"),
+        finish_reason=response.text("finish_reason"),
         parameters=setting.parameters,
         at=at,
     )
 
 
 def _usage(message: Fields) -> Usage | None:
-    used, cost = message.object("usage"), message.number("cost")
-    if not used:
+    counts, cost = message.object("usage"), message.number("cost")
+    if not counts:
         return None
     return Usage(
-        input_tokens=count_in(used, "prompt_tokens"),
-        output_tokens=count_in(used, "completion_tokens"),
+        input_tokens=count_in(counts, "prompt_tokens"),
+        output_tokens=count_in(counts, "completion_tokens"),
         cost_usd=cost or None,
     )
 
 
 def _returns(talk: Talk, message: Fields, at: float) -> None:
-    content = message.take("content")
-    failed = message.flag("error")
+    content, failed, error = message.take("content"), message.flag("error"), None
     if failed:
         error = ErrorInfo(type="ToolError", message=as_text(content).removeprefix(ERROR))
-    else:
-        error = None
     talk.returns(content, call_id=message.label("id") or "", failed=failed, error=error, at=at)
 
 
 def _user_called(talk: Talk, message: Fields, requested: dict[str, dict[str, Json]], at: float) -> None:
     call = requested.get(message.label("id") or "", {})
-    user_call = {"name": call.get("name"), "arguments": call.get("arguments"), "result": message.take("content")}
-    talk.notes("user_tool_call", user_call | ({"failed": True} if message.flag("error") else {}), at=at)
+    note = {"name": call.get("name"), "arguments": call.get("arguments"), "result": message.take("content")}
+    if message.flag("error"):
+        note["failed"] = True
+    talk.notes("user_tool_call", note, at=at)
 
 
-def _label(judged: Fields, criteria: dict[str, Json], changing: tuple[str, ...]) -> Label:
-    reward = judged.number("reward") or 0.0
-    basis = [as_text(name) for name in judged.items("reward_basis")]
-    actions = [name for name in objects_in(criteria, "actions") if name.get("requestor") != _USER]
-    checked, is_right = "ACTION" in basis, value_in(judged.take("db_check"), "db_match") is True
-    expected = [_expected(name) for name in actions if checked or name.get("name") in changing]
+def _label(reward: Fields, criteria: dict[str, Json], changing: tuple[str, ...]) -> Label:
+    score = reward.number("reward") or 0.0
+    basis = reward.items("reward_basis")
+    checks_database, checks_actions = "DB" in basis, "ACTION" in basis
+    expected_calls = None
+    if checks_database or checks_actions:
+        actions = _agent_actions(criteria)
+        expected_calls = tuple(_expected(a) for a in actions if checks_actions or a.get("name") in changing)
+    if not checks_database or _is_database_right(reward.value):
+        changing = ()
+    expected_output: tuple[str, ...] = ()
     if "COMMUNICATE" in basis:
-        communicated = criteria.get("communicate_info")
-    else:
-        communicated = None
+        expected_output = texts_in(criteria.get("communicate_info"))
     return Label(
         name="reward",
-        value=reward,
-        failed=reward < 1,
-        why="; ".join(_reasons(judged)),
-        expected_calls=tuple(expected) if checked or "DB" in basis else None,
-        changing_tools=changing if "DB" in basis and not is_right else (),
-        expected_output=_texts(communicated),
+        value=score,
+        failed=score < 1,
+        why="; ".join(_reasons(reward.value, basis)),
+        expected_calls=expected_calls,
+        changing_tools=changing,
+        expected_output=expected_output,
         said_anywhere=True,
-        criteria=_texts(criteria.get("nl_assertions")),
+        criteria=texts_in(criteria.get("nl_assertions")),
     )
-
-
-def _texts(value: Json) -> tuple[str, ...]:
-    if isinstance(value, list):
-        return tuple(filter(None, map(as_text, value)))
-    return ()
 
 
 def _expected(action: dict[str, Json]) -> ExpectedCall:
@@ -252,18 +254,16 @@ def _expected(action: dict[str, Json]) -> ExpectedCall:
     return ExpectedCall(name=text_in(action, "name"), arguments=arguments)
 
 
-def _reasons(judged: Fields) -> Iterator[str]:
+def _reasons(reward: dict[str, Json], basis: list[Json]) -> Iterator[str]:
     """Return the checks that were not met, as the benchmark words them."""
-    basis = [as_text(name) for name in judged.items("reward_basis")]
-    if "DB" in basis and value_in(judged.take("db_check"), "db_match") is False:
+    if "DB" in basis and object_in(reward, "db_check").get("db_match") is False:
         yield "the database is not as expected"
     if "ACTION" in basis:
-        for check in as_objects(judged.take("action_checks")):
+        for check in objects_in(reward, "action_checks"):
             if check.get("action_match") is False:
-                yield f"{text_in(object_in(check, 'action'), 'name')} was not called as expected"
+                yield f"{text_in(check.get('action'), 'name')} was not called as expected"
     for group, name in _CHECKS:
-        for check in as_objects(judged.take(group)):
+        for check in objects_in(reward, group):
             if check.get("met") is False:
-                result = check.get(name)
-                what = as_text(result) or as_text(value_in(result, "message")) or as_text(value_in(result, "func_name"))
+                what = text_in(check, name) or text_in(check.get(name), "message", "func_name")
                 yield ": ".join(filter(None, (what, text_in(check, "justification"))))

@@ -19,9 +19,9 @@ import orjson
 from replaykit.errors import InvalidFile
 from replaykit.formats.core.fields import Fields
 from replaykit.formats.core.json_text import load_json
-from replaykit.formats.core.members import objects_in, text_in
-from replaykit.formats.core.registry import IMPORTERS, Found
-from replaykit.formats.core.source import JsonPath, Source
+from replaykit.formats.core.members import list_in, objects_in, text_in, value_in
+from replaykit.formats.core.registry import Found, register_format
+from replaykit.formats.core.source import Source
 from replaykit.formats.spans.exports import TraceSummary, identity, nanoseconds, run_of_trace
 from replaykit.formats.spans.span import Span, SpanEvent
 from replaykit.model.values import Json
@@ -34,30 +34,28 @@ _COUNTS = "llm.token_count."
 _DIGITS = 16
 
 
-class TrailImporter:
-    """Reads traces of TRAIL."""
+def _read_file(source: Source) -> Iterator[Found]:
+    for document in source.documents():
+        try:
+            yield from _read(document)
+        except InvalidFile as error:
+            if not source.is_lines:
+                raise
+            yield error
 
-    name = FORMAT
-    title = "TRAIL: traces of the benchmark, spans inside of spans"
 
-    def recognises(self, source: Source) -> bool:
-        return any(_is_trace(value) or _is_annotation(value) for value in source.first)
-
-    def read(self, source: Source) -> Iterator[Found]:
-        for document in source.documents():
-            try:
-                yield from _read(document)
-            except InvalidFile as error:
-                if not source.is_lines:
-                    raise
-                yield error
+register_format(
+    FORMAT,
+    "TRAIL: traces of the benchmark, spans inside of spans",
+    lambda source: any(_is_trace(value) or _is_annotation(value) for value in source.first),
+    _read_file,
+)
 
 
 def _is_trace(value: Json) -> bool:
-    if not isinstance(value, dict) or "trace_id" not in value:
-        return False
-    first = objects_in(value, "spans")[:1]
-    return bool(first) and "child_spans" in first[0] and "span_id" in first[0]
+    for span in objects_in(value, "spans")[:1]:
+        return "trace_id" in value and "child_spans" in span and "span_id" in span
+    return False
 
 
 def _is_annotation(value: Json) -> bool:
@@ -69,28 +67,31 @@ def _is_annotation(value: Json) -> bool:
 
 def _read(document: Source) -> Iterator[Found]:
     if _is_annotation(document.value):
-        found, of = len(document.value["errors"]), text_in(document.value, "trace_id")
+        errors, annotated = len(document.value["errors"]), text_in(document.value, "trace_id")
+        trace = "a trace"
+        if annotated:
+            trace = f"trace {annotated}"
         yield (
-            f"it is what people found wrong in {f'trace {of}' if of else 'a trace'} ({found} errors), "
+            f"it is what people found wrong in {trace} ({errors} errors), "
             "and no trace: import the file of `traces` with that name"
         )
         return
     fields = Fields(document, document.value, what="a trace of TRAIL")
     trace = identity(fields, "trace_id")
     spans: list[Span] = []
-    waiting: list[tuple[Json, JsonPath, str]] = []
-    waiting += [(item, ("spans", index), "") for index, item in enumerate(fields.items("spans"))]
+    waiting = [(item, "") for item in fields.members("spans")]
     while waiting:
-        value, path, parent = waiting.pop()
+        item, parent = waiting.pop()
         if len(spans) >= _MAX_SPANS:
-            raise document.error(f"more than {_MAX_SPANS:,} spans in one trace", path)
+            raise item.error(f"more than {_MAX_SPANS:,} spans in one trace")
         try:
-            spans.append(_span(Fields(document, value, path, "a span"), trace, parent))
+            span_fields = item.fields("a span")
+            span = _span(span_fields, trace, parent)
         except InvalidFile as error:
             yield error
             continue
-        inner = enumerate(value.get("child_spans") or ())
-        waiting += [(item, (*path, "child_spans", index), spans[-1].id) for index, item in inner]
+        spans.append(span)
+        waiting += [(inner, span.id) for inner in span_fields.members("child_spans")]
     if not spans:
         raise document.error("a trace without a span that can be read")
     yield from run_of_trace(spans, TraceSummary(format=FORMAT))
@@ -110,7 +111,7 @@ def _span(fields: Fields, trace: str, parent: str) -> Span:
         failed=(fields.text("status_code") or "").lower() == "error",
         message=fields.text("status_message") or "",
         attributes=_attributes(fields.object("span_attributes")),
-        happenings=tuple(_happening(fields, item, index) for index, item in enumerate(fields.items("events"))),
+        happenings=tuple(map(_happening, fields.each("events", "an event"))),
         scope=fields.text("scope_name") or "",
         resource=fields.object("resource_attributes"),
     )
@@ -128,8 +129,7 @@ def _duration_ns(fields: Fields) -> int | None:
     return nanoseconds(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
 
 
-def _happening(fields: Fields, value: Json, index: int) -> SpanEvent:
-    event = Fields(fields.source, value, (*fields.path, "events", index), "an event")
+def _happening(event: Fields) -> SpanEvent:
     return SpanEvent(
         name=event.text("Name", "name") or "",
         at_ns=nanoseconds(event.time("Timestamp", "timestamp")),
@@ -149,17 +149,12 @@ def _attributes(attributes: dict[str, Json]) -> dict[str, Json]:
     if text_in(attributes, "openinference.span.kind").upper() != "TOOL":
         return attributes
     called = load_json(attributes.get("input.value"))
-    if not isinstance(called, dict) or not isinstance(called.get("kwargs"), dict):
+    if not isinstance(value_in(called, "kwargs"), dict):
         return attributes
     names = list(as_object(load_json(attributes.get("tool.parameters"))))
-    if isinstance(called.get("args"), list):
-        positional = called["args"]
-    else:
-        positional = []
+    positional = list_in(called, "args")
+    attributes = without(attributes, "tool.parameters")
     if len(positional) > len(names):
-        return without(attributes, "tool.parameters")
+        return attributes
     arguments = dict(zip(names, positional, strict=False)) | called["kwargs"]
-    return without(attributes, "tool.parameters") | {"input.value": orjson.dumps(arguments).decode()}
-
-
-IMPORTERS.register(FORMAT)(TrailImporter())
+    return attributes | {"input.value": orjson.dumps(arguments).decode()}

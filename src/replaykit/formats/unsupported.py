@@ -12,7 +12,7 @@ from itertools import islice
 
 from msgspec import Struct
 
-from replaykit.formats.core.members import object_in, objects_in, text_in
+from replaykit.formats.core.members import joined_texts, object_in, objects_in, of_type, text_in
 from replaykit.formats.core.source import Source
 from replaykit.model.values import Json
 from replaykit.wire.json_fields import as_object, as_objects
@@ -40,53 +40,59 @@ class UnsupportedFormat(Struct, frozen=True):
 def vendor_of(source: Source) -> UnsupportedFormat | None:
     """The vendor whose format a file is in, if it is one that cannot be imported."""
     values = list(source.first)
-    return next((vendor for vendor in VENDORS if vendor.is_one(values)), None)
+    for vendor in VENDORS:
+        if vendor.is_one(values):
+            return vendor
+    return None
 
 
 def _is_qwen_code(values: list[Json]) -> bool:
-    lines = (as_object(value) for value in values)
-    return any(
-        text_in(line, "sessionId") and isinstance(object_in(line, "message").get("parts"), list) for line in lines
-    )
+    for line in values:
+        if text_in(line, "sessionId") and isinstance(object_in(line, "message").get("parts"), list):
+            return True
+    return False
 
 
 def _is_goose(values: list[Json]) -> bool:
-    return any(
-        part.get("type") in _GOOSE_PARTS for message in _messages(values) for part in objects_in(message, "content")
-    )
+    return any(of_type(message.get("content"), *_GOOSE_PARTS) for message in _messages(values))
 
 
 def _is_cline(values: list[Json]) -> bool:
     """Tools that the model wrote as XML, and results that the next message of the user holds."""
     has_call = has_result = False
     for message in _messages(values):
-        text = _text(message.get("content"))
+        text = joined_texts(message.get("content"))
         has_call = has_call or (message.get("role") == "assistant" and _CLINE_TOOL.search(text) is not None)
         has_result = has_result or (message.get("role") == "user" and _CLINE_USER.search(text) is not None)
     return has_call and has_result
 
 
 def _is_codex(values: list[Json]) -> bool:
-    lines = [as_object(value) for value in values]
-    rollout = any(text_in(line, "type") in _CODEX_LINES and isinstance(line.get("payload"), dict) for line in lines)
-    return rollout or any(line.get("type") == "thread.started" and "thread_id" in line for line in lines)
+    for line in values:
+        kind = text_in(line, "type")
+        if kind in _CODEX_LINES and isinstance(line.get("payload"), dict):
+            return True
+        if kind == "thread.started" and "thread_id" in line:
+            return True
+    return False
 
 
 def _is_gemini_cli(values: list[Json]) -> bool:
-    session = as_object(values[0]) if values else {}
-    return "sessionId" in session and any(
-        message.get("type") == "gemini" for message in objects_in(session, "messages")
-    )
+    for session in as_objects(values[:1]):
+        return "sessionId" in session and bool(of_type(session.get("messages"), "gemini"))
+    return False
 
 
 def _is_adk(values: list[Json]) -> bool:
-    session = as_object(values[0]) if values else {}
-    is_session = any(name in session for name in ("appName", "app_name")) and isinstance(session.get("events"), list)
-    return is_session or ("eval_set_id" in session and isinstance(session.get("eval_cases"), list))
+    for session in as_objects(values[:1]):
+        if ("appName" in session or "app_name" in session) and isinstance(session.get("events"), list):
+            return True
+        return "eval_set_id" in session and isinstance(session.get("eval_cases"), list)
+    return False
 
 
 def _messages(values: list[Json]) -> Iterator[dict[str, Json]]:
-    """The messages in a file: a list, one on each line, or the conversation in an object."""
+    """The first messages in a file: a list, one on each line, or the conversation in an object."""
     return islice(_all_messages(values), _LOOKED_AT)
 
 
@@ -102,12 +108,6 @@ def _all_messages(values: list[Json]) -> Iterator[dict[str, Json]]:
         else:
             for name in ("messages", "conversation", "history"):
                 yield from objects_in(fields, name)
-
-
-def _text(content: Json) -> str:
-    if isinstance(content, str):
-        return content
-    return "\n".join(text_in(part, "text") for part in as_objects(content))
 
 
 _OTLP = "Send its OpenTelemetry spans to: replaykit serve. Or record the program: replaykit record -- COMMAND"

@@ -21,7 +21,7 @@ from msgspec import Struct
 from replaykit.formats.core.fields import Fields
 from replaykit.formats.core.items import of_each
 from replaykit.formats.core.labels import Label, labelled
-from replaykit.formats.core.registry import IMPORTERS, Found
+from replaykit.formats.core.registry import register_format
 from replaykit.formats.core.replayability import Lack
 from replaykit.formats.core.source import Source
 from replaykit.formats.core.talk import UNSET, Talk, content_id
@@ -43,20 +43,12 @@ _ADVICE = (
 )
 
 
-class WhoAndWhenImporter:
-    """Reads annotated failures of the Who&When benchmark."""
-
-    name = FORMAT
-    title = "Who&When: talks of several agents with `mistake_agent` and `mistake_step`"
-
-    def recognises(self, source: Source) -> bool:
-        return bool(source.first) and _is_annotated(source.first[0])
-
-    def read(self, source: Source) -> Iterator[Found]:
-        yield from of_each(source, lambda document: [_read(document)])
-
-
-IMPORTERS.register(FORMAT)(WhoAndWhenImporter())
+register_format(
+    FORMAT,
+    "Who&When: talks of several agents with `mistake_agent` and `mistake_step`",
+    lambda source: bool(source.first) and _is_annotated(source.first[0]),
+    lambda source: of_each(source, lambda document: [_read(document)]),
+)
 
 
 class _Entry(Struct, frozen=True):
@@ -75,7 +67,7 @@ def _read(source: Source) -> TraceRun:
     whole = Fields(source, source.value, (), "an annotated failure of Who&When")
     if not _is_annotated(whole.value) or not whole.value["history"]:
         raise whole.error("expected a history and its mistake_step", "history")
-    entries = [_entry(source, index, value) for index, value in enumerate(whole.items("history"))]
+    entries = [_entry(index, fields) for index, fields in enumerate(whole.each("history", "an entry"))]
     talk = Talk(system=whole.object("system_prompt") or None)
     question = whole.text("question")
     if question and entries[0].agent not in _HUMANS:
@@ -95,26 +87,25 @@ def _read(source: Source) -> TraceRun:
     return labelled(run, [_label(whole)])
 
 
-def _entry(source: Source, index: int, value: Json) -> _Entry:
-    fields = Fields(source, value, ("history", index), "an entry")
+def _entry(index: int, fields: Fields) -> _Entry:
     agent = (fields.text("name") or fields.text("role") or "").partition(" (")[0] or "agent"
     return _Entry(agent, fields.take("content"), f"{index} {agent}")
 
 
 def _tell(talk: Talk, entry: _Entry, following: _Entry | None) -> None:
+    text = as_text(entry.content)
     if entry.agent in _HUMANS:
         talk.says("user", entry.content)
     elif entry.agent in _TERMINALS:
-        text = as_text(entry.content)
-        code = _EXIT.match(text)
-        failed = code is not None and code[1] != "0"
-        error = ErrorInfo(type="ExitCode", message=text) if failed else None
+        code, error = _EXIT.match(text), None
+        if code is not None and code[1] != "0":
+            error = ErrorInfo(type="ExitCode", message=text)
         talk.returns(entry.content, name=entry.agent, error=error, ending=ToolErrors.RETURNED)
     else:
-        blocks = "\n".join(_CODE.findall(as_text(entry.content)))
-        runs = following is not None and following.agent in _TERMINALS
-        uses = (ToolUse(name=following.agent, arguments={"code": blocks}),) if following is not None and runs else ()
-        turn = talk.answers(ModelAnswer(content=as_text(entry.content) or None, tool_calls=uses), step=entry.step)
+        uses: tuple[ToolUse, ...] = ()
+        if following is not None and following.agent in _TERMINALS:
+            uses = (ToolUse(name=following.agent, arguments={"code": "\n".join(_CODE.findall(text))}),)
+        turn = talk.answers(ModelAnswer(content=text or None, tool_calls=uses), step=entry.step)
         turn.lacks.add(Lack.MESSAGES)
 
 
@@ -128,15 +119,17 @@ def _answers(entries: list[_Entry]) -> Iterator[str]:
 
 def _label(whole: Fields) -> Label:
     agent, step = whole.label("mistake_agent") or "", whole.label("mistake_step") or ""
-    correct = whole.take("is_correct", "is_corrected")
+    is_correct = whole.take("is_correct", "is_corrected") is True
     answer = (whole.label("ground_truth") or "").strip()
-    is_line = "\n" not in answer
-    reason = whole.text("mistake_reason") or ""
+    expected: tuple[str, ...] = ()
+    if "\n" in answer:
+        expected = tuple(filter(None, map(str.strip, answer.splitlines())))
+        answer = ""
     return Label(
         name="is_correct",
-        value=correct is True,
-        failed=correct is not True,
-        why=f"{agent} at step {step}: {reason}",
-        expected_output=() if is_line else tuple(line.strip() for line in answer.splitlines() if line.strip()),
-        expected_answer=answer if is_line else "",
+        value=is_correct,
+        failed=not is_correct,
+        why=f"{agent} at step {step}: {whole.text('mistake_reason') or ''}",
+        expected_output=expected,
+        expected_answer=answer,
     )

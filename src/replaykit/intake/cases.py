@@ -92,18 +92,19 @@ class Cases:
             return CaseMade(directory=str(same), result=CaseResult.SAME, why=f"it failed as {same.name} did")
         if not self._allow_incomplete:
             refuse_incomplete(run)
-        problem = ""
+        why = ""
         if not self._dry_run:
             problem = check_case(scaffold(run, place, remarks=incompleteness(run)), run).problem
+            if problem:
+                why = f"not ready: {problem.splitlines()[0]}"
         self._new_cases.add(place)
         self._known.setdefault(clean.observed, []).append((clean, place))
-        return CaseMade(directory=str(place), result=CaseResult.MADE, why=_first_line(problem))
+        return CaseMade(directory=str(place), result=CaseResult.MADE, why=why)
 
     def _same(self, failure: _Failure) -> Path | None:
-        if failure.observed != _NOTHING:
-            known = self._known.get(failure.observed, [])
-        else:
-            known = []
+        if failure.observed == _NOTHING:
+            return None
+        known = self._known.get(failure.observed, [])
         for index, (other, place) in enumerate(known):
             if other is None:
                 other = _failure_of_case(place)
@@ -119,12 +120,6 @@ class Cases:
         from replaykit.redaction.events import Door  # noqa: PLC0415 (not where redaction is turned off)
 
         return Door(self._redactor).run(run)
-
-
-def _first_line(problem: str) -> str:
-    if problem:
-        return f"not ready: {problem.splitlines()[0]}"
-    return ""
 
 
 def _cases_in(directory: Path) -> Iterator[ReplayCase]:

@@ -87,7 +87,7 @@ class ImportResult(Struct, frozen=True, kw_only=True):
     @property
     def sessions(self) -> list[Path]:
         """The session files, each once."""
-        return [Path(name) for name in dict.fromkeys(entry.session for entry in self.entries if entry.session)]
+        return list(map(Path, dict.fromkeys(entry.session for entry in self.entries if entry.session)))
 
 
 def entry_of(record: ImportRecord) -> ImportEntry:

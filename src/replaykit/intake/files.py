@@ -40,11 +40,12 @@ def _below(directory: Path, format: str | None) -> Iterator[ImportRecord]:
         else:
             yield from _read(file, format)
     if strangers:
-        names = ", ".join(strangers[:_NAMED]) + (" …" if len(strangers) > _NAMED else "")
-        if len(strangers) == 1:
-            files = "1 file that is no trace"
-        else:
+        files = "1 file that is no trace"
+        if len(strangers) > 1:
             files = f"{len(strangers)} files that are no traces"
+        names = ", ".join(strangers[:_NAMED])
+        if len(strangers) > _NAMED:
+            names += " …"
         yield ImportRecord(origin=str(directory), notes=(f"{directory}: passed over {files}: {names}",))
 
 
@@ -58,10 +59,9 @@ def _walk(directory: Path) -> Iterator[Path]:
 
 def _is_stranger(file: Path) -> bool:
     """True for a file that nobody would take for a trace: a page of text, an image."""
+    name = file
     if file.suffix.lower() in _PACKED:
         name = Path(file.stem)
-    else:
-        name = file
     if name.suffix.lower() in _TRACES:
         return False
     try:

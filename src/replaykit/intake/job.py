@@ -52,27 +52,28 @@ def import_records(
     """Bring the records in, those that are wanted, one after another; one that is wrong stops no other."""
     entries: list[ImportEntry] = []
     notes: dict[str, None] = {}
-    waiting = iter(records if run_filter is None else choose(records, run_filter))
+    if run_filter is not None:
+        records = choose(records, run_filter)
+    waiting = iter(records)
     first = list(islice(waiting, 1))  # before a store is made: there may be nothing to bring in
-    if into.cases is None:
-        cases = None
-    else:
+    cases = None
+    if into.cases is not None:
         cases = Cases(into.cases, into.dry_run, allow_incomplete=into.allow_incomplete)
     with _store(into) as store:
+        keep: Callable[[TraceRun], StoreResult] = partial(store_run, store)
         if into.dry_run:
             keep = DryRun(store).store_run
-        else:
-            keep = partial(store_run, store)
         for record in _until_it_fails(chain(first, waiting), entries):
             notes.update(dict.fromkeys(record.notes))
             if record.run is not None or record.problem:
                 _refuse_several(into, entries)
                 entries.append(_entry(record, into, keep, cases))
                 on_entry()
-    if cases is not None and any(entry.run for entry in entries) and not any(map(_failed, entries)):
-        notes[_NO_FAILURE] = None
-    if cases is not None and cases.suspects:
-        notes[_suspects_text(cases.suspects)] = None
+    if cases is not None:
+        if any(entry.run for entry in entries) and not any(entry.status in FAILURES for entry in entries):
+            notes[_NO_FAILURE] = None
+        if cases.suspects:
+            notes[_suspects_text(cases.suspects)] = None
     return ImportResult(dry_run=into.dry_run, entries=tuple(entries), notes=shorten_notes(list(notes)))
 
 
@@ -80,15 +81,8 @@ def _suspects_text(runs: list[str]) -> str:
     """Name runs that call themselves a success, and may not be one."""
     shown = ", ".join(runs[:_SHOWN_SUSPECTS])
     if len(runs) > _SHOWN_SUSPECTS:
-        more = f" and {len(runs) - _SHOWN_SUSPECTS} more"
-    else:
-        more = ""
-    return f"looks wrong in spite of its success: {shown}{more}; to make a case of it: replaykit scaffold RUN"
-
-
-def _failed(entry: ImportEntry) -> bool:
-    """True for a run that failed, whether a case was made of it or not."""
-    return entry.status in FAILURES
+        shown += f" and {len(runs) - _SHOWN_SUSPECTS} more"
+    return f"looks wrong in spite of its success: {shown}; to make a case of it: replaykit scaffold RUN"
 
 
 def _refuse_several(into: ImportTarget, entries: list[ImportEntry]) -> None:
@@ -110,7 +104,7 @@ def _until_it_fails(records: Iterable[ImportRecord], entries: list[ImportEntry])
 @contextmanager
 def _store(into: ImportTarget) -> Iterator[Store | None]:
     """The store; where nothing is to be written, one that is not there is not made."""
-    if into.dry_run and not (default_store_path() if into.store is None else into.store).exists():
+    if into.dry_run and not (into.store or default_store_path()).exists():
         yield None
         return
     with open_store(into.store, read_only=into.dry_run) as store:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import fnmatch
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 
@@ -40,23 +41,16 @@ class RunFilter(Struct, frozen=True, kw_only=True):
         """True for a run that is asked for."""
         if self.since is not None and run.started_at < self.since:
             return False
-        return all(any(self._says(run, key, value) for value in values) for key, values in self._by_key.items())
-
-    @property
-    def _by_key(self) -> dict[str, list[str]]:
-        found: dict[str, list[str]] = {}
-        for key, value in self.filters:
-            found.setdefault(key, []).append(value)
-        return found
-
-    @staticmethod
-    def _says(run: TraceRun, key: str, value: str) -> bool:
-        return any(fnmatchcase(word, value) for word in _KEYS[key](run))
+        fitting = {key for key, value in self.filters if any(fnmatchcase(word, value) for word in _KEYS[key](run))}
+        return all(key in fitting for key, _value in self.filters)
 
 
 def parse_run_filter(filters: Sequence[str], since: str | None = None, limit: int | None = None) -> RunFilter:
     """Return the filter of `--filter KEY=VALUE …`, `--since` and `--limit`; a `UsageError` for a bad one."""
-    return RunFilter(filters=tuple(map(_filter, filters)), since=None if since is None else _moment(since), limit=limit)
+    began = None
+    if since is not None:
+        began = _moment(since)
+    return RunFilter(filters=tuple(map(_filter, filters)), since=began, limit=limit)
 
 
 def choose(records: Iterable[ImportRecord], run_filter: RunFilter) -> Iterator[ImportRecord]:
@@ -74,27 +68,24 @@ def choose(records: Iterable[ImportRecord], run_filter: RunFilter) -> Iterator[I
             yield ImportRecord(origin="", notes=(f"no more than {taken} were taken, as the limit says",))
             break
     if passed:
+        note = f"passed over, since not asked for: {passed:,}"
         if undated:
-            undated_text = f", {undated} of them without a time at which they began"
-        else:
-            undated_text = ""
-        yield ImportRecord(origin="", notes=(f"passed over, since not asked for: {passed:,}{undated_text}",))
+            note += f", {undated} of them without a time at which they began"
+        yield ImportRecord(origin="", notes=(note,))
 
 
 def _filter(text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    key = key.strip().lower()
-    if not equals or not value.strip():
+    key, _equals, value = text.partition("=")
+    key, value = key.strip().lower(), value.strip()
+    if not value:
+        example = "status=error"
         if key in _KEYS and key != "status":
-            such = f"{key}=NAME"
-        else:
-            such = "status=error"
-        raise UsageError(f"--filter {text!r}: expected KEY=VALUE", hint=f"Such as --filter {such}")
+            example = f"{key}=NAME"
+        raise UsageError(f"--filter {text!r}: expected KEY=VALUE", hint=f"Such as --filter {example}")
     if key not in _KEYS:
         raise UsageError(f"--filter {text!r}: no such key; {nearest(key, _KEYS)}")
-    value = value.strip()
-    known = [status.value for status in RunStatus]
-    if key == "status" and not any(fnmatchcase(status, value) for status in known):
+    known = list(map(str, RunStatus))
+    if key == "status" and not fnmatch.filter(known, value):
         raise UsageError(f"--filter {text!r}: no run has that status; {nearest(value, known)}")
     return key, value
 

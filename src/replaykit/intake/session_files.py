@@ -21,11 +21,13 @@ FETCHED = Path(HOME, "imported")
 def contract_of_imports(project: Project | None, named: str = "") -> str:
     """The contract that imported sessions must keep: the one that is named, the only one, or the default."""
     known = [] if project is None else list(project.contracts)
+    if named:
+        return named
+    if len(known) == 1:
+        return known[0]
     if DEFAULT_CONTRACT in known:
-        default = DEFAULT_CONTRACT
-    else:
-        default = ""
-    return named or (known[0] if len(known) == 1 else default)
+        return DEFAULT_CONTRACT
+    return ""
 
 
 def is_file_name(path: Path) -> bool:

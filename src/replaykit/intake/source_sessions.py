@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from replaykit.cases.find import SessionFile, Unusable, find_files
 from replaykit.cases.session import Session, load_session
@@ -226,7 +226,5 @@ def import_sources(
 def _import_source(
     project: Project, source: SessionSource, keepers: OpenServices, into: ImportTarget, on_entry: Callable[[], None]
 ) -> ImportResult:
-    place = msgspec.structs.replace(
-        into, output=project.directory / source.home / source.place, contract=contract_of(project, source)
-    )
+    place = replace(into, output=project.directory / source.home / source.place, contract=contract_of(project, source))
     return import_records(fetch(keepers.of(source), source), place, on_entry)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from enum import StrEnum
 
-import msgspec
+from msgspec.structs import replace
 
 from replaykit.errors import RunNotFound, UsageError
 from replaykit.model.run import TraceRun, encode_run
@@ -25,7 +25,7 @@ def store_run(store: Store | None, run: TraceRun, *, dry_run: bool = False) -> S
     """Keep the run; a `UsageError` when its id is that of a run that was not imported, or is none."""
     if not run.id.strip() or not run.id.isprintable():
         raise UsageError(f"{run.id[:40]!r} is no id of a run")
-    run = msgspec.structs.replace(run, event_count=len(run.events))
+    run = replace(run, event_count=len(run.events))
     if store is None:
         return StoreResult.IMPORTED
     run = store.cleaned(run)

@@ -16,13 +16,13 @@ from collections.abc import Iterator
 from msgspec import UNSET
 
 from replaykit.errors import InvalidFile
-from replaykit.formats.ag_ui.entries import AgUiEntries, AgUiEntry, AgUiEntryKind, camel
+from replaykit.formats.ag_ui.entries import AgUiEntries, AgUiEntry, AgUiEntryKind, camel, camel_messages
 from replaykit.formats.core.errors import error_of
-from replaykit.formats.core.fields import Fields
-from replaykit.formats.core.items import TraceItem, first_items, items_of, mostly, nothing_of
-from replaykit.formats.core.members import count_in, objects_in, text_in, value_in
+from replaykit.formats.core.fields import Fields, TraceItem
+from replaykit.formats.core.items import first_items, items_of, mostly, nothing_of
+from replaykit.formats.core.members import count_in, of_role, pick, text_in, value_in
 from replaykit.formats.core.messages import messages_of
-from replaykit.formats.core.registry import IMPORTERS, Found
+from replaykit.formats.core.registry import Found, register_format
 from replaykit.formats.core.source import Source
 from replaykit.formats.core.talk import Talk, content_id
 from replaykit.model.events import ErrorInfo, Usage
@@ -48,37 +48,32 @@ _ALONE = ("MESSAGES_SNAPSHOT", "RAW", "CUSTOM")
 _EXPECTED = "expected an event of AG-UI: an object with a `type` such as RUN_STARTED"
 
 
-class AgUiImporter:
-    """Reads events of AG-UI."""
+def _recognises(source: Source) -> bool:
+    values = first_items(source)
+    return mostly(_is_event, values) and not {"RAW", "CUSTOM", ""}.issuperset(map(_type, values))
 
-    name = FORMAT
-    title = "AG-UI: events as JSONL, a list or an event stream"
 
-    def recognises(self, source: Source) -> bool:
-        values = first_items(source)
-        return mostly(_is_event, values) and any(_type(value) not in ("RAW", "CUSTOM", "") for value in values)
-
-    def read(self, source: Source) -> Iterator[Found]:
-        if not any(map(_is_event, first_items(source))):
-            raise nothing_of(source, _EXPECTED)
-        run: AgUiRun | None = None
-        for item in items_of(source):
-            if isinstance(item, InvalidFile):
-                yield item
-                continue
-            if not _is_event(item.value):
-                yield item.error(_EXPECTED)
-                continue
-            if run is not None and (run.has_ended or _type(item.value) == "RUN_STARTED"):
-                yield from run.found()
-                run = None
-            run = run or AgUiRun(FORMAT)
-            yield from _add(run, item)
-        if run is not None:
+def _read_file(source: Source) -> Iterator[Found]:
+    if not any(map(_is_event, first_items(source))):
+        raise nothing_of(source, _EXPECTED)
+    run: AgUiRun | None = None
+    for item in items_of(source):
+        if isinstance(item, InvalidFile):
+            yield item
+            continue
+        if not _is_event(item.value):
+            yield item.error(_EXPECTED)
+            continue
+        if run is not None and (run.has_ended or _type(item.value) == "RUN_STARTED"):
             yield from run.found()
+            run = None
+        run = run or AgUiRun(FORMAT)
+        yield from _add(run, item)
+    if run is not None:
+        yield from run.found()
 
 
-IMPORTERS.register(FORMAT)(AgUiImporter())
+register_format(FORMAT, "AG-UI: events as JSONL, a list or an event stream", _recognises, _read_file)
 
 
 def _type(value: Json) -> str:
@@ -140,15 +135,12 @@ class AgUiRun:
         yield from self._notes
 
     def _begin(self, event: Fields) -> None:
-        self._metadata |= {name: event.take(name) for name in ("runId", "threadId", "parentRunId", "protocolVersion")}
         run_input = dict(camel(event.object("input")))
-        self._entries.begins_with([dict(camel(message)) for message in objects_in(run_input, "messages")])
+        self._entries.begins_with(camel_messages(run_input.get("messages")))
         self._talk.offers(run_input.get("tools"))
-        if run_input.get("state"):
-            self._state = run_input["state"]
-        else:
-            self._state = UNSET
-        self._metadata |= {name: run_input.get(name) for name in ("context", "forwardedProps", "resume")}
+        self._state = run_input.get("state") or UNSET
+        self._metadata |= pick(event.value, ("runId", "threadId", "parentRunId", "protocolVersion"))
+        self._metadata |= pick(run_input, ("context", "forwardedProps", "resume"))
 
     def _end(self, event: Fields, kind: str) -> None:
         self.has_ended = True
@@ -163,16 +155,19 @@ class AgUiRun:
         self._output = UNSET if result is None else result
 
     def _run(self) -> TraceRun:
-        self._entries.close()
+        entries = self._entries
+        entries.close()
         self._remember()
-        answers = sum(entry.kind is AgUiEntryKind.SPOKEN for entry in self._entries.entries)
-        for entry in self._entries.entries:
-            self._tell(self._talk_of(entry.agent), entry, alone=answers == 1)
-        if self._entries.passed:
-            passed_over = ", ".join(f"{count} {kind}" for kind, count in sorted(self._entries.passed.items()))
-            self._notes.append(f"run {text_in(self._metadata, 'runId')!r}: passed over {passed_over}")
+        kinds = [entry.kind for entry in entries.entries]
+        for entry in entries.entries:
+            talk = self._talks.get(entry.agent, self._talk)
+            self._tell(talk, entry, alone=kinds.count(AgUiEntryKind.SPOKEN) == 1)
+        run_id = text_in(self._metadata, "runId")
+        if entries.passed:
+            passed_over = ", ".join(f"{count} {kind}" for kind, count in sorted(entries.passed.items()))
+            self._notes.append(f"run {run_id!r}: passed over {passed_over}")
         return self._talk.run(
-            id=text_in(self._metadata, "runId") or content_id(self._format, encode(self._seen)),
+            id=run_id or content_id(self._format, encode(self._seen)),
             format=self._format,
             name=text_in(self._metadata, "threadId"),
             input=self._input,
@@ -181,51 +176,41 @@ class AgUiRun:
             error=self._error,
             started_at=min(self._times, default=0.0),
             ended_at=max(self._times, default=None),
-            metadata={**self._metadata, "usage": self._usage, "passed_over": self._entries.passed},
+            metadata={**self._metadata, "usage": self._usage, "passed_over": entries.passed},
             advice=[PROMPT],
         )
 
     def _remember(self) -> None:
         """What was said before the run; what it was asked is the last that the user said there."""
-        messages = _messages(self._entries.history)
+        messages = messages_of(list(map(_message, self._entries.history))) or []
         self._talk.catches_up(messages)
-        questions = [message for message in messages if message.get("role") == "user"]
-        is_question_known = any(
-            entry.kind is AgUiEntryKind.SAYS and entry.role == "user" for entry in self._entries.entries
-        )
-        if is_question_known:
-            self._input = next(
-                e.value for e in self._entries.entries if e.kind is AgUiEntryKind.SAYS and e.role == "user"
-            )
-        elif questions:
-            self._input = questions[-1].get("content")
-
-    def _talk_of(self, agent: str) -> Talk:
-        return self._talks.get(agent, self._talk)
+        for question in of_role(messages, "user"):
+            self._input = question.get("content")
+        for entry in self._entries.entries:
+            if entry.kind is AgUiEntryKind.SAYS and entry.role == "user":
+                self._input = entry.value
+                break
 
     def _tell(self, talk: Talk, entry: AgUiEntry, *, alone: bool) -> None:
         step = entry.step or self._names.get(entry.agent)
         if entry.kind is AgUiEntryKind.SPOKEN:
             self._tell_answer(talk, entry, step, alone=alone)
         elif entry.kind is AgUiEntryKind.SAYS:
-            talk.says(entry.role, entry.value if entry.value is not None else "".join(entry.texts))
+            talk.says(entry.role, "".join(entry.texts) if entry.value is None else entry.value)
         elif entry.kind is AgUiEntryKind.RESULT:
-            waits = next((open_talk for open_talk in self._talks.values() if open_talk.turn_of(entry.id)), talk)
-            if entry.error:
-                error = error_of(entry.error, "ToolError")
-            else:
-                error = None
-            waits.returns(entry.value, call_id=entry.id, error=error, at=entry.at)
+            error = error_of(entry.error, "ToolError") if entry.error else None
+            for waiting in self._talks.values():
+                if waiting.turn_of(entry.id):
+                    talk = waiting
+                    break
+            talk.returns(entry.value, call_id=entry.id, error=error, at=entry.at)
         elif entry.kind in (AgUiEntryKind.SNAPSHOT, AgUiEntryKind.DELTA):
             self._keep(talk, entry, step)
         elif entry.kind is AgUiEntryKind.AGENT:
             self._start(entry)
         elif entry.kind is AgUiEntryKind.ERROR:
-            error_fields = {
-                "type": text_in(entry.value, "code") or None,
-                "message": text_in(entry.value, "message"),
-            }
-            talk.fails(error_of(error_fields, "SubagentError"), at=entry.at, step=step)
+            failure = {"type": text_in(entry.value, "code") or None, "message": text_in(entry.value, "message")}
+            talk.fails(error_of(failure, "SubagentError"), at=entry.at, step=step)
         else:
             talk.notes(entry.id, entry.value, at=entry.at, step=step)
 
@@ -257,7 +242,7 @@ class AgUiRun:
     def _start(self, entry: AgUiEntry) -> None:
         """A sub-agent begins: inside of the call that started it, where the event names one."""
         subagent = entry.value
-        above = self._talk_of(text_in(subagent, "parentSubagentRunId"))
+        above = self._talks.get(text_in(subagent, "parentSubagentRunId"), self._talk)
         turn = above.turn_of(text_in(subagent, "parentToolCallId"))
         talk = self._talks[entry.agent] = above.inside(turn)
         self._names[entry.agent] = text_in(subagent, "name") if turn is None else ""
@@ -278,12 +263,12 @@ class AgUiRun:
         return Usage(input_tokens=count_in(used, "inputTokens"), output_tokens=count_in(used, "outputTokens"))
 
 
-def _messages(messages: list[dict[str, Json]]) -> list[Json]:
-    """Messages of the protocol in one shape."""
-    return messages_of([_message(dict(camel(message))) for message in messages]) or []
-
-
 def _message(message: dict[str, Json]) -> dict[str, Json]:
-    names = {"toolCalls": "tool_calls", "toolCallId": "tool_call_id"}
-    renamed = {names.get(name, name): value for name, value in message.items()}
-    return renamed | ({"status": "error"} if value_in(message, "error") else {})
+    """A message of the protocol in the shape that `messages_of` reads."""
+    renamed = dict(camel(message))
+    for name, plain_name in (("toolCalls", "tool_calls"), ("toolCallId", "tool_call_id")):
+        if name in renamed:
+            renamed[plain_name] = renamed.pop(name)
+    if renamed.get("error"):
+        renamed["status"] = "error"
+    return renamed

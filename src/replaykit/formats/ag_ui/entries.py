@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from replaykit.formats.core.fields import Fields
 from replaykit.formats.core.members import object_in, objects_in, text_in
 from replaykit.model.values import Json
-from replaykit.wire.json_fields import as_object, as_objects, load_arguments
+from replaykit.wire.json_fields import as_object, as_objects, as_text, load_arguments, without
 
 _NOT_KEPT = ("type", "timestamp", "rawEvent", "raw_event")
 
@@ -105,7 +105,7 @@ class AgUiEntries:
             entry = self._entry(event, AgUiEntryKind.RESULT, id=call_id, value=event.take("content"))
             self._known |= {key: entry for key in (event.text("messageId"), _result_key(call_id)) if key}
         elif kind == "MESSAGES_SNAPSHOT":
-            self._merge([dict(camel(message)) for message in as_objects(event.items("messages"))], _at(event))
+            self._merge(camel_messages(event.items("messages")), _at(event))
         elif kind == "STEP_STARTED":
             self._steps[_agent(event)] = event.required_text("stepName")
         elif kind == "STEP_FINISHED":
@@ -116,7 +116,7 @@ class AgUiEntries:
         elif kind == "RAW" or kind not in _NOTES:
             self.passed[kind] = self.passed.get(kind, 0) + 1
         else:
-            details = {name: value for name, value in event.value.items() if name not in _NOT_KEPT}
+            details = without(event.value, *_NOT_KEPT)
             self._entry(event, AgUiEntryKind.NOTE, id=event.text("name") or kind.lower(), value=details)
 
     def close(self) -> None:
@@ -158,11 +158,10 @@ class AgUiEntries:
         call = self._calls.get(call_id)
         if call is None:
             call = self._calls[call_id] = Called(call_id, "")
-            parent, agent = event.text("parentMessageId"), _agent(event)
-            if parent:
+            parent = event.text("parentMessageId") or ""
+            entry = self._open.get(_agent(event))
+            if parent or entry is None:
                 entry = self._message(event, parent)
-            else:
-                entry = self._open.get(agent) or self._message(event, "")
             entry.calls[call_id] = call
             self._asking[call_id] = entry
         call.name = call.name or event.text("toolCallName") or ""
@@ -201,18 +200,20 @@ class AgUiEntries:
 
     def _known_as(self, message: dict[str, Json]) -> AgUiEntry | None:
         call_id = text_in(message, "toolCallId")
-        return self._known.get(text_in(message, "id")) or (self._known.get(_result_key(call_id)) if call_id else None)
+        found = self._known.get(text_in(message, "id"))
+        if found is None and call_id:
+            return self._known.get(_result_key(call_id))
+        return found
 
     def _of_snapshot(self, message: dict[str, Json], at: float) -> AgUiEntry:
-        role, message_id, agent = (text_in(message, name) for name in ("role", "id", "subagentRunId"))
-        entry = AgUiEntry(
-            AgUiEntryKind.SAYS, agent=agent, at=at, until=at, id=message_id, role=role, value=message.get("content")
-        )
+        role, message_id, content = text_in(message, "role"), text_in(message, "id"), message.get("content")
+        agent = text_in(message, "subagentRunId")
+        entry = AgUiEntry(AgUiEntryKind.SAYS, agent=agent, at=at, until=at, id=message_id, role=role, value=content)
         if role == "assistant":
             entry.kind = AgUiEntryKind.SPOKEN
-            entry.texts.append(text_in(message, "content"))
-            entry.calls = {call.id: call for call in map(_called, objects_in(message, "toolCalls"))}
-            self._calls |= entry.calls
+            entry.texts.append(as_text(content))
+            for call in map(_called, objects_in(message, "toolCalls")):
+                entry.calls[call.id] = self._calls[call.id] = call
         elif role == "tool":
             call_id = text_in(message, "toolCallId")
             entry.kind, entry.id, entry.error = AgUiEntryKind.RESULT, call_id, message.get("error")
@@ -237,7 +238,12 @@ def camel(value: Json) -> Iterator[tuple[str, Json]]:
     """The members of an event, named as the protocol does: Python's SDK writes `tool_call_id` where nobody asks it."""
     for name, item in as_object(value).items():
         first, *rest = name.split("_")
-        yield first + "".join(part.capitalize() for part in rest), item
+        yield first + "".join(map(str.capitalize, rest)), item
+
+
+def camel_messages(value: Json) -> list[dict[str, Json]]:
+    """The messages in a list, with their members named as the protocol does."""
+    return [dict(camel(message)) for message in as_objects(value)]
 
 
 def _called(call: dict[str, Json]) -> Called:

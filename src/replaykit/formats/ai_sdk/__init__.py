@@ -10,10 +10,8 @@ A file holds a list of them, or one on each line; a line may also hold a whole l
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from enum import Enum
+from collections.abc import Iterator, Sequence
 
-from replaykit.errors import InvalidFile
 from replaykit.formats.ai_sdk.steps import (
     FORMAT,
     RESULTS,
@@ -27,14 +25,14 @@ from replaykit.formats.ai_sdk.steps import (
 )
 from replaykit.formats.ai_sdk.steps import is_certain as is_certain_part
 from replaykit.formats.ai_sdk.steps import run_of as run_of_steps
-from replaykit.formats.core.items import TraceItem, first_items, items_of, mostly, nothing_of
-from replaykit.formats.core.members import object_in, objects_in, text_in, value_in
-from replaykit.formats.core.registry import IMPORTERS, Found
+from replaykit.formats.core.fields import TraceItem
+from replaykit.formats.core.items import ItemReader, first_items, items_of, mostly, nothing_of
+from replaykit.formats.core.members import filled_in, object_in, objects_in, of_type, text_in, value_in
+from replaykit.formats.core.registry import Found, register_format
 from replaykit.formats.core.source import Source
 from replaykit.formats.core.talk import Talk, content_id
-from replaykit.model.run import TraceRun
 from replaykit.model.values import Json, encode
-from replaykit.wire.json_fields import as_object, as_objects, as_text
+from replaykit.wire.json_fields import as_object
 
 _LOOK_AT = 64
 _ROLES = ("system", "user", "assistant", "tool")
@@ -42,46 +40,34 @@ _EXPECTED = "expected messages, steps or parts of a stream of the AI SDK"
 PROMPT = "The messages leave out the prompt: `response.messages` are only what was said in return. Keep those before."
 
 
-class _AiSdkShape(Enum):
-    STEP = "a step"
-    RESULT = "a result with `steps`"
-    PART = "a part of a stream"
-    MESSAGE = "a message"
-    CONVERSATION = "a list of messages"
+def _read_file(source: Source) -> Iterator[Found]:
+    reader = _reader_of(first_items(source), certain=False)
+    if reader is None:
+        raise nothing_of(source, _EXPECTED)
+    yield from reader.read(items_of(source))
 
 
-class AiSdkImporter:
-    """Reads what the AI SDK writes."""
-
-    name = FORMAT
-    title = "Vercel AI SDK: model and UI messages, `steps`, parts of `fullStream` (versions 4 to 7)"
-
-    def recognises(self, source: Source) -> bool:
-        return _shape_of(first_items(source), certain=True) is not None
-
-    def read(self, source: Source) -> Iterator[Found]:
-        shape = _shape_of(first_items(source), certain=False)
-        if shape is None:
-            raise nothing_of(source, _EXPECTED)
-        yield from _READERS[shape](items_of(source))
+register_format(
+    FORMAT,
+    "Vercel AI SDK: model and UI messages, `steps`, parts of `fullStream` (versions 4 to 7)",
+    lambda source: _reader_of(first_items(source), certain=True) is not None,
+    _read_file,
+)
 
 
-IMPORTERS.register(FORMAT)(AiSdkImporter())
-
-
-def _shape_of(values: list[Json], *, certain: bool) -> _AiSdkShape | None:
-    """What the members of a file are; `certain` when it has to be told from other formats."""
+def _reader_of(values: list[Json], *, certain: bool) -> ItemReader | None:
+    """Return the reader of a file with these members; `certain` when it has to be told from other formats."""
     values = values[:_LOOK_AT]
     if mostly(is_step, values):
-        return _AiSdkShape.STEP
+        return _STEPS
     if mostly(_is_result, values):
-        return _AiSdkShape.RESULT
+        return _RESULTS
     if mostly(is_part, values) and (not certain or any(map(is_certain_part, values))):
-        return _AiSdkShape.PART
+        return _PARTS
     if _are_messages(values, certain=certain):
-        return _AiSdkShape.MESSAGE
-    if mostly(lambda value: isinstance(value, list) and _are_messages(value, certain=certain), values):
-        return _AiSdkShape.CONVERSATION
+        return _MESSAGES
+    if mostly(lambda value: _are_messages(value, certain=certain), values):
+        return _CONVERSATIONS
     return None
 
 
@@ -91,9 +77,14 @@ def _is_result(value: Json) -> bool:
     return isinstance(steps, list) and mostly(is_step, steps)
 
 
-def _are_messages(values: list[Json], *, certain: bool) -> bool:
-    fine = mostly(lambda value: _is_message(value) or is_ui_message(value), values)
-    return fine and (not certain or any(is_certain(value) or _is_marked(value) for value in values))
+def _are_messages(values: Json, *, certain: bool = False) -> bool:
+    if not isinstance(values, list) or not mostly(_is_any_message, values):
+        return False
+    return not certain or any(map(is_certain, values)) or any(map(_is_marked, values))
+
+
+def _is_any_message(value: Json) -> bool:
+    return _is_message(value) or is_ui_message(value)
 
 
 def _is_message(value: Json) -> bool:
@@ -103,121 +94,71 @@ def _is_message(value: Json) -> bool:
 
 def _is_marked(value: Json) -> bool:
     """True for a message with calls or results as only the AI SDK writes them."""
-    parts = as_objects(value_in(value, "content"))
-    return any(part.get("type") in ("tool-call", *RESULTS) and "toolCallId" in part for part in parts)
-
-
-def _read_steps(items: Iterator[TraceItem | InvalidFile]) -> Iterator[Found]:
-    """Steps with one `callId` after another, or with none, are of one run."""
-    steps: list[TraceItem] = []
-    for item in items:
-        if isinstance(item, InvalidFile):
-            yield item
-        elif not is_step(item.value):
-            yield item.error(f"expected {_AiSdkShape.STEP.value}")
-        else:
-            if steps and _begins(steps[-1].value, item.value):
-                yield from _run_or_problem(steps)
-                steps = []
-            steps.append(item)
-    if steps:
-        yield from _run_or_problem(steps)
+    return any("toolCallId" in part for part in of_type(value_in(value, "content"), "tool-call", *RESULTS))
 
 
 def _begins(before: dict[str, Json], step: dict[str, Json]) -> bool:
-    """True for the first step of the next run."""
-    return step.get("callId") != before.get("callId") or (step.get("stepNumber") == 0)
+    """True for the first step of the next run: steps with one `callId` after another, or with none, are of one run."""
+    return step.get("callId") != before.get("callId") or step.get("stepNumber") == 0
 
 
-def _run_or_problem(steps: Sequence[TraceItem], result: dict[str, Json] | None = None) -> Iterator[Found]:
-    try:
-        yield run_of_steps(steps, result)
-    except InvalidFile as problem:
-        yield problem
+def _runs_of_steps(steps: Sequence[TraceItem]) -> list[Found]:
+    return [run_of_steps(steps)]
 
 
-def _read_results(items: Iterator[TraceItem | InvalidFile]) -> Iterator[Found]:
-    for item in items:
-        if isinstance(item, InvalidFile):
-            yield item
-        elif not _is_result(item.value):
-            yield item.error(f"expected {_AiSdkShape.RESULT.value}")
+def _runs_of_result(items: list[TraceItem]) -> Iterator[Found]:
+    (item,) = items
+    steps: list[TraceItem] = []
+    for step in item.members("steps"):
+        if is_step(step.value):
+            steps.append(step)
         else:
-            result, path = (item.value, ("steps",)) if isinstance(item.value, dict) else ({"steps": item.value}, ())
-            steps = [TraceItem(item.source, step, (*item.path, *path, at)) for at, step in enumerate(result["steps"])]
-            yield from (step.error(f"expected {_AiSdkShape.STEP.value}") for step in steps if not is_step(step.value))
-            yield from _run_or_problem([step for step in steps if is_step(step.value)], result)
+            yield step.error(_STEPS.expected)
+    yield run_of_steps(steps, as_object(item.value))
 
 
-def _read_parts(items: Iterator[TraceItem | InvalidFile]) -> Iterator[Found]:
-    """A stream ends with `finish`, or where the next one begins."""
-    parts: list[TraceItem] = []
-    for item in items:
-        if isinstance(item, InvalidFile):
-            yield item
-        elif not is_part(item.value):
-            yield item.error(f"expected {_AiSdkShape.PART.value}")
-        else:
-            if parts and as_text(item.value["type"]) == "start":
-                yield from _run_or_problem(steps_of(parts))
-                parts = []
-            parts.append(item)
-    if parts:
-        yield from _run_or_problem(steps_of(parts))
-
-
-def _read_messages(items: Iterable[TraceItem | InvalidFile]) -> Iterator[Found]:
-    messages: list[Json] = []
-    for item in items:
-        if isinstance(item, InvalidFile):
-            yield item
-        elif not _is_message(item.value) and not is_ui_message(item.value):
-            yield item.error(f"expected {_AiSdkShape.MESSAGE.value} of the AI SDK")
-        else:
-            messages.append(item.value)
-    if messages:
-        yield _run_of_messages(messages)
-
-
-def _read_conversations(items: Iterator[TraceItem | InvalidFile]) -> Iterator[Found]:
-    for item in items:
-        if isinstance(item, InvalidFile):
-            yield item
-        elif not isinstance(item.value, list) or not _are_messages(item.value, certain=False):
-            yield item.error(f"expected {_AiSdkShape.CONVERSATION.value} of the AI SDK")
-        else:
-            members = (TraceItem(item.source, member, (*item.path, at)) for at, member in enumerate(item.value))
-            yield from _read_messages(members)
-
-
-def _run_of_messages(messages: list[Json]) -> TraceRun:
+def _runs_of_messages(items: list[TraceItem]) -> Iterator[Found]:
     talk = Talk()
+    messages = [item.value for item in items]
     for message in messages:
-        for model_message in model_messages(message) if is_ui_message(message) else [message]:
-            _tell(talk, model_message)
-    return talk.run(id=content_id(FORMAT, encode(messages)), format=FORMAT, advice=[PROMPT])
+        if is_ui_message(message):
+            for model_message in model_messages(message):
+                _tell(talk, model_message)
+        else:
+            _tell(talk, message)
+    yield talk.run(id=content_id(FORMAT, encode(messages)), format=FORMAT, advice=[PROMPT])
 
 
 def _tell(talk: Talk, message: dict[str, Json]) -> None:
     role, content = text_in(message, "role"), message.get("content")
-    parts: list[Json] = content if isinstance(content, list) else [{"type": "text", "text": content}]
-    parts = [unwrapped(part) if isinstance(part, dict) else part for part in parts]
+    parts: list[Json] = [{"type": "text", "text": content}]
+    if isinstance(content, list):
+        parts = list(map(unwrapped, content))
     if role == "assistant":
         tell_answer(talk, parts, {})
     elif role != "tool":
         talk.says(role, content)
-    if role in ("assistant", "tool"):
-        for part in results_in(parts):
-            tell_result(talk, part, {})
+        return
+    for part in results_in(parts):
+        tell_result(talk, part, {})
 
 
-_READERS = {
-    _AiSdkShape.STEP: _read_steps,
-    _AiSdkShape.RESULT: _read_results,
-    _AiSdkShape.PART: _read_parts,
-    _AiSdkShape.MESSAGE: _read_messages,
-    _AiSdkShape.CONVERSATION: _read_conversations,
-}
+_STEPS = ItemReader(is_item=is_step, expected="expected a step", runs=_runs_of_steps, begins=_begins)
+_RESULTS = ItemReader(is_item=_is_result, expected="expected a result with `steps`", runs=_runs_of_result, is_run=True)
+_PARTS = ItemReader(
+    is_item=is_part,
+    expected="expected a part of a stream",
+    runs=lambda parts: _runs_of_steps(steps_of(parts)),
+    # A stream ends where the next one begins.
+    begins=lambda _before, part: part["type"] == "start",
+)
+_MESSAGES = ItemReader(is_item=_is_any_message, expected="expected a message of the AI SDK", runs=_runs_of_messages)
+_CONVERSATIONS = ItemReader(
+    is_item=_are_messages,
+    expected="expected a list of messages of the AI SDK",
+    runs=lambda items: _MESSAGES.read(items[0].members()),
+    is_run=True,
+)
 
 
 _TOOL = "tool-"
@@ -235,16 +176,15 @@ def is_ui_message(value: Json) -> bool:
     if isinstance(message.get("toolInvocations"), list):
         return True
     parts = objects_in(message, "parts")
-    return bool(parts) and all(_is_part(part) for part in parts)
+    return bool(parts) and all(map(_is_part, parts))
 
 
 def is_certain(value: Json) -> bool:
     """True for a message that no other format has."""
-    message = as_object(value)
-    kinds = [text_in(part, "type") for part in objects_in(message, "parts")]
-    return bool(message.get("toolInvocations")) or any(
-        kind in ("step-start", _DYNAMIC) or kind.startswith(_TOOL) for kind in kinds
-    )
+    if filled_in(value, "toolInvocations"):
+        return True
+    kinds = [text_in(part, "type") for part in objects_in(value, "parts")]
+    return any(kind in ("step-start", _DYNAMIC) or kind.startswith(_TOOL) for kind in kinds)
 
 
 def _is_part(part: dict[str, Json]) -> bool:
@@ -257,27 +197,26 @@ def _is_part(part: dict[str, Json]) -> bool:
 def model_messages(value: dict[str, Json]) -> Iterator[dict[str, Json]]:
     """The messages that a model heard and said, in the AI SDK's own shape."""
     parts = objects_in(value, "parts") or [{"type": "text", "text": text_in(value, "content")}]
-    if not any(part.get("type") == _INVOCATION for part in parts):
-        old: list[dict[str, Json]] = [
-            {"type": _INVOCATION, "toolInvocation": invocation} for invocation in objects_in(value, "toolInvocations")
-        ]
-        parts = [*old, *parts]
-    if value.get("role") != "assistant":
-        content = [{**part, "type": "text"} if part.get("type") == "text" else part for part in parts]
-        texts = [text_in(part, "text") for part in content if part.get("type") == "text"]
-        yield {"role": value.get("role"), "content": texts[0] if len(content) == len(texts) == 1 else content}
+    if not of_type(parts, _INVOCATION):
+        invocations = objects_in(value, "toolInvocations")
+        parts = [*({"type": _INVOCATION, "toolInvocation": invocation} for invocation in invocations), *parts]
+    if value.get("role") == "assistant":
+        for step in _steps(parts):
+            yield from _step(step)
         return
-    for step in _steps(parts):
-        yield from _step(step)
+    content: Json = parts
+    if len(parts) == 1 and parts[0].get("type") == "text":
+        content = text_in(parts[0], "text")
+    yield {"role": value.get("role"), "content": content}
 
 
 def _steps(parts: list[dict[str, Json]]) -> Iterator[list[dict[str, Json]]]:
     """Parts of one answer each: a mark begins the next, or where there is none, words after a tool's result."""
-    marked = any(part.get("type") == "step-start" for part in parts)
+    is_marked = bool(of_type(parts, "step-start"))
     step: list[dict[str, Json]] = []
     for part in parts:
         begins = part.get("type") == "step-start"
-        speaks = not marked and _tool(part) is None and any(_tool(other) for other in step)
+        speaks = not is_marked and _tool(part) is None and any(map(_tool, step))
         if (begins or speaks) and step:
             yield step
             step = []
@@ -288,19 +227,23 @@ def _steps(parts: list[dict[str, Json]]) -> Iterator[list[dict[str, Json]]]:
 
 
 def _step(parts: list[dict[str, Json]]) -> Iterator[dict[str, Json]]:
-    calls = [tool for part in parts if (tool := _tool(part)) is not None]
     content: list[Json] = []
+    calls: list[Json] = []
+    own: list[Json] = []
+    rest: list[Json] = []
     for part in parts:
-        if part.get("type") == "text":
+        tool = _tool(part)
+        if tool is not None:
+            calls.append({**tool, "type": "tool-call"})
+            if tool.get("state") in _RETURNED:
+                (own if tool.get("providerExecuted") is True else rest).append(_result(tool))
+        elif part.get("type") == "text":
             content.append({"type": "text", "text": text_in(part, "text")})
         elif part.get("type") == "reasoning":
             content.append({"type": "reasoning", "text": text_in(part, "text", "reasoning")})
-        elif _tool(part) is None:
+        else:
             content.append(part)
-    results = [_result(tool) for tool in calls if tool.get("state") in _RETURNED]
-    own = [result for result in results if result.get("providerExecuted") is True]
-    yield {"role": "assistant", "content": [*content, *({**tool, "type": "tool-call"} for tool in calls), *own]}
-    rest = [result for result in results if result.get("providerExecuted") is not True]
+    yield {"role": "assistant", "content": [*content, *calls, *own]}
     if rest:
         yield {"role": "tool", "content": rest}
 
@@ -318,8 +261,6 @@ def _tool(part: dict[str, Json]) -> dict[str, Json] | None:
 
 
 def _result(tool: dict[str, Json]) -> dict[str, Json]:
-    failed = tool.get("state") in ("output-error", "output-denied")
-    error = tool.get("errorText") or tool.get("state")
-    if failed:
-        return {**tool, "type": "tool-error", "error": error}
+    if tool["state"] in ("output-error", "output-denied"):
+        return {**tool, "type": "tool-error", "error": filled_in(tool, "errorText", "state")}
     return {**tool, "type": "tool-result"}

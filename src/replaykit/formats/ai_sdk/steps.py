@@ -10,24 +10,38 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct, field
 
 from replaykit.formats.core.errors import error_of
-from replaykit.formats.core.fields import Fields
-from replaykit.formats.core.items import TraceItem
+from replaykit.formats.core.fields import Fields, TraceItem
 from replaykit.formats.core.json_text import read_arguments
-from replaykit.formats.core.members import count_in, object_in, objects_in, text_in, value_in
+from replaykit.formats.core.members import (
+    by_text,
+    count_in,
+    filled_in,
+    joined_texts,
+    known,
+    list_in,
+    not_of_type,
+    object_in,
+    objects_in,
+    of_role,
+    of_type,
+    text_in,
+    value_in,
+)
 from replaykit.formats.core.messages import messages_of
 from replaykit.formats.core.replayability import Lack
 from replaykit.formats.core.talk import UNSET, Talk, Turn, content_id
+from replaykit.formats.core.totals import stated_usage
 from replaykit.formats.gemini import read_messages as read_gemini_messages
 from replaykit.formats.openai_responses import read_messages as read_responses_messages
 from replaykit.model.events import ErrorInfo, Usage
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import Json, encode
-from replaykit.wire.json_fields import as_object, as_objects, as_text, joined, load_object, without
+from replaykit.wire.json_fields import as_object, as_objects, as_text, load_object, without
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
 FORMAT = "ai_sdk"
@@ -47,29 +61,36 @@ def is_step(value: Json) -> bool:
 
 def run_of(items: Sequence[TraceItem], result: dict[str, Json] | None = None) -> TraceRun:
     """The run that steps tell; `result` is what was kept around them."""
-    talk, around = Talk(), result or {}
+    talk = Talk()
     steps = [item.fields("a step") for item in items]
     words = _words(steps)
-    _begin(talk, around)
-    hidden = [_tell(talk, step, words, f"step_{number}") for number, step in enumerate(steps)]
-    first, last = (steps[0].value, steps[-1].value) if steps else ({}, {})
-    error = _error(last)
+    _begin(talk, result or {})
+    advice, warnings = [PROMPT], list[Json]()
+    for number, step in enumerate(steps):
+        if _tell(talk, step, words, f"step_{number}") and HIDDEN not in advice:
+            advice.append(HIDDEN)
+        warnings += step.items("warnings")
+    values = [step.value for step in steps]
+    first, last = (values or [{}])[0], (values or [{}])[-1]
     return talk.run(
-        id=text_in(first, "callId") or content_id(FORMAT, encode([step.value for step in steps])),
+        id=text_in(first, "callId") or content_id(FORMAT, encode(values)),
         format=FORMAT,
         name=text_in(first, "functionId"),
         status=RunStatus.CANCELLED if last.get("aborted") is True else None,
-        error=error,
-        metadata=object_in(first, "metadata") | {"warnings": [w for s in steps for w in s.items("warnings")]},
-        advice=[PROMPT, *([HIDDEN] if any(hidden) else [])],
+        error=_error(last),
+        metadata=object_in(first, "metadata") | {"warnings": warnings},
+        advice=advice,
     )
 
 
 def _begin(talk: Talk, around: dict[str, Json]) -> None:
     """The prompt, where somebody kept it."""
-    if around.get("system") or around.get("instructions"):
-        talk.instructs(around.get("system") or around.get("instructions"))
-    prompt = around.get("messages") if isinstance(around.get("messages"), list) else around.get("prompt")
+    system = filled_in(around, "system", "instructions")
+    if system:
+        talk.instructs(system)
+    prompt = around.get("messages")
+    if not isinstance(prompt, list):
+        prompt = around.get("prompt")
     talk.catches_up(messages_of(prompt) or ())
 
 
@@ -113,7 +134,9 @@ def content_of(step: Fields) -> list[Json]:
 
 def body_of(value: Json) -> dict[str, Json]:
     """A request's body: an object, or its JSON text."""
-    return (load_object(value) or {}) if isinstance(value, str) else as_object(value)
+    if isinstance(value, str):
+        value = load_object(value)
+    return as_object(value)
 
 
 def _apply_request(talk: Talk, body: Json) -> dict[str, Json]:
@@ -121,7 +144,7 @@ def _apply_request(talk: Talk, body: Json) -> dict[str, Json]:
     request = body_of(body)
     messages = _request_messages(request)
     if messages:
-        talk.instructs(next((request[name] for name in _SYSTEMS if request.get(name)), None))
+        talk.instructs(filled_in(request, *_SYSTEMS))
         talk.catches_up(messages)
     if isinstance(request.get("tools"), list):
         talk.offers(request["tools"])
@@ -134,34 +157,31 @@ def _request_messages(request: dict[str, Json]) -> list[Json]:
         return messages_of(request["messages"]) or []
     if "input" in request:
         return read_responses_messages(request["input"])
-    return read_gemini_messages(request["contents"]) if isinstance(request.get("contents"), list) else []
+    return read_gemini_messages(list_in(request, "contents"))
 
 
 def _words(steps: Sequence[Fields]) -> dict[str, Json]:
     """What the model was told of each call: an error that is empty in JSON is said there."""
     found: dict[str, Json] = {}
     for step in steps:
-        messages = _request_messages(body_of(step.object("request").get("body")))
-        found |= {text_in(m, "tool_call_id"): m.get("content") for m in messages if m.get("role") == "tool"}
+        for message in of_role(_request_messages(body_of(step.object("request").get("body"))), "tool"):
+            found[text_in(message, "tool_call_id")] = message.get("content")
         for message in objects_in(step.object("response"), "messages"):
-            parts = [unwrapped(part) for part in objects_in(message, "content")]
-            found |= {text_in(part, "toolCallId"): part["error"] for part in parts if part.get("error")}
+            for part in map(unwrapped, objects_in(message, "content")):
+                if part.get("error"):
+                    found[text_in(part, "toolCallId")] = part["error"]
     return found
 
 
 def _usage(step: Fields) -> Usage | None:
     counts = step.object("usage")
-    tokens = next((found for name in _INPUTS if (found := count_in(counts, name)) is not None), None)
+    tokens = count_in(counts, *_INPUTS)
     own = object_in(step.object("providerMetadata"), "anthropic")
     if own and tokens is not None and not counts.get("inputTokenDetails"):
         # Up to version 5 Anthropic's own count, which leaves out what came from a cache or went to one.
-        read, written = count_in(counts, "cachedInputTokens"), count_in(own, "cacheCreationInputTokens")
-        tokens += (read or 0) + (written or 0)
-    usage = Usage(
-        input_tokens=tokens,
-        output_tokens=next((found for name in _OUTPUTS if (found := count_in(counts, name)) is not None), None),
-    )
-    return None if usage == Usage() else usage
+        tokens += count_in(counts, "cachedInputTokens") or 0
+        tokens += count_in(own, "cacheCreationInputTokens") or 0
+    return stated_usage(tokens, count_in(counts, *_OUTPUTS))
 
 
 def _error(last: dict[str, Json]) -> ErrorInfo | None:
@@ -174,8 +194,9 @@ def _error(last: dict[str, Json]) -> ErrorInfo | None:
 
 
 def _seconds(milliseconds: Json) -> float:
-    number = type(milliseconds) in (int, float) and 0 <= milliseconds < 1e12
-    return milliseconds / _MS if number else 0.0
+    if type(milliseconds) in (int, float) and 0 <= milliseconds < 1e12:
+        return float(milliseconds / _MS)
+    return 0.0
 
 
 RESULTS = ("tool-result", "tool-error")
@@ -188,55 +209,48 @@ _OUTPUT_TYPES = ("text", "json", "content", *_ERRORS)
 _KNOWN_PARTS = ("text", "reasoning", "tool-call", *RESULTS)
 
 
-class ToolOutcome:
+class ToolOutcome(NamedTuple):
     """The outcome of a call."""
 
-    def __init__(self, content: Json, error: ErrorInfo | None = None, *, hidden: bool = False) -> None:
-        self.content, self.error, self.hidden = content, error, hidden
+    content: Json
+    error: ErrorInfo | None = None
+    hidden: bool = False
 
 
 def tell_answer(talk: Talk, content: list[Json], words: Mapping[str, Json], **details: Any) -> Turn:
     """What the model said, and the results that stand beside its calls. `words` are errors that are told elsewhere."""
-    parts = as_objects(content)
-    own = _own(parts)
-    calls = [part for part in parts if part.get("type") == "tool-call"]
+    own = _own(content)
+    calls = of_type(content, "tool-call")
     turn = talk.answers(
         ModelAnswer(
-            content=joined(text_in(part, "text") for part in parts if part.get("type") == "text"),
-            thinking=joined(text_in(part, "text") for part in parts if part.get("type") == "reasoning"),
+            content=joined_texts(of_type(content, "text"), "") or None,
+            thinking=joined_texts(of_type(content, "reasoning"), "") or None,
             tool_calls=tuple(use_of(part) for part in calls if text_in(part, "toolCallId") not in own),
-            parts=tuple(part for part in parts if part.get("type") not in _KNOWN_PARTS),
+            parts=not_of_type(content, *_KNOWN_PARTS),
         ),
         **details,
     )
-    results = {text_in(part, "toolCallId"): part for part in parts if part.get("type") in RESULTS}
+    results = by_text(of_type(content, *RESULTS), "toolCallId")
     for part in calls:
-        if (call_id := text_in(part, "toolCallId")) in own:
-            found = results.get(call_id)
-            if found is None:
-                outcome = ToolOutcome(UNSET)
-            else:
-                outcome = outcome_of(found, words)
+        call_id, outcome = text_in(part, "toolCallId"), ToolOutcome(UNSET)
+        if call_id in own:
+            if call_id in results:
+                outcome = outcome_of(results[call_id], words)
             talk.uses(turn, use_of(part), outcome.content, error=outcome.error)
     return turn
 
 
 def results_in(content: list[Json]) -> Iterator[dict[str, Json]]:
     """The results of tools that the agent ran; of one that reported progress only the last."""
-    parts = as_objects(content)
-    own = _own(parts)
-    return (
-        part
-        for part in parts
-        if part.get("type") in RESULTS
-        and part.get("preliminary") is not True
-        and text_in(part, "toolCallId") not in own
-    )
+    own = _own(content)
+    for part in of_type(content, *RESULTS):
+        if part.get("preliminary") is not True and text_in(part, "toolCallId") not in own:
+            yield part
 
 
-def _own(parts: list[dict[str, Json]]) -> set[str]:
+def _own(content: list[Json]) -> set[str]:
     """The ids of calls that the provider made itself."""
-    return {text_in(part, "toolCallId") for part in parts if part.get("providerExecuted") is True}
+    return {text_in(part, "toolCallId") for part in as_objects(content) if part.get("providerExecuted") is True}
 
 
 def tell_result(talk: Talk, part: dict[str, Json], words: Mapping[str, Json], **details: Any) -> bool:
@@ -260,11 +274,10 @@ def outcome_of(part: dict[str, Json], words: Mapping[str, Json]) -> ToolOutcome:
     if part.get("type") == "tool-error":
         error = part.get("error") or words.get(text_in(part, "toolCallId"))
         return ToolOutcome(error, spoken(error), hidden=not error)
-    if "output" in part:
-        output = part["output"]
-    else:
-        output = part.get("result")
-    return ToolOutcome(output, spoken(output) if part.get("isError") is True else None)
+    output = part.get("output", part.get("result"))
+    if part.get("isError") is True:
+        return ToolOutcome(output, spoken(output))
+    return ToolOutcome(output)
 
 
 def unwrapped(part: dict[str, Json]) -> dict[str, Json]:
@@ -280,7 +293,7 @@ def unwrapped(part: dict[str, Json]) -> dict[str, Json]:
 
 def use_of(part: dict[str, Json]) -> ToolUse:
     """A call that the model asked for."""
-    arguments = read_arguments(part["input"] if "input" in part else part.get("args"))
+    arguments = read_arguments(part.get("input", part.get("args")))
     return ToolUse(id=text_in(part, "toolCallId"), name=text_in(part, "toolName"), arguments=arguments)
 
 
@@ -353,17 +366,14 @@ def _add(step: _StreamedStep, kind: str, part: dict[str, Json]) -> None:
         call_id = text_in(part, "id", "toolCallId")
         call = step.inputs.setdefault(call_id, {"type": "tool-call", "toolCallId": call_id, "input": ""})
         call["toolName"] = text_in(call, "toolName") or text_in(part, "toolName")
-        written = (part.get(name) for name in ("delta", "inputTextDelta", "argsTextDelta"))
-        call["input"] += next((text for text in map(as_text, written) if text), "")
+        call["input"] += text_in(part, "delta", "inputTextDelta", "argsTextDelta")
     elif kind == "tool-call":
         step.inputs.pop(text_in(part, "toolCallId"), None)
         step.content.append({**part, "type": kind})
     elif kind in RESULTS:
         if "errorText" in part:
-            failed = {"error": part["errorText"]}
-        else:
-            failed = {}
-        step.content.append({**part, **failed, "type": kind})
+            part = {**part, "error": part["errorText"]}
+        step.content.append({**part, "type": kind})
     elif kind in ("file", "source", "source-url", "source-document", "tool-approval-request"):
         step.content.append(part)
     elif kind in _ENDS:
@@ -383,12 +393,12 @@ def _add_text(step: _StreamedStep, kind: str, part: dict[str, Json]) -> None:
     if key not in step.texts:
         step.texts[key] = {"type": kind, "text": ""}
         step.content.append(step.texts[key])
-    spoken = next((text for name in ("text", "delta", "textDelta") if (text := text_in(part, name))), "")
+    spoken = text_in(part, "text", "delta", "textDelta")
     step.texts[key]["text"] += spoken
 
 
 def _step_fields(step: _StreamedStep) -> dict[str, Json]:
-    cut = {} if step.ended else {"cut": True}
-    content: list[Json] = [*step.content, *step.inputs.values()]
-    fields = {name: value for name, value in step.fields.items() if value is not None}
-    return {"finishReason": "", "usage": {}, **fields, **cut, "content": content}
+    fields = {"finishReason": "", "usage": {}, **known(step.fields)}
+    if not step.ended:
+        fields["cut"] = True
+    return {**fields, "content": [*step.content, *step.inputs.values()]}

@@ -14,6 +14,7 @@ import os
 import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct
@@ -26,26 +27,16 @@ from replaykit.formats.claude_code.conversation import (
     first_request,
     tell,
 )
-from replaykit.formats.claude_code.lines import (
-    MAX_REWOUND,
-    METADATA,
-    SPOKEN,
-    TYPES,
-    Branch,
-    SessionLine,
-    branches,
-    line_in,
-    texts_in,
-)
+from replaykit.formats.claude_code.lines import MAX_REWOUND, METADATA, SPOKEN, TYPES, SessionLine, branches, line_in
 from replaykit.formats.core.fields import time_in
-from replaykit.formats.core.members import object_in, text_in, value_in
-from replaykit.formats.core.registry import IMPORTERS, Found
+from replaykit.formats.core.members import filled_in, joined_texts, object_in, text_in, value_in
+from replaykit.formats.core.registry import Found, register_format
 from replaykit.formats.core.source import STDIN, Source, read_source
 from replaykit.formats.core.talk import UNSET, Talk
 from replaykit.model.events import ErrorInfo
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import Json
-from replaykit.wire.json_fields import as_object, as_text, without
+from replaykit.wire.json_fields import as_text, without
 
 FORMAT = "claude_code"
 AGENT = "claude-code"
@@ -54,41 +45,40 @@ QUIT = ErrorInfo(type="Interrupted", message="the user quit before the answer")
 _NOT_ONE = "expected lines of a Claude Code session: objects with `type` and `sessionId`"
 
 
-class ClaudeCodeImporter:
-    """Reads Claude Code's session files, with the sub-agents beside them."""
-
-    name = FORMAT
-    title = "Claude Code sessions: `~/.claude/projects/*/*.jsonl`, sub-agents and rewinds included"
-
-    def recognises(self, source: Source) -> bool:
-        return any(is_line(value) and "session_id" not in value for value in source.first)
-
-    def read(self, source: Source) -> Iterator[Found]:
-        reading = SessionReading()
-        yield from reading.read(source)
-        sessions = list(dict.fromkeys(reading.sessions.values()))
-        if not sessions:
-            raise InvalidFile(_NOT_ONE, file=source.file)
-        if reading.unknown:
-            yield f"lines that are none of a session: {reading.unknown}"
-        if reading.silent:
-            yield f"messages that say nothing, or in no known way: {reading.silent}"
-        for session in sessions:
-            yield from _runs(source, session)
-            session.lines.clear()  # a file may hold many
+def _read_file(source: Source) -> Iterator[Found]:
+    reading = SessionReading()
+    yield from reading.read(source)
+    sessions = list(dict.fromkeys(reading.sessions.values()))
+    if not sessions:
+        raise InvalidFile(_NOT_ONE, file=source.file)
+    if reading.unknown:
+        yield f"lines that are none of a session: {reading.unknown}"
+    if reading.silent:
+        yield f"messages that say nothing, or in no known way: {reading.silent}"
+    for session in sessions:
+        yield from _runs(source, session)
+        session.lines.clear()  # a file may hold many
 
 
-IMPORTERS.register(FORMAT)(ClaudeCodeImporter())
+register_format(
+    FORMAT,
+    "Claude Code sessions: `~/.claude/projects/*/*.jsonl`, sub-agents and rewinds included",
+    lambda source: any(is_line(value) and "session_id" not in value for value in source.first),
+    _read_file,
+)
 
 
 def _runs(source: Source, session: ClaudeSession) -> Iterator[Found]:
-    own = [line for line in session.lines if not line.is_side]
+    own: list[SessionLine] = []
+    side: list[SessionLine] = []
+    for line in session.lines:
+        (side if line.is_side else own).append(line)
     if own:
-        beside = list(lines_beside(source, session.lines))
-    else:
-        beside = []
-    yield from (found for found in beside if isinstance(found, InvalidFile))
-    side = [line for line in (*session.lines, *beside) if isinstance(line, SessionLine) and line.is_side]
+        for found in lines_beside(source, session.lines):
+            if isinstance(found, InvalidFile):
+                yield found
+            else:
+                side.append(found)
     agents = agents_in(side)
     calls = by_call([*own, *side], agents)
     yield from _conversations(session, own, calls)
@@ -102,20 +92,15 @@ def _conversations(
     session: ClaudeSession, lines: Sequence[SessionLine], calls: Mapping[str, SubagentFile]
 ) -> Iterator[Found]:
     """The newest branch, and those that were left where the model answered in them."""
-    left = 0
-    for number, branch in enumerate(branches(lines)):
-        left += number > 0
-        if number == 0:
-            yield _run(session, branch.leaf.session or session.id, branch.lines, calls)
-        elif branch.has_calls and number <= MAX_REWOUND:
-            yield _rewound(session, branch, calls)
-    if left:
+    left = -1
+    for left, branch in enumerate(branches(lines)):
+        id = branch.leaf.session or session.id
+        if left == 0:
+            yield _run(session, id, branch.lines, calls)
+        elif branch.has_calls and left <= MAX_REWOUND:
+            yield _run(session, f"{id}-rewound-{branch.leaf.uuid[:8]}", branch.lines, calls, tags=("rewound",))
+    if left > 0:
         yield f"session {session.id} was rewound, branches left: {left}; those with calls are runs of their own"
-
-
-def _rewound(session: ClaudeSession, branch: Branch, calls: Mapping[str, SubagentFile]) -> TraceRun:
-    id = f"{branch.leaf.session or session.id}-rewound-{branch.leaf.uuid[:8]}"
-    return _run(session, id, branch.lines, calls, tags=("rewound",))
 
 
 def _run(
@@ -169,7 +154,10 @@ class SubagentFile(Struct, frozen=True, kw_only=True):
     @property
     def prompt(self) -> str:
         """What it was asked."""
-        return next((texts_in(line.blocks) for line in self.lines if line.kind == "user"), "").strip()
+        for line in self.lines:
+            if line.kind == "user":
+                return joined_texts(line.blocks).strip()
+        return ""
 
 
 def agents_in(lines: Sequence[SessionLine]) -> list[SubagentFile]:
@@ -185,19 +173,24 @@ def agents_in(lines: Sequence[SessionLine]) -> list[SubagentFile]:
 
 def by_call(lines: Sequence[SessionLine], agents: Sequence[SubagentFile]) -> dict[str, SubagentFile]:
     """Each agent by the id of the call that started it."""
-    ids = {agent.id: agent for agent in agents}
-    found = {call_id: ids.pop(agent_id) for call_id, agent_id in _named(lines) if agent_id in ids}
+    unclaimed = {agent.id: agent for agent in agents}
+    found: dict[str, SubagentFile] = {}
+    for call_id, agent_id in _named(lines):
+        if agent_id in unclaimed:
+            found[call_id] = unclaimed.pop(agent_id)
     for line in lines:
         for use in line.uses:
-            call_id, prompt = text_in(use, "id"), text_in(object_in(use, "input"), "prompt").strip()
-            fits = next((agent for agent in ids.values() if prompt and agent.prompt == prompt), None)
-            if fits is not None and call_id not in found and line.agent != fits.id:
-                found[call_id] = ids.pop(fits.id)
+            call_id, prompt = text_in(use, "id"), text_in(use.get("input"), "prompt").strip()
+            for agent in list(unclaimed.values()):
+                if prompt and agent.prompt == prompt:
+                    if call_id not in found and line.agent != agent.id:
+                        found[call_id] = unclaimed.pop(agent.id)
+                    break
     return found
 
 
 def lines_beside(source: Source, lines: Sequence[SessionLine]) -> Iterator[SessionLine | InvalidFile]:
-    """The lines in the files of sub-agents that lie beside a session's."""
+    """The lines of sub-agents in the files that lie beside a session's."""
     for file in _files(Path(source.file), {agent for _call, agent in _named(lines)}):
         reading = SessionReading()
         try:
@@ -205,7 +198,9 @@ def lines_beside(source: Source, lines: Sequence[SessionLine]) -> Iterator[Sessi
         except InvalidFile as problem:
             yield problem
         for session in reading.sessions.values():
-            yield from (line for line in session.lines if line.is_side)
+            for line in session.lines:
+                if line.is_side:
+                    yield line
 
 
 def _named(lines: Sequence[SessionLine]) -> Iterator[tuple[str, str]]:
@@ -221,13 +216,12 @@ def _files(session: Path, named: set[str]) -> list[Path]:
     if str(session) == STDIN or _AGENT_FILE.fullmatch(session.name):
         return []
     room = session.parent / session.name.split(".jsonl")[0] / "subagents"
-    try:
-        own = sorted(room / name for name in os.listdir(room) if _AGENT_FILE.fullmatch(name))
-    except (OSError, ValueError):
-        own = []
-    safe = sorted(agent for agent in named if _SAFE.fullmatch(agent))
-    near = [session.parent / f"agent-{agent}.jsonl{packed}" for agent in safe for packed in _PACKED]
-    return [file for file in (*own, *near) if file.is_file()][:MAX_FILES]
+    files: list[Path] = []
+    with suppress(OSError, ValueError):
+        files += [room / name for name in sorted(os.listdir(room)) if _AGENT_FILE.fullmatch(name)]
+    for agent in filter(_SAFE.fullmatch, sorted(named)):
+        files += [session.parent / f"agent-{agent}.jsonl{packed}" for packed in _PACKED]
+    return list(filter(Path.is_file, files))[:MAX_FILES]
 
 
 _TITLES = {"summary": "summary", "ai-title": "aiTitle", "custom-title": "customTitle"}
@@ -251,7 +245,7 @@ class ClaudeSession:
     @property
     def title(self) -> str:
         """What the user, Claude Code or a summary calls it."""
-        title = next((self.titles[kind] for kind in reversed(_TITLES) if kind in self.titles), "")
+        title = filled_in(self.titles, *reversed(_TITLES)) or ""
         return textwrap.shorten(title, _MAX_TITLE, placeholder="…")
 
     def note(self, value: dict[str, Json]) -> None:
@@ -322,9 +316,8 @@ class SessionReading:
 
     def _session(self, line: SessionLine, leaf: str) -> ClaudeSession | None:
         """The session of the line it follows, so that one that was resumed is whole; else the one that it names."""
-        if line.is_side:
-            found = None
-        else:
+        found = None
+        if not line.is_side:
             found = self._session_of.get(line.parent)
         found = found or self.sessions.get(line.session) or self._session_of.get(leaf)
         if found is None and line.session:
@@ -338,11 +331,10 @@ class SessionReading:
 
 def is_line(value: Json) -> bool:
     """True for a line that Claude Code writes, of whatever type."""
-    kind = as_text(value_in(value, "type"))
-    return bool(kind) and any(text_in(value, name) for name in ("sessionId", _NAMED.get(kind, "sessionId")))
+    kind = text_in(value, "type")
+    return bool(kind and text_in(value, "sessionId", _NAMED.get(kind, "sessionId")))
 
 
 def _is_message(value: Json) -> bool:
     """True for a line of a conversation, though it names no session."""
-    fields = as_object(value)
-    return text_in(fields, "type") in SPOKEN and isinstance(fields.get("message"), dict)
+    return text_in(value, "type") in SPOKEN and isinstance(value.get("message"), dict)

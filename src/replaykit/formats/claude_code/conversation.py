@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, field
 
-from replaykit.formats.claude_code.lines import SessionLine, plain, texts_in
+from replaykit.formats.claude_code.lines import SessionLine, plain
 from replaykit.formats.core.errors import error_of
-from replaykit.formats.core.members import text_in, value_in
+from replaykit.formats.core.members import joined_texts, pick, text_in, value_in
 from replaykit.formats.core.talk import UNSET, Talk, Turn
 from replaykit.model.events import ErrorInfo
 from replaykit.model.matching import ToolErrors
@@ -132,29 +132,31 @@ class _ConversationBuilder:
         results = line.results
         for block in results:
             self._return(block, line, alone=len(results) == 1)
-        other_blocks = [block for block in line.blocks if block not in results]
-        if not other_blocks:
+        blocks = [block for block in line.blocks if block not in results]
+        if not blocks:
             return
-        text = texts_in(other_blocks)
+        text = joined_texts(blocks)
         if is_local(text):
-            self._talk.mentions("user", plain(other_blocks))
+            self._talk.mentions("user", plain(blocks))
             self.outcome.has_quit = self.outcome.has_quit or _QUIT.search(text) is not None
             return
-        self._talk.says("user", plain(other_blocks))
+        self._talk.says("user", plain(blocks))
         self.outcome.is_interrupted, self.outcome.has_quit = text.startswith(_INTERRUPTED), False
 
     def _return(self, block: dict[str, Json], line: SessionLine, *, alone: bool) -> None:
         call_id, content = text_in(block, "tool_use_id"), plain(block.get("content"))
         self._inside(call_id)
-        failed = block.get("is_error") is True
-        if alone and not failed and isinstance(line.result, dict | list):
-            whole = line.result
+        result = content
+        if block.get("is_error") is True:
+            error, ending = _tool_error(content), None
         else:
-            whole = content
-        error = _tool_error(content) if failed else _interrupted(whole)
-        ending = None if failed else ToolErrors.RAISED  # an interrupted tool returned nothing
+            if alone and isinstance(line.result, dict | list):
+                result = line.result
+            error, ending = None, ToolErrors.RAISED  # an interrupted tool returned nothing
+            if value_in(result, "interrupted") is True:
+                error = ErrorInfo(type="Interrupted", message="the user interrupted it")
         self._talk.returns(
-            whole, call_id=call_id, failed=False, error=error, ending=ending, at=line.at, told_model=content
+            result, call_id=call_id, failed=False, error=error, ending=ending, at=line.at, told_model=content
         )
 
     def _inside(self, call_id: str) -> None:
@@ -176,9 +178,13 @@ class _ConversationBuilder:
 
 def first_request(lines: Sequence[SessionLine], requests: Mapping[str, ClaudeRequest]) -> ClaudeRequest:
     """What was sent with the first answer that says so; else the prompt that a line before it holds."""
-    known = (requests[line.request] for line in lines if line.request in requests)
-    prompts = (ClaudeRequest(system=line.system) for line in lines if line.system)
-    return next(known, None) or next(prompts, None) or ClaudeRequest()
+    for line in lines:
+        if line.request in requests:
+            return requests[line.request]
+    for line in lines:
+        if line.system:
+            return ClaudeRequest(system=line.system)
+    return ClaudeRequest()
 
 
 def is_local(text: str) -> bool:
@@ -188,12 +194,14 @@ def is_local(text: str) -> bool:
 
 def first_question(lines: Sequence[SessionLine]) -> Json:
     """What the user asked first."""
-    user_lines = [line for line in lines if line.kind == "user" and line.blocks and not line.results]
-    questions = (line for line in user_lines if not line.is_meta and not is_local(texts_in(line.blocks)))
-    first = next(questions, user_lines[0] if user_lines else None)
-    if first is None:
-        return UNSET
-    return plain(first.blocks)
+    first: Json = UNSET
+    for line in lines:
+        if line.kind == "user" and line.blocks and not line.results:
+            if not line.is_meta and not is_local(joined_texts(line.blocks)):
+                return plain(line.blocks)
+            if first is UNSET:
+                first = plain(line.blocks)
+    return first
 
 
 def _blocks(lines: list[SessionLine]) -> list[Json]:
@@ -211,11 +219,10 @@ def _blocks(lines: list[SessionLine]) -> list[Json]:
 
 def _ends(lines: list[SessionLine]) -> dict[str, Json]:
     """What only the last lines of an answer know: its usage, and why it ended."""
-    names = ("usage", "stop_reason")
-    return {
-        name: next((line.message[name] for line in reversed(lines) if line.message.get(name) is not None), None)
-        for name in names
-    }
+    ends: dict[str, Json] = {"usage": None, "stop_reason": None}
+    for line in lines:
+        ends |= pick(line.message, ends)
+    return ends
 
 
 def _api_error(line: SessionLine, text: str) -> ErrorInfo:
@@ -225,15 +232,13 @@ def _api_error(line: SessionLine, text: str) -> ErrorInfo:
 
 
 def _tool_error(content: Json) -> ErrorInfo:
-    text = texts_in(content)
+    text = joined_texts(content)
     match = _TOOL_ERROR.match(text)
-    return error_of(match[1] if match else text.removeprefix("Error: "), "ToolError")
-
-
-def _interrupted(result: Json) -> ErrorInfo | None:
-    if value_in(result, "interrupted") is not True:
-        return None
-    return ErrorInfo(type="Interrupted", message="the user interrupted it")
+    if match:
+        text = match[1]
+    else:
+        text = text.removeprefix("Error: ")
+    return error_of(text, "ToolError")
 
 
 def _short(content: Json) -> Json:

@@ -6,16 +6,29 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from replaykit.formats.core.fields import time_in
-from replaykit.formats.core.members import object_in, objects_in, text_in
+from replaykit.formats.core.members import (
+    as_list,
+    joined_texts,
+    object_in,
+    of_type,
+    text_in,
+    texts_in,
+    value_in,
+)
 from replaykit.model.values import Json
-from replaykit.wire.json_fields import as_objects, as_text, joined
+from replaykit.wire.json_fields import without
 
 SPOKEN = ("user", "assistant")
 TYPES = (*SPOKEN, "system", "attachment")
 """The types of lines that a conversation consists of."""
 METADATA = {"cwd": "cwd", "gitBranch": "git_branch", "entrypoint": "entrypoint", "permissionMode": "permission_mode"}
+_ON_EVERY_LINE = (
+    *("type", "subtype", "uuid", "parentUuid", "logicalParentUuid", "sessionId", "timestamp", "version"),
+    *("isSidechain", "userType", "isMeta", "slug", *METADATA),
+)
 
 
 class SessionLine(Struct, frozen=True, kw_only=True):
@@ -55,23 +68,19 @@ class SessionLine(Struct, frozen=True, kw_only=True):
     def blocks(self) -> list[Json]:
         """What the message consists of; a text is a block."""
         content = self.message.get("content")
-        if isinstance(content, str):
-            if content:
-                return [{"type": "text", "text": content}]
-            return []
-        if isinstance(content, list):
-            return [_block(item) for item in content]
-        return []
+        if content and isinstance(content, str):
+            return [_block(content)]
+        return list(map(_block, as_list(content)))
 
     @property
     def uses(self) -> list[dict[str, Json]]:
         """The calls of tools that it asks for."""
-        return [block for block in as_objects(self.blocks) if block.get("type") == "tool_use"]
+        return of_type(self.blocks, "tool_use")
 
     @property
     def results(self) -> list[dict[str, Json]]:
         """The results of tools that it holds."""
-        return [block for block in as_objects(self.blocks) if block.get("type") == "tool_result"]
+        return of_type(self.blocks, "tool_result")
 
 
 def line_in(value: dict[str, Json], index: int) -> SessionLine:
@@ -95,20 +104,13 @@ def line_in(value: dict[str, Json], index: int) -> SessionLine:
         more = {"subtype": subtype, "content": value.get("error") if subtype == "api_error" else _content(value)}
     elif kind == "attachment":
         more = _of_attachment(value)
-    return msgspec.structs.replace(place, **more)
-
-
-def texts_in(blocks: Json) -> str:
-    """What blocks say, as one text."""
-    if isinstance(blocks, str):
-        return blocks
-    return joined((text_in(block, "text") for block in as_objects(blocks)), "\n") or ""
+    return replace(place, **more)
 
 
 def plain(blocks: Json) -> Json:
     """Blocks as a text, where they are nothing else."""
-    if isinstance(blocks, list) and all(isinstance(b, dict) and b.get("type") == "text" for b in blocks):
-        return texts_in(blocks)
+    if isinstance(blocks, list) and len(of_type(blocks, "text")) == len(blocks):
+        return joined_texts(blocks)
     return blocks
 
 
@@ -123,32 +125,20 @@ def _of_message(value: dict[str, Json]) -> dict[str, Json]:
 
 
 def _of_attachment(value: dict[str, Json]) -> dict[str, Json]:
-    attachment = object_in(value, "attachment")
+    role = "user"
     if value.get("renderedRole") == "system":
         role = "system"
-    else:
-        role = "user"
-    texts = (text_in(part, "content") for part in objects_in(value, "rendered"))
-    prompt = attachment.get("systemPrompt")
-    if isinstance(prompt, list):
-        system = joined(filter(None, map(as_text, prompt)), "\n\n")
-    else:
-        system = None
-    return {"content": joined(texts, "\n"), "role": role, "system": system or ""}
+    system = "\n\n".join(texts_in(value_in(value.get("attachment"), "systemPrompt")))
+    content = joined_texts(value.get("rendered"), name="content") or None
+    return {"content": content, "role": role, "system": system}
 
 
 def _content(value: dict[str, Json]) -> Json:
+    """What a line holds that is short and not the same on every line."""
     content = value.get("content")
     if content is not None:
         return content
-    return dict(_beside(value))
-
-
-def _beside(value: dict[str, Json]) -> Iterator[tuple[str, Json]]:
-    """What a line holds that is short and not the same on every line."""
-    common = ("type", "subtype", "uuid", "parentUuid", "logicalParentUuid", "sessionId", "timestamp", "version")
-    more = ("isSidechain", "userType", "isMeta", "slug", *METADATA)
-    return ((key, item) for key, item in value.items() if key not in (*common, *more))
+    return without(value, *_ON_EVERY_LINE)
 
 
 def _block(item: Json) -> Json:
@@ -166,13 +156,8 @@ class Branch(Struct, frozen=True, kw_only=True):
 
     lines: tuple[SessionLine, ...]
     leaf: SessionLine
-    own: tuple[SessionLine, ...] = ()
-    """Of a branch that was left: its lines that no newer branch has."""
-
-    @property
-    def has_calls(self) -> bool:
-        """True when the model answered in what is its own."""
-        return any(line.kind == "assistant" for line in self.own)
+    has_calls: bool = False
+    """True when the model answered in lines that no newer branch has."""
 
 
 def branches(lines: Iterable[SessionLine]) -> Iterator[Branch]:
@@ -184,9 +169,11 @@ def branches(lines: Iterable[SessionLine]) -> Iterator[Branch]:
             continue
         found = graph.branch(leaf)
         own = tuple(line for line in found if line.index not in seen)
+        kinds = {line.kind for line in own}
         seen.update(line.index for line in own)
-        if any(line.kind in SPOKEN for line in own):
-            yield Branch(lines=tuple(line for line in found if line.kind in TYPES), leaf=leaf, own=own)
+        if not kinds.isdisjoint(SPOKEN):
+            spoken = tuple(line for line in found if line.kind in TYPES)
+            yield Branch(lines=spoken, leaf=leaf, has_calls="assistant" in kinds)
 
 
 class _Graph:
@@ -214,14 +201,13 @@ class _Graph:
         line: SessionLine | None = leaf
         while line is not None and line.index not in found:
             found[line.index] = line
-            if line.parent:
-                line = self._by_uuid.get(line.parent)
-            else:
-                line = None
-        for part in [part for line in found.values() for part in self._answers.get(line.answer_id, ())]:
-            found[part.index] = part
-            for use in part.uses:
-                found.update((line.index, line) for line in self._results.get(text_in(use, "id"), ()))
+            line = self._by_uuid.get(line.parent)
+        for member in list(found.values()):
+            for part in self._answers.get(member.answer_id, ()):
+                found[part.index] = part
+                for use in part.uses:
+                    for result in self._results.get(text_in(use, "id"), ()):
+                        found[result.index] = result
         return [found[index] for index in sorted(found)]
 
 
@@ -231,17 +217,21 @@ def _linked(lines: list[SessionLine]) -> list[SessionLine]:
     A line whose parent is not in the file follows the one before it. So do all lines without a parent, in a file that
     keeps no parents at all: no answer is the beginning of anything.
     """
-    named = [line if line.uuid else msgspec.structs.replace(line, uuid=f"line {line.index}") for line in _once(lines)]
-    known = {line.uuid for line in named}
-    loose = any(line.kind == "assistant" and not line.parent for line in named)
+    named: list[SessionLine] = []
+    keeps_parents = True
+    for line in _once(lines):
+        named.append(line if line.uuid else replace(line, uuid=f"line {line.index}"))
+        keeps_parents = keeps_parents and (line.kind != "assistant" or bool(line.parent))
+    ids = {line.uuid for line in named}
     found: list[SessionLine] = []
+    before = ""
     for line in named:
-        if line.parent:
-            lost = line.parent not in known
+        is_lost = line.parent not in ids if line.parent else not keeps_parents
+        if is_lost or line.parent == line.uuid:
+            found.append(replace(line, parent=before))
         else:
-            lost = loose
-        before = found[-1].uuid if found else ""
-        found.append(msgspec.structs.replace(line, parent=before) if lost or line.parent == line.uuid else line)
+            found.append(line)
+        before = line.uuid
     return found
 
 
@@ -253,4 +243,4 @@ def _once(lines: list[SessionLine]) -> Iterator[SessionLine]:
         if line is first or not line.uuid:
             yield line
         elif (first.kind, first.message) != (line.kind, line.message):
-            yield msgspec.structs.replace(line, uuid=f"{line.uuid} {line.index}")
+            yield replace(line, uuid=f"{line.uuid} {line.index}")

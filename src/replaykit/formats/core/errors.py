@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 
-import msgspec
+from msgspec.structs import replace
 
-from replaykit.formats.core.members import text_in
+from replaykit.formats.core.members import joined_texts
 from replaykit.model.events import ErrorInfo
 from replaykit.model.matching import ToolErrors
 from replaykit.model.run import RunStatus
-from replaykit.model.values import ABSENT, Json, Raw, encode
-from replaykit.wire.json_fields import as_objects, as_text, joined
+from replaykit.model.values import ABSENT, Json, Raw, encode, raw
+from replaykit.wire.json_fields import as_text
 
 _REPR = re.compile(r"([A-Za-z_][\w.]*)\((.*)\)", re.DOTALL)
 _QUOTED = re.compile(r"""'((?:[^'\\]|\\.)*+)'|"((?:[^"\\]|\\.)*+)\"""", re.DOTALL)
@@ -80,11 +80,10 @@ def error_of_repr(text: str, fallback_type: str = "Error") -> ErrorInfo:
     shown = _REPR.fullmatch(text.strip())
     if shown is None:
         return error_of(text.strip(), fallback_type)
-    quoted = _QUOTED.fullmatch(shown[2].strip().removesuffix(","))
-    if quoted is None:
-        message = shown[2]
-    else:
-        message = _plain(quoted[1] if quoted[1] is not None else quoted[2])
+    message = shown[2]
+    quoted = _QUOTED.fullmatch(message.strip().removesuffix(","))
+    if quoted is not None:
+        message = _plain(quoted[1] or quoted[2] or "")
     module, _, kind = shown[1].rpartition(".")
     return ErrorInfo(type=kind, module=module, message=message)
 
@@ -97,7 +96,7 @@ def result_error(result: Json, *, is_error: bool = False) -> ErrorInfo | None:
     """The error that a tool's result is, where it says so; MCP has `isError` beside the content."""
     if isinstance(result, dict) and (result.get("isError") is True or result.get("is_error") is True):
         content = result.get("content")
-        parts = joined((text_in(part, "text") for part in as_objects(content)), "\n")
+        parts = joined_texts(content, "\n") or None
         return error_of(as_text(content) or parts or encode(result).decode(), "ToolError")
     if not is_error:
         return None
@@ -108,9 +107,12 @@ def spoken_error(result: Json) -> ErrorInfo | None:
     """The error that a model was told of, where only what it was told is known: `Error: …`, `TimeoutError: …`."""
     if not isinstance(result, str):
         return None
-    says_so = result.startswith((*_SPOKEN, _OPENAI_AGENTS))
-    text = next((result.removeprefix(word).lstrip() for word in _SPOKEN if result.startswith(word)), result)
-    found = error_of(text, "ToolError" if says_so else "")
+    text, fallback_type = result, ""
+    if result.startswith((*_SPOKEN, _OPENAI_AGENTS)):
+        fallback_type = "ToolError"
+    if result.startswith(_SPOKEN):
+        text = result.partition(":")[2].lstrip()
+    found = error_of(text, fallback_type)
     if found.type:
         return found
     return None
@@ -130,23 +132,22 @@ def tool_outcome(
         error = spoken_error(content)
     error = error or result_error(content, is_error=failed is True)
     if error is None:
-        return None, Raw(encode(content))
+        return None, raw(content)
     error = _with_type(error, content)
     if ending is ToolErrors.RAISED or content in _NOTHING:
         return error, ABSENT
     is_raised = is_known and ending is None
-    return msgspec.structs.replace(error, raised=is_raised), Raw(encode(content))
+    return replace(error, raised=is_raised), raw(content)
 
 
 def _with_type(error: ErrorInfo, content: Json) -> ErrorInfo:
     """The error; of a trace that keeps no types, with the one that the agent told the model of the same error."""
-    if error.type != _UNKNOWN or not isinstance(content, str):
+    if error.type != _UNKNOWN or not error.message or not isinstance(content, str):
         return error
     described = error_of_repr(content)
-    is_same = described.message == error.message and bool(error.message)
-    if is_same:
-        return msgspec.structs.replace(error, type=described.type, module=described.module)
-    return error
+    if described.message != error.message:
+        return error
+    return replace(error, type=described.type, module=described.module)
 
 
 def _error_of_object(value: dict[str, Json], fallback_type: str) -> ErrorInfo:
@@ -158,12 +159,12 @@ def _error_of_object(value: dict[str, Json], fallback_type: str) -> ErrorInfo:
         type=kind or fallback_type,
         message=message or "",
         traceback=traceback,
-        attributes_json=Raw(encode(fields)) if fields else ABSENT,
+        attributes_json=raw(fields) if fields else ABSENT,
     )
 
 
 def _pop_text(fields: dict[str, Json], *names: str) -> str | None:
-    name = next((name for name in names if isinstance(fields.get(name), str)), None)
-    if name is None:
-        return None
-    return str(fields.pop(name))
+    for name in names:
+        if isinstance(fields.get(name), str):
+            return str(fields.pop(name))
+    return None

@@ -14,16 +14,16 @@ An API's own file says how it converses, as a `ConversationApi`; here the shapes
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import islice
+from itertools import chain, islice
 
-import msgspec
 import orjson
 from msgspec import Struct
+from msgspec.structs import replace
 
 from replaykit.errors import InvalidFile
 from replaykit.formats.core.fields import Fields, json_type
 from replaykit.formats.core.json_text import load_json
-from replaykit.formats.core.members import text_in, value_in
+from replaykit.formats.core.members import objects_in, text_in, value_in
 from replaykit.formats.core.pairs import REQUESTS, RESPONSES, created, described, halves, http_status, times, unwrapped
 from replaykit.formats.core.registry import IMPORTERS, Found
 from replaykit.formats.core.source import JsonPath, Source
@@ -33,7 +33,7 @@ from replaykit.model.values import Json, encode
 from replaykit.wire.api import ModelApi
 from replaykit.wire.dialect import ApiDialect
 from replaykit.wire.frames import SseSplitter
-from replaykit.wire.json_fields import as_object, as_objects, as_text, load_object
+from replaykit.wire.json_fields import as_object, as_objects, load_object
 from replaykit.wire.model_calls import ModelAnswer, ModelCall
 
 _STREAM_STARTS = ("data:", "event:", ":", "id:", "retry:")
@@ -77,7 +77,7 @@ class ConversationApi(Struct, frozen=True, kw_only=True):
     def exchange(self, call: ModelCall, *, has_request: bool = True, **details: Json) -> ModelExchange:
         """Return the call in one shape; `has_request` is false where only the response was logged."""
         if call.answer is not None:
-            call = msgspec.structs.replace(call, answer=self.answer(call.answer))
+            call = replace(call, answer=self.answer(call.answer))
         history_id = self.history_id(call)
         advice: tuple[str, ...] = ()
         if not has_request:
@@ -108,11 +108,11 @@ class ExchangeImporter:
     def read(self, source: Source) -> Iterator[Found]:
         threads = ExchangeThreads(self.name)
         reader = _Reader(self.title, self.api)
-        for document in source.documents():
-            for found in reader.read(document):
-                yield from threads.add(found) if isinstance(found, ModelExchange) else [found]
-        for exchange in reader.flush():
-            yield from threads.add(exchange)
+        for found in chain(chain.from_iterable(map(reader.read, source.documents())), reader.flush()):
+            if isinstance(found, ModelExchange):
+                yield from threads.add(found)
+            else:
+                yield found
         yield from threads.close()
 
 
@@ -179,7 +179,9 @@ class _Reader:
         messages, events = self._messages, self._events
         self._messages, self._events = [], []
         if messages:
-            yield self._conversation({self._api.conversation: messages})
+            # A conversation that is over: nothing else goes on from it.
+            exchange = self._exchange({self._api.conversation: messages}, b"", 200)
+            yield replace(exchange, answered=False, alone=True)
         if events:
             yield self._exchange(None, _text(self._api.whole(events)), 200, created(events[0]))
 
@@ -194,7 +196,7 @@ class _Reader:
         if exchange is None or not (exchange.messages or exchange.call.answer or exchange.call.error):
             raise document.error(f"expected {self._title}, got {described(item)}", path)
         more = {"name": name, "alone": bool(name) or exchange.alone, **times(item, exchange.at)}
-        return msgspec.structs.replace(exchange, **more)
+        return replace(exchange, **more)
 
     def _is_read(self, item: dict[str, Json], exchange: ModelExchange) -> bool:
         """True when all that is asked and answered is this API's, as far as that shows."""
@@ -207,12 +209,11 @@ class _Reader:
     def _owner(self, item: dict[str, Json]) -> ExchangeImporter | None:
         """Whose requests and responses these are, where they are certainly another API's: read as this one's, they
         would lose their calls."""
-        own = self._api
         for importer in IMPORTERS.values():
-            if isinstance(importer, ExchangeImporter) and importer.api is not own:
-                parts = (part for part in _parts(item, importer.api) if not own.is_certain(part))
-                if any(map(importer.api.is_certain, parts)):
-                    return importer
+            if isinstance(importer, ExchangeImporter) and importer.api is not self._api:
+                for part in _parts(item, importer.api):
+                    if importer.api.is_certain(part) and not self._api.is_certain(part):
+                        return importer
         return None
 
     def _half_or_both(self, item: dict[str, Json]) -> ModelExchange | None:
@@ -221,9 +222,9 @@ class _Reader:
             return self._answered(None, item, 200)
         if "exception" in item:
             wrong = next((item[name] for name in (*REQUESTS, *RESPONSES) if name in item), item)
-            return self._failed(None, wrong, http_status(item), as_text(item["exception"]))
+            return self._failed(None, wrong, http_status(item), text_in(item, "exception"))
         request, response = halves(item, self._api.conversation)
-        if self._is_foreign(response) and not any(name in item for name in REQUESTS):
+        if self._is_foreign(response) and item.keys().isdisjoint(REQUESTS):
             return None
         if response is not None:
             return self._answered(request, *unwrapped(response))
@@ -231,21 +232,15 @@ class _Reader:
             return self._failed(request, item, http_status(item))
         if request is None:
             return None
+        exchange = replace(self._exchange(request, b"", 200), answered=False)
         if "model" in request:
-            return self._unanswered(request)
-        return self._conversation(request)
+            return exchange
+        return replace(exchange, alone=True)
 
     def _is_foreign(self, response: Json) -> bool:
         """True for a list of something else than this API's events: many formats have `events`."""
         body = self._api.whole(response)
         return isinstance(body, list) and not any(map(self._api.is_event, as_objects(body)))
-
-    def _conversation(self, request: dict[str, Json]) -> ModelExchange:
-        """One that is over: nothing else goes on from it."""
-        return msgspec.structs.replace(self._unanswered(request), alone=True)
-
-    def _unanswered(self, request: dict[str, Json]) -> ModelExchange:
-        return msgspec.structs.replace(self._exchange(request, b"", 200), answered=False)
 
     def _failed(self, request: dict[str, Json] | None, body: Json, status: int, kind: str = "") -> ModelExchange:
         exchange = self._exchange(request, _text(body), status or _FIRST_ERROR)
@@ -253,7 +248,7 @@ class _Reader:
         if error is None or not kind:
             return exchange
         typed_error = ErrorInfo(type=kind, message=error.message, attributes_json=error.attributes_json)
-        return msgspec.structs.replace(exchange, call=msgspec.structs.replace(exchange.call, error=typed_error))
+        return replace(exchange, call=replace(exchange.call, error=typed_error))
 
     def _answered(self, request: dict[str, Json] | None, response: Json, status: int) -> ModelExchange:
         """A pair. A response may be a text: of a body, of a stream, or all that was kept of the answer."""
@@ -271,19 +266,17 @@ class _Reader:
     def _spoken(self, request: dict[str, Json] | None, text: str) -> ModelExchange:
         """An answer of which only the text was kept."""
         exchange = self._exchange(request, b"", 200)
-        call = msgspec.structs.replace(exchange.call, answer=ModelAnswer(content=text), complete=True, problem=None)
-        return msgspec.structs.replace(exchange, call=call)
+        call = replace(exchange.call, answer=ModelAnswer(content=text), complete=True, problem=None)
+        return replace(exchange, call=call)
 
     def _exchange(
         self, request: dict[str, Json] | None, response: bytes, status: int, at: float = 0.0
     ) -> ModelExchange:
-        if request is None:
-            body = b"{}"
-        else:
+        body = b"{}"
+        if request is not None:
             body = _text(self._api.normalize_request(request))
         call = ModelApi(dialect=self._api.dialect).read(body, status, [response])
-        size = len(body) + len(response)
-        return self._api.exchange(call, has_request=request is not None, at=at, size=size)
+        return self._api.exchange(call, has_request=request is not None, at=at, size=len(body) + len(response))
 
 
 def _text(value: Json) -> bytes:
@@ -327,12 +320,10 @@ def _parts(value: Json, api: ConversationApi, depth: int = 2) -> Iterator[dict[s
     if value.get("object") == "list":
         yield from _parts(value.get("data"), api)
     request, response = halves(value, api.conversation)
-    if response is None:
-        body = None
-    else:
+    body = None
+    if response is not None:
         body = api.whole(unwrapped(response)[0])
-    conversation = value_in(request, api.conversation)
-    candidates = (request, body, *(conversation if isinstance(conversation, list) else ()))
-    yield from (half for half in candidates if isinstance(half, dict))
+    yield from as_objects([request, body])
+    yield from objects_in(request, api.conversation)
     if isinstance(body, list):
-        yield from (item for item in as_objects(body[:_LOOK_AT]) if api.is_event(item))
+        yield from filter(api.is_event, as_objects(body[:_LOOK_AT]))

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+from collections.abc import Iterator
+
+from msgspec import Struct
 
 from replaykit.errors import InvalidFile
 from replaykit.formats.core.source import JsonPath, Source
@@ -80,6 +83,14 @@ class Fields:
         """A list; an empty one when it is not there."""
         return self._typed(names, list, "a list") or []
 
+    def texts(self, *names: str) -> tuple[str, ...]:
+        """A list of texts; an empty one when it is not there."""
+        found = self.items(*names)
+        for item in found:
+            if not isinstance(item, str):
+                raise self.error("expected a list of texts", *names)
+        return tuple(found)
+
     def object(self, *names: str) -> dict[str, Json]:
         """An object; an empty one when it is not there."""
         return self._typed(names, dict, "an object") or {}
@@ -92,11 +103,22 @@ class Fields:
         try:
             return _epoch(found)
         except (ValueError, OverflowError, TypeError):
+            shown = json_type(found)
             if isinstance(found, str):
                 shown = repr(found[:60])
-            else:
-                shown = json_type(found)
             raise self.error(f"expected an ISO time or epoch seconds, got {shown}", *names) from None
+
+    def inner(self, name: str) -> Fields:
+        """The fields of an object inside of it; none when it is not there."""
+        return Fields(self.source, self.object(name), (*self.path, name))
+
+    def members(self, name: str) -> Iterator[TraceItem]:
+        """Each member of a list; none when it is not there."""
+        return TraceItem(self.source, self.items(name), (*self.path, name)).members()
+
+    def each(self, name: str, what: str = "an object") -> Iterator[Fields]:
+        """The fields of each object in a list."""
+        return (member.fields(what) for member in self.members(name))
 
     def raw(self, *names: str) -> Raw:
         """Any value as JSON text; `null` when it is not there."""
@@ -118,7 +140,9 @@ class Fields:
     def error(self, message: str, *names: str) -> InvalidFile:
         """The error about the value under one of the names."""
         name = self.key(*names)
-        return self.source.error(f"{name}: {message}" if name else message, self._path_of(names))
+        if name:
+            message = f"{name}: {message}"
+        return self.source.error(message, self._path_of(names))
 
     def _path_of(self, names: tuple[str, ...]) -> JsonPath:
         name = self.key(*names)
@@ -152,13 +176,43 @@ def time_in(value: Json) -> float:
 
 
 def _epoch(value: Json) -> float:
-    if not isinstance(value, str):
-        seconds = _finite(value)
-        if abs(seconds) > _MILLISECONDS:
-            return seconds / 1000
-        return seconds
-    moment = dt.datetime.fromisoformat(value)
-    return (moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)).timestamp()
+    if isinstance(value, str):
+        moment = dt.datetime.fromisoformat(value)
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=dt.UTC)
+        return moment.timestamp()
+    seconds = _finite(value)
+    if abs(seconds) > _MILLISECONDS:
+        return seconds / 1000
+    return seconds
+
+
+class TraceItem(Struct, frozen=True):
+    """A value of a file, and where it stands."""
+
+    source: Source
+    value: Json
+    path: JsonPath = ()
+
+    def error(self, message: str, *path: str | int) -> InvalidFile:
+        """Return an error about it, or about its member at `path`."""
+        return self.source.error(message, (*self.path, *path))
+
+    def fields(self, what: str = "an object") -> Fields:
+        """Its fields; `InvalidFile` when it is no object."""
+        return Fields(self.source, self.value, self.path, what)
+
+    def members(self, *names: str) -> Iterator[TraceItem]:
+        """The members of the list that it is, or that it has under one of the names; else itself."""
+        value, path = self.value, self.path
+        for name in names:
+            if isinstance(value, dict) and isinstance(value.get(name), list):
+                value, path = value[name], (*path, name)
+        if not isinstance(value, list):
+            yield self
+            return
+        for index, member in enumerate(value):
+            yield TraceItem(self.source, member, (*path, index))
 
 
 def _finite(value: Json) -> float:

@@ -8,42 +8,85 @@ server-sent events   data: {…}, for the formats that are spoken over HTTP
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 from msgspec import Struct
 
 from replaykit.errors import InvalidFile
-from replaykit.formats.core.fields import Fields
+from replaykit.formats.core.fields import TraceItem
 from replaykit.formats.core.registry import Found
-from replaykit.formats.core.source import JsonPath, Source
+from replaykit.formats.core.source import Source
 from replaykit.model.values import Json
 
+T = TypeVar("T")
+R = TypeVar("R")
 _DATA = b"data:"
 _SSE = (_DATA, b"event:", b"id:", b"retry:", b":")
-
-
-class TraceItem(Struct, frozen=True):
-    """One member, and where it stands."""
-
-    source: Source
-    value: Json
-    path: JsonPath = ()
-
-    def error(self, message: str, *path: str | int) -> InvalidFile:
-        """Return an error about it, or about its member at `path`."""
-        return self.source.error(message, (*self.path, *path))
-
-    def fields(self, what: str = "an object") -> Fields:
-        """Its fields; `InvalidFile` when it is no object."""
-        return Fields(self.source, self.value, self.path, what)
 
 
 def of_each(source: Source, read: Callable[[Source], Iterable[Found]]) -> Iterator[Found]:
     """Read each document of the file; one that is wrong stops no other."""
     for document in source.documents():
+        yield from _safely(read, document)
+
+
+def read_each(items: Iterable[T], read: Callable[[T], Found]) -> Iterator[Found]:
+    """Read the run of each item; one that is wrong stops no other."""
+    for item in items:
         try:
-            yield from read(document)
+            yield read(item)
         except InvalidFile as problem:
             yield problem
+
+
+def collect(items: Iterable[T | InvalidFile], read: Callable[[T], R], found: list[R]) -> Iterator[InvalidFile]:
+    """Add what is read of each item to `found`; yields why others cannot be read."""
+    for item in items:
+        if isinstance(item, InvalidFile):
+            yield item
+            continue
+        try:
+            found.append(read(item))
+        except InvalidFile as problem:
+            yield problem
+
+
+class ItemReader(Struct, frozen=True, kw_only=True):
+    """The way in which the items of a file of one shape become runs."""
+
+    is_item: Callable[[Json], object]
+    expected: str
+    """The error about anything else."""
+    runs: Callable[[list[TraceItem]], Iterable[Found]]
+    begins: Callable[[Json, Json], bool] = lambda _before, _value: False
+    """True for an item that is not of the run of the one before it."""
+    is_run: bool = False
+    """True where each item is a run of its own."""
+
+    def read(self, items: Iterable[TraceItem | InvalidFile]) -> Iterator[Found]:
+        """Read runs of items that follow each other; one that is wrong stops no other."""
+        waiting: list[TraceItem] = []
+        for item in items:
+            if isinstance(item, InvalidFile):
+                yield item
+            elif not self.is_item(item.value):
+                yield item.error(self.expected)
+            elif self.is_run:
+                yield from _safely(self.runs, [item])
+            else:
+                if waiting and self.begins(waiting[-1].value, item.value):
+                    yield from _safely(self.runs, waiting)
+                    waiting = []
+                waiting.append(item)
+        if waiting:
+            yield from _safely(self.runs, waiting)
+
+
+def _safely(read: Callable[[T], Iterable[Found]], item: T) -> Iterator[Found]:
+    try:
+        yield from read(item)
+    except InvalidFile as problem:
+        yield problem
 
 
 def items_of(source: Source) -> Iterator[TraceItem | InvalidFile]:
@@ -53,26 +96,27 @@ def items_of(source: Source) -> Iterator[TraceItem | InvalidFile]:
         return
     for document in source.documents():
         try:
-            value = document.value
+            item = TraceItem(document, document.value)
         except InvalidFile as problem:
             if not source.is_lines:
                 raise
             yield problem
             continue
-        if isinstance(value, list) and not source.is_lines:
-            yield from (TraceItem(document, item, (index,)) for index, item in enumerate(value))
+        if source.is_lines:
+            yield item
         else:
-            yield TraceItem(document, value)
+            yield from item.members()
 
 
 def first_items(source: Source) -> list[Json]:
     """Enough of the members to recognise a format by: what is not JSON is passed over. Never raises."""
     if not source.is_lines and is_sse(source):
-        return [value for event in _lines(source.head, source.file) if (value := event.peek()) is not None]
-    values = source.first
+        values = [event.peek() for event in _lines(source.head, source.file)]
+        return [value for value in values if value is not None]
+    values = list(source.first)
     if len(values) == 1 and isinstance(values[0], list) and not source.is_lines:
         return values[0]
-    return list(values)
+    return values
 
 
 def nothing_of(source: Source, expected: str) -> InvalidFile:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import msgspec
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from replaykit.model.events import ErrorInfo
 from replaykit.model.run import RunStatus, TraceRun
@@ -71,19 +72,19 @@ def labelled(run: TraceRun, labels: Sequence[Label]) -> TraceRun:
     if not labels:
         return run
     metadata = as_object(run.metadata) | {LABELS: msgspec.to_builtins(labels)}
-    run = msgspec.structs.replace(run, metadata_json=raw(metadata))
-    bad = [label for label in labels if label.failed]
-    if not bad or run.status not in (RunStatus.SUCCESS, RunStatus.RUNNING):
+    run = replace(run, metadata_json=raw(metadata))
+    reasons = [label.text for label in labels if label.failed]
+    if not reasons or run.status not in (RunStatus.SUCCESS, RunStatus.RUNNING):
         return run
-    error = run.error or ErrorInfo(type=JUDGED, message="; ".join(label.text for label in bad))
-    return msgspec.structs.replace(run, status=RunStatus.ERROR, error=error)
+    error = run.error or ErrorInfo(type=JUDGED, message="; ".join(reasons))
+    return replace(run, status=RunStatus.ERROR, error=error)
 
 
 def as_it_ended(run: TraceRun) -> TraceRun:
     """The run as it ended by itself: a success, where nothing but a label calls it a failure."""
     if run.error is None or run.error.type != JUDGED:
         return run
-    return msgspec.structs.replace(run, status=RunStatus.SUCCESS, error=None)
+    return replace(run, status=RunStatus.SUCCESS, error=None)
 
 
 def only_reads(tool: str) -> bool:

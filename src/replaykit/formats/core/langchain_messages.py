@@ -6,11 +6,11 @@ role and text; SDKs that are wrapped write the provider's own body.
 
 from __future__ import annotations
 
-from replaykit.formats.core.members import object_in, objects_in, text_in, value_in
+from replaykit.formats.core.members import joined_texts, not_of_type, object_in, objects_in, text_in, value_in
 from replaykit.model.values import Json
 from replaykit.wire import anthropic, openai_chat, openai_responses
 from replaykit.wire.dialect import WireResponse
-from replaykit.wire.json_fields import as_object, as_objects, as_text, joined, load_arguments
+from replaykit.wire.json_fields import as_object, as_objects, as_text, load_arguments
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
 _ROLES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool", "function": "function"}
@@ -57,7 +57,7 @@ def conversation(messages: Json) -> Json:
     if not isinstance(messages, list):
         return messages
     wrapped = len(messages) == 1 and isinstance(messages[0], list) and not isinstance(message_of(messages[0]), dict)
-    return [message_of(message) for message in (messages[0] if wrapped else messages)]
+    return list(map(message_of, messages[0] if wrapped else messages))
 
 
 def read_outputs(outputs: Json) -> WireResponse:
@@ -66,9 +66,7 @@ def read_outputs(outputs: Json) -> WireResponse:
     if "generations" in body:
         return _read_generations(body)
     if isinstance(body.get("choices"), list):
-        return openai_chat.DIALECT.read_response(
-            {**body, "choices": [_choice(choice) for choice in as_objects(body["choices"])]}
-        )
+        return openai_chat.DIALECT.read_response({**body, "choices": list(map(_choice, as_objects(body["choices"])))})
     if body.get("type") == "message" and isinstance(body.get("content"), list):
         return anthropic.DIALECT.read_response(body)
     if isinstance(body.get("output"), list) and body.get("object") == "response":
@@ -119,11 +117,11 @@ def _answer(body: dict[str, Json]) -> ModelAnswer:
     blocks = as_objects(content)
     extra = object_in(body, "additional_kwargs")
     return ModelAnswer(
-        content=as_text(content) or joined(text_in(block, "text") for block in blocks),
+        content=as_text(content) or joined_texts(blocks, "") or None,
         tool_calls=_calls(body),
-        thinking=joined(text_in(block, "thinking") for block in blocks) or text_in(extra, "reasoning_content") or None,
+        thinking=joined_texts(blocks, "", "thinking") or text_in(extra, "reasoning_content") or None,
         refusal=text_in(extra, "refusal") or None,
-        parts=tuple(block for block in blocks if block.get("type") not in _SPOKEN),
+        parts=not_of_type(blocks, *_SPOKEN),
     )
 
 

@@ -5,7 +5,7 @@ Every function takes any value, since a trace may hold anything anywhere; what i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from replaykit.model.values import Json
 from replaykit.wire.json_fields import as_count, as_object, as_objects, joined
@@ -86,7 +86,7 @@ def known(value: dict[str, Json]) -> dict[str, Json]:
     return {name: item for name, item in value.items() if item is not None}
 
 
-def filled(value: dict[str, Json]) -> dict[str, Json]:
+def filled(value: Mapping[str, Json]) -> dict[str, Json]:
     """Return the object without the members that say nothing: null, and empty texts, lists and objects."""
     return {name: item for name, item in value.items() if item not in EMPTY}
 
@@ -105,3 +105,18 @@ def joined_texts(parts: Json, by: str = "\n", name: str = "text") -> str:
 
 EMPTY: tuple[Json, ...] = (None, "", [], {})
 """Values that say nothing."""
+
+
+def not_of_type(parts: Json, *kinds: str) -> tuple[dict[str, Json], ...]:
+    """Return the objects in a list whose `type` is none of these."""
+    return tuple(part for part in as_objects(parts) if part.get("type") not in kinds)
+
+
+def by_text(items: Iterable[dict[str, Json]], name: str) -> dict[str, dict[str, Json]]:
+    """Return objects by one of their members, which is a text; of equal ones the last."""
+    return {text_in(item, name): item for item in items}
+
+
+def of_role(messages: Iterable[Json] | None, *roles: str | None) -> list[dict[str, Json]]:
+    """Return the messages of these roles."""
+    return [message for message in messages or () if type(message) is dict and message.get("role") in roles]

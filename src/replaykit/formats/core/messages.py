@@ -10,14 +10,14 @@ A message with the results of several tools becomes one for each. `status: error
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from operator import is_
 
 import orjson
 
 from replaykit.formats.core.json_text import load_json, read_arguments
 from replaykit.formats.core.langchain_messages import message_body, message_of
-from replaykit.formats.core.members import object_in, objects_in, text_in
+from replaykit.formats.core.members import joined_texts, object_in, objects_in, of_role, text_in, value_in
 from replaykit.model.values import Json, canonical_read
 from replaykit.wire.json_fields import as_objects, joined
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
@@ -90,17 +90,23 @@ def _read_all(messages: list[Json]) -> list[Json]:
 
 def answer_in(messages: Iterable[Json]) -> ModelAnswer | None:
     """Return the model's answer, joined from one or more messages; None without any."""
-    spoken = [m for m in messages if isinstance(m, dict) and m.get("role") in ("assistant", "model", "ai", None)]
+    spoken = of_role(messages, "assistant", "model", "ai", None)
     if not spoken:
         return None
     if len(spoken) == 1 and not isinstance(spoken[0].get("content"), list):
         return _answer(spoken[0])
+    texts, calls, parts = list[str](), list[Json](), list[Json]()
+    for message in spoken:
+        content = message.get("content")
+        texts.append(_content_text(content) or "")
+        calls += message.get("tool_calls", ())
+        parts += (part for part in as_objects(content) if not _is_text(part))
     return ModelAnswer(
-        content=joined((_content_text(m.get("content")) or "" for m in spoken), "\n"),
-        tool_calls=tuple(ToolUse(**call) for m in spoken for call in m.get("tool_calls", ())),
-        thinking=joined(text_in(m, "thinking") for m in spoken),
-        refusal=joined(text_in(m, "refusal") for m in spoken),
-        parts=tuple(part for m in spoken for part in _other_parts(m.get("content"))),
+        content=joined(texts, "\n"),
+        tool_calls=tuple([ToolUse(**call) for call in calls]),
+        thinking=joined_texts(spoken, "", "thinking") or None,
+        refusal=joined_texts(spoken, "", "refusal") or None,
+        parts=tuple(parts),
     )
 
 
@@ -117,9 +123,8 @@ def _answer(message: dict[str, Json]) -> ModelAnswer:
 
 def text_of(messages: list[Json] | None, role: str) -> str:
     """Return the text of the last message of that role."""
-    found = [m for m in messages or () if isinstance(m, dict) and m.get("role") == role]
-    if found:
-        return _content_text(found[-1].get("content")) or ""
+    for message in reversed(of_role(messages, role)):
+        return _content_text(message.get("content")) or ""
     return ""
 
 
@@ -146,30 +151,27 @@ def _alone(message: Json) -> dict[str, Json] | None:
 def _read_message(message: Json) -> list[dict[str, Json]]:
     if isinstance(message, str):
         return [{"role": "user", "content": message}]
-    if type(message) is dict and "type" not in message and type(message.get("parts")) is list:
-        return _of_parts(text_in(message, "role") or "user", message["parts"], message)
-    if isinstance(message, dict) and "type" not in message:
-        body = None
-    else:
+    body, plain = None, message
+    if not isinstance(message, dict) or "type" in message:
         body = message_body(message)
     if body is not None or isinstance(message, list):
         plain = message_of(message)
-    else:
-        plain = message
     if not isinstance(plain, dict):
         return []
     role = text_in(plain, "role") or "user"
-    parts = plain.get("parts")
-    if not isinstance(parts, list):
-        parts = plain.get("content")
-    if isinstance(parts, list):
-        return _of_parts(role, parts, plain)
+    for name in ("parts", "content"):
+        if isinstance(plain.get(name), list):
+            return _of_parts(role, plain[name], plain)
     result: dict[str, Json] = {"role": role, "content": plain.get("content")}
-    result |= {name: plain[name] for name in ("name", "tool_call_id", "thinking", "refusal") if plain.get(name)}
-    if body is not None and body.get("status") == "error":
+    for name in ("name", "tool_call_id", "thinking", "refusal"):
+        if plain.get(name):
+            result[name] = plain[name]
+    if value_in(body, "status") == "error":
         result["status"] = "error"
-    calls = [_call(call) for call in objects_in(plain, "tool_calls")]
-    return [result | {"tool_calls": calls} if calls else result]
+    calls = list(map(_call, objects_in(plain, "tool_calls")))
+    if calls:
+        result["tool_calls"] = calls
+    return [result]
 
 
 def _of_parts(role: str, parts: list[Json], message: dict[str, Json]) -> list[dict[str, Json]]:
@@ -180,14 +182,7 @@ def _of_parts(role: str, parts: list[Json], message: dict[str, Json]) -> list[di
     texts: list[str] = []
     thoughts: list[str] = []
     for part in parts:
-        if isinstance(part, dict):
-            kind = part.get("type")
-        else:
-            kind = None
-        if isinstance(kind, str):
-            sort = _SORTS.get(kind)
-        else:
-            sort = None
+        sort = _SORTS.get(text_in(part, "type"))
         if sort is _RESULT:
             found.append(_result(part))
         elif sort is _CALL:
@@ -196,14 +191,19 @@ def _of_parts(role: str, parts: list[Json], message: dict[str, Json]) -> list[di
             thoughts.append(_part_text(part))
         else:
             rest.append(part)
-            if sort is _TEXT or isinstance(part, str):
-                texts.append(part if isinstance(part, str) else _part_text(part))
+            if isinstance(part, str):
+                texts.append(part)
+            elif sort is _TEXT:
+                texts.append(_part_text(part))
     if message.get("tool_calls"):
-        calls += [_call(call) for call in as_objects(message["tool_calls"])]
-    thinking = joined(thoughts) if thoughts else None
+        calls += map(_call, as_objects(message["tool_calls"]))
+    thinking = joined(thoughts)
     if found and not rest and not calls and not thinking:
         return found
-    rest_message: dict[str, Json] = {"role": role, "content": rest if len(texts) < len(rest) else joined(texts, "\n")}
+    content: Json = rest
+    if len(texts) == len(rest):
+        content = joined(texts, "\n")
+    rest_message: dict[str, Json] = {"role": role, "content": content}
     for key in ("name", "tool_call_id"):
         if message.get(key):
             rest_message[key] = message[key]
@@ -220,46 +220,29 @@ def _is_text(part: Json) -> bool:
 
 
 def _part_text(part: dict[str, Json]) -> str:
-    return _text_at(part, "content", "text", "thinking")
-
-
-def _text_at(values: dict[str, Json], *names: str) -> str:
-    """The first of these that is a text with something in it."""
-    for name in names:
-        found = values.get(name)
-        if type(found) is str and found:
-            return found
-    return ""
-
-
-def _first_at(values: dict[str, Json], *names: str) -> Json:
-    for name in names:
-        found = values.get(name)
-        if found is not None:
-            return found
-    return None
+    return text_in(part, "content", "text", "thinking")
 
 
 def _call(call: dict[str, Json]) -> dict[str, Json]:
     """A call that a model asks for, of any shape."""
     named = object_in(call, "function") or call
     return {
-        "id": _text_at(call, "id", "toolCallId", "call_id"),
-        "name": _text_at(named, "name", "toolName"),
-        "arguments": read_arguments(_first_at(named, "arguments", "input", "args")),
+        "id": text_in(call, "id", "toolCallId", "call_id"),
+        "name": text_in(named, "name", "toolName"),
+        "arguments": read_arguments(value_in(named, "arguments", "input", "args")),
     }
 
 
 def _result(part: dict[str, Json]) -> dict[str, Json]:
     """A tool's result inside of a message."""
-    content = _first_at(part, "response", "result", "output", "content")
+    content = value_in(part, "response", "result", "output", "content")
     failed = part.get("is_error") is True or part.get("isError") is True or part.get("outcome") in ("failed", "retried")
     if isinstance(content, dict) and "value" in content and isinstance(content.get("type"), str):
         failed = failed or content["type"] in _ERRORS
         content = content["value"]
     message: dict[str, Json] = {"role": "tool", "content": content}
-    message["tool_call_id"] = _text_at(part, "id", "toolCallId", "tool_use_id")
-    name = _text_at(part, "name", "toolName")
+    message["tool_call_id"] = text_in(part, "id", "toolCallId", "tool_use_id")
+    name = text_in(part, "name", "toolName")
     if name:
         message["name"] = name
     if failed:
@@ -271,10 +254,6 @@ def _content_text(content: Json) -> str | None:
     if isinstance(content, str):
         return content or None
     return joined((_part_text(part) for part in as_objects(content) if _is_text(part)), "\n")
-
-
-def _other_parts(content: Json) -> Iterator[Json]:
-    return (part for part in as_objects(content) if not _is_text(part))
 
 
 class ConversationCache:

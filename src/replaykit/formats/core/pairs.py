@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from itertools import islice
 
-from replaykit.errors import InvalidFile
-from replaykit.formats.core.fields import Fields
-from replaykit.formats.core.members import object_in, text_in
-from replaykit.formats.core.source import Source
+from replaykit.formats.core.fields import time_in
+from replaykit.formats.core.members import object_in, of_type, text_in, value_in
 from replaykit.model.values import Json
-from replaykit.wire.json_fields import as_object, as_objects, as_text, joined, load_object
+from replaykit.wire.json_fields import as_object, joined, load_object, without
 
 REQUESTS = ("request", "request_body", "body", "params")
 RESPONSES = ("response", "response_body", "completion", "chunks", "stream_events", "events", "result")
@@ -29,10 +27,10 @@ _LAST_STATUS = 599
 
 def halves(item: dict[str, Json], conversation: str) -> tuple[dict[str, Json] | None, Json]:
     """The request's body and the response, or the one of them that is there."""
-    response = next((item[name] for name in RESPONSES if item.get(name) is not None), None)
-    request = next((item[name] for name in REQUESTS if item.get(name) is not None), None)
+    response = value_in(item, *RESPONSES)
+    request = value_in(item, *REQUESTS)
     if request is None and item.get(conversation) is not None:
-        request = {name: value for name, value in item.items() if name not in _AROUND_REQUEST}
+        request = without(item, *_AROUND_REQUEST)
     return _request(request, conversation), response
 
 
@@ -45,17 +43,19 @@ def unwrapped(response: Json) -> tuple[Json, int]:
 
 def http_status(value: dict[str, Json]) -> int:
     """The status that the object names; 0 where it names none."""
-    found: int = next((value[name] for name in _STATUSES if type(value.get(name)) is int), 0)
-    if 0 < found <= _LAST_STATUS:
-        return found
+    for name in _STATUSES:
+        status = value.get(name)
+        if type(status) is int:
+            return status if 0 < status <= _LAST_STATUS else 0
     return 0
 
 
 def created(response: Json) -> float:
     """Return the time of a response as the provider states it; 0 where it does not."""
-    first = response[0] if isinstance(response, list) and response else response  # of a stream
-    body = as_object(first)
-    return _time(object_in(body, "response") or body, _CREATED)
+    body = response
+    if isinstance(response, list) and response:
+        body = response[0]  # of a stream
+    return _time(object_in(body, "response") or as_object(body), _CREATED)
 
 
 def times(item: dict[str, Json], otherwise: float) -> dict[str, float]:
@@ -72,15 +72,20 @@ def text_or_parts(content: Json) -> Json:
     """Content that is nothing but texts as one text; else as it is."""
     if not isinstance(content, list) or not content:
         return content
-    texts = [_text(part) for part in content]
-    if None in texts:
-        return content
-    return joined(map(as_text, texts), "\n") or ""
+    texts: list[str] = []
+    for part in content:
+        text = part
+        if isinstance(part, dict) and part.get("type", "text") in _TEXTS and "text" in part:
+            text = text_in(part, "text")
+        if not isinstance(text, str):
+            return content
+        texts.append(text)
+    return joined(texts, "\n") or ""
 
 
 def has_calls(content: Json, own: tuple[str, ...] = ()) -> bool:
     """True for content with calls, or results, of others than the API's own: it would lose them."""
-    return any(part.get("type") in _CALLS and part["type"] not in own for part in as_objects(content))
+    return bool(of_type(content, *set(_CALLS).difference(own)))
 
 
 def described(item: dict[str, Json]) -> str:
@@ -100,24 +105,12 @@ def _request(body: Json, conversation: str) -> dict[str, Json] | None:
             return {conversation: body}
         if not isinstance(body, dict) or conversation in body:
             break
-        body = next((body[name] for name in _BODIES if isinstance(body.get(name), dict | str | list)), None)
+        inner = [body[name] for name in _BODIES if isinstance(body.get(name), dict | str | list)]
+        body = next(iter(inner), None)
     if isinstance(body, dict) and conversation in body:
         return body
     return None
 
 
 def _time(value: dict[str, Json], names: tuple[str, ...]) -> float:
-    try:
-        return Fields(Source(b"", ""), value).time(*names) or 0.0
-    except InvalidFile:
-        return 0.0
-
-
-def _text(part: Json) -> str | None:
-    if isinstance(part, dict):
-        if part.get("type", "text") in _TEXTS and "text" in part:
-            return text_in(part, "text")
-        return None
-    if isinstance(part, str):
-        return part
-    return None
+    return time_in(value_in(value, *names))

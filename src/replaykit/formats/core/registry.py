@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Protocol, TypeAlias
 
 from msgspec import Struct
@@ -138,3 +138,19 @@ def no_run_error(source: Source, problems: list[InvalidFile], notes: list[str]) 
     first, more = problems[0], len(problems) - 1
     hint = f"{more} more could not be read." if more else first.hint
     return InvalidFile(first.reason, file=first.file, line=first.line, hint=hint)
+
+
+class FormatImporter(Struct, frozen=True):
+    """The importer of a built-in format."""
+
+    name: str
+    title: str
+    recognises: Callable[[Source], bool]
+    read: Callable[[Source], Iterator[Found]]
+
+
+def register_format(
+    name: str, title: str, recognises: Callable[[Source], bool], read: Callable[[Source], Iterator[Found]]
+) -> None:
+    """Enter a built-in format; the parameters are the members of an `Importer`."""
+    IMPORTERS.register(name)(FormatImporter(name, title, recognises, read))

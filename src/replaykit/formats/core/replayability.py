@@ -11,16 +11,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
-import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
-from replaykit.formats.core.members import object_in
+from replaykit.formats.core.members import object_in, texts_in
 from replaykit.model.events import Call, LlmCall, ToolCall
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.unrecorded import all_unrecorded
 from replaykit.model.values import Json, raw
 from replaykit.wire.conversation import ConversationReader
-from replaykit.wire.json_fields import as_object, as_text
+from replaykit.wire.json_fields import as_object
 from replaykit.wire.traced_calls import outcome_of
 
 LACKS, ADVICE = "lacks", "advice"
@@ -38,6 +38,7 @@ class Lack(StrEnum):
 
 
 _SPOILT = (Lack.CUT, Lack.HIDDEN)
+_LACKS = frozenset(map(str, Lack))
 
 
 class Lacking(Struct, frozen=True, kw_only=True):
@@ -73,16 +74,18 @@ class Replayability(Struct, frozen=True, kw_only=True):
     @property
     def summary(self) -> str:
         """In one line."""
+        past = ""
         if self.unrecorded:
             past = ", and not everything it did was recorded"
-        else:
-            past = ""
+        if not self.calls:
+            return f"it made no calls{past}"
         if not self.lacking:
-            return (f"all {self.calls} calls can be replayed" if self.calls else "it made no calls") + past
-        what = sorted({lack for call in self.lacking for lack in call.lacks})
-        missing = ", ".join(lack for lack in what if lack not in _SPOILT)
-        parts = [f"{missing} missing"] if missing else []
-        parts += [f"values {lack}" for lack in what if lack in _SPOILT]
+            return f"all {self.calls} calls can be replayed{past}"
+        lacks = set[Lack]().union(*(call.lacks for call in self.lacking))
+        missing = ", ".join(sorted(lacks.difference(_SPOILT)))
+        parts = [f"values {lack}" for lack in sorted(lacks.intersection(_SPOILT))]
+        if missing:
+            parts.insert(0, f"{missing} missing")
         return f"{self.exact} of {self.calls} calls can be replayed exactly ({', '.join(parts)}){past}"
 
 
@@ -90,14 +93,18 @@ def replayability(run: TraceRun) -> Replayability:
     """Return what can be replayed of a run, as far as the run and its importer show."""
     metadata = as_object(run.metadata)
     stated = object_in(metadata, LACKS)
-    calls = [event for event in run.events if isinstance(event, ToolCall | LlmCall)]
     reader = ConversationReader()
-    found = [(call, _lacks(call, stated.get(str(call.seq)), reader)) for call in calls]
-    advice = metadata.get(ADVICE)
+    calls, lacking = 0, list[Lacking]()
+    for event in run.events:
+        if isinstance(event, ToolCall | LlmCall):
+            calls += 1
+            lacks = _lacks(event, stated.get(str(event.seq)), reader)
+            if lacks:
+                lacking.append(Lacking(seq=event.seq, name=event.name, lacks=lacks))
     return Replayability(
-        calls=len(calls),
-        lacking=tuple(Lacking(seq=call.seq, name=call.name, lacks=lacks) for call, lacks in found if lacks),
-        advice=tuple(filter(None, map(as_text, advice))) if isinstance(advice, list) else (),
+        calls=calls,
+        lacking=tuple(lacking),
+        advice=texts_in(metadata.get(ADVICE)),
         unrecorded=tuple(action.text for action in all_unrecorded(run.events)),
     )
 
@@ -106,30 +113,27 @@ def leaves_out_answer(run: TraceRun) -> bool:
     """True for an imported run that ended well without an output, where the trace lacks what its last model said."""
     if run.origin.kind != "imported" or run.status is not RunStatus.SUCCESS or run.output is not None:
         return False
-    last = max((event.seq for event in run.events if isinstance(event, LlmCall)), default=None)
-    return any(call.seq == last and {Lack.RESULT, Lack.HIDDEN} & set(call.lacks) for call in replayability(run).lacking)
+    for call in replayability(run).lacking:
+        if run.llm_calls and call.seq == run.llm_calls[-1].seq:
+            return not {Lack.RESULT, Lack.HIDDEN}.isdisjoint(call.lacks)
+    return False
 
 
 def with_lacks(run: TraceRun, lacks: Mapping[int, Iterable[Lack]], advice: Iterable[str] = ()) -> TraceRun:
     """The run, carrying what its calls lack beside what the events show; advice only where it lacks something."""
+    metadata = as_object(run.metadata)
     stated = {str(seq): sorted(set(what)) for seq, what in lacks.items() if what}
-    metadata = as_object(run.metadata) | ({LACKS: stated} if stated else {})
     if stated:
-        marked = msgspec.structs.replace(run, metadata_json=raw(metadata))
-    else:
-        marked = run
+        metadata = metadata | {LACKS: stated}
+        run = replace(run, metadata_json=raw(metadata))
     unique_advice = list(dict.fromkeys(advice))
-    if not unique_advice or not replayability(marked).lacking:
-        return marked
-    return msgspec.structs.replace(marked, metadata_json=raw({**metadata, ADVICE: unique_advice}))
+    if not unique_advice or not replayability(run).lacking:
+        return run
+    return replace(run, metadata_json=raw({**metadata, ADVICE: unique_advice}))
 
 
 def _lacks(call: Call, stated: Json, reader: ConversationReader) -> tuple[Lack, ...]:
-    known = {item.value for item in Lack}
-    if isinstance(stated, list):
-        found = {Lack(item) for item in stated if item in known}
-    else:
-        found = set()
+    found = {Lack(word) for word in texts_in(stated) if word in _LACKS}
     if not call.answered or (isinstance(call, LlmCall) and call.wire is None and _has_no_answer(call)):
         found.add(Lack.RESULT)
     if isinstance(call, LlmCall) and not _has_messages(call, reader):

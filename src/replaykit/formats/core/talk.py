@@ -20,17 +20,18 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from replaykit.formats.core.errors import ending_of, result_error, tool_outcome
 from replaykit.formats.core.fingerprints import RETURNING, SPEAKING, START, fingerprint, fingerprints
-from replaykit.formats.core.members import text_in
+from replaykit.formats.core.members import filled, text_in
 from replaykit.formats.core.messages import answer_in
 from replaykit.formats.core.replayability import Lack, with_lacks
 from replaykit.model.changes import StateFold
 from replaykit.model.events import AnyEvent, ErrorEvent, ErrorInfo, LlmCall, Note, State, ToolCall, Usage
 from replaykit.model.matching import ToolErrors
 from replaykit.model.run import Origin, RunStatus, TraceRun
-from replaykit.model.values import ABSENT, NULL, Json, Raw, canonical, encode
+from replaykit.model.values import ABSENT, NULL, Json, Raw, canonical, raw
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
 UNSET = msgspec.UNSET
@@ -122,7 +123,7 @@ class Talk:
             LlmCall,
             name=model,
             arguments_json=arguments,
-            result_json=ABSENT if answer is None or error is not None else Raw(encode(answer.message)),
+            result_json=ABSENT if answer is None or error is not None else raw(answer.message),
             error=error,
             finish_reason=finish_reason,
             usage=usage,
@@ -162,23 +163,27 @@ class Talk:
         duration_s: float | None = None,
         told_model: Json = UNSET,
     ) -> Turn:
-        """A tool returns. `told` is what the model was told of it, where that is something else.
+        """A tool returns. `told_model` is what the model was told of it, where that is something else.
 
         `failed`, `error` and `ending` are what the format says of a failure, as for `errors.tool_outcome`.
         """
         use, turn = self._called(call_id, name)
-        is_flagged = failed is True or error is not None
-        error, result = tool_outcome(content, failed=failed, error=error, ending=ending)
-        turn.fields |= {"error": error, "result_json": result}
-        started = turn.fields["at"] = turn.fields["at"] or (at if duration_s is None else 0.0)
-        if duration_s is None:
-            duration_s = max(0.0, at - started) if at else 0.0
-        elif at:
-            turn.fields["at"] = max(started, at - duration_s)
-        turn.fields["duration_s"] = duration_s
         message: dict[str, Json] = {"role": "tool", "content": content if told_model is UNSET else told_model}
-        message |= {"tool_call_id": use.id} if use.id else {}
-        self._hear(message | {"name": use.name} | ({"status": "error"} if is_flagged else {}))
+        if use.id:
+            message["tool_call_id"] = use.id
+        message["name"] = use.name
+        if failed is True or error is not None:
+            message["status"] = "error"
+        error, result = tool_outcome(content, failed=failed, error=error, ending=ending)
+        started = turn.fields["at"]
+        if duration_s is not None:
+            if at:
+                started = max(started, at - duration_s)
+        else:
+            started = started or at
+            duration_s = max(0.0, at - started) if at else 0.0
+        turn.fields |= {"error": error, "result_json": result, "at": started, "duration_s": duration_s}
+        self._hear(message)
         self._ends_with()
         return turn
 
@@ -186,12 +191,13 @@ class Talk:
         self, turn: Turn, use: ToolUse, content: Json = UNSET, *, failed: bool = False, error: ErrorInfo | None = None
     ) -> Turn:
         """While it answered, the model used a tool that its provider runs: that call is inside of the model's."""
-        error = error or (None if content is UNSET else result_error(content, is_error=failed))
+        if error is None and content is not UNSET:
+            error = result_error(content, is_error=failed)
         used = self._turn(
             ToolCall,
             name=use.name,
             arguments_json=Raw(canonical(use.arguments)),
-            result_json=ABSENT if error is not None or content is UNSET else Raw(encode(content)),
+            result_json=ABSENT if error is not None else _raw_or_absent(content),
             error=error,
             at=turn.fields["at"],
             step=turn.fields["step"],
@@ -205,16 +211,13 @@ class Talk:
             self.hear(message)
 
     def hear(self, message: Json, **details: Any) -> Turn | None:
-        """One message of that shape; `about` goes to `answers` or `returns`."""
+        """One message of that shape; `details` go to `answers` or `returns`."""
         role, content = text_in(message, "role"), message.get("content")
         if role in SPEAKING:
             return self.answers(_answer(message), **details)
         if role in RETURNING:
             call_id, name = text_in(message, "tool_call_id"), text_in(message, "name")
-            if message.get("status") == "error":
-                failed = True
-            else:
-                failed = None
+            failed = True if message.get("status") == "error" else None
             return self.returns(content, call_id=call_id, name=name, failed=failed, **details)
         self.says(role, content)
         return None
@@ -246,10 +249,8 @@ class Talk:
         last answer, since an older one may look the same.
         """
         history = list(messages)
-        start = self._common(history)
-        if start == len(self._fingerprints):
-            fresh = start
-        else:
+        start = fresh = self._common(history)
+        if start < len(self._fingerprints):
             fresh = max(start, _last_answer(history) + 1)
         del self._messages[start:], self._fingerprints[start:]
         self._new = min(self._new, start)
@@ -279,17 +280,15 @@ class Talk:
         self._turn(ErrorEvent, error=error, at=at, step=step)
 
     def keeps(self, state: Json, *, details: Json = UNSET, at: float = 0.0, step: str | None = None) -> None:
-        """The agent's state after a step; UNSET for one that is not known. `about` is what its framework says of it."""
-        whole, change = (ABSENT, None) if state is UNSET else self._fold.advance(state)
-        if details is UNSET:
-            details_json = ABSENT
-        else:
-            details_json = Raw(encode(details))
-        self._turn(State, state_json=whole, change=change, about_json=details_json, at=at, step=step)
+        """The agent's state after a step; UNSET where it is not known. `details` is what its framework says of it."""
+        whole, change = ABSENT, None
+        if state is not UNSET:
+            whole, change = self._fold.advance(state)
+        self._turn(State, state_json=whole, change=change, about_json=_raw_or_absent(details), at=at, step=step)
 
     def notes(self, name: str, content: Json, *, at: float = 0.0, step: str | None = None) -> None:
         """Anything else worth keeping."""
-        self._turn(Note, name=name, content_json=Raw(encode(content)), at=at, step=step)
+        self._turn(Note, name=name, content_json=raw(content), at=at, step=step)
 
     @property
     def output(self) -> Json:
@@ -331,14 +330,14 @@ class Talk:
             name=name,
             agent=agent,
             agent_version=agent_version,
-            input_json=NULL if run_input is UNSET else Raw(encode(run_input)),
-            output_json=ABSENT if output is UNSET else Raw(encode(output)),
+            input_json=NULL if run_input is UNSET else raw(run_input),
+            output_json=_raw_or_absent(output),
             status=status,
             error=error,
             started_at=started_at or min(times, default=0.0),
             ended_at=ended_at if ended_at is not None else max(ends, default=None),
             tags=tags,
-            metadata_json=Raw(encode({key: value for key, value in (metadata or {}).items() if value not in _NOTHING})),
+            metadata_json=raw(filled(metadata or {})),
             origin=Origin(kind="imported", format=format),
             event_count=len(events),
             events=events,
@@ -346,14 +345,15 @@ class Talk:
         return with_lacks(run, lacks, advice)
 
     def _events(self) -> tuple[tuple[AnyEvent, ...], dict[int, set[Lack]]]:
+        events: list[AnyEvent] = []
+        lacks: dict[int, set[Lack]] = {}
         for seq, turn in enumerate(self._turns):
             turn.seq = seq
-        parents = [None if turn.parent is None else turn.parent.seq for turn in self._turns]
-        events = tuple(
-            turn.kind(seq=turn.seq, parent=parent, **turn.fields)
-            for turn, parent in zip(self._turns, parents, strict=True)
-        )
-        return events, {turn.seq: turn.lacks for turn in self._turns if turn.lacks}
+            lacks[seq] = turn.lacks
+        for turn in self._turns:  # in a second pass: the call around a turn may come after it
+            parent = None if turn.parent is None else turn.parent.seq
+            events.append(turn.kind(seq=turn.seq, parent=parent, **turn.fields))
+        return tuple(events), lacks
 
     def _turn(self, kind: type[Any], **fields: Any) -> Turn:
         turn = Turn(kind, self._parent, fields)
@@ -432,9 +432,15 @@ def _answer(message: Json) -> ModelAnswer | None:
     answer, parts = answer_in([message]), message.get("parts")
     if answer is None or not isinstance(parts, list):
         return answer
-    return msgspec.structs.replace(answer, parts=(*parts, *answer.parts))
+    return replace(answer, parts=(*parts, *answer.parts))
 
 
 def _last_answer(messages: list[Json]) -> int:
     """The index of the last message that the model said; -1 where it said nothing."""
     return max((index for index, message in enumerate(messages) if message.get("role") in SPEAKING), default=-1)
+
+
+def _raw_or_absent(value: Json) -> Raw:
+    if value is UNSET:
+        return ABSENT
+    return raw(value)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from replaykit.formats.core.fingerprints import RETURNING, SPEAKING, START, fingerprints
 from replaykit.formats.core.members import text_in
@@ -110,17 +111,13 @@ class ExchangeThreads:
 
     def _found(self, exchange: ModelExchange, repeated: list[bytes]) -> tuple[ExchangeThread, bool]:
         """The thread that it goes on with, and whether the history is the provider's; a thread of its own else."""
+        tips: list[_Tip] = [("mark", mark) for mark in reversed(repeated)]
+        tips += [("call", call_id) for call_id in _returned(exchange.messages or [])]
         if exchange.history_id:
-            thread = self._tips.get(("kept", exchange.history_id))
-            if thread is not None:
-                return (thread, True)
-            return (self._new(), False)
-        for mark in reversed(repeated):
-            if ("mark", mark) in self._tips:
-                return self._tips["mark", mark], False
-        for call_id in _returned(exchange.messages or []):
-            if ("call", call_id) in self._tips:
-                return self._tips["call", call_id], False
+            tips = [("kept", exchange.history_id)]
+        for tip in tips:
+            if tip in self._tips:
+                return self._tips[tip], bool(exchange.history_id)
         return self._new(), False
 
     def _new(self) -> ExchangeThread:
@@ -150,20 +147,21 @@ class ExchangeThread:
 
     def take(self, exchange: ModelExchange, repeated: list[bytes], *, linked: bool) -> None:
         """The next call, with the marks of its messages."""
-        call = exchange.call
         self.size += exchange.size
         self._name = self._name or exchange.name
-        self._lacking = self._lacking or bool(exchange.history_id and not linked)
-        self._advice |= {} if linked else dict.fromkeys(exchange.advice)
-        self.talk.offers(call.tools)
-        self.talk.instructs(call.system)
-        self._catch_up(exchange, [] if linked else repeated)
-        if exchange.answered:
-            self._unanswered = None
+        self.talk.offers(exchange.call.tools)
+        self.talk.instructs(exchange.call.system)
+        if linked:
+            repeated = []
         else:
-            self._unanswered = exchange
+            self._lacking = self._lacking or bool(exchange.history_id)
+            self._advice |= dict.fromkeys(exchange.advice)
+        self._catch_up(exchange, repeated)
+        self._unanswered = None
         if exchange.answered:
             self._answer(exchange)
+        else:
+            self._unanswered = exchange
 
     def run(self, format: str, advice: tuple[str, ...]) -> TraceRun:
         """The run that it has become."""
@@ -181,7 +179,7 @@ class ExchangeThread:
             metadata.get("response_ids"),
             run.events,
         ]  # and no advice
-        return msgspec.structs.replace(run, id=content_id(format, msgspec.json.encode(identity)))
+        return replace(run, id=content_id(format, msgspec.json.encode(identity)))
 
     def _catch_up(self, exchange: ModelExchange, repeated: list[bytes]) -> None:
         """Add the messages that come after those that are known."""
@@ -198,8 +196,10 @@ class ExchangeThread:
         if role in SPEAKING:
             turn = self.talk.hear(message, model=exchange.call.model)
             self._use(turn, message.get("parts"), exchange)
+        elif role in RETURNING:
+            self.talk.hear(message, at=exchange.at)
         else:
-            self.talk.hear(message, **({"at": exchange.at} if role in RETURNING else {}))
+            self.talk.hear(message)
 
     def _answer(self, exchange: ModelExchange) -> None:
         call = exchange.call
@@ -237,10 +237,10 @@ class ExchangeThread:
             self.talk.notes("alternatives", [other.message for other in call.alternatives], at=exchange.at)
         if call.answer is not None and answer is None:
             self.talk.notes("before the error", call.answer.message, at=exchange.at)
-        found = {"response_ids": call.response_id, "problems": call.problem if answer is None else ""}
-        for name, value in found.items():
-            if value:
-                self._metadata.setdefault(name, []).append(value)
+        if call.response_id:
+            self._metadata.setdefault("response_ids", []).append(call.response_id)
+        if call.problem and answer is None:
+            self._metadata.setdefault("problems", []).append(call.problem)
 
 
 def _returned(messages: list[Json]) -> Iterator[str]:

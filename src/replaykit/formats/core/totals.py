@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from replaykit.formats.core.members import value_in
 from replaykit.model.events import LlmCall, Usage
@@ -12,6 +14,7 @@ from replaykit.model.run import TraceRun
 from replaykit.model.values import raw
 from replaykit.wire.json_fields import as_object
 
+N = TypeVar("N", int, float)
 TOTAL = "usage"
 """The metadata key of the total, for runs whose calls have no usage."""
 
@@ -22,10 +25,10 @@ def with_total(run: TraceRun, total: Usage | None) -> TraceRun:
         return run
     if len(run.llm_calls) == 1:
         (only,) = run.llm_calls
-        events = [msgspec.structs.replace(event, usage=total) if event is only else event for event in run.events]
-        return msgspec.structs.replace(run, events=tuple(events))
+        events = [replace(event, usage=total) if event is only else event for event in run.events]
+        return replace(run, events=tuple(events))
     metadata = as_object(run.metadata) | {TOTAL: msgspec.to_builtins(total)}
-    return msgspec.structs.replace(run, metadata_json=raw(metadata))
+    return replace(run, metadata_json=raw(metadata))
 
 
 def total_of(run: TraceRun) -> Usage:
@@ -41,12 +44,27 @@ def total_of(run: TraceRun) -> Usage:
 
 def added(usages: Iterable[Usage]) -> Usage:
     """The sum; a part that none of them states stays unknown."""
-    known = list(usages)
-    inputs = [usage.input_tokens for usage in known if usage.input_tokens is not None]
-    outputs = [usage.output_tokens for usage in known if usage.output_tokens is not None]
-    costs = [usage.cost_usd for usage in known if usage.cost_usd is not None]
-    return Usage(
-        input_tokens=sum(inputs) if inputs else None,
-        output_tokens=sum(outputs) if outputs else None,
-        cost_usd=sum(costs) if costs else None,
-    )
+    total = Usage()
+    for usage in usages:
+        total = Usage(
+            input_tokens=_sum(total.input_tokens, usage.input_tokens),
+            output_tokens=_sum(total.output_tokens, usage.output_tokens),
+            cost_usd=_sum(total.cost_usd, usage.cost_usd),
+        )
+    return total
+
+
+def _sum(total: N | None, part: N | None) -> N | None:
+    if total is None:
+        return part
+    if part is None:
+        return total
+    return total + part
+
+
+def stated_usage(input_tokens: int | None, output_tokens: int | None, cost_usd: float | None = None) -> Usage | None:
+    """The usage of a call; None where a trace states nothing of it."""
+    usage = Usage(input_tokens=input_tokens, output_tokens=output_tokens, cost_usd=cost_usd)
+    if usage == Usage():
+        return None
+    return usage

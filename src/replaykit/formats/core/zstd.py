@@ -47,15 +47,10 @@ class ZstdReader(io.RawIOBase):
             return False
         found = []
         while packed:
-            self._frame = self._frame or self._unpacker.decompressobj()
-            found.append(self._frame.decompress(packed))
-            if self._frame.eof:
-                packed = self._frame.unused_data
-            else:
-                packed = b""
-            if self._frame.eof:
-                self._frame = None
-            else:
-                self._frame = self._frame
+            frame = self._frame = self._frame or self._unpacker.decompressobj()
+            found.append(frame.decompress(packed))
+            packed = b""
+            if frame.eof:
+                packed, self._frame = frame.unused_data, None
         self._left = memoryview(b"".join(found))
         return True

@@ -22,11 +22,12 @@ import zstandard
 
 from replaykit.errors import InvalidFile
 from replaykit.formats.core.fields import Fields
-from replaykit.formats.core.items import of_each
-from replaykit.formats.core.members import object_in, objects_in, text_in, value_in
-from replaykit.formats.core.registry import IMPORTERS, Found
+from replaykit.formats.core.items import of_each, read_each
+from replaykit.formats.core.members import objects_in, text_in, value_in
+from replaykit.formats.core.registry import Found, register_format
 from replaykit.formats.core.source import Source
 from replaykit.formats.inspect.samples import FORMAT, read_sample
+from replaykit.model.run import TraceRun
 from replaykit.model.values import Json
 from replaykit.wire.json_fields import as_object, without
 
@@ -37,35 +38,28 @@ _NO_SAMPLES = "the log holds no samples; Inspect keeps them unless it is run wit
 _NO_EVENTS = "no event was logged"
 
 
-class InspectImporter:
-    """Reads the logs of Inspect AI."""
-
-    name = FORMAT
-    title = "Inspect AI logs: `.eval` and `.json`"
-
-    def recognises(self, source: Source) -> bool:
-        try:
-            if source.head.startswith(MAGIC):
-                ends = source.head + source.text[-_TAIL_BYTES:]
-                return any(name.encode() in ends for name in _HEADERS)
-        except InvalidFile:
-            return False
-        return any(_is_log(value) or _is_sample(value) for value in source.first[:1])
-
-    def read(self, source: Source) -> Iterator[Found]:
+def _recognises(source: Source) -> bool:
+    try:
         if source.head.startswith(MAGIC):
-            yield from _read_archive(Archive(source))
-            return
-        yield from of_each(source, _read_document)
+            ends = source.head + source.text[-_TAIL_BYTES:]
+            return any(name.encode() in ends for name in _HEADERS)
+    except InvalidFile:
+        return False
+    return any(_is_log(value) or _is_sample(value) for value in source.first[:1])
 
 
-IMPORTERS.register(FORMAT)(InspectImporter())
+def _read_file(source: Source) -> Iterator[Found]:
+    if source.head.startswith(MAGIC):
+        yield from _read_archive(Archive(source))
+        return
+    yield from of_each(source, _read_document)
+
+
+register_format(FORMAT, "Inspect AI logs: `.eval` and `.json`", _recognises, _read_file)
 
 
 def _is_log(value: Json) -> bool:
-    if not isinstance(value, dict) or not isinstance(value.get("eval"), dict):
-        return False
-    return isinstance(value.get("status"), str) and "version" in value
+    return isinstance(value_in(value, "eval"), dict) and isinstance(value.get("status"), str) and "version" in value
 
 
 def _is_sample(value: Json) -> bool:
@@ -78,20 +72,22 @@ def _is_sample(value: Json) -> bool:
 
 def _read_archive(archive: Archive) -> Iterator[Found]:
     names = archive.names
-    name = next((name for name in _HEADERS if name in names), None)
-    if name is None:
+    for name in _HEADERS:
+        if name in names:
+            break
+    else:
         raise InvalidFile(f"expected a zip with {_HEADERS[0]}", file=archive.file)
     header = as_object(archive.document(name).value)
     yield from _header_notes(header)
     samples = [name for name in names if name.startswith("samples/") and name.endswith(".json")]
     if not samples:
         yield _NO_SAMPLES
-    for name in samples:
-        try:
-            document = archive.document(name)
-            yield read_sample(header, Fields(document, document.value, (), "a sample"))
-        except InvalidFile as problem:
-            yield problem
+
+    def read(name: str) -> TraceRun:
+        document = archive.document(name)
+        return read_sample(header, Fields(document, document.value, (), "a sample"))
+
+    yield from read_each(samples, read)
 
 
 def _read_document(source: Source) -> Iterator[Found]:
@@ -105,24 +101,20 @@ def _read_document(source: Source) -> Iterator[Found]:
     log = Fields(source, value, (), "a log: an object with `eval` and `samples`")
     if not _is_log(value):
         raise source.error("expected a log of Inspect: an object with `version`, `status`, `eval` and `samples`")
-    samples = log.items("samples")
+    samples = list(log.members("samples"))
     yield from _header_notes(value)
     if not samples:
         yield _NO_SAMPLES
     header = without(value, "samples")
-    for index, sample in enumerate(samples):
-        try:
-            yield read_sample(header, Fields(source, sample, ("samples", index), "a sample"))
-        except InvalidFile as problem:
-            yield problem
+    yield from read_each(samples, lambda sample: read_sample(header, sample.fields("a sample")))
 
 
 def _header_notes(header: dict[str, Json]) -> Iterator[str]:
     """What is to be said of an evaluation that did not end well."""
-    status, task = text_in(header, "status"), text_in(object_in(header, "eval"), "task")
+    status = text_in(header, "status")
     if status in ("error", "cancelled"):
-        why = text_in(object_in(header, "error"), "message")
-        yield f"the evaluation of {task} ended with {status}" + (f": {why}" if why else "")
+        note = f"the evaluation of {text_in(header.get('eval'), 'task')} ended with {status}"
+        yield ": ".join(filter(None, (note, text_in(header.get("error"), "message"))))
 
 
 MAX_ENTRY_BYTES = 256 * 1024 * 1024

@@ -10,11 +10,11 @@ from __future__ import annotations
 import re
 
 from replaykit.formats.core.json_text import read_arguments
-from replaykit.formats.core.members import count_in, object_in, objects_in, text_in, value_in
+from replaykit.formats.core.members import count_in, joined_texts, object_in, objects_in, of_type, text_in, value_in
 from replaykit.formats.core.messages import answer_in
 from replaykit.model.events import ErrorInfo, Usage
 from replaykit.model.values import Json
-from replaykit.wire.json_fields import as_count, as_object, as_objects, joined
+from replaykit.wire.json_fields import as_count, as_objects
 from replaykit.wire.model_calls import ModelAnswer
 from replaykit.wire.usage import usage_of
 
@@ -45,7 +45,7 @@ class SampleAttachments:
         self.lacks_images = lacks_images
         self._attachments = object_in(sample, "attachments")
         pool = object_in(sample, "events_data").get("messages") or sample.get("message_pool")
-        self._pool = [self.read_message(message) for message in as_objects(pool)]
+        self._pool = list(map(self.read_message, as_objects(pool)))
         self._left = MAX_REFERRED
 
     def whole(self, value: Json, depth: int = 0) -> Json:
@@ -62,7 +62,7 @@ class SampleAttachments:
 
     def request_messages(self, event: dict[str, Json]) -> list[Json]:
         """The messages that a model was asked with."""
-        found = [self.read_message(message) for message in objects_in(event, "input")]
+        found = list(map(self.read_message, objects_in(event, "input")))
         refs = event.get("input_refs")
         for ref in refs if isinstance(refs, list) else ():
             if isinstance(ref, list) and len(ref) == 2 and all(as_count(at) is not None for at in ref):
@@ -76,9 +76,9 @@ class SampleAttachments:
         role, parts = text_in(message, "role") or "user", self.whole(message.get("content"))
         found: dict[str, Json] = {"role": role, "content": plain(parts)}
         if isinstance(parts, list):
-            thinking = joined((text_in(part, "reasoning") for part in as_objects(parts)), "\n")
+            thinking = joined_texts(parts, "\n", "reasoning") or None
             found |= {"thinking": thinking} if thinking else {}
-        calls = [_call(call) for call in as_objects(self.whole(message.get("tool_calls")))]
+        calls = list(map(_call, as_objects(self.whole(message.get("tool_calls")))))
         found |= {"tool_calls": calls} if calls else {}
         if role != "tool":
             return found
@@ -90,13 +90,10 @@ class SampleAttachments:
 
     def answer(self, output: dict[str, Json]) -> ModelAnswer | None:
         """What a model answered; None where it did not."""
-        choices = objects_in(output, "choices")
-        if choices:
-            message = object_in(choices[0], "message")
-        else:
-            message = {}
-        if message:
-            return answer_in([self.read_message(message)])
+        for choice in objects_in(output, "choices")[:1]:
+            message = object_in(choice, "message")
+            if message:
+                return answer_in([self.read_message(message)])
         return None
 
     def _text(self, text: str) -> str:
@@ -111,8 +108,8 @@ def plain(parts: Json) -> Json:
     if not isinstance(parts, list):
         return parts
     rest = [part for part in parts if value_in(part, "type") != "reasoning"]
-    if all(value_in(part, "type") == "text" for part in rest):
-        return joined((text_in(part, "text") for part in rest), "\n") or ""
+    if len(of_type(rest, "text")) == len(rest):
+        return joined_texts(rest)
     return rest
 
 
@@ -127,13 +124,12 @@ def error_in(value: dict[str, Json]) -> ErrorInfo | None:
 
 def usage_in(value: Json) -> Usage | None:
     """Tokens. Whether those of the input include cached ones, depends on the version: the total tells."""
-    counts = as_object(value)
-    input_tokens, output = count_in(counts, "input_tokens"), count_in(counts, "output_tokens")
-    cached = sum(count_in(counts, f"input_tokens_cache_{name}") or 0 for name in ("read", "write"))
-    total = count_in(counts, "total_tokens")
+    input_tokens, output = count_in(value, "input_tokens"), count_in(value, "output_tokens")
+    cached = sum(count_in(value, f"input_tokens_cache_{name}") or 0 for name in ("read", "write"))
+    total = count_in(value, "total_tokens")
     if input_tokens is not None and (total is None or total >= input_tokens + cached + (output or 0)):
         input_tokens += cached
-    rated = {"in": input_tokens, "out": output, "cost": counts.get("total_cost")}
+    rated = {"in": input_tokens, "out": output, "cost": value_in(value, "total_cost")}
     return usage_of(rated, inputs=("in",), outputs=("out",))
 
 

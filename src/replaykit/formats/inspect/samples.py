@@ -10,7 +10,16 @@ from msgspec import Struct
 from replaykit.formats.core.errors import error_of
 from replaykit.formats.core.fields import Fields, time_in
 from replaykit.formats.core.labels import Label, labelled
-from replaykit.formats.core.members import object_in, objects_in, text_in, value_in
+from replaykit.formats.core.members import (
+    as_list,
+    known,
+    list_in,
+    object_in,
+    objects_in,
+    pick,
+    text_in,
+    texts_in,
+)
 from replaykit.formats.core.replayability import Lack
 from replaykit.formats.core.talk import UNSET, Talk, Turn, content_id
 from replaykit.formats.core.totals import added, with_total
@@ -41,24 +50,27 @@ def read_sample(header: dict[str, Json], sample: Fields) -> TraceRun:
     evaluation = object_in(header, "eval")
     attachments = SampleAttachments(sample.value, lacks_images=REMOVED in sample.source.text)
     talk = _build_talk(sample, attachments)
-    output = _output(sample, attachments)
+    output = answer = _output(sample, attachments)
     status, error = _ending(header, sample, output)
-    task, id = text_in(evaluation, "task"), sample.label("id") or ""
-    epoch = sample.take("epoch")
+    if error is not None:
+        answer = UNSET
+    task, id, epoch = text_in(evaluation, "task"), sample.label("id") or "", sample.take("epoch")
     name = f"{task}/{id}" if id else task
+    if type(epoch) is int and epoch > 1:
+        name += f" (epoch {epoch})"
     times = [time_in(event.get("timestamp")) for event in as_objects(sample.take("events"))]
     run = talk.run(
         id=_id(evaluation, sample, id, epoch),
         format=FORMAT,
-        name=f"{name} (epoch {epoch})" if type(epoch) is int and epoch > 1 else name,
+        name=name,
         agent=text_in(evaluation, "solver") or task,
         input=_input(sample, attachments),
-        output=UNSET if error is not None else output,
+        output=answer,
         status=status,
         error=error,
         started_at=time_in(sample.take("started_at")) or min(filter(None, times), default=0.0),
         ended_at=time_in(sample.take("completed_at")) or max(times, default=0.0) or None,
-        tags=tuple(filter(None, map(as_text, _items(evaluation.get("tags"))))),
+        tags=texts_in(evaluation.get("tags")),
         metadata=_metadata(evaluation, sample, id),
         advice=[ADVICE] if attachments.lacks_images else (),
     )
@@ -69,10 +81,10 @@ def read_sample(header: dict[str, Json], sample: Fields) -> TraceRun:
 
 def _build_talk(sample: Fields, attachments: SampleAttachments) -> Talk:
     talk = Talk()
-    events = sample.items("events")
-    is_told = not any(value_in(event, "event") == "model" for event in events)
-    if is_told:
-        model = as_text(value_in(sample.take("output"), "model"))
+    events = as_objects(sample.items("events"))
+    kinds = {text_in(event, "event") for event in events}
+    if "model" not in kinds:
+        model = text_in(sample.take("output"), "model")
         for message in as_objects(sample.items("messages")):
             readable = attachments.read_message(message)
             details: dict[str, Json] = {}
@@ -81,16 +93,16 @@ def _build_talk(sample: Fields, attachments: SampleAttachments) -> Talk:
             elif readable["role"] == "tool":
                 details = {"error": error_in(message), "ending": ToolErrors.RAISED}
             talk.hear(readable, **details)
-    own_error = sample.value.get("error") is not None
-    InspectConversation(talk, attachments, is_told=is_told).tell(
-        event for event in events if not (own_error and value_in(event, "event") == "error")
-    )
+    if sample.value.get("error") is not None:  # the run's own error tells it
+        events = [event for event in events if event.get("event") != "error"]
+    InspectConversation(talk, attachments, is_told="model" not in kinds).tell(events)
     return talk
 
 
 def _id(evaluation: dict[str, Json], sample: Fields, id: str, epoch: Json) -> str:
-    log = next((text for name in ("eval_id", "run_id", "task_id") if (text := text_in(evaluation, name))), "")
-    own = sample.text("uuid") or ("-".join((log, id, str(epoch))) if log and id else "")
+    log, own = text_in(evaluation, "eval_id", "run_id", "task_id"), sample.text("uuid")
+    if not own and log and id:
+        own = "-".join((log, id, str(epoch)))
     return own or content_id(FORMAT, canonical(sample.value))
 
 
@@ -98,7 +110,7 @@ def _input(sample: Fields, attachments: SampleAttachments) -> Json:
     sample_input = sample.take("input")
     if isinstance(sample_input, str):
         return attachments.whole(sample_input)
-    messages = [attachments.read_message(message) for message in as_objects(sample_input)]
+    messages = list(map(attachments.read_message, as_objects(sample_input)))
     if len(messages) == 1:
         return messages[0]["content"]
     return messages or UNSET
@@ -132,36 +144,28 @@ def _ending(header: dict[str, Json], sample: Fields, output: Json) -> tuple[RunS
 
 
 def _metadata(evaluation: dict[str, Json], sample: Fields, id: str) -> dict[str, Json]:
-    metadata = {"sample": id} | {name: sample.take(name) for name in _METADATA}
-    retries = [as_text(value_in(error, "message")) for error in _items(sample.take("error_retries"))]
-    return metadata | {name: evaluation.get(name) for name in _OF_EVAL} | {"error_retries": retries}
+    retries = [text_in(error, "message") for error in as_list(sample.take("error_retries"))]
+    metadata = {"sample": id, **pick(sample.value, _METADATA), **pick(evaluation, _OF_EVAL)}
+    return metadata | {"error_retries": retries}
 
 
 def _labels(sample: Fields, output: Json) -> Iterator[Label]:
     scores = as_object(sample.take("scores")) or _older_scores(sample)
-    target = sample.take("target")
+    target = as_text(sample.take("target")).strip()
     for name, score in scores.items():
+        value = score
         if isinstance(score, dict):
-            value = value_in(score, "value")
-        else:
-            value = score
-        if isinstance(target, str) and _is_bad(value):
-            expected = target.strip()
-        else:
-            expected = ""
-        missing = bool(expected) and expected.lower() not in str(output).lower()
-        grader = name.rpartition("/")[2]
-        yield Label(
-            name=name,
-            value=value,
-            failed=_is_bad(value),
-            why=as_text(value_in(score, "explanation")),
-            expected_output=(expected,) if missing and grader in _LITERAL else (),
-            expected_answer=expected if grader in _ANSWERS else "",
-            criteria=(f"The response agrees with the reference answer: {expected}",)
-            if expected and grader in _GRADED
-            else (),
-        )
+            value = score.get("value")
+        grader, failed = name.rpartition("/")[2], _is_bad(value)
+        expected: dict[str, Json] = {}
+        if failed and target:
+            if grader in _LITERAL and target.lower() not in str(output).lower():
+                expected["expected_output"] = (target,)
+            elif grader in _ANSWERS:
+                expected["expected_answer"] = target
+            elif grader in _GRADED:
+                expected["criteria"] = (f"The response agrees with the reference answer: {target}",)
+        yield Label(name=name, value=value, failed=failed, why=text_in(score, "explanation"), **expected)
 
 
 def _older_scores(sample: Fields) -> dict[str, Json]:
@@ -169,32 +173,28 @@ def _older_scores(sample: Fields) -> dict[str, Json]:
     score = sample.take("score")
     if isinstance(score, dict):
         return {"score": score}
-    score_events = [event for event in as_objects(sample.take("events")) if event.get("event") == "score"]
-    final = [event for event in score_events if event.get("intermediate") is not True]
-    names = [text_in(event, "scorer") or "score" for event in final]
-    return {
-        name if names.count(name) == 1 else f"{name} {index + 1}": event.get("score")
-        for index, (name, event) in enumerate(zip(names, final, strict=True))
-    }
+    final: list[tuple[str, Json]] = []
+    for event in as_objects(sample.take("events")):
+        if event.get("event") == "score" and event.get("intermediate") is not True:
+            final.append((text_in(event, "scorer") or "score", event.get("score")))
+    names = [name for name, _score in final]
+    scores: dict[str, Json] = {}
+    for number, (name, found) in enumerate(final, 1):
+        if names.count(name) > 1:
+            name = f"{name} {number}"
+        scores[name] = found
+    return scores
 
 
 def _is_bad(value: Json) -> bool:
     """True for what Inspect counts as nothing: incorrect, no answer, 0; of several values, all."""
-    if isinstance(value, dict | list):
-        if isinstance(value, dict):
-            items = list(value.values())
-        else:
-            items = value
-        return bool(items) and all(map(_is_bad, items))
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        return bool(value) and all(map(_is_bad, value))
     if isinstance(value, str):
         return value in _FAILED
     return isinstance(value, int | float) and value == 0
-
-
-def _items(value: Json) -> list[Json]:
-    if isinstance(value, list):
-        return value
-    return []
 
 
 _SCORING = ("scorer", "scorers")
@@ -326,14 +326,13 @@ class InspectConversation:
 
     def _inside(self, event: dict[str, Json], place: _EventPlace, depth: int, turn: Turn | None = None) -> None:
         """The events that an older log keeps inside of another event."""
-        inner = event.get("events")
-        if not isinstance(inner, list) or not inner or depth >= _MAX_DEPTH:
+        inner = list_in(event, "events")
+        if not inner or depth >= _MAX_DEPTH:
             return
         outside, steps = self._outside, self._steps
-        if turn is None:
-            talk = place.talk
-        else:
-            talk = place.talk.inside(turn)
+        talk = place.talk
+        if turn is not None:
+            talk = talk.inside(turn)
         self._outside, self._steps = _EventPlace(talk=talk, step=place.step, is_scoring=place.is_scoring), []
         self.tell(inner, depth + 1)
         self._outside, self._steps = outside, steps
@@ -348,12 +347,12 @@ class InspectConversation:
 def sample_error(value: Json) -> ErrorInfo:
     """An error as Inspect writes it: the text, or the repr of an exception, beside its traceback."""
     error = as_object(value) or {"message": value}
-    text = text_in(error, "message")
+    text, traceback = text_in(error, "message"), text_in(error, "traceback") or None
     name, opened, rest = text.partition("(")
     if opened and name.isidentifier() and text.endswith(")"):
-        return ErrorInfo(type=name, message=_unquoted(rest[:-1]), traceback=text_in(error, "traceback") or None)
+        return ErrorInfo(type=name, message=_unquoted(rest[:-1]), traceback=traceback)
     found = error_of(text)
-    return ErrorInfo(type=found.type, message=found.message, traceback=text_in(error, "traceback") or None)
+    return ErrorInfo(type=found.type, message=found.message, traceback=traceback)
 
 
 def _unquoted(text: str) -> str:
@@ -372,22 +371,19 @@ def _times(event: dict[str, Json], output: dict[str, Json]) -> tuple[float, floa
 
 
 def _parameters(event: dict[str, Json]) -> dict[str, Json]:
-    config = {key: value for key, value in object_in(event, "config").items() if value is not None}
-    choice = event.get("tool_choice")
-    return config | ({"tool_choice": choice} if event.get("tools") and choice is not None else {})
+    config = known(object_in(event, "config"))
+    if event.get("tools"):
+        config |= pick(event, ("tool_choice",))
+    return config
 
 
 def _short(value: Json, depth: int = 0) -> Json:
-    if isinstance(value, str):
-        if len(value) <= _SHORT:
-            return value
+    if isinstance(value, str) and len(value) > _SHORT:
         return value[:_SHORT].rstrip() + "…"
     if isinstance(value, list):
-        if depth < _MAX_DEPTH:
-            return [_short(item, depth + 1) for item in value[:_SHORT]]
-        return []
+        items = value[:_SHORT] if depth < _MAX_DEPTH else []
+        return [_short(item, depth + 1) for item in items]
     if isinstance(value, dict):
-        if depth < _MAX_DEPTH:
-            return {key: _short(item, depth + 1) for key, item in value.items()}
-        return {}
+        members = value if depth < _MAX_DEPTH else {}
+        return {key: _short(item, depth + 1) for key, item in members.items()}
     return value

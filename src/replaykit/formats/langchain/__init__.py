@@ -11,13 +11,13 @@ A file holds a list of them, or one on each line; a line may also hold a whole l
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from enum import Enum
+from collections.abc import Callable, Iterator, Sequence
 
 from replaykit.errors import InvalidFile
-from replaykit.formats.core.items import TraceItem, first_items, items_of, mostly, nothing_of
+from replaykit.formats.core.fields import TraceItem
+from replaykit.formats.core.items import ItemReader, collect, first_items, items_of, mostly, nothing_of
 from replaykit.formats.core.members import value_in
-from replaykit.formats.core.registry import IMPORTERS, Found
+from replaykit.formats.core.registry import Found, register_format
 from replaykit.formats.core.source import Source
 from replaykit.formats.core.talk import Talk, content_id
 from replaykit.formats.langchain.events import Roots, is_event
@@ -42,76 +42,42 @@ _LOOK_AT = 32
 _EXPECTED = "expected messages of LangChain, or states, updates or events of LangGraph"
 
 
-class _LangChainShape(Enum):
-    MESSAGE = "a message"
-    CONVERSATION = "a list of messages"
-    STATE = "a graph's state with its messages"
-    SNAPSHOT = "a state of a thread"
-    UPDATE = "an update of a graph"
-    EVENT = "an event"
+def _read_file(source: Source) -> Iterator[Found]:
+    reader = _reader_of(first_items(source))
+    if reader is None:
+        raise nothing_of(source, _EXPECTED)
+    yield from reader(items_of(source))
 
 
-class LangChainImporter:
-    """Reads what LangChain and LangGraph dump."""
-
-    name = FORMAT
-    title = "LangChain messages; LangGraph state history, streams and `astream_events`"
-
-    def recognises(self, source: Source) -> bool:
-        return _shape_of(first_items(source)) is not None
-
-    def read(self, source: Source) -> Iterator[Found]:
-        shape = _shape_of(first_items(source))
-        if shape is None:
-            raise nothing_of(source, _EXPECTED)
-        yield from _READERS[shape](items_of(source))
+register_format(
+    FORMAT,
+    "LangChain messages; LangGraph state history, streams and `astream_events`",
+    lambda source: _reader_of(first_items(source)) is not None,
+    _read_file,
+)
 
 
-IMPORTERS.register(FORMAT)(LangChainImporter())
-
-
-def _shape_of(values: list[Json]) -> _LangChainShape | None:
-    """What the members of a file are, as most of the first ones are."""
+def _reader_of(values: list[Json]) -> _Reader | None:
+    """Return the reader of a file with these members, as most of the first ones are."""
     values = values[:_LOOK_AT]
     if mostly(is_event, values):
-        return _LangChainShape.EVENT
+        return _read_events
     if mostly(is_snapshot, values):
-        return _LangChainShape.SNAPSHOT
-    if mostly(body_of, values) and are_messages([value for value in values if body_of(value)]):
-        return _LangChainShape.MESSAGE
+        return _read_snapshots
+    if mostly(body_of, values) and are_messages(list(filter(body_of, values))):
+        return _MESSAGES.read
     if mostly(are_messages, values):
-        return _LangChainShape.CONVERSATION
+        return _CONVERSATIONS.read
     if mostly(_is_state, values):
-        return _LangChainShape.STATE
-    updates = [update for value in values if (update := update_of(value))]
-    if len(updates) == len(values) and any(map(has_messages, updates)):
-        return _LangChainShape.UPDATE
+        return _STATES.read
+    updates = list(map(update_of, values))
+    if all(updates) and any(map(has_messages, updates)):
+        return _UPDATES.read
     return None
 
 
 def _is_state(value: Json) -> bool:
     return are_messages(value_in(value, MESSAGES))
-
-
-def _read_messages(items: Iterator[TraceItem | InvalidFile]) -> Iterator[Found]:
-    found: list[TraceItem] = []
-    for item in items:
-        if isinstance(item, InvalidFile):
-            yield item
-        elif body_of(item.value) is None:
-            yield item.error(f"expected {_LangChainShape.MESSAGE.value} of LangChain")
-        else:
-            found.append(item)
-    if found:
-        yield _run_of_messages([item.value for item in found])
-
-
-def _read_conversations(items: Iterator[TraceItem | InvalidFile]) -> Iterator[Found]:
-    for item in items:
-        if isinstance(item, TraceItem) and not are_messages(item.value):
-            yield item.error(f"expected {_LangChainShape.CONVERSATION.value} of LangChain")
-        else:
-            yield item if isinstance(item, InvalidFile) else _run_of_messages(item.value)
 
 
 def _run_of_messages(messages: list[Json]) -> TraceRun:
@@ -121,53 +87,16 @@ def _run_of_messages(messages: list[Json]) -> TraceRun:
     return talk.run(id=content_id(FORMAT, encode(messages)), format=FORMAT)
 
 
-def _read_states(items: Iterator[TraceItem | InvalidFile]) -> Iterator[Found]:
-    """Each state that goes on from the one before is of the same run: a stream of values."""
-    chain: list[Snapshot] = []
-    for item in items:
-        if isinstance(item, InvalidFile):
-            yield item
-        elif not _is_state(item.value):
-            yield item.error(f"expected {_LangChainShape.STATE.value}")
-        else:
-            state = Snapshot(values=item.value, step=None)
-            if chain and not _goes_on(chain[-1], state):
-                yield run_of_states(chain)
-                chain = []
-            chain.append(state)
-    if chain:
-        yield run_of_states(chain)
-
-
-def _goes_on(before: Snapshot, after: Snapshot) -> bool:
-    """True when the one has all messages of the other, and more or none."""
-    known = [key_of(message) for message in before.messages]
-    return [key_of(message) for message in after.messages[: len(known)]] == known
+def _goes_on(before: Json, after: Json) -> bool:
+    """True when the one state has all messages of the other, and more or none: a stream of values."""
+    known_keys = list(map(key_of, before[MESSAGES]))
+    return list(map(key_of, after[MESSAGES][: len(known_keys)])) == known_keys
 
 
 def _read_snapshots(items: Iterator[TraceItem | InvalidFile]) -> Iterator[Found]:
     snapshots: list[Snapshot] = []
-    for item in items:
-        try:
-            if isinstance(item, InvalidFile):
-                raise item
-            snapshots.append(snapshot_of(item))
-        except InvalidFile as problem:
-            yield problem
+    yield from collect(items, snapshot_of, snapshots)
     yield from runs_of(snapshots)
-
-
-def _read_updates(items: Iterator[TraceItem | InvalidFile]) -> Iterator[Found]:
-    found: list[TraceItem] = []
-    for item in items:
-        if isinstance(item, InvalidFile):
-            yield item
-        elif update_of(item.value) is None:
-            yield item.error(f"expected {_LangChainShape.UPDATE.value}")
-        else:
-            found.append(item)
-    if found:
-        yield run_of(found)
 
 
 def _read_events(items: Iterator[TraceItem | InvalidFile]) -> Iterator[Found]:
@@ -182,14 +111,29 @@ def _read_events(items: Iterator[TraceItem | InvalidFile]) -> Iterator[Found]:
     yield from roots.close()
 
 
-_READERS = {
-    _LangChainShape.MESSAGE: _read_messages,
-    _LangChainShape.CONVERSATION: _read_conversations,
-    _LangChainShape.STATE: _read_states,
-    _LangChainShape.SNAPSHOT: _read_snapshots,
-    _LangChainShape.UPDATE: _read_updates,
-    _LangChainShape.EVENT: _read_events,
-}
+_Reader = Callable[[Iterator[TraceItem | InvalidFile]], Iterator[Found]]
+_MESSAGES = ItemReader(
+    is_item=body_of,
+    expected="expected a message of LangChain",
+    runs=lambda items: [_run_of_messages([item.value for item in items])],
+)
+_CONVERSATIONS = ItemReader(
+    is_item=are_messages,
+    expected="expected a list of messages of LangChain",
+    runs=lambda items: [_run_of_messages(items[0].value)],
+    is_run=True,
+)
+_STATES = ItemReader(
+    is_item=_is_state,
+    expected="expected a graph's state with its messages",
+    runs=lambda items: [run_of_states([Snapshot(values=item.value) for item in items])],
+    begins=lambda before, after: not _goes_on(before, after),
+)
+_UPDATES = ItemReader(
+    is_item=lambda value: update_of(value),
+    expected="expected an update of a graph",
+    runs=lambda items: [run_of(items)],
+)
 
 
 INTERRUPT = "__interrupt__"
@@ -206,27 +150,26 @@ def update_of(value: Json) -> dict[str, Json] | None:
         value = value[-1]
     if not isinstance(value, dict) or not value:
         return None
-    fine = all(written is None or isinstance(written, dict | list) for written in value.values())
-    if fine:
-        return value
-    return None
+    for written in value.values():
+        if written is not None and not isinstance(written, dict | list):
+            return None
+    return value
 
 
-def has_messages(update: dict[str, Json]) -> bool:
+def has_messages(update: Json) -> bool:
     """True when a node wrote messages of LangChain."""
-    return any(
-        body_of(message) for written in update.values() for part in _parts(written) for message in _node_messages(part)
-    )
+    for written in update.values():
+        for part in _parts(written):
+            if any(map(body_of, _node_messages(part))):
+                return True
+    return False
 
 
 def run_of(items: Sequence[TraceItem]) -> TraceRun:
     """The run that updates tell."""
     talk, counts, interrupts = Talk(), Counter[str](), list[Json]()
     for item in items:
-        update = update_of(item.value)
-        if update is None:
-            raise item.error("expected an update of a graph: an object with what each node wrote")
-        for node, written in update.items():
+        for node, written in as_object(update_of(item.value)).items():
             if node == INTERRUPT:
                 interrupts.append(written)
                 continue
@@ -251,7 +194,9 @@ def _tell(talk: Talk, node: str, written: Json, step: str) -> None:
 
 
 def _parts(written: Json) -> Iterator[dict[str, Json]]:
-    yield from map(as_object, written if isinstance(written, list) else [written])
+    if isinstance(written, list):
+        return map(as_object, written)
+    return iter([as_object(written)])
 
 
 def _node_messages(part: dict[str, Json]) -> list[Json]:

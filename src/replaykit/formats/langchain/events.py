@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
 from replaykit.errors import InvalidFile
-from replaykit.formats.core.items import TraceItem
+from replaykit.formats.core.fields import TraceItem
 from replaykit.formats.core.langchain_messages import conversation
 from replaykit.formats.core.members import object_in, text_in, value_in
 from replaykit.formats.core.registry import Found
@@ -164,7 +164,7 @@ def _timed(run: TraceRun, times: list[float]) -> TraceRun:
     """The run with real times in the place of places."""
     events = tuple(_at(event, times) for event in run.events)
     known = [event.at for event in events if event.at]
-    return msgspec.structs.replace(
+    return replace(
         run,
         origin=Origin(kind="imported", format=FORMAT),
         started_at=times[0] or min(known, default=0.0),
@@ -175,7 +175,7 @@ def _timed(run: TraceRun, times: list[float]) -> TraceRun:
 
 def _at(event: AnyEvent, times: list[float]) -> AnyEvent:
     changed: dict[str, Any] = {"at": times[int(event.at)], "duration_s": 0.0}
-    return msgspec.structs.replace(event, **changed)
+    return replace(event, **changed)
 
 
 def _time_of(run_id: str) -> float:

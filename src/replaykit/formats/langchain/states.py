@@ -16,9 +16,9 @@ from typing import Any
 from msgspec import Struct
 
 from replaykit.formats.core.errors import error_of, error_of_repr
-from replaykit.formats.core.items import TraceItem
+from replaykit.formats.core.fields import TraceItem
 from replaykit.formats.core.langchain_messages import message_body, read_outputs
-from replaykit.formats.core.members import object_in, text_in, value_in
+from replaykit.formats.core.members import filled, object_in, text_in, value_in
 from replaykit.formats.core.messages import messages_of
 from replaykit.formats.core.registry import Found
 from replaykit.formats.core.talk import UNSET, Talk, content_id
@@ -98,7 +98,7 @@ def snapshot_of(item: TraceItem) -> Snapshot:
         next=upcoming,
         errors=tuple((text_in(task, "name"), _error(task["error"])) for task in tasks if task.get("error")),
         interrupts=tuple(interrupts or fields.items("interrupts")),
-        metadata={key: value for key, value in details.items() if value not in (None, "", [], {})},
+        metadata=filled(details),
     )
 
 
@@ -141,7 +141,7 @@ def _tell(talk: Talk, states: Sequence[Snapshot]) -> None:
     seen: set[bytes] = set()
     since = 0.0
     for state in states:
-        keys = [key_of(message) for message in state.messages]
+        keys = list(map(key_of, state.messages))
         fresh = [message for key, message in zip(keys, state.messages, strict=True) if key not in seen]
         if keys[: len(known)] != known:  # some were taken away
             repeated = [message for key, message in zip(keys, state.messages, strict=True) if key in seen]
@@ -220,7 +220,7 @@ def are_messages(values: Json) -> bool:
     """True for a list of LangChain's messages and nothing else."""
     if not isinstance(values, list) or not values:
         return False
-    bodies = [body_of(value) for value in values]
+    bodies = list(map(body_of, values))
     return None not in bodies and any(map(_is_plainly, values))
 
 
@@ -254,9 +254,9 @@ def _tell_answer(talk: Talk, body: dict[str, Json], since: float, at: float, ste
     metadata = object_in(body, "response_metadata")
     talk.answers(
         read_outputs({"output": body}).answers[0],
-        model=next((name for key in _MODELS if (name := text_in(metadata, key))), ""),
+        model=text_in(metadata, *_MODELS),
         usage=_usage(body, metadata),
-        finish_reason=next((word for key in _REASONS if (word := text_in(metadata, key))), None),
+        finish_reason=text_in(metadata, *_REASONS) or None,
         at=since,
         duration_s=max(0.0, at - since),
         step=step,

@@ -11,42 +11,38 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from replaykit.errors import InvalidFile
-from replaykit.formats.core.registry import IMPORTERS, Found, Imported, read_all
+from replaykit.formats.core.registry import IMPORTERS, Found, Imported, read_all, register_format
 from replaykit.formats.core.source import Source
 from replaykit.formats.langsmith.documents import FORMAT, documents, holds_runs
 from replaykit.formats.langsmith.run_tree import collect
 from replaykit.model.values import Json
 
 
-class LangSmithImporter:
-    """Reads runs of LangSmith."""
+def _read_file(source: Source) -> Iterator[Found]:
+    from replaykit.formats.langsmith.requests import Requests  # noqa: PLC0415 (slow to import)
+    from replaykit.formats.langsmith.traces import read_trace  # noqa: PLC0415 (slow to import)
 
-    name = FORMAT
-    title = "LangSmith: runs of its API (v1, v2), client, webhooks and SDKs"
-
-    def recognises(self, source: Source) -> bool:
-        return holds_runs(source)
-
-    def read(self, source: Source) -> Iterator[Found]:
-        from replaykit.formats.langsmith.requests import Requests  # noqa: PLC0415 (slow to import)
-        from replaykit.formats.langsmith.traces import read_trace  # noqa: PLC0415 (slow to import)
-
-        requests = Requests()
-        for found in documents(source):
-            if isinstance(found, InvalidFile):
-                yield found
-                continue
-            for root in collect(found):
-                notes: list[str] = []
-                try:
-                    yield read_trace(root, notes, requests)
-                except InvalidFile as problem:
-                    yield problem
-                else:
-                    yield from notes
+    requests = Requests()
+    for found in documents(source):
+        if isinstance(found, InvalidFile):
+            yield found
+            continue
+        for root in collect(found):
+            notes: list[str] = []
+            try:
+                yield read_trace(root, notes, requests)
+            except InvalidFile as problem:
+                yield problem
+            else:
+                yield from notes
 
 
-IMPORTERS.register(FORMAT)(LangSmithImporter())
+register_format(
+    FORMAT,
+    "LangSmith: runs of its API (v1, v2), client, webhooks and SDKs",
+    lambda source: holds_runs(source),
+    _read_file,
+)
 
 
 def read_runs(runs: list[Json], origin: str) -> Imported:

@@ -121,7 +121,7 @@ class _Conversation:
         text = bytes(messages_text)
         more = self._more(text, fields)
         if more is not None:
-            added = bytes(fields.canonical([message_of(message) for message in more], "inputs"))
+            added = bytes(fields.canonical(list(map(message_of, more)), "inputs"))
             messages_json = b"%b,%b" % (self._messages_json[:-1], added[1:])
             self._keep(text, self._depth, messages_json)
             return Raw(messages_json)

@@ -6,21 +6,22 @@ import datetime as dt
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
 
 import msgspec
+from msgspec.structs import replace
 
 from replaykit.errors import InvalidFile
 from replaykit.formats.core.errors import error_of, error_of_repr
-from replaykit.formats.core.fields import Fields, json_type
+from replaykit.formats.core.fields import Fields, TraceItem, json_type
 from replaykit.formats.core.langchain_messages import message_body
-from replaykit.formats.core.members import count_in, object_in
+from replaykit.formats.core.members import count_in, filled, list_in, object_in, text_in
 from replaykit.formats.core.source import JsonPath, Source
+from replaykit.formats.core.totals import stated_usage
 from replaykit.formats.langsmith.documents import KNOWN, SUMMARY_FIELDS, Document, loaded
 from replaykit.model.events import ErrorInfo, Usage
 from replaykit.model.nesting import decode_json
 from replaykit.model.values import Json, Raw
-from replaykit.wire.json_fields import as_object, without
+from replaykit.wire.json_fields import without
 
 _SEGMENT = re.compile(r"(\d{8}T\d{12})Z(.+)")
 _EMPTY: tuple[Json, ...] = (None, "", [], {})
@@ -150,29 +151,26 @@ def dotted_time(order: str | None) -> float | None:
 
 def _add(nodes: dict[str | JsonPath, RunNode], value: Json, path: JsonPath, source: Source) -> None:
     """Enter a run and the runs inside of it, however deep."""
-    waiting: list[tuple[Json, JsonPath, RunNode | None]] = [(value, path, None)]
+    waiting: list[tuple[TraceItem, RunNode | None]] = [(TraceItem(source, value, path), None)]
     while waiting:
-        value, path, parent = waiting.pop()
-        node = _entered(nodes, value, path, source)
+        item, parent = waiting.pop()
+        node = _entered(nodes, item)
         if parent is not None and node.parent is None:
             node.parent = parent
-        if isinstance(value, dict):
-            inside = value.get("child_runs")
-        else:
-            inside = None
-        if isinstance(inside, list):
-            held = [(child, (*path, "child_runs", index), node) for index, child in enumerate(inside)]
-            waiting.extend(reversed(held))
+        inside = list_in(item.value, "child_runs")
+        if inside:
+            children = TraceItem(source, inside, (*item.path, "child_runs")).members()
+            waiting += reversed([(child, node) for child in children])
 
 
-def _entered(nodes: dict[str | JsonPath, RunNode], value: Json, path: JsonPath, source: Source) -> RunNode:
-    own = _id(value) if isinstance(value, dict) else None
-    key = own or (source.line, *path)
+def _entered(nodes: dict[str | JsonPath, RunNode], item: TraceItem) -> RunNode:
+    own = _id(item.value) if isinstance(item.value, dict) else None
+    key = own or (item.source.line, *item.path)
     node = nodes.get(key)
     if node is None:
-        node = nodes[key] = RunNode(value, path, source)
-    elif isinstance(value, dict):
-        node.add(value, path, source)
+        node = nodes[key] = RunNode(item.value, item.path, item.source)
+    elif isinstance(item.value, dict):
+        node.add(item.value, item.path, item.source)
     return node
 
 
@@ -187,11 +185,7 @@ def _id(value: dict[str, Json]) -> str | None:
 
 
 def _dotted_ids(value: dict[str, Json]) -> list[str]:
-    order = value.get("dotted_order")
-    if isinstance(order, str):
-        segments = [_SEGMENT.fullmatch(text) for text in order.split(".")]
-    else:
-        segments = []
+    segments = map(_SEGMENT.fullmatch, text_in(value, "dotted_order").split("."))
     return [segment[2] for segment in segments if segment]
 
 
@@ -204,10 +198,11 @@ def _parent(nodes: dict[str | JsonPath, RunNode], key: str | JsonPath, node: Run
 
 def ids_above(value: dict[str, Json]) -> Iterator[str]:
     """The ids of the runs around this one, nearest first, as far as it names them."""
-    parent, parents = value.get("parent_run_id"), value.get("parent_run_ids")
-    if isinstance(parent, str):
-        yield parent
-    yield from reversed([name for name in parents if isinstance(name, str)] if isinstance(parents, list) else [])
+    if isinstance(value.get("parent_run_id"), str):
+        yield value["parent_run_id"]
+    for parent in reversed(list_in(value, "parent_run_ids")):
+        if isinstance(parent, str):
+            yield parent
     yield from reversed(_dotted_ids(value)[:-1])
 
 
@@ -243,17 +238,12 @@ def run_metadata(runs: Sequence[RunFields]) -> dict[str, Json]:
     root = runs[0]
     summary = {name: root.value[name] for name in SUMMARY_FIELDS if root.value.get(name)}
     unknown = {run.value["id"]: without(run.value, *KNOWN) for run in runs if not run.value.keys() <= KNOWN}
-    more = {"langsmith": summary, "unmapped": unknown}
-    return {**metadata(root), **{name: value for name, value in more.items() if value}}
+    return metadata(root) | filled({"langsmith": summary, "unmapped": unknown})
 
 
 def tags(fields: RunFields) -> tuple[str, ...]:
     """The run's tags."""
-    found = fields.items("tags")
-    for tag in found:
-        if not isinstance(tag, str):
-            raise fields.error("expected a list of texts", "tags")
-    return tuple(found)
+    return fields.texts("tags")
 
 
 _LINKS = {"parent_run_id": str, "trace_id": str, "dotted_order": str, "parent_run_ids": list, "child_runs": list}
@@ -295,7 +285,7 @@ def result_in(value: Json, name: str) -> tuple[Json, ErrorInfo | None]:
     content = message["content"]
     if message["type"] == "tool" and message.get("status") == "error":
         error = error_of(content, "ToolError")
-        return content, msgspec.structs.replace(error, raised=bool(content))
+        return content, replace(error, raised=bool(content))
     return content, None
 
 
@@ -311,25 +301,18 @@ def is_there(fields: Fields, name: str) -> bool:
 
 def usage_in(fields: Fields, spoken: Iterable[Json]) -> Usage | None:
     """Tokens and money of one model call: as LangSmith counted them, else as one of `spoken` says."""
-    counted = {"input_tokens": _count(fields, "prompt_tokens"), "output_tokens": _count(fields, "completion_tokens")}
-    places = chain((counted,), map(as_object, spoken))
-    tokens = next((place for place in places if _first(place, *_INPUTS) or _first(place, *_OUTPUTS)), {})
-    parts = [cost for name in ("prompt_cost", "completion_cost") if (cost := _money(fields, name)) is not None]
+    input_tokens, output_tokens = _count(fields, "prompt_tokens"), _count(fields, "completion_tokens")
+    for counts in spoken:
+        if input_tokens or output_tokens:
+            break
+        input_tokens, output_tokens = count_in(counts, *_INPUTS), count_in(counts, *_OUTPUTS)
+    if not input_tokens and not output_tokens:
+        input_tokens = output_tokens = None
+    parts = _money(fields, "prompt_cost"), _money(fields, "completion_cost")
     cost = _money(fields, "total_cost")
-    if cost is None and parts:
-        cost = sum(parts)
-    usage = Usage(
-        input_tokens=_first(tokens, *_INPUTS),
-        output_tokens=_first(tokens, *_OUTPUTS),
-        cost_usd=cost,
-    )
-    if usage == Usage():
-        return None
-    return usage
-
-
-def _first(counts: dict[str, Json], *names: str) -> int | None:
-    return next((count for name in names if (count := count_in(counts, name)) is not None), None)
+    if cost is None and parts != (None, None):
+        cost = sum(filter(None, parts), 0.0)
+    return stated_usage(input_tokens, output_tokens, cost)
 
 
 def _count(fields: Fields, name: str) -> int | None:

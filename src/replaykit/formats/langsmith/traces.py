@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import orjson
 from msgspec import UNSET, Struct
 
 from replaykit.errors import nearest
 from replaykit.formats.core.errors import STATUSES, ending_of, status_of
 from replaykit.formats.core.labels import Label, labelled, says_failure
 from replaykit.formats.core.langchain_messages import message_body, message_of, read_outputs
-from replaykit.formats.core.members import object_in, text_in, value_in
+from replaykit.formats.core.members import list_in, object_in, text_in, value_in
 from replaykit.formats.langsmith.documents import FORMAT
 from replaykit.formats.langsmith.requests import Requests, Setting
 from replaykit.formats.langsmith.run_tree import (
@@ -33,7 +32,7 @@ from replaykit.formats.langsmith.run_tree import (
 from replaykit.model.events import AnyEvent, Call, ErrorEvent, ErrorInfo, LlmCall, Note, ToolCall
 from replaykit.model.run import Origin, RunStatus, TraceRun
 from replaykit.model.values import ABSENT, NULL, Json, Raw
-from replaykit.wire.json_fields import as_object, as_text
+from replaykit.wire.json_fields import as_object, load_arguments
 
 _STRUCTURE = ("chain", "prompt", "parser")
 """Runs that hold others together: no call of anything."""
@@ -113,19 +112,21 @@ def _timed(root: RunNode) -> list[_Timed]:
         node, above = waiting.pop()
         fields = node.fields()
         check_links(fields)
-        started_at, exact = fields.time("start_time"), dotted_time(fields.text("dotted_order"))
-        if started_at is not None:
-            started = started_at
-        else:
+        started, exact = fields.time("start_time"), dotted_time(fields.text("dotted_order"))
+        if started is None:
             started = exact or 0.0
-        order = started if exact is None else exact
+        order, depth = exact, 0
+        if order is None:
+            order = started
+        if above is not None:
+            order, depth = max(order, above.order), above.depth + 1
         timed = _Timed(
             node=node,
             fields=fields,
             kind=fields.required_text("run_type").lower(),
             started=started,
-            order=max(order, above.order) if above else order,
-            depth=above.depth + 1 if above else 0,
+            order=order,
+            depth=depth,
             ended=_ended(fields, started),
             above=above,
         )
@@ -255,27 +256,20 @@ _COMMENTS = 3
 
 def feedback_labels(stats: Json) -> Iterator[Label]:
     """A label for each key: the mean of its scores, or the words that were chosen, and some of the comments."""
-    for key, statistics in as_object(stats).items():
-        found = as_object(statistics)
-        mean, words = found.get("avg"), list(object_in(found, "values"))
-        is_number = isinstance(mean, int | float) and not isinstance(mean, bool)
-        if not is_number and not words:
-            continue
-        comments = found.get("comments")
-        if isinstance(comments, list):
-            comment_texts = [text for text in comments if isinstance(text, str)]
-        else:
-            comment_texts = []
-        value: Json = mean
-        scores: list[Json] = [mean]
-        if not is_number:
-            value = words[0] if len(words) == 1 else words
-            scores = list(words)
+    for key, found in as_object(stats).items():
+        value = value_in(found, "avg")
+        scores: list[Json] = [value]
+        if type(value) not in (int, float):
+            scores = list(object_in(found, "values"))
+            if not scores:
+                continue
+            value = scores[0] if len(scores) == 1 else scores
+        comments = [text for text in list_in(found, "comments") if isinstance(text, str)]
         yield Label(
             name=key,
             value=value,
             failed=all(says_failure(key, score) for score in scores),
-            why="; ".join(comment_texts[:_COMMENTS]),
+            why="; ".join(comments[:_COMMENTS]),
         )
 
 
@@ -331,9 +325,8 @@ def llm_call(fields: RunFields, common: dict[str, Any], requested: CallArguments
 
 def _model(inputs: Json, setting: Setting, metadata: dict[str, Json]) -> str:
     """The model that was asked for."""
-    request, values = as_object(inputs), setting.values
-    named = (request.get("model"), values.get("model"), values.get("model_name"), metadata.get("ls_model_name"))
-    return next(filter(None, map(as_text, named)), "")
+    asked_for = text_in(inputs, "model") or text_in(setting.values, "model", "model_name")
+    return asked_for or text_in(metadata, "ls_model_name")
 
 
 def _outcome(fields: RunFields, name: str) -> tuple[ErrorInfo | None, Json]:
@@ -354,31 +347,23 @@ def _arguments(fields: RunFields, requested: CallArguments) -> Raw:
 
 def _parsed(inputs: dict[str, Json], fields: RunFields, requested: CallArguments) -> Json:
     """Arguments that were logged as one text: as the model wrote them, or as the JSON they are."""
-    outputs = as_object(fields.take("outputs"))
-    answered = text_in(message_body(outputs.get("output")), "tool_call_id")
-    if isinstance(requested.get(answered), dict):
-        return requested[answered]
-    try:
-        value = orjson.loads(inputs["input"])
-    except (orjson.JSONDecodeError, UnicodeEncodeError):
-        return inputs
-    if isinstance(value, dict):
-        return value
+    outputs = fields.take("outputs")
+    found = requested.get(text_in(message_body(value_in(outputs, "output")), "tool_call_id"))
+    if not isinstance(found, dict) and inputs["input"].strip():
+        found = load_arguments(inputs["input"])
+    if isinstance(found, dict):
+        return found
     return inputs
 
 
 def _counts(outputs: dict[str, Json], metadata: dict[str, Json]) -> Iterator[Json]:
     """Return the places in outputs and metadata that may hold token counts."""
     yield outputs.get("usage_metadata")
-    generations = outputs.get("generations")
-    if isinstance(generations, list) and generations:
-        first = generations[0]
-    else:
-        first = None
-    if isinstance(first, list) and first:
-        first = first[0]
-    message = message_body(value_in(first, "message")) or message_body(outputs.get("output")) or {}
-    yield message.get("usage_metadata")
-    yield object_in(message, "response_metadata").get("token_usage")
-    yield object_in(outputs, "llm_output").get("token_usage")
+    first = next(iter(list_in(outputs, "generations")), None)
+    if isinstance(first, list):
+        first = next(iter(first), None)
+    message = message_body(value_in(first, "message")) or message_body(outputs.get("output"))
+    yield value_in(message, "usage_metadata")
+    yield value_in(value_in(message, "response_metadata"), "token_usage")
+    yield value_in(outputs.get("llm_output"), "token_usage")
     yield metadata.get("usage_metadata")

@@ -11,7 +11,7 @@ import msgspec
 
 from replaykit.errors import InvalidFile
 from replaykit.formats.core.piece_groups import PieceGroups
-from replaykit.formats.core.registry import IMPORTERS, Found
+from replaykit.formats.core.registry import Found, register_format
 from replaykit.formats.core.source import Source
 from replaykit.formats.otel import fast_json, protobuf
 from replaykit.formats.otel.fast_json import Heads, read_pieces
@@ -23,42 +23,38 @@ _NO_AGENT = "left aside, none of its spans is of an agent, a model or a tool"
 _ONLY_LOGS = "only log records of it are here; put them into one file with its spans, a request on each line"
 
 
-class OtlpImporter:
-    """Reads traces of OpenTelemetry."""
+def _read_file(source: Source) -> Iterator[Found]:
+    from replaykit.formats.core.messages import ConversationCache  # noqa: PLC0415 (slow to import)
+    from replaykit.formats.spans.runs import run_of  # noqa: PLC0415 (slow to import)
 
-    name = FORMAT
-    title = "OpenTelemetry: OTLP, JSON and protobuf (GenAI, OpenInference, OpenLLMetry, Langfuse, Vercel, Pydantic AI)"
-
-    def recognises(self, source: Source) -> bool:
-        return holds_otlp(source)
-
-    def read(self, source: Source) -> Iterator[Found]:
-        from replaykit.formats.core.messages import ConversationCache  # noqa: PLC0415 (slow to import)
-        from replaykit.formats.spans.runs import run_of  # noqa: PLC0415 (slow to import)
-
-        rejected, first_rejection, cache = 0, None, ConversationCache()
-        for reading in read_traces(source):
-            if isinstance(reading, InvalidFile):
-                yield reading
-                continue
-            rejected += reading.rejected
-            if first_rejection is None and reading.rejected:
-                first_rejection = reading
-            for trace, spans in by_trace(reading.spans).items():
-                result = run_of(spans, cache)
-                if result.run is not None:
-                    yield result.run
-                elif all(span.is_aside for span in spans):
-                    yield f"trace {trace}: {_ONLY_LOGS}"
-                else:
-                    yield f"trace {trace}: {_NO_AGENT}"
-                yield from result.notes
-        if first_rejection is not None:
-            problem = f"{rejected} spans are not OTLP: {first_rejection.problem}"
-            yield InvalidFile(problem, file=source.file, line=first_rejection.line)
+    rejected, first_rejection, cache = 0, None, ConversationCache()
+    for reading in read_traces(source):
+        if isinstance(reading, InvalidFile):
+            yield reading
+            continue
+        rejected += reading.rejected
+        if first_rejection is None and reading.rejected:
+            first_rejection = reading
+        for trace, spans in by_trace(reading.spans).items():
+            result = run_of(spans, cache)
+            if result.run is not None:
+                yield result.run
+            elif all(span.is_aside for span in spans):
+                yield f"trace {trace}: {_ONLY_LOGS}"
+            else:
+                yield f"trace {trace}: {_NO_AGENT}"
+            yield from result.notes
+    if first_rejection is not None:
+        problem = f"{rejected} spans are not OTLP: {first_rejection.problem}"
+        yield InvalidFile(problem, file=source.file, line=first_rejection.line)
 
 
-IMPORTERS.register(FORMAT)(OtlpImporter())
+register_format(
+    FORMAT,
+    "OpenTelemetry: OTLP, JSON and protobuf (GenAI, OpenInference, OpenLLMetry, Langfuse, Vercel, Pydantic AI)",
+    lambda source: holds_otlp(source),
+    _read_file,
+)
 
 
 def holds_otlp(source: Source) -> bool:

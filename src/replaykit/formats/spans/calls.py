@@ -22,6 +22,7 @@ from replaykit.formats.spans.span import Span
 from replaykit.formats.spans.tree import SpanNode
 from replaykit.model.events import ErrorInfo, LlmCall, ToolCall
 from replaykit.model.values import ABSENT, Json, Raw, canonical, canonical_read, encode_read
+from replaykit.wire.json_fields import as_object
 from replaykit.wire.model_calls import ToolUse
 
 _Key = bytes | str
@@ -55,15 +56,19 @@ def requested_calls(nodes: list[SpanNode]) -> list[RequestedCall]:
     waiting: dict[str, list[RequestedCall]] = {}
     results = _Results()
     for node in nodes:
-        if node.meaning is None or node.kind is not SpanKind.MODEL:
+        meaning = node.meaning
+        if meaning is None or node.kind is not SpanKind.MODEL:
             continue
-        for call_id, answers in results.since(node.meaning.messages or []).items():
+        for call_id, answers in results.since(meaning.messages or []).items():
             if call_id in waiting:
                 waiting[call_id] = _tell(waiting[call_id], answers)
-        for use in node.meaning.answer.tool_calls if node.meaning.answer else ():
-            found.append(RequestedCall(use=use, node=node, order_ns=max(node.order_ns, node.span.ended_ns)))
+        if meaning.answer is None:
+            continue
+        for use in meaning.answer.tool_calls:
+            request = RequestedCall(use=use, node=node, order_ns=max(node.order_ns, node.span.ended_ns))
+            found.append(request)
             if use.id:
-                waiting.setdefault(use.id, []).append(found[-1])
+                waiting.setdefault(use.id, []).append(request)
     return found
 
 
@@ -82,11 +87,14 @@ def join(nodes: Iterable[SpanNode], request: list[RequestedCall]) -> dict[str, R
             if not item.is_made and (key := asked_as(item)):
                 known.setdefault(key, deque()).append(item)
         for node, meaning in tools:
-            keys = called_as(meaning) if node.span.id not in found else ()
-            match = next((taken for key in keys if (taken := taken_of(known.get(key), node)) is not None), None)
-            if match is not None:
-                match.is_made = True
-                found[node.span.id] = match
+            if node.span.id in found:
+                continue
+            for key in called_as(meaning):
+                match = taken_of(known.get(key), node)
+                if match is not None:
+                    match.is_made = True
+                    found[node.span.id] = match
+                    break
     return found
 
 
@@ -99,8 +107,10 @@ def _first(waiting: deque[RequestedCall] | None, node: SpanNode) -> RequestedCal
 
 def _last(waiting: deque[RequestedCall] | None, node: SpanNode) -> RequestedCall | None:
     """The first of those that the last answer before the tool asked for."""
-    place = bisect_right(waiting, node.order_ns, key=lambda request: request.node.order_ns) - 1 if waiting else -1
-    if waiting is None or place < 0:
+    if not waiting:
+        return None
+    place = bisect_right(waiting, node.order_ns, key=lambda request: request.node.order_ns) - 1
+    if place < 0:
         return None
     while place and waiting[place - 1].node is waiting[place].node:
         place -= 1
@@ -153,9 +163,10 @@ def _tell(waiting: list[RequestedCall], results: list[_Result]) -> list[Requeste
     """
     by_call: dict[bytes, list[dict[str, Json]]] = {}
     for use, message in results:
-        by_call.setdefault(b"" if use is None else canonical([use.get("name"), use.get("arguments")]), []).append(
-            message
-        )
+        key = b""
+        if use is not None:
+            key = canonical([use.get("name"), use.get("arguments")])
+        by_call.setdefault(key, []).append(message)
     for key, messages in by_call.items():
         mine = [request for request in waiting if request.result is None and key in (b"", _asked_all(request))]
         for request, message in zip(mine, messages[-len(mine) :], strict=False):
@@ -272,12 +283,14 @@ class Texts:
 def model_call(node: SpanNode, meaning: Meaning, texts: Texts, common: dict[str, Any]) -> LlmCall:
     """The call of a model."""
     error = error_in(node.span, has_outcome=meaning.answer is not None)
-    answered = meaning.answer is not None and error is None
+    result = ABSENT
+    if meaning.answer is not None and error is None:
+        result = Raw(encode_read(meaning.answer.message))
     return LlmCall(
         **common,
         name=meaning.name or node.span.name,
         arguments_json=texts.request(meaning),
-        result_json=Raw(encode_read(meaning.answer.message)) if meaning.answer is not None and answered else ABSENT,
+        result_json=result,
         error=error,
         finish_reason=meaning.finish_reason,
         usage=meaning.usage,
@@ -312,25 +325,17 @@ def untraced_call(request: RequestedCall, common: dict[str, Any]) -> ToolCall:
 
 def _final_answer(name: str, arguments: Json, outcome: _Outcome) -> _Outcome:
     """Return the outcome; for smolagents' tool that ends a run without a result, its argument."""
-    if (
-        outcome != (None, ABSENT)
-        or name not in _FINAL_ANSWERS
-        or not isinstance(arguments, dict)
-        or "answer" not in arguments
-    ):
-        return outcome
-    return None, Raw(encode_read(arguments["answer"]))
+    if outcome == (None, ABSENT) and name in _FINAL_ANSWERS and "answer" in as_object(arguments):
+        return None, Raw(encode_read(arguments["answer"]))
+    return outcome
 
 
 def _call(name: str, arguments: Json, outcome: _Outcome, common: dict[str, Any]) -> ToolCall:
     error, result = outcome
-    return ToolCall(
-        **common,
-        name=name,
-        arguments_json=Raw(canonical_read({} if arguments is UNSET or arguments is None else arguments)),
-        result_json=result,
-        error=error,
-    )
+    if arguments is UNSET or arguments is None:
+        arguments = {}
+    arguments_json = Raw(canonical_read(arguments))
+    return ToolCall(**common, name=name, arguments_json=arguments_json, result_json=result, error=error)
 
 
 _LEVEL = "langfuse.observation.level"
@@ -339,19 +344,19 @@ _NO_ERROR = ("", "_OTHER")
 
 def error_in(span: Span, *, has_outcome: bool) -> ErrorInfo | None:
     """The error that a span ended with: by its status, its attributes, or an exception with nothing after it."""
-    happenings, attributes = span.happenings, span.attributes
-    if happenings:
-        thrown = [happening.attributes for happening in happenings if happening.name == "exception"]
-    else:
-        thrown = []
+    attributes, exception = span.attributes, None
+    for happening in span.happenings:
+        if happening.name == "exception":
+            exception = happening.attributes
     kind = text_in(attributes, "error.type")
     failed = span.failed or bool(kind) or attributes.get(_LEVEL) == "ERROR"
-    if not failed and (not thrown or has_outcome):
+    if not failed and (exception is None or has_outcome):
         return None
-    if thrown:
-        return _of_exception(thrown[-1], span)
-    message = span.message or text_in(attributes, "langfuse.observation.status_message")
-    return error_of(message, kind if kind not in _NO_ERROR else "Error")
+    if exception is not None:
+        return _of_exception(exception, span)
+    if kind in _NO_ERROR:
+        kind = "Error"
+    return error_of(span.message or text_in(attributes, "langfuse.observation.status_message"), kind)
 
 
 def _of_exception(exception: dict[str, Json], span: Span) -> ErrorInfo:

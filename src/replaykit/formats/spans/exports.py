@@ -7,25 +7,27 @@ importer makes of them become the trace's run (`run_from`), with what the vendor
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 from typing import TypeAlias
 
-import msgspec
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from replaykit.errors import InvalidFile
 from replaykit.formats.core.errors import ending_of
-from replaykit.formats.core.fields import Fields
+from replaykit.formats.core.fields import Fields, TraceItem
 from replaykit.formats.core.labels import Label, labelled
+from replaykit.formats.core.members import filled
 from replaykit.formats.core.piece_groups import PieceGroups
 from replaykit.formats.core.registry import Found
 from replaykit.formats.core.replayability import Lack, with_lacks
-from replaykit.formats.core.source import JsonPath, Source
+from replaykit.formats.core.source import Source
 from replaykit.formats.spans.calls import seconds
 from replaykit.formats.spans.meaning import UNSET
 from replaykit.formats.spans.span import Span
-from replaykit.model.events import ErrorInfo, ToolCall
+from replaykit.model.events import ErrorInfo
 from replaykit.model.run import Origin, RunStatus, TraceRun
-from replaykit.model.values import Json, Raw, encode
+from replaykit.model.values import Json, encode, raw
 from replaykit.wire.json_fields import as_object
 
 _NOTHING: tuple[Json, ...] = (None, "", [], {})
@@ -34,26 +36,9 @@ _MICROSECOND_NS = 1000
 _LATEST = 4e9  # in seconds: the year 2096
 
 
-class SpanRecord(Struct, frozen=True):
-    """A record of a file, and where it stands."""
-
-    source: Source
-    value: Json
-    path: JsonPath = ()
-
-    @property
-    def fields(self) -> Fields:
-        """Taken apart; `InvalidFile` where it is no object."""
-        return Fields(self.source, self.value, self.path)
-
-    def error(self, message: str, *path: str | int) -> InvalidFile:
-        """Return an error about it."""
-        return self.source.error(message, (*self.path, *path))
-
-
-Keyed: TypeAlias = tuple[str | None, SpanRecord]
+Keyed: TypeAlias = tuple[str | None, TraceItem]
 """The id of the trace that a record is a part of; None for one that holds all of its trace."""
-Trace: TypeAlias = list[SpanRecord]
+Trace: TypeAlias = list[TraceItem]
 
 
 class TraceSummary(Struct, frozen=True, kw_only=True):
@@ -75,42 +60,41 @@ class TraceSummary(Struct, frozen=True, kw_only=True):
     advice: tuple[str, ...] = ()
 
 
-def traces_in(
-    source: Source, records: Callable[[SpanRecord], Iterable[Keyed | InvalidFile]]
-) -> Iterator[Trace | InvalidFile]:
-    """The records of each trace of a file. Those that hold all of one are given at once, others when all is read.
+def read_traces(
+    source: Source,
+    records: Callable[[TraceItem], Iterable[Keyed | InvalidFile]],
+    read: Callable[[Trace], Iterable[Found]],
+) -> Iterator[Found]:
+    """Read the run of each trace of a file.
 
-    `records` takes what a document holds apart, and says which of it is not of its format.
+    `records` takes what a document holds apart, and says which of it is not of its format. Records that hold all of a
+    trace are read at once, others when all is gathered.
     """
     held: dict[str, Trace] = {}
     with PieceGroups(source.file) as gathering:
-        for found in _taken_apart(source, records):
+        for found in _records(source, records):
             if isinstance(found, InvalidFile):
                 yield found
                 continue
             key, record = found
             if key is None:
-                yield [record]
+                yield from read([record])
             elif source.is_lines:
                 gathering.add(key, _text(record), record.source.line)
             else:
                 held.setdefault(key, []).append(record)
-        yield from held.values()
+        for trace in held.values():
+            yield from read(trace)
         for _key, pieces in gathering.groups():
-            yield [_again(source, text, line) for text, line, _note in pieces]
+            yield from read([_again(source, text, line) for text, line, _note in pieces])
 
 
-def listed(record: SpanRecord, *names: str) -> Iterator[SpanRecord]:
-    """The records of a list, or of an object that has one under one of the names; else the record itself."""
-    value, path = record.value, record.path
-    name = next((name for name in names if isinstance(value, dict) and isinstance(value.get(name), list)), None)
-    if name is not None:
-        value, path = value[name], (*path, name)
-    if not isinstance(value, list):
-        yield record
-        return
-    for index, item in enumerate(value):
-        yield SpanRecord(record.source, item, (*path, index))
+def first_records(source: Source, *names: str) -> list[Json]:
+    """Enough of the records to recognise a format by: the first two of each document, or of a list under a name."""
+    found: list[Json] = []
+    for value in source.first:
+        found += [record.value for record in islice(TraceItem(source, value).members(*names), 2)]
+    return found
 
 
 def run_of_trace(spans: Iterable[Span], summary: TraceSummary) -> Iterator[Found]:
@@ -145,27 +129,27 @@ def identity(fields: Fields, *names: str) -> str:
     return found
 
 
-def _taken_apart(
-    source: Source, records: Callable[[SpanRecord], Iterable[Keyed | InvalidFile]]
+def _records(
+    source: Source, records: Callable[[TraceItem], Iterable[Keyed | InvalidFile]]
 ) -> Iterator[Keyed | InvalidFile]:
     for document in source.documents():
         try:
-            yield from records(SpanRecord(document, document.value))
+            yield from records(TraceItem(document, document.value))
         except InvalidFile as error:
             if not source.is_lines:
                 raise
             yield error
 
 
-def _text(record: SpanRecord) -> bytes:
+def _text(record: TraceItem) -> bytes:
     if record.path:
         return encode(record.value)
     return record.source.text
 
 
-def _again(source: Source, text: bytes, line: int) -> SpanRecord:
+def _again(source: Source, text: bytes, line: int) -> TraceItem:
     piece = Source(text, source.file, line=line)
-    return SpanRecord(piece, piece.value)
+    return TraceItem(piece, piece.value)
 
 
 def _with(run: TraceRun, summary: TraceSummary) -> TraceRun:
@@ -174,19 +158,21 @@ def _with(run: TraceRun, summary: TraceSummary) -> TraceRun:
         error, status = summary.error, ending_of(summary.error)
     elif summary.is_running and status is RunStatus.SUCCESS:
         status = RunStatus.RUNNING
-    metadata = as_object(run.metadata) | {
-        name: value for name, value in summary.metadata.items() if value not in _NOTHING
-    }
-    return msgspec.structs.replace(
+    input_json, output_json = run.input_json, run.output_json
+    if summary.input is not UNSET:
+        input_json = raw(summary.input)
+    if summary.output is not UNSET and error is None:
+        output_json = raw(summary.output)
+    return replace(
         run,
         name=summary.name or run.name,
         agent_version=summary.version or run.agent_version,
-        input_json=run.input_json if summary.input is UNSET else Raw(encode(summary.input)),
-        output_json=run.output_json if summary.output is UNSET or error is not None else Raw(encode(summary.output)),
+        input_json=input_json,
+        output_json=output_json,
         error=error,
         status=status,
         tags=summary.tags,
-        metadata_json=Raw(encode(metadata)),
+        metadata_json=raw(as_object(run.metadata) | filled(summary.metadata)),
         origin=Origin(kind="imported", format=summary.format),
     )
 
@@ -198,12 +184,10 @@ def _lacks(run: TraceRun, spans: Mapping[str, Span], summary: TraceSummary) -> d
         if span_id in spans:
             by_start.setdefault(seconds(spans[span_id].started_ns), set()).update(lacks)
     found: dict[int, set[Lack]] = {}
-    for event in run.events:
-        lacking = set(by_start.get(event.at, ()))
-        if not isinstance(event, ToolCall):
-            continue
-        if bytes(event.arguments_json) != _NO_ARGUMENTS:
+    for call in run.tool_calls:
+        lacking = set(by_start.get(call.at, ()))
+        if bytes(call.arguments_json) != _NO_ARGUMENTS:
             lacking.discard(Lack.ARGUMENTS)  # the conversation tells them
         if lacking:
-            found[event.seq] = lacking
+            found[call.seq] = lacking
     return found

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
-from typing import Protocol
 
 import msgspec
 from msgspec import Struct, field
 
+from replaykit.formats.core.members import value_in
 from replaykit.formats.core.messages import ConversationCache
+from replaykit.formats.core.totals import stated_usage
 from replaykit.formats.spans.span import Span
 from replaykit.model.events import Usage
 from replaykit.model.values import Json
@@ -54,18 +56,14 @@ class Meaning(Struct, frozen=True, kw_only=True, gc=False):
     usage: Usage | None = None
 
 
-class SpanDialect(Protocol):
+class SpanDialect(Struct, frozen=True):
     """A vendor's way to write spans."""
 
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def mark(self) -> str:
-        """The attribute that every span of it has; empty where any may speak it."""
-
-    def read(self, span: Span, cache: ConversationCache) -> Meaning | None:
-        """Return the meaning of a span; None when it is not of this dialect."""
+    name: str
+    mark: str
+    """The attribute that every span of it has; empty where any may speak it."""
+    read: Callable[[Span, ConversationCache], Meaning | None]
+    """Return the meaning of a span; None when it is not of this dialect."""
 
 
 def first(values: dict[str, Json], *names: str) -> Json:
@@ -77,33 +75,19 @@ def first(values: dict[str, Json], *names: str) -> Json:
     return UNSET
 
 
-def text(values: dict[str, Json], *names: str) -> str:
-    """The first of these that is a text with something in it."""
-    for name in names:
-        found = values.get(name)
-        if type(found) is str and found:
-            return found
-    return ""
-
-
 def usage(values: dict[str, Json], inputs: tuple[str, ...], outputs: tuple[str, ...], *costs: str) -> Usage | None:
     """Tokens and money, by the names that a dialect has for them."""
-    cost = first(values, *costs)
-    found = Usage(
-        input_tokens=_count(first(values, *inputs)),
-        output_tokens=_count(first(values, *outputs)),
-        cost_usd=float(cost) if type(cost) in (int, float) else None,
-    )
-    if found == _UNCOUNTED:
-        return None
-    return found
-
-
-_UNCOUNTED = Usage()
+    cost = value_in(values, *costs)
+    cost_usd = None
+    if type(cost) in (int, float):
+        cost_usd = float(cost)
+    return stated_usage(_count(value_in(values, *inputs)), _count(value_in(values, *outputs)), cost_usd)
 
 
 def _count(value: Json) -> int | None:
-    return as_count(int(value) if isinstance(value, float) and value.is_integer() else value)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return as_count(value)
 
 
 def unflattened(values: dict[str, Json], prefix: str) -> Json:

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from replaykit.formats.core.errors import ending_of
 from replaykit.formats.core.json_text import load_json
-from replaykit.formats.core.members import value_in
+from replaykit.formats.core.members import EMPTY, filled, of_role, text_in, value_in
 from replaykit.formats.core.messages import ConversationCache
 from replaykit.formats.core.replayability import Lack, with_lacks
 from replaykit.formats.spans.calls import (
@@ -25,15 +25,16 @@ from replaykit.formats.spans.calls import (
     tool_call,
     untraced_call,
 )
-from replaykit.formats.spans.meaning import UNSET, SpanKind, text
+from replaykit.formats.spans.meaning import UNSET, Meaning, SpanKind
 from replaykit.formats.spans.span import FORMAT, Span
 from replaykit.formats.spans.tree import SpanNode, SpanTree
-from replaykit.model.events import AnyEvent, Call, ErrorEvent, ErrorInfo, LlmCall, Note, ToolCall
+from replaykit.model.events import AnyEvent, Call, ErrorEvent, ErrorInfo, Note
 from replaykit.model.run import Origin, RunStatus, TraceRun
 from replaykit.model.values import ABSENT, NULL, Json, Raw, encode_read
 
 _MAX_NOTES = 20
 _OF_AGENTS = (SpanKind.AGENT, SpanKind.MODEL, SpanKind.TOOL)
+_EVENTFUL = (SpanKind.MODEL, SpanKind.TOOL, SpanKind.NOTE)
 _ADVICE = (
     "turn on the content of messages where spans are made (OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true, or "
     "TRACELOOP_TRACE_CONTENT, or include_content=True)"
@@ -71,19 +72,18 @@ def run_of(spans: Iterable[Span], cache: ConversationCache | None = None) -> Tra
         status=subject.status,
         error=subject.error,
         started_at=seconds(subject.started_ns),
-        ended_at=seconds(subject.ended_ns) if subject.ended_ns else None,
+        ended_at=seconds(subject.ended_ns) or None,
         metadata_json=Raw(encode_read(metadata_of(tree, subject))),
         origin=Origin(kind="imported", format=FORMAT),
         event_count=len(events),
         events=events,
     )
     notes = tuple(islice(_lacks(run, tree), _MAX_NOTES))
-    lacks = {seq: [Lack.ARGUMENTS] for seq in collector.without_arguments}
-    result = TraceResult(
-        run=with_lacks(run, lacks, _advice(tree)) if notes or lacks else run, is_whole=tree.is_whole, notes=notes
-    )
+    lacks = dict.fromkeys(collector.without_arguments, (Lack.ARGUMENTS,))
+    if notes or lacks:
+        run = with_lacks(run, lacks, _advice(tree))
     tree.close()
-    return result
+    return TraceResult(run=run, is_whole=tree.is_whole, notes=notes)
 
 
 _Place = tuple[SpanNode, RequestedCall | None]
@@ -108,11 +108,12 @@ class _SpanEvents:
         """The calls of tools of which neither a span nor a conversation says with what they were made."""
         requests = requested_calls(tree.nodes)
         self._joined = join(tree.nodes, requests)
-        untraced = [a for a in requests if not a.is_made and a.result is not None]
-        places: list[_Place] = [*((node, None) for node in tree.nodes), *((a.node, a) for a in untraced)]
-        if untraced:
-            places.sort(key=_place_key)  # stable: calls of one answer stay in its order
-        self._places = places
+        self._places: list[_Place] = [(node, None) for node in tree.nodes]
+        for request in requests:
+            if not request.is_made and request.result is not None:
+                self._places.append((request.node, request))
+        if len(self._places) > len(tree.nodes):
+            self._places.sort(key=_place_key)  # stable: calls of one answer stay in its order
 
     def collect(self) -> tuple[AnyEvent, ...]:
         events: list[AnyEvent] = []
@@ -131,16 +132,16 @@ class _SpanEvents:
 
     def _event(self, node: SpanNode, common: dict[str, Any]) -> AnyEvent | None:
         meaning = node.meaning
-        if meaning is not None and meaning.kind is SpanKind.MODEL:
+        if meaning is None or meaning.kind not in _EVENTFUL:
+            return self._own_error(node, common)
+        if meaning.kind is SpanKind.MODEL:
             return model_call(node, meaning, self._texts, common)
-        if meaning is not None and meaning.kind is SpanKind.TOOL:
-            request = self._joined.get(node.span.id)
-            if request is None and meaning.input is UNSET:
-                self.without_arguments.append(common["seq"])
-            return tool_call(node, meaning, request, common)
-        if meaning is not None and meaning.kind is SpanKind.NOTE:
+        if meaning.kind is SpanKind.NOTE:
             return Note(**common, name=node.span.name, content_json=Raw(encode_read(node.span.attributes)))
-        return self._own_error(node, common)
+        request = self._joined.get(node.span.id)
+        if request is None and meaning.input is UNSET:
+            self.without_arguments.append(common["seq"])
+        return tool_call(node, meaning, request, common)
 
     def _own_error(self, node: SpanNode, common: dict[str, Any]) -> ErrorEvent | None:
         """The error that began in a span that is no call; one from below is told there, the run's by the run."""
@@ -155,13 +156,12 @@ class _SpanEvents:
 def _enter(node: SpanNode) -> None:
     """Set the call that a span is inside of: its parent, or the call around its parent."""
     parent = node.parent
-    if parent is not None:
-        is_call = parent.call is not None
-        if is_call:
-            node.inside = parent.call
-        else:
-            node.inside = parent.inside
-        node.in_failure = parent.in_failure or (is_call and parent.span.failed)
+    if parent is None:
+        return
+    node.inside, node.in_failure = parent.inside, parent.in_failure
+    if parent.call is not None:
+        node.inside = parent.call
+        node.in_failure = parent.in_failure or parent.span.failed
 
 
 def _common(node: SpanNode, seq: int) -> dict[str, Any]:
@@ -179,15 +179,18 @@ def _step(node: SpanNode) -> str | None:
     held = node.span.attributes.get("metadata")
     if held is None and not node.steps:
         return None
+    steps = list(node.steps)
     number = value_in(load_json(held), "langgraph_step")
-    return "/".join((*((f"step_{number}",) if type(number) is int else ()), *node.steps)) or None
+    if type(number) is int:
+        steps.insert(0, f"step_{number}")
+    return "/".join(steps) or None
 
 
 def _advice(tree: SpanTree) -> tuple[str, ...]:
     """Return advice for traces whose spans hold no messages."""
-    meanings = [node.meaning for node in tree.nodes if node.meaning is not None]
-    if any(meaning.messages for meaning in meanings):
-        return ()
+    for node in tree.nodes:
+        if node.meaning is not None and node.meaning.messages:
+            return ()
     return (_ADVICE,)
 
 
@@ -195,16 +198,16 @@ def _lacks(run: TraceRun, tree: SpanTree) -> Iterable[str]:
     """Return notes on what a replay of the run will miss."""
     if tree.missing:
         yield f"trace {run.id}: {len(tree.missing)} of its spans are named by others and are not there"
-    if any(isinstance(event, LlmCall) and event.error is None for event in run.events):
-        yield from (f"trace {run.id}: its spans hold no messages; {advice}" for advice in _advice(tree))
-    for event in run.events:
-        if isinstance(event, ToolCall) and not event.answered:
-            yield f"trace {run.id}: no result of {event.name!r} is in it, so a replay cannot give it"
+    if any(call.error is None for call in run.llm_calls):
+        for advice in _advice(tree):
+            yield f"trace {run.id}: its spans hold no messages; {advice}"
+    for call in run.tool_calls:
+        if not call.answered:
+            yield f"trace {run.id}: no result of {call.name!r} is in it, so a replay cannot give it"
 
 
 _CONVERSATIONS = ("gen_ai.conversation.id", "session.id", "traceloop.association.properties.session_id")
 _STATUS = "replaykit.run.status"
-_NOTHING: tuple[Json, ...] = (None, "", [], {})
 _SHORT = 500
 _HELD_ELSEWHERE = ("gen_ai.input", "gen_ai.output", "input.", "output.", "llm.", "pydantic_ai.all_messages", "logfire.")
 
@@ -230,37 +233,45 @@ def subject_of(tree: SpanTree) -> RunSubject:
     """Return the subject of a run: the agent at the top of the trace, or the root around several."""
     root = tree.roots[0]
     tops = _tops(tree.roots)
-    alone = tops[0] if len(tops) == 1 else root
-    agents = {node.meaning.name for node in tree.nodes if node.is_agent and node.meaning is not None}
+    alone = root
+    if len(tops) == 1:
+        alone = tops[0]
+    meaning = alone.meaning or Meaning(kind=SpanKind.NOTE)
     error = _error(alone, tops)
+    own = {alone.span.id, root.span.id}
+    if error is None:
+        output = _output(alone, tops, tree.nodes)
+    else:
+        output = _given_up(alone)
+        own.update(node.span.id for node in tops)
     return RunSubject(
-        name=(alone.meaning.name if alone.meaning is not None else "") or alone.span.name,
-        agent=_agent(alone, agents),
-        version=(alone.meaning.version if alone.meaning is not None else "")
-        or text(root.span.resource, "service.version"),
+        name=meaning.name or alone.span.name,
+        agent=_agent(alone, tree.nodes),
+        version=meaning.version or text_in(root.span.resource, "service.version"),
         input_json=_input(tree.nodes),
-        output_json=_output(alone, tops, tree.nodes) if error is None else _given_up(alone),
+        output_json=output,
         status=_status(alone, error),
         error=error,
         started_ns=alone.span.started_ns,
         ended_ns=alone.span.ended_ns,
-        spans=frozenset(node.span.id for node in (alone, root, *(tops if error else ()))),
+        spans=frozenset(own),
         root=root,
     )
 
 
 def metadata_of(tree: SpanTree, subject: RunSubject) -> dict[str, Json]:
     """Return a run's metadata: program, libraries, conversation, and the root span's short attributes."""
-    attributes = subject.root.span.attributes
+    span = subject.root.span
+    conversations = (text_in(node.span.attributes, *_CONVERSATIONS) for node in tree.nodes)
     more = {
-        "trace_id": subject.root.span.trace,
-        "service": text(subject.root.span.resource, "service.name"),
-        "conversation": next((found for n in tree.nodes if (found := text(n.span.attributes, *_CONVERSATIONS))), ""),
-        "scopes": sorted({node.span.scope for node in tree.nodes if node.span.scope}),
-        "dialects": sorted({node.dialect for node in tree.nodes if node.dialect}),
-        "attributes": {name: value for name, value in attributes.items() if _is_short(name, value)},
+        "trace_id": span.trace,
+        "service": text_in(span.resource, "service.name"),
+        "conversation": next(filter(None, conversations), ""),
+        "scopes": sorted({node.span.scope for node in tree.nodes} - {""}),
+        "dialects": sorted({node.dialect for node in tree.nodes} - {""}),
+        "attributes": {name: value for name, value in span.attributes.items() if _is_short(name, value)},
     }
-    return {name: value for name, value in more.items() if value}
+    return filled(more)
 
 
 def _is_short(name: str, value: Json) -> bool:
@@ -285,20 +296,22 @@ def _tops(roots: Iterable[SpanNode]) -> list[SpanNode]:
     return []
 
 
-def _agent(subject: SpanNode, agents: set[str]) -> str:
-    meaning = subject.meaning
-    if meaning is not None and meaning.kind is SpanKind.AGENT and meaning.is_agent:
-        return meaning.name
+def _agent(subject: SpanNode, nodes: Iterable[SpanNode]) -> str:
+    if subject.is_agent and subject.meaning is not None:
+        return subject.meaning.name
+    agents = {node.meaning.name for node in nodes if node.is_agent and node.meaning is not None}
     if len(agents) == 1:
-        return next(iter(agents))
+        return agents.pop()
     return ""
 
 
 def _error(subject: SpanNode, tops: list[SpanNode]) -> ErrorInfo | None:
     """The subject's own error; around several agents, that of the last one."""
-    own = error_in(subject.span, has_outcome=_has_outcome(subject))
-    last = tops[-1] if tops else subject
-    return own or error_in(last.span, has_outcome=_has_outcome(last))
+    for node in (subject, *tops[-1:]):
+        error = error_in(node.span, has_outcome=_has_outcome(node))
+        if error is not None:
+            return error
+    return None
 
 
 def _has_outcome(node: SpanNode) -> bool:
@@ -317,18 +330,15 @@ def _status(subject: SpanNode, error: ErrorInfo | None) -> RunStatus:
 
 def _input(nodes: list[SpanNode]) -> Raw:
     """Return the input of the first agent that has one, else the first model's question."""
-    inputs = (n.meaning.input for n in nodes if n.kind is SpanKind.AGENT and n.meaning is not None)
-    run_input = next((value for value in inputs if value is not UNSET), UNSET)
-    if run_input is not UNSET:
-        return Raw(encode_read(run_input))
-    return _first_question(nodes)
-
-
-def _first_question(nodes: list[SpanNode]) -> Raw:
+    for node in nodes:
+        if node.kind is SpanKind.AGENT and node.meaning is not None and node.meaning.input is not UNSET:
+            return Raw(encode_read(node.meaning.input))
     for node in nodes:
         if node.kind is SpanKind.MODEL and node.meaning is not None and node.meaning.messages:
-            questions = [m for m in node.meaning.messages if isinstance(m, dict) and m.get("role") == "user"]
-            return Raw(encode_read(questions[-1]["content"] if questions else node.meaning.messages))
+            question: Json = node.meaning.messages
+            for message in of_role(node.meaning.messages, "user"):
+                question = message["content"]
+            return Raw(encode_read(question))
     return NULL
 
 
@@ -336,10 +346,8 @@ def _given_up(subject: SpanNode) -> Raw:
     """Return the output of a failed run as its agent states it, never a model's last answer."""
     if subject.kind is SpanKind.AGENT and subject.meaning is not None:
         output = subject.meaning.output
-    else:
-        output = UNSET
-    if output is not UNSET and output not in _NOTHING:
-        return Raw(encode_read(output))
+        if output is not UNSET and output not in EMPTY:
+            return Raw(encode_read(output))
     return ABSENT
 
 
@@ -348,8 +356,10 @@ def _output(subject: SpanNode, tops: list[SpanNode], nodes: list[SpanNode]) -> R
     for node in (subject, *reversed(tops)):
         if node.kind is SpanKind.AGENT and node.meaning is not None and node.meaning.output is not UNSET:
             return Raw(encode_read(node.meaning.output))
-    answers = [n.meaning.answer for n in nodes if n.meaning is not None and n.meaning.answer is not None]
-    last = answers[-1] if answers else None
-    if last is not None and last.content and not last.tool_calls:
-        return Raw(encode_read(last.content))
+    for node in reversed(nodes):
+        if node.meaning is not None and node.meaning.answer is not None:
+            answer = node.meaning.answer
+            if answer.content and not answer.tool_calls:
+                return Raw(encode_read(answer.content))
+            break
     return ABSENT

@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-import msgspec
+from msgspec.structs import replace
 
-from replaykit.formats.core.members import object_in
+from replaykit.formats.core.members import object_in, value_in
 from replaykit.formats.core.messages import ConversationCache
 from replaykit.formats.core.totals import added
 from replaykit.formats.spans.dialects import meaning_of
@@ -18,7 +18,6 @@ from replaykit.formats.spans.meaning import UNSET, Meaning, SpanKind
 from replaykit.formats.spans.span import Span, SpanEvent, encode_spans
 from replaykit.model.events import Usage
 from replaykit.model.values import Json, canonical
-from replaykit.wire.json_fields import as_text
 
 _MAX_STEPS = 8
 _NUMBER = "replaykit.event.seq"
@@ -127,9 +126,8 @@ def _with(span: Span, logged: list[SpanEvent]) -> Span:
     if not logged and len(span.happenings) <= 1:
         return span
     happenings = {canonical(_plain(happening)): happening for happening in (*span.happenings, *logged)}
-    ordered = [happenings[text] for text in sorted(happenings, key=lambda text: (happenings[text].at_ns, text))]
-    fields = {name: getattr(span, name) for name in span.__struct_fields__}
-    return Span(**{**fields, "happenings": tuple(ordered)})
+    ordered = sorted(happenings.items(), key=lambda item: (item[1].at_ns, item[0]))
+    return replace(span, happenings=tuple(happening for _text, happening in ordered))
 
 
 def _plain(happening: SpanEvent) -> list[Json]:
@@ -169,13 +167,16 @@ def _descend(root: SpanNode, reached: set[int]) -> None:
 
 def _number(nodes: Iterable[SpanNode]) -> None:
     """Give each the number that it says, or a lower one of a span inside of it: parents stay before their children."""
-    numbers = [(n.span.attributes.get(_NUMBER), n) for n in nodes if _NUMBER in n.span.attributes]
-    numbered = [(number, node) for number, node in numbers if type(number) is int and 0 <= number < _LAST]
+    numbered: list[tuple[int, SpanNode]] = []
+    for node in nodes:
+        number = node.span.attributes.get(_NUMBER)
+        if type(number) is int and 0 <= number < _LAST:
+            numbered.append((number, node))
     for number, found in sorted(numbered, key=lambda pair: pair[0]):
-        node: SpanNode | None = found
-        while node is not None and node.number == _LAST:
-            node.number = number
-            node = node.parent
+        above: SpanNode | None = found
+        while above is not None and above.number == _LAST:
+            above.number = number
+            above = above.parent
 
 
 def _place(node: SpanNode) -> None:
@@ -183,16 +184,15 @@ def _place(node: SpanNode) -> None:
     parent = node.parent
     if parent is None:
         return
-    if parent.kind in (None, SpanKind.STEP):
-        node.outer = parent.outer
-    else:
+    node.outer, node.agent = parent.outer, parent.agent
+    if parent.kind not in (None, SpanKind.STEP):
         node.outer = parent
-    node.agent = parent if parent.is_agent else parent.agent
+    if parent.is_agent:
+        node.agent = parent
+    node.steps = parent.steps
     own = _own_step(parent)
     if own:
         node.steps = (*parent.steps, *own)[:_MAX_STEPS]
-    else:
-        node.steps = parent.steps
 
 
 def _own_step(node: SpanNode) -> tuple[str, ...]:
@@ -227,7 +227,7 @@ def _take_usage(outer: SpanNode, inner: SpanNode) -> None:
         return
     used = (*outer.inner_usages, inner.meaning.usage)
     outer.inner_usages = used
-    outer.meaning = msgspec.structs.replace(outer.meaning, usage=added(used))
+    outer.meaning = replace(outer.meaning, usage=added(used))
 
 
 def _is_silent(meaning: Meaning | None) -> bool:
@@ -244,14 +244,17 @@ _MAX_PARAMETERS = 1_000_000  # characters of Python that are read as data
 
 
 def unite_calls(nodes: Iterable[SpanNode]) -> None:
-    """Leave one span of each call with all that is known of it; the others mean nothing."""
+    """Leave one span of each call of BeeAI with all that is known of it; the others mean nothing.
+
+    Its instrumentation makes spans of the start, the success and the finish of a call, such as
+    `tool.search.wikipedia.start-12`, `tool.search.wikipedia.success-12` and `tool.search.wikipedia.finish-12`.
+    """
     calls: dict[tuple[str, str], dict[str, SpanNode]] = {}
     for node in nodes:
-        if node.span.scope == BEEAI_SCOPE:
-            found = _BEEAI_PART.fullmatch(node.span.name)
-        else:
-            found = None
-        if found is not None and node.kind in (SpanKind.MODEL, SpanKind.TOOL):
+        if node.span.scope != BEEAI_SCOPE or node.kind not in (SpanKind.MODEL, SpanKind.TOOL):
+            continue
+        found = _BEEAI_PART.fullmatch(node.span.name)
+        if found is not None:
             calls.setdefault((found[1], found[3]), {}).setdefault(found[2], node)
     for (name, _number), parts in calls.items():
         _unite_parts(name, parts)
@@ -259,51 +262,54 @@ def unite_calls(nodes: Iterable[SpanNode]) -> None:
 
 def _unite_parts(name: str, parts: dict[str, SpanNode]) -> None:
     ordered = [parts[part] for part in ("start", "success", "error", "finish") if part in parts]
-    first = ordered[0]
+    first, *others = ordered
     meanings = [node.meaning for node in ordered if node.meaning is not None]
     if first.kind is SpanKind.TOOL:
-        first.meaning = _united_tool(name, ordered)
+        first.meaning = _united_tool(name, ordered, meanings)
     else:
         first.meaning = _united_model(meanings)
-    ends = [node.span.started_ns for node in ordered[1:]]
-    failed = "error" in parts or any(node.span.failed for node in ordered)
-    first.span = msgspec.structs.replace(first.span, ended_ns=max(ends, default=first.span.ended_ns), failed=failed)
-    for other in ordered[1:]:
-        other.mean_nothing()
+    ended_ns, failed = first.span.ended_ns, first.span.failed or "error" in parts
+    if others:
+        ended_ns = max(node.span.started_ns for node in others)
+    for node in others:
+        failed = failed or node.span.failed
+        node.mean_nothing()
+    first.span = replace(first.span, ended_ns=ended_ns, failed=failed)
 
 
-def _united_tool(name: str, nodes: list[SpanNode]) -> Meaning:
-    meanings = [node.meaning for node in nodes if node.meaning is not None]
-    output = next((meaning.output for meaning in meanings if meaning.output not in (UNSET, None)), UNSET)
-    arguments = next((found for node in nodes if (found := _parameters(node)) is not None), UNSET)
+def _united_tool(name: str, nodes: list[SpanNode], meanings: list[Meaning]) -> Meaning:
+    output: Json = UNSET
+    arguments: Json = None
+    for meaning in meanings:
+        if output is UNSET and meaning.output is not None:
+            output = meaning.output
+    for node in nodes:
+        if arguments is None:
+            arguments = _parameters(node)
+    if arguments is None:
+        arguments = UNSET
     return Meaning(kind=SpanKind.TOOL, name=name.removeprefix("tool."), input=arguments, output=output)
 
 
 def _united_model(meanings: list[Meaning]) -> Meaning:
     """Join the spans of a model call: the first has the request, another the answer and the usage."""
-    first = meanings[0]
-    return msgspec.structs.replace(
-        first,
-        answer=next((meaning.answer for meaning in meanings if meaning.answer is not None), None),
-        usage=next((meaning.usage for meaning in reversed(meanings) if meaning.usage is not None), None),
-    )
+    united = replace(meanings[0], answer=None, usage=None)
+    for meaning in meanings:
+        # The first answer counts, and the last usage.
+        united = replace(united, answer=united.answer or meaning.answer, usage=meaning.usage or united.usage)
+    return united
 
 
 def _parameters(node: SpanNode) -> Json:
     """The arguments of a tool, which are written as Python; Langfuse makes an object of that."""
     attributes = node.span.attributes
-    observation = object_in(attributes, OBSERVATION)
-    beside = object_in(object_in(observation, "metadata"), "attributes")
-    written = attributes.get(_PARAMETERS) or beside.get(_PARAMETERS)
+    metadata = value_in(attributes.get(OBSERVATION), "metadata")
+    written = attributes.get(_PARAMETERS) or object_in(metadata, "attributes").get(_PARAMETERS)
+    if isinstance(written, str) and 0 < len(written) <= _MAX_PARAMETERS:
+        try:
+            written = ast.literal_eval(written)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            return None
     if isinstance(written, dict):
         return written
-    text = as_text(written)
-    if not text or len(text) > _MAX_PARAMETERS:
-        return None
-    try:
-        found = ast.literal_eval(text)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return None
-    if isinstance(found, dict):
-        return found
     return None

@@ -109,51 +109,37 @@ def _inflated(request: ExportRequest) -> bytes:
 
 def too_large(*, inflated: bool = False) -> ExportRefused:
     """The refusal of a request that is larger than any exporter's."""
+    limit = f"{MAX_BODY:,} bytes"
     if inflated:
         limit = f"{MAX_INFLATED:,} bytes, unpacked"
-    else:
-        limit = f"{MAX_BODY:,} bytes"
     return ExportRefused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a request of more than {limit}; send smaller batches")
 
 
 def accepted(request: ExportRequest, rejected: int = 0, problem: str = "") -> ExportReply:
     """The answer that says what was taken: all, or all but some."""
+    body = b""
     if request.content_type == JSON:
-        if request.signal is Signal.TRACES:
-            name = "rejectedSpans"
-        else:
-            name = "rejectedLogRecords"
+        answer: dict[str, object] = {}
         if rejected:
+            name = "rejectedSpans" if request.signal is Signal.TRACES else "rejectedLogRecords"
             answer = {"partialSuccess": {name: str(rejected), "errorMessage": problem}}
-        else:
-            answer = {}
         return ExportReply(status=HTTPStatus.OK, body=msgspec.json.encode(answer), content_type=JSON)
     if rejected:
-        partial = _number(1, rejected) + _text(2, problem)
-    else:
-        partial = b""
-    if partial:
-        body = _tag(1, 2) + _varint(len(partial)) + partial
-    else:
-        body = b""
+        body = _field(1, _number(1, rejected) + _field(2, problem.encode()))
     return ExportReply(status=HTTPStatus.OK, body=body, content_type=PROTOBUF)
 
 
 def refused(content_type: str, status: HTTPStatus, message: str) -> ExportReply:
     """The answer that says why nothing was taken: a google.rpc.Status, in the encoding of the request."""
-    again = status in (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
-    as_protobuf = content_type == PROTOBUF
     code = _CODES.get(status, 3)
-    if as_protobuf:
-        body = _number(1, code) + _text(2, message)
+    if content_type == PROTOBUF:
+        body = _number(1, code) + _field(2, message.encode())
     else:
-        body = _status_json(code, message)
-    return ExportReply(
-        status=status,
-        body=body,
-        content_type=PROTOBUF if as_protobuf else JSON,
-        retry_after_s=RETRY_AFTER_S if again else None,
-    )
+        content_type, body = JSON, msgspec.json.encode({"code": code, "message": message})
+    retry_after_s = None
+    if status in (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE):
+        retry_after_s = RETRY_AFTER_S
+    return ExportReply(status=status, body=body, content_type=content_type, retry_after_s=retry_after_s)
 
 
 _CODES = {
@@ -166,16 +152,11 @@ _CODES = {
 """Codes of google.rpc: resource exhausted, unavailable, unimplemented, permission denied; else invalid argument."""
 
 
-def _status_json(code: int, message: str) -> bytes:
-    return msgspec.json.encode({"code": code, "message": message})
-
-
 def _number(field: int, value: int) -> bytes:
     return _tag(field, 0) + _varint(value)
 
 
-def _text(field: int, value: str) -> bytes:
-    data = value.encode()
+def _field(field: int, data: bytes) -> bytes:
     return _tag(field, 2) + _varint(len(data)) + data
 
 

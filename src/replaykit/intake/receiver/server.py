@@ -114,10 +114,9 @@ class Server:
     async def _answered(self, request: web.Request, what: Signal) -> ExportReply:
         if self._ending.is_set():
             raise ExportRefused(HTTPStatus.SERVICE_UNAVAILABLE, "the receiver is about to end")
-        if request.content_length is None:
+        size = request.content_length
+        if size is None:
             size = MAX_BODY
-        else:
-            size = request.content_length
         if size > MAX_BODY:
             raise otlp_http.too_large()
         if self._reserved and self._reserved + size > MAX_WAITING:
@@ -246,9 +245,8 @@ async def _no_metrics(request: web.Request) -> web.Response:
 
 
 def _response(reply: ExportReply) -> web.Response:
-    if reply.retry_after_s is None:
-        headers = {}
-    else:
+    headers = {}
+    if reply.retry_after_s is not None:
         headers = {"Retry-After": str(reply.retry_after_s)}
     return web.Response(status=reply.status, body=reply.body, content_type=reply.content_type, headers=headers)
 

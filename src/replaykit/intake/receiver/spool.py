@@ -178,10 +178,7 @@ class Spool:
                 number += 1
                 frame = seal(number, compress(body, self._compressor))
                 db.execute("INSERT INTO parts VALUES (?, ?, ?)", (number, trace, frame))
-                if any(map(_is_ended_root, held)):
-                    state = TraceState.ROOTED
-                else:
-                    state = TraceState.OPEN
+                state = TraceState.ROOTED if any(map(_is_ended_root, held)) else TraceState.OPEN
                 db.execute(_ENTER, (trace, self._clock(), number, state, len(body)))
         return SpoolResult(traces=fresh, refused=refused, problem=problem)
 

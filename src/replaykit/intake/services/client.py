@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import ipaddress
 from collections.abc import Callable, Iterator, Mapping
-from typing import Protocol
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
 import msgspec
@@ -13,9 +12,11 @@ from msgspec import Struct
 
 from replaykit.errors import FetchFailed, InvalidFile, UsageError
 from replaykit.formats.core.json_text import decode_lenient
+from replaykit.formats.core.members import known
 from replaykit.formats.core.source import JsonPath, Source, spelled
 from replaykit.model.values import Json, encode
 from replaykit.terminal import visible
+from replaykit.wire.json_fields import as_object
 
 _MIN_HIDDEN_CHARS = 6  # a shorter key occurs by chance, and is none
 
@@ -35,21 +36,19 @@ class ServiceAccount(Struct, frozen=True, kw_only=True):
         return f"ServiceAccount({self.service!r}, {self.root!r})"
 
     def hide(self, text: str) -> str:
-        """The text without the keys, if somebody says them back."""
-        return hidden(text, self.secrets)
+        """The text with names in the place of the keys, if somebody says them back."""
+        for name, value in self.secrets:
+            if len(value) >= _MIN_HIDDEN_CHARS:
+                text = text.replace(value, f"${{{name}}}")
+        return text
 
 
-def hidden(text: str, secrets: tuple[tuple[str, str], ...]) -> str:
-    """The text with names in the place of secrets."""
-    for name, value in secrets:
-        if len(value) >= _MIN_HIDDEN_CHARS:
-            text = text.replace(value, f"${{{name}}}")
-    return text
-
-
-def first_set(environment: Mapping[str, str], names: tuple[str, ...]) -> Iterator[str]:
-    """Return the variables that are set."""
-    return (name for name in names if environment.get(name, "").strip())
+def first_set(environment: Mapping[str, str], names: tuple[str, ...]) -> str:
+    """Return the first of these variables that is set; the first of all where none is."""
+    for name in names:
+        if environment.get(name, "").strip():
+            return name
+    return names[0]
 
 
 def header_safe(name: str, value: str) -> str:
@@ -73,11 +72,14 @@ def root_of(text: str, variable: str, *, suffixes: tuple[str, ...] = (), is_secr
         host, user, parts = "", None, urlsplit("")
     if user or parts.query or parts.fragment:
         raise UsageError(f"{variable} is no plain address", hint="Write https://host, and nothing but that.")
-    plain = parts.scheme == "http" and (is_loopback(host) or not is_secret)
-    if not host or not (parts.scheme == "https" or plain):
+    is_plain = parts.scheme == "http" and (is_loopback(host) or not is_secret)
+    if not host or not (parts.scheme == "https" or is_plain):
         raise UsageError(f"{variable} is {text[:200]!r}", hint="Give an https:// address, or one on loopback.")
     path = parts.path.rstrip("/")
-    path = next((path.removesuffix(end) for end in suffixes if path.endswith(end)), path).rstrip("/")
+    for suffix in suffixes:
+        if path.endswith(suffix):
+            path = path.removesuffix(suffix).rstrip("/")
+            break
     return urlunsplit((parts.scheme, parts.netloc, path, "", ""))
 
 
@@ -97,33 +99,6 @@ _REFUSED = (401, 403)
 _SHOWN_CHARS = 200
 
 
-class ServiceAccess(Protocol):
-    """An address of a service, and what it takes to be let in there."""
-
-    @property
-    def service(self) -> str:
-        """The display name of the service."""
-
-    @property
-    def root(self) -> str:
-        """The address that the paths of the API come after."""
-
-    @property
-    def variable(self) -> str:
-        """The variable that says where it is."""
-
-    @property
-    def refused(self) -> str:
-        """The hint for a key that is refused."""
-
-    @property
-    def headers(self) -> tuple[tuple[str, str], ...]:
-        """The headers of requests to the API; a request to any other address carries none of them."""
-
-    def hide(self, text: str) -> str:
-        """The text without the key, if somebody says it back."""
-
-
 class ServiceRequest(Struct, frozen=True, kw_only=True):
     """A request. Only requests to the API itself carry the key."""
 
@@ -141,6 +116,8 @@ class ServiceReply(Struct, frozen=True):
 
 
 Send = Callable[[ServiceRequest], ServiceReply]
+Ask = Callable[[str | None], ServiceReply]
+"""Asks for the page at a cursor; None is the first."""
 Page = tuple[Json, Json]
 """The items of a page, and the cursor of the next; either may be of any type."""
 
@@ -148,16 +125,16 @@ Page = tuple[Json, Json]
 class ServiceClient:
     """Asks one account, and says in words what is wrong with an answer."""
 
-    def __init__(self, account: ServiceAccess, send: Send) -> None:
+    def __init__(self, account: ServiceAccount, send: Send) -> None:
         self.account = account
         self.send = send
 
     def get(self, path: str, **query: Json) -> ServiceReply:
         """The answer to a question whose parameters are these; None is none, and a list is each of its members."""
-        parameters = urlencode({name: value for name, value in query.items() if value is not None}, doseq=True)
-        return self.send(
-            ServiceRequest(method="GET", url=f"{self.account.root}{path}{'?' if parameters else ''}{parameters}")
-        )
+        parameters = urlencode(known(query), doseq=True)
+        if parameters:
+            path += f"?{parameters}"
+        return self.send(ServiceRequest(method="GET", url=self.account.root + path))
 
     def post(self, path: str, body: Json) -> ServiceReply:
         """The answer to a question that is this JSON."""
@@ -166,13 +143,14 @@ class ServiceClient:
     def json(self, reply: ServiceReply) -> Json:
         """The JSON of an answer; `FetchFailed` where it says no, or is none."""
         if reply.status in _REFUSED:
-            body_text = f"{self.account.service} at {self.account.root} refused the key ({reply.status})"
-            raise FetchFailed(body_text, hint=self.account.refused)
+            raise self.failed(f"refused the key ({reply.status})", self.account.refused)
         if not 200 <= reply.status < 300:
+            hint = None
+            if reply.status in UNKNOWN or 300 <= reply.status < 400:
+                hint = f"Check {self.account.variable}."
             body_text = visible(self.account.hide(reply.body.decode("utf-8", "replace")))[:_SHOWN_CHARS]
-            elsewhere = reply.status in UNKNOWN or 300 <= reply.status < 400
-            problem = f"answered {reply.status}{': ' if body_text else ''}{body_text}"
-            raise self.failed(problem, f"Check {self.account.variable}." if elsewhere else None)
+            answer = ": ".join(filter(None, (f"answered {reply.status}", body_text)))
+            raise self.failed(answer, hint)
         try:
             return decode_lenient(reply.body)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -180,21 +158,21 @@ class ServiceClient:
 
     def pages(
         self,
-        ask: Callable[[str | None], ServiceReply],
+        ask: Ask,
         read: Callable[[dict[str, Json]], Page],
         limit_bytes: int | None = None,
+        first: ServiceReply | None = None,
     ) -> Iterator[list[Json]]:
-        """Return the items of each page, following the cursors."""
+        """Return the items of each page, following the cursors; `first` is a page that was asked for already."""
         following: str | None = None
         seen: set[str] = set()
         size = 0
         for _ in range(MAX_PAGES):
-            reply = ask(following)
+            reply, first = first or ask(following), None
             size += len(reply.body)
             if limit_bytes is not None and size > limit_bytes:
                 raise self.failed(f"gave more than {limit_bytes:,} bytes for one trace")
-            value = self.json(reply)
-            found, after = read(value if isinstance(value, dict) else {})
+            found, after = read(as_object(self.json(reply)))
             if not isinstance(found, list) or not isinstance(after, str | None):
                 raise self.failed("gave something that is no page of what was asked for")
             yield found

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from replaykit.errors import FetchFailed, ReplayKitError, UsageError
 from replaykit.formats.core.registry import IMPORTERS, read_all
-from replaykit.formats.core.run_query import DEFAULT_LIMIT, Status
+from replaykit.formats.core.run_query import DEFAULT_LIMIT, Status, iso
 from replaykit.intake.entries import ImportRecord
 from replaykit.intake.run_filter import FAILURES
 from replaykit.intake.services.client import FetchedSource
@@ -32,6 +32,13 @@ class Query(Struct, frozen=True, kw_only=True):
     since: dt.datetime | None = None
     min_latency_ms: float = 0.0
     limit: int = DEFAULT_LIMIT
+
+    @property
+    def since_iso(self) -> str | None:
+        """The start of the search as the APIs read it."""
+        if self.since is None:
+            return None
+        return iso(self.since)
 
     def fits(self, run: TraceRun) -> bool:
         """True for a run that was asked for, whatever the service makes of the question."""
@@ -67,7 +74,7 @@ class TraceApi(Protocol):
         """Its name, which is also that of its format."""
 
     def listed(self, query: Query) -> Iterator[ListedTrace]:
-        """The traces among which the wanted ones are, the newest first, each once."""
+        """The traces among which the wanted ones are, the newest first; one may come again, or have no id."""
 
     def trace(self, trace_id: str, project: str) -> FetchedTrace:
         """One trace; a `UsageError` where the service has none of that id."""
@@ -96,7 +103,8 @@ class Service:
 
     def runs(self, query: Query) -> Iterator[ImportRecord]:
         """The newest runs that are wanted, as many as the limit says."""
-        return newest(self._api.listed(query), lambda listed: self._fetch_listed(listed, query), query, self._transport)
+        found = _unique(self._api.listed(query))
+        return newest(found, lambda listed: self._fetch_listed(listed, query), query, self._transport)
 
     def _fetch_listed(self, listed: ListedTrace, query: Query) -> list[ImportRecord]:
         if listed.is_running:
@@ -105,9 +113,14 @@ class Service:
             records = self.fetch(listed.id, query.project)
         except ReplayKitError as error:
             return [ImportRecord(origin=self._api.name, id=listed.id, problem=str(error))]
-        running = [self._passed_over(record.id) for record in records if _is_running(record.run)]
-        ended = [record for record in records if not _is_running(record.run)]
-        return running + [record for record in ended if record.run is None or query.fits(record.run)]
+        running: list[ImportRecord] = []
+        ended: list[ImportRecord] = []
+        for record in records:
+            if record.run is not None and record.run.status is RunStatus.RUNNING:
+                running.append(self._passed_over(record.id))
+            elif record.run is None or query.fits(record.run):
+                ended.append(record)
+        return running + ended
 
     def _passed_over(self, run_id: str) -> ImportRecord:
         return ImportRecord(origin=self._api.name, notes=(f"run {run_id} has not ended: passed over",))
@@ -121,10 +134,6 @@ class Service:
         notes = (*fetched.notes, *imported.notes)
         good = [ImportRecord(origin=name, id=run.id, run=run, notes=notes) for run in imported.runs]
         return good + [ImportRecord(origin=name, id=trace_id, problem=problem) for problem in imported.left_out]
-
-
-def _is_running(run: TraceRun | None) -> bool:
-    return run is not None and run.status is RunStatus.RUNNING
 
 
 def newest(
@@ -142,15 +151,12 @@ def newest(
         came = [record for record in records if record.run is not None or record.problem]
         taken += len(came)
         if problem:
-            failed = failed + 1
+            failed += 1
         elif came:
             failed = 0
         if transport.is_over or failed == MAX_FAILURES:
-            if query.project:
-                of = f" of {query.project!r}"
-            else:
-                of = ""
-            raise FetchFailed(f"the import{of} was given up", hint=problem or None)
+            project = f" of {query.project!r}" if query.project else ""
+            raise FetchFailed(f"the import{project} was given up", hint=problem or None)
 
 
 def fetch_by_id(keeper: RunService, run_ids: Iterable[str], project: str, origin: str) -> Iterator[ImportRecord]:
@@ -163,3 +169,11 @@ def fetch_by_id(keeper: RunService, run_ids: Iterable[str], project: str, origin
             if len(ids) == 1:
                 raise
             yield ImportRecord(origin=origin, id=run_id, problem=str(error))
+
+
+def _unique(listed: Iterable[ListedTrace]) -> Iterator[ListedTrace]:
+    seen: set[str] = set()
+    for trace in listed:
+        if trace.id and trace.id not in seen:
+            seen.add(trace.id)
+            yield trace

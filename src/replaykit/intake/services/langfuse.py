@@ -11,14 +11,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from functools import partial
 from itertools import chain
 from urllib.parse import quote
 
 from replaykit.errors import FetchFailed, UsageError
-from replaykit.formats.core.run_query import Status, iso
+from replaykit.formats.core.members import object_in, text_in, value_in
+from replaykit.formats.core.run_query import Status
 from replaykit.intake.services import client
 from replaykit.intake.services.client import (
     UNKNOWN,
+    Ask,
     Page,
     Send,
     ServiceAccount,
@@ -27,8 +30,7 @@ from replaykit.intake.services.client import (
     first_set,
     root_of,
 )
-from replaykit.intake.services.fetching import FetchedTrace, ListedTrace, Query, Service
-from replaykit.intake.services.transport import DEFAULT_TIMEOUT_S, Transport
+from replaykit.intake.services.fetching import FetchedTrace, ListedTrace, Query
 from replaykit.model.values import Json, canonical
 
 NAME = "langfuse"
@@ -54,7 +56,7 @@ _TRACE_FIELDS = {
 def account_of(environment: Mapping[str, str] | None = None) -> ServiceAccount:
     """The account that the environment names."""
     variables = os.environ if environment is None else environment
-    variable = next(first_set(variables, ADDRESSES), ADDRESSES[0])
+    variable = first_set(variables, ADDRESSES)
     public, secret = (variables.get(name, "").strip() for name in (PUBLIC_KEY, SECRET_KEY))
     missing = [name for name, value in ((PUBLIC_KEY, public), (SECRET_KEY, secret)) if not value]
     if missing:
@@ -70,13 +72,6 @@ def account_of(environment: Mapping[str, str] | None = None) -> ServiceAccount:
     )
 
 
-def langfuse(timeout_s: float = DEFAULT_TIMEOUT_S) -> Service:
-    """Langfuse, where the environment says it is."""
-    account = account_of()
-    transport = Transport(account, timeout_s)
-    return Service(LangfuseApi(account, transport), transport)
-
-
 class LangfuseApi:
     """Asks one account for traces."""
 
@@ -88,16 +83,8 @@ class LangfuseApi:
 
     def listed(self, query: Query) -> Iterator[ListedTrace]:
         """The traces, or those in which something failed, the newest first."""
-        seen: dict[str, None] = {}
-        for page in self._pages(query):
-            for entry in page:
-                if isinstance(entry, dict):
-                    trace_id = entry.get("id" if self._has_traces else "traceId")
-                else:
-                    trace_id = None
-                if isinstance(trace_id, str) and trace_id and trace_id not in seen:
-                    seen[trace_id] = None
-                    yield ListedTrace(id=trace_id)
+        for entry in chain.from_iterable(self._pages(query)):
+            yield ListedTrace(id=text_in(entry, "id" if self._has_traces else "traceId"))
 
     def trace(self, trace_id: str, project: str = "") -> FetchedTrace:
         """One trace with its observations and its scores."""
@@ -119,45 +106,29 @@ class LangfuseApi:
             first = self._client.get("/api/public/traces", page=1, **parameters)
             self._has_traces = first.status not in UNKNOWN
             if self._has_traces:
-                return self._client.pages(
-                    lambda page: (
-                        first if page is None else self._client.get("/api/public/traces", page=page, **parameters)
-                    ),
-                    _numbered,
-                )
-        observed = _of_observations(query)
-        return self._client.pages(
-            lambda cursor: self._client.get("/api/public/v2/observations", cursor=cursor, **observed), _with_cursor
-        )
+                ask = partial(self._client.get, "/api/public/traces", **parameters)
+                return self._client.pages(lambda page: ask(page=page), _numbered, first=first)
+        return self._client.pages(self._observed(_of_observations(query)), _with_cursor)
+
+    def _observed(self, parameters: dict[str, Json]) -> Ask:
+        return lambda cursor: self._client.get("/api/public/v2/observations", cursor=cursor, **parameters)
 
     def _observations(self, trace_id: str) -> list[Json]:
-        def ask(cursor: str | None) -> client.ServiceReply:
-            return self._client.get(
-                "/api/public/v2/observations", traceId=trace_id, fields=_FIELDS, limit=_PAGE, cursor=cursor
-            )
-
+        ask = self._observed({"traceId": trace_id, "fields": _FIELDS, "limit": _PAGE})
         first = ask(None)
         if first.status in UNKNOWN:  # and the first version knows no such trace
             return []
-        pages = self._client.pages(
-            lambda cursor: first if cursor is None else ask(cursor), _with_cursor, client.MAX_TRACE_BYTES
-        )
-        found = list(chain.from_iterable(pages))
-        return [
-            observation
-            for observation in found
-            if isinstance(observation, dict) and observation.get("traceId") == trace_id
-        ]
+        pages = self._client.pages(ask, _with_cursor, client.MAX_TRACE_BYTES, first=first)
+        found = chain.from_iterable(pages)
+        return [observation for observation in found if value_in(observation, "traceId") == trace_id]
 
     def _scores(self, trace_id: str) -> tuple[list[Json], tuple[str, ...]]:
         """The scores of a trace; without them it is still a trace, and that is told."""
+        ask = partial(
+            self._client.get, "/api/public/v3/scores", traceId=trace_id, fields="details,subject", limit=_PAGE
+        )
         try:
-            pages = self._client.pages(
-                lambda cursor: self._client.get(
-                    "/api/public/v3/scores", traceId=trace_id, fields="details,subject", limit=_PAGE, cursor=cursor
-                ),
-                _with_cursor,
-            )
+            pages = self._client.pages(lambda cursor: ask(cursor=cursor), _with_cursor)
             return list(chain.from_iterable(pages)), ()
         except FetchFailed as error:
             return [], (f"trace {trace_id}: its scores could not be fetched: {error.message}",)
@@ -165,44 +136,45 @@ class LangfuseApi:
 
 def _of_traces(query: Query) -> dict[str, Json]:
     """The question in the words of the first version: a filter goes before the parameters beside it."""
-    since = None if query.since is None else iso(query.since)
     filters: list[Json] = []
     if query.status is not Status.ALL:
         filters.append({"type": "number", "column": "errorCount", "operator": ">", "value": 0})
     if query.min_latency_ms:
         seconds = query.min_latency_ms / 1000
         filters.append({"type": "number", "column": "latency", "operator": ">=", "value": seconds})
-    if since is not None and filters:
-        filters.append({"type": "datetime", "column": "timestamp", "operator": ">=", "value": since})
-    return {
+    if query.since_iso is not None and filters:
+        filters.append({"type": "datetime", "column": "timestamp", "operator": ">=", "value": query.since_iso})
+    parameters: dict[str, Json] = {
         "limit": _PAGE,
         "orderBy": "timestamp.desc",
         "fields": "core",
-        "fromTimestamp": since,
-        "filter": canonical(filters).decode() if filters else None,
+        "fromTimestamp": query.since_iso,
     }
+    if filters:
+        parameters["filter"] = canonical(filters).decode()
+    return parameters
 
 
 def _of_observations(query: Query) -> dict[str, Json]:
-    return {
-        "limit": _PAGE,
-        "fields": "core",
-        "fromStartTime": None if query.since is None else iso(query.since),
-        **({"isRootObservation": "true"} if query.status is Status.ALL else {"level": "ERROR"}),
-    }
+    parameters: dict[str, Json] = {"limit": _PAGE, "fields": "core", "fromStartTime": query.since_iso}
+    if query.status is Status.ALL:
+        parameters["isRootObservation"] = "true"
+    else:
+        parameters["level"] = "ERROR"
+    return parameters
 
 
 def _numbered(body: dict[str, Json]) -> Page:
-    meta = body.get("meta")
-    page, pages = (meta.get("page"), meta.get("totalPages")) if isinstance(meta, dict) else (None, None)
-    if not isinstance(page, int) or not isinstance(pages, int):
-        return body.get("data"), None
-    return body.get("data"), str(page + 1) if page < pages else None
+    meta = object_in(body, "meta")
+    page, pages = meta.get("page"), meta.get("totalPages")
+    following = None
+    if isinstance(page, int) and isinstance(pages, int) and page < pages:
+        following = str(page + 1)
+    return body.get("data"), following
 
 
 def _with_cursor(body: dict[str, Json]) -> Page:
-    meta = body.get("meta")
-    return body.get("data"), meta.get("cursor") if isinstance(meta, dict) else None
+    return body.get("data"), object_in(body, "meta").get("cursor")
 
 
 def _trace_fields(trace_id: str, observations: list[Json]) -> dict[str, Json]:

@@ -41,8 +41,11 @@ class LangSmith:
 
     def run(self, run_id: str, project: str | None = None) -> ImportRecord:
         """One run. Where it cannot be had at all that is an error; where it cannot be read, the record says so."""
-        found = self._api.run(run_id, None if project is None else self._api.project_id(project))
-        return self._read(found)
+        project_id = None
+        if project is not None:
+            project_id = self._api.project_id(project)
+        found = self._api.run(run_id, project_id)
+        return self._filled(found["id"], self._api.trace(found))
 
     def runs(self, query: Query) -> Iterator[ImportRecord]:
         """The newest runs that are wanted, as many as the limit says."""
@@ -70,9 +73,6 @@ class LangSmith:
         if query_body.status is Status.WARNING and not any(map(has_failed, runs)):
             return []
         return [self._filled(root["id"], runs)]
-
-    def _read(self, run: Run) -> ImportRecord:
-        return self._filled(run["id"], self._api.trace(run))
 
     def _filled(self, run_id: str, runs: list[Run]) -> ImportRecord:
         notes_of_payloads = shorten_notes([note for run in runs for note in self._api.fill_in(run)])

@@ -7,8 +7,10 @@ itself: `send` does, and keeps to its limits of time and retries.
 from __future__ import annotations
 
 import datetime as dt
+import operator
 import os
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from itertools import chain
 from urllib.parse import quote, urljoin, urlsplit
 from uuid import UUID
@@ -17,6 +19,7 @@ from msgspec import Struct
 
 from replaykit.errors import FetchFailed, UsageError
 from replaykit.formats.core.errors import status_of
+from replaykit.formats.core.members import known, text_in, value_in
 from replaykit.formats.core.run_query import DEFAULT_LIMIT, FAR_BACK, Status, iso, moment
 from replaykit.formats.langsmith.run_tree import ids_above
 from replaykit.intake.services import client
@@ -24,18 +27,19 @@ from replaykit.intake.services.client import (
     UNKNOWN,
     Page,
     Send,
+    ServiceAccount,
     ServiceClient,
     ServiceReply,
     ServiceRequest,
     first_set,
     header_safe,
-    hidden,
     is_loopback,
     root_of,
 )
 from replaykit.model.run import RunStatus
 from replaykit.model.values import Json
 from replaykit.terminal import visible
+from replaykit.wire.json_fields import as_object, as_objects
 
 _SKEW = dt.timedelta(days=1)  # clocks of the machines that a trace runs on
 _SHOWN_CHARS = 200
@@ -58,20 +62,18 @@ class LangSmithApi:
 
     def project_id(self, project: str) -> str:
         """The id of a project, by its name or its id."""
-        try:
+        with suppress(ValueError):
             return str(UUID(project))
-        except ValueError:
-            pass
-        listed = self._client.json(self._client.get("/api/v1/sessions", name=project, limit=100))
-        found = listed if isinstance(listed, list) else []
-        ids = [entry.get("id") for entry in found if isinstance(entry, dict) and entry.get("name") == project]
-        if not ids or not isinstance(ids[0], str):
-            if self._account.workspace:
-                where = f"in the workspace that {WORKSPACE} names"
-            else:
-                where = "that this key may see"
-            raise UsageError(f"LangSmith has no project {project!r} {where}", hint="Projects are told apart by case.")
-        return ids[0]
+        for entry in as_objects(self._client.json(self._client.get("/api/v1/sessions", name=project, limit=100))):
+            if entry.get("name") == project:
+                found = text_in(entry, "id")
+                if found:
+                    return found
+                break
+        where = "that this key may see"
+        if self._account.workspace:
+            where = f"in the workspace that {WORKSPACE} names"
+        raise UsageError(f"LangSmith has no project {project!r} {where}", hint="Projects are told apart by case.")
 
     def roots(self, query: LangSmithQuery) -> Iterator[Run]:
         """The roots that are wanted, newest first; as many as there are."""
@@ -80,35 +82,37 @@ class LangSmithApi:
     def run(self, run_id: str, project_id: str | None = None) -> Run:
         """One run by its id. Only the first version finds it without its project."""
         reply = self._client.get(f"/api/v1/runs/{quote(run_id, safe='')}")
-        if reply.status in (*UNKNOWN, 400, 422):  # what is no id at all is a bad request
-            if project_id is not None:
-                found = self._in_project(run_id, project_id)
-            else:
-                found = None
-            if found is None:
-                hint = "See its id in LangSmith, under the run's name."
-                hint += "" if project_id else " Where the first version of the API is gone, name its project too."
-                raise UsageError(f"LangSmith has no run {run_id!r}", hint=hint)
-            return found
-        value = self._client.json(reply)
-        if not isinstance(value, dict) or not isinstance(value.get("id"), str):
-            raise self._client.failed("gave something that is no run")
-        return value
+        if reply.status not in (*UNKNOWN, 400, 422):  # what is no id at all is a bad request
+            value = self._client.json(reply)
+            if not isinstance(value_in(value, "id"), str):
+                raise self._client.failed("gave something that is no run")
+            return as_object(value)
+        hint = "See its id in LangSmith, under the run's name."
+        if project_id is None:
+            hint += " Where the first version of the API is gone, name its project too."
+            found = None
+        else:
+            found = self._in_project(run_id, project_id)
+        if found is None:
+            raise UsageError(f"LangSmith has no run {run_id!r}", hint=hint)
+        return found
 
     def trace(self, run: Run) -> list[Run]:
         """The run and every run below it, with the inputs and outputs that are stored apart and may be fetched."""
         project = next((run[key] for key in ("session_id", "project_id") if isinstance(run.get(key), str)), None)
+        trace = run["id"]
         if isinstance(run.get("trace_id"), str):
-            trace = run.get("trace_id")
-        else:
-            trace = run["id"]
+            trace = run["trace_id"]
         began = moment(run.get("start_time"))
-        since = iso((began or self._now) - (_SKEW if began else FAR_BACK))
+        if began is None:
+            since = iso(self._now - FAR_BACK)
+        else:
+            since = iso(began - _SKEW)
+        values = (trace, project and [project], since)
 
         def body(version: int) -> dict[str, Json]:
             names = (("trace", "session", "start_time"), ("trace_id", "project_ids", "min_start_time"))[version - 1]
-            parameters = dict(zip(names, (trace, None if project is None else [project], since), strict=True))
-            return {key: value for key, value in parameters.items() if value is not None} | page_of(version)
+            return known(dict(zip(names, values, strict=True))) | page_of(version)
 
         found = {run["id"]: run}
         for below in self._runs(body, limit_bytes=client.MAX_TRACE_BYTES):
@@ -129,7 +133,7 @@ class LangSmithApi:
                 yield f"run {run['id']}: its {name} are stored apart, {error.message}"
 
     def _payload(self, place: Json) -> Json:
-        url = place.get("presigned_url") if isinstance(place, dict) else None
+        url = value_in(place, "presigned_url")
         if not isinstance(url, str):
             raise FetchFailed("and no address is given")
         try:
@@ -156,14 +160,14 @@ class LangSmithApi:
     def _runs(self, body: Callable[[int], dict[str, Json]], limit_bytes: int | None = None) -> Iterator[Run]:
         pages = self._client.pages(lambda cursor: self._query(body, cursor), self._page, limit_bytes)
         for run in chain.from_iterable(pages):
-            if not isinstance(run, dict) or not isinstance(run.get("id"), str):
+            if not isinstance(value_in(run, "id"), str):
                 raise self._client.failed("gave something among its runs that is none")
             yield run
 
     def _query(self, body: Callable[[int], dict[str, Json]], cursor: str | None) -> ServiceReply:
         """One page, of the version that the server speaks; a page of one version does not go on in the other."""
         while True:
-            parameters = body(self._version) | ({} if cursor is None else {"cursor": cursor})
+            parameters = body(self._version) | known({"cursor": cursor})
             reply = self._client.post(f"/api/v{self._version}/runs/query", parameters)
             if reply.status not in UNKNOWN or self._version == 1 or cursor is not None:
                 return reply
@@ -193,14 +197,13 @@ class LangSmithQuery(Struct, frozen=True, kw_only=True):
         """Return the body of the query for that version of the API."""
         has_error = {Status.ERROR: True, Status.WARNING: False}.get(self.status)
         seconds = int(self.min_latency_ms // 1000)  # exactly is seen afterwards
-        parameters = {
-            ("session", "project_ids")[version - 1]: [self.project_id],
-            "is_root": True,
-            ("start_time", "min_start_time")[version - 1]: iso(self.since),
-            ("error", "has_error")[version - 1]: has_error,
-            "filter": f'gte(latency, "{seconds}s")' if seconds else None,
-        }
-        return {key: value for key, value in parameters.items() if value is not None} | page_of(version)
+        project, since, error = (("session", "start_time", "error"), ("project_ids", "min_start_time", "has_error"))[
+            version - 1
+        ]
+        parameters = {project: [self.project_id], "is_root": True, since: iso(self.since), error: has_error}
+        if seconds:
+            parameters["filter"] = f'gte(latency, "{seconds}s")'
+        return known(parameters) | page_of(version)
 
     def fits(self, root: dict[str, Json]) -> bool:
         """True for a root that was asked for, whatever the server makes of the question."""
@@ -243,10 +246,7 @@ def is_running(run: dict[str, Json]) -> bool:
 
 
 def _status(run: dict[str, Json]) -> RunStatus | None:
-    word = run.get("status")
-    if isinstance(word, str):
-        return status_of(word)
-    return None
+    return status_of(text_in(run, "status"))
 
 
 def latency_ms(run: dict[str, Json]) -> float | None:
@@ -270,41 +270,12 @@ PAYLOAD_HOSTS = "REPLAYKIT_PAYLOAD_HOSTS"
 _SUFFIXES = ("/api/v1", "/api/v2", "/api")
 
 
-class LangSmithAccount(Struct, frozen=True, kw_only=True):
+class LangSmithAccount(ServiceAccount, frozen=True, kw_only=True):
     """An address of LangSmith, and what it takes to be let in there."""
 
-    root: str
     key: str = ""
     workspace: str = ""
     payload_hosts: tuple[str, ...] = ()
-
-    def __repr__(self) -> str:
-        return f"Account({self.root!r})"
-
-    @property
-    def service(self) -> str:
-        """The display name."""
-        return "LangSmith"
-
-    @property
-    def variable(self) -> str:
-        """The variable that says where it is."""
-        return ENDPOINTS[0]
-
-    @property
-    def refused(self) -> str:
-        """The hint for a key that is refused."""
-        return f"Check {KEYS[0]}; with a key for several workspaces, set {WORKSPACE}."
-
-    @property
-    def headers(self) -> tuple[tuple[str, str], ...]:
-        """The headers of requests to the API; a request to any other address carries none of them."""
-        pairs = (("x-api-key", self.key), ("x-tenant-id", self.workspace))
-        return tuple((name, value) for name, value in pairs if value)
-
-    def hide(self, text: str) -> str:
-        """The text without the key, if somebody says it back."""
-        return hidden(text, ((KEYS[0], self.key),))
 
     def payload_url(self, url: str) -> str:
         """The address of something that is stored apart; LangSmith may give it relative to itself."""
@@ -319,22 +290,39 @@ class LangSmithAccount(Struct, frozen=True, kw_only=True):
         except ValueError:
             return False
         own = (urlsplit(self.root).hostname or "").lower()
-        near = is_loopback(host) and is_loopback(own)
-        known = host == own or host in self.payload_hosts or near
-        return bool(host) and known and (parts.scheme == "https" or (parts.scheme == "http" and near))
+        is_near = is_loopback(host) and is_loopback(own)
+        is_known = host == own or host in self.payload_hosts or is_near
+        return bool(host) and is_known and (parts.scheme == "https" or (parts.scheme == "http" and is_near))
+
+
+def langsmith_account(
+    root: str, key: str = "", workspace: str = "", payload_hosts: tuple[str, ...] = ()
+) -> LangSmithAccount:
+    """Return the account with this key and workspace, where they are needed."""
+    return LangSmithAccount(
+        service="LangSmith",
+        root=root,
+        variable=ENDPOINTS[0],
+        refused=f"Check {KEYS[0]}; with a key for several workspaces, set {WORKSPACE}.",
+        headers=tuple(filter(operator.itemgetter(1), (("x-api-key", key), ("x-tenant-id", workspace)))),
+        secrets=((KEYS[0], key),),
+        key=key,
+        workspace=workspace,
+        payload_hosts=payload_hosts,
+    )
 
 
 def account_of(environment: Mapping[str, str] | None = None) -> LangSmithAccount:
     """The account that the environment names; a key goes over TLS, or stays on this machine."""
     variables = os.environ if environment is None else environment
-    variable = next(first_set(variables, ENDPOINTS), ENDPOINTS[0])
+    variable = first_set(variables, ENDPOINTS)
     root = root_of(variables.get(variable, "").strip() or DEFAULT_ENDPOINT, variable, suffixes=_SUFFIXES)
-    named = next(first_set(variables, KEYS), KEYS[0])
+    named = first_set(variables, KEYS)
     key, workspace = variables.get(named, "").strip(), variables.get(WORKSPACE, "").strip()
     if not key and not is_loopback(urlsplit(root).hostname or ""):
         raise UsageError("LangSmith needs a key", hint=f"Set {KEYS[0]}.")
     hosts = variables.get(PAYLOAD_HOSTS, "").lower().split(",")
-    return LangSmithAccount(
+    return langsmith_account(
         root=root,
         key=header_safe(named, key),
         workspace=header_safe(WORKSPACE, workspace),

@@ -19,6 +19,7 @@ import msgspec
 
 from replaykit.errors import FetchFailed, UsageError
 from replaykit.formats.core.json_text import decode_lenient
+from replaykit.formats.core.members import list_in, pick, text_in, value_in
 from replaykit.formats.core.run_query import Status
 from replaykit.intake.services.client import (
     UNKNOWN,
@@ -31,9 +32,9 @@ from replaykit.intake.services.client import (
     header_safe,
     root_of,
 )
-from replaykit.intake.services.fetching import FetchedTrace, ListedTrace, Query, Service
-from replaykit.intake.services.transport import DEFAULT_TIMEOUT_S, Transport
+from replaykit.intake.services.fetching import FetchedTrace, ListedTrace, Query
 from replaykit.model.values import Json
+from replaykit.wire.json_fields import as_object, as_objects
 
 NAME = "mlflow"
 ADDRESS = "MLFLOW_TRACKING_URI"
@@ -49,33 +50,27 @@ def account_of(environment: Mapping[str, str] | None = None) -> ServiceAccount:
     variables = os.environ if environment is None else environment
     address, token, user, password = (variables.get(name, "").strip() for name in (ADDRESS, TOKEN, USER, PASSWORD))
     if not address.startswith(("http://", "https://")):
+        problem = f"{ADDRESS} is not set"
         if address:
             problem = f"{ADDRESS} is {address[:200]!r}"
-        else:
-            problem = f"{ADDRESS} is not set"
         hint = f"Set it to the address of a tracking server, such as {ADDRESS}=http://127.0.0.1:5000"
         raise UsageError(f"{problem}, and MLflow is asked over HTTP", hint=hint)
-    named, header, secret = "", "", ""
+    header = ""
+    secrets: tuple[tuple[str, str], ...] = ()
     if user and password:
-        named, header = PASSWORD, basic(user, password)
-        secret = password
+        header = basic(user, password)
+        secrets = ((PASSWORD, password), (PASSWORD, header.partition(" ")[2]))
     elif token:
-        named, header, secret = TOKEN, f"Bearer {header_safe(TOKEN, token)}", token
+        header = f"Bearer {header_safe(TOKEN, token)}"
+        secrets = ((TOKEN, token),)
     return ServiceAccount(
         service="MLflow",
         root=root_of(address, ADDRESS, is_secret=bool(header)),
         variable=ADDRESS,
         refused=f"Check {TOKEN}, or {USER} and {PASSWORD}.",
         headers=(("authorization", header),) if header else (),
-        secrets=((named, secret), (named, header.partition(" ")[2])) if header else (),
+        secrets=secrets,
     )
-
-
-def mlflow(timeout_s: float = DEFAULT_TIMEOUT_S) -> Service:
-    """MLflow, where the environment says it is."""
-    account = account_of()
-    transport = Transport(account, timeout_s)
-    return Service(MlflowApi(account, transport), transport)
 
 
 class MlflowApi:
@@ -90,21 +85,17 @@ class MlflowApi:
     def listed(self, query: Query) -> Iterator[ListedTrace]:
         """The traces of an experiment, or those that failed, the newest first."""
         experiment = self._experiment(query.project)
-        seen: dict[str, None] = {}
         pages = self._client.pages(lambda token: self._search(experiment, query, token), _page)
-        for entry in chain.from_iterable(pages):
-            info = entry if isinstance(entry, dict) else {}
-            trace_id = info.get("trace_id") or info.get("request_id")
-            if isinstance(trace_id, str) and trace_id not in seen:
-                seen[trace_id] = None
-                yield ListedTrace(id=trace_id, is_running=_RUNNING in (info.get("state"), info.get("status")))
+        for info in chain.from_iterable(pages):
+            is_running = _RUNNING in (value_in(info, "state"), value_in(info, "status"))
+            yield ListedTrace(id=text_in(info, "trace_id", "request_id"), is_running=is_running)
 
     def trace(self, trace_id: str, project: str = "") -> FetchedTrace:
         """One trace with its spans, which lie in the tracking server or in a file beside it."""
         reply = self._client.get("/api/3.0/mlflow/traces/get", trace_id=trace_id, allow_partial="true")
         if reply.status not in _BAD:
             value = self._client.json(reply)
-            trace = value.get("trace") if isinstance(value, dict) else None
+            trace = value_in(value, "trace")
             if not isinstance(trace, dict):
                 raise self._client.failed("gave something that is no trace")
             if trace.get("spans"):
@@ -121,14 +112,15 @@ class MlflowApi:
     def _info(self, trace_id: str) -> dict[str, Json]:
         name = quote(trace_id, safe="")
         reply = self._client.get(f"/api/3.0/mlflow/traces/{name}")
-        inside = "trace"
-        if reply.status in UNKNOWN and not _says_missing(reply):
-            reply, inside = self._client.get(f"/api/2.0/mlflow/traces/{name}/info"), ""
+        is_old = reply.status in UNKNOWN and not _says_missing(reply)
+        if is_old:
+            reply = self._client.get(f"/api/2.0/mlflow/traces/{name}/info")
         if reply.status in _BAD:
             raise UsageError(f"MLflow has no trace {trace_id!r}")
-        value = self._client.json(reply)
-        found = value.get(inside) if inside and isinstance(value, dict) else value
-        info = found.get("trace_info") if isinstance(found, dict) else None
+        found = self._client.json(reply)
+        if not is_old:
+            found = value_in(found, "trace")
+        info = value_in(found, "trace_info")
         if not isinstance(info, dict):
             raise self._client.failed("gave something that is no trace")
         return info
@@ -142,8 +134,7 @@ class MlflowApi:
         if _says_missing(reply):
             raise UsageError(f"MLflow has no experiment {named!r}", hint="Name one, or its id: --experiment NAME")
         value = self._client.json(reply)
-        found = value.get("experiment") if isinstance(value, dict) else None
-        experiment = found.get("experiment_id") if isinstance(found, dict) else None
+        experiment = value_in(value_in(value, "experiment"), "experiment_id")
         if not isinstance(experiment, str):
             raise self._client.failed("gave something that is no experiment")
         return experiment
@@ -168,14 +159,15 @@ class MlflowApi:
 
 def _filter(query: Query) -> str:
     """The question in MLflow's own words."""
+    conditions = []
     status = {Status.ERROR: "ERROR", Status.WARNING: "OK"}.get(query.status)
-    since = None if query.since is None else int(query.since.timestamp() * 1000)
-    conditions = (
-        f"trace.status = '{status}'" if status else "",
-        "" if since is None else f"trace.timestamp_ms >= {since}",
-        f"trace.execution_time_ms >= {int(query.min_latency_ms)}" if query.min_latency_ms else "",
-    )
-    return " AND ".join(filter(None, conditions))
+    if status:
+        conditions.append(f"trace.status = '{status}'")
+    if query.since is not None:
+        conditions.append(f"trace.timestamp_ms >= {int(query.since.timestamp() * 1000)}")
+    if query.min_latency_ms:
+        conditions.append(f"trace.execution_time_ms >= {int(query.min_latency_ms)}")
+    return " AND ".join(conditions)
 
 
 def _page(body: dict[str, Json]) -> Page:
@@ -187,10 +179,10 @@ def _says_missing(reply: ServiceReply) -> bool:
     if reply.status not in _BAD:
         return False
     try:
-        value = decode_lenient(reply.body)
+        code = value_in(decode_lenient(reply.body), "error_code")
     except (ValueError, msgspec.MsgspecError):
         return False
-    return isinstance(value, dict) and value.get("error_code") == "RESOURCE_DOES_NOT_EXIST"
+    return bool(code == "RESOURCE_DOES_NOT_EXIST")
 
 
 _PAIRS = ("request_metadata", "tags", "trace_metadata")
@@ -205,17 +197,20 @@ _TIMES = ("start_time_unix_nano", "end_time_unix_nano", "time_unix_nano")
 
 def file_of(trace: dict[str, Json]) -> dict[str, Json]:
     """The trace of `{trace_info, spans}`."""
-    spans = trace.get("spans")
-    info = trace.get("trace_info")
-    return {
-        "info": info_of(info) if isinstance(info, dict) else info,
-        "data": {"spans": [_span(span) for span in spans] if isinstance(spans, list) else spans},
-    }
+    spans, info = trace.get("spans"), trace.get("trace_info")
+    if isinstance(info, dict):
+        info = info_of(info)
+    if isinstance(spans, list):
+        spans = list(map(_span, spans))
+    return {"info": info, "data": {"spans": spans}}
 
 
 def info_of(info: dict[str, Json]) -> dict[str, Json]:
     """The info: pairs as objects, and the time it took in milliseconds."""
-    found = {name: _object(value) if name in _PAIRS else value for name, value in info.items()}
+    found = dict(info)
+    for name in _PAIRS:
+        if isinstance(info.get(name), list):
+            found[name] = dict(_pairs(info[name]))
     took = found.pop("execution_duration", None)
     if isinstance(took, str) and took.endswith("s"):
         try:
@@ -225,15 +220,9 @@ def info_of(info: dict[str, Json]) -> dict[str, Json]:
     return found
 
 
-def _object(value: Json) -> Json:
-    if isinstance(value, list):
-        return dict(_pairs(value))
-    return value
-
-
 def _pairs(value: Json) -> Iterator[tuple[str, Json]]:
-    for pair in value if isinstance(value, list) else []:
-        if isinstance(pair, dict) and isinstance(pair.get("key"), str):
+    for pair in as_objects(value):
+        if isinstance(pair.get("key"), str):
             yield pair["key"], pair.get("value")
 
 
@@ -246,7 +235,7 @@ def _span(span: Json) -> Json:
         pairs = _pairs(span["attributes"])
         found["attributes"] = {key: json.dumps(_value(value), ensure_ascii=False) for key, value in pairs}
     if isinstance(span.get("events"), list):
-        found["events"] = [_event(event) for event in span["events"]]
+        found["events"] = list(map(_event, span["events"]))
     return found
 
 
@@ -254,13 +243,14 @@ def _event(event: Json) -> Json:
     if not isinstance(event, dict):
         return event
     attributes = event.get("attributes")
-    plain = {key: _value(value) for key, value in _pairs(attributes)} if isinstance(attributes, list) else attributes
-    return _timed(event) | {"attributes": plain or {}}
+    if isinstance(attributes, list):
+        attributes = {key: _value(value) for key, value in _pairs(attributes)}
+    return _timed(event) | {"attributes": attributes or {}}
 
 
 def _timed(value: dict[str, Json]) -> dict[str, Json]:
     """The object with its times as numbers, which JSON of protobuf may say as text."""
-    return {name: _number(item) if name in _TIMES else item for name, item in value.items()}
+    return value | {name: _number(item) for name, item in pick(value, _TIMES).items()}
 
 
 def _number(value: Json) -> Json:
@@ -271,16 +261,13 @@ def _number(value: Json) -> Json:
 
 def _value(value: Json) -> Json:
     """Return the value of an OpenTelemetry AnyValue; None where it is empty."""
-    for name, item in value.items() if isinstance(value, dict) else ():
-        inner = item.get("values") if isinstance(item, dict) else None
+    for name, item in as_object(value).items():
         if name in _PLAIN:
             return item
         if name in _NUMBERS:
             return _number(item)
         if name in _ARRAYS:
-            if isinstance(inner, list):
-                return [_value(item) for item in inner]
-            return []
+            return list(map(_value, list_in(item, "values")))
         if name in _OBJECTS:
-            return {key: _value(item) for key, item in _pairs(inner)}
+            return {key: _value(member) for key, member in _pairs(value_in(item, "values"))}
     return None

@@ -7,12 +7,14 @@ GET /v1/projects/{project}/span_annotations?span_ids=…     …/trace_annotatio
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from functools import partial
 from itertools import chain
 from urllib.parse import quote, unquote
 
 from replaykit.errors import FetchFailed, UsageError
-from replaykit.formats.core.run_query import Status, iso
+from replaykit.formats.core.members import text_in, value_in
+from replaykit.formats.core.run_query import Status
 from replaykit.intake.services import client
 from replaykit.intake.services.client import (
     UNKNOWN,
@@ -25,8 +27,7 @@ from replaykit.intake.services.client import (
     header_safe,
     root_of,
 )
-from replaykit.intake.services.fetching import FetchedTrace, ListedTrace, Query, Service
-from replaykit.intake.services.transport import DEFAULT_TIMEOUT_S, Transport
+from replaykit.intake.services.fetching import FetchedTrace, ListedTrace, Query
 from replaykit.model.values import Json
 
 NAME = "phoenix"
@@ -44,7 +45,7 @@ _AT_ONCE = 50  # ids in one address, which servers cut off somewhere
 def account_of(environment: Mapping[str, str] | None = None) -> ServiceAccount:
     """The account that the environment names; without a word it is on this machine."""
     variables = os.environ if environment is None else environment
-    variable = next(first_set(variables, ADDRESSES), ADDRESSES[0])
+    variable = first_set(variables, ADDRESSES)
     secrets = tuple(_secrets(variables))
     address = _address(variables, variable)
     return ServiceAccount(
@@ -59,16 +60,14 @@ def account_of(environment: Mapping[str, str] | None = None) -> ServiceAccount:
 
 def _address(variables: Mapping[str, str], variable: str) -> str:
     address = variables.get(variable, "").strip()
-    if "://" in address:
+    if "://" in address or (address and variable != HOST):
         return address
-    host = "127.0.0.1" if address in ("", "0.0.0.0", "::") else address
-    if ":" in host.rpartition("]")[2]:
-        port = ""
-    else:
-        port = f":{variables.get(PORT, '').strip() or DEFAULT_PORT}"
-    if not address or variable == HOST:
-        return f"http://{host}{port}"
-    return address
+    host = address
+    if address in ("", "0.0.0.0", "::"):
+        host = "127.0.0.1"
+    if ":" not in host.rpartition("]")[2]:
+        host += f":{variables.get(PORT, '').strip() or DEFAULT_PORT}"
+    return f"http://{host}"
 
 
 def _secrets(variables: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
@@ -86,14 +85,7 @@ def _secrets(variables: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
 
 def default_project() -> str:
     """The project that the environment names; empty where it names none."""
-    return next((os.environ[name].strip() for name in first_set(os.environ, PROJECTS)), "")
-
-
-def phoenix(timeout_s: float = DEFAULT_TIMEOUT_S) -> Service:
-    """Phoenix, where the environment says it is."""
-    account = account_of()
-    transport = Transport(account, timeout_s)
-    return Service(PhoenixApi(account, transport), transport)
+    return os.environ.get(first_set(os.environ, PROJECTS), "").strip()
 
 
 class PhoenixApi:
@@ -106,23 +98,22 @@ class PhoenixApi:
 
     def listed(self, query: Query) -> Iterator[ListedTrace]:
         """The traces by their roots, or those in which something failed, the newest first."""
-        narrowed: dict[str, Json] = {"parent_id": "null"} if query.status is Status.ALL else {"status_code": "ERROR"}
-        since = None if query.since is None else iso(query.since)
-        seen: dict[str, None] = {}
-        for span in self._spans(query.project, {"start_time": since, **narrowed}):
-            trace_id, _ = _ids(span)
-            if trace_id and trace_id not in seen:
-                seen[trace_id] = None
-                yield ListedTrace(id=trace_id)
+        parameters = {"start_time": query.since_iso}
+        if query.status is Status.ALL:
+            parameters["parent_id"] = "null"
+        else:
+            parameters["status_code"] = "ERROR"
+        for span in self._spans(query.project, parameters):
+            yield ListedTrace(id=_id_in(span, "trace_id"))
 
     def trace(self, trace_id: str, project: str) -> FetchedTrace:
         """One trace: its spans, and the annotations of them and of it."""
         found = self._spans(project, {"trace_id": trace_id}, client.MAX_TRACE_BYTES)
-        spans = [span for span in found if _ids(span)[0] == trace_id]
+        spans = [span for span in found if _id_in(span, "trace_id") == trace_id]
         if not spans:
             raise UsageError(f"Phoenix has no trace {trace_id!r} in the project {project!r}")
         notes: list[str] = []
-        annotations = list(self._annotations(project, "span", [_ids(span)[1] for span in spans], notes))
+        annotations = list(self._annotations(project, "span", [_id_in(span, "span_id") for span in spans], notes))
         annotations += self._annotations(project, "trace", [trace_id], notes)
         return FetchedTrace(
             document={"data": spans, "next_cursor": None, "annotations": annotations}, notes=tuple(notes)
@@ -142,36 +133,25 @@ class PhoenixApi:
     def _annotations(self, project: str, of: str, ids: list[str], notes: list[str]) -> Iterator[Json]:
         """Return the annotations of these; a failure to fetch them becomes a note."""
         path = f"/v1/projects/{quote(project, safe='')}/{of}_annotations"
+        some = list(filter(None, ids))
         try:
-            for some in _cut([span_id for span_id in ids if span_id]):
-                yield from self._annotated(path, {f"{of}_ids": some, "limit": _ANNOTATIONS})
+            for start in range(0, len(some), _AT_ONCE):
+                query = {f"{of}_ids": some[start : start + _AT_ONCE], "limit": _ANNOTATIONS}
+                ask = partial(self._client.get, path, **query)
+                first = ask()
+                if first.status in UNKNOWN:  # an older Phoenix
+                    return
+                yield from chain.from_iterable(
+                    self._client.pages(lambda cursor: ask(cursor=cursor), _page, first=first)  # noqa: B023 (at once)
+                )
         except FetchFailed as error:
             notes.append(f"what was said of its {of}s could not be fetched: {error.message}")
-
-    def _annotated(self, path: str, query: dict[str, Json]) -> Iterator[Json]:
-        first = self._client.get(path, **query)
-        if first.status in UNKNOWN:  # an older Phoenix
-            return
-
-        def ask(cursor: str | None) -> ServiceReply:
-            if cursor is None:
-                return first
-            return self._client.get(path, cursor=cursor, **query)
-
-        yield from chain.from_iterable(self._client.pages(ask, _page))
-
-
-def _cut(ids: list[str]) -> Iterable[list[str]]:
-    return (ids[start : start + _AT_ONCE] for start in range(0, len(ids), _AT_ONCE))
 
 
 def _page(body: dict[str, Json]) -> Page:
     return body.get("data"), body.get("next_cursor")
 
 
-def _ids(span: Json) -> tuple[str, str]:
-    """The ids of a span's trace and of itself; empty where it has none."""
-    context = span.get("context") if isinstance(span, dict) else None
-    found = [context.get(name) if isinstance(context, dict) else None for name in ("trace_id", "span_id")]
-    trace, own = (value if isinstance(value, str) else "" for value in found)
-    return trace, own
+def _id_in(span: Json, name: str) -> str:
+    """The id of a span's trace or of itself; empty where it has none."""
+    return text_in(value_in(span, "context"), name)

@@ -9,7 +9,7 @@ from email.utils import parsedate_to_datetime
 
 from replaykit.candidates.http_client import Ask, HttpAnswer, ask
 from replaykit.errors import FetchFailed
-from replaykit.intake.services.client import ServiceAccess, ServiceReply, ServiceRequest
+from replaykit.intake.services.client import ServiceAccount, ServiceReply, ServiceRequest
 
 DEFAULT_TIMEOUT_S = 300.0
 """For all that one command fetches."""
@@ -25,7 +25,7 @@ class Transport:
 
     def __init__(
         self,
-        account: ServiceAccess,
+        account: ServiceAccount,
         timeout_s: float = DEFAULT_TIMEOUT_S,
         *,
         pause: Callable[[float], None] = time.sleep,
@@ -87,8 +87,7 @@ def _wait(answer: HttpAnswer, attempt: int) -> float:
 def _why(answer: HttpAnswer) -> str:
     if answer.status is None:
         return answer.why or "gave no answer"
+    later = ""
     if answer.retry_after:
         later = f", and asks to wait {answer.retry_after[:40]!r}"
-    else:
-        later = ""
     return f"answered {answer.status} each time{later}"

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from replaykit.formats.core.json_text import decode_text, load_json
-from replaykit.formats.core.members import text_in
+from replaykit.formats.core.members import as_list, of_type, text_in
 from replaykit.formats.core.messages import ConversationCache, answer_in, messages_of, text_of
 from replaykit.formats.spans.dialects.payloads import call_arguments, single_argument
-from replaykit.formats.spans.meaning import UNSET, Meaning, SpanKind, first, text, unflattened, usage
+from replaykit.formats.spans.meaning import UNSET, Meaning, SpanDialect, SpanKind, first, unflattened, usage
 from replaykit.formats.spans.span import Span
 from replaykit.model.events import Usage
 from replaykit.model.values import Json
-from replaykit.wire.json_fields import as_object, as_objects, as_text
+from replaykit.wire.json_fields import as_object
 
 _KINDS = {
     "execute_tool": SpanKind.TOOL,
@@ -40,32 +40,32 @@ _ROLES = {
     "gen_ai.assistant.message": "assistant",
     "gen_ai.tool.message": "tool",
 }
+_CHOICE = "gen_ai.choice"
 _INPUT_TOKENS = ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens")
 _OUTPUT_TOKENS = ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens")
 
 
-class GenAI:
-    """Reads spans that follow the GenAI conventions."""
+def _read(span: Span, cache: ConversationCache) -> Meaning | None:
+    attributes = span.attributes
+    kind = _KINDS.get(text_in(attributes, "gen_ai.operation.name")) or _guessed(attributes)
+    if kind is None:
+        return None
+    details: dict[str, Json] = {}
+    for happening in span.happenings:
+        if happening.name == _DETAILS:
+            details |= happening.attributes
+    if details:
+        attributes = details | attributes
+    if kind is SpanKind.MODEL:
+        return _model(span, attributes, cache)
+    if kind is SpanKind.TOOL:
+        return _tool(span, attributes)
+    if kind is SpanKind.AGENT:
+        return _agent(span, attributes, cache)
+    return Meaning(kind=kind, name=span.name)
 
-    name = "genai"
-    mark = ""
 
-    def read(self, span: Span, cache: ConversationCache) -> Meaning | None:
-        own = span.attributes
-        kind = _KINDS.get(text(own, "gen_ai.operation.name")) or _guessed(own)
-        if kind is None:
-            return None
-        if span.happenings:
-            attributes = own | _details(span)
-        else:
-            attributes = own
-        if kind is SpanKind.MODEL:
-            return _model(span, attributes, cache)
-        if kind is SpanKind.TOOL:
-            return _tool(span, attributes)
-        if kind is SpanKind.AGENT:
-            return _agent(span, attributes, cache)
-        return Meaning(kind=kind, name=span.name)
+GENAI = SpanDialect("genai", "", _read)
 
 
 def _guessed(own: dict[str, Json]) -> SpanKind | None:
@@ -78,32 +78,34 @@ def _guessed(own: dict[str, Json]) -> SpanKind | None:
     return None
 
 
-def _details(span: Span) -> dict[str, Json]:
-    """Return the attributes in events of the span that the span itself lacks."""
-    return {
-        name: value
-        for happening in span.happenings
-        if happening.name == _DETAILS
-        for name, value in happening.attributes.items()
-        if name not in span.attributes
-    }
-
-
 def _model(span: Span, attributes: dict[str, Json], cache: ConversationCache) -> Meaning:
     request, answered = _conversation(span, attributes, cache)
-    reasons = first(attributes, "gen_ai.response.finish_reasons")
-    outputs = load_json(attributes.get("gen_ai.output.messages"))
     return Meaning(
         kind=SpanKind.MODEL,
-        name=text(attributes, _MODEL, "gen_ai.response.model"),
+        name=text_in(attributes, _MODEL, "gen_ai.response.model"),
         system=_system(attributes),
         messages=request,
         tools=_tools(attributes, cache),
         parameters=_parameters(attributes),
         answer=answer_in(answered or ()),
-        finish_reason=_reason(reasons) or _reason_in(outputs) or _chosen(span),
+        finish_reason=next(_reasons(span, attributes), None),
         usage=usage_of(attributes),
     )
+
+
+def _reasons(span: Span, attributes: dict[str, Json]) -> Iterator[str]:
+    """Why the answer ended, from wherever the span says it."""
+    reasons = load_json(attributes.get("gen_ai.response.finish_reasons"))
+    if isinstance(reasons, list):
+        reasons = next(iter(reasons), None)
+    bodies: list[Json] = [{"finish_reason": reasons}, *as_list(load_json(attributes.get("gen_ai.output.messages")))]
+    for happening in span.happenings:
+        if happening.name == _CHOICE:
+            bodies.append(as_object(happening.body) or happening.attributes)
+    for body in bodies:
+        reason = text_in(body, "finish_reason")
+        if reason:
+            yield reason
 
 
 def usage_of(attributes: dict[str, Json]) -> Usage | None:
@@ -118,25 +120,25 @@ def _conversation(
     request = messages_of(attributes.get("gen_ai.input.messages"), cache)
     answered = messages_of(attributes.get("gen_ai.output.messages"))
     if request is None and answered is None:
-        tagged = list(_event_messages(span))
-        request = [message for message, is_answer in tagged if not is_answer] or None
-        answered = [message for message, is_answer in tagged if is_answer] or None
+        request, answered = _event_messages(span)
     if request is None and answered is None:
         request = messages_of(unflattened(attributes, "gen_ai.prompt.") or _content(span, "prompt"))
         answered = messages_of(unflattened(attributes, "gen_ai.completion.") or _content(span, "completion"))
     return request, answered
 
 
-def _event_messages(span: Span) -> Iterator[tuple[Json, bool]]:
-    """The messages in events and log records, each with whether it is the answer."""
+def _event_messages(span: Span) -> tuple[list[Json] | None, list[Json] | None]:
+    """The messages of the request and of the answer in events and log records."""
+    request: list[Json] = []
+    answered: list[Json] = []
     for happening in span.happenings:
         body = as_object(happening.body) or happening.attributes
-        role = _ROLES.get(happening.name)
-        if role is not None:
-            yield from ((message, False) for message in messages_of([_message(role, body)]) or ())
-        elif happening.name == "gen_ai.choice":
-            message_body = as_object(load_json(body.get("message"))) or body
-            yield from ((message, True) for message in messages_of([_message("assistant", message_body)]) or ())
+        if happening.name in _ROLES:
+            request += messages_of([_message(_ROLES[happening.name], body)]) or ()
+        elif happening.name == _CHOICE:
+            body = as_object(load_json(body.get("message"))) or body
+            answered += messages_of([_message("assistant", body)]) or ()
+    return request or None, answered or None
 
 
 def _message(role: str, body: dict[str, Json]) -> dict[str, Json]:
@@ -150,31 +152,16 @@ def _message(role: str, body: dict[str, Json]) -> dict[str, Json]:
 
 def _content(span: Span, what: str) -> Json:
     """The oldest form: one event with everything that was said as one text."""
-    name = f"gen_ai.content.{what}"
-    return next((h.attributes.get(f"gen_ai.{what}") for h in span.happenings if h.name == name), None)
-
-
-def _chosen(span: Span) -> str | None:
-    bodies = (as_object(h.body) or h.attributes for h in span.happenings if h.name == "gen_ai.choice")
-    return next((reason for body in bodies if (reason := text_in(body, "finish_reason"))), None)
-
-
-def _reason(reasons: Json) -> str | None:
-    reasons = load_json(reasons)
-    return as_text(reasons[0] if isinstance(reasons, list) and reasons else reasons) or None
-
-
-def _reason_in(messages: Json) -> str | None:
-    return next((reason for m in as_objects(messages) if (reason := text_in(m, "finish_reason"))), None)
+    for happening in span.happenings:
+        if happening.name == f"gen_ai.content.{what}":
+            return happening.attributes.get(f"gen_ai.{what}")
+    return None
 
 
 def _system(attributes: dict[str, Json]) -> Json:
-    if "gen_ai.system_instructions" not in attributes:
-        return None
-    parts = load_json(attributes["gen_ai.system_instructions"])
-    texts = [text_in(part, "content") for part in as_objects(parts) if part.get("type") == "text"]
-    if texts and len(texts) == len(parts):
-        return "\n".join(texts)
+    parts = load_json(attributes.get("gen_ai.system_instructions"))
+    if isinstance(parts, list) and parts and len(of_type(parts, "text")) == len(parts):
+        return "\n".join([text_in(part, "content") for part in parts])
     return parts
 
 
@@ -193,13 +180,13 @@ def _parameters(attributes: dict[str, Json]) -> dict[str, Json]:
 
 
 def _tool(span: Span, attributes: dict[str, Json]) -> Meaning:
-    name = text(attributes, "gen_ai.tool.name", "gen_ai.data_source.id") or span.name.removeprefix("execute_tool ")
+    name = text_in(attributes, "gen_ai.tool.name", "gen_ai.data_source.id") or span.name.removeprefix("execute_tool ")
     arguments = first(attributes, "gen_ai.tool.call.arguments", "tool_arguments", "gen_ai.retrieval.query.text")
     result = first(attributes, "gen_ai.tool.call.result", "tool_response", "gen_ai.retrieval.documents")
     return Meaning(
         kind=SpanKind.TOOL,
         name=name,
-        call_id=text(attributes, "gen_ai.tool.call.id"),
+        call_id=text_in(attributes, "gen_ai.tool.call.id"),
         input=load_json(arguments),
         output=load_json(result),
     )
@@ -207,14 +194,16 @@ def _tool(span: Span, attributes: dict[str, Json]) -> Meaning:
 
 def _agent(span: Span, attributes: dict[str, Json], cache: ConversationCache) -> Meaning:
     messages = messages_of(attributes.get("gen_ai.input.messages") or attributes.get("pydantic_ai.all_messages"), cache)
-    name = text(attributes, "gen_ai.agent.name", "agent_name", "gen_ai.workflow.name")
-    as_value = _written if "replaykit.run.id" in attributes else _as_it_is  # our own export writes values into messages
+    name = text_in(attributes, "gen_ai.agent.name", "agent_name", "gen_ai.workflow.name")
+    run_input, output = _agent_input(messages), _agent_output(attributes)
+    if "replaykit.run.id" in attributes:  # our own export writes values into messages
+        run_input, output = _written(run_input), _written(output)
     return Meaning(
         kind=SpanKind.AGENT,
         name=name or span.name.removeprefix("invoke_agent "),
-        version=text(attributes, "gen_ai.agent.version"),
-        input=as_value(_agent_input(messages)),
-        output=as_value(_agent_output(attributes)),
+        version=text_in(attributes, "gen_ai.agent.version"),
+        input=run_input,
+        output=output,
     )
 
 
@@ -224,17 +213,14 @@ def _written(value: Json) -> Json:
     return load_json(value)
 
 
-def _as_it_is(value: Json) -> Json:
-    return value
-
-
 def _agent_input(messages: list[Json] | None) -> Json:
     """Return the agent's input: a text where it is one, else the messages up to the first answer."""
-    if not messages:
-        return UNSET
-    roles = [message.get("role") for message in messages]
-    until = next((index for index, role in enumerate(roles) if role in ("assistant", "tool")), len(messages))
-    request = [message for message in messages[:until] if message.get("role") != "system"]
+    request: list[Json] = []
+    for message in messages or ():
+        if message.get("role") in ("assistant", "tool"):
+            break
+        if message.get("role") != "system":
+            request.append(message)
     if len(request) == 1 and isinstance(request[0].get("content"), str):
         return request[0]["content"]
     return request or UNSET
@@ -252,22 +238,20 @@ def _agent_output(attributes: dict[str, Json]) -> Json:
 _TRACELOOP_KINDS = {"workflow": SpanKind.AGENT, "agent": SpanKind.AGENT, "task": SpanKind.AGENT, "tool": SpanKind.TOOL}
 
 
-class Traceloop:
-    """Reads spans with a `traceloop.span.kind`."""
+def _read_traceloop(span: Span, _cache: ConversationCache) -> Meaning | None:
+    attributes = span.attributes
+    kind = _TRACELOOP_KINDS.get(text_in(attributes, "traceloop.span.kind"))
+    if kind is None:
+        return None
+    arguments = call_arguments(decode_text(attributes.get("traceloop.entity.input", UNSET)))
+    return Meaning(
+        kind=kind,
+        name=text_in(attributes, "traceloop.entity.name") or span.name,
+        is_agent=attributes["traceloop.span.kind"] == "agent",
+        input=arguments if kind is SpanKind.TOOL else single_argument(arguments),
+        output=decode_text(attributes.get("traceloop.entity.output", UNSET)),
+    )
 
-    name = "traceloop"
-    mark = "traceloop.span.kind"
 
-    def read(self, span: Span, cache: ConversationCache) -> Meaning | None:
-        attributes = span.attributes
-        kind = _TRACELOOP_KINDS.get(text(attributes, "traceloop.span.kind"))
-        if kind is None:
-            return None
-        arguments = call_arguments(decode_text(attributes.get("traceloop.entity.input", UNSET)))
-        return Meaning(
-            kind=kind,
-            name=text(attributes, "traceloop.entity.name") or span.name,
-            is_agent=attributes["traceloop.span.kind"] == "agent",
-            input=arguments if kind is SpanKind.TOOL else single_argument(arguments),
-            output=decode_text(attributes.get("traceloop.entity.output", UNSET)),
-        )
+TRACELOOP = SpanDialect("traceloop", "traceloop.span.kind", _read_traceloop)
+"""OpenLLMetry (Traceloop): workflows, agents, tasks and tools. Its model calls speak GenAI."""

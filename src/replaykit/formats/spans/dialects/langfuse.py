@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from replaykit.formats.core.json_text import load_json
 from replaykit.formats.core.langchain_messages import message_body
-from replaykit.formats.core.members import count_in, object_in, text_in
+from replaykit.formats.core.members import count_in, list_in, object_in, text_in, value_in
 from replaykit.formats.core.messages import ConversationCache
+from replaykit.formats.core.totals import stated_usage
 from replaykit.formats.spans.dialects.payloads import (
     agent_input,
     agent_output,
@@ -18,11 +19,11 @@ from replaykit.formats.spans.dialects.payloads import (
     read_request,
     read_response,
 )
-from replaykit.formats.spans.meaning import UNSET, Meaning, SpanKind, first, text
+from replaykit.formats.spans.meaning import UNSET, Meaning, SpanDialect, SpanKind, first
 from replaykit.formats.spans.span import Span
 from replaykit.model.events import Usage
 from replaykit.model.values import Json
-from replaykit.wire.json_fields import as_count, as_object, without
+from replaykit.wire.json_fields import as_object
 
 OBSERVATION = "langfuse.export"
 """The attribute of a span that holds its observation."""
@@ -51,6 +52,7 @@ _INSTRUMENTED_KINDS = {
 }
 _TOOL_NAMES = ("gen_ai.tool.name", "tool.name", "ai.toolCall.name", "tool_call.function.name")
 _CALL_IDS = ("gen_ai.tool.call.id", "ai.toolCall.id", "tool_call.id")
+_MODEL_NAMES = ("gen_ai.request.model", "llm.model_name")
 _AGENT_NAMES = ("gen_ai.agent.name", "agent_name", "agent.name")
 _PREFIXES = ("execute_tool ", "running tool: ", "running tool ")
 _NO_SETTINGS = (
@@ -62,17 +64,14 @@ _UNSAID = (None, "Infinity")  # the latter for a limit that was not set
 _AI_SDK_LOOPS = ("ai.generateText", "ai.streamText", "ai.generateObject", "ai.streamObject")
 
 
-class LangfuseExport:
-    """Reads spans that were observations of an export."""
+def _read_export(span: Span, _cache: ConversationCache) -> Meaning | None:
+    observation = span.attributes.get(OBSERVATION)
+    if isinstance(observation, dict):
+        return read_observation(span, observation)
+    return None
 
-    name = "langfuse"
-    mark = OBSERVATION
 
-    def read(self, span: Span, cache: ConversationCache) -> Meaning | None:
-        observation = span.attributes.get(OBSERVATION)
-        if isinstance(observation, dict):
-            return read_observation(span, observation)
-        return None
+LANGFUSE_EXPORT = SpanDialect("langfuse", OBSERVATION, _read_export)
 
 
 def read_observation(span: Span, observation: dict[str, Json]) -> Meaning:
@@ -100,14 +99,11 @@ def kind_of(observation: dict[str, Json]) -> SpanKind:
         return SpanKind.AGENT
     if kind != "SPAN":
         return _KINDS.get(kind, SpanKind.NOTE)
-    names = ("openinference.span.kind", "gen_ai.operation.name", "ai.operationId")
-    found = next(
-        (_INSTRUMENTED_KINDS[word] for name in names if (word := text_in(instrumented, name)) in _INSTRUMENTED_KINDS),
-        None,
-    )
-    if found is not None:
-        return found
-    if _tool_message(observation) is not None or text(instrumented, *_TOOL_NAMES):
+    for name in ("openinference.span.kind", "gen_ai.operation.name", "ai.operationId"):
+        found = _INSTRUMENTED_KINDS.get(text_in(instrumented, name))
+        if found is not None:
+            return found
+    if _tool_message(observation) is not None or text_in(instrumented, *_TOOL_NAMES):
         return SpanKind.TOOL
     return SpanKind.AGENT
 
@@ -115,22 +111,19 @@ def kind_of(observation: dict[str, Json]) -> SpanKind:
 def _model(observation: dict[str, Json], instrumented: dict[str, Json]) -> Meaning:
     request, answered = read_request(observation.get("input")), read_response(observation.get("output"))
     settings = as_object(load_json(observation.get("modelParameters")))
-    metadata = object_in(observation, "metadata")
-    if isinstance(metadata.get("tools"), list):
-        offered = [load_json(tool) for tool in metadata["tools"]]
-    else:
-        offered = None
-    instructions = text_in(settings, "instructions") or None
+    offered = list(map(load_json, list_in(observation.get("metadata"), "tools")))
     parameters = request.parameters | {name: load_json(value) for name, value in settings.items()}
-    model = text_in(observation, "model") or request.model
+    for name, value in list(parameters.items()):
+        if name in _NO_SETTINGS or value in _UNSAID:
+            del parameters[name]
     return Meaning(
         kind=SpanKind.MODEL,
-        name=model or text(instrumented, "gen_ai.request.model", "llm.model_name"),
-        system=request.system or instructions,
+        name=text_in(observation, "model") or request.model or text_in(instrumented, *_MODEL_NAMES),
+        system=request.system or text_in(settings, "instructions") or None,
         messages=request.messages,
         tools=request.tools or offered or offered_tools(observation.get("output")) or _defined(observation),
-        parameters={n: value for n, value in without(parameters, *_NO_SETTINGS).items() if value not in _UNSAID},
-        answer=answered.answers[0] if answered.answers else None,
+        parameters=parameters,
+        answer=next(iter(answered.answers), None),
         finish_reason=answered.finish_reason or text_in(settings, "finishReason") or None,
         usage=usage_in(observation) or answered.usage,
     )
@@ -144,29 +137,31 @@ def _defined(observation: dict[str, Json]) -> Json:
 
 def usage_in(observation: dict[str, Json]) -> Usage | None:
     """Tokens and money. Some count what was cached within the input, some beside it: the total tells which."""
-    counts = {name: as_count(value) for name, value in object_in(observation, "usageDetails").items()}
-    counted = {name: count for name, count in counts.items() if count is not None}
+    counts = object_in(observation, "usageDetails")
     older = object_in(observation, "usage")
-    input_tokens = counted.get("input", count_in(older, "input"))
-    output = counted.get("output", count_in(older, "output"))
-    total = counted.get("total")
-    outputs = sum(count for name, count in counted.items() if name.startswith("output"))
-    beside = sum(count for name, count in counted.items() if name.startswith(("input_", "cache_")))
+    input_tokens, output, total = count_in(counts, "input"), count_in(counts, "output"), count_in(counts, "total")
+    if input_tokens is None:
+        input_tokens = count_in(older, "input")
+    if output is None:
+        output = count_in(older, "output")
+    outputs = beside = 0
+    for name in counts:
+        if name.startswith("output"):
+            outputs += count_in(counts, name) or 0
+        elif name.startswith(("input_", "cache_")):
+            beside += count_in(counts, name) or 0
     if input_tokens is not None and total is not None and input_tokens + (output or 0) < total:
         input_tokens, output = total - outputs, outputs
     elif input_tokens is not None and total is None:
         input_tokens, output = input_tokens + beside, outputs or output
-    usage = Usage(input_tokens=input_tokens, output_tokens=output, cost_usd=_cost(observation))
-    if usage == Usage():
-        return None
-    return usage
+    return stated_usage(input_tokens, output, _cost(observation))
 
 
 def _cost(observation: dict[str, Json]) -> float | None:
     """Return the cost; None for zero, which Langfuse writes for an unknown price."""
-    found = first(object_in(observation, "costDetails"), "total")
-    if found is UNSET:
-        found = first(observation, "totalCost", "calculatedTotalCost")
+    found = value_in(observation.get("costDetails"), "total")
+    if found is None:
+        found = value_in(observation, "totalCost", "calculatedTotalCost")
     if type(found) in (int, float) and found > 0:
         return float(found)
     return None
@@ -176,14 +171,20 @@ def _tool(span: Span, observation: dict[str, Json], instrumented: dict[str, Json
     message = _tool_message(observation)
     arguments = _or_else(first(observation, "input"), first(instrumented, "gcp.vertex.agent.tool_call_args"))
     result = _or_else(first(observation, "output"), first(instrumented, "gcp.vertex.agent.tool_response"))
-    inputs = object_in(observation, "metadata").get("inputs")
+    inputs = value_in(observation.get("metadata"), "inputs")
+    if isinstance(inputs, dict) and not isinstance(arguments, dict):
+        arguments = inputs
+    else:
+        arguments = _arguments(arguments)
+    if message is not None:
+        result = load_json(message["content"])
     return Meaning(
         kind=SpanKind.TOOL,
-        name=text(instrumented, *_TOOL_NAMES) or _bare(span.name),
-        call_id=text(instrumented, *_CALL_IDS) or text_in(message, "tool_call_id"),
-        input=inputs if isinstance(inputs, dict) and not isinstance(arguments, dict) else _arguments(arguments),
-        output=result if message is None else load_json(message["content"]),
-        tool_failed=message is not None and message.get("status") == "error",
+        name=text_in(instrumented, *_TOOL_NAMES) or _bare(span.name),
+        call_id=text_in(instrumented, *_CALL_IDS) or text_in(message, "tool_call_id"),
+        input=arguments,
+        output=result,
+        tool_failed=value_in(message, "status") == "error",
     )
 
 
@@ -196,7 +197,10 @@ def _or_else(value: Json, other: Json) -> Json:
 
 
 def _bare(name: str) -> str:
-    return next((name.removeprefix(prefix) for prefix in _PREFIXES if name.startswith(prefix)), name)
+    for prefix in _PREFIXES:
+        if name.startswith(prefix):
+            return name.removeprefix(prefix)
+    return name
 
 
 def _arguments(arguments: Json) -> Json:
@@ -215,7 +219,7 @@ def _tool_message(observation: dict[str, Json]) -> dict[str, Json] | None:
 
 
 def _agent(span: Span, observation: dict[str, Json], instrumented: dict[str, Json]) -> Meaning:
-    named = text(instrumented, *_AGENT_NAMES)
+    named = text_in(instrumented, *_AGENT_NAMES)
     is_agent = (
         observation.get("type") == "AGENT" or bool(named) or instrumented.get("openinference.span.kind") == "AGENT"
     )
@@ -241,20 +245,17 @@ _COUNTS = {"prompt_tokens": "input", "completion_tokens": "output", "total_token
 """Counts as the SDK may name them, and as Langfuse does."""
 
 
-class Langfuse:
-    """Reads spans with a `langfuse.observation.type`."""
+def _read(span: Span, _cache: ConversationCache) -> Meaning | None:
+    attributes = span.attributes
+    kind = text_in(attributes, f"{_OF}type").upper()
+    observation: dict[str, Json] = {"type": kind, "metadata": {"attributes": attributes}}
+    for name, field in _FIELDS.items():
+        value = attributes.get(_OF + name)
+        if value is not None:
+            observation[field] = load_json(value)
+    counts = object_in(observation, "usageDetails")
+    observation["usageDetails"] = {_COUNTS.get(name, name): count for name, count in counts.items()}
+    return read_observation(span, observation)
 
-    name = "langfuse"
-    mark = f"{_OF}type"
 
-    def read(self, span: Span, cache: ConversationCache) -> Meaning | None:
-        attributes = span.attributes
-        kind = text(attributes, f"{_OF}type").upper()
-        observation: dict[str, Json] = {"type": kind, "metadata": {"attributes": attributes}}
-        for name, field in _FIELDS.items():
-            value = first(attributes, _OF + name)
-            if value is not UNSET:
-                observation[field] = load_json(value)
-        counts = object_in(observation, "usageDetails")
-        observation["usageDetails"] = {_COUNTS.get(name, name): count for name, count in counts.items()}
-        return read_observation(span, observation)
+LANGFUSE = SpanDialect("langfuse", f"{_OF}type", _read)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from replaykit.formats.core.json_text import load_json
-from replaykit.formats.core.members import object_in, text_in
+from replaykit.formats.core.members import known, object_in, text_in
 from replaykit.formats.core.messages import ConversationCache
 from replaykit.formats.spans.dialects.payloads import read_request, read_response
-from replaykit.formats.spans.meaning import UNSET, Meaning, SpanKind, first
+from replaykit.formats.spans.meaning import Meaning, SpanDialect, SpanKind, first
 from replaykit.formats.spans.span import Span
 from replaykit.model.events import Usage
 from replaykit.model.values import Json
 from replaykit.wire.dialect import WireResponse
-from replaykit.wire.json_fields import load_arguments
+from replaykit.wire.json_fields import load_arguments, without
 from replaykit.wire.usage import usage_of
 
 DATA = "openai_agents.data"
@@ -20,28 +20,25 @@ STAGE = "stage"
 """A type of our own: the part of a run that one of several agents did."""
 
 
-class OpenAIAgents:
-    """Reads spans that were the SDK's."""
+def _read(span: Span, _cache: ConversationCache) -> Meaning | None:
+    data = span.attributes.get(DATA)
+    if not isinstance(data, dict):
+        return None
+    kind = text_in(data, "type")
+    if kind == "agent":
+        return Meaning(kind=SpanKind.AGENT, name=text_in(data, "name") or span.name)
+    if kind == "function":
+        return _function(span, data)
+    if kind in ("generation", "response"):
+        return _model(data)
+    if kind == STAGE:
+        return Meaning(kind=SpanKind.STEP, name=text_in(data, "name"))
+    if kind == "custom":
+        return _custom(span, object_in(data, "data"))
+    return Meaning(kind=SpanKind.NOTE)
 
-    name = "openai_agents"
-    mark = DATA
 
-    def read(self, span: Span, cache: ConversationCache) -> Meaning | None:
-        data = span.attributes.get(DATA)
-        if not isinstance(data, dict):
-            return None
-        kind = text_in(data, "type")
-        if kind == "agent":
-            return Meaning(kind=SpanKind.AGENT, name=text_in(data, "name") or span.name)
-        if kind == "function":
-            return _function(span, data)
-        if kind in ("generation", "response"):
-            return _model(data)
-        if kind == STAGE:
-            return Meaning(kind=SpanKind.STEP, name=text_in(data, "name"))
-        if kind == "custom":
-            return _custom(span, object_in(data, "data"))
-        return Meaning(kind=SpanKind.NOTE)
+OPENAI_AGENTS = SpanDialect("openai_agents", DATA, _read)
 
 
 def _custom(span: Span, data: dict[str, Json]) -> Meaning | None:
@@ -57,10 +54,12 @@ def _custom(span: Span, data: dict[str, Json]) -> Meaning | None:
 
 def _function(span: Span, data: dict[str, Json]) -> Meaning:
     arguments = first(data, "input")
+    if isinstance(arguments, str):
+        arguments = load_arguments(arguments)
     return Meaning(
         kind=SpanKind.TOOL,
         name=text_in(data, "name") or span.name,
-        input=load_arguments(arguments) if isinstance(arguments, str) else arguments,
+        input=arguments,
         output=load_json(first(data, "output")),
     )
 
@@ -69,28 +68,22 @@ def _model(data: dict[str, Json]) -> Meaning:
     """A call of the chat API, or of the Responses API; of the latter the SDK exports no more than its id and usage."""
     response = object_in(data, "response")
     request = read_request(data.get("input"))
-    response_read = _answered(data, response)
-    settings = object_in(data, "model_config")
+    answered = WireResponse()
+    if response:
+        answered = read_response({"object": "response", **response})
+    elif data.get("output") is not None:
+        answered = read_response(data["output"])
     return Meaning(
         kind=SpanKind.MODEL,
         name=text_in(data, "model") or text_in(response, "model"),
         system=request.system or response.get("instructions"),
         messages=request.messages,
         tools=request.tools or response.get("tools"),
-        parameters={name: value for name, value in settings.items() if value is not None and name != "base_url"},
-        answer=response_read.answers[0] if response_read.answers else None,
-        finish_reason=response_read.finish_reason,
-        usage=_usage(data) or response_read.usage,
+        parameters=known(without(object_in(data, "model_config"), "base_url")),
+        answer=next(iter(answered.answers), None),
+        finish_reason=answered.finish_reason,
+        usage=_usage(data) or answered.usage,
     )
-
-
-def _answered(data: dict[str, Json], response: dict[str, Json]) -> WireResponse:
-    if response:
-        return read_response({"object": "response", **response})
-    output = first(data, "output")
-    if output is UNSET:
-        return WireResponse()
-    return read_response(output)
 
 
 def _usage(data: dict[str, Json]) -> Usage | None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from replaykit.formats.core.json_text import decode_text, load_json
 from replaykit.formats.core.langchain_messages import message_body
-from replaykit.formats.core.members import object_in, objects_in, text_in, value_in
+from replaykit.formats.core.members import known, object_in, objects_in, text_in, value_in
 from replaykit.formats.core.messages import ConversationCache, answer_in, messages_of, text_of
-from replaykit.formats.spans.meaning import UNSET, Meaning, SpanKind, first, text, unflattened, usage
+from replaykit.formats.spans.meaning import UNSET, Meaning, SpanDialect, SpanKind, first, unflattened, usage
 from replaykit.formats.spans.span import Span
 from replaykit.model.values import Json
 from replaykit.wire.json_fields import as_object, as_objects, without
@@ -25,40 +27,38 @@ _KINDS = {
 _TOLD_APART = ("model", "model_name", "tools", "stream", "_type", "messages")
 
 
-class OpenInference:
-    """Reads spans with an `openinference.span.kind`."""
+def _read(span: Span, _cache: ConversationCache) -> Meaning | None:
+    attributes = span.attributes
+    kind = _KINDS.get(text_in(attributes, "openinference.span.kind").upper())
+    if kind is SpanKind.MODEL:
+        return _model(attributes)
+    if kind is SpanKind.TOOL:
+        return _tool(span, attributes)
+    if kind is SpanKind.AGENT:
+        return _agent(span, attributes)
+    if kind is None:
+        return None
+    return Meaning(kind=kind, name=span.name)
 
-    name = "openinference"
-    mark = "openinference.span.kind"
 
-    def read(self, span: Span, cache: ConversationCache) -> Meaning | None:
-        attributes = span.attributes
-        kind = _KINDS.get(text(attributes, "openinference.span.kind").upper())
-        if kind is SpanKind.MODEL:
-            return _model(attributes)
-        if kind is SpanKind.TOOL:
-            return _tool(span, attributes)
-        if kind is SpanKind.AGENT:
-            return _agent(span, attributes)
-        if kind is None:
-            return None
-        return Meaning(kind=kind, name=span.name)
+OPENINFERENCE = SpanDialect("openinference", "openinference.span.kind", _read)
 
 
 def _model(attributes: dict[str, Json]) -> Meaning:
-    request = [_message(m) for m in as_objects(unflattened(attributes, "llm.input_messages."))]
-    answered = [_message(m) for m in as_objects(unflattened(attributes, "llm.output_messages."))]
+    request: Json = list(map(_message, as_objects(unflattened(attributes, "llm.input_messages."))))
+    answered = list(map(_message, as_objects(unflattened(attributes, "llm.output_messages."))))
     settings = as_object(load_json(attributes.get("llm.invocation_parameters")))
-    reason = text(attributes, "llm.finish_reason")
-    choices = as_objects(value_in(load_json(attributes.get("output.value")), "choices"))
+    reason = text_in(attributes, "llm.finish_reason") or None
+    for choice in objects_in(load_json(attributes.get("output.value")), "choices")[:1]:
+        reason = reason or text_in(choice, "finish_reason")
     return Meaning(
         kind=SpanKind.MODEL,
-        name=text_in(settings, "model") or text(attributes, "llm.model_name"),
-        messages=messages_of(request) if request else messages_of(attributes.get("input.value")),
-        tools=[load_json(item) for item in _schemas(attributes)] or None,
-        parameters={name: value for name, value in without(settings, *_TOLD_APART).items() if value is not None},
+        name=text_in(settings, "model") or text_in(attributes, "llm.model_name"),
+        messages=messages_of(request or attributes.get("input.value")),
+        tools=list(_schemas(attributes)) or None,
+        parameters=known(without(settings, *_TOLD_APART)),
         answer=answer_in(messages_of(answered) or ()),
-        finish_reason=reason or (text_in(choices[0], "finish_reason") if choices else None),
+        finish_reason=reason,
         usage=usage(attributes, ("llm.token_count.prompt",), ("llm.token_count.completion",), "llm.cost.total"),
     )
 
@@ -66,13 +66,14 @@ def _model(attributes: dict[str, Json]) -> Meaning:
 def _message(flat: dict[str, Json]) -> dict[str, Json]:
     """A message out of the flattened names: `message.contents.0.message_content.text` and the like."""
     body = object_in(flat, "message")
-    # A part that calls a tool is told once more among the message's calls.
-    contents = [part for part in objects_in(body, "contents") if "tool_call" not in part]
-    parts = [_part(object_in(part, "message_content")) for part in contents]
-    calls = [object_in(call, "tool_call") for call in objects_in(body, "tool_calls")]
+    parts: list[Json] = []
+    for part in objects_in(body, "contents"):
+        if "tool_call" not in part:  # a part that calls a tool is told once more among the message's calls
+            parts.append(_part(object_in(part, "message_content")))
     message = {**without(body, "contents", "tool_calls"), "content": body.get("content", parts or None)}
+    calls = [object_in(call, "tool_call") for call in objects_in(body, "tool_calls")]
     if calls:
-        return message | {"tool_calls": calls}
+        message["tool_calls"] = calls
     return message
 
 
@@ -84,9 +85,11 @@ def _part(content: dict[str, Json]) -> dict[str, Json]:
     return {"type": "text", **content}
 
 
-def _schemas(attributes: dict[str, Json]) -> list[Json]:
-    tools = as_objects(unflattened(attributes, "llm.tools."))
-    return [found for tool in tools if (found := object_in(tool, "tool").get("json_schema")) is not None]
+def _schemas(attributes: dict[str, Json]) -> Iterator[Json]:
+    for tool in as_objects(unflattened(attributes, "llm.tools.")):
+        schema = object_in(tool, "tool").get("json_schema")
+        if schema is not None:
+            yield load_json(schema)
 
 
 def _tool(span: Span, attributes: dict[str, Json]) -> Meaning:
@@ -94,8 +97,8 @@ def _tool(span: Span, attributes: dict[str, Json]) -> Meaning:
     documents = unflattened(attributes, "retrieval.documents.")
     return Meaning(
         kind=SpanKind.TOOL,
-        name=text(attributes, "tool.name", "tool_call.function.name") or span.name,
-        call_id=text(attributes, "tool_call.id", "tool.id") or call_id,
+        name=text_in(attributes, "tool.name", "tool_call.function.name") or span.name,
+        call_id=text_in(attributes, "tool_call.id", "tool.id") or call_id,
         input=_arguments(_tool_input(attributes)),
         output=documents or result,
         tool_failed=failed,
@@ -117,7 +120,7 @@ def _tool_input(attributes: dict[str, Json]) -> Json:
 
 def _arguments(arguments: Json) -> Json:
     """smolagents writes how the function was called: its keyword arguments are what counts."""
-    if isinstance(arguments, dict) and isinstance(arguments.get("kwargs"), dict) and not arguments.get("args"):
+    if isinstance(value_in(arguments, "kwargs"), dict) and not arguments.get("args"):
         return arguments["kwargs"]
     return arguments
 
@@ -132,13 +135,15 @@ def _result(value: Json) -> tuple[Json, str, bool]:
 
 def _agent(span: Span, attributes: dict[str, Json]) -> Meaning:
     output = _valued(attributes, "output")
-    held = value_in(output, "messages")
+    answered = value_in(output, "messages")
+    if answered:
+        output = text_of(messages_of(answered), "assistant") or output
     return Meaning(
         kind=SpanKind.AGENT,
-        name=text(attributes, "agent.name", "graph.node.id") or span.name,
-        is_agent=text(attributes, "openinference.span.kind").upper() == "AGENT",
+        name=text_in(attributes, "agent.name", "graph.node.id") or span.name,
+        is_agent=text_in(attributes, "openinference.span.kind").upper() == "AGENT",
         input=_agent_input(_valued(attributes, "input")),
-        output=(text_of(messages_of(held), "assistant") or output) if held else output,
+        output=output,
     )
 
 

@@ -14,13 +14,22 @@ from msgspec import Struct, field
 
 from replaykit.formats.core.json_text import load_json
 from replaykit.formats.core.langchain_messages import read_outputs
-from replaykit.formats.core.members import object_in, objects_in, text_in, value_in
+from replaykit.formats.core.members import (
+    filled_in,
+    joined_texts,
+    known,
+    object_in,
+    objects_in,
+    of_type,
+    text_in,
+    value_in,
+)
 from replaykit.formats.core.messages import answer_in, messages_of, text_of
 from replaykit.formats.spans.meaning import UNSET
 from replaykit.model.values import Json, encode
 from replaykit.wire import openai_responses
 from replaykit.wire.dialect import WireResponse
-from replaykit.wire.json_fields import as_object, as_objects, joined, load_arguments, without
+from replaykit.wire.json_fields import as_object, as_objects, load_arguments, without
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
 _CONVERSATIONS = ("messages", "input", "contents", "new_message", "prompt", "prompts")
@@ -131,17 +140,15 @@ def _of_message(value: dict[str, Json]) -> PayloadRequest:
 def _of_body(body: dict[str, Json]) -> PayloadRequest:
     config = as_object(load_json(body.get("config")))
     settings = body | config
-    held = next((load_json(body[name]) for name in _CONVERSATIONS if body.get(name)), None)
+    held = load_json(filled_in(body, *_CONVERSATIONS))
     inner = read_request(held) if held is not None and not _is_wrapped(held) else PayloadRequest()
-    offered = next((load_json(settings[name]) for name in _TOOLS if settings.get(name)), None)
+    offered = load_json(filled_in(settings, *_TOOLS))
     return PayloadRequest(
         model=text_in(body, "model", "model_name"),
-        system=next((load_json(settings[name]) for name in _SYSTEMS if settings.get(name)), None),
+        system=load_json(filled_in(settings, *_SYSTEMS)),
         messages=inner.messages,
         tools=offered or inner.tools,
-        parameters={name: item for name, item in without(settings, *_TOLD_APART).items() if item is not None}
-        if held is not None
-        else {},
+        parameters=known(without(settings, *_TOLD_APART)) if held is not None else {},
     )
 
 
@@ -198,7 +205,7 @@ def _is_item(value: dict[str, Json]) -> bool:
     """True for an item of the Responses API; an answer of Anthropic's is a `message` as well."""
     if value.get("type") != "message":
         return value.get("type") in _ITEMS
-    return any(part.get("type") in ("output_text", "refusal") for part in objects_in(value, "content"))
+    return bool(of_type(objects_in(value, "content"), "output_text", "refusal"))
 
 
 def _is_block(value: Json) -> bool:
@@ -229,7 +236,7 @@ def _is_inner(value: Json) -> bool:
 
 def _told_by_text(body: dict[str, Json]) -> WireResponse:
     """A text beside the calls, as the AI SDK has them; anything else is an answer of its own shape."""
-    calls = next((load_json(body[name]) for name in _AI_SDK_CALLS if body.get(name)), None)
+    calls = load_json(filled_in(body, *_AI_SDK_CALLS))
     text = next((body[name] for name in _TEXTS if isinstance(body.get(name), str)), None)
     if text is None and calls is None:
         output = load_json(body.get("output"))
@@ -242,7 +249,7 @@ def _told_by_text(body: dict[str, Json]) -> WireResponse:
 
 def _reason(body: dict[str, Json]) -> str | None:
     names = ("finish_reason", "finishReason", "stop_reason")
-    return next((reason for name in names if (reason := text_in(body, name))), None)
+    return text_in(body, *names) or None
 
 
 def _ai_sdk_call(call: dict[str, Json]) -> ToolUse:
@@ -263,7 +270,7 @@ def _message(message: Json) -> Json:
         return _item(kind, message)
     if isinstance(message.get("parts"), list):
         role = "assistant" if message.get("role") == "model" else message.get("role")
-        return {**message, "role": role, "parts": [_part(part) for part in message["parts"]]}
+        return {**message, "role": role, "parts": list(map(_part, message["parts"]))}
     hidden = object_in(message, "additional_kwargs").get("tool_calls")
     if hidden and not message.get("tool_calls"):
         return {**message, "tool_calls": hidden}
@@ -276,7 +283,7 @@ def _item(kind: str, item: dict[str, Json]) -> Json:
         return {"role": "tool", "tool_call_id": call_id, "content": item.get("output")}
     if kind == "reasoning":
         pieces = objects_in(item, "content") or objects_in(item, "summary")
-        text = joined((text_in(piece, "text") for piece in pieces), "\n\n")
+        text = joined_texts(pieces, "\n\n") or None
         if text:
             return {"role": "assistant", "content": None, "thinking": text}
         return None

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from replaykit.formats.core.json_text import decode_text, load_json, read_arguments
-from replaykit.formats.core.members import text_in
+from replaykit.formats.core.members import list_in, text_in, value_in
 from replaykit.formats.core.messages import ConversationCache, messages_of
-from replaykit.formats.spans.meaning import Meaning, SpanKind, first, text, usage
+from replaykit.formats.spans.meaning import Meaning, SpanDialect, SpanKind, first, usage
 from replaykit.formats.spans.span import Span
 from replaykit.model.values import Json
 from replaykit.wire.json_fields import as_object, as_objects
@@ -15,31 +15,28 @@ _MODEL = (".doGenerate", ".doStream")
 _SETTINGS = "ai.settings."
 
 
-class Vercel:
-    """Reads spans with an `ai.operationId`."""
+def _read(span: Span, cache: ConversationCache) -> Meaning | None:
+    attributes = span.attributes
+    operation = text_in(attributes, "ai.operationId")
+    if not operation.startswith("ai."):
+        return None
+    if operation == "ai.toolCall":
+        return _tool(attributes)
+    if operation.endswith(_MODEL):
+        return _model(attributes, cache)
+    if operation.startswith(("ai.embed", "ai.rerank")):
+        return Meaning(kind=SpanKind.NOTE, name=operation)
+    return _agent(span, attributes)
 
-    name = "vercel"
-    mark = "ai.operationId"
 
-    def read(self, span: Span, cache: ConversationCache) -> Meaning | None:
-        attributes = span.attributes
-        operation = text(attributes, "ai.operationId")
-        if not operation.startswith("ai."):
-            return None
-        if operation == "ai.toolCall":
-            return _tool(attributes)
-        if operation.endswith(_MODEL):
-            return _model(attributes, cache)
-        if operation.startswith(("ai.embed", "ai.rerank")):
-            return Meaning(kind=SpanKind.NOTE, name=operation)
-        return _agent(span, attributes)
+VERCEL = SpanDialect("vercel", "ai.operationId", _read)
 
 
 def _tool(attributes: dict[str, Json]) -> Meaning:
     return Meaning(
         kind=SpanKind.TOOL,
-        name=text(attributes, "ai.toolCall.name"),
-        call_id=text(attributes, "ai.toolCall.id"),
+        name=text_in(attributes, "ai.toolCall.name"),
+        call_id=text_in(attributes, "ai.toolCall.id"),
         input=decode_text(first(attributes, "ai.toolCall.args", "ai.toolCall.input")),
         output=decode_text(first(attributes, "ai.toolCall.result", "ai.toolCall.output")),
     )
@@ -47,17 +44,18 @@ def _tool(attributes: dict[str, Json]) -> Meaning:
 
 def _model(attributes: dict[str, Json], cache: ConversationCache) -> Meaning:
     calls = as_objects(load_json(attributes.get("ai.response.toolCalls")))
-    spoken = text(attributes, "ai.response.text", "ai.response.object")
-    answered = spoken or calls or "ai.response.finishReason" in attributes
-    tools = attributes.get("ai.prompt.tools")
+    spoken = text_in(attributes, "ai.response.text", "ai.response.object")
+    answer = None
+    if spoken or calls or "ai.response.finishReason" in attributes:
+        answer = ModelAnswer(content=spoken or None, tool_calls=tuple(map(_call, calls)))
     return Meaning(
         kind=SpanKind.MODEL,
-        name=text(attributes, "ai.model.id", "gen_ai.request.model"),
+        name=text_in(attributes, "ai.model.id", "gen_ai.request.model"),
         messages=messages_of(attributes.get("ai.prompt.messages"), cache),
-        tools=[load_json(tool) for tool in tools] if isinstance(tools, list) else None,
+        tools=list(map(load_json, list_in(attributes, "ai.prompt.tools"))) or None,
         parameters=_parameters(attributes),
-        answer=ModelAnswer(content=spoken or None, tool_calls=tuple(map(_call, calls))) if answered else None,
-        finish_reason=text(attributes, "ai.response.finishReason") or None,
+        answer=answer,
+        finish_reason=text_in(attributes, "ai.response.finishReason") or None,
         usage=usage(
             attributes,
             ("ai.usage.inputTokens", "ai.usage.promptTokens", "gen_ai.usage.input_tokens"),
@@ -67,25 +65,25 @@ def _model(attributes: dict[str, Json], cache: ConversationCache) -> Meaning:
 
 
 def _call(call: dict[str, Json]) -> ToolUse:
-    arguments = call.get("input")
-    if arguments is None:
-        arguments = call.get("args")
     return ToolUse(
         id=text_in(call, "toolCallId"),
         name=text_in(call, "toolName"),
-        arguments=read_arguments(arguments),
+        arguments=read_arguments(value_in(call, "input", "args")),
     )
 
 
 def _parameters(attributes: dict[str, Json]) -> dict[str, Json]:
-    names = (name for name in attributes if name.startswith(_SETTINGS))
-    return {name.removeprefix(_SETTINGS): attributes[name] for name in sorted(names)}
+    found: dict[str, Json] = {}
+    for name in sorted(attributes):
+        if name.startswith(_SETTINGS):
+            found[name.removeprefix(_SETTINGS)] = attributes[name]
+    return found
 
 
 def _agent(span: Span, attributes: dict[str, Json]) -> Meaning:
     return Meaning(
         kind=SpanKind.AGENT,
-        name=text(attributes, "ai.telemetry.functionId", "resource.name") or span.name,
+        name=text_in(attributes, "ai.telemetry.functionId", "resource.name") or span.name,
         input=_agent_input(load_json(first(attributes, "ai.prompt"))),
         output=load_json(first(attributes, "ai.response.text", "ai.response.object")),
     )
