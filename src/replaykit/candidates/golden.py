@@ -14,7 +14,7 @@ from msgspec import Struct
 from replaykit.candidates.agent_run import AgentCall
 from replaykit.candidates.comparable import by_cause, comparable
 from replaykit.cases.golden import Aspect, Golden, read_golden
-from replaykit.checks.redacted_values import runs_alike
+from replaykit.checks.assertions import runs_alike
 from replaykit.checks.verdict import LEFT_THE_TAPE, SPOILT
 from replaykit.errors import UsageError
 from replaykit.handlers.replay.world import World

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from replaykit.cases.case import ReplayCase
-from replaykit.documents.confined_path import confined_path
+from replaykit.documents.document import confined_path
 from replaykit.errors import UsageError
 from replaykit.formats.files import import_trace
 from replaykit.model.values import Json

@@ -16,8 +16,7 @@ from replaykit.cases.case import ReplayCase
 from replaykit.cases.case_shape import DEFAULT_TIMEOUT_S
 from replaykit.checks.assertions import Assertion
 from replaykit.checks.questions import Answers
-from replaykit.contracts.conditions import Conditions, conditions_of
-from replaykit.contracts.contract import ChaosScenario, Contract
+from replaykit.contracts.contract import ChaosScenario, Conditions, Contract, conditions_of
 from replaykit.errors import ExitCode, NothingSelected, gravest
 from replaykit.handlers.chaos.attacks import attacked
 from replaykit.model.faults import ChaosPlan

@@ -15,7 +15,7 @@ from msgspec import Struct
 from replaykit.candidates.attempt import Attempt, Candidate, Stoppable
 from replaykit.cases.case import ReplayCase
 from replaykit.cases.find import Unusable
-from replaykit.cases.seen_calls import seen
+from replaykit.cases.run_session import seen
 from replaykit.errors import ExitCode, NothingSelected, ReplayKitError
 from replaykit.model.events import ToolCall
 from replaykit.model.isolation import IsolationLevel

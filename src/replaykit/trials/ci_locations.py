@@ -12,7 +12,7 @@ from replaykit.cases.case import CASE_FILE, MAX_CASE_BYTES, ReplayCase
 from replaykit.cases.find import Unusable
 from replaykit.cases.session import Session
 from replaykit.documents.document import Document, load_document
-from replaykit.documents.document import Path as Place
+from replaykit.documents.document import DocumentPath as Place
 from replaykit.errors import ReplayKitError
 from replaykit.model.values import Json, canonical
 from replaykit.project.project import Project

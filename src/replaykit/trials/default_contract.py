@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from replaykit.contracts.conditions import Conditions
-from replaykit.contracts.contract import Contract
+from replaykit.contracts.contract import Conditions, Contract
 from replaykit.contracts.invariant_types import needs_baseline
 from replaykit.project.project import Project
 
