@@ -267,6 +267,7 @@ def _dump_scenario(scenario: Scenario) -> JsonObject:
         "timeout_s": scenario.timeout_s,
         "take": None if scenario.take == RECORDED else scenario.take,
     }
+    # An input of null is one: without the key, a reader could not tell it from a forgotten one.
     return {key: item for key, item in value.items() if key == "input" or item is not None}
 
 

@@ -93,6 +93,7 @@ def find_tool_errors(run: TraceRun) -> list[FailureSignature]:
         if reason is not None:
             found += _last_failure(run, last, reason, known_failure=known_failure)
         found += _same_failures(run, tool, calls)
+    # Failures that the agent got over come last, and only of tools about which nothing worse is known.
     explained = {signature.assertion.value["tool"] for signature in found}
     found += islice(_recovered(run, explained), _MAX_ON_THE_WAY)
     return found

@@ -106,6 +106,7 @@ def encode_fixture(
     same_as: Mapping[int, int] = _NOTHING_SAME,
 ) -> bytes:
     """Return the text of the fixture file with these calls of one name; `write_value` gets their large values."""
+    # Calls that repeat a recorded one have no arguments of their own, so they must not add to the shared parts.
     own = (call.request_json for call in calls if call.seq not in same_as)
     parts = PartWriter(own, can_be_named)
     entries: list[Json] = []

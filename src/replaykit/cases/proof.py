@@ -206,6 +206,7 @@ def proof_after(case: ReplayCase, rewritten: Mapping[Path, bytes]) -> bytes | No
 
     `rewritten` are the new texts of fixture files. None where the proof stays as it is.
     """
+    # A digest stands for the texts of the fixtures: one that is written in another way would void every proof.
     before, after = identity_of(case).tape, identity_of(case, rewritten=rewritten).tape
     proof = read_proof(case)
     moved = {}

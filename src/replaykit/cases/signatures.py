@@ -78,6 +78,7 @@ def detect(run: TraceRun) -> list[FailureSignature]:
         found += detector(run)
     if not is_known_failure(run) and all(map(_is_on_the_way, found)):
         return []  # every agent stumbles; it takes a fault for a stumble to be worth a look
+    # A finding may be explained by a later one, so all of them are needed before any is left out.
     explained = set(chain.from_iterable(signature.explains for signature in found))
     known: list[Assertion] = []
     distinct: list[FailureSignature] = []

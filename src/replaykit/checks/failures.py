@@ -79,6 +79,7 @@ def _text_reason(text: str, depth: int) -> str | None:
 
 
 def _object_reason(result: JsonObject, depth: int) -> str | None:
+    # From the surest sign to the weakest: `status: failed` may be said of a job that the tool looked up.
     for find in (_error_member, _success_member, _status_code, _failed_state):
         reason = find(result)
         if reason is not None:

@@ -134,6 +134,7 @@ def unexplained(run: TraceRun, figures: list[Figure]) -> list[Ungrounded]:
     if not is_bare_answer(_stated_text(run)):
         # In a sentence, a quoted name may be a label, a translation or common knowledge.
         missing = [unsourced for unsourced in missing if unsourced.figure.kind != "name"]
+    # Twice: figures that the first pass explains are results, and the others may be worked out from them.
     missing = _inexplicable(run, missing, ())
     if not missing:
         return []

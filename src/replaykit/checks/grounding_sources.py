@@ -99,6 +99,7 @@ class SourceView:
 
     def holds_literally(self, text: str) -> bool:
         """True when some source holds this very text, and not as a part of a longer number or word."""
+        # Looking for the bare text is much faster than the pattern, and most sources do not hold it at all.
         pattern: re.Pattern[str] | None = None
         for source in self.sources:
             if text not in source.text:
@@ -157,6 +158,7 @@ class Sources:
     def all(self) -> list[GroundingSource]:
         """Every source, in order."""
         found = list(_sources(self._run))
+        # One budget for all: a run with hundreds of long answers must not take minutes.
         left = MAX_READ_CHARS
         for source in found:
             source.readable_chars = min(left, len(source.text))

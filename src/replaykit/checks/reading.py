@@ -147,6 +147,7 @@ def times_text(count: int) -> str:
 
 def short(text: str) -> str:
     """A text in one line of bounded length."""
+    # A text may have megabytes; four times the length is enough for a line, whatever blanks are in it.
     line = " ".join(text[: 4 * _SHOWN_CHARS].split())
     if len(line) <= _SHOWN_CHARS:
         return line
@@ -210,6 +211,7 @@ Occurrence: TypeAlias = int | Literal["any", "all", "first", "last"]
 
 def glob(pattern: str, text: str) -> bool:
     """True when the text is the pattern, with `*` for any stretch of it; in linear time."""
+    # Not `fnmatch`: it gives `?` and `[` a meaning too, and names of tools and texts of errors hold them.
     first, *rest = pattern.split("*")
     if not rest:
         return text == first

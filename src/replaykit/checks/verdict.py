@@ -172,6 +172,7 @@ def judge_run(
     impossible = _cannot_tell(observed, desired, run, deviations)
     if run is None or impossible:
         return cannot_tell(impossible)
+    # Deviations of a run that nobody watched are unknown, not none: rules about the replay must not hold by silence.
     known = deviations if watched or deviations else None
     try:
         seen = tuple(assertion.check(run, Side.OBSERVED, known, runs=runs, answers=answers) for assertion in observed)

@@ -65,6 +65,7 @@ def load_document(path: FilePath, *, limit_bytes: int = MAX_BYTES) -> Document:
 
 def parse_document(text: bytes | str, file: str, *, as_json: bool = False) -> Document:
     """The document in a text: JSON when the file's name or the caller says so, else YAML."""
+    # Editors on Windows write a mark at the beginning that is no part of the text.
     data = _utf8(text, file).removeprefix(_BOM)
     if as_json or _is_json(file):
         value = _json(data, file)

@@ -57,6 +57,7 @@ def change_answers(directory: Path, answer_file: AnswerFile, change: Callable[[]
     try:
         with _DirectoryLock(directory):
             redactor = file_redactor()
+            # `change` reads the file again, inside of the lock: it starts from what the last writer left.
             text = msgspec.json.format(msgspec.json.encode(clean_struct(change(), redactor)), indent=2) + b"\n"
             refuse_leaks({str(file): text}, redactor)
             replace_file(file, text)

@@ -109,7 +109,7 @@ class _CaseReader:
         found = find_files(paths)
         notices = tuple(f"{file} is neither a case nor a session: passed over" for file in found.passed_over)
         subjects = list(map(self._read, found.files))
-        if len(paths) > 1:
+        if len(paths) > 1:  # two paths may lead to one file; the first place it has counts
             subjects = list({subject.file.resolve(): subject for subject in reversed(subjects)}.values())[::-1]
         return subjects, notices
 
