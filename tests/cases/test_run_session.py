@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 from tests.model.test_values import VALUES, same
 
 import replaykit as rk
-from replaykit.cases.run_session import session_of_run
+from replaykit.cases.run_session import holds, session_of_run, session_text, write_session
 from replaykit.cases.session import Session, read_session
-from replaykit.cases.session_files import holds, session_text, write_session
 from replaykit.documents.document import parse_document
 from replaykit.documents.yaml_writer import emit_yaml
 from replaykit.errors import StoreError, UsageError

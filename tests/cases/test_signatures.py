@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replaykit.cases.error_patterns import mask
+from replaykit.cases.detect_outcome import mask
 from replaykit.cases.signatures import DETECTORS, FailureSignature, detect, propose_desired, propose_semantic
 from replaykit.checks.assertions import parse_assertion
 from replaykit.checks.reading import matches

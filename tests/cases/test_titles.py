@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from replaykit.cases.signatures import FailureSignature, detect
-from replaykit.cases.titles import MAX_CHARS, title_of
+from replaykit.cases.timeline import MAX_CHARS, title_of
 from replaykit.checks.assertions import parse_assertion
 from replaykit.documents.slug import typeable
 from replaykit.formats.files import import_trace

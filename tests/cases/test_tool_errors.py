@@ -11,7 +11,7 @@ import pytest
 import replaykit as rk
 from replaykit.cases.lint import lint_case
 from replaykit.cases.proof import ProofWriter
-from replaykit.cases.seen_calls import seen
+from replaykit.cases.run_session import seen
 from replaykit.export.forms import export_run
 from replaykit.formats.files import import_trace
 from replaykit.model.result import Verdict

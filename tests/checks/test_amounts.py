@@ -8,7 +8,7 @@ import pytest
 
 import replaykit as rk
 from replaykit.checks.assertions import parse_assertion
-from replaykit.checks.timing import own_time, time_of
+from replaykit.checks.budgets import own_time, time_of
 from replaykit.model.events import ErrorEvent, ErrorInfo, Exchange, LlmCall, ToolCall, Usage, WireInfo
 from replaykit.model.result import Finding, Side
 from replaykit.model.run import Origin, TraceRun

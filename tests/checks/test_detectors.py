@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replaykit.checks.assertions import parse_assertion
-from replaykit.checks.detectors import PII, SECRETS, detect, iban, luhn
+from replaykit.checks.safety import PII, SECRETS, detect, iban, luhn
 from replaykit.model.events import LlmCall, Message, ToolCall
 from replaykit.model.result import Finding, Side
 from replaykit.model.run import TraceRun

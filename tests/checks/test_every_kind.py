@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from replaykit.cases.case import load_case
-from replaykit.checks.assertions import ASSERTIONS, CannotTell, parse_assertion
+from replaykit.checks.assertions import ASSERTIONS, parse_assertion
 from replaykit.checks.custom import CHECKS, register_check
 from replaykit.checks.questions import Asks, KnownAnswer, Question
-from replaykit.checks.rule import RepeatedRun
+from replaykit.checks.rule import CannotTell, RepeatedRun
 from replaykit.errors import InvalidFile
 from replaykit.model.events import ErrorEvent, ErrorInfo, LlmCall, State, ToolCall, Usage
 from replaykit.model.result import Deviation, Finding, Side

@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from replaykit.checks.explanations import MAX_NUMBERS, Explanations
+from replaykit.checks.explanations import MAX_NUMBERS, Explanations, converted, parts
 from replaykit.checks.figures import all_figures
 from replaykit.checks.grounding_sources import GroundingSource, SourceView
 from replaykit.checks.source_columns import Columns
-from replaykit.checks.unit_conversions import converted, parts
 
 
 def explains(source: Any, text: str) -> bool:

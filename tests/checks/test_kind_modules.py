@@ -8,8 +8,7 @@ from importlib import import_module
 import pytest
 
 from replaykit import checks
-from replaykit.checks.kind_modules import KIND_MODULES
-from replaykit.checks.rule import ASSERTIONS
+from replaykit.checks.rule import ASSERTIONS, KIND_MODULES
 
 
 @pytest.mark.parametrize("kind", KIND_MODULES)

@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replaykit.checks import regexes
-from replaykit.checks.assertions import CannotTell, parse_assertion
+from replaykit.checks.assertions import parse_assertion
+from replaykit.checks.output_similarity import edit_distance, refusal, similarity
 from replaykit.checks.regexes import search
-from replaykit.checks.text_similarity import edit_distance, refusal, similarity
+from replaykit.checks.rule import CannotTell
 from replaykit.model.events import LlmCall
 from replaykit.model.result import Side
 from replaykit.model.run import RunStatus, TraceRun

@@ -9,9 +9,9 @@ import pytest
 
 import replaykit as rk
 from replaykit.candidates.output import parse_output
-from replaykit.checks.assertions import CannotTell, parse_assertion
+from replaykit.checks.assertions import parse_assertion
 from replaykit.checks.custom import CHECKS
-from replaykit.checks.rule import Seen
+from replaykit.checks.rule import CannotTell, Seen
 from replaykit.checks.verdict import judge_run
 from replaykit.errors import ExitCode, UsageError
 from replaykit.model.events import ToolCall

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from replaykit.checks.assertions import CannotTell, parse_assertion
+from replaykit.checks.assertions import parse_assertion
+from replaykit.checks.rule import CannotTell
 from replaykit.model.changes import StateFold
 from replaykit.model.events import Change, State
 from replaykit.model.result import Finding, Side

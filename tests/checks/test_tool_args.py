@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replaykit.checks.assertions import parse_assertion
-from replaykit.checks.call_selection import glob
+from replaykit.checks.reading import glob
 from replaykit.model.events import ErrorInfo, ToolCall
 from replaykit.model.result import Finding, Side
 from replaykit.model.run import TraceRun

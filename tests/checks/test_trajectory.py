@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replaykit.checks.arguments import ArgsMode, args_agree
 from replaykit.checks.assertions import parse_assertion
-from replaykit.checks.pairing import paired
+from replaykit.checks.compare import ArgsMode, args_agree
+from replaykit.checks.trajectory import paired
 from replaykit.model.events import ToolCall
 from replaykit.model.result import Finding, Side
 from replaykit.model.run import RunStatus, TraceRun

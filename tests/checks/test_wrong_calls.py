@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from replaykit.cases.signatures import detect, propose_desired
-from replaykit.checks.answers import gives_answer
-from replaykit.checks.argument_flaws import argument_flaw
 from replaykit.checks.assertions import parse_assertion
+from replaykit.checks.output import gives_answer
+from replaykit.checks.output_similarity import refusal
 from replaykit.checks.reading import budget_reason, is_budget_text
-from replaykit.checks.text_similarity import refusal
+from replaykit.checks.tool_offers import argument_flaw
 from replaykit.model.events import ErrorEvent, ErrorInfo, LlmCall, State, ToolCall
 from replaykit.model.result import Side
 from replaykit.model.run import RunStatus, TraceRun

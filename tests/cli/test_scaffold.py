@@ -116,7 +116,7 @@ def test_a_trace_comes_through_a_pipe(scaffold: Callable[..., Any], monkeypatch:
 
 
 def test_a_large_trace_is_not_kept(scaffold: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("replaykit.cases.run_selection.MAX_TEXT_BYTES", 100)
+    monkeypatch.setattr("replaykit.cases.promote.MAX_TEXT_BYTES", 100)
 
     assert scaffold(written("only.json", failed("only")), "--out", "cases/x")[0] == 0
     assert kept()["run"]["id"] == "only"

@@ -94,7 +94,7 @@ def test_a_case_is_replayed_without_what_only_others_need() -> None:
 
 
 def test_only_the_kinds_of_assertion_that_a_case_names_are_imported() -> None:
-    from replaykit.checks.kind_modules import KIND_MODULES
+    from replaykit.checks.rule import KIND_MODULES
 
     modules, _ = started("'yes'")
 

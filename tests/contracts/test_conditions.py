@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from replaykit.contracts.conditions import Conditions, When, conditions_of
-from replaykit.contracts.contract import Contract
+from replaykit.contracts.contract import Conditions, Contract, When, conditions_of
 from replaykit.model.events import ErrorInfo, LlmCall, ToolCall
 from replaykit.model.values import raw
 

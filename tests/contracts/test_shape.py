@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replaykit.contracts.conditions import When
-from replaykit.contracts.contract import Severity
+from replaykit.contracts.contract import Severity, When
 from replaykit.contracts.find import contract_flaws, contract_of, find_contract, load_contract
 from replaykit.contracts.shape import CONTRACT
 from replaykit.documents.document import parse_document

@@ -17,7 +17,7 @@ from tests.formats.story import ANSWER, PROBLEM
 from tests.intake.traces import failed, lines, native, written
 
 import replaykit as rk
-from replaykit.cases.error_patterns import mask
+from replaykit.cases.detect_outcome import mask
 from replaykit.cases.promote import Promoted, promote
 from replaykit.cases.timeline import FILL_IN
 from replaykit.errors import UsageError

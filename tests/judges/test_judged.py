@@ -11,10 +11,20 @@ import pytest
 from tests.commands import Ran, caller
 
 import replaykit as rk
-from replaykit.checks.assertions import CannotTell, find_judged, parse_assertion
-from replaykit.judges.judge import Answer, Asks, JudgeId, Judgement, Question
+from replaykit.checks.assertions import find_judged, parse_assertion
+from replaykit.checks.rule import CannotTell
+from replaykit.judges.judge import (
+    SYSTEM,
+    Answer,
+    Asks,
+    JudgeId,
+    Judgement,
+    Question,
+    message_of,
+    read_answer,
+    system_of,
+)
 from replaykit.judges.judgement_store import FILE, NONE, ProjectAnswers, StoredAnswers, read_judgements
-from replaykit.judges.prompt import SYSTEM, message_of, read_answer, system_of
 from replaykit.model.events import ErrorInfo, ToolCall
 from replaykit.model.result import Side
 from replaykit.model.run import RunStatus, TraceRun

@@ -41,7 +41,7 @@ def test_a_key_depends_on_everything_that_an_answer_depends_on(
         key_of(replace(question, calls_json=raw([{"tool": "x"}])), JUDGE),
     }
     by_person = key_of(question, PERSON)
-    monkeypatch.setattr("replaykit.judges.prompt.SYSTEM", "another prompt")
+    monkeypatch.setattr("replaykit.judges.judge.SYSTEM", "another prompt")
 
     assert len(keys | {key_of(question, JUDGE)}) == 17
     assert key_of(question, PERSON) == by_person

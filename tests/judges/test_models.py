@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replaykit.errors import UsageError
-from replaykit.judges.judge import Answer, JudgeFailed, Judgement, Question
+from replaykit.judges.judge import MAX_CHARS, Answer, JudgeFailed, Judgement, Question, message_of, read_answer
 from replaykit.judges.models import AnthropicJudge, ModelJudge, OpenAiJudge
-from replaykit.judges.prompt import MAX_CHARS, message_of, read_answer
 from replaykit.model.values import raw
 
 BOTH = [OpenAiJudge, AnthropicJudge]

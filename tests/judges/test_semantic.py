@@ -10,7 +10,8 @@ import msgspec
 import pytest
 
 from replaykit.cases.case import ReplayCase
-from replaykit.judges.judge import PERSON, Answer, JudgeId, Judgement, question_of
+from replaykit.checks.questions import question_of
+from replaykit.judges.judge import PERSON, Answer, JudgeId, Judgement
 from replaykit.judges.judgement_store import NONE, Judgements
 from replaykit.judges.semantic import with_judgements
 from replaykit.model.result import ReplayResult, SemanticCheck, Verdict

@@ -8,8 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replaykit.project.environment import UnsetVariable, check_variables, expand
-from replaykit.project.template import NoSuchField, check_template, fill_template, fill_text
+from replaykit.project.template import (
+    NoSuchField,
+    UnsetVariable,
+    check_template,
+    check_variables,
+    expand,
+    fill_template,
+    fill_text,
+)
 
 
 def test_variables_are_filled_in_with_defaults_where_they_are_unset_or_empty() -> None:

@@ -15,8 +15,8 @@ from replaykit.candidates.golden import check_golden
 from replaykit.candidates.output import keep_output, read_output, write_log_output
 from replaykit.cases.golden import golden_of, read_golden, write_golden
 from replaykit.cases.promote import promote
+from replaykit.cases.run_session import session_text, write_session
 from replaykit.cases.scaffold import scaffold
-from replaykit.cases.session_files import session_text, write_session
 from replaykit.checks.assertions import parse_assertion
 from replaykit.checks.questions import Answer, Judgement, Question
 from replaykit.errors import UsageError

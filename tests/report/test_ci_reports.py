@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replaykit.cases.seen_calls import SeenCall
+from replaykit.cases.run_session import SeenCall
 from replaykit.errors import StoreError, UsageError
 from replaykit.model.result import Deviation, Evidence, EvidenceSource, Finding
 from replaykit.model.values import raw

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 import yaml
 
-from replaykit.cases.seen_calls import SeenCall
+from replaykit.cases.run_session import SeenCall
 from replaykit.trials.ci_result import CiItem, CiPart, CiResult
 
 PAGE = (Path(__file__).parents[2] / "docs" / "ci.md").read_text(encoding="utf-8")

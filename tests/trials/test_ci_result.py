@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from replaykit.cases.seen_calls import SeenCall
+from replaykit.cases.run_session import SeenCall
 from replaykit.errors import ExitCode
 from replaykit.model.result import Finding
 from replaykit.model.values import Raw

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from replaykit.candidates.attempt import Candidate
 from replaykit.errors import UsageError
 from replaykit.project.agent import AgentConfig, AgentType
-from replaykit.project.environment import Expanded, UnsetVariable, expand
 from replaykit.project.project import Project
+from replaykit.project.template import Expanded, UnsetVariable, expand
 
 if TYPE_CHECKING:
     from replaykit.programs.launch_options import LaunchOptions

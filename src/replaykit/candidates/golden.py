@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from replaykit.candidates.agent_run import AgentCall
 from replaykit.candidates.comparable import by_cause, comparable
 from replaykit.cases.golden import Aspect, Golden, read_golden, write_golden
-from replaykit.checks.redacted_values import runs_alike
+from replaykit.checks.assertions import runs_alike
 from replaykit.checks.verdict import LEFT_THE_TAPE, SPOILT
 from replaykit.errors import Divergence, UsageError
 from replaykit.handlers.replay.world import World

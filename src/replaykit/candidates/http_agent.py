@@ -36,8 +36,7 @@ from replaykit.model.result import Deviation
 from replaykit.model.run import Origin, RunStatus, TraceRun
 from replaykit.model.values import ABSENT, Json, decode, raw, sayable
 from replaykit.project.agent import AgentConfig, AgentToolMode, Method
-from replaykit.project.environment import Expanded
-from replaykit.project.template import NoSuchField, fill_template, fill_text
+from replaykit.project.template import Expanded, NoSuchField, fill_template, fill_text
 
 _LIVE_TEXT = "the agent takes no tape: its tools were as live as they are, and this run need not come out again"
 _PROBE_S = 10.0

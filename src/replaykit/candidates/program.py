@@ -14,7 +14,7 @@ from replaykit.candidates.attempt import reported_on, served_from
 from replaykit.candidates.worlds import world_of
 from replaykit.cases.case import ReplayCase
 from replaykit.config import default_store_path
-from replaykit.documents.confined_path import confined_path
+from replaykit.documents.document import confined_path
 from replaykit.errors import UsageError
 from replaykit.formats.files import import_trace
 from replaykit.model.result import Deviation, Evidence

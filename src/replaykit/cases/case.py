@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
+from enum import StrEnum
 from itertools import islice
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 import orjson
@@ -13,19 +14,20 @@ from msgspec import Struct
 
 from replaykit.cases.case_shape import CASE, CASE_FORMAT, DEFAULT_TIMEOUT_S, EvidenceMode, ModelMode
 from replaykit.cases.tagged_values import as_it_stands
-from replaykit.checks.assertions import Assertion, parse_assertion
-from replaykit.documents.confined_path import confined_path
-from replaykit.documents.document import Document, load_document
-from replaykit.documents.shape import Flaw, describe, find_flaws
+from replaykit.checks.assertions import Assertions, parse_assertions
+from replaykit.documents.document import Document, FilePath, confined_file, confined_path, load_document
+from replaykit.documents.shape import Flaw, Flaws, describe, find_flaws, refuse_flaws
 from replaykit.errors import FormatTooNew, InvalidFile
 from replaykit.model.changed_files import ChangedFile
 from replaykit.model.consent import NO_CONSENT, Consent
 from replaykit.model.events import Call
 from replaykit.model.faults import ChaosPlan
-from replaykit.model.matching import ErrorSpec, MatchMode, MatchRules, ModelMatch, OnMiss, ToolErrors, ToolMode
+from replaykit.model.matching import MatchRules, ToolErrors, ToolMode
 from replaykit.model.tool_errors import EVERY_TOOL as EVERY_TOOL
-from replaykit.model.values import ABSENT, NULL, Json, Raw, decode
+from replaykit.model.values import ABSENT, NULL, Json, JsonObject, Raw, decode
+from replaykit.wire.json_fields import as_object
 
+M = TypeVar("M", bound=StrEnum)
 CASE_FILE = "case.yaml"
 MAX_CASE_BYTES = 8 * 1024 * 1024
 MAX_FLAWS = 100  # a file with more is not a case with mistakes in it
@@ -113,9 +115,9 @@ class ReplayCase(Struct, frozen=True, kw_only=True):
     title: str = ""
     source: CaseSource = CaseSource()
     scenario: Scenario = Scenario()
-    observed: tuple[Assertion, ...] = ()
-    desired: tuple[Assertion, ...] = ()
-    desired_after: Callable[[Iterable[str]], tuple[Assertion, ...]] | None = None
+    observed: Assertions = ()
+    desired: Assertions = ()
+    desired_after: Callable[[Iterable[str]], Assertions] | None = None
     """What is desired where faults of these names have struck, if that is something else."""
     semantic: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
@@ -147,39 +149,29 @@ class ReplayCase(Struct, frozen=True, kw_only=True):
             raise InvalidFile(f"source.trace: {error}", file=str(self.file)) from None
 
 
-def load_case(path: str | os.PathLike[str]) -> ReplayCase:
+def load_case(path: FilePath) -> ReplayCase:
     """The case in a file or directory; `InvalidFile` names the line of the first thing that is wrong."""
     document, directory = open_case(path)
-    for flaw in find_case_flaws(document, directory):
-        raise document.error(flaw.message, flaw.path, hint=flaw.hint)
+    refuse_flaws(document, find_case_flaws(document, directory))
     return build_case(document, directory)
 
 
-def open_case(path: str | os.PathLike[str]) -> tuple[Document, Path]:
+def open_case(path: FilePath) -> tuple[Document, Path]:
     """The document of a case and its directory; `FormatTooNew` when a newer version wrote it."""
     file = Path(path)
     if file.is_dir():
         file = file / CASE_FILE
-    try:
-        confined_path(file.parent, file.name)
-    except ValueError as error:
-        raise InvalidFile(str(error), file=str(file)) from None
-    document = load_document(file, limit_bytes=MAX_CASE_BYTES)
-    if isinstance(document.value, dict):
-        version = document.value.get("replaykit")
-    else:
-        version = None
+    document = load_document(confined_file(file.parent, file.name), limit_bytes=MAX_CASE_BYTES)
+    version = as_object(document.value).get("replaykit")
     if type(version) is int and version > CASE_FORMAT:
         raise FormatTooNew(f"{file}: case format {describe(version)}, this version reads up to {CASE_FORMAT}")
     return document, file.parent
 
 
-def find_case_flaws(document: Document, directory: Path) -> Iterator[Flaw]:
+def find_case_flaws(document: Document, directory: Path) -> Flaws:
     """Everything that keeps a document from being a case, up to `MAX_FLAWS`."""
-    value = document.value
-    yield from islice(find_flaws(CASE, value), MAX_FLAWS)
-    source = value.get("source") if isinstance(value, dict) else None
-    trace = source.get("trace") if isinstance(source, dict) else None
+    yield from islice(find_flaws(CASE, document.value), MAX_FLAWS)
+    trace = as_object(as_object(document.value).get("source")).get("trace")
     if isinstance(trace, str):
         try:
             confined_path(directory, trace)
@@ -196,8 +188,8 @@ def build_case(document: Document, directory: Path) -> ReplayCase:
         title=value.get("title", ""),
         source=CaseSource(**value.get("source", {})),
         scenario=_build_scenario(value.get("scenario", {})),
-        observed=_build_assertions(value.get("observed", [])),
-        desired=_build_assertions(value.get("desired", [])),
+        observed=parse_assertions(value.get("observed", [])),
+        desired=parse_assertions(value.get("desired", [])),
         semantic=tuple(value.get("semantic", [])),
         rests_on_output=value.get("evidence") == EvidenceMode.OUTPUT,
         tags=tuple(value.get("tags", [])),
@@ -207,46 +199,30 @@ def build_case(document: Document, directory: Path) -> ReplayCase:
     )
 
 
-def _build_scenario(value: dict[str, Json]) -> Scenario:
-    tools = value.get("tools", ToolMode.RECORDED)
-    by_name = tools if isinstance(tools, dict) else {EVERY_TOOL: tools}
-    errors = value.get("tool_errors", {})
-    errors_by_name = errors if isinstance(errors, dict) else {EVERY_TOOL: errors}
+def _build_scenario(value: JsonObject) -> Scenario:
     return Scenario(
         input_json=as_it_stands(value.get("input")),
         stdin=value.get("stdin", False),
-        tools=tuple((name, ToolMode(mode)) for name, mode in by_name.items()),
-        tool_errors=tuple((name, ToolErrors(mode)) for name, mode in errors_by_name.items()),
+        tools=_by_tool(value.get("tools", ToolMode.RECORDED), ToolMode),
+        tool_errors=_by_tool(value.get("tool_errors", {}), ToolErrors),
         models=ModelMode(value.get("models", ModelMode.RECORDED)),
-        match=_build_match(value.get("match", {})),
+        match=msgspec.convert(value.get("match", {}), MatchRules),
         clock=value.get("clock"),
         seed=value.get("seed"),
         not_held=tuple(value.get("not_held", ())),
         held_up_s=value.get("held_up_s", 0.0),
         after_calls_s=value.get("after_calls_s", 0.0),
-        changed_files=tuple(ChangedFile(**one) for one in value.get("changed_files", ())),
+        changed_files=tuple(ChangedFile(**fields) for fields in value.get("changed_files", ())),
         environment=tuple(value.get("environment", {}).items()),
         timeout_s=value.get("timeout_s", DEFAULT_TIMEOUT_S),
         take=value.get("take", RECORDED),
     )
 
 
-def _build_match(value: dict[str, Json]) -> MatchRules:
-    fault = value.get("fault")
-    return MatchRules(
-        mode=MatchMode(value.get("mode", MatchMode.CAUSAL)),
-        ignore=tuple(value.get("ignore", [])),
-        on_miss=OnMiss(value.get("on_miss", OnMiss.ERROR)),
-        live=tuple(value.get("live", [])),
-        network=tuple(value.get("network", [])),
-        fault=ErrorSpec(**fault) if fault is not None else None,
-        model=ModelMatch(value["model"]) if "model" in value else None,
-        redaction_key_id=value.get("redaction_key_id", ""),
-    )
-
-
-def _build_assertions(value: list[dict[str, Json]]) -> tuple[Assertion, ...]:
-    return tuple(parse_assertion(kind, inner) for item in value for kind, inner in item.items())
+def _by_tool(value: Json, mode_type: type[M]) -> tuple[tuple[str, M], ...]:
+    """Return a mode for each tool; one word is for every tool."""
+    by_name = value if isinstance(value, dict) else {EVERY_TOOL: value}
+    return tuple((name, mode_type(mode)) for name, mode in by_name.items())
 
 
 def dump_case(case: ReplayCase) -> str:
@@ -257,10 +233,10 @@ def dump_case(case: ReplayCase) -> str:
         "replaykit": CASE_FORMAT,
         "id": case.id,
         "title": case.title,
-        "source": _set({name: getattr(case.source, name) for name in CaseSource.__struct_fields__}),
+        "source": _set(msgspec.structs.asdict(case.source)),
         "scenario": _dump_scenario(case.scenario),
-        "observed": [{assertion.kind: assertion.value} for assertion in case.observed],
-        "desired": [{assertion.kind: assertion.value} for assertion in case.desired],
+        "observed": _dump_assertions(case.observed),
+        "desired": _dump_assertions(case.desired),
         "semantic": list(case.semantic),
         "evidence": EvidenceMode.OUTPUT.value if case.rests_on_output else None,
         "tags": list(case.tags),
@@ -269,7 +245,11 @@ def dump_case(case: ReplayCase) -> str:
     return emit_yaml(_set(value), _COMMENTS)
 
 
-def _dump_scenario(scenario: Scenario) -> dict[str, Json]:
+def _dump_assertions(assertions: Assertions) -> list[JsonObject]:
+    return [{assertion.kind: assertion.value} for assertion in assertions]
+
+
+def _dump_scenario(scenario: Scenario) -> JsonObject:
     value = {
         "input": orjson.loads(bytes(scenario.input_json)),
         "stdin": scenario.stdin or None,
@@ -282,11 +262,12 @@ def _dump_scenario(scenario: Scenario) -> dict[str, Json]:
         "not_held": list(scenario.not_held) or None,
         "held_up_s": scenario.held_up_s or None,
         "after_calls_s": scenario.after_calls_s or None,
-        "changed_files": [_set(msgspec.structs.asdict(one)) for one in scenario.changed_files] or None,
+        "changed_files": [_set(msgspec.structs.asdict(changed)) for changed in scenario.changed_files] or None,
         "environment": dict(scenario.environment) or None,
         "timeout_s": scenario.timeout_s,
         "take": None if scenario.take == RECORDED else scenario.take,
     }
+    # An input of null is one: without the key, a reader could not tell it from a forgotten one.
     return {key: item for key, item in value.items() if key == "input" or item is not None}
 
 
@@ -298,20 +279,20 @@ def _dump_by_tool(modes: tuple[tuple[str, ToolMode | ToolErrors], ...]) -> Json:
     return by_name
 
 
-def _dump_match(rules: MatchRules) -> dict[str, Json]:
+def _dump_match(rules: MatchRules) -> JsonObject:
     value = {
         "mode": str(rules.mode),
         "ignore": list(rules.ignore),
         "on_miss": str(rules.on_miss),
         "live": list(rules.live),
         "network": list(rules.network),
-        "fault": {"type": rules.fault.type, "message": rules.fault.message} if rules.fault else None,
-        "model": None if rules.model is None else str(rules.model),
+        "fault": rules.fault and msgspec.structs.asdict(rules.fault),
+        "model": rules.model and str(rules.model),
         "redaction_key_id": rules.redaction_key_id,
     }
     return _set(value)
 
 
-def _set(value: dict[str, Json]) -> dict[str, Json]:
+def _set(value: JsonObject) -> JsonObject:
     """Only what says something: an absent key is an empty one."""
     return {key: item for key, item in value.items() if item not in (None, "", [], {})}

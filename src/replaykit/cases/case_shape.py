@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
 from enum import StrEnum
 
-from replaykit.checks.assertions import BadAssertion, parse_assertion
+from replaykit.checks.assertions import parse_assertion
+from replaykit.checks.rule import BadAssertion
 from replaykit.config import MAX_TIMEOUT_S
-from replaykit.documents.document import Path
+from replaykit.documents.document import DocumentPath
 from replaykit.documents.shape import (
-    Anything,
+    ANYTHING,
+    FLAG,
+    SOME_TEXT,
     Choice,
     Either,
-    Flag,
     Flaw,
+    Flaws,
     ListOf,
     MapOf,
-    Nothing,
     Number,
     Record,
     Text,
+    optional,
 )
 from replaykit.model.jsonpath import parse_path
 from replaykit.model.matching import MatchMode, ModelMatch, OnMiss, ToolErrors, ToolMode
 from replaykit.model.pins import Clock
-from replaykit.model.values import Json
+from replaykit.model.values import Json, JsonObject
 
 CASE_FORMAT = 2
 """Version of the case file; readers accept every older one."""
@@ -57,7 +59,7 @@ class AssertionShape:
     def fits(self, value: Json) -> bool:
         return isinstance(value, dict)
 
-    def flaws(self, value: Json, path: Path) -> Iterator[Flaw]:
+    def flaws(self, value: Json, path: DocumentPath) -> Flaws:
         if len(value) != 1:
             message = f"expected {self.expected}, got {len(value)} keys"
             yield Flaw(path, "wrong-type", message, "Begin each assertion with a dash of its own.")
@@ -69,7 +71,7 @@ class AssertionShape:
             message = error.message if repr(kind) in error.message else f"{kind}: {error.message}"
             yield Flaw((*path, kind, *error.path), "bad-assertion", message, error.hint or "Correct it.")
 
-    def schema(self) -> dict[str, Json]:
+    def schema(self) -> JsonObject:
         return {"$ref": "#/$defs/assertion"}
 
 
@@ -81,10 +83,10 @@ class Version:
     def fits(self, value: Json) -> bool:
         return type(value) is int and 1 <= value <= CASE_FORMAT
 
-    def flaws(self, value: Json, path: Path) -> Iterator[Flaw]:
+    def flaws(self, value: Json, path: DocumentPath) -> Flaws:
         return iter(())
 
-    def schema(self) -> dict[str, Json]:
+    def schema(self) -> JsonObject:
         return {"type": "integer", "minimum": 1, "maximum": CASE_FORMAT}
 
 
@@ -109,7 +111,7 @@ def parse_clock(text: str) -> tuple[dt.datetime | None, Clock]:
     return moment, clock
 
 
-def _match_flaws(match: dict[str, Json]) -> Iterator[Flaw]:
+def _match_flaws(match: JsonObject) -> Flaws:
     on_miss = match.get("on_miss")
     if on_miss == OnMiss.LIVE and not match.get("live"):
         yield Flaw(("on_miss",), "missing-key", "on_miss is live, but no name may be", "Add live: [names].")
@@ -118,16 +120,14 @@ def _match_flaws(match: dict[str, Json]) -> Iterator[Flaw]:
         yield Flaw(("on_miss",), "missing-key", message, "Add fault: {type: TimeoutError, message: ...}.")
 
 
-_SOME_TEXT = Text("some text", pattern=r"\S")
-
 _MATCH = Record(
     {
         "mode": Choice(MatchMode),
         "ignore": ListOf(Text("a JSON path", check=parse_path)),
         "on_miss": Choice(OnMiss),
-        "live": ListOf(_SOME_TEXT),
-        "network": ListOf(_SOME_TEXT),
-        "fault": Record({"type": _SOME_TEXT, "message": Text()}, required=("type",)),
+        "live": ListOf(SOME_TEXT),
+        "network": ListOf(SOME_TEXT),
+        "fault": Record({"type": SOME_TEXT, "message": Text()}, required=("type",)),
         "model": Choice(ModelMatch),
         "redaction_key_id": Text("8 hex digits", pattern=r"^[0-9a-f]{8}$"),
     },
@@ -146,7 +146,7 @@ _MATCH = Record(
 )
 
 _CHANGED_FILE = Record(
-    {"path": _SOME_TEXT, "before": _SOME_TEXT, "tool": _SOME_TEXT, "after": _SOME_TEXT},
+    {"path": SOME_TEXT, "before": SOME_TEXT, "tool": SOME_TEXT, "after": SOME_TEXT},
     notes={
         "path": "The file, relative to where the run was started; absent where more were changed than are named.",
         "before": "`absent`, `directory`, or the size and the hash of its content before the run changed it.",
@@ -157,15 +157,15 @@ _CHANGED_FILE = Record(
 
 _SCENARIO = Record(
     {
-        "input": Anything(),
-        "stdin": Flag(),
+        "input": ANYTHING,
+        "stdin": FLAG,
         "tools": Either((Choice(ToolMode), MapOf(Choice(ToolMode)))),
         "tool_errors": Either((Choice(ToolErrors), MapOf(Choice(ToolErrors)))),
         "models": Choice(ModelMode),
         "match": _MATCH,
-        "clock": Either((Text(check=parse_clock), Nothing())),
-        "seed": Either((Number(above=-1, at_most=MAX_SEED, whole=True), _SOME_TEXT)),
-        "not_held": ListOf(_SOME_TEXT),
+        "clock": optional(Text(check=parse_clock)),
+        "seed": Either((Number(above=-1, at_most=MAX_SEED, whole=True), SOME_TEXT)),
+        "not_held": ListOf(SOME_TEXT),
         "held_up_s": Number(above=0, at_most=MAX_TIMEOUT_S),
         "after_calls_s": Number(above=0, at_most=MAX_TIMEOUT_S),
         "changed_files": ListOf(_CHANGED_FILE),
@@ -194,7 +194,7 @@ _SCENARIO = Record(
 )
 
 _SOURCE = Record(
-    {"trace": _SOME_TEXT, "run": _SOME_TEXT, "format": _SOME_TEXT},
+    {"trace": SOME_TEXT, "run": SOME_TEXT, "format": SOME_TEXT},
     notes={
         "trace": "The original trace, as a path inside the case's directory.",
         "run": "The id of the run in the trace.",
@@ -218,9 +218,9 @@ CASE = Record(
         "scenario": _SCENARIO,
         "observed": ListOf(AssertionShape()),
         "desired": ListOf(AssertionShape()),
-        "semantic": ListOf(_SOME_TEXT),
+        "semantic": ListOf(SOME_TEXT),
         "evidence": Choice(EvidenceMode),
-        "tags": ListOf(_SOME_TEXT),
+        "tags": ListOf(SOME_TEXT),
         "notes": Text(),
     },
     required=("replaykit", "id"),

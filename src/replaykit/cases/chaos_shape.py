@@ -8,21 +8,23 @@ from enum import StrEnum
 import msgspec
 
 from replaykit.cases.case_shape import MAX_SEED
-from replaykit.documents.document import Path
+from replaykit.documents.document import DocumentPath
 from replaykit.documents.shape import (
-    Anything,
+    ANYTHING,
+    FLAG,
+    SOME_TEXT,
     Choice,
     Either,
-    Flag,
     Flaw,
+    Flaws,
     ListOf,
     MapOf,
-    Nothing,
     Number,
     Record,
     Shape,
     Text,
     describe,
+    optional,
 )
 from replaykit.handlers.chaos.profiles import PROFILES, merged, profile
 from replaykit.model.faults import (
@@ -39,7 +41,7 @@ from replaykit.model.faults import (
     ToolTrouble,
 )
 from replaykit.model.jsonpath import parse_path
-from replaykit.model.values import Json
+from replaykit.model.values import Json, JsonObject
 
 _MAX_COUNT = 1_000_000
 _MAX_DELAY_MS = 3_600_000
@@ -65,19 +67,15 @@ class Share:
     def fits(self, value: Json) -> bool:
         return isinstance(value, int | float) and not isinstance(value, bool)
 
-    def flaws(self, value: Json, path: Path) -> Iterator[Flaw]:
+    def flaws(self, value: Json, path: DocumentPath) -> Flaws:
         if not 0 <= value <= 1:  # true for NaN as well
             yield Flaw(path, "bad-value", f"{path[-1] if path else 'value'}: expected {self.expected}, got {value!r}")
 
-    def schema(self) -> dict[str, Json]:
+    def schema(self) -> JsonObject:
         return {"type": "number", "minimum": 0, "maximum": 1}
 
 
-def _maybe(shape: Shape) -> Shape:
-    return Either((shape, Nothing()))
-
-
-def _match_flaws(fault: dict[str, Json]) -> Iterator[Flaw]:
+def _match_flaws(fault: JsonObject) -> Flaws:
     for path in fault.get("match") or ():
         try:
             parse_path(path)
@@ -85,23 +83,22 @@ def _match_flaws(fault: dict[str, Json]) -> Iterator[Flaw]:
             yield Flaw(("match", path), "bad-value", f"match: {error}", "Write a path such as $.city.")
 
 
-_SOME_TEXT = Text("some text", pattern=r"\S")
 _COUNT = Number(above=-1, at_most=_MAX_COUNT, whole=True)
 _DELAY = Number(above=-1, at_most=_MAX_DELAY_MS)
 
 _TOOL_FAULT = Record(
     {
-        "tool": _SOME_TEXT,
+        "tool": SOME_TEXT,
         "mode": Choice(ToolTrouble),
-        "probability": _maybe(Share()),
-        "after_calls": _maybe(_COUNT),
-        "match": _maybe(MapOf(Anything())),
-        "match_url": _maybe(_SOME_TEXT),
-        "error_code": _maybe(Number(above=-1, at_most=599, whole=True)),
-        "message": _maybe(Text()),
-        "delay_ms": _maybe(_DELAY),
-        "sleep": _maybe(Flag()),
-        "payload": Anything(),
+        "probability": optional(Share()),
+        "after_calls": optional(_COUNT),
+        "match": optional(MapOf(ANYTHING)),
+        "match_url": optional(SOME_TEXT),
+        "error_code": optional(Number(above=-1, at_most=599, whole=True)),
+        "message": optional(Text()),
+        "delay_ms": optional(_DELAY),
+        "sleep": optional(FLAG),
+        "payload": ANYTHING,
     },
     required=("mode",),
     notes={
@@ -116,35 +113,35 @@ _TOOL_FAULT = Record(
 
 _MODEL_FAULT = Record(
     {
-        "model": _SOME_TEXT,
+        "model": SOME_TEXT,
         "mode": Choice(ModelTrouble),
-        "probability": _maybe(Share()),
-        "after_calls": _maybe(_COUNT),
-        "max_tokens": _maybe(_COUNT),
-        "delay_ms": _maybe(_DELAY),
-        "sleep": _maybe(Flag()),
-        "message": _maybe(Text()),
-        "drift_type": _maybe(Choice(Drift)),
-        "severity": _maybe(Choice(GradeWord)),
-        "direction": _maybe(Choice(Direction)),
-        "factor": _maybe(Number(above=0, at_most=1000)),
+        "probability": optional(Share()),
+        "after_calls": optional(_COUNT),
+        "max_tokens": optional(_COUNT),
+        "delay_ms": optional(_DELAY),
+        "sleep": optional(FLAG),
+        "message": optional(Text()),
+        "drift_type": optional(Choice(Drift)),
+        "severity": optional(Choice(GradeWord)),
+        "direction": optional(Choice(Direction)),
+        "factor": optional(Number(above=0, at_most=1000)),
     },
     required=("mode",),
 )
 
 _ATTACK_MEMBERS: dict[str, Shape] = {
-    "payload": _maybe(Text()),
-    "payloads": _maybe(ListOf(_SOME_TEXT)),
-    "probability": _maybe(Share()),
-    "trigger_probability": _maybe(Share()),
-    "inject_at": _maybe(Either((_SOME_TEXT, Number(above=-_MAX_COUNT, at_most=_MAX_COUNT, whole=True)))),
-    "strategy": _maybe(Choice(Strategy)),
-    "inject_tokens": _maybe(_COUNT),
-    "after_calls": _maybe(_COUNT),
+    "payload": optional(Text()),
+    "payloads": optional(ListOf(SOME_TEXT)),
+    "probability": optional(Share()),
+    "trigger_probability": optional(Share()),
+    "inject_at": optional(Either((SOME_TEXT, Number(above=-_MAX_COUNT, at_most=_MAX_COUNT, whole=True)))),
+    "strategy": optional(Choice(Strategy)),
+    "inject_tokens": optional(_COUNT),
+    "after_calls": optional(_COUNT),
 }
 
 
-def _inject_flaws(attack: dict[str, Json]) -> Iterator[Flaw]:
+def _inject_flaws(attack: JsonObject) -> Flaws:
     place = attack.get("inject_at")
     if isinstance(place, str) and place.startswith("$"):
         try:
@@ -156,7 +153,7 @@ def _inject_flaws(attack: dict[str, Json]) -> Iterator[Flaw]:
 
 
 _ATTACK = Record({"type": Choice(Attack), **_ATTACK_MEMBERS}, required=("type",), cross=_inject_flaws)
-_BY_TYPE = Record({attack.value: _maybe(Record(_ATTACK_MEMBERS, cross=_inject_flaws)) for attack in Attack})
+_BY_TYPE = Record({attack.value: optional(Record(_ATTACK_MEMBERS, cross=_inject_flaws)) for attack in Attack})
 
 
 class Attacks:
@@ -167,7 +164,7 @@ class Attacks:
     def fits(self, value: Json) -> bool:
         return isinstance(value, list | dict)
 
-    def flaws(self, value: Json, path: Path) -> Iterator[Flaw]:
+    def flaws(self, value: Json, path: DocumentPath) -> Flaws:
         shape: Shape = _BY_TYPE
         if isinstance(value, list):
             shape = ListOf(_ATTACK)
@@ -175,7 +172,7 @@ class Attacks:
             shape = _ATTACK
         return shape.flaws(value, path)
 
-    def schema(self) -> dict[str, Json]:
+    def schema(self) -> JsonObject:
         return {"anyOf": [ListOf(_ATTACK).schema(), _ATTACK.schema(), _BY_TYPE.schema()]}
 
 
@@ -187,34 +184,34 @@ class Profile:
     def fits(self, value: Json) -> bool:
         return isinstance(value, str)
 
-    def flaws(self, value: Json, path: Path) -> Iterator[Flaw]:
+    def flaws(self, value: Json, path: DocumentPath) -> Flaws:
         if value not in PROFILES:
             message = f"{'.'.join(map(str, path))}: no profile {describe(value)}"
             yield Flaw(path, "bad-value", message, f"One of: {', '.join(PROFILES)}")
 
-    def schema(self) -> dict[str, Json]:
+    def schema(self) -> JsonObject:
         return {"enum": list(PROFILES)}
 
 
 _FAULTS: dict[str, Shape] = {
-    "profile": _maybe(Profile()),
-    "seed": _maybe(Number(above=-1, at_most=MAX_SEED, whole=True)),
-    "tool_faults": _maybe(ListOf(_TOOL_FAULT)),
-    "llm_faults": _maybe(ListOf(_MODEL_FAULT)),
-    "context_attacks": _maybe(Attacks()),
+    "profile": optional(Profile()),
+    "seed": optional(Number(above=-1, at_most=MAX_SEED, whole=True)),
+    "tool_faults": optional(ListOf(_TOOL_FAULT)),
+    "llm_faults": optional(ListOf(_MODEL_FAULT)),
+    "context_attacks": optional(Attacks()),
 }
 
-CHAOS: Shape = Either((Record(_FAULTS), Profile(), Nothing()))
+CHAOS: Shape = optional(Record(_FAULTS), Profile())
 """What `chaos:` may hold: faults, or the name of a profile alone."""
-SCENARIO = Record({"name": _SOME_TEXT, **_FAULTS}, required=("name",))
+SCENARIO = Record({"name": SOME_TEXT, **_FAULTS}, required=("name",))
 """One world of a matrix."""
-CHAOS_MATRIX: Shape = Either((ListOf(SCENARIO), Nothing()))
+CHAOS_MATRIX: Shape = optional(ListOf(SCENARIO))
 """What `chaos_matrix:` may hold."""
 
 
 def plan_of(value: Json, *, seed: int = 0) -> ChaosPlan:
     """The plan that faults without flaws make; a profile's faults come after those that are written out."""
-    options: dict[str, Json] = {"profile": value} if isinstance(value, str) else value or {}
+    options: JsonObject = {"profile": value} if isinstance(value, str) else value or {}
     own = ChaosPlan(
         seed=options["seed"] if options.get("seed") is not None else seed,
         tool_faults=tuple(_built(ToolFault, fault) for fault in options.get("tool_faults") or ()),
@@ -227,26 +224,28 @@ def plan_of(value: Json, *, seed: int = 0) -> ChaosPlan:
     return merged(own, profile(named, seed=own.seed))
 
 
-def _built(kind: type[msgspec.Struct], options: dict[str, Json]) -> Json:
-    return msgspec.convert({key: item for key, item in options.items() if item is not None}, kind)
+def _built(kind: type[msgspec.Struct], options: JsonObject) -> Json:
+    return msgspec.convert(_without_nulls(options), kind)
 
 
-def _graded(fault: dict[str, Json]) -> dict[str, Json]:
+def _without_nulls(options: JsonObject) -> JsonObject:
+    return {key: item for key, item in options.items() if item is not None}
+
+
+def _graded(fault: JsonObject) -> JsonObject:
     grade = fault.get("severity")
-    if grade is not None:
-        return {**fault, "severity": _GRADES.get(grade, grade)}
-    return fault
+    if grade is None:
+        return fault
+    return {**fault, "severity": _GRADES.get(grade, grade)}
 
 
-def _attacks(value: Json) -> Iterator[dict[str, Json]]:
+def _attacks(value: Json) -> Iterator[JsonObject]:
+    listed = value or ()
     if isinstance(value, dict):
-        if "type" in value:
-            listed = [value]
-        else:
+        listed = [value]
+        if "type" not in value:
             listed = [{"type": name, **(options or {})} for name, options in value.items()]
-    else:
-        listed = list(value or ())
     for attack in listed:
-        options = {key: item for key, item in attack.items() if item is not None}
+        options = _without_nulls(attack)
         triggered = options.pop("trigger_probability", None)
         yield options if triggered is None else {"probability": triggered, **options}

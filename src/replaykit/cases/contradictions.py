@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
 
-from replaykit.checks.assertions import Assertion, inner_assertions
-from replaykit.checks.call_selection import glob
+from replaykit.checks.assertions import Assertion
 from replaykit.checks.combinators import Not
 from replaykit.checks.compare import same, within
 from replaykit.checks.effects import EffectExactlyOnce, EffectNone
 from replaykit.checks.outcome import StatusIs
 from replaykit.checks.output import FinalOutputExists, OutputContains, OutputEquals, OutputNotContains
+from replaykit.checks.reading import glob
 from replaykit.checks.rule import Rule
 from replaykit.checks.tool_offers import ToolNotOffered, ToolOnlyAnnounced
 from replaykit.checks.tools import MaxToolCalls, ToolCalled, ToolCalls, ToolNotCalled
@@ -29,16 +29,18 @@ def contradictions(assertions: Sequence[Assertion], side: Side) -> Iterator[tupl
             yield first, second, reason
 
 
-def means_the_same(one: Assertion, other: Assertion) -> bool:
+def means_the_same(assertion: Assertion, other: Assertion) -> bool:
     """True when an observed and a desired assertion hold for exactly the same runs."""
     # Observed, it counts "at least"; desired, "at most": equal words, different questions.
-    return one == other and "max_tool_calls" not in _kinds(one)
+    return assertion == other and not _has_kind(assertion, "max_tool_calls")
 
 
 def tools_named(assertion: Assertion) -> list[str]:
     """The tools an assertion speaks of by their whole name."""
-    inside = [name for one in inner_assertions(assertion) for name in tools_named(one)]
-    return inside + [name for name in _own_tools(assertion.rule) if "*" not in name]
+    names: list[str] = []
+    for inner in assertion.rule.inside:
+        names += tools_named(inner)
+    return names + [name for name in _own_tools(assertion.rule) if "*" not in name]
 
 
 def _own_tools(rule: Rule) -> Iterator[str]:
@@ -55,61 +57,61 @@ def _own_tools(rule: Rule) -> Iterator[str]:
     yield from getattr(rule, "tools", None) or ()
 
 
-def _kinds(assertion: Assertion) -> list[str]:
-    return [assertion.kind, *(kind for one in inner_assertions(assertion) for kind in _kinds(one))]
+def _has_kind(assertion: Assertion, kind: str) -> bool:
+    return assertion.kind == kind or any(_has_kind(inner, kind) for inner in assertion.rule.inside)
 
 
-def _clash(one: Assertion, other: Assertion, side: Side) -> str | None:
-    if _negates(one, other) or _negates(other, one):
+def _clash(assertion: Assertion, other: Assertion, side: Side) -> str | None:
+    if _negates(assertion, other) or _negates(other, assertion):
         return "one is the other's opposite"
-    flags = [assertion.value for assertion in (one, other) if isinstance(assertion.value, bool)]
-    if one.kind == other.kind and sorted(flags) == [False, True]:
-        return f"{one.kind} is both true and false"
+    are_flags = isinstance(assertion.value, bool) and isinstance(other.value, bool)
+    if are_flags and assertion.kind == other.kind and assertion.value is not other.value:
+        return f"{assertion.kind} is both true and false"
     for rule in _RULES if side is Side.OBSERVED else (*_RULES, _counts):
-        reason = rule(one.rule, other.rule) or rule(other.rule, one.rule)
+        reason = rule(assertion.rule, other.rule) or rule(other.rule, assertion.rule)
         if reason:
             return reason
     return None
 
 
-def _negates(one: Assertion, other: Assertion) -> bool:
-    return isinstance(one.rule, Not) and one.rule.inner == other
+def _negates(assertion: Assertion, other: Assertion) -> bool:
+    return isinstance(assertion.rule, Not) and assertion.rule.inner == other
 
 
-def _statuses(one: Rule, other: Rule) -> str | None:
-    if not isinstance(one, StatusIs) or not isinstance(other, StatusIs) or set(one.statuses) & set(other.statuses):
+def _statuses(rule: Rule, other: Rule) -> str | None:
+    if not isinstance(rule, StatusIs) or not isinstance(other, StatusIs) or set(rule.statuses) & set(other.statuses):
         return None
-    return f"a run ends once: with {' or '.join(one.statuses)}, or with {' or '.join(other.statuses)}"
+    return f"a run ends once: with {' or '.join(rule.statuses)}, or with {' or '.join(other.statuses)}"
 
 
-def _outputs(one: Rule, other: Rule) -> str | None:
-    if isinstance(one, OutputEquals) and isinstance(other, OutputEquals) and not same(one.value, other.value):
+def _outputs(rule: Rule, other: Rule) -> str | None:
+    if isinstance(rule, OutputEquals) and isinstance(other, OutputEquals) and not same(rule.value, other.value):
         return "the output cannot equal two different values"
-    if not isinstance(one, OutputContains):
+    if not isinstance(rule, OutputContains):
         return None
-    if isinstance(other, OutputNotContains) and other.text in one.text:
-        return f"an output with {one.text[:40]!r} has {other.text[:40]!r} in it"
-    if isinstance(other, FinalOutputExists) and not other.exists and one.text.strip():
+    if isinstance(other, OutputNotContains) and other.text in rule.text:
+        return f"an output with {rule.text[:40]!r} has {other.text[:40]!r} in it"
+    if isinstance(other, FinalOutputExists) and not other.exists and rule.text.strip():
         return "without an output, nothing is in it"
     return None
 
 
-def _called(one: Rule, other: Rule) -> str | None:
-    if not isinstance(one, ToolCalled) or not isinstance(other, ToolNotCalled) or not glob(other.tool, one.tool):
+def _called(rule: Rule, other: Rule) -> str | None:
+    if not isinstance(rule, ToolCalled) or not isinstance(other, ToolNotCalled) or not glob(other.tool, rule.tool):
         return None
-    if other.arguments is not None and not within(other.arguments, one.arguments or {}):
+    if other.arguments is not None and not within(other.arguments, rule.arguments or {}):
         return None
-    return f"the tool {one.tool!r} is both called and not called"
+    return f"the tool {rule.tool!r} is both called and not called"
 
 
-def _counts(one: Rule, other: Rule) -> str | None:
+def _counts(rule: Rule, other: Rule) -> str | None:
     """At least so many, and at most fewer: only where the first calls are among those the second counts."""
-    if not isinstance(other, MaxToolCalls | ToolCalls) or not isinstance(one, ToolCalls | ToolCalled):
+    if not isinstance(other, MaxToolCalls | ToolCalls) or not isinstance(rule, ToolCalls | ToolCalled):
         return None
-    least = one.min or 0
+    least = rule.min or 0
     most = other.count if isinstance(other, MaxToolCalls) else other.max
-    alike = isinstance(one, ToolCalls) and one.same_arguments
-    counted = other.tool in (None, one.tool) and (alike or least == 1 or not other.same_arguments)
+    alike = isinstance(rule, ToolCalls) and rule.same_arguments
+    counted = other.tool in (None, rule.tool) and (alike or least == 1 or not other.same_arguments)
     if most is not None and counted and least > most:
         return f"at least {least} calls are more than at most {most}"
     return None

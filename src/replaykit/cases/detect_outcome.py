@@ -1,13 +1,21 @@
-"""Detectors of how a run ended: its status, its error, its budget, its output."""
+"""Detectors of how a run ended and what its models answered: errors, budgets, output, labels, figures from nowhere."""
 
 from __future__ import annotations
 
-from replaykit.cases.error_patterns import mask
-from replaykit.cases.signatures import DETECTORS, FailureSignature, on_the_way, signature_of
-from replaykit.checks.reading import budget_reason, has_output, is_budget_text, run_errors, says_something
-from replaykit.formats.core.replayability import leaves_out_answer
-from replaykit.model.events import ErrorEvent
+import re
+
+from msgspec import structs
+
+from replaykit.cases.label_shortfall import bad_labels, mistakes
+from replaykit.cases.signatures import DETECTORS, FailureSignature, is_known_failure, on_the_way, signature_of
+from replaykit.checks.conversation import shows_all_messages
+from replaykit.checks.model_calls import malformed_calls, overflow
+from replaykit.checks.outcome import failing_call
+from replaykit.checks.reading import budget_reason, error_events, has_output, is_budget_text, run_errors, says_something
+from replaykit.checks.tool_contradictions import certain_contradictions
+from replaykit.formats.core.replayability import Lack, leaves_out_answer, replayability
 from replaykit.model.run import RunStatus, TraceRun
+from replaykit.redaction.placeholders import placeholders_in
 
 FAILED_STEPS = 2
 """One error is got over; more of them in a run that calls itself a success are worth a look."""
@@ -30,10 +38,9 @@ def find_error_text(run: TraceRun) -> list[FailureSignature]:
     if not errors or run.status is RunStatus.SUCCESS:
         return []
     error = run.error or errors[-1][1]
+    code = "timeout_text" if run.status is RunStatus.TIMEOUT else "error_text"
     if is_budget_text(str(error)):
         code = "budget_text"
-    else:
-        code = "timeout_text" if run.status is RunStatus.TIMEOUT else "error_text"
     # A message such as "'id'" says nothing without its class.
     telling = error.message if len(error.message) >= TELLING_CHARS else str(error)
     return signature_of(run, code, "run.error", mask(telling))
@@ -42,25 +49,15 @@ def find_error_text(run: TraceRun) -> list[FailureSignature]:
 @DETECTORS.register("failed_steps")
 def find_failed_steps(run: TraceRun) -> list[FailureSignature]:
     """Find a run that went on over errors of its own, step after step."""
-    errors = [event for event in run.events if isinstance(event, ErrorEvent)]
+    errors = error_events(run)
     if run.status is not RunStatus.SUCCESS or not errors:
         return []
-    if len(errors) >= FAILED_STEPS:
-        code = "failed_steps"
-    else:
-        code = on_the_way("failed_steps")
-    instead = None if len(errors) >= FAILED_STEPS else ()
-    failing = _failing_call(run, errors[-1])
-    return signature_of(run, code, "run.failed_steps", len(errors), instead=instead, seq=failing)
-
-
-def _failing_call(run: TraceRun, error: ErrorEvent) -> int | None:
-    """Return the last model call inside of the step that failed: its words are what did not run."""
-    end = error.at + error.duration_s
-    inside = [call.seq for call in run.llm_calls if error.at <= call.at < end]
-    if inside:
-        return inside[-1]
-    return None
+    code, instead = "failed_steps", None
+    if len(errors) < FAILED_STEPS:
+        code, instead = on_the_way("failed_steps"), ()
+    # The words of the model call inside of the step are what did not run.
+    seq = failing_call(run, errors[-1])
+    return signature_of(run, code, "run.failed_steps", len(errors), instead=instead, seq=seq)
 
 
 @DETECTORS.register("step_budget")
@@ -79,3 +76,127 @@ def find_output(run: TraceRun) -> list[FailureSignature]:
     if has_output(run):
         return signature_of(run, "empty_output", "output.empty", True)
     return signature_of(run, "no_output", "final_output_exists", False)
+
+
+_CHARS = 200
+
+# In this order: what a later pattern would take a piece of comes first.
+_VOLATILE = re.compile(
+    r"""
+      (?<=:)[0-9a-f]{8}(?=>)                                                      # what stands for a secret
+    | [a-z][a-z0-9+.-]*://[^\s'"<>)\]]+                                           # an address
+    | [0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}                        # a UUID
+    | \d{4}-\d\d-\d\d(?:[T\s]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?  # a time
+    | \d\d:\d\d(?::\d\d(?:[.,]\d+)?)?                                             # a time of day
+    | (?<![\w/])(?:~|[A-Za-z]:)?(?:[\\/][\w.@+-]+){2,}                            # a path
+    | \b0x[0-9a-fA-F]+\b                                                          # an address in memory
+    | \b(?=[\w-]*\d)[A-Za-z]\w*(?:[-_]\w+)*                                       # an id: letters with digits
+    | [-+]?\b\d[\d,._]*(?:\s?(?:ns|us|µs|ms|s|sec|secs|seconds?|m|min|mins|minutes?|h|hours?|[kKMGT]i?B|bytes|%))?(?!\w)
+    | \d+
+    """,
+    re.VERBOSE,
+)
+_STARS = re.compile(r"\*[\s*]*\*")
+
+
+def mask(text: str) -> str:
+    """A pattern for `run.error` that the text itself matches: one line, volatile parts as `*`."""
+    line = _without_forms(_telling_line(text.strip()))
+    return _STARS.sub("*", _VOLATILE.sub("*", line)) or "*"
+
+
+def _without_forms(line: str) -> str:
+    """Mask placeholders that look like values: where they are not redacted, the values themselves stand there."""
+    raw = line.encode("utf-8", "surrogatepass")
+    for found in reversed(placeholders_in(raw)):
+        if b"<" not in raw[found.start : found.end]:
+            raw = raw[: found.start] + b"*" + raw[found.end :]
+    return raw.decode("utf-8", "surrogatepass")
+
+
+def _telling_line(text: str) -> str:
+    """Of several lines the first; of a traceback the last, which is where Python names the error."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if len(lines) > 1:
+        if lines[0].startswith("Traceback"):
+            text = f"*{lines[-1]}"
+        else:
+            text = f"{lines[0]}*"
+    if len(text) <= _CHARS:
+        return text
+    return f"{text[:_CHARS].rstrip()}*"
+
+
+REPEATS = 3
+"""The same request, answer or state this often is no coincidence."""
+_REPEATS_IN_FAILURE = 2
+
+
+@DETECTORS.register("models")
+def find_model_faults(run: TraceRun) -> list[FailureSignature]:
+    """Find what is wrong with the model calls of a run."""
+    known_failure = is_known_failure(run)
+    found = signature_of(run, "truncated", "llm.truncated", True)
+    if known_failure and not found:
+        found = signature_of(run, "truncated", "llm.truncated", {"calls": "any"})
+    if overflow(run) is not None and (known_failure or run.status is not RunStatus.SUCCESS):
+        found += signature_of(run, "overflow", "llm.context_overflow", True, explains=("error_text",))
+    malformed = len(list(malformed_calls(run)))
+    if malformed:
+        is_fault = known_failure or malformed >= REPEATS
+        code = "malformed" if is_fault else on_the_way("malformed")
+        found += signature_of(run, code, "llm.malformed_call", True)
+    found += _repetition(run, known_failure=known_failure)
+    if known_failure:
+        found += signature_of(run, "refusal", "output.refusal", True, explains=("answer",))
+    return found
+
+
+def _repetition(run: TraceRun, *, known_failure: bool) -> list[FailureSignature]:
+    found: list[FailureSignature] = []
+    for kind in ("llm.same_request", "llm.same_answer", "state.repeated"):
+        repetition = next(filter(None, (signature_of(run, kind, kind, times) for times in (16, 8, 5, REPEATS))), None)
+        if repetition is not None:
+            found += repetition
+        elif known_failure and kind != "state.repeated" and not run.tool_calls:
+            found += signature_of(run, on_the_way(kind), kind, _REPEATS_IN_FAILURE)
+    return found
+
+
+@DETECTORS.register("label")
+def find_judged_mistakes(run: TraceRun) -> list[FailureSignature]:
+    """Find what a run lacks in the eyes of the labels that call it a failure."""
+    labels = bad_labels(run)
+    found: list[FailureSignature] = []
+    for label in labels:
+        for kind, value in mistakes(run, label):
+            found += signature_of(run, "label", kind, value, instead=())
+    if labels and not found and run.status is RunStatus.SUCCESS and says_something(run):
+        # No label says more than that it was bad: what was judged is the answer.
+        why = "; ".join(label.text for label in labels)
+        for signature in signature_of(run, "answer", "output.equals", run.output):
+            found.append(structs.replace(signature, text=why))
+    return found
+
+
+@DETECTORS.register("grounding")
+def find_ungrounded_output(run: TraceRun) -> list[FailureSignature]:
+    """Find figures that nothing in the run says, in the answer of an agent that could have looked them up."""
+    if run.status is not RunStatus.SUCCESS or not isinstance(run.output, str) or not says_something(run):
+        return []
+    if not run.tool_calls or not _shows_all_sources(run):
+        return []  # without a call, a model answers from what it knows, and may be right
+    for contradiction in certain_contradictions(run):
+        tool = contradiction.member.call.name
+        return signature_of(run, "contradiction", "output.contradicts", {"tool": tool}, explains=("answer",))
+    return signature_of(
+        run, "grounding", "output.grounded", {"grounded": False, "derive": "anything"}, explains=("answer",)
+    )
+
+
+def _shows_all_sources(run: TraceRun) -> bool:
+    """True when the run holds what its models were sent and what its tools answered."""
+    for lacking in replayability(run).lacking:
+        if not {Lack.MESSAGES, Lack.CUT, Lack.HIDDEN}.isdisjoint(lacking.lacks):
+            return False
+    return shows_all_messages(run) and all(call.answered for call in run.tool_calls[:-1])

@@ -61,11 +61,15 @@ def find_files(paths: Iterable[Path]) -> FoundCases:
     passed_over: list[Path] = []
     for path in paths:
         if path.is_dir():
-            below = list(_below(path))
-            if not any(sort is not None for _, sort in below):
+            is_empty = True
+            for file, sort in _below(path):
+                if sort is None:
+                    passed_over.append(file)
+                else:
+                    found[file] = sort
+                    is_empty = False
+            if is_empty:
                 raise NothingSelected(f"{path} holds no case and no session", hint=_HOW_TO_MAKE.format(path=path))
-            found.update((file, sort) for file, sort in below if sort is not None)
-            passed_over += [file for file, sort in below if sort is None]
         elif path.exists():
             found[path] = _named(path)
         else:
@@ -79,9 +83,14 @@ _HOW_TO_MAKE = "Make one: replaykit scaffold TRACE --out {path}/NAME"
 
 def find_case_files(paths: Iterable[Path]) -> list[Path]:
     """The files of `find_files`, good or bad."""
-    return [
-        Path(found.document.file) if isinstance(found, SessionFile) else found.file for found in find_files(paths).files
-    ]
+    return list(map(file_of, find_files(paths).files))
+
+
+def file_of(found: CaseFile | SessionFile | Unusable) -> Path:
+    """Return the file that was found."""
+    if isinstance(found, SessionFile):
+        return Path(found.document.file)
+    return found.file
 
 
 def unusable(file: Path, error: ReplayKitError) -> Unusable:
@@ -92,8 +101,9 @@ def unusable(file: Path, error: ReplayKitError) -> Unusable:
 def _walk(root: Path) -> Iterator[tuple[Path, list[str]]]:
     """The directories from here on, but for hidden ones and takes, and the names of their files, sorted."""
     for directory, inner, files in os.walk(root):
-        inner[:] = sorted(name for name in inner if not name.startswith("."))
-        inner[:] = [name for name in inner if not holds_takes(name, beside_case=CASE_FILE in files)]
+        beside_case = CASE_FILE in files
+        hidden = [name for name in inner if name.startswith(".") or holds_takes(name, beside_case=beside_case)]
+        inner[:] = sorted(set(inner).difference(hidden))
         yield Path(directory), sorted(files)
 
 

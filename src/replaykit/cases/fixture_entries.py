@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 from replaykit.model.compact_calls import WriteValue, take_apart
 from replaykit.model.events import Call, CallSpan, ErrorInfo, Exchange, LlmCall, ToolCall, Usage, WireInfo
 from replaykit.model.shared_parts import PartWriter, Reference
-from replaykit.model.values import ABSENT, NULL, Json, Raw
+from replaykit.model.values import ABSENT, NULL, JsonObject, Raw
 
 T = TypeVar("T", bound=Struct)
 
@@ -72,9 +72,9 @@ PLACE_FIELDS = ("path", "parent", "duration_s", "span", "after")
 """What a call that is the same as another has of its own."""
 
 
-def place_of(call: Call) -> dict[str, Json]:
+def place_of(call: Call) -> JsonObject:
     """Return where in its run a call stands, as members of an entry."""
-    members: dict[str, Json] = {"path": call.path}
+    members: JsonObject = {"path": call.path}
     if call.parent is not None:
         members["parent"] = call.parent
     if call.duration_s:
@@ -86,12 +86,12 @@ def place_of(call: Call) -> dict[str, Json]:
     return members
 
 
-def entry_of(call: Call, parts: PartWriter, write_value: WriteValue) -> dict[str, Json]:
+def entry_of(call: Call, parts: PartWriter, write_value: WriteValue) -> JsonObject:
     """Return the members of an entry; large values are written to their files."""
     request = msgspec.structs.replace(call, arguments_json=call.request_json, asked_json=ABSENT)
     rest, references = take_apart(request, parts, write_value)
     place = place_of(call)
-    entry: dict[str, Json] = {"call": call.seq, "path": place.pop("path")}
+    entry: JsonObject = {"call": call.seq, "path": place.pop("path")}
     if call.parent is not None:
         entry["parent"] = place.pop("parent")
     entry["arguments"] = rest.arguments_json
@@ -115,15 +115,13 @@ def entry_of(call: Call, parts: PartWriter, write_value: WriteValue) -> dict[str
         entry["complete"] = False
     entry |= place
     if isinstance(call, LlmCall):
-        entry |= _model_members(call)
+        if call.finish_reason is not None:
+            entry["finish_reason"] = call.finish_reason
+        if call.usage is not None:
+            entry["usage"] = call.usage
     if call.wire is not None:
         entry["wire"] = call.wire
     return entry
-
-
-def _model_members(call: LlmCall) -> dict[str, Json]:
-    members: dict[str, Json] = {"finish_reason": call.finish_reason, "usage": call.usage}
-    return {name: value for name, value in members.items() if value is not None}
 
 
 def plain(value: T | None, kind: type[T]) -> T | None:
@@ -133,11 +131,11 @@ def plain(value: T | None, kind: type[T]) -> T | None:
 
 def plain_error(error: ErrorInfo | None) -> ErrorInfo | None:
     """Return an error as the model has it, its values without blanks."""
-    if error is None:
+    found = plain(error, ErrorInfo)
+    if found is None:
         return None
-    fields = {name: getattr(error, name) for name in ErrorInfo.__struct_fields__}
-    texts = {name: compact(fields[name]) for name in ("args_json", "attributes_json")}
-    return ErrorInfo(**{**fields, **texts})
+    args, attributes = compact(found.args_json), compact(found.attributes_json)
+    return msgspec.structs.replace(found, args_json=args, attributes_json=attributes)
 
 
 def compact(text: Raw) -> Raw:

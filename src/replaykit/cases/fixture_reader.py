@@ -26,13 +26,14 @@ from replaykit.cases.fixture_entries import (
     plain_error,
 )
 from replaykit.documents.document import read_bytes
+from replaykit.documents.struct_files import FileVersion
 from replaykit.errors import FormatTooNew, InvalidFile, nearest
 from replaykit.model.compact_calls import References, put_together
 from replaykit.model.events import Call, CallSpan, ToolCall, Usage, WireInfo
 from replaykit.model.json_positions import line_of
 from replaykit.model.nesting import NestedTooDeeply, check_nesting, line_nested_too_deeply
 from replaykit.model.shared_parts import BadReference, ExpansionBudget, PartReader, canonical_text
-from replaykit.model.values import Json, Raw
+from replaykit.model.values import JsonObject, Raw
 from replaykit.value_files import ValueReader, is_value_name
 
 FIXTURE_FORMAT = 3
@@ -94,7 +95,7 @@ class _EntryReader:
     def call(self, entry: FixtureEntry, place: _EntryPlace) -> Call:
         if entry.same_as is not None:
             return self._same(entry, entry.same_as, place)
-        extra: dict[str, Json] = {}
+        extra: JsonObject = {}
         if self._content.kind == "llm_call":
             extra = {"finish_reason": entry.finish_reason, "usage": plain(entry.usage, Usage)}
         elif entry.finish_reason is not None or entry.usage is not None:
@@ -183,13 +184,9 @@ def _content(text: bytes, file: str) -> FixtureContent:
         _raise_readable(str(error), text, file)
 
 
-class _FixtureVersion(Struct, frozen=True):
-    replaykit: int
-
-
 def _refuse_newer(text: bytes, file: str) -> None:
     try:
-        version = msgspec.json.decode(text, type=_FixtureVersion).replaykit
+        version = msgspec.json.decode(text, type=FileVersion).replaykit
     except msgspec.MsgspecError:
         return  # the whole file is looked at next, and says it better
     if version > FIXTURE_FORMAT:

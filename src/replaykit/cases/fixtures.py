@@ -20,42 +20,34 @@ recorded one says so (`same_as`), and repeats nothing of it.
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from replaykit.cases.fixture_entries import entry_of, place_of
-from replaykit.cases.fixture_reader import FIXTURE_FORMAT, MAX_FIXTURE_BYTES, FixtureReader
-from replaykit.documents.confined_path import confined_path
+from replaykit.cases.fixture_reader import FIXTURE_FORMAT, FixtureReader
+from replaykit.documents.document import FilePath, confined_file
 from replaykit.documents.slug import slug
-from replaykit.errors import InvalidFile, UsageError
+from replaykit.errors import UsageError
 from replaykit.handlers.replay.completion_order import ended_before
 from replaykit.model.compact_calls import WriteValue
 from replaykit.model.events import Call
 from replaykit.model.json_layout import laid_out
 from replaykit.model.shared_parts import CanBeNamed, PartWriter
-from replaykit.model.values import Json, Raw
+from replaykit.model.values import Json, JsonObject, Raw
 from replaykit.redaction.files import clean_bytes
 from replaykit.value_files import ValueWriter
 
 if TYPE_CHECKING:
     from replaykit.redaction.redactor import Redactor
 
-__all__ = [
-    "FIXTURES",
-    "FIXTURE_FORMAT",
-    "MAX_FIXTURE_BYTES",
-    "encode_fixture",
-    "fixture_files",
-    "read_fixture",
-    "read_fixtures",
-    "reference_names",
-    "value_writer",
-    "write_fixtures",
-]
+from replaykit.redaction.files import replace_file
+from replaykit.value_files import VALUES, is_value_name, value_name
 
 FIXTURES = "fixtures"
 """The directory inside a case."""
@@ -64,7 +56,7 @@ _NOTHING_SAME: Mapping[int, int] = {}
 
 
 def write_fixtures(
-    directory: str | os.PathLike[str],
+    directory: FilePath,
     calls: Iterable[Call],
     redactor: Redactor | None = None,
     same_as: Mapping[int, int] = _NOTHING_SAME,
@@ -87,13 +79,11 @@ def write_fixtures(
         written[file] = (kind, name)
         file.parent.mkdir(parents=True, exist_ok=True)
         text = encode_fixture(group, values.write, can_be_named, same_as)
-        _replace(file, clean_bytes(text, redactor))
+        replace_file(file, clean_bytes(text, redactor))
     return list(written)
 
 
-def value_writer(
-    directory: str | os.PathLike[str], redactor: Redactor | None = None, passed: Iterable[Raw] = ()
-) -> ValueWriter:
+def value_writer(directory: FilePath, redactor: Redactor | None = None, passed: Iterable[Raw] = ()) -> ValueWriter:
     """Return what writes the large values of the fixtures in a directory; `passed` are for `ValueWriter`."""
     return ValueWriter(Path(directory) / FIXTURES, partial(clean_bytes, redactor=redactor), passed)
 
@@ -116,6 +106,7 @@ def encode_fixture(
     same_as: Mapping[int, int] = _NOTHING_SAME,
 ) -> bytes:
     """Return the text of the fixture file with these calls of one name; `write_value` gets their large values."""
+    # Calls that repeat a recorded one have no arguments of their own, so they must not add to the shared parts.
     own = (call.request_json for call in calls if call.seq not in same_as)
     parts = PartWriter(own, can_be_named)
     entries: list[Json] = []
@@ -124,34 +115,32 @@ def encode_fixture(
             entries.append({"call": call.seq, "same_as": same_as[call.seq], **place_of(call)})
         else:
             entries.append(entry_of(call, parts, write_value))
-    content: dict[str, Json] = {"replaykit": FIXTURE_FORMAT, "kind": calls[0].kind, "name": calls[0].name}
+    content: JsonObject = {"replaykit": FIXTURE_FORMAT, "kind": calls[0].kind, "name": calls[0].name}
     if parts.tables:
         content["parts"] = parts.tables
     content["calls"] = entries
     return laid_out(msgspec.json.encode(content), open_levels=_OPEN_LEVELS)
 
 
-def read_fixtures(
-    directory: str | os.PathLike[str], recorded: Sequence[Call] = (), *, held: Iterable[Raw] = ()
-) -> list[Call]:
+def read_fixtures(directory: FilePath, recorded: Sequence[Call] = (), *, held: Iterable[Raw] = ()) -> list[Call]:
     """Return every call in `fixtures/` of a directory, in order; none when there is no such folder.
 
     `recorded` are the calls that others may be the same as. `held` are values in memory: where a file holds an equal
     one, that is what the call has, so that there are not two of it.
     """
     reader = FixtureReader(Path(directory) / FIXTURES, recorded, held)
-    calls = [call for file in fixture_files(directory) for call in reader.read(file)]
+    calls = chain.from_iterable(map(reader.read, fixture_files(directory)))
     return sorted(calls, key=lambda call: call.seq)
 
 
-def fixture_files(directory: str | os.PathLike[str]) -> list[Path]:
+def fixture_files(directory: FilePath) -> list[Path]:
     """Return the fixture files of a case, by name; `InvalidFile` when one leads out of the case's directory."""
     case = Path(directory)
     folder = case / FIXTURES
     if not folder.is_dir():
         return []
-    names = sorted(n for n in os.listdir(folder) if n.endswith(".json") and not n.startswith("."))
-    return [_place(case, name) for name in names]
+    names = [name for name in os.listdir(folder) if name.endswith(".json") and not name.startswith(".")]
+    return [_place(case, name) for name in sorted(names)]
 
 
 def read_fixture(file: Path, recorded: Sequence[Call] = ()) -> list[Call]:
@@ -161,28 +150,39 @@ def read_fixture(file: Path, recorded: Sequence[Call] = ()) -> list[Call]:
 
 def _by_name(calls: Iterable[Call]) -> dict[tuple[str, str], list[Call]]:
     """The calls of each kind and name, in order; those of tools that ran side by side with the one they ended after."""
-    groups: dict[tuple[str, str], list[Call]] = {}
+    groups: defaultdict[tuple[str, str], list[Call]] = defaultdict(list)
     ordered = sorted(calls, key=lambda call: call.seq)
     ended_after = ended_before(ordered)
     for call in ordered:
         after = ended_after.get(call.seq, call.after)
-        if after == call.after:
-            placed = call
-        else:
-            placed = msgspec.structs.replace(call, after=after)
-        groups.setdefault((call.kind, call.name), []).append(placed)
+        if after != call.after:
+            call = msgspec.structs.replace(call, after=after)
+        groups[call.kind, call.name].append(call)
     return groups
 
 
 def _place(case: Path, name: str) -> Path:
-    try:
-        return confined_path(case, f"{FIXTURES}/{name}")
-    except ValueError as error:
-        raise InvalidFile(str(error), file=str(case / FIXTURES / name)) from None
+    return confined_file(case, f"{FIXTURES}/{name}")
 
 
-def _replace(file: Path, text: bytes) -> None:
-    """Whole or not at all, and never through a link."""
-    draft = file.with_name(f".{file.name}.{os.getpid()}")
-    draft.write_bytes(text)
-    draft.replace(file)
+def rename_changed_values(files: Iterable[Path]) -> None:
+    """Rename those of the files that are value files and hold something else than they are named after."""
+    for file in files:
+        name = f"{VALUES}/{file.name}"
+        if file.parent.name != VALUES or not is_value_name(name):
+            continue
+        new_name = value_name(file.read_bytes())
+        if new_name == name:
+            continue
+        fixtures = file.parent.parent
+        file.replace(fixtures / new_name)
+        for other in (*sorted(fixtures.glob("*.json")), *sorted(fixtures.parent.glob("*.json"))):
+            _replace_name(other, name.encode(), new_name.encode())
+
+
+def _replace_name(file: Path, name: bytes, new_name: bytes) -> None:
+    if file.is_symlink() or not file.is_file():
+        return
+    text = file.read_bytes()
+    if name in text:
+        replace_file(file, text.replace(name, new_name))

@@ -21,6 +21,7 @@ import msgspec
 import orjson
 from msgspec import Struct
 
+from replaykit.documents.document import FilePath
 from replaykit.documents.slug import slug
 from replaykit.errors import FormatTooNew, ReplayKitError, StoreError, Unreplayable, UsageError, nearest
 from replaykit.formats.core.source import JsonPath, Source, read_source
@@ -129,7 +130,7 @@ def write_golden(file: Path, golden: Golden) -> None:
         raise StoreError(f"{file} cannot be written: {error.strerror}") from None
 
 
-def read_golden(path: str | os.PathLike[str]) -> Golden:
+def read_golden(path: FilePath) -> Golden:
     """The golden trace in a file; `InvalidFile` says what is wrong with it, and on which line."""
     source = read_source(path)
     _check_form(source)

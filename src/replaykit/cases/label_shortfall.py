@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TypeAlias
 
 from msgspec import Struct
 
-from replaykit.checks.answers import gives_answer
 from replaykit.checks.compare import within
 from replaykit.checks.failures import call_failed
-from replaykit.checks.pairing import paired
+from replaykit.checks.output import gives_answer
 from replaykit.checks.reading import output_text
+from replaykit.checks.trajectory import paired
 from replaykit.formats.core.labels import ExpectedCall, Label, labels_of
-from replaykit.model.events import ToolCall
+from replaykit.model.events import LlmCall, ToolCall
 from replaykit.model.run import TraceRun
-from replaykit.model.values import Json
+from replaykit.model.values import Json, JsonObject
 from replaykit.wire.json_fields import as_object, as_text
 
 Spelled: TypeAlias = tuple[str, Json]
@@ -49,12 +50,17 @@ def shortfall(run: TraceRun, label: Label) -> Shortfall:
     successful_calls = [call for call in run.tool_calls if call_failed(call) is None]
     pairs = paired(expected, successful_calls, _is_made)
     met = set(pairs.values())
-    agent_text = _plain(" ".join(_agent_texts(run)) if label.said_anywhere else output_text(run))
+    texts = [output_text(run)]
+    if label.said_anywhere:
+        texts = [*map(answer_content, run.llm_calls), *texts]
+    agent_text = _plain(" ".join(texts))
+    extra = []
+    for index, call in enumerate(successful_calls):
+        if index not in met and call.name in label.changing_tools:
+            extra.append(call)
     return Shortfall(
         missing=tuple(call for index, call in enumerate(expected) if index not in pairs),
-        extra=tuple(
-            c for index, c in enumerate(successful_calls) if index not in met and c.name in label.changing_tools
-        ),
+        extra=tuple(extra),
         unsaid=tuple(text for text in label.expected_output if _plain(text) not in agent_text),
     )
 
@@ -72,9 +78,9 @@ def mistakes(run: TraceRun, label: Label) -> Iterator[Spelled]:
             yield "tool.not_called", value
     for extra in lacks.extra:
         value = _call(extra.name, extra.arguments)
-        if any(_is_made(one, extra) for one in expected):  # once too often
+        if any(_is_made(call, extra) for call in expected):  # once too often
             alike = ExpectedCall(name=extra.name, arguments=extra.arguments)
-            value["min"] = sum(_is_made(alike, call) for call in run.tool_calls)
+            value["min"] = sum(map(partial(_is_made, alike), run.tool_calls))
         yield "tool.called", value
     for text in lacks.unsaid:
         yield "not", {"output.contains_any": _saying(text)}
@@ -101,10 +107,7 @@ def wishes(run: TraceRun, label: Label) -> Iterator[Spelled]:
             yield "max_tool_calls", {"tool": tool, "count": times[tool]}
     if never := [tool for tool in label.changing_tools if not times[tool]]:
         yield "effect.none", never
-    if label.said_anywhere:
-        expected_texts = shortfall(run, label).unsaid
-    else:
-        expected_texts = label.expected_output
+    expected_texts = shortfall(run, label).unsaid if label.said_anywhere else label.expected_output
     for text in filter(None, expected_texts):
         yield "output.contains_any", _saying(text)
     if label.expected_answer:
@@ -118,15 +121,13 @@ def is_explained(label: Label) -> bool:
 
 def criteria(run: TraceRun, label: Label) -> Iterator[str]:
     """Give sentences about a good run: the label's own, and what its judge found wrong."""
-    yield from (sentence.strip() for sentence in label.criteria if sentence.strip())
+    yield from filter(None, map(str.strip, label.criteria))
     reason = " ".join(label.why.split())
     # Some scorers repeat the answer in the place of a reason.
     if len(reason.split()) >= _REASON_WORDS and reason not in " ".join(output_text(run).split()):
-        if len(reason) <= _REASON_CHARS:
-            shown = reason
-        else:
-            shown = f"{reason[: _REASON_CHARS - 1]}…"
-        yield f"The run no longer has the fault that {label.name} names: {shown}"
+        if len(reason) > _REASON_CHARS:
+            reason = f"{reason[: _REASON_CHARS - 1]}…"
+        yield f"The run no longer has the fault that {label.name} names: {reason}"
 
 
 def _times(call: ExpectedCall, expected: Sequence[ExpectedCall]) -> int:
@@ -139,7 +140,7 @@ def _is_made(expected: ExpectedCall, call: ToolCall) -> bool:
     return call.name == expected.name and within(expected.arguments, call.arguments)
 
 
-def _call(tool: str, arguments: Json) -> dict[str, Json]:
+def _call(tool: str, arguments: Json) -> JsonObject:
     """The call as assertions name it; arguments that are no object cannot be named."""
     return {"tool": tool} | ({"arguments": arguments} if isinstance(arguments, dict) else {})
 
@@ -150,9 +151,9 @@ def _saying(text: str) -> Json:
     return {"texts": [text, f"{int(text):,}"] if is_large else [text], "ignore_case": True}
 
 
-def _agent_texts(run: TraceRun) -> list[str]:
-    answers = (as_text(as_object(call.result).get("content")) for call in run.llm_calls)
-    return [*answers, output_text(run)]
+def answer_content(call: LlmCall) -> str:
+    """Return the words of a model's answer, if it is a message."""
+    return as_text(as_object(call.result).get("content"))
 
 
 def _plain(text: str) -> str:

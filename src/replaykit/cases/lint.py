@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -16,7 +18,7 @@ from replaykit.cases.lint_rules import CASE_RULES, FIXTURE_RULES, Fixture, Subje
 from replaykit.cases.session import case_of_session, read_session
 from replaykit.cases.session_shape import SESSION, looks_like_session
 from replaykit.cases.takes import read_take, take_calls, take_names, takes_directory
-from replaykit.documents.document import Document, read_bytes
+from replaykit.documents.document import Document, FilePath, read_bytes
 from replaykit.documents.shape import Flaw, FlawSeverity, find_flaws
 from replaykit.errors import FormatTooNew, InvalidFile, UsageError, nearest
 from replaykit.formats.files import import_trace
@@ -24,8 +26,7 @@ from replaykit.model.run import TraceRun
 from replaykit.redaction.file_selection import TreeText, files_below, texts_of
 from replaykit.redaction.files import Leak, file_redactor, leaks_in, missed_leaks
 from replaykit.value_files import VALUES, value_names_in
-
-__all__ = ["FlawSeverity", "Problem", "lint_case", "lint_cases"]
+from replaykit.wire.json_fields import as_object
 
 
 class Problem(Struct, frozen=True, kw_only=True):
@@ -43,22 +44,19 @@ class Problem(Struct, frozen=True, kw_only=True):
         return f"{where}: {self.severity}: {self.message} [{self.code}]"
 
 
-def lint_case(path: str | os.PathLike[str]) -> list[Problem]:
+def lint_case(path: FilePath) -> list[Problem]:
     """Everything that is wrong with a case, in the order of its files and lines; a wrong case raises nothing."""
     return _lint(path)[1]
 
 
-def lint_cases(paths: Iterable[str | os.PathLike[str]]) -> list[Problem]:
+def lint_cases(paths: Iterable[FilePath]) -> list[Problem]:
     """Everything that is wrong with some cases, and the ids that several of them have."""
     problems: list[Problem] = []
     owners: dict[str, str] = {}
     for path in paths:
         document, found = _lint(path)
         problems += found
-        if document and isinstance(document.value, dict):
-            case_id = document.value.get("id")
-        else:
-            case_id = None
+        case_id = as_object(document and document.value).get("id")
         if document is None or not isinstance(case_id, str):
             continue
         owner = owners.setdefault(case_id, document.file)
@@ -68,7 +66,7 @@ def lint_cases(paths: Iterable[str | os.PathLike[str]]) -> list[Problem]:
     return problems
 
 
-def _lint(path: str | os.PathLike[str]) -> tuple[Document | None, list[Problem]]:
+def _lint(path: FilePath) -> tuple[Document | None, list[Problem]]:
     try:
         document, directory = open_case(path)
     except (InvalidFile, FormatTooNew) as error:
@@ -85,7 +83,8 @@ def _lint(path: str | os.PathLike[str]) -> tuple[Document | None, list[Problem]]
         problems += _take_problems(case)
         run, flaws, unreadable = _read_run(case)
         subject = Subject(case=case, fixtures=tuple(fixtures), run=run)
-        flaws += [flaw for rule in CASE_RULES for flaw in islice(rule(subject), MAX_FLAWS)]
+        for rule in CASE_RULES:
+            flaws += islice(rule(subject), MAX_FLAWS)
         problems += unreadable + _fixture_problems(subject) + _unused_in(case)
     problems += located(document, flaws)
     return document, sorted(problems, key=lambda problem: (problem.file, problem.line or 0))
@@ -108,24 +107,28 @@ def _hint(leak: Leak) -> str:
 
 def _secrets(files: Iterable[Path]) -> list[Problem]:
     """What must not get into git with the case; nothing where redaction is turned off."""
+    return list(map(_secret, islice(_leaks(files), MAX_FLAWS)))
+
+
+def _leaks(files: Iterable[Path]) -> Iterator[Leak]:
     redactor = file_redactor(foreign=True)
-    found = (
-        leak
-        for text in (texts_of(files) if redactor is not None else ())
-        if isinstance(text, TreeText)
-        for leak in (*leaks_in(text.name, text.data, redactor), *missed_leaks(text.name, text.data, redactor))
+    if redactor is None:
+        return
+    for text in texts_of(files):
+        if isinstance(text, TreeText):
+            yield from leaks_in(text.name, text.data, redactor)
+            yield from missed_leaks(text.name, text.data, redactor)
+
+
+def _secret(leak: Leak) -> Problem:
+    return Problem(
+        file=leak.file,
+        line=leak.line,
+        severity=FlawSeverity.ERROR,
+        code="secret",
+        message=f"{leak.kind} in column {leak.column}: what is secret or personal does not belong into a case",
+        hint=_hint(leak),
     )
-    return [
-        Problem(
-            file=leak.file,
-            line=leak.line,
-            severity=FlawSeverity.ERROR,
-            code="secret",
-            message=f"{leak.kind} in column {leak.column}: what is secret or personal does not belong into a case",
-            hint=_hint(leak),
-        )
-        for leak in islice(found, MAX_FLAWS)
-    ]
 
 
 def _read_fixtures(directory: Path) -> tuple[list[Fixture], list[Problem]]:
@@ -158,34 +161,26 @@ def _take_problems(case: ReplayCase) -> list[Problem]:
 
 
 def _unused_in(case: ReplayCase) -> list[Problem]:
+    """Return the value files that nothing in the case refers to."""
     try:
         files = fixture_files(case.directory)
     except InvalidFile:  # which is told already
         return []
     trace = case.trace_path
-    return _unused_values(case.directory, [*files, *([trace] if trace is not None and trace.is_file() else [])])
-
-
-def _unused_values(directory: Path, files: Iterable[Path]) -> list[Problem]:
-    """Value files that nothing in the case refers to."""
-    folder = directory / FIXTURES / VALUES
+    if trace is not None and trace.is_file():
+        files.append(trace)
+    folder = case.directory / FIXTURES / VALUES
     if not folder.is_dir():
         return []
     names = {f"{VALUES}/{name}" for name in os.listdir(folder)}
     for file in files:
         text = read_bytes(file, limit_bytes=MAX_FIXTURE_BYTES).decode(errors="replace")
         names.difference_update(value_names_in(text))
-    return [
-        Problem(
-            file=str(directory / FIXTURES / name),
-            line=None,
-            severity=FlawSeverity.WARNING,
-            code="unused-value",
-            message="no call refers to this file",
-            hint="Remove it.",
-        )
-        for name in islice(sorted(names), MAX_FLAWS)
-    ]
+    problems = []
+    for name in sorted(names)[:MAX_FLAWS]:
+        flaw = Flaw((), "unused-value", "no call refers to this file", "Remove it.", FlawSeverity.WARNING)
+        problems.append(_problem(str(case.directory / FIXTURES / name), None, flaw))
+    return problems
 
 
 def _read_run(case: ReplayCase) -> tuple[TraceRun | None, list[Flaw], list[Problem]]:
@@ -212,31 +207,24 @@ def _read_run(case: ReplayCase) -> tuple[TraceRun | None, list[Flaw], list[Probl
 
 
 def _fixture_problems(subject: Subject) -> list[Problem]:
-    flaws: dict[Path, list[Flaw]] = {}
+    flaws: defaultdict[Path, list[Flaw]] = defaultdict(list)
     for rule in FIXTURE_RULES:
         for fixture, flaw in islice(rule(subject), MAX_FLAWS):
-            flaws.setdefault(fixture.file, []).append(flaw)
-    return [
-        problem
-        for file, found in flaws.items()
-        for problem in located(Document(None, file=str(file), text=read_bytes(file)), found)
-    ]
+            flaws[fixture.file].append(flaw)
+    problems: list[Problem] = []
+    for file, found in flaws.items():
+        problems += located(Document(None, file=str(file), text=read_bytes(file)), found)
+    return problems
 
 
 def located(document: Document, flaws: list[Flaw]) -> list[Problem]:
     """The flaws of a document, each with its file and line."""
     lines = document.lines([flaw.path for flaw in flaws]) if flaws else []
-    return [
-        Problem(
-            file=document.file,
-            line=line,
-            severity=flaw.severity,
-            code=flaw.code,
-            message=flaw.message,
-            hint=flaw.hint,
-        )
-        for flaw, line in zip(flaws, lines, strict=True)
-    ]
+    return list(map(partial(_problem, document.file), lines, flaws))
+
+
+def _problem(file: str, line: int | None, flaw: Flaw) -> Problem:
+    return Problem(file=file, line=line, severity=flaw.severity, code=flaw.code, message=flaw.message, hint=flaw.hint)
 
 
 def problem_of(error: InvalidFile | FormatTooNew, file: str) -> Problem:
@@ -245,5 +233,4 @@ def problem_of(error: InvalidFile | FormatTooNew, file: str) -> Problem:
         code, line, message = "format-too-new", None, error.message
     else:
         code, line, message, file = "invalid-file", error.line, error.reason, error.file
-    hint = error.hint or "Correct the file."
-    return Problem(file=file, line=line, severity=FlawSeverity.ERROR, code=code, message=message, hint=hint)
+    return _problem(file, line, Flaw((), code, message, error.hint or "Correct the file."))

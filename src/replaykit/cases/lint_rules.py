@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
@@ -14,14 +15,14 @@ from replaykit.cases.contradictions import MAX_COMPARED, contradictions, means_t
 from replaykit.cases.proof import RECORDED_RUN, Standing, prove_hint, read_proof, standing_of
 from replaykit.cases.requests import requests_of
 from replaykit.cases.takes import TAKES, check_take, read_takes
-from replaykit.checks.assertions import Assertion
+from replaykit.checks.assertions import Assertions
 from replaykit.checks.custom import REGISTER_HINT, unregistered_in, unregistered_text
-from replaykit.documents.document import Path as PathInside
-from replaykit.documents.shape import Flaw, FlawSeverity
+from replaykit.documents.document import DocumentPath
+from replaykit.documents.shape import Flaw, Flaws, FlawSeverity
 from replaykit.errors import ReplayKitError, UsageError, nearest
 from replaykit.formats.core.capture_advice import capture_advice
-from replaykit.formats.core.labels import labels_of
-from replaykit.model.events import Call, LlmCall, Note, ToolCall
+from replaykit.formats.core.labels import ExpectedCall, labels_of
+from replaykit.model.events import AnyEvent, Call, LlmCall, Note, ToolCall
 from replaykit.model.jsonpath import parse_path, values_at
 from replaykit.model.matching import OnMiss, ToolErrors, ToolMode
 from replaykit.model.result import Side
@@ -49,15 +50,32 @@ class Subject(Struct, frozen=True, kw_only=True):
     @property
     def traced_models(self) -> list[tuple[Fixture, LlmCall]]:
         """The answered calls of models that only a trace tells of."""
-        models = [(one, one.call) for one in self.fixtures if isinstance(one.call, LlmCall)]
-        return [(fixture, call) for fixture, call in models if call.wire is None and call.answered]
+        found = []
+        for fixture in self.fixtures:
+            call = fixture.call
+            if isinstance(call, LlmCall) and call.wire is None and call.answered:
+                found.append((fixture, call))
+        return found
 
     @property
     def tools_seen(self) -> set[str]:
         """The tools that the trace or the fixtures know; those too that a label of the run expects calls of."""
-        calls = [fixture.call for fixture in self.fixtures] + list(self.run.calls if self.run else ())
-        expected = [call for label in (labels_of(self.run) if self.run else ()) for call in label.expected_calls or ()]
-        return {call.name for call in calls if isinstance(call, ToolCall)} | {call.name for call in expected}
+        calls: list[Call | ExpectedCall] = [*self.calls]
+        if self.run is not None:
+            calls += self.run.calls
+            for label in labels_of(self.run):
+                calls += label.expected_calls or ()
+        return {call.name for call in calls if isinstance(call, ToolCall | ExpectedCall)}
+
+    @property
+    def calls(self) -> list[Call]:
+        """The frozen calls."""
+        return [fixture.call for fixture in self.fixtures]
+
+    @property
+    def events(self) -> Sequence[AnyEvent]:
+        """The events of the run that the case was made of."""
+        return self.run.events if self.run else ()
 
     def is_recorded(self, kind: str, name: str) -> bool:
         """True when the scenario answers such calls from fixtures."""
@@ -66,7 +84,7 @@ class Subject(Struct, frozen=True, kw_only=True):
         return kind != "llm_call" or self.case.scenario.models is ModelMode.RECORDED
 
 
-def _no_assertions(subject: Subject) -> Iterator[Flaw]:
+def _no_assertions(subject: Subject) -> Flaws:
     case = subject.case
     if not case.observed and not case.desired:
         hint = "Add assertions under observed and desired."
@@ -79,14 +97,14 @@ def _no_assertions(subject: Subject) -> Iterator[Flaw]:
         yield _warning((), "no-desired", "nothing is desired: any other failure would count as a fix", hint)
 
 
-def _contradictions(subject: Subject) -> Iterator[Flaw]:
+def _contradictions(subject: Subject) -> Flaws:
     for side, assertions in _sides(subject.case):
         for first, second, reason in contradictions(assertions, side):
             message = f"{side}[{first}] and {side}[{second}] cannot both hold: {reason}"
             yield Flaw((side, second), "contradiction", message, "Remove one of them.")
 
 
-def _repeated(subject: Subject) -> Iterator[Flaw]:
+def _repeated(subject: Subject) -> Flaws:
     for side, assertions in _sides(subject.case):
         for index, assertion in enumerate(assertions):
             if assertion in assertions[:index]:
@@ -94,22 +112,22 @@ def _repeated(subject: Subject) -> Iterator[Flaw]:
                 yield _warning((side, index), "repeated-assertion", message, "Remove one of them.")
 
 
-def _same_on_both_sides(subject: Subject) -> Iterator[Flaw]:
+def _same_on_both_sides(subject: Subject) -> Flaws:
     (_, observed), (_, desired) = _sides(subject.case)
-    shared = [i for i, wish in enumerate(desired) if any(means_the_same(wish, seen) for seen in observed)]
-    differing = [seen for seen in observed if not any(means_the_same(seen, wish) for wish in desired)]
-    for index in shared:
-        start = f"desired[{index}] is also observed ({desired[index].kind})"
-        hint = "A fix must differ from the failure: change one of them."
-        if differing:
-            message = f"{start}: it says nothing about whether the failure is gone"
-            yield _warning(("desired", index), "same-on-both-sides", message, hint)
+    is_same_failure = all(any(map(partial(means_the_same, seen), desired)) for seen in observed)
+    for index, wish in enumerate(desired):
+        if not any(map(partial(means_the_same, wish), observed)):
+            continue
+        message = f"desired[{index}] is also observed ({wish.kind}): "
+        if is_same_failure:
+            severity, message = FlawSeverity.ERROR, f"{message}a run that is as desired would reproduce the failure"
         else:
-            message = f"{start}: a run that is as desired would reproduce the failure"
-            yield Flaw(("desired", index), "same-on-both-sides", message, hint)
+            severity, message = FlawSeverity.WARNING, f"{message}it says nothing about whether the failure is gone"
+        hint = "A fix must differ from the failure: change one of them."
+        yield Flaw(("desired", index), "same-on-both-sides", message, hint, severity)
 
 
-def _unknown_tools(subject: Subject) -> Iterator[Flaw]:
+def _unknown_tools(subject: Subject) -> Flaws:
     known = subject.tools_seen
     for path, name in _tools_named(subject.case) if known else ():
         if name not in known:
@@ -117,21 +135,21 @@ def _unknown_tools(subject: Subject) -> Iterator[Flaw]:
             yield _warning(path, "unknown-tool", message, "Check its name.")
 
 
-def _unregistered_checks(subject: Subject) -> Iterator[Flaw]:
+def _unregistered_checks(subject: Subject) -> Flaws:
     """A name that only Python code can enter may be entered before a replay; on a command line it never is."""
     for side, assertions in _sides(subject.case):
         for index, name in unregistered_in(assertions):
             yield _warning((side, index), "unknown-check", unregistered_text(name), REGISTER_HINT)
 
 
-def _id_is_directory(subject: Subject) -> Iterator[Flaw]:
+def _id_is_directory(subject: Subject) -> Flaws:
     name = subject.case.directory.resolve().name
     if subject.case.id != name:
         message = f"the id is {subject.case.id!r}, the directory {name!r}"
         yield _warning(("id",), "id-not-directory", message, "Rename one of them.")
 
 
-def _unused_match_keys(subject: Subject) -> Iterator[Flaw]:
+def _unused_match_keys(subject: Subject) -> Flaws:
     match = subject.case.scenario.match
     for key, used_by in (("live", OnMiss.LIVE), ("fault", OnMiss.FAULT)):
         if getattr(match, key) and match.on_miss is not used_by:
@@ -139,7 +157,7 @@ def _unused_match_keys(subject: Subject) -> Iterator[Flaw]:
             yield _warning(("scenario", "match", key), "unused-key", message, f"Set on_miss: {used_by}.")
 
 
-def _live_requests(subject: Subject) -> Iterator[Flaw]:
+def _live_requests(subject: Subject) -> Flaws:
     """What the case asks to be done for real: whoever runs it has to allow that, or it is not run."""
     for request in requests_of(subject.case.scenario):
         hint = f"Whoever runs it has to say {request.flag()}."
@@ -149,36 +167,37 @@ def _live_requests(subject: Subject) -> Iterator[Flaw]:
         yield _warning(request.path, "asks-for-live", message, hint)
 
 
-def _unused_ignored_paths(subject: Subject) -> Iterator[Flaw]:
+def _unused_ignored_paths(subject: Subject) -> Flaws:
     """A path that leads to nothing in any frozen call; one for a tool that nobody knows is told as that."""
     for index, text in enumerate(subject.case.scenario.match.ignore):
         path = parse_path(text)
-        calls_of_tool = [fixture.call for fixture in subject.fixtures if path.tool in (None, fixture.call.name)]
-        if calls_of_tool and not any(values_at(call.arguments, path) for call in calls_of_tool):
+        calls = [call for call in subject.calls if path.tool in (None, call.name)]
+        if calls and not any(values_at(call.arguments, path) for call in calls):
             message = f"ignoring {text} has no effect: no recorded call has it in its arguments"
             yield _warning(("scenario", "match", "ignore", index), "unused-key", message, "Check how it is spelled.")
 
 
-def _missing_fixtures(subject: Subject) -> Iterator[Flaw]:
+def _missing_fixtures(subject: Subject) -> Flaws:
     """What the trace called, and would have to be answered from a fixture that is not there."""
-    frozen = {(fixture.call.kind, fixture.call.name) for fixture in subject.fixtures}
-    calls = subject.run.calls if subject.run else ()
-    top_level_calls = [call for call in calls if isinstance(call, ToolCall | LlmCall) and call.parent is None]
-    for kind, name in dict.fromkeys((call.kind, call.name) for call in top_level_calls):
-        if (kind, name) not in frozen and subject.is_recorded(kind, name):
+    reported = {(call.kind, call.name) for call in subject.calls}
+    for call in subject.run.calls if subject.run else ():
+        kind, name = call.kind, call.name
+        is_top_level = isinstance(call, ToolCall | LlmCall) and call.parent is None
+        if is_top_level and (kind, name) not in reported and subject.is_recorded(kind, name):
+            reported.add((kind, name))
             message = f"{name!r} was called in the trace, but no fixture answers it"
             yield _warning(("scenario",), "missing-fixture", message, "Scaffold the case again.")
 
 
-def _noted_values(subject: Subject) -> Iterator[Flaw]:
+def _noted_values(subject: Subject) -> Flaws:
     """What the recording says of values that a replay cannot rebuild or repeat, and no fixture shows."""
-    shown = {fixture.call.name for fixture in subject.fixtures if types_returned(fixture.call)}
-    for event in subject.run.events if subject.run else ():
-        note = event.content if isinstance(event, Note) and event.name in (UNBUILT, MUTATED) else None
-        if not isinstance(note, dict):
+    shown = {call.name for call in subject.calls if types_returned(call)}
+    for event in subject.events:
+        if not isinstance(event, Note) or event.name not in (UNBUILT, MUTATED) or not isinstance(event.content, dict):
             continue
+        note = event.content
         tool = str(note.get("tool"))
-        if isinstance(event, Note) and event.name == MUTATED:
+        if event.name == MUTATED:
             message = f"the tool {tool!r} changed its arguments or its surroundings, which a replay cannot repeat"
             hint = "Return the change from the tool, and record it again."
             yield _warning(("scenario",), "changed-arguments", message, hint)
@@ -188,13 +207,13 @@ def _noted_values(subject: Subject) -> Iterator[Flaw]:
             yield _warning(("scenario",), "unbuilt-value", message, hint)
 
 
-def _assumed_tool_errors(subject: Subject) -> Iterator[Flaw]:
+def _assumed_tool_errors(subject: Subject) -> Flaws:
     """Failed calls of which the trace shows only a text, until an agent has failed in this case as it did then."""
-    tools = Counter(fixture.call.name for fixture in subject.fixtures if is_switchable(fixture.call))
+    tools = Counter(call.name for call in filter(is_switchable, subject.calls))
     if not tools or _is_proven_by_agent(subject.case):
         return
     modes = dict(subject.case.scenario.tool_errors)
-    in_fixtures = tool_errors_in(fixture.call for fixture in subject.fixtures)
+    in_fixtures = tool_errors_in(subject.calls)
     for tool, count in tools.items():
         mode = modes.get(tool, modes.get(EVERY_TOOL, in_fixtures[tool]))
         other = ToolErrors.RETURNED if mode is ToolErrors.RAISED else ToolErrors.RAISED
@@ -214,10 +233,10 @@ def _is_proven_by_agent(case: ReplayCase) -> bool:
     return red is not None and red.candidate != RECORDED_RUN
 
 
-def _unused_tool_errors(subject: Subject) -> Iterator[Flaw]:
+def _unused_tool_errors(subject: Subject) -> Flaws:
     """Words on tools of which no recorded call can end in either way."""
     for tool, mode in subject.case.scenario.tool_errors:
-        named = [f.call for f in subject.fixtures if tool in (EVERY_TOOL, f.call.name) and isinstance(f.call, ToolCall)]
+        named = [call for call in subject.calls if tool in (EVERY_TOOL, call.name) and isinstance(call, ToolCall)]
         if not named or any(map(is_switchable, named)):
             continue
         message = f"tool_errors has no effect on {tool!r}: no recorded call has both a result and an error"
@@ -228,14 +247,14 @@ def _unused_tool_errors(subject: Subject) -> Iterator[Flaw]:
         yield _warning(path, "unused-key", message, hint)
 
 
-def _not_recorded(subject: Subject) -> Iterator[Flaw]:
+def _not_recorded(subject: Subject) -> Flaws:
     """What the recorded program did past the recording."""
-    for one in all_unrecorded(subject.run.events if subject.run else ())[:SHOWN]:
+    for unrecorded in all_unrecorded(subject.events)[:SHOWN]:
         hint = "Do it in a tool (`@rk.tool`), whose calls are recorded, and record it again."
-        yield _warning(("scenario",), "not-recorded", one.text, hint)
+        yield _warning(("scenario",), "not-recorded", unrecorded.text, hint)
 
 
-def proof_flaws(case: ReplayCase) -> Iterator[Flaw]:
+def proof_flaws(case: ReplayCase) -> Flaws:
     """That nobody has seen a case fail, as it is now."""
     standing, text = standing_of(case)
     hint = prove_hint(case)
@@ -245,14 +264,14 @@ def proof_flaws(case: ReplayCase) -> Iterator[Flaw]:
         yield _warning((), _CODES[standing], text, hint)
 
 
-def _proof(subject: Subject) -> Iterator[Flaw]:
+def _proof(subject: Subject) -> Flaws:
     # Without a signature there is nothing that could be seen, and that is said already.
     if subject.case.observed:
         return proof_flaws(subject.case)
     return iter(())
 
 
-def _unused_takes(subject: Subject) -> Iterator[Flaw]:
+def _unused_takes(subject: Subject) -> Flaws:
     """Takes that the case does not start with and that no fix was seen green on."""
     case = subject.case
     try:
@@ -267,7 +286,7 @@ def _unused_takes(subject: Subject) -> Iterator[Flaw]:
             yield _warning((), "unused-take", message, hint)
 
 
-def _missing_take(subject: Subject) -> Iterator[Flaw]:
+def _missing_take(subject: Subject) -> Flaws:
     name = subject.case.scenario.take
     try:
         check_take(subject.case, name)
@@ -346,7 +365,7 @@ def _unservable_models(subject: Subject) -> Iterator[tuple[Fixture, Flaw]]:
 
 
 def _repeated_calls(subject: Subject) -> Iterator[tuple[Fixture, Flaw]]:
-    counts = Counter(fixture.call.seq for fixture in subject.fixtures)
+    counts = Counter(call.seq for call in subject.calls)
     for fixture in subject.fixtures:
         times = counts[fixture.call.seq]
         if times > 1:
@@ -357,7 +376,7 @@ def _repeated_calls(subject: Subject) -> Iterator[tuple[Fixture, Flaw]]:
 
 def _unbuilt(subject: Subject) -> Iterator[tuple[Fixture, Flaw]]:
     """Values without a form, told once for each tool."""
-    ignored = [parse_path(text) for text in subject.case.scenario.match.ignore]
+    ignored = list(map(parse_path, subject.case.scenario.match.ignore))
     reported = set()
     for fixture in subject.fixtures:
         call, path = fixture.call, ("calls", fixture.index)
@@ -367,13 +386,13 @@ def _unbuilt(subject: Subject) -> Iterator[tuple[Fixture, Flaw]]:
         if returned:
             text = f"{call.name!r} returns a {returned[0]}, which a replay cannot rebuild: it is inconclusive"
             hint = "Return plain data, a dataclass or a pydantic model from the tool, and record it again."
-            yield fixture, _warning(path, "unbuilt-value", text, hint)
         elif compared:
             text = f"{call.name!r} is given a {compared[0]}, which a replay cannot compare: it is inconclusive"
             hint = "Name the argument in scenario.match.ignore, or pass plain data."
-            yield fixture, _warning(path, "unbuilt-value", text, hint)
-        if returned or compared:
-            reported.add(call.name)
+        else:
+            continue
+        reported.add(call.name)
+        yield fixture, _warning(path, "unbuilt-value", text, hint)
 
 
 FIXTURE_RULES: tuple[Callable[[Subject], Iterator[tuple[Fixture, Flaw]]], ...] = (
@@ -386,26 +405,24 @@ FIXTURE_RULES: tuple[Callable[[Subject], Iterator[tuple[Fixture, Flaw]]], ...] =
 """What is looked at in the fixtures; a flaw's path leads into the fixture's file."""
 
 
-def _warning(path: PathInside, code: str, message: str, hint: str) -> Flaw:
+def _warning(path: DocumentPath, code: str, message: str, hint: str) -> Flaw:
     return Flaw(path, code, message, hint, FlawSeverity.WARNING)
 
 
-def _sides(case: ReplayCase) -> tuple[tuple[Side, tuple[Assertion, ...]], tuple[Side, tuple[Assertion, ...]]]:
+def _sides(case: ReplayCase) -> tuple[tuple[Side, Assertions], tuple[Side, Assertions]]:
     """Both sides, as far as they are compared with each other."""
     return (Side.OBSERVED, case.observed[:MAX_COMPARED]), (Side.DESIRED, case.desired[:MAX_COMPARED])
 
 
-def _tools_named(case: ReplayCase) -> Iterator[tuple[PathInside, str]]:
+def _tools_named(case: ReplayCase) -> Iterator[tuple[DocumentPath, str]]:
     for side, assertions in _sides(case):
         for index, assertion in enumerate(assertions):
             for name in dict.fromkeys(tools_named(assertion)):
                 yield (side, index), name
-    for name, _mode in case.scenario.tools:
-        if name != EVERY_TOOL:
-            yield ("scenario", "tools", name), name
-    for name, _errors in case.scenario.tool_errors:
-        if name != EVERY_TOOL:
-            yield ("scenario", "tool_errors", name), name
+    for key, modes in (("tools", case.scenario.tools), ("tool_errors", case.scenario.tool_errors)):
+        for name, _mode in modes:
+            if name != EVERY_TOOL:
+                yield ("scenario", key, name), name
     for index, path in enumerate(case.scenario.match.ignore):
         tool = parse_path(path).tool
         if tool is not None:

@@ -1,21 +1,26 @@
-"""Promote a failure to a case: from a trace file, or from a run in the store."""
+"""Promote a failure to a case: choose the run in a trace file or the store, and refuse one that is too incomplete."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from msgspec import Struct
 
 from replaykit.cases.case import ReplayCase
-from replaykit.cases.incomplete_runs import incompleteness, refuse_incomplete
-from replaykit.cases.run_selection import Picked, pick_run
 from replaykit.cases.scaffold import scaffold
+from replaykit.documents.document import FilePath
 from replaykit.documents.slug import slug, typeable
-from replaykit.errors import RunNotFound
-from replaykit.formats.core.source import STDIN, read_source
-from replaykit.model.run import Origin, TraceRun
+from replaykit.errors import InvalidFile, RunNotFound, UsageError
+from replaykit.formats.core.registry import Found, no_run_error, shorten_notes
+from replaykit.formats.core.replayability import Lack, Lacking, Replayability, leaves_out_answer, replayability
+from replaykit.formats.core.source import STDIN, FileSource, Source, read_source
+from replaykit.formats.files import importer_of, read_with
+from replaykit.model.events import ToolCall
+from replaykit.model.run import Origin, RunStatus, TraceRun
 from replaykit.store.open import StoreLike, open_store
+from replaykit.wire.json_fields import as_object
 
 CASES = Path("cases")
 _PACKED = (".gz", ".zst")
@@ -35,7 +40,7 @@ class Promoted(Struct, frozen=True, kw_only=True):
 
 def promote(
     source: str,
-    out: str | os.PathLike[str] | None = None,
+    out: FilePath | None = None,
     *,
     format: str | None = None,
     run_id: str | None = None,
@@ -56,7 +61,7 @@ def promote(
         picked = _recorded(source, store)
     if not allow_incomplete:
         refuse_incomplete(picked.run)
-    lacks = incompleteness(picked.run)
+    notes = (*picked.notes, *incompleteness(picked.run))
     case = scaffold(
         picked.run,
         out or CASES / _name(source, picked),
@@ -64,20 +69,18 @@ def promote(
         source_format=picked.format,
         case_id=case_id,
         title=title,
-        remarks=(*picked.notes, *lacks),
+        remarks=notes,
         force=force,
         redact=redact,
     )
-    notes = (*picked.notes, *lacks)
     command = () if _is_file(source) else _command(picked.run)
     return Promoted(case=case, run=picked.run, notes=notes, command=command)
 
 
 def _command(run: TraceRun) -> tuple[str, ...]:
     """The command of a program that was recorded here. What a trace from elsewhere says of one is for nobody to run."""
-    program = run.metadata.get("program") if run.origin == Origin() else None
-    words = program.get("command") if isinstance(program, dict) else None
-    if isinstance(words, list):
+    words = as_object(as_object(run.metadata).get("program")).get("command")
+    if run.origin == Origin() and isinstance(words, list):
         return tuple(map(str, words))
     return ()
 
@@ -106,3 +109,177 @@ def _recorded(run_id: str, store: StoreLike) -> Picked:
         raise RunNotFound(
             f"{run_id!r} is neither a trace file nor a recorded run", hint="See what is recorded: replaykit runs"
         ) from error
+
+
+ALLOW = "--allow-incomplete"
+_BREAKING = {Lack.ARGUMENTS, Lack.RESULT, Lack.HIDDEN}
+"""Without these a call is not found on the tape, or has nothing to answer; what is only cut is served as it is."""
+_SHOWN = 20
+_ADVICE = "Export the run again, with what goes into its calls and what comes out of them."
+
+
+def refuse_incomplete(run: TraceRun) -> None:
+    """A `UsageError` for an imported run of which a case could serve no tool call, or no call at all."""
+    if run.origin.kind != "imported":  # what was recorded here lacks nothing but what never happened
+        return
+    found = replayability(run)
+    tools = {event.seq for event in run.events if isinstance(event, ToolCall)}
+    broken = {lacking.seq for lacking in found.lacking if _BREAKING & set(lacking.lacks)}
+    if tools and tools <= broken:
+        why = "its only tool call cannot" if len(tools) == 1 else f"none of its {len(tools)} tool calls can"
+    elif (
+        found.calls and not tools and all(Lack.RESULT in lacking.lacks for lacking in found.lacking) and not found.exact
+    ):
+        why = "none of its calls has an answer, so none can"
+    else:
+        return
+    lines = [*_calls(found, tools or broken), *(found.advice or (_ADVICE,)), f"Make the case all the same: {ALLOW}"]
+    raise UsageError(f"run {run.id[:80]!r} is too incomplete for a case: {why} be replayed", hint="\n".join(lines))
+
+
+def incompleteness(run: TraceRun) -> tuple[str, ...]:
+    """What an imported run lacks and what would help, in lines for people; none where it lacks nothing."""
+    if run.origin.kind != "imported":
+        return ()
+    found = replayability(run)
+    lines = []
+    if run.input is None:
+        lines.append("The trace does not say what the run was given: write it into `scenario.input`.")
+    if leaves_out_answer(run):
+        lines.append("The trace does not say what the run answered: `observed` says nothing of it.")
+    if found.lacking:
+        lines += (f"{found.summary[0].upper()}{found.summary[1:]}.", *_calls(found), *found.advice)
+    return tuple(lines)
+
+
+def _calls(found: Replayability, only: set[int] | None = None) -> Iterator[str]:
+    lacking_calls = [lacking for lacking in found.lacking if only is None or lacking.seq in only]
+    yield from map(_line, lacking_calls[:_SHOWN])
+    if len(lacking_calls) > _SHOWN:
+        yield f"and {len(lacking_calls) - _SHOWN} more calls"
+
+
+def _line(lacking: Lacking) -> str:
+    words = {Lack.CUT: "a value is cut", Lack.HIDDEN: "a value is hidden"}
+    ordered = sorted(lacking.lacks, key=lambda lack: lack in words)
+    parts = [words.get(lack, f"no {lack.value}") for lack in ordered]
+    return f"{lacking.name or 'a model'} (event {lacking.seq}): {', '.join(parts)}"
+
+
+MAX_TEXT_BYTES = 8 * 1024 * 1024
+"""A larger trace is not kept in a case: the run log says what matters of it."""
+_NAMED = 5
+
+
+class Picked(Struct, frozen=True, kw_only=True):
+    """A run, and what is known of where it was read from."""
+
+    run: TraceRun
+    notes: tuple[str, ...] = ()
+    text: bytes | None = None
+    """The trace, where a case can keep it: text that holds this run alone, and is not packed."""
+    format: str | None = None
+    is_only: bool = True
+    """False for one of several runs in a file."""
+
+
+def pick_run(source: Source, format: str | None = None, select: str | None = None) -> Picked:
+    """The run that is selected by its id or the beginning of it, or the only one; a `UsageError` where none is."""
+    importer = importer_of(source, format)
+    seen = _SeenRuns(source.file, select)
+    for found in read_with(importer, source):
+        seen.add(found)
+        if seen.is_settled:
+            break
+    run = seen.chosen(source)
+    text = source.text if seen.count == 1 and _is_kept(source) else None
+    return Picked(
+        run=run,
+        notes=tuple(seen.remarks()),
+        text=text,
+        format=importer.name if text is not None else None,
+        is_only=seen.count == 1,
+    )
+
+
+def _is_kept(source: Source) -> bool:
+    # What nobody can read or redact has no place in git.
+    is_plain = isinstance(source, FileSource) and not source.is_packed and source.is_text
+    return is_plain and len(source.text) <= MAX_TEXT_BYTES
+
+
+class _SeenRuns:
+    """What was found so far; of the runs only the one that counts is held."""
+
+    def __init__(self, file: str, select: str | None) -> None:
+        self.count = 0
+        self._file = file
+        self._select = select
+        self._exact: TraceRun | None = None
+        self._begins: TraceRun | None = None
+        """The first run whose id begins as was said: any run where nothing was."""
+        self._alike: list[str] = []
+        self._ids: list[str] = []
+        self._failed: list[str] = []
+        self._problems: list[InvalidFile] = []
+        self._notes: list[str] = []
+
+    @property
+    def is_settled(self) -> bool:
+        """True when nothing that follows can change which run it is, nor that it is one of several."""
+        return self._exact is not None and self.count > 1
+
+    def add(self, found: Found) -> None:
+        if isinstance(found, InvalidFile):
+            self._problems.append(found)
+        elif isinstance(found, str):
+            self._notes.append(found)
+        else:
+            self._add_run(found)
+
+    def _add_run(self, run: TraceRun) -> None:
+        self.count += 1
+        _note_id(self._ids, run)
+        if run.status in (RunStatus.ERROR, RunStatus.TIMEOUT):
+            _note_id(self._failed, run)
+        if run.id == self._select:
+            self._exact = self._exact or run
+        elif run.id.startswith(self._select or ""):
+            self._begins = self._begins or run
+            _note_id(self._alike, run)
+
+    def chosen(self, source: Source) -> TraceRun:
+        if not self.count:
+            raise no_run_error(source, self._problems, self._notes)
+        if self._exact is not None:
+            return self._exact
+        if self._begins is not None and len(self._alike) == 1:
+            return self._begins
+        if self._select is None:
+            raise UsageError(
+                f"{self._file} holds {self.count:,} runs", hint=f"Name one with --select: {self._likely_runs()}"
+            )
+        if self._alike:
+            hint = f"Give more of the id: {_listed(self._alike, self.count)}"
+            raise UsageError(f"{self._file} holds several runs whose ids begin with {self._select!r}", hint=hint)
+        raise UsageError(f"{self._file} holds no run {self._select!r}", hint=f"It holds: {self._likely_runs()}")
+
+    def remarks(self) -> Iterator[str]:
+        for text in shorten_notes([problem.message for problem in self._problems]):
+            yield f"left out: {text}"
+        yield from shorten_notes(self._notes)
+
+    def _likely_runs(self) -> str:
+        """Those that failed, where any did: one of them it will be."""
+        if self._failed and self.count > _NAMED:
+            return f"{_listed(self._failed, len(self._failed) + 1)} (failed)"
+        return _listed(self._ids, self.count)
+
+
+def _note_id(ids: list[str], run: TraceRun) -> None:
+    if len(ids) < _NAMED:
+        ids.append(run.id)
+
+
+def _listed(ids: list[str], count: int) -> str:
+    return ", ".join(ids) + (" …" if count > len(ids) else "")

@@ -20,22 +20,19 @@ import os
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 from msgspec import Struct
 
 from replaykit.cases.case import CASE_FILE, RECORDED, ReplayCase
-from replaykit.cases.fixtures import MAX_FIXTURE_BYTES
+from replaykit.cases.fixture_reader import MAX_FIXTURE_BYTES
 from replaykit.cases.takes import take_files
-from replaykit.documents.confined_path import confined_path
-from replaykit.documents.document import read_bytes
+from replaykit.documents.document import confined_file, read_bytes
 from replaykit.documents.slug import slug
-from replaykit.errors import FormatTooNew, InvalidFile, ReplayKitError, StoreError
-from replaykit.model.json_positions import line_of, split_where
-from replaykit.model.nesting import decode_json
+from replaykit.documents.struct_files import read_struct
+from replaykit.errors import ReplayKitError, StoreError
 from replaykit.model.values import canonical
-from replaykit.redaction.files import clean_text, file_redactor, refuse_leaks
+from replaykit.redaction.files import clean_text, file_redactor, refuse_leaks, replace_file
 
 PROOF_FORMAT = 1
 """Version of the proof file; readers accept every older one."""
@@ -84,8 +81,6 @@ class Proof(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Cleared by a red of any candidate but the recorded run."""
 
 
-S = TypeVar("S", ProofEntry, NotReproduced)
-
 NOTHING_SEEN = Proof(replaykit=PROOF_FORMAT)
 
 
@@ -114,10 +109,7 @@ def proof_path(case: ReplayCase) -> Path | None:
         name = PROOF_FILE
     else:
         name = f"{slug('tool_call', case.id)}.{PROOF_FILE}"
-    try:
-        return confined_path(case.directory, name)
-    except ValueError as error:
-        raise InvalidFile(str(error), file=str(case.directory / name)) from None
+    return confined_file(case.directory, name)
 
 
 def is_proof(file_name: str) -> bool:
@@ -130,20 +122,8 @@ def read_proof(case: ReplayCase) -> Proof:
     file = proof_path(case)
     if file is None or not os.path.lexists(file):
         return NOTHING_SEEN
-    text = read_bytes(file, limit_bytes=_MAX_BYTES)
-    try:
-        version = decode_json(text, _ProofVersion).replaykit
-        if version > PROOF_FORMAT:
-            raise FormatTooNew(f"{file}: proof format {version}, this version reads up to {PROOF_FORMAT}")
-        return decode_json(text, Proof)
-    except msgspec.MsgspecError as error:
-        message, path = split_where(str(error))
-        line = line_of(text, path) if path else None
-        raise InvalidFile(message, file=str(file), line=line, hint=f"Delete it, and {_prove_it(case)}") from None
-
-
-class _ProofVersion(Struct):
-    replaykit: int
+    hint = f"Delete it, and {_prove_it(case)}"
+    return read_struct(file, Proof, newest=PROOF_FORMAT, noun="proof format {}", limit_bytes=_MAX_BYTES, hint=hint)
 
 
 def identity_of(case: ReplayCase, take: str = RECORDED, *, rewritten: Mapping[Path, bytes] | None = None) -> Identity:
@@ -152,20 +132,17 @@ def identity_of(case: ReplayCase, take: str = RECORDED, *, rewritten: Mapping[Pa
     `rewritten` are fixture files that are about to get other texts.
     """
     texts = rewritten or {}
+    calls: list[bytes] = []
     if case.tape is None or take != RECORDED:
         # A large value is in a file that is named after its own digest, so the name stands for it.
-        files = [texts.get(file) or _text(file) for file in take_files(case, take)]
-        calls = [part for text in files for part in _recorded_in(text)]
+        for file in take_files(case, take):
+            calls += _recorded_in(texts.get(file) or read_bytes(file, limit_bytes=MAX_FIXTURE_BYTES))
     else:
-        calls = [msgspec.json.encode(call) for call in case.tape]
+        calls += map(msgspec.json.encode, case.tape)
     if case.scenario.tool_errors:  # they change what is served; most cases have none, and keep their digest
         calls.append(canonical(sorted(case.scenario.tool_errors)))
     observed = canonical([[assertion.kind, assertion.value] for assertion in case.observed])
     return Identity(tape=_digest(bytes(case.scenario.input_json), *calls), signatures=_digest(observed))
-
-
-def _text(file: Path) -> bytes:
-    return read_bytes(file, limit_bytes=MAX_FIXTURE_BYTES)
 
 
 def _recorded_in(text: bytes) -> list[bytes]:
@@ -229,23 +206,17 @@ def proof_after(case: ReplayCase, rewritten: Mapping[Path, bytes]) -> bytes | No
 
     `rewritten` are the new texts of fixture files. None where the proof stays as it is.
     """
+    # A digest stands for the texts of the fixtures: one that is written in another way would void every proof.
     before, after = identity_of(case).tape, identity_of(case, rewritten=rewritten).tape
     proof = read_proof(case)
-    moved = msgspec.structs.replace(
-        proof,
-        red=_on_tape(proof.red, before, after),
-        green=_on_tape(proof.green, before, after),
-        not_reproduced=_on_tape(proof.not_reproduced, before, after),
-    )
-    if moved == proof:
+    moved = {}
+    for name in ("red", "green", "not_reproduced"):
+        seen = getattr(proof, name)
+        if seen is not None and seen.tape == before:
+            moved[name] = msgspec.structs.replace(seen, tape=after)
+    if before == after or not moved:
         return None
-    return _encode(moved)
-
-
-def _on_tape(seen: S | None, before: str, after: str) -> S | None:
-    if seen is None or seen.tape != before:
-        return seen
-    return msgspec.structs.replace(seen, tape=after)
+    return _encode(msgspec.structs.replace(proof, **moved))
 
 
 class ProofWriter:
@@ -318,10 +289,7 @@ def _encode(proof: Proof) -> bytes:
 def _write(file: Path, proof: Proof) -> None:
     text = _encode(proof)
     refuse_leaks({str(file): text}, file_redactor())
-    draft = file.with_name(f".{file.name}.{os.getpid()}")
     try:
-        draft.write_bytes(text)
-        draft.replace(file)
+        replace_file(file, text)
     except OSError as error:
-        draft.unlink(missing_ok=True)
         raise StoreError(f"{file} cannot be written: {error.strerror}") from None

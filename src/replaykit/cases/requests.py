@@ -111,10 +111,7 @@ def refusal_text(refused: Sequence[Request], flags: Flags = COMMAND_LINE) -> str
     if len(wishes) > _SHOWN:
         wishes = [*wishes[:_SHOWN], f"{len(wishes) - _SHOWN} more things"]
         options = [*options[:_SHOWN], "…"]
-    if len(wishes) == 1:
-        listed = wishes[0]
-    else:
-        listed = f"{', '.join(wishes[:-1])} and {wishes[-1]}"
+    listed = " and ".join(filter(None, (", ".join(wishes[:-1]), wishes[-1])))
     lines = [f"the case asks to {listed}, which was not allowed"]
     if any(request.is_any_host for request in refused):
         lines.append("Hosts are allowed by name: name each of them in the case's `match.network`")
@@ -124,7 +121,7 @@ def refusal_text(refused: Sequence[Request], flags: Flags = COMMAND_LINE) -> str
 
 def refusals(refused: Sequence[Request]) -> tuple[Deviation, ...]:
     """The refused requests, one by one, for a result."""
-    return tuple(Deviation(kind=REFUSED, name=one.name, text=refusal_text([one])) for one in refused)
+    return tuple(Deviation(kind=REFUSED, name=request.name, text=refusal_text([request])) for request in refused)
 
 
 def _spellings(place: str) -> frozenset[str]:

@@ -1,29 +1,44 @@
-"""A run as a session: its input, what its tools really answered, and how it went wrong."""
+"""Runs and calls as sessions: the values that a session holds, and the file that is written of them.
+
+A session file is written whole, and only when what is written can be read again.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
-from replaykit.cases.seen_calls import seen, session_answer
+import msgspec
+from msgspec import Struct, field
+
+from replaykit.cases.case import MAX_CASE_BYTES
+from replaykit.cases.session import FAILED_FROM, read_session
+from replaykit.cases.session_shape import MAX_LATENCY_MS, MAX_STATUS
 from replaykit.cases.tagged_values import Say, build_tagged
-from replaykit.errors import UsageError
-from replaykit.model.events import ToolCall
+from replaykit.config import make_home
+from replaykit.documents.document import parse_document
+from replaykit.documents.yaml_writer import emit_yaml
+from replaykit.errors import StoreError, UsageError
+from replaykit.model.events import ErrorInfo, ToolCall
 from replaykit.model.run import TraceRun
-from replaykit.model.values import NULL, Json
+from replaykit.model.tool_errors import is_raised
+from replaykit.model.values import ABSENT, NULL, JsonObject, Raw, canonical, decode, raw
+from replaykit.redaction.files import file_redactor, write_clean
 
 _NAME_CHARS = 150
 _REASON_CHARS = 500
 
 
-def session_of_run(run: TraceRun, contract: str = "") -> dict[str, Json]:
+def session_of_run(run: TraceRun, contract: str = "") -> JsonObject:
     """The session that a run is; a `UsageError` where the run does not hold what a session needs."""
     if run.input_json == NULL:
         raise UsageError(f"run {run.id}: its input is not known, so it cannot be asked again")
     calls = [seen(call) for call in _served_calls(run)]
 
-    def build(say: Say) -> dict[str, Json]:
-        document: dict[str, Json] = {
+    def build(say: Say) -> JsonObject:
+        document: JsonObject = {
             "id": run.id,
             "name": _line(run.name, _NAME_CHARS) or run.id,
             "source": run.origin.format or run.origin.kind,
@@ -56,3 +71,104 @@ def _served_calls(run: TraceRun) -> Iterator[ToolCall]:
 def _line(text: str, chars: int) -> str:
     plain = "".join(char if char.isprintable() else " " for char in text)
     return " ".join(plain.split())[:chars].strip()
+
+
+NO_ANSWER = 0
+FAILED_STATUS = 500  # of a tool that raised something other than an answer with a status
+_SILENT = frozenset({"builtins.TimeoutError", "builtins.ConnectionError"})
+_SILENT_NAME = re.compile(r"Timeout|Connect")  # of an error that was read from a trace, only the name is known
+
+
+class SeenCall(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One call of a tool, as the agent saw it."""
+
+    name: str
+    arguments_json: Raw = field(default=NULL, name="arguments")
+    response_json: Raw = field(default=ABSENT, name="response")
+    error: str = ""
+    status: int | None = None
+    """Of a tool that failed; 0 where no answer came."""
+    latency_ms: float = 0.0
+
+
+def seen(call: ToolCall) -> SeenCall:
+    """What the agent saw of a call."""
+    status, response = None, call.result_json or ABSENT
+    if call.error is not None and is_raised(call):
+        status, response = _failure(call.error)
+    elif call.items_json is not None:
+        response = Raw(b"[%b]" % b",".join(map(bytes, call.items_json)))
+    return SeenCall(
+        name=call.name,
+        arguments_json=call.arguments_json,
+        response_json=response,
+        error="" if call.error is None else str(call.error),
+        status=status,
+        latency_ms=round(call.duration_s * 1000, 3),
+    )
+
+
+def session_answer(call: SeenCall, say: Say) -> JsonObject:
+    """The call as an answer in a session."""
+    entry: JsonObject = {"tool": call.name}
+    arguments = say(call.arguments_json) if call.arguments_json else None
+    if isinstance(arguments, dict):
+        entry["arguments"] = arguments
+    entry["response"] = say(call.response_json) if call.response_json else None
+    if call.status is not None:
+        entry["status"] = call.status if _is_failure(call.status) else FAILED_STATUS
+    latency = min(round(call.latency_ms), MAX_LATENCY_MS)
+    if latency > 0:
+        return {**entry, "latency_ms": latency}
+    return entry
+
+
+def _failure(error: ErrorInfo) -> tuple[int, Raw]:
+    """The status of a tool that failed, and what it is said to have answered."""
+    attributes = decode(error.attributes_json) if error.attributes_json else None
+    attribute_fields = attributes if isinstance(attributes, dict) else {}
+    status = attribute_fields.get("status")
+    if type(status) is int and _is_failure(status):
+        return status, raw(attribute_fields.get("response", str(error)))
+    return NO_ANSWER if _is_silence(error) else FAILED_STATUS, raw(str(error))
+
+
+def _is_failure(status: int) -> bool:
+    return FAILED_FROM <= status <= MAX_STATUS or status == NO_ANSWER
+
+
+def _is_silence(error: ErrorInfo) -> bool:
+    """True for an exception that says that no answer came."""
+    return bool(_SILENT_NAME.search(error.type) or _SILENT & {f"{error.module}.{error.type}", *error.bases})
+
+
+def session_text(session: JsonObject, file: Path) -> str:
+    """The text of a session file, JSON or YAML by its name, redacted; a `UsageError` when no file can hold it."""
+    redactor = file_redactor()
+    session = session if redactor is None else redactor.value(session)
+    if file.suffix.lower() == ".json":
+        text = msgspec.json.format(msgspec.json.encode(session), indent=2).decode() + "\n"
+    else:
+        text = emit_yaml(session)
+    if len(text.encode("utf-8", "surrogatepass")) > MAX_CASE_BYTES:
+        raise UsageError(f"it has more than {MAX_CASE_BYTES:,} bytes")
+    document = parse_document(text, str(file))
+    read_session(document)
+    if canonical(document.value) != canonical(session):
+        raise UsageError(f"{file.name} would not say exactly that", hint="Write YAML: it holds numbers of any size.")
+    return text
+
+
+def holds(file: Path, text: str) -> bool:
+    """True when the file says exactly that already."""
+    return file.is_file() and file.read_bytes() == text.encode()
+
+
+def write_session(file: Path, text: str) -> Path:
+    """Write the file; whoever reads it meanwhile sees the old one or the new one."""
+    try:
+        make_home(file.parent)
+        write_clean(file, text, file_redactor(), fail_closed=True)
+    except OSError as error:
+        raise StoreError(f"{file} cannot be written: {error.strerror}") from None
+    return file

@@ -15,12 +15,12 @@ import msgspec
 
 from replaykit.cases.case import CASE_FILE, CaseSource, ReplayCase, Scenario, dump_case, load_case
 from replaykit.cases.case_shape import DEFAULT_TIMEOUT_S, MAX_SEED
-from replaykit.cases.drafts import move_into_place, remove
 from replaykit.cases.fixtures import FIXTURES, reference_names, value_writer, write_fixtures
 from replaykit.cases.signatures import FailureSignature, detect, propose_desired, propose_semantic
-from replaykit.cases.timeline import render_notes
-from replaykit.cases.titles import title_of
+from replaykit.cases.takes import move_into_place, remove
+from replaykit.cases.timeline import render_notes, title_of
 from replaykit.config import MAX_TIMEOUT_S
+from replaykit.documents.document import FilePath
 from replaykit.documents.slug import typeable
 from replaykit.errors import InvalidFile, ReplayKitError, UsageError
 from replaykit.formats import run_log
@@ -32,10 +32,11 @@ from replaykit.model.matching import MatchRules, OnMiss, ToolErrors
 from replaykit.model.run import TraceRun
 from replaykit.model.shared_parts import LARGE_BYTES
 from replaykit.model.tool_errors import EVERY_TOOL, tool_errors_in
-from replaykit.model.values import Json, Raw
+from replaykit.model.values import Json, JsonObject, Raw
 from replaykit.redaction.files import clean_bytes, clean_text, file_redactor, refuse_leaks
 from replaykit.redaction.placeholders import holds_placeholder, key_id
 from replaykit.value_files import VALUES
+from replaykit.wire.json_fields import as_object
 
 if TYPE_CHECKING:
     from replaykit.redaction.redactor import Redactor
@@ -49,7 +50,7 @@ _ASKS_AGAIN = ("max_tool_calls", "tool.ignored_error", "tool.unretried_error")
 
 def scaffold(
     run: TraceRun,
-    out: str | os.PathLike[str],
+    out: FilePath,
     *,
     source_text: bytes | None = None,
     source_format: str | None = None,
@@ -80,13 +81,11 @@ def scaffold(
         source = CaseSource(trace=TRACE_FILE, run=run.id.strip() or None, format=source_format or run.origin.format)
         case = _case(run, signatures, case_id=case_id or typeable(target.name), title=title, source=source)
         (draft / TRACE_FILE).write_bytes(clean_bytes(source_text, redactor))
-        calls = (call for call in run.calls if call.answered or not call.complete)
+        calls = [call for call in run.calls if call.answered or not call.complete]
         write_fixtures(draft, calls, redactor, values=values)
         case = _with_key_id(case, draft, redactor)
-        for name, text in (
-            (NOTES_FILE, render_notes(case.title, run, signatures, remarks)),
-            (CASE_FILE, dump_case(case)),
-        ):
+        texts = {NOTES_FILE: render_notes(case.title, run, signatures, remarks), CASE_FILE: dump_case(case)}
+        for name, text in texts.items():
             (draft / name).write_text(clean_text(text, redactor), encoding="utf-8", newline="\n")
         _read_back(draft, out)
         for files in _DraftFiles.of(draft, out).in_portions():
@@ -104,9 +103,11 @@ def _redacted(run: TraceRun, redactor: Redactor) -> tuple[TraceRun, list[Raw]]:
     redacted = door.run(run)
     if not door.is_local:
         return redacted, []  # a value that a path leads to is looked at by itself, too
-    pairs = zip(run.calls, redacted.calls, strict=True)
-    results = [(before.result_json, after.result_json) for before, after in pairs]
-    return redacted, [after for before, after in results if after is before and len(after) >= LARGE_BYTES]
+    passed = []
+    for before, after in zip(run.calls, redacted.calls, strict=True):
+        if after.result_json is before.result_json and len(after.result_json) >= LARGE_BYTES:
+            passed.append(after.result_json)
+    return redacted, passed
 
 
 def case_of(run: TraceRun, *, case_id: str | None = None, title: str | None = None) -> ReplayCase:
@@ -118,8 +119,10 @@ def case_of(run: TraceRun, *, case_id: str | None = None, title: str | None = No
 def _case(
     run: TraceRun, signatures: Sequence[FailureSignature], *, case_id: str, title: str | None, source: CaseSource
 ) -> ReplayCase:
-    asks_again = any(signature.assertion.kind in _ASKS_AGAIN for signature in signatures)
+    observed = tuple(signature.assertion for signature in signatures)
+    asks_again = any(assertion.kind in _ASKS_AGAIN for assertion in observed)
     match = MatchRules(on_miss=OnMiss.REPEAT if asks_again else OnMiss.ERROR)
+    program = _program(run)
     return ReplayCase(
         id=case_id,
         title=title or title_of(run, signatures),
@@ -130,18 +133,18 @@ def _case(
             match=match,
             clock=_clock(run),
             timeout_s=_timeout_s(run),
-            stdin=_stdin(run),
-            seed=_seed(run),
+            stdin=program.get("stdin") is True,
+            seed=run.chance.seed or _seed(program.get("seed")),
             not_held=run.chance.not_held,
             held_up_s=run.chance.held_up_s,
             after_calls_s=min(run.chance.after_calls_s, MAX_TIMEOUT_S),
             changed_files=changed_files(run.events),
             environment=_environment(run),
         ),
-        observed=tuple(signature.assertion for signature in signatures),
+        observed=observed,
         desired=tuple(propose_desired(run, signatures)),
         semantic=tuple(propose_semantic(run, signatures)),
-        tags=tuple(tag for tag in run.tags if tag.strip()),
+        tags=tuple(filter(str.strip, run.tags)),
     )
 
 
@@ -153,7 +156,7 @@ def _with_key_id(case: ReplayCase, draft: Path, redactor: Redactor | None) -> Re
     return msgspec.structs.replace(case, scenario=msgspec.structs.replace(case.scenario, match=match))
 
 
-def _read_back(draft: Path, out: str | os.PathLike[str]) -> None:
+def _read_back(draft: Path, out: FilePath) -> None:
     """What cannot be read must not become a case; the file it would name is gone by then."""
     try:
         load_case(draft)
@@ -181,21 +184,12 @@ def _clock(run: TraceRun) -> str | None:
 
 def _timeout_s(run: TraceRun) -> int:
     """Twice as long as a recorded run took, for candidates that wait in earnest; never less than the usual time."""
-    if any(call.span is not None for call in run.calls):
-        length_s = run.duration_s or 0.0
-    else:
-        length_s = 0.0
+    is_recorded = any(call.span is not None for call in run.calls)
+    length_s = run.duration_s or 0.0 if is_recorded else 0.0
     return min(max(DEFAULT_TIMEOUT_S, math.ceil(2 * length_s)), MAX_TIMEOUT_S)
 
 
-def _stdin(run: TraceRun) -> bool:
-    return _program(run).get("stdin") is True
-
-
-def _seed(run: TraceRun) -> int | str | None:
-    if run.chance.seed:
-        return run.chance.seed
-    seed = _program(run).get("seed")
+def _seed(seed: Json) -> int | None:
     if type(seed) is int and 0 <= seed <= MAX_SEED:
         return seed
     return None
@@ -203,20 +197,15 @@ def _seed(run: TraceRun) -> int | str | None:
 
 def _environment(run: TraceRun) -> tuple[tuple[str, str], ...]:
     """Variables whose values the recording wrote down; whether a replay sets them is not up to the file."""
-    held = _program(run).get("environment")
-    items = dict(held) if isinstance(held, dict) else {}
+    variables = {**as_object(_program(run).get("environment"))}
     if run.chance.hash_seed:
-        items["PYTHONHASHSEED"] = run.chance.hash_seed
-    return tuple((name, value) for name, value in items.items() if isinstance(value, str) and "\0" not in value)
+        variables["PYTHONHASHSEED"] = run.chance.hash_seed
+    return tuple((name, value) for name, value in variables.items() if isinstance(value, str) and "\0" not in value)
 
 
-def _program(run: TraceRun) -> dict[str, Json]:
+def _program(run: TraceRun) -> JsonObject:
     """What a recording of a whole program says of it."""
-    metadata = run.metadata
-    program = metadata.get("program") if isinstance(metadata, dict) else None
-    if isinstance(program, dict):
-        return program
-    return {}
+    return as_object(as_object(run.metadata).get("program"))
 
 
 def encode_source_trace(run: TraceRun, write_value: WriteValue, redactor: Redactor | None) -> bytes:
@@ -232,7 +221,7 @@ class _DraftFiles(Mapping[str, bytes]):
         self._files = files
 
     @classmethod
-    def of(cls, draft: Path, out: str | os.PathLike[str]) -> _DraftFiles:
+    def of(cls, draft: Path, out: FilePath) -> _DraftFiles:
         """All files of a draft."""
         files = [file for file in sorted(draft.rglob("*")) if file.is_file()]
         return cls({os.path.join(out, file.relative_to(draft)): file for file in files})

@@ -11,14 +11,13 @@ import sys
 import msgspec
 
 from replaykit.cases.case_shape import CASE
-from replaykit.checks.assertions import ASSERTIONS
-from replaykit.checks.rule import Rule
-from replaykit.model.values import Json
+from replaykit.checks.rule import ASSERTIONS, Rule
+from replaykit.model.values import JsonObject
 
 SCHEMA_FILE = "case.schema.json"
 
 
-def case_schema() -> dict[str, Json]:
+def case_schema() -> JsonObject:
     """The schema of a case file, with the assertions that are known here."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -33,7 +32,7 @@ def schema_text() -> str:
     return json.dumps(case_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
-def _assertion_schema() -> dict[str, Json]:
+def _assertion_schema() -> JsonObject:
     return {
         "type": "object",
         "description": "One assertion: its kind and its value.",
@@ -44,30 +43,30 @@ def _assertion_schema() -> dict[str, Json]:
     }
 
 
-def _kind_schema(rule: type[Rule]) -> dict[str, Json]:
+def _kind_schema(rule: type[Rule]) -> JsonObject:
     note = (rule.__doc__ or "").partition("\n")[0]
     return {"description": note, **_value_schema(rule)}
 
 
-def _components(*rules: type[Rule]) -> dict[str, dict[str, Json]]:
+def _components(*rules: type[Rule]) -> dict[str, JsonObject]:
     return msgspec.json.schema_components(rules)[1]
 
 
-def _shared() -> dict[str, Json]:
+def _shared() -> JsonObject:
     """What several kinds, or the parameters of one, refer to by name."""
     rules = [rule for rule in ASSERTIONS.values() if rule.schema() is None]
     names = {rule.__name__ for rule in rules}
     return {name: part for name, part in sorted(_components(*rules).items()) if name not in names}
 
 
-def _value_schema(rule: type[Rule]) -> dict[str, Json]:
+def _value_schema(rule: type[Rule]) -> JsonObject:
     """The plain value, the parameters by name, or either, as `Rule.parse` takes them."""
     own = rule.schema()
     if own is not None:
         return own
     components = _components(rule)
     fields = components[rule.__name__]
-    forms: list[dict[str, Json]] = []
+    forms: list[JsonObject] = []
     if rule.plain is not None:
         forms.append(fields["properties"][rule.plain])
     if rule.named:

@@ -15,15 +15,13 @@ from replaykit.cases.case import MAX_CASE_BYTES, ReplayCase, Scenario
 from replaykit.cases.case_shape import DEFAULT_TIMEOUT_S, EvidenceMode, ModelMode
 from replaykit.cases.session_shape import FOLLOWED, SESSION
 from replaykit.cases.tagged_values import TAGGED, as_it_stands
-from replaykit.checks.assertions import Assertion
-from replaykit.documents.confined_path import confined_path
-from replaykit.documents.document import Document, load_document
-from replaykit.documents.document import Path as Place
-from replaykit.documents.shape import find_flaws
+from replaykit.checks.assertions import Assertions
+from replaykit.documents.document import Document, DocumentPath, confined_path, load_document
+from replaykit.documents.shape import find_flaws, refuse_flaws
 from replaykit.errors import InvalidFile
 from replaykit.model.events import ToolCall
 from replaykit.model.matching import MatchMode, MatchRules
-from replaykit.model.values import ABSENT, NULL, Json, Raw, canonical, decode, raw
+from replaykit.model.values import ABSENT, NULL, Json, JsonObject, Raw, canonical, decode, raw
 from replaykit.seam.failures import ToolError, describe
 
 FAILED_FROM = 400
@@ -47,7 +45,7 @@ class Session(Struct, frozen=True, kw_only=True):
     contract: str = ""
     rests_on_output: bool = False
     document: Document
-    at: Place = ()
+    at: DocumentPath = ()
     """Where in the document it stands."""
 
     @property
@@ -65,14 +63,13 @@ def load_session(file: Path) -> Session:
     return read_session(load_document(file, limit_bytes=MAX_CASE_BYTES))
 
 
-def read_session(document: Document, at: Place = (), *, value: Json = None) -> Session:
+def read_session(document: Document, at: DocumentPath = (), *, value: Json = None) -> Session:
     """The session in a document, or in a part of it (`value`, at that place)."""
     return _session(document, at, document.value if not at else value, trail=())
 
 
-def _session(document: Document, at: Place, value: Json, *, trail: tuple[str, ...]) -> Session:
-    for flaw in find_flaws(SESSION, value, at):
-        raise document.error(flaw.message, flaw.path, hint=flaw.hint)
+def _session(document: Document, at: DocumentPath, value: Json, *, trail: tuple[str, ...]) -> Session:
+    refuse_flaws(document, find_flaws(SESSION, value, at))
     named = value.get(FOLLOWED)
     if named is None:
         return _built(document, at, value)
@@ -84,13 +81,14 @@ def _session(document: Document, at: Place, value: Json, *, trail: tuple[str, ..
     if len(trail) > MAX_FOLLOWED:
         raise document.error(f"{FOLLOWED}: more than {MAX_FOLLOWED} files name one another", (*at, FOLLOWED))
     inner = _opened(document, at, file)
-    followed = {**inner.value} if isinstance(inner.value, dict) else inner.value
+    followed = inner.value
     if isinstance(followed, dict):
+        followed = {**followed}
         _fill_in(document, at, value, followed)
     return _session(inner, (), followed, trail=trail)
 
 
-def _named(document: Document, at: Place, text: str) -> Path:
+def _named(document: Document, at: DocumentPath, text: str) -> Path:
     directory = Path(document.file).parent
     if at:
         return directory / text
@@ -101,14 +99,14 @@ def _named(document: Document, at: Place, text: str) -> Path:
         raise document.error(f"{FOLLOWED}: {message}", (FOLLOWED,)) from None
 
 
-def _opened(document: Document, at: Place, file: Path) -> Document:
+def _opened(document: Document, at: DocumentPath, file: Path) -> Document:
     if not file.is_file():
         hint = f"It is looked for beside {document.file}."
         raise document.error(f"{FOLLOWED}: there is no file {str(file)!r}", (*at, FOLLOWED), hint=hint)
     return load_document(file, limit_bytes=MAX_CASE_BYTES)
 
 
-def _fill_in(document: Document, at: Place, value: dict[str, Json], followed: dict[str, Json]) -> None:
+def _fill_in(document: Document, at: DocumentPath, value: JsonObject, followed: JsonObject) -> None:
     """What is said beside `file` holds where the file says nothing; the file is never contradicted."""
     for key, response in value.items():
         if key == FOLLOWED:
@@ -118,7 +116,7 @@ def _fill_in(document: Document, at: Place, value: dict[str, Json], followed: di
             raise document.error(message, (*at, key), hint="Take one of them away.")
 
 
-def _built(document: Document, at: Place, value: dict[str, Json]) -> Session:
+def _built(document: Document, at: DocumentPath, value: JsonObject) -> Session:
     context = value.get("context")
     read = as_it_stands if value.get(TAGGED) else _plain
     return Session(
@@ -143,7 +141,7 @@ def _plain(value: Json, *, sort_keys: bool = False) -> Raw:
     return raw(value)
 
 
-def _call(seq: int, answer: dict[str, Json], read: Callable[..., Raw]) -> ToolCall:
+def _call(seq: int, answer: JsonObject, read: Callable[..., Raw]) -> ToolCall:
     tool, status, response = answer["tool"], answer.get("status"), read(answer.get("response"))
     arguments = answer.get("arguments")
     failure = None
@@ -167,9 +165,9 @@ def _failure(tool: str, status: int, response: Json) -> ToolError:
 
 def case_of_session(
     session: Session,
-    desired: tuple[Assertion, ...],
+    desired: Assertions,
     *,
-    desired_after: Callable[[Iterable[str]], tuple[Assertion, ...]] | None = None,
+    desired_after: Callable[[Iterable[str]], Assertions] | None = None,
     models: ModelMode = ModelMode.RECORDED,
     timeout_s: float = DEFAULT_TIMEOUT_S,
 ) -> ReplayCase:
@@ -177,7 +175,7 @@ def case_of_session(
     return ReplayCase(
         id=session.id,
         title=session.name or session.expected_failure,
-        notes=session.expected_failure if session.name else "",
+        notes=session.name and session.expected_failure,
         scenario=Scenario(
             input_json=session.input_json,
             context_json=session.context_json,

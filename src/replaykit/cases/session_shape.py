@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from replaykit.cases.case_shape import EvidenceMode
 from replaykit.cases.tagged_values import TAGGED
-from replaykit.documents.shape import Anything, Choice, Either, Flag, Flaw, ListOf, MapOf, Nothing, Number, Record, Text
-from replaykit.model.values import Json
+from replaykit.documents.shape import (
+    ANYTHING,
+    FLAG,
+    Choice,
+    Flaw,
+    Flaws,
+    ListOf,
+    MapOf,
+    Number,
+    Record,
+    Text,
+    optional,
+)
+from replaykit.model.values import Json, JsonObject
 
 MAX_STATUS = 999
 MAX_LATENCY_MS = 86_400_000
@@ -20,15 +30,15 @@ _NAME = Text(
     pattern=r"^[^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f][^\x00-\x1f\x7f]*$(?!\n)",
     max_length=200,
 )
-_TEXT = Either((Text(), Nothing()))
+_TEXT = optional(Text())
 
 ANSWER = Record(
     {
         "tool": _NAME,
-        "response": Anything(),
-        "status": Either((Number(above=-1, at_most=MAX_STATUS, whole=True), Nothing())),
-        "latency_ms": Either((Number(above=-1, at_most=MAX_LATENCY_MS, whole=True), Nothing())),
-        "arguments": Either((MapOf(Anything()), Nothing())),
+        "response": ANYTHING,
+        "status": optional(Number(above=-1, at_most=MAX_STATUS, whole=True)),
+        "latency_ms": optional(Number(above=-1, at_most=MAX_LATENCY_MS, whole=True)),
+        "arguments": optional(MapOf(ANYTHING)),
     },
     required=("tool",),
     notes={
@@ -41,7 +51,7 @@ ANSWER = Record(
 )
 
 
-def _session_flaws(value: dict[str, Json]) -> Iterator[Flaw]:
+def _session_flaws(value: JsonObject) -> Flaws:
     if FOLLOWED in value:
         return
     for key in ("id", "input"):
@@ -56,13 +66,13 @@ SESSION = Record(
         "name": _TEXT,
         "source": _TEXT,
         "captured_at": _TEXT,
-        "input": Anything(),
-        "context": Anything(),
-        "tool_responses": Either((ListOf(ANSWER), Nothing())),
+        "input": ANYTHING,
+        "context": ANYTHING,
+        "tool_responses": optional(ListOf(ANSWER)),
         "expected_failure": _TEXT,
-        "contract": Either((_NAME, Nothing())),
-        "evidence": Either((Choice(EvidenceMode), Nothing())),
-        TAGGED: Either((Flag(), Nothing())),
+        "contract": optional(_NAME),
+        "evidence": optional(Choice(EvidenceMode)),
+        TAGGED: optional(FLAG),
         FOLLOWED: Text("a path", pattern=r"\S"),
     },
     notes={

@@ -11,12 +11,13 @@ wrong on the way.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import chain, starmap
 
 from msgspec import Struct
 
 from replaykit.cases import label_shortfall
 from replaykit.cases.label_shortfall import bad_labels
-from replaykit.checks.assertions import Assertion, parse_assertion
+from replaykit.checks.assertions import Assertion, Assertions, parse_assertion
 from replaykit.checks.reading import is_budget_text, run_errors
 from replaykit.formats.core.labels import as_it_ended
 from replaykit.model.result import Side
@@ -41,7 +42,7 @@ class FailureSignature(Struct, frozen=True, kw_only=True):
     text: str
     explains: tuple[str, ...] = ()
     """Codes of the findings that say nothing more once this one is there."""
-    instead: tuple[Assertion, ...] | None = None
+    instead: Assertions | None = None
     """What a fix must show; None stands for the opposite of the assertion."""
     seq: int | None = None
     """The event that the finding points at."""
@@ -57,11 +58,11 @@ _HOMES = {
     "loop": "tools",
     "tool_error": "tools",
     "tool_offers": "tools",
-    "models": "models",
+    "models": "outcome",
     "injection": "tools",
-    "grounding": "grounding",
+    "grounding": "outcome",
     "output": "outcome",
-    "label": "labels",
+    "label": "outcome",
 }
 DETECTORS: Registry[Detector] = Registry(
     "detector", {name: f"replaykit.cases.detect_{module}" for name, module in _HOMES.items()}
@@ -72,14 +73,18 @@ DETECTORS: Registry[Detector] = Registry(
 def detect(run: TraceRun) -> list[FailureSignature]:
     """Return the signatures of what went wrong in the run; none when nothing a detector knows did."""
     run = as_it_ended(run)  # what only a label calls a failure ends well when it is run again
-    found = [signature for detector in DETECTORS.values() for signature in detector(run)]
-    if not is_known_failure(run) and all(_is_on_the_way(signature) for signature in found):
+    found: list[FailureSignature] = []
+    for detector in DETECTORS.values():
+        found += detector(run)
+    if not is_known_failure(run) and all(map(_is_on_the_way, found)):
         return []  # every agent stumbles; it takes a fault for a stumble to be worth a look
-    explained = {code for signature in found for code in signature.explains}
+    # A finding may be explained by a later one, so all of them are needed before any is left out.
+    explained = set(chain.from_iterable(signature.explains for signature in found))
+    known: list[Assertion] = []
     distinct: list[FailureSignature] = []
     for signature in found:
-        is_new = all(signature.assertion != other.assertion for other in distinct)
-        if signature.code not in explained and is_new:
+        if signature.code not in explained and signature.assertion not in known:
+            known.append(signature.assertion)
             distinct.append(signature)
     return _most_telling(distinct)
 
@@ -91,7 +96,7 @@ def signature_of(
     value: Json,
     *,
     explains: tuple[str, ...] = (),
-    instead: tuple[Assertion, ...] | None = None,
+    instead: Assertions | None = None,
     seq: int | None = None,
 ) -> list[FailureSignature]:
     """Return the signature if it holds for the run it is taken from; a pattern that does not would never reproduce.
@@ -128,20 +133,25 @@ def propose_desired(run: TraceRun, signatures: Sequence[FailureSignature]) -> li
     wishes = [parse_assertion("status_is", "success")]
     for signature in signatures:
         wishes += _opposite(run, signature.assertion) if signature.instead is None else signature.instead
-    wishes += [parse_assertion(*wish) for label in bad_labels(run) for wish in label_shortfall.wishes(run, label)]
+    for label in bad_labels(run):
+        wishes += starmap(parse_assertion, label_shortfall.wishes(run, label))
     wishes += _another_output(run, signatures)
     wishes.append(parse_assertion("final_output_exists", True))
-    return [wish for index, wish in enumerate(wishes) if wish not in wishes[:index]]
+    distinct: list[Assertion] = []
+    for wish in wishes:
+        if wish not in distinct:
+            distinct.append(wish)
+    return distinct
 
 
 def propose_semantic(run: TraceRun, signatures: Sequence[FailureSignature]) -> list[str]:
     """Return sentences about a good answer that only judgement can check, from what is known of the failure."""
-    kinds = {signature.assertion.kind for signature in signatures}
     checks = []
-    if kinds & {"tool.ignored_error", "output.grounded", "output.contradicts"}:
+    if _has_wrong_output(signatures):
         checks.append("The response states nothing that no tool returned")
     labels = bad_labels(run)
-    checks += [sentence for label in labels for sentence in label_shortfall.criteria(run, label)]
+    for label in labels:
+        checks += label_shortfall.criteria(run, label)
     if not checks and not any(map(label_shortfall.is_explained, labels)):
         checks.append(DEFAULT_CRITERION)
     return list(dict.fromkeys(checks))
@@ -164,8 +174,8 @@ def _most_telling(signatures: list[FailureSignature]) -> list[FailureSignature]:
     """Return at most `MAX_SIGNATURES`, in their order; labels are all kept, since each names its own mistake."""
     if len(signatures) <= MAX_SIGNATURES:
         return signatures
-    ranked = sorted(signatures, key=lambda one: (_is_on_the_way(one), one.code != "label"))
-    labels = sum(one.code == "label" for one in signatures)
+    ranked = sorted(signatures, key=lambda signature: (_is_on_the_way(signature), signature.code != "label"))
+    labels = sum(signature.code == "label" for signature in signatures)
     chosen = ranked[: max(MAX_SIGNATURES, labels)]
     return [signature for signature in signatures if signature in chosen]
 
@@ -176,14 +186,18 @@ def _another_output(run: TraceRun, signatures: Sequence[FailureSignature]) -> li
     A limit that stopped the run is no error of the agent's: that it is kept is said of steps and calls.
     """
     if run.status is RunStatus.SUCCESS:
-        is_wrong = any(signature.assertion.kind in _WRONG_OUTPUTS for signature in signatures)
-        if is_wrong:
+        if _has_wrong_output(signatures):
             return [parse_assertion("not", {"output.equals": run.output})]
         return []
-    error = run.error or next((error for _seq, error in reversed(run_errors(run))), None)
-    if error is None or is_budget_text(str(error)) or len(str(error)) > _MAX_ERROR_CHARS:
+    errors = run_errors(run)
+    text = str(run.error or errors[-1][1]) if errors else ""
+    if not errors or is_budget_text(text) or len(text) > _MAX_ERROR_CHARS:
         return []
-    return [parse_assertion("not", {"output.error": str(error)})]
+    return [parse_assertion("not", {"output.error": text})]
+
+
+def _has_wrong_output(signatures: Sequence[FailureSignature]) -> bool:
+    return any(signature.assertion.kind in _WRONG_OUTPUTS for signature in signatures)
 
 
 _WRONG_OUTPUTS = frozenset({"tool.ignored_error", "output.grounded", "output.contradicts"})
@@ -191,21 +205,12 @@ _WRONG_OUTPUTS = frozenset({"tool.ignored_error", "output.grounded", "output.con
 _MAX_ERROR_CHARS = 1_000
 _IMPLIED = frozenset({"status_is", "run.error", "final_output_exists", "output.empty"})
 """Kinds whose opposite is what every `desired` says anyway: success, and an answer."""
-_FLAGS = frozenset(
-    {
-        *("steps.exhausted", "output.refusal", "llm.truncated", "llm.context_overflow", "llm.malformed_call"),
-        "tool.lookup_skipped",
-    }
-)
+_BROKEN_ANSWERS = {"llm.truncated", "llm.context_overflow", "llm.malformed_call"}
+_FLAGS = _BROKEN_ANSWERS | {"steps.exhausted", "output.refusal", "tool.lookup_skipped"}
 """Kinds whose opposite is the other flag."""
 
 
-_ANSWERED_SO = frozenset(
-    {
-        *("llm.truncated", "llm.context_overflow", "llm.malformed_call"),
-        *("tool.not_offered", "tool.invalid_arguments", "tool.only_announced"),
-    }
-)
+_ANSWERED_SO = _BROKEN_ANSWERS | {"tool.not_offered", "tool.invalid_arguments", "tool.only_announced"}
 """Kinds that a model's recorded answers decide, whatever the candidate makes of them."""
 
 
@@ -240,4 +245,7 @@ def _fewer(run: TraceRun, loop: Json) -> Json:
 
 def expected_calls(run: TraceRun, tool: str) -> int:
     """Return how many calls of the tool a label expects that calls the run a failure."""
-    return max((sum(one.name == tool for one in label.expected_calls or ()) for label in bad_labels(run)), default=0)
+    most = 0
+    for label in bad_labels(run):
+        most = max(most, sum(call.name == tool for call in label.expected_calls or ()))
+    return most

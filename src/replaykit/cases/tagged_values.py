@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import orjson
 
-from replaykit.model.values import READERS, Json, Raw, freeze, thaw
+from replaykit.model.values import READERS, Json, JsonObject, Raw, freeze, thaw
 
 Say: TypeAlias = Callable[[Raw], Json]
 """How a value is written down."""
@@ -19,7 +19,7 @@ class _NotPlain(Exception):
     """JSON has no words for a value."""
 
 
-def build_tagged(build: Callable[[Say], dict[str, Json]]) -> dict[str, Json]:
+def build_tagged(build: Callable[[Say], JsonObject]) -> JsonObject:
     """What is built with values as JSON has them; with tagged ones, and a key that says so, where it has none."""
     try:
         return build(_plain)
@@ -57,7 +57,7 @@ def _untagged(value: Json) -> Json:
     return {key: _untagged(item) for key, item in value.items()}
 
 
-def _of_tag(value: dict[str, Json]) -> Json:
+def _of_tag(value: JsonObject) -> Json:
     ((tag, content),) = value.items()
     stands_for = thaw(value)
     if stands_for is value:

@@ -19,14 +19,11 @@ from msgspec import Struct
 
 from replaykit.cases.case import CASE_FILE, RECORDED, ReplayCase
 from replaykit.cases.case_shape import TAKE_NAME
-from replaykit.cases.drafts import move_into_place, name_set_aside, remove
 from replaykit.cases.fixtures import FIXTURES, fixture_files, read_fixtures, write_fixtures
-from replaykit.documents.confined_path import confined_path
-from replaykit.documents.document import read_bytes
-from replaykit.errors import FormatTooNew, InvalidFile, ReplayKitError, UsageError, nearest
+from replaykit.documents.document import confined_file
+from replaykit.documents.struct_files import read_struct
+from replaykit.errors import InvalidFile, ReplayKitError, UsageError, nearest
 from replaykit.model.events import Call, Usage
-from replaykit.model.json_positions import line_of, split_where
-from replaykit.model.nesting import decode_json
 from replaykit.model.values import Raw
 from replaykit.redaction.files import clean_bytes, file_redactor, refuse_leaks
 
@@ -68,10 +65,6 @@ class Take(Struct, frozen=True, kw_only=True, omit_defaults=True):
     new_answers: tuple[NewAnswer, ...] = ()
 
 
-class _TakeVersion(Struct):
-    replaykit: int
-
-
 def takes_directory(case: ReplayCase) -> Path:
     """Return the directory that the other takes of a case are in, whether or not it exists."""
     if case.file_name == CASE_FILE:
@@ -98,27 +91,17 @@ def read_takes(case: ReplayCase) -> list[Take]:
 
 def take_names(folder: Path) -> list[str]:
     """Return the names of the takes in a directory; drafts that a killed `retape` left, and files, are none."""
-    if folder.is_dir():
-        directories = [entry.name for entry in folder.iterdir() if entry.is_dir()]
-    else:
-        directories = []
-    names = {name for name in directories if not name.startswith(".")}
-    names |= {name_set_aside(name) for name in directories} - {""}
-    return sorted(names)
+    names = set()
+    for entry in folder.iterdir() if folder.is_dir() else ():
+        if entry.is_dir():
+            names.add(name_set_aside(entry.name) if entry.name.startswith(".") else entry.name)
+    return sorted(names - {""})
 
 
 def read_take(case: ReplayCase, name: str) -> Take:
     """Return what is known about a take; `InvalidFile` when its file is missing or wrong."""
     file = _place(case, name) / TAKE_FILE
-    text = read_bytes(file, limit_bytes=_MAX_BYTES)
-    try:
-        version = decode_json(text, _TakeVersion).replaykit
-        if version > TAKE_FORMAT:
-            raise FormatTooNew(f"{file}: take format {version}, this version reads up to {TAKE_FORMAT}")
-        take = decode_json(text, Take)
-    except msgspec.MsgspecError as error:
-        message, path = split_where(str(error))
-        raise InvalidFile(message, file=str(file), line=line_of(text, path) if path else None) from None
+    take = read_struct(file, Take, newest=TAKE_FORMAT, noun="take format {}", limit_bytes=_MAX_BYTES)
     if take.name != name:
         raise InvalidFile(f"the take is called {take.name!r}, its directory {name!r}", file=str(file))
     return take
@@ -133,8 +116,7 @@ def check_take(case: ReplayCase, name: str) -> None:
     """Raise a `UsageError` that names the nearest take where the case has none of this name."""
     if has_take(case, name):
         return
-    folder = takes_directory(case)
-    known = [RECORDED, *take_names(folder)]
+    known = [RECORDED, *take_names(takes_directory(case))]
     raise UsageError(f"the case {case.id!r} has no take {name!r}; {nearest(name, known)}")
 
 
@@ -231,8 +213,53 @@ def _place(case: ReplayCase, name: str) -> Path:
 
 
 def _own_place(case: ReplayCase, name: str) -> Path:
-    folder = takes_directory(case)
+    return confined_file(case.directory, f"{takes_directory(case).name}/{name}")
+
+
+_SET_ASIDE = re.compile(r"\.(.+)\.[0-9a-f]+\.old")
+
+
+def move_into_place(draft: Path, target: Path) -> None:
+    """Move a draft to its place; what was there before is removed then."""
+    if not target.exists():
+        draft.rename(target)
+    elif not _swap(draft, target):
+        _replace(draft, target)
+    remove(draft)
+
+
+def _swap(draft: Path, target: Path) -> bool:
+    """Swap two directories in one step; return False where the system or the file system cannot."""
+    from replaykit.isolation.kernel import exchange  # noqa: PLC0415 (brings in ctypes, and few directories are replaced)
+
     try:
-        return confined_path(case.directory, f"{folder.name}/{name}")
-    except ValueError as error:
-        raise InvalidFile(str(error), file=str(folder / name)) from None
+        exchange(str(draft), str(target))
+    except OSError:  # an old kernel, a network file system; what is wrong otherwise, the renames find out
+        return False
+    return True
+
+
+def _replace(draft: Path, target: Path) -> None:
+    old = draft.with_name(f"{draft.name}.old")
+    target.rename(old)
+    try:
+        draft.rename(target)
+    except OSError:
+        old.rename(target)
+        raise
+    old.rename(draft)  # so that nobody takes it for one that was set aside and has no successor
+
+
+def name_set_aside(directory: str) -> str:
+    """Return the name of what a killed process has set aside in a directory of this name; nothing for any other."""
+    found = _SET_ASIDE.fullmatch(directory)
+    if found is None:
+        return ""
+    return found[1]
+
+
+def remove(draft: Path) -> None:
+    """Remove a directory with all that is in it, if it is there."""
+    from shutil import rmtree  # noqa: PLC0415 (slow to import, and cases are mostly read)
+
+    rmtree(draft, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Timeline: a run as a page for people, kept beside the case as `notes.md`.
+"""The title of a case, and its `notes.md`: what went wrong, and the run as a page for people.
 
 The page reads like the conversation it tells of. What a signature points at is marked at its place.
 """
@@ -16,6 +16,7 @@ from replaykit.model.events import AnyEvent, Call, Decision, ErrorEvent, LlmCall
 from replaykit.model.run import TraceRun
 from replaykit.model.unreplayable import concerns, note_text
 from replaykit.model.values import Json
+from replaykit.redaction.lazy_patterns import lazy
 from replaykit.terminal import visible
 from replaykit.wire.json_fields import as_object, as_objects, as_text
 
@@ -34,56 +35,59 @@ FILL_IN = (
 def render_notes(title: str, run: TraceRun, signatures: Sequence[FailureSignature], remarks: Sequence[str] = ()) -> str:
     """Return the text of `notes.md`: what the run was, what went wrong, and what happened when."""
     parts = [f"# {_plain(title)}", _run_facts(run), "## What went wrong", _findings(signatures)]
-    if remarks:
-        parts += ["## About the import", "\n".join(f"- {_plain(line, _REMARK_CHARS)}" for line in remarks)]
-    cannot = concerns(run.events)
-    if cannot:
-        parts += ["## What a replay cannot repeat", "\n".join(f"- {_plain(line, _REMARK_CHARS)}" for line in cannot)]
+    sections = {"About the import": remarks, "What a replay cannot repeat": concerns(run.events)}
+    for heading, lines in sections.items():
+        if lines:
+            parts += [f"## {heading}", "\n".join(f"- {_plain(line, _REMARK_CHARS)}" for line in lines)]
     parts += ["## Timeline", *_conversation(run, signatures)]
     return "\n\n".join(parts) + "\n"
 
 
 def _run_facts(run: TraceRun) -> str:
-    agent = " ".join(part for part in (run.agent, run.agent_version) if part)
+    agent = " ".join(filter(None, (run.agent, run.agent_version)))
     facts = [f"Run {_plain(run.id)}"]
-    facts += [f"of {_plain(agent)}"] if agent else []
-    facts += [f"started {_moment(run.started_at)}"] if run.started_at else []
-    facts += [f"took {run.duration_s:.1f} s"] if run.duration_s is not None else []
-    facts += [f"imported ({_plain(run.origin.format)})"] if run.origin.format else []
+    if agent:
+        facts.append(f"of {_plain(agent)}")
+    if run.started_at:
+        facts.append(f"started {_moment(run.started_at)}")
+    if run.duration_s is not None:
+        facts.append(f"took {run.duration_s:.1f} s")
+    if run.origin.format:
+        facts.append(f"imported ({_plain(run.origin.format)})")
     why = f": {_plain(str(run.error))}" if run.error is not None else ""
-    return ", ".join([*facts, f"status {run.status.value}{why}"]).rstrip(".") + "."
+    facts.append(f"status {run.status.value}{why}")
+    return ", ".join(facts).rstrip(".") + "."
 
 
 def _findings(signatures: Sequence[FailureSignature]) -> str:
     if not signatures:
         return FILL_IN
-    return "\n".join(f"- {_plain(one.text)}{_place(one)}" for one in signatures)
-
-
-def _place(signature: FailureSignature) -> str:
-    if signature.seq is None:
-        return ""
-    return f" (event {signature.seq})"
+    lines = []
+    for signature in signatures:
+        place = "" if signature.seq is None else f" (event {signature.seq})"
+        lines.append(f"- {_plain(signature.text)}{place}")
+    return "\n".join(lines)
 
 
 def _conversation(run: TraceRun, signatures: Sequence[FailureSignature]) -> Iterator[str]:
     """Give the blocks of the timeline: who, when, what was said, and what went wrong there."""
     start = run.started_at or (run.events[0].at if run.events else 0.0)
-    marks: dict[int, list[str]] = {}
-    for signature in signatures:
-        if signature.seq is not None:
-            marks.setdefault(signature.seq, []).append(signature.text)
     for event in run.events[:MAX_EVENTS]:
         yield "\n".join([_heading(event, start), *_quoted(_spoken(event))])
-        yield from (f"**{_MARK} {_plain(text)}**" for text in marks.get(event.seq, ()))
+        for signature in signatures:
+            if signature.seq == event.seq:
+                yield f"**{_MARK} {_plain(signature.text)}**"
     left_off = len(run.events) - MAX_EVENTS
     if left_off > 0:
         yield f"… {left_off} more events"
 
 
 def _heading(event: AnyEvent, start: float) -> str:
-    moments = [f"+{max(0.0, event.at - start):.1f} s"] if event.at else []
-    moments += [f"took {event.duration_s:.1f} s"] if event.duration_s else []
+    moments = []
+    if event.at:
+        moments.append(f"+{max(0.0, event.at - start):.1f} s")
+    if event.duration_s:
+        moments.append(f"took {event.duration_s:.1f} s")
     when = f" ({', '.join(moments)})" if moments else ""
     return f"**{event.seq} {_plain(_who(event))}**{when}"
 
@@ -137,9 +141,7 @@ def _answer(call: Call) -> str:
 
 
 def _message_text(value: Json) -> str:
-    if isinstance(value, str):
-        return value
-    return shown(value)
+    return value if isinstance(value, str) else shown(value)
 
 
 def _quoted(text: str) -> Iterator[str]:
@@ -164,3 +166,98 @@ def _plain(text: str, chars: int | None = None) -> str:
     """Return text that Markdown shows as it is, in one line."""
     line = visible(short(text) if chars is None else " ".join(text[:chars].split()))
     return re.sub(r"[\\`*\[<|#]|(?<!\w)_|_(?!\w)", r"\\\g<0>", line)
+
+
+MAX_CHARS = 100
+_DETAIL = lazy(r" \(nearest: [^)]*\)+")
+_MAX_PARTS = 2
+
+_RANKS = (
+    ["output.contradicts", "output.grounded"],
+    ["tool.invalid_arguments", "tool.not_offered", "tool.ignored_error"],
+    ["tool.called", "tool.not_called", "not", "max_tool_calls", "tool.stuck"],
+    ["tool.only_announced", "tool.lookup_skipped", "llm.context_overflow", "llm.truncated", "llm.malformed_call"],
+    ["steps.exhausted", "tool.unretried_error", "run.error", "output.refusal", "output.equals"],
+    ["output.empty", "final_output_exists", "run.failed_steps", "tool.error"],
+    ["llm.same_request", "llm.same_answer", "state.repeated"],
+)
+"""Kinds from the most telling to the least. A kind that is not here comes from a detector of the project's own, and
+goes first; a status alone comes last."""
+_LAST = "status_is"
+
+_WORDS = {
+    "max_tool_calls": "{tool} called {count} times",
+    "tool.stuck": "{tool} called {times} times in a row for nothing",
+    "tool.ignored_error": "{tool} failed and the answer hides it",
+    "tool.unretried_error": "{tool} failed and was not retried",
+    "tool.called": "{tool} called against expectation",
+    "tool.not_called": "{tool} not called as expected",
+    "tool.invalid_arguments": "{tool} called with wrong arguments",
+    "output.contradicts": "The answer contradicts {tool}",
+    "effect.exactly_once": "{tool} not done exactly once",
+    "output.contains_any": "The answer does not say {texts[0]}",
+}
+"""Headlines of kinds whose value is a mapping."""
+_NAMED = {
+    "tool.not_offered": "The model made up a tool named {}",
+    "tool.only_announced": "{} announced and never called",
+    "output.answer": "The answer is not {}",
+    "run.error": "{}",
+}
+"""Headlines of kinds whose value is a text."""
+_FIXED = {
+    "final_output_exists": "No answer",
+    "output.empty": "Empty answer",
+    "steps.exhausted": "Ran out of steps",
+    "tool.lookup_skipped": "Answered without the lookup it planned",
+    "trajectory.no_loop": "The same calls again and again",
+    "llm.truncated": "The model's answer was cut off",
+    "llm.context_overflow": "The context window overflowed",
+    "llm.malformed_call": "The model wrote a broken tool call",
+    "output.refusal": "The agent refused",
+}
+"""Headlines of kinds whose value says nothing more."""
+
+
+def title_of(run: TraceRun, signatures: Sequence[FailureSignature]) -> str:
+    """Return a title of at most `MAX_CHARS`: the one or two most telling signatures, in words."""
+    ranked = sorted(signatures, key=_rank)
+    headlines = list(dict.fromkeys(_cut(headline(signature)) for signature in ranked))
+    if not headlines:
+        return _cut(f"What went wrong in {run.name or run.agent or run.id}")
+    title = headlines[0]
+    for other in headlines[1:_MAX_PARTS]:
+        longer = f"{title}; {other[0].lower()}{other[1:]}"
+        title = longer if len(longer) <= MAX_CHARS else title
+    return title
+
+
+def headline(signature: FailureSignature) -> str:
+    """Return what a signature says, without arguments and details."""
+    kind, value = signature.assertion.kind, signature.assertion.value
+    if kind == "not" and isinstance(value, dict):
+        kind, value = next(iter(value.items()))
+    if kind in _FIXED:
+        return _FIXED[kind]
+    if kind in _NAMED and isinstance(value, str):
+        return _NAMED[kind].format(value.strip("* "))
+    if kind in _WORDS and isinstance(value, dict):
+        return _WORDS[kind].format_map(value)
+    return _DETAIL.sub("", signature.text)
+
+
+def _rank(signature: FailureSignature) -> int:
+    kind = signature.assertion.kind
+    if kind == _LAST:
+        return len(_RANKS)
+    for rank, kinds in enumerate(_RANKS):
+        if kind in kinds:
+            return rank
+    return -1
+
+
+def _cut(text: str) -> str:
+    line = short(text)
+    if len(line) <= MAX_CHARS:
+        return line
+    return f"{line[: MAX_CHARS - 1].rstrip()}…"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
@@ -11,10 +10,9 @@ from msgspec import Struct
 
 from replaykit.cases.case import ReplayCase, load_case, open_case
 from replaykit.cases.case_shape import CASE_FORMAT
+from replaykit.cases.fixture_reader import FIXTURE_FORMAT, MAX_FIXTURE_BYTES
 from replaykit.cases.fixtures import (
-    FIXTURE_FORMAT,
     FIXTURES,
-    MAX_FIXTURE_BYTES,
     encode_fixture,
     fixture_files,
     read_fixture,
@@ -22,14 +20,15 @@ from replaykit.cases.fixtures import (
 )
 from replaykit.cases.proof import proof_after, proof_path
 from replaykit.cases.scaffold import encode_source_trace
-from replaykit.documents.document import read_bytes
+from replaykit.documents.document import FilePath, read_bytes
+from replaykit.documents.struct_files import FileVersion
 from replaykit.errors import InvalidFile, StoreError
 from replaykit.formats import run_log
 from replaykit.formats.files import import_trace
 from replaykit.model.json_positions import line_of
 from replaykit.model.run import RUN_FORMAT
 from replaykit.model.values import Raw
-from replaykit.redaction.files import file_redactor
+from replaykit.redaction.files import file_redactor, replace_file
 from replaykit.value_files import value_name, value_text
 
 _VERSION = re.compile(rb"""(["']?replaykit["']?\s*:\s*)(\d+)""")
@@ -42,7 +41,7 @@ class Rewritten(Struct, frozen=True):
     text: bytes
 
 
-def outdated_files(path: str | os.PathLike[str]) -> list[Rewritten]:
+def outdated_files(path: FilePath) -> list[Rewritten]:
     """Return the files of a case that an older version wrote, each with its new text; the case must be a sound one.
 
     Only the version number of a file changes, unless its calls repeat each other or hold large values: then they share
@@ -54,9 +53,10 @@ def outdated_files(path: str | os.PathLike[str]) -> list[Rewritten]:
     values = _NewValues(case.directory / FIXTURES)
     fixtures = [_fixture(file, values) for file in fixture_files(case.directory)]
     trace = _source_trace(case, values)
-    found = [one for one in (current, *fixtures, trace) if one is not None]
-    rewritten = {one.file: one.text for one in fixtures if one is not None}
-    proof, text = proof_path(case), proof_after(case, rewritten) if rewritten else None
+    found = list(filter(None, (current, *fixtures, trace)))
+    rewritten = {fixture.file: fixture.text for fixture in fixtures if fixture is not None}
+    proof = proof_path(case)
+    text = proof_after(case, rewritten) if rewritten else None
     if proof is not None and text is not None:
         found.append(Rewritten(proof, text))
     # Before the files that name them: whoever stops in between leaves a case that can be read.
@@ -65,15 +65,13 @@ def outdated_files(path: str | os.PathLike[str]) -> list[Rewritten]:
 
 def write_files(files: list[Rewritten]) -> None:
     """Write the new texts, each file whole or not at all."""
-    for one in files:
-        draft = one.file.with_name(f".{one.file.name}.{os.getpid()}")
+    for rewritten in files:
+        file = rewritten.file
         try:
-            one.file.parent.mkdir(exist_ok=True)
-            draft.write_bytes(one.text)
-            draft.replace(one.file)
+            file.parent.mkdir(exist_ok=True)
+            replace_file(file, rewritten.text)
         except OSError as error:
-            draft.unlink(missing_ok=True)
-            raise StoreError(f"{one.file} cannot be written: {error.strerror}") from None
+            raise StoreError(f"{file} cannot be written: {error.strerror}") from None
 
 
 class _NewValues:
@@ -94,10 +92,6 @@ class _NewValues:
         return [Rewritten(self._folder / name, text) for name, text in self._texts.items()]
 
 
-class _CaseVersion(Struct):
-    replaykit: int
-
-
 class _UpgradedReferences(Struct):
     """Whether a fixture file has references at all."""
 
@@ -112,7 +106,7 @@ class _CallReferences(Struct):
 def _fixture(file: Path, values: _NewValues) -> Rewritten | None:
     calls = read_fixture(file)  # says what is wrong with it
     text = read_bytes(file, limit_bytes=MAX_FIXTURE_BYTES)
-    version = msgspec.json.decode(text, type=_CaseVersion).replaykit
+    version = msgspec.json.decode(text, type=FileVersion).replaykit
     if version >= FIXTURE_FORMAT:
         return None
     if calls:
@@ -130,7 +124,7 @@ def _source_trace(case: ReplayCase, values: _NewValues) -> Rewritten | None:
         return None
     text = read_bytes(file, limit_bytes=MAX_FIXTURE_BYTES)
     try:
-        version = msgspec.json.decode(text, type=_CaseVersion).replaykit
+        version = msgspec.json.decode(text, type=FileVersion).replaykit
     except msgspec.MsgspecError:  # compressed, or one of several on lines
         return None
     if version != RUN_FORMAT:

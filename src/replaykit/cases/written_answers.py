@@ -12,26 +12,24 @@ Each entry answers one call of that tool or model, in the order of the file.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
 from replaykit.cases.tagged_values import as_it_stands
-from replaykit.documents.document import Document, load_document
-from replaykit.documents.shape import Anything, Flaw, ListOf, Record, Text, find_flaws
+from replaykit.documents.document import Document, FilePath, load_document
+from replaykit.documents.shape import ANYTHING, SOME_TEXT, Flaw, Flaws, ListOf, Record, Text, find_flaws, refuse_flaws
 from replaykit.model.events import Call, ErrorInfo, LlmCall, ToolCall
-from replaykit.model.values import ABSENT, Json, Raw, raw
+from replaykit.model.values import ABSENT, Json, JsonObject, Raw, raw
 
 PERSON = "person"
 """Who gave an answer that was typed in."""
-_NAME = Text("some text", pattern=r"\S")
 _OUTCOMES = {"tool": ("result", "error"), "model": ("answer", "error")}
 
 
-def _answer_flaws(value: dict[str, Json]) -> Iterator[Flaw]:
+def _answer_flaws(value: JsonObject) -> Flaws:
     named = [key for key in _OUTCOMES if key in value]
     if len(named) != 1:
         yield Flaw((), "missing-key", "name either a tool or a model", "Add `tool: NAME` or `model: NAME`.")
@@ -46,11 +44,11 @@ def _answer_flaws(value: dict[str, Json]) -> Iterator[Flaw]:
 ANSWERS = ListOf(
     Record(
         {
-            "tool": _NAME,
-            "model": _NAME,
-            "answer": Anything(),
-            "result": Anything(),
-            "error": Record({"type": _NAME, "message": Text()}, required=("type",)),
+            "tool": SOME_TEXT,
+            "model": SOME_TEXT,
+            "answer": ANYTHING,
+            "result": ANYTHING,
+            "error": Record({"type": SOME_TEXT, "message": Text()}, required=("type",)),
         },
         cross=_answer_flaws,
     )
@@ -86,27 +84,26 @@ class WrittenAnswer(Struct, frozen=True, kw_only=True):
         )
 
 
-def read_answers(path: str | os.PathLike[str]) -> list[WrittenAnswer]:
+def read_answers(path: FilePath) -> list[WrittenAnswer]:
     """Return the answers in a YAML or JSON file; `InvalidFile` names the line of the first thing that is wrong."""
     document = load_document(path)
-    for flaw in find_flaws(ANSWERS, document.value):
-        raise document.error(flaw.message, flaw.path, hint=flaw.hint)
+    refuse_flaws(document, find_flaws(ANSWERS, document.value))
     return [_answer(document, value) for value in document.value]
 
 
-def _answer(document: Document, value: dict[str, Json]) -> WrittenAnswer:
+def _answer(document: Document, value: JsonObject) -> WrittenAnswer:
     is_model = "model" in value
-    name = value["model"] if is_model else value["tool"]
-    source = Path(document.file).name
+    answer = WrittenAnswer(
+        name=value["model" if is_model else "tool"], is_model=is_model, source=Path(document.file).name
+    )
     error = value.get("error")
     if error is not None:
-        return WrittenAnswer(name=name, is_model=is_model, error=error_info(error), source=source)
-    if is_model:
-        return WrittenAnswer(name=name, is_model=True, result_json=message_json(value["answer"]), source=source)
-    return WrittenAnswer(name=name, is_model=False, result_json=as_it_stands(value["result"]), source=source)
+        return msgspec.structs.replace(answer, error=error_info(error))
+    result = message_json(value["answer"]) if is_model else as_it_stands(value["result"])
+    return msgspec.structs.replace(answer, result_json=result)
 
 
-def error_info(error: dict[str, Json]) -> ErrorInfo:
+def error_info(error: JsonObject) -> ErrorInfo:
     """Return the error that `{type, message}` stands for."""
     message = error.get("message", "")
     return ErrorInfo(type=error["type"], message=message, args_json=raw((message,) if message else ()))

@@ -1,28 +1,34 @@
 """Assertions: one engine for both sides of a case, failure signatures and desired behaviour.
 
-A kind of assertion is a `Rule` in the registry `ASSERTIONS`; `kind_modules` names the module of each built-in kind.
-Other packages add their own through the entry point group `replaykit.assertions`.
+A kind of assertion is a `Rule` in the registry `ASSERTIONS`; `rule.KIND_MODULES` names the module of each
+built-in kind. Other packages add their own through the entry point group `replaykit.assertions`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from itertools import starmap
+from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct
 
-from replaykit.checks.redacted_values import redact_alike
 from replaykit.checks.rule import ASSERTIONS, BadAssertion, Context, Rule, Runs
 from replaykit.errors import nearest
 from replaykit.model.result import Deviation, Finding, Side
 from replaykit.model.run import TraceRun
-from replaykit.model.values import Json
+from replaykit.model.values import Json, JsonObject
 
 if TYPE_CHECKING:
     from replaykit.checks.questions import Answers
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
 
-from replaykit.checks.rule import CannotTell
+from replaykit.model.run import decode_run, encode_run
+from replaykit.model.values import decode, encode
+from replaykit.redaction.placeholders import blurred, canonical, holds_placeholder
+
+if TYPE_CHECKING:
+    from replaykit.redaction.project import ProjectRedactor
 
 
 class Assertion(Struct, frozen=True):
@@ -72,11 +78,22 @@ class Assertion(Struct, frozen=True):
         )
 
 
+Assertions: TypeAlias = tuple[Assertion, ...]
+
+
 def parse_assertion(kind: str, value: Json) -> Assertion:
     """The assertion that `kind: value` says in a case; `BadAssertion` when it says none."""
     if kind not in ASSERTIONS:
         raise BadAssertion(f"unknown assertion {kind!r}; {nearest(str(kind), ASSERTIONS)}")
     return Assertion(kind, value, ASSERTIONS.get(kind).parse(value))
+
+
+def parse_assertions(values: Iterable[JsonObject]) -> Assertions:
+    """Return the assertions of a list in a file without flaws."""
+    found: list[Assertion] = []
+    for value in values:
+        found += starmap(parse_assertion, value.items())
+    return tuple(found)
 
 
 def parse_inner(value: Json, where: str, path: tuple[str | int, ...] = ()) -> Assertion:
@@ -90,19 +107,12 @@ def parse_inner(value: Json, where: str, path: tuple[str | int, ...] = ()) -> As
         raise BadAssertion(error.message, (*path, str(kind), *error.path), hint=error.hint) from None
 
 
-def inner_assertions(assertion: Assertion) -> tuple[Assertion, ...]:
-    """The assertions that one is directly made of; none for a plain one."""
-    return assertion.rule.inside
-
-
 def concerns_one_run(assertion: Assertion) -> bool:
     """True when an assertion, or a part of it, speaks of the first run alone."""
     if assertion.rule.is_repeated:
         return False
-    inside = inner_assertions(assertion)
-    if inside:
-        return any(map(concerns_one_run, inside))
-    return True
+    inside = assertion.rule.inside
+    return not inside or any(map(concerns_one_run, inside))
 
 
 def find_judged(assertions: Iterable[Assertion]) -> Iterator[tuple[Assertion, bool]]:
@@ -110,15 +120,64 @@ def find_judged(assertions: Iterable[Assertion]) -> Iterator[tuple[Assertion, bo
     for assertion in assertions:
         if assertion.rule.is_judged:
             yield assertion, False
-        for inner, several in find_judged(inner_assertions(assertion)):
+        for inner, several in find_judged(assertion.rule.inside):
             yield inner, several or assertion.rule.is_repeated
 
 
-__all__ = [
-    "ASSERTIONS",
-    "Assertion",
-    "BadAssertion",
-    "CannotTell",
-    "inner_assertions",
-    "parse_assertion",
-]
+def redact_alike(value: Json, run: TraceRun) -> tuple[Json, TraceRun]:
+    """The value of an assertion and the run, as they can be compared; the same ones where nothing is redacted."""
+    text = encode(value)
+    if holds_placeholder(text):
+        return _redacted(value, text, run)
+    if len(text) < _SHORTEST:
+        return value, run
+    shown = _redactor().raw(text)
+    if shown is text or not holds_placeholder(encode_run(run)):
+        return value, run
+    return _redacted(decode(shown), shown, run)
+
+
+_SHORTEST = 6  # nothing that is redacted is shorter, and most assertions are a number or a word
+
+
+def runs_alike(recorded: TraceRun, now: TraceRun) -> tuple[TraceRun, TraceRun]:
+    """A recorded run and another one, as they can be compared; the same ones where nothing is redacted."""
+    text = encode_run(recorded)
+    if not holds_placeholder(text):
+        return recorded, now
+    spelled, shown = _as_recorded(now, with_forms=False)
+    return decode_run(spelled(text)), shown
+
+
+def _redacted(value: Json, text: bytes, run: TraceRun) -> tuple[Json, TraceRun]:
+    spelled, shown = _as_recorded(run, with_forms=_TAG not in text)
+    return decode(spelled(text)), shown
+
+
+_TAG = b"<"
+"""With it placeholders begin that have no form, as in cases of older versions."""
+
+
+def _as_recorded(run: TraceRun, *, with_forms: bool) -> tuple[Callable[[bytes], bytes], TraceRun]:
+    """The run as it would have been recorded here, and how what it is compared with has to be spelled.
+
+    Without `with_forms`, placeholders of every version are spelled alike. Where the run holds values and the project
+    has no key, only kinds can be compared.
+    """
+    from replaykit.redaction.events import Door  # noqa: PLC0415 (few cases hold anything redacted)
+
+    redactor = _redactor()
+    redactor.has_forms = with_forms
+    before = encode_run(run)
+    after = encode_run(Door(redactor).run(run))
+    spelled: Callable[[bytes], bytes] = bytes if with_forms else canonical
+    if after != before and not redactor.has_key:
+        spelled = blurred
+    return spelled, decode_run(spelled(after))
+
+
+def _redactor() -> ProjectRedactor:
+    from replaykit.config import default_store_path  # noqa: PLC0415
+    from replaykit.redaction.project import ProjectRedactor  # noqa: PLC0415 (few cases hold anything redacted)
+
+    return ProjectRedactor(default_store_path(), foreign=True)

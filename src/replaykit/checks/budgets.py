@@ -1,20 +1,25 @@
-"""Assertions about what a run took: money, tokens, time."""
+"""Assertions about what a run took: money, tokens, time, steps and model calls.
+
+Time is that of the log, which is the same in a replay: a replay serves a call at once, and writes down how long it took
+when it was recorded. Calls that were made side by side are added up: a replay cannot tell them from calls one after the
+other, and a budget that counts too much is the safer one.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated
 
 from msgspec import Meta
 
-from replaykit.checks.reading import last_seq, seq_of
-from replaykit.checks.rule import ASSERTIONS, Context, Count, Rule, Seconds, Seen
-from replaykit.checks.timing import own_calls, own_time, time_of
-from replaykit.model.events import LlmCall
+from replaykit.checks.reading import decisive_call, first_seq, glob, last_seq, seq_of, step_count
+from replaykit.checks.rule import Count, Rule, Seconds, Seen, check_range, in_range, range_text, register
+from replaykit.model.events import AnyEvent, Call, LlmCall
 from replaykit.model.run import TraceRun
 
 
-@ASSERTIONS.register("budget.cost")
-class BudgetCost(Rule, frozen=True, kw_only=True):
+@register("budget.cost")
+class BudgetCost(Rule, frozen=True):
     """The model calls cost at most so many US dollars, as the log says.
 
     A model call whose cost the log does not have makes it impossible to say so, and the assertion does not hold; with
@@ -30,33 +35,32 @@ class BudgetCost(Rule, frozen=True, kw_only=True):
     max_usd: Annotated[float, Meta(ge=0)]
     unknown_usd: Annotated[float, Meta(ge=0)] | None = None
 
-    def check(self, run: TraceRun, context: Context) -> Seen:
-        calls = run.llm_calls
-        costs = [self._cost(call) for call in calls]
-        unknown = [call for call, cost in zip(calls, costs, strict=True) if cost is None]
-        total = sum(cost for cost in costs if cost is not None)
-        decisive = unknown[0].seq if unknown else _over(calls, costs, self.max_usd)
-        if unknown:
-            missing = f", and {len(unknown)} of {len(calls)} calls do not say"
-        else:
-            missing = ""
+    def seen_in(self, run: TraceRun) -> Seen:
+        unknown: list[LlmCall] = []
+        beyond: list[LlmCall] = []
+        total = 0.0
+        for call in run.llm_calls:
+            cost = call.usage.cost_usd if call.usage else None
+            if cost is None:
+                cost = self.unknown_usd
+            if cost is None:
+                unknown.append(call)
+                continue
+            total += cost
+            if total > self.max_usd:
+                beyond.append(call)
+        missing = _unknown_text(unknown, run)
         return Seen(
             holds=not unknown and total <= self.max_usd + 1e-12,
             text=f"Run cost ${total:.4g}{missing}",
             expected=f"at most ${self.max_usd:g}",
             actual=f"${total:.4g}{missing}",
-            seq=decisive if decisive is not None else last_seq(run),
+            seq=first_seq(unknown or beyond or run.llm_calls[-1:], run),
         )
 
-    def _cost(self, call: LlmCall) -> float | None:
-        cost = call.usage.cost_usd if call.usage else None
-        if cost is None:
-            return self.unknown_usd
-        return cost
 
-
-@ASSERTIONS.register("budget.tokens")
-class BudgetTokens(Rule, frozen=True, kw_only=True):
+@register("budget.tokens")
+class BudgetTokens(Rule, frozen=True):
     """The model calls took at most so many tokens, in and out together or each.
 
     A model call whose tokens the log does not have makes it impossible to say so, and the assertion does not hold.
@@ -74,41 +78,39 @@ class BudgetTokens(Rule, frozen=True, kw_only=True):
     output: Count | None = None
 
     def __post_init__(self) -> None:
-        if self.max is None and self.input is None and self.output is None:
+        if self.max is self.input is self.output is None:
             raise ValueError("expected `max`, `input` or `output`")
 
-    def check(self, run: TraceRun, context: Context) -> Seen:
-        calls = run.llm_calls
+    def seen_in(self, run: TraceRun) -> Seen:
         unknown = []
         went_in = came_out = 0
-        for call in calls:
+        for call in run.llm_calls:
             usage = call.usage
             if usage is None or usage.input_tokens is None or usage.output_tokens is None:
                 unknown.append(call)
             if usage is not None:
                 went_in += usage.input_tokens or 0
                 came_out += usage.output_tokens or 0
-        limits = [(self.max, went_in + came_out), (self.input, went_in), (self.output, came_out)]
-        missing = ""
-        decisive = calls[-1] if calls else None
-        if unknown:
-            missing = f", and {len(unknown)} of {len(calls)} calls do not say"
-            decisive = unknown[0]
+        total = went_in + came_out
+        missing = _unknown_text(unknown, run)
+        holds = not unknown
+        limits = []
+        spent = ((self.max, "tokens", total), (self.input, "in", went_in), (self.output, "out", came_out))
+        for limit, word, number in spent:
+            if limit is not None:
+                limits.append(f"{limit} {word}")
+                holds = holds and number <= limit
         return Seen(
-            holds=not unknown and all(limit is None or number <= limit for limit, number in limits),
-            text=f"Run took {went_in + came_out} tokens{missing}",
-            expected=f"at most {self._in_words()}",
+            holds=holds,
+            text=f"Run took {total} tokens{missing}",
+            expected=f"at most {', '.join(limits)}",
             actual=f"{went_in} in and {came_out} out{missing}",
-            seq=seq_of(decisive, run),
+            seq=first_seq(unknown or run.llm_calls[-1:], run),
         )
 
-    def _in_words(self) -> str:
-        named = [(self.max, "tokens"), (self.input, "in"), (self.output, "out")]
-        return ", ".join(f"{limit} {word}" for limit, word in named if limit is not None)
 
-
-@ASSERTIONS.register("budget.latency")
-class BudgetLatency(Rule, frozen=True, kw_only=True):
+@register("budget.latency")
+class BudgetLatency(Rule, frozen=True):
     """The calls took at most so many seconds, by the log.
 
     This is the virtual time of the log: what each call took when it was recorded, added up. A replay that serves
@@ -127,7 +129,7 @@ class BudgetLatency(Rule, frozen=True, kw_only=True):
     max_s: Seconds
     own_time: bool = False
 
-    def check(self, run: TraceRun, context: Context) -> Seen:
+    def seen_in(self, run: TraceRun) -> Seen:
         calls = own_calls(run.events)
         took = time_of(run.events)
         if self.own_time:
@@ -144,13 +146,82 @@ class BudgetLatency(Rule, frozen=True, kw_only=True):
         return Seen(took <= self.max_s + 1e-9, f"Calls took {took:.3f} s", expected, actual, seq)
 
 
-def _over(calls: list[LlmCall], costs: list[float | None], most: float) -> int | None:
-    """The call at which the budget was used up."""
-    total = 0.0
-    for call, cost in zip(calls, costs, strict=True):
-        total += cost or 0.0
-        if total > most:
-            return call.seq
-    if calls:
-        return calls[-1].seq
-    return None
+def _unknown_text(unknown: list[LlmCall], run: TraceRun) -> str:
+    if not unknown:
+        return ""
+    return f", and {len(unknown)} of {len(run.llm_calls)} calls do not say"
+
+
+class _Counted(Rule, frozen=True, kw_only=True):
+    notes = {
+        "min": "the least",
+        "max": "the most",
+        "model": "the model's name; `*` in it stands for anything; all models without it",
+    }
+    min: Count | None = None
+    max: Count | None = None
+
+    def __post_init__(self) -> None:
+        check_range(self.min, self.max)
+
+
+@register("steps.count")
+class StepsCount(_Counted, frozen=True, kw_only=True):
+    """The run took this many steps: those it marked, else its model calls, else its tool calls."""
+
+    examples = ("steps.count: {max: 3}",)
+
+    def seen_in(self, run: TraceRun) -> Seen:
+        steps = step_count(run)
+        return Seen(
+            holds=in_range(steps, self.min, self.max),
+            text=f"Run took {steps} steps",
+            expected=f"{range_text(self.min, self.max)} steps",
+            actual=f"{steps} steps",
+            seq=last_seq(run),
+        )
+
+
+@register("llm.calls")
+class LlmCalls(_Counted, frozen=True, kw_only=True):
+    """The agent called models this many times; those inside of a tool count as well."""
+
+    examples = ("llm.calls: {max: 2}", "llm.calls: {model: gpt-*, min: 1}")
+    model: str | None = None
+
+    def seen_in(self, run: TraceRun) -> Seen:
+        calls, of = run.llm_calls, ""
+        if self.model is not None:
+            calls = [call for call in calls if glob(self.model, call.name)]
+            of = f" of {self.model!r}"
+        return Seen(
+            holds=in_range(len(calls), self.min, self.max),
+            text=f"{len(calls) or 'No'} model calls{of}",
+            expected=f"{range_text(self.min, self.max)} model calls{of}",
+            actual=f"{len(calls)} calls",
+            seq=first_seq(decisive_call(calls, self.max), run),
+        )
+
+
+REPLAYED = "replayed"
+
+
+def own_calls(events: Iterable[AnyEvent]) -> list[Call]:
+    """The calls that are inside of no other: the time of those inside is in that of the one around them."""
+    calls = [event for event in events if isinstance(event, Call)]
+    known = {call.seq for call in calls}
+    return [call for call in calls if call.parent not in known]
+
+
+def time_of(events: Iterable[AnyEvent]) -> float:
+    """Return the seconds that the calls among these events took, by the log."""
+    return sum(call.duration_s for call in own_calls(events))
+
+
+def own_time(run: TraceRun) -> float:
+    """Return the seconds that the agent took beside its calls, on the machine it ran on.
+
+    A replay waits for no recorded call, so all of its time is the agent's own; of another run it is what is left.
+    """
+    whole = run.duration_s or 0.0
+    return max(0.0, whole if run.origin.kind == REPLAYED else whole - time_of(run.events))

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import msgspec
 from msgspec import Meta
 
-from replaykit.checks.assertions import Assertion, parse_inner
-from replaykit.checks.rule import ASSERTIONS, BadAssertion, Context, Rule, Seen, Share, refuse_unknown
+from replaykit.checks.assertions import Assertion, Assertions, parse_inner
+from replaykit.checks.rule import BadAssertion, Context, Rule, Seen, Share, check_parameters, register
 from replaykit.model.result import Finding
 from replaykit.model.run import TraceRun
-from replaykit.model.values import Json
+from replaykit.model.values import Json, JsonObject
+from replaykit.wire.json_fields import without
 
-ONE_ASSERTION: dict[str, Json] = {"$ref": "#/$defs/assertion"}
-_SOME_ASSERTIONS: dict[str, Json] = {"type": "array", "items": ONE_ASSERTION, "minItems": 1}
+ONE_ASSERTION: JsonObject = {"$ref": "#/$defs/assertion"}
+_SOME_ASSERTIONS: JsonObject = {"type": "array", "items": ONE_ASSERTION, "minItems": 1}
 _SHOWN = 3
 
 
@@ -26,7 +26,7 @@ class Combined(Rule, frozen=True, kw_only=True):
     named = False
 
 
-@ASSERTIONS.register("not")
+@register("not")
 class Not(Combined, frozen=True, kw_only=True):
     """The assertion inside does not hold.
 
@@ -39,7 +39,7 @@ class Not(Combined, frozen=True, kw_only=True):
     inner: Assertion
 
     @property
-    def inside(self) -> tuple[Assertion, ...]:
+    def inside(self) -> Assertions:
         return (self.inner,)
 
     @classmethod
@@ -49,69 +49,74 @@ class Not(Combined, frozen=True, kw_only=True):
         return cls(inner=parse_inner(value, "not"))
 
     @classmethod
-    def schema(cls) -> dict[str, Json]:
+    def schema(cls) -> JsonObject:
         return ONE_ASSERTION
 
     def check(self, run: TraceRun, context: Context) -> Seen:
-        findings = self.inner.find(run, msgspec.structs.replace(context, negated=not context.negated))
-        expected = f"anything but {findings.expected}"
-        return Seen(not findings.holds, findings.text, expected, findings.actual, findings.seq, findings.run)
+        finding = self.inner.find(run, msgspec.structs.replace(context, negated=not context.negated))
+        expected = f"anything but {finding.expected}"
+        return Seen(not finding.holds, finding.text, expected, finding.actual, finding.seq, finding.run)
 
 
 class _Several(Combined, frozen=True, kw_only=True):
-    of: tuple[Assertion, ...]
+    kind: ClassVar[str]
+    of: Assertions
 
     @property
-    def inside(self) -> tuple[Assertion, ...]:
+    def inside(self) -> Assertions:
         return self.of
 
     @classmethod
-    def schema(cls) -> dict[str, Json]:
+    def parse(cls, value: Json) -> Rule:
+        return cls(of=_list_of(value, cls.kind))
+
+    @classmethod
+    def schema(cls) -> JsonObject:
         return _SOME_ASSERTIONS
 
+    def _findings(self, run: TraceRun, context: Context) -> tuple[list[Finding], list[Finding], list[Finding]]:
+        """Return all findings, those that hold, and those that do not."""
+        findings = [assertion.find(run, context) for assertion in self.of]
+        holding: list[Finding] = []
+        failed: list[Finding] = []
+        for finding in findings:
+            (holding if finding.holds else failed).append(finding)
+        return findings, holding, failed
 
-@ASSERTIONS.register("all")
+
+@register("all")
 class All(_Several, frozen=True, kw_only=True):
     """Every assertion of the list holds. The first that does not is told."""
 
+    kind = "all"
     examples = ('all: [{tool.called: refund}, {output.contains: "refunded"}]',)
 
-    @classmethod
-    def parse(cls, value: Json) -> Rule:
-        return cls(of=_list_of(value, "all"))
-
     def check(self, run: TraceRun, context: Context) -> Seen:
-        findings = [assertion.find(run, context) for assertion in self.of]
-        failed = [finding for finding in findings if not finding.holds]
-        decisive = failed[0] if failed else findings[-1]
+        findings, _holding, failed = self._findings(run, context)
+        decisive, expected = findings[-1], f"all of: {_expected(findings)}"
         if failed:
-            expected = decisive.expected
-        else:
-            expected = f"all of: {_listed(finding.expected for finding in findings)}"
+            decisive, expected = failed[0], failed[0].expected
         return Seen(not failed, _texts(failed or findings), expected, decisive.actual, decisive.seq, decisive.run)
 
 
-@ASSERTIONS.register("any")
+@register("any")
 class Any(_Several, frozen=True, kw_only=True):
     """At least one assertion of the list holds. The first that does is told."""
 
+    kind = "any"
     examples = ('any: [{tool.called: refund}, {output.contains: "cannot refund"}]',)
 
-    @classmethod
-    def parse(cls, value: Json) -> Rule:
-        return cls(of=_list_of(value, "any"))
-
     def check(self, run: TraceRun, context: Context) -> Seen:
-        findings = [assertion.find(run, context) for assertion in self.of]
-        holding = [finding for finding in findings if finding.holds]
-        decisive = holding[0] if holding else findings[0]
-        actual = decisive.actual if holding else _listed(finding.actual for finding in findings)
-        expected = f"any of: {_listed(finding.expected for finding in findings)}"
+        findings, holding, _failed = self._findings(run, context)
+        decisive, actual = findings[0], _listed([finding.actual for finding in findings])
+        if holding:
+            decisive, actual = holding[0], holding[0].actual
+        expected = f"any of: {_expected(findings)}"
         return Seen(bool(holding), _texts(holding or findings), expected, actual, decisive.seq, decisive.run)
 
 
-@ASSERTIONS.register("threshold")
-class Threshold(Combined, frozen=True, kw_only=True):
+@register("threshold")
+class Threshold(_Several, frozen=True, kw_only=True):
     """Enough of the assertions hold: the weight of those that do is at least `min` of the weight of all.
 
     Without `weights` each weighs 1.
@@ -124,21 +129,14 @@ class Threshold(Combined, frozen=True, kw_only=True):
         "weights": "the weight of each, in the same order",
     }
     examples = ('threshold: {min: 0.6, weights: [2, 1], of: [{tool.called: refund}, {output.contains: "sorry"}]}',)
-    of: tuple[Assertion, ...]
     min: Share
     weights: tuple[float, ...] = ()
 
-    @property
-    def inside(self) -> tuple[Assertion, ...]:
-        return self.of
-
     @classmethod
     def parse(cls, value: Json) -> Rule:
-        if not isinstance(value, dict):
-            raise BadAssertion("expected a mapping with 'of', 'min', 'weights'")
-        refuse_unknown(value, cls.__struct_fields__)
+        check_parameters(value, cls.__struct_fields__)
         of = _list_of(value.get("of"), "threshold", "of")
-        numbers = _ThresholdNumbers.parse({key: value[key] for key in value if key != "of"})
+        numbers = _ThresholdNumbers.parse(without(value, "of"))
         assert isinstance(numbers, _ThresholdNumbers)
         weights = numbers.weights
         if weights is not None and len(weights) != len(of):
@@ -148,7 +146,7 @@ class Threshold(Combined, frozen=True, kw_only=True):
         return cls(of=of, min=numbers.min, weights=tuple(weights or [1.0] * len(of)))
 
     @classmethod
-    def schema(cls) -> dict[str, Json]:
+    def schema(cls) -> JsonObject:
         share = {"type": "number", "minimum": 0, "maximum": 1}
         weights = {"type": "array", "items": {"type": "number", "minimum": 0}, "minItems": 1}
         return {
@@ -159,15 +157,12 @@ class Threshold(Combined, frozen=True, kw_only=True):
         }
 
     def check(self, run: TraceRun, context: Context) -> Seen:
-        findings = [assertion.find(run, context) for assertion in self.of]
-        holding = sum(weight for finding, weight in zip(findings, self.weights, strict=True) if finding.holds)
-        share = holding / sum(self.weights)
-        failed = [finding for finding in findings if not finding.holds]
-        decisive = failed[0] if failed else findings[0]
+        findings, _holding, failed = self._findings(run, context)
+        held = sum(weight * finding.holds for finding, weight in zip(findings, self.weights, strict=True))
+        share = held / sum(self.weights)
+        decisive, missing = findings[0], ""
         if failed:
-            missing = f"; missing: {_listed(finding.expected for finding in failed)}"
-        else:
-            missing = ""
+            decisive, missing = failed[0], f"; missing: {_expected(failed)}"
         return Seen(
             holds=share >= self.min - 1e-9,
             text=f"{len(findings) - len(failed)} of {len(findings)} assertions hold",
@@ -178,23 +173,32 @@ class Threshold(Combined, frozen=True, kw_only=True):
         )
 
 
-class _ThresholdNumbers(Rule, frozen=True, kw_only=True):
+class _ThresholdNumbers(Rule, frozen=True):
     """The parameters of a threshold that are no assertions."""
 
     min: Share
     weights: list[Annotated[float, Meta(ge=0)]] | None = None
 
 
-def _list_of(value: Json, where: str, *path: str) -> tuple[Assertion, ...]:
+def _list_of(value: Json, where: str, *path: str) -> Assertions:
     if not isinstance(value, list) or not value:
         raise BadAssertion(f"expected a list of assertions in `{where}`, at least one", path)
     return tuple(parse_inner(inner, where, (*path, index)) for index, inner in enumerate(value))
 
 
 def _texts(findings: list[Finding]) -> str:
-    return "; ".join(finding.text for finding in findings[:_SHOWN]) + (" …" if len(findings) > _SHOWN else "")
+    shown = "; ".join(finding.text for finding in findings[:_SHOWN])
+    if len(findings) > _SHOWN:
+        return f"{shown} …"
+    return shown
 
 
-def _listed(texts: Iterable[str]) -> str:
-    known = list(texts)
-    return "; ".join(known[:_SHOWN]) + (f" (and {len(known) - _SHOWN} more)" if len(known) > _SHOWN else "")
+def _expected(findings: list[Finding]) -> str:
+    return _listed([finding.expected for finding in findings])
+
+
+def _listed(texts: list[str]) -> str:
+    shown = "; ".join(texts[:_SHOWN])
+    if len(texts) > _SHOWN:
+        return f"{shown} (and {len(texts) - _SHOWN} more)"
+    return shown

@@ -1,27 +1,29 @@
-"""Compare: when two JSON values are the same, and when one holds another."""
+"""Compare JSON values and arguments: when two are the same, and when one holds another."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
+from enum import StrEnum
 
 import msgspec
 
+from replaykit.model.jsonpath import JsonPath, remove_paths
 from replaykit.model.shared_parts import ListSplitter
-from replaykit.model.values import Json, Raw, canonical, decode, is_tagged
+from replaykit.model.values import Json, JsonObject, Raw, canonical, decode, is_tagged
 
 _members = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
-def same(one: Json, other: Json) -> bool:
+def same(value: Json, other: Json) -> bool:
     """Equality as JSON means it: 1 is 1.0, but true is not 1; a tuple is a list."""
-    if isinstance(one, bool) or isinstance(other, bool):
-        return one is other
-    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
-        return len(one) == len(other) and all(map(same, one, other))
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(same(value, other[key]) for key, value in one.items())
-    return bool(one == other)
+    if isinstance(value, bool) or isinstance(other, bool):
+        return value is other
+    if isinstance(value, list | tuple) and isinstance(other, list | tuple):
+        return len(value) == len(other) and all(map(same, value, other))
+    if isinstance(value, dict) and isinstance(other, dict):
+        return value.keys() == other.keys() and all(same(item, other[key]) for key, item in value.items())
+    return bool(value == other)
 
 
 def key_of(value: Json) -> bytes:
@@ -97,3 +99,41 @@ def within(part: Json, whole: Json) -> bool:
     if isinstance(part, list | tuple) and isinstance(whole, list | tuple):
         return len(part) == len(whole) and all(map(within, part, whole))
     return same(part, whole)
+
+
+class ArgsMode(StrEnum):
+    """The relation of a call's arguments to the named ones; the word describes the call's."""
+
+    EXACT = "exact"  # the same
+    SUBSET = "subset"  # the call has none that are not named, and those it has are as named
+    SUPERSET = "superset"  # the call has all that are named, and maybe more
+    IGNORE = "ignore"  # whatever they are
+
+
+def args_agree(
+    actual: Json,
+    named: Json,
+    mode: ArgsMode,
+    *,
+    defaults: JsonObject | None = None,
+    ignore: Sequence[JsonPath] = (),
+) -> bool:
+    """True when a call's arguments agree with the named ones in this mode.
+
+    `defaults` are what the tool takes where an argument is left out, on both sides; paths in `ignore` do not count.
+    """
+    if mode is ArgsMode.IGNORE:
+        return True
+    actual = remove_paths(_filled(actual, defaults), ignore)
+    named = remove_paths(_filled(named, defaults), ignore)
+    if mode is ArgsMode.EXACT:
+        return same(actual, named)
+    if mode is ArgsMode.SUBSET:
+        return within(actual, named)
+    return within(named, actual)
+
+
+def _filled(value: Json, defaults: JsonObject | None) -> Json:
+    if defaults and isinstance(value, dict):
+        return {**defaults, **value}
+    return value

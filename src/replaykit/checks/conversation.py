@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import msgspec
@@ -11,8 +12,8 @@ from msgspec import Struct
 from replaykit.model.events import LlmCall, Message, ToolCall
 from replaykit.model.run import TraceRun
 from replaykit.model.shared_parts import ListSplitter
-from replaykit.model.values import NULL, Json, Raw, decode, raw
-from replaykit.wire.json_fields import as_object, as_objects, as_text
+from replaykit.model.values import NULL, Json, JsonObject, Raw, decode, raw
+from replaykit.wire.json_fields import as_object, as_objects, as_text, without
 
 MODEL_ROLES = frozenset({"assistant", "model", "ai", "tool-call", "tool_call", "function_call", "agent"})
 """Roles under which a conversation holds what the model itself said."""
@@ -54,7 +55,7 @@ def requested_tools(call: LlmCall) -> list[ToolRequest]:
     return [ToolRequest(as_text(use.get("name")), use.get("arguments")) for use in uses]
 
 
-def offered_tools(call: LlmCall) -> dict[str, dict[str, Json]]:
+def offered_tools(call: LlmCall) -> dict[str, JsonObject]:
     """Return the tools that the request offered, by name, each with the JSON Schema of its arguments (or `{}`)."""
     tools = _members(call).get("tools")
     if tools is None:
@@ -68,19 +69,14 @@ def asks_something(call: LlmCall) -> bool:
     return messages is not None and (len(messages) > _EMPTY_BYTES or bool(decode(messages)))
 
 
-def all_offered_tools(run: TraceRun) -> dict[str, dict[str, Json]]:
-    """Return every tool that some model call of the run offered."""
-    found: dict[str, dict[str, Json]] = {}
-    for call in run.llm_calls:
-        found.update(offered_tools(call))
-    return found
-
-
 def request_messages(call: LlmCall) -> list[Spoken]:
     """Return the messages that the model was sent, the system prompt first."""
     request = as_object(call.arguments)
-    system = [Spoken("system", text) for text in texts_in(request.get("system"))]
-    return [*system, *_messages(request.get("messages"))]
+    return [*_system_messages(request.get("system")), *_messages(request.get("messages"))]
+
+
+def _system_messages(value: Json) -> list[Spoken]:
+    return [Spoken("system", text) for text in texts_in(value)]
 
 
 class RequestReader:
@@ -96,7 +92,7 @@ class RequestReader:
         messages, system = members.get("messages"), members.get("system")
         spoken: list[Spoken] = []
         if system is not None and system != self._system:
-            spoken += [Spoken("system", text) for text in texts_in(decode(system))]
+            spoken += _system_messages(decode(system))
         self._system = system
         if messages is None:
             return spoken
@@ -112,7 +108,8 @@ def _members(call: LlmCall) -> dict[str, Raw]:
     text = call.arguments_json
     beginning = bytes(memoryview(text)[:3])
     if beginning == b'{"$':  # it may be tagged
-        return {name: raw(value) for name, value in as_object(call.arguments).items() if isinstance(name, str)}
+        members = as_object(call.arguments).items()
+        return {name: raw(value) for name, value in members if isinstance(name, str)}
     if beginning[:1] == b"{":
         return _read_members(text)
     return {}
@@ -126,8 +123,10 @@ def said_to_user(run: TraceRun, after: int) -> Iterator[str]:
         if not words or requested_tools(call):
             continue
         ending = _last_messages(following)
-        roles = [message.role in _USER_ROLES for message in ending]
-        if roles == [False, True] and ending[0].text.strip() == words.strip():
+        if len(ending) < 2:
+            continue
+        answer, reply = ending
+        if answer.role not in _USER_ROLES and reply.role in _USER_ROLES and answer.text.strip() == words.strip():
             yield words
 
 
@@ -135,7 +134,8 @@ def _last_messages(call: LlmCall) -> list[Spoken]:
     """Return the last two messages that the model was sent."""
     messages = _members(call).get("messages", NULL)
     if bytes(memoryview(messages)[:1]) == b"[":
-        ending = list(_messages([decode(item) for item in _read_list(messages)[-2:]]))
+        # A request is long: most often its last two items are the two messages.
+        ending = list(_messages(list(map(decode, _read_list(messages)[-2:]))))
         if len(ending) == 2:
             return ending
     return request_messages(call)[-2:]
@@ -149,29 +149,28 @@ def outside_messages(run: TraceRun) -> Iterator[tuple[int, str]]:
     known: set[str] = set()
     reader = RequestReader()
     for event in run.events:
-        texts: Iterable[str] = ()
+        spoken: list[Spoken] = []
         if isinstance(event, LlmCall):
-            texts = (message.text for message in reader.new_messages(event) if message.role not in MODEL_ROLES)
-        elif isinstance(event, Message) and event.role not in MODEL_ROLES:
-            texts = texts_in(event.content)
-        for text in texts:
-            if text not in known:
-                known.add(text)
-                yield event.seq, text
+            spoken = reader.new_messages(event)
+        elif isinstance(event, Message):
+            spoken = [Spoken(event.role, text) for text in texts_in(event.content)]
+        for message in spoken:
+            if message.role not in MODEL_ROLES and message.text not in known:
+                known.add(message.text)
+                yield event.seq, message.text
 
 
 def inner_model_calls(run: TraceRun) -> dict[int, int]:
     """Return how many model calls happened inside of each tool call, at any depth, by the tool call's number."""
     parents = {event.seq: event.parent for event in run.events}
     tools = {event.seq for event in run.events if isinstance(event, ToolCall)}
-    counts: dict[int, int] = {}
+    counts: Counter[int] = Counter()
     for call in run.llm_calls:
         place = call.parent
         while place is not None:
-            if place in tools:
-                counts[place] = counts.get(place, 0) + 1
+            counts[place] += place in tools
             place = parents.get(place)
-    return counts
+    return +counts
 
 
 def shows_all_messages(run: TraceRun) -> bool:
@@ -202,40 +201,35 @@ def texts_in(value: Json) -> Iterator[str]:
 
 def _messages(value: Json) -> Iterator[Spoken]:
     if isinstance(value, str):
-        yield Spoken("user", value)
-        return
-    if not isinstance(value, list):
-        return
-    for message in value:
+        value = [value]
+    for message in value if isinstance(value, list) else ():
         if isinstance(message, str):
             yield Spoken("user", message)
         elif isinstance(message, dict):
             yield from _message(message)
 
 
-def _message(message: dict[str, Json]) -> Iterator[Spoken]:
+def _message(message: JsonObject) -> Iterator[Spoken]:
     role = as_text(message.get("role")) or as_text(message.get("type")) or "user"
     content = message.get("content", message.get("parts", message.get("output", message.get("text"))))
     if not isinstance(content, list):
         yield Spoken(role, "\n".join(texts_in(content)))
         return
-    # In one message Anthropic and Gemini mix what the model asked for with what tools answered.
-    words = [part for part in content if not _is_tool_use(part)]
-    yield Spoken(role, "\n".join(_block_texts(words)))
-
-
-def _is_tool_use(part: Json) -> bool:
-    return isinstance(part, dict) and (part.get("type") in ("tool_use", "tool-call") or "functionCall" in part)
+    yield Spoken(role, "\n".join(_block_texts(content)))
 
 
 def _block_texts(parts: Sequence[Json]) -> Iterator[str]:
     for part in parts:
-        if isinstance(part, dict) and isinstance(part.get("type"), str):
-            part = {key: value for key, value in part.items() if key not in ("type", "id", "tool_use_id", "signature")}
+        if isinstance(part, dict):
+            # In one message Anthropic and Gemini mix what the model asked for with what tools answered.
+            if part.get("type") in ("tool_use", "tool-call") or "functionCall" in part:
+                continue
+            if isinstance(part.get("type"), str):
+                part = without(part, "type", "id", "tool_use_id", "signature")
         yield from texts_in(part)
 
 
-def _definitions(tools: Json) -> Iterator[tuple[str, dict[str, Json]]]:
+def _definitions(tools: Json) -> Iterator[tuple[str, JsonObject]]:
     if isinstance(tools, dict):
         tools = [{"name": name, **as_object(value)} for name, value in tools.items()]
     for tool in as_objects(tools):
@@ -245,5 +239,5 @@ def _definitions(tools: Json) -> Iterator[tuple[str, dict[str, Json]]]:
         name = as_text(function.get("name"))
         if not name:
             continue
-        schema = next((as_object(function[key]) for key in _SCHEMA_KEYS if as_object(function.get(key))), {})
+        schema = next(filter(None, (as_object(function.get(key)) for key in _SCHEMA_KEYS)), {})
         yield name, as_object(schema.get("json")) or schema

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
-from replaykit.checks.assertions import Assertion, inner_assertions
+from replaykit.checks.assertions import Assertion
 from replaykit.checks.reading import last_seq, shown
-from replaykit.checks.rule import ASSERTIONS, BadAssertion, CannotTell, Context, Rule, Seen
+from replaykit.checks.rule import BadAssertion, CannotTell, Rule, Seen, register
 from replaykit.errors import UsageError, nearest
 from replaykit.model.run import TraceRun
-from replaykit.model.values import Json
+from replaykit.model.values import Json, JsonObject
 from replaykit.registry import Registry
 
 REGISTER_HINT = (
@@ -37,8 +37,8 @@ def register_check(name: str, fn: Check) -> None:
     CHECKS.register(name)(fn)
 
 
-@ASSERTIONS.register("custom.python")
-class CustomPython(Rule, frozen=True, kw_only=True):
+@register("custom.python")
+class CustomPython(Rule, frozen=True):
     """A function of your own says whether it holds: one that Python code entered with `rk.register_check(name, fn)`.
 
     It is called with the run and all parameters but `check`, by name, and returns true or false, a text that says why
@@ -54,7 +54,7 @@ class CustomPython(Rule, frozen=True, kw_only=True):
         "custom.python: {check: total_below, limit: 50}",
     )
     check_: str
-    parameters: dict[str, Json] = {}
+    parameters: JsonObject = {}
 
     @classmethod
     def parse(cls, value: Json) -> Rule:
@@ -68,23 +68,20 @@ class CustomPython(Rule, frozen=True, kw_only=True):
         return cls(check_=name, parameters=parameters)
 
     @classmethod
-    def schema(cls) -> dict[str, Json]:
+    def schema(cls) -> JsonObject:
         named = {"type": "object", "properties": {"check": {"type": "string"}}, "required": ["check"]}
         return {"anyOf": [{"type": "string"}, named]}
 
-    def check(self, run: TraceRun, context: Context) -> Seen:
+    def seen_in(self, run: TraceRun) -> Seen:
         found = _call(self.check_, run, self.parameters)
         if isinstance(found, Seen):
             return found
         if not isinstance(found, bool | str):
             raise CannotTell(f"the check {self.check_!r} returned {shown(str(found))}: expected true, false or a text")
         arguments_text = f"({shown(self.parameters)})" if self.parameters else ""
-        if isinstance(found, str):
-            why = found
-        elif found:
-            why = "it holds"
-        else:
-            why = "it does not hold"
+        why = found
+        if not isinstance(why, str):
+            why = "it holds" if found else "it does not hold"
         return Seen(
             holds=found is True,
             text=f"Check {self.check_!r}: {why}",
@@ -104,18 +101,19 @@ def unregistered_in(assertions: Iterable[Assertion]) -> Iterator[tuple[int, str]
 
 def unregistered_text(name: str) -> str:
     """Return the message for an unregistered name, with the nearest registered one."""
+    text = f"no check {name!r} is registered here"
     known = list(CHECKS)
-    return f"no check {name!r} is registered here" + (f"; {nearest(name[:80], known)}" if known else "")
+    return f"{text}; {nearest(name[:80], known)}" if known else text
 
 
 def _named(assertion: Assertion) -> Iterator[str]:
     if isinstance(assertion.rule, CustomPython):
         yield assertion.rule.check_
-    for inner in inner_assertions(assertion):
+    for inner in assertion.rule.inside:
         yield from _named(inner)
 
 
-def _call(name: str, run: TraceRun, parameters: dict[str, Json]) -> object:
+def _call(name: str, run: TraceRun, parameters: JsonObject) -> object:
     if name not in CHECKS:
         raise CannotTell(
             unregistered_text(name),

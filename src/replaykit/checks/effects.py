@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 
-from replaykit.checks.call_selection import any_glob, glob, toolless_path
 from replaykit.checks.compare import key_of, within
 from replaykit.checks.failures import call_failed
-from replaykit.checks.reading import last_seq, short, shown
-from replaykit.checks.rule import ASSERTIONS, Context, Rule, Seen
-from replaykit.model.diff import call_text
+from replaykit.checks.reading import any_glob, glob, last_seq, shown, toolless_path
+from replaykit.checks.rule import Rule, Seen, register
+from replaykit.checks.tools import shown_call
 from replaykit.model.events import Call, Exchange, ToolCall
 from replaykit.model.jsonpath import members
 from replaykit.model.run import TraceRun
-from replaykit.model.values import Json
+from replaykit.model.values import JsonObject
 
 _SAFE_METHODS = ("GET ", "HEAD ", "OPTIONS ", "TRACE ")
 
@@ -23,17 +22,17 @@ def effects(run: TraceRun) -> list[Call]:
 
     The log says of a request by its method whether it reads; of a tool it does not say, so the assertion names it.
     """
+    found: list[Call] = [*run.tool_calls]
     tools = {call.seq for call in run.events if isinstance(call, ToolCall)}
-    requests = [call for call in run.calls if isinstance(call, Exchange) and call.parent not in tools and _writes(call)]
-    return sorted([*run.tool_calls, *requests], key=lambda call: call.seq)
+    for call in run.calls:
+        writes = call.wire is not None and not call.name.startswith(_SAFE_METHODS)
+        if isinstance(call, Exchange) and call.parent not in tools and writes:
+            found.append(call)
+    return sorted(found, key=lambda call: call.seq)
 
 
-def _writes(call: Exchange) -> bool:
-    return call.wire is not None and not call.name.startswith(_SAFE_METHODS)
-
-
-@ASSERTIONS.register("effect.exactly_once")
-class EffectExactlyOnce(Rule, frozen=True, kw_only=True):
+@register("effect.exactly_once")
+class EffectExactlyOnce(Rule, frozen=True):
     """The effect happened once, and only once: one call of the tool that did not fail.
 
     A call that failed, as `tool.error` has it, and was done again counts once, unless `failed` is true: a charge that
@@ -53,7 +52,7 @@ class EffectExactlyOnce(Rule, frozen=True, kw_only=True):
         "effect.exactly_once: {tool: charge_*, per: $.order, failed: true}",
     )
     tool: str
-    arguments: dict[str, Json] | None = None
+    arguments: JsonObject | None = None
     per: str | None = None
     failed: bool = False
 
@@ -61,30 +60,20 @@ class EffectExactlyOnce(Rule, frozen=True, kw_only=True):
         if self.per is not None:
             toolless_path(self.per)
 
-    def check(self, run: TraceRun, context: Context) -> Seen:
-        counted_calls = [call for call in effects(run) if self._counts(call)]
-        keys = [self._key(call) for call in counted_calls]
-        times = Counter(keys)
-        most = max(times.values(), default=0)
-        repeated_call = next(
-            (call for call, key in zip(counted_calls, keys, strict=True) if times[key] == most > 1), None
-        )
-        if self.arguments:
-            what = f"{self.tool}({shown(self.arguments)})"
-        else:
-            what = self.tool
+    def seen_in(self, run: TraceRun) -> Seen:
+        calls = list(filter(self._counts, effects(run)))
+        groups: defaultdict[bytes, list[Call]] = defaultdict(list)
+        for call in calls:
+            groups[self._key(call)].append(call)
+        most = max(groups.values(), key=len, default=[])
+        what = f"{self.tool}({shown(self.arguments)})" if self.arguments else self.tool
         each = f" for each {self.per}" if self.per else ""
         actual, seq = "0 times", last_seq(run)
-        if counted_calls:
-            actual = f"{len(counted_calls)} times, at last {_shown(counted_calls[-1])}"
-            seq = (repeated_call or counted_calls[-1]).seq
-        return Seen(
-            holds=bool(counted_calls) and most == 1,
-            text=f"{what} was done {_times(most)}",
-            expected=f"{what} done exactly once{each}",
-            actual=actual,
-            seq=seq,
-        )
+        if calls:
+            actual = f"{len(calls)} times, at last {shown_call(calls[-1])}"
+            seq = most[0].seq if len(most) > 1 else calls[-1].seq
+        times = {0: "not at all", 1: "once"}.get(len(most), f"{len(most)} times")
+        return Seen(len(most) == 1, f"{what} was done {times}", f"{what} done exactly once{each}", actual, seq)
 
     def _counts(self, call: Call) -> bool:
         return (
@@ -94,15 +83,13 @@ class EffectExactlyOnce(Rule, frozen=True, kw_only=True):
         )
 
     def _key(self, call: Call) -> bytes:
-        if self.per is not None:
-            found = members(call.arguments, toolless_path(self.per))
-        else:
-            found = []
-        return key_of([value for _place, value in found])
+        if self.per is None:
+            return b""
+        return key_of([value for _place, value in members(call.arguments, toolless_path(self.per))])
 
 
-@ASSERTIONS.register("effect.none")
-class EffectNone(Rule, frozen=True, kw_only=True):
+@register("effect.none")
+class EffectNone(Rule, frozen=True):
     """None of these effects happened, or was so much as tried: a call that failed counts as well."""
 
     plain = "tools"
@@ -117,20 +104,12 @@ class EffectNone(Rule, frozen=True, kw_only=True):
         if not self.tools:
             raise ValueError("expected the tools that have effects: the log does not say which do")
 
-    def check(self, run: TraceRun, context: Context) -> Seen:
-        counted_calls = [call for call in effects(run) if any_glob(self.tools, call.name)]
+    def seen_in(self, run: TraceRun) -> Seen:
+        expected = f"no call of {', '.join(self.tools)}"
+        calls = [call for call in effects(run) if any_glob(self.tools, call.name)]
+        if not calls:
+            return Seen(True, "Nothing was done", expected, "none", last_seq(run))
+        call = calls[0]
         return Seen(
-            holds=not counted_calls,
-            text=f"{counted_calls[0].name} was called" if counted_calls else "Nothing was done",
-            expected=f"no call of {', '.join(self.tools)}",
-            actual=f"{len(counted_calls)} calls, first {_shown(counted_calls[0])}" if counted_calls else "none",
-            seq=counted_calls[0].seq if counted_calls else last_seq(run),
+            False, f"{call.name} was called", expected, f"{len(calls)} calls, first {shown_call(call)}", call.seq
         )
-
-
-def _shown(call: Call) -> str:
-    return short(call_text(call.name, call.arguments))
-
-
-def _times(count: int) -> str:
-    return {0: "not at all", 1: "once"}.get(count, f"{count} times")

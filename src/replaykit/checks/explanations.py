@@ -1,8 +1,8 @@
 """Explanations: whether a figure might follow from the sources at all, by a short calculation, a unit or the calendar.
 
-`derivations` asks for one named step of arithmetic. This module gives the benefit of the doubt: a figure that it cannot
-explain comes from nowhere. The more numbers a run holds, the more can be explained; past `MAX_NUMBERS` every number is.
-It asks no clock: the same run has to get the same answer again.
+`grounding.is_derived` asks for one named step of arithmetic. This module gives the benefit of the doubt: a figure that
+it cannot explain comes from nowhere. The more numbers a run holds, the more can be explained; past `MAX_NUMBERS` every
+number is. It asks no clock: the same run has to get the same answer again.
 """
 
 from __future__ import annotations
@@ -10,18 +10,15 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
-from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import islice
+from itertools import chain, combinations, combinations_with_replacement, islice, product
 
-from replaykit.checks.day_arithmetic import dates_of, days_apart, epoch_day, is_around, moments_apart, shifted
 from replaykit.checks.failures import result_failure
-from replaykit.checks.figure_dates import as_date
+from replaykit.checks.figure_dates import as_date, dates_of, days_apart, epoch_day, is_around, moments_apart, shifted
 from replaykit.checks.figures import Figure, plain_key, url_key
-from replaykit.checks.grounding_sources import SourceView
+from replaykit.checks.grounding_sources import SMALL_NUMBERS, TENS, SortedNumbers, SourceView
 from replaykit.checks.source_columns import Columns
-from replaykit.checks.unit_conversions import converted, parts
 from replaykit.redaction.lazy_patterns import lazy
 
 MAX_NUMBERS = 90
@@ -38,6 +35,7 @@ _WHOLE = 0.999
 """The largest difference of a whole number from the number it was rounded from: 437 items are on 19 pages of 24."""
 _MAX_YEARS = 40
 _YEARS = range(1000, 3000)
+_ONE_DAY = dt.timedelta(days=1)
 _SHORTENED_YEARS = range(1900, 2101)
 _MAX_SPAN = 1000
 _MAX_SPANS = 30
@@ -46,16 +44,8 @@ _MIN_WORD = 4
 _SHORT_PIECE = 2
 _MAX_PLAIN_SEGMENTS = 2
 _NUMBER_WORD = lazy(r"[a-z]+", re.IGNORECASE)
-_SMALL_WORDS = {
-    "one": 1.0, "two": 2.0, "three": 3.0, "four": 4.0, "five": 5.0, "six": 6.0, "seven": 7.0, "eight": 8.0, "nine": 9.0,
-    "ten": 10.0, "eleven": 11.0, "twelve": 12.0, "thirteen": 13.0, "fourteen": 14.0, "fifteen": 15.0, "sixteen": 16.0,
-    "seventeen": 17.0, "eighteen": 18.0, "nineteen": 19.0,
-}  # fmt: skip
-_TENS = {
-    "twenty": 20.0, "thirty": 30.0, "forty": 40.0, "fifty": 50.0, "sixty": 60.0, "seventy": 70.0, "eighty": 80.0,
-    "ninety": 90.0,
-}  # fmt: skip
 _OTHER_WORDS = {"dozen": 12.0, "half": 0.5, "quarter": 0.25, "third": 1 / 3, "pair": 2.0, "double": 2.0, "triple": 3.0}
+_WORD_VALUES = {**SMALL_NUMBERS, **TENS, **_OTHER_WORDS}
 _COMPOUND = lazy(
     r"\b(twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety)[ -](one|two|three|four|five|six|seven|eight|nine)\b",
     re.IGNORECASE,
@@ -78,7 +68,7 @@ class Explanations:
         self._stated = stated
         """Numbers that the answer itself gives and that are explained: results that others are worked out from."""
         # The numbers of an error message are no data: a status, a port, a line.
-        self._telling = [one for one in sources.sources if result_failure(one.text) is None]
+        self._telling = [source for source in sources.sources if result_failure(source.text) is None]
 
     def explain(self, figure: Figure) -> bool:
         """True when the figure may follow from the sources; False when it comes from nowhere."""
@@ -91,33 +81,31 @@ class Explanations:
         if figure.kind == "id":
             return self._has_pieces(figure.text)
         if figure.kind == "name":
-            return self._explains_name(figure.text)
+            words = map(plain_key, figure.text.split())
+            return any(len(word) >= _MIN_WORD and self._sources.holds_text(word) for word in words)
         return False
 
     def _explains_number(self, figure: Figure) -> bool:
         if len(self._numbers) > MAX_NUMBERS or self._is_part_of_row(figure):
             return True
-        return any(
-            self._leads_to(target, margin, is_percent=figure.is_percent)
-            for value, tolerance in zip(figure.values, figure.tolerances, strict=True)
-            for target, margin in _targets(abs(value), tolerance, figure)
-        )
+        for value, tolerance in zip(figure.values, figure.tolerances, strict=True):
+            for target, margin in _targets(abs(value), tolerance, figure):
+                if self._leads_to(target, margin, is_percent=figure.is_percent):
+                    return True
+        return False
 
     def _leads_to(self, target: float, margin: float, *, is_percent: bool) -> bool:
-        if not target:
-            return True
         if target == int(target) and target <= self._sources.longest_list:
             return True
-        ways: tuple[Callable[[float, float], bool], ...] = (
-            self._direct.has,
-            self._columns.has_subset_sum,
-            self._in_two_steps,
-            self._is_sum_of_products,
-            self._is_moment,
+        return (
+            not target
+            or self._direct.has(target, margin)
+            or self._columns.has_subset_sum(target, margin)
+            or self._in_two_steps(target, margin)
+            or self._is_sum_of_products(target, margin)
+            or self._is_moment(target)
+            or (is_percent and self._is_yearly_growth(target, margin))
         )
-        if any(way(target, margin) for way in ways):
-            return True
-        return is_percent and self._is_yearly_growth(target, margin)
 
     @cached_property
     def _numbers(self) -> list[float]:
@@ -125,7 +113,8 @@ class Explanations:
         found = set(self._stated)
         for source in self._telling:
             found.update(source.numbers)
-            found.update(float(int(text, 0)) for text in _OTHER_BASE.findall(source.text)[:MAX_NUMBERS])
+            for text in _OTHER_BASE.findall(source.text)[:MAX_NUMBERS]:
+                found.add(float(int(text, 0)))
             found.update(_numbers_in_words(source.text[: source.readable_chars]))
         found.discard(0.0)
         return sorted(found)
@@ -133,22 +122,25 @@ class Explanations:
     @cached_property
     def _digits(self) -> list[float]:
         """Every row of digits as a number: parts of ids, dates and times among them, and years in two digits."""
-        rows = {row for source in self._telling for row in source.digits}
-        found = {float(row) for row in rows if 0 < len(row) <= _MAX_PLAIN_DIGITS}
-        return sorted({*found, *(number % 100 for number in found if number in _SHORTENED_YEARS)})
+        found: set[float] = set()
+        for source in self._telling:
+            for row in source.digits:
+                if 0 < len(row) <= _MAX_PLAIN_DIGITS:
+                    number = float(row)
+                    found.add(number)
+                    if number in _SHORTENED_YEARS:
+                        found.add(number % 100)
+        return sorted(found)
 
     @cached_property
     def _terms(self) -> list[float]:
         """The quantities that arithmetic begins with: numbers of the sources, totals of columns, and durations."""
+        found = set(self._numbers)
+        for total in islice(self._columns.totals(), _MAX_TOTALS):
+            found.add(abs(total))
         if len(self._durations) <= _MAX_DURATIONS:
-            durations = self._durations
-        else:
-            durations = []
-        return sorted({*self._numbers, *self._totals, *durations} - {0.0})
-
-    @cached_property
-    def _totals(self) -> list[float]:
-        return [abs(total) for total in islice(self._columns.totals(), _MAX_TOTALS)]
+            found.update(self._durations)
+        return sorted(found - {0.0})
 
     @cached_property
     def _multipliers(self) -> list[float]:
@@ -168,72 +160,73 @@ class Explanations:
         return Columns(source.text[: source.readable_chars] for source in self._telling)
 
     @cached_property
-    def _direct(self) -> _Sorted:
+    def _direct(self) -> _Values:
         """Values that need no arithmetic but a unit: the numbers, totals, durations and sizes of the sources."""
         values = [*self._terms, *self._durations]
-        circles = [part * value for value in self._numbers for part in (math.pi, math.pi * value, math.pi * value / 4)]
+        areas: list[float] = []
+        for value in self._numbers:
+            areas += (math.pi * value, math.pi * value * value, math.pi * value / 4 * value, value * value)
+        sizes: list[float] = []
+        for source in self._telling:
+            sizes += (len(source.text), len(source.text.split()), source.text.count("\n") + 1)
         rows = self._digits[-_MAX_ROWS:]
-        apart = [abs(one - other) for one in rows for other in rows]
-        squares = [value * value for value in self._numbers]
-        converted_values = converted([*self._terms, *circles, *squares])
-        return _Sorted([*values, *self._sizes, *self._digits, *apart, *converted_values, *parts(values)])
+        apart = [abs(number - other) for number, other in product(rows, rows)]
+        converted_values = converted([*self._terms, *areas])
+        return _Values([*values, *sizes, *self._digits, *apart, *converted_values, *parts(values)])
 
     @cached_property
-    def _sizes(self) -> list[float]:
-        """Return the numbers of characters, words and lines of each source."""
-        texts = [source.text for source in self._telling]
-        return [float(size) for text in texts for size in (len(text), len(text.split()), text.count("\n") + 1)]
-
-    @cached_property
-    def _of_two(self) -> _Sorted:
+    def _of_two(self) -> _Values:
         """Return the results of one step of arithmetic on two quantities, or of one and a multiplier."""
         found: list[float] = []
-        for index, one in enumerate(self._terms):
-            for other in self._terms[index + 1 :]:
-                found += (one + other, other - one, one * other, one / other, other / one)
-            for factor in self._multipliers:
-                found += (one * factor, one / factor)
-        return _Sorted(found)
+        for term, other in combinations(self._terms, 2):
+            found += (term + other, other - term, term * other, term / other, other / term)
+        for term, factor in product(self._terms, self._multipliers):
+            found += (term * factor, term / factor)
+        return _Values(found)
 
     @cached_property
-    def _of_one(self) -> _Sorted:
+    def _of_one(self) -> _Values:
         """Return the results of one step on a quantity and a common count: twelve months, two of them."""
-        found = [value for one in self._terms for count in _COUNTS for value in (one * count, one / count)]
-        found += [value for one in self._terms for value in (one + 1, abs(one - 1), 1 / one)]
-        return _Sorted(found)
+        found: list[float] = []
+        for term in self._terms:
+            found += (term + 1, abs(term - 1), 1 / term)
+            for count in _COUNTS:
+                found += (term * count, term / count)
+        return _Values(found)
+
+    def _in_one_step(self, target: float, margin: float) -> bool:
+        return self._of_two.has(target, margin) or self._of_one.has(target, margin)
 
     def _in_two_steps(self, target: float, margin: float) -> bool:
-        known = (self._of_two, self._of_one)
-        if any(values.has(target, margin) for values in known):
+        if self._in_one_step(target, margin):
             return True
         for term in self._terms:
-            before = (
-                (target + term, margin),
-                (abs(target - term), margin),
-                (target / term, margin / term),
-                (target * term, margin * term),
-                (term / target, margin * term / target**2),
-            )
-            if any(values.has(*one) for one in before for values in known):
+            if (
+                self._in_one_step(target + term, margin)
+                or self._in_one_step(abs(target - term), margin)
+                or self._in_one_step(target / term, margin / term)
+                or self._in_one_step(target * term, margin * term)
+                or self._in_one_step(term / target, margin * term / target**2)
+            ):
                 return True
-        return any(
-            self._of_two.has(target * factor, margin * factor) or self._of_two.has(target / factor, margin / factor)
-            for factor in (*_COUNTS, *self._multipliers)
-        )
+        for factor in (*_COUNTS, *self._multipliers):
+            if self._of_two.has(target * factor, margin * factor) or self._of_two.has(target / factor, margin / factor):
+                return True
+        return False
 
     def _is_sum_of_products(self, target: float, margin: float) -> bool:
         """True for so many of one and so many of another."""
         products = self._products
-        return any(products.has(target - one, margin) for one in products.values if one < target)
+        return any(products.has(target - value, margin) for value in products.values if value < target)
 
     @cached_property
-    def _products(self) -> _Sorted:
+    def _products(self) -> _Values:
         numbers = self._numbers if len(self._numbers) <= _MAX_PRODUCTS else []
-        return _Sorted(one * other for index, one in enumerate(numbers) for other in numbers[index:])
+        return _Values(number * other for number, other in combinations_with_replacement(numbers, 2))
 
     def _is_yearly_growth(self, target: float, margin: float) -> bool:
         """True for the percentage by which one number grows into another in some years."""
-        numbers = _Sorted(self._numbers)
+        numbers = _Values(self._numbers)
         for years in range(2, _MAX_YEARS + 1):
             growth = (1 + target / 100) ** years
             slack = years * margin / 100 * growth
@@ -241,7 +234,7 @@ class Explanations:
                 return True
         return False
 
-    def _is_moment(self, target: float, _margin: float) -> bool:
+    def _is_moment(self, target: float) -> bool:
         """True for a count of seconds or milliseconds since 1970 that falls on a day of the sources."""
         day = epoch_day(target)
         return day is not None and any(abs((day - known).days) <= 1 for known in self._days)
@@ -249,38 +242,42 @@ class Explanations:
     def _is_part_of_row(self, figure: Figure) -> bool:
         """True for digits out of a longer row, as of a telephone number or an account."""
         digits = re.sub(r"\D", "", figure.text)
-        if len(digits) < 3:
-            return False
-        rows = (row for source in self._sources.sources for row in source.digits if len(row) >= _LONG_ROW)
-        return any(digits in row for row in rows)
+        return len(digits) >= 3 and any(digits in row for row in self._rows if len(row) >= _LONG_ROW)
+
+    @cached_property
+    def _rows(self) -> list[str]:
+        """Every row of digits of the sources."""
+        return list(chain.from_iterable(source.digits for source in self._sources.sources))
 
     @cached_property
     def _days(self) -> list[dt.date]:
-        found = [date for day, _where in self._sources.days if (date := as_date(day)) is not None]
-        found = [day for day in found if day.year in _YEARS]
-        found += [day for number in self._numbers_of_moments() if (day := epoch_day(number)) is not None]
-        return list(dict.fromkeys(found))[:_MAX_DATES]
-
-    def _numbers_of_moments(self) -> Iterator[float]:
-        for source in self._sources.sources:
-            yield from (float(row) for row in source.digits if len(row) in (9, 10, 12, 13))
+        found: dict[dt.date, None] = {}
+        for day, _where in self._sources.days:
+            date = as_date(day)
+            if date is not None and date.year in _YEARS:
+                found[date] = None
+        for row in self._rows:
+            moment = epoch_day(float(row)) if len(row) in (9, 10, 12, 13) else None
+            if moment is not None:
+                found[moment] = None
+        return list(found)[:_MAX_DATES]
 
     @cached_property
     def _durations(self) -> list[float]:
-        texts = [source.text for source in self._telling]
-        return [*days_apart(self._days), *moments_apart(texts)]
+        return [*days_apart(self._days), *moments_apart(source.text for source in self._telling)]
 
     def _explains_date(self, figure: Figure) -> bool:
-        known = self._days
-        if not known:
+        if not self._days:
             return any(_RELATIVE_DAY.search(source.text) for source in self._sources.sources)
-        days = [date for day in figure.days for date in dates_of(day, known)]
-        return any(self._is_reachable(day) for day in days)
+        for day in figure.days:
+            if any(map(self._is_reachable, dates_of(day, self._days))):
+                return True
+        return False
 
     def _is_reachable(self, day: dt.date) -> bool:
         if any(is_around(day, known) for known in self._days):
             return True
-        return any(other in self._days_further for other in (day, *shifted(day, self._spans)))
+        return not self._days_further.isdisjoint((day, *shifted(day, self._spans)))
 
     @cached_property
     def _spans(self) -> list[int]:
@@ -289,55 +286,50 @@ class Explanations:
 
     @cached_property
     def _days_further(self) -> set[dt.date]:
-        days = {*self._days, *(other for day in self._days for other in shifted(day, self._spans))}
-        return {day + dt.timedelta(days=shift) for day in days for shift in (-1, 0, 1)}
+        found: set[dt.date] = set()
+        for known in self._days:
+            for day in (known, *shifted(known, self._spans)):
+                found.update((day - _ONE_DAY, day, day + _ONE_DAY))
+        return found
 
     def _explains_url(self, text: str) -> bool:
         """True for an address on a known host whose particulars are known too, and for one without particulars."""
-        host, *segments = [piece for piece in re.split(r"[/?&=#]", url_key(text) + _query(text)) if piece]
-        particular = [piece for piece in segments if any(letter.isdigit() for letter in piece)]
+        _address, mark, query = text.partition("?")
+        host, *segments = filter(None, re.split(r"[/?&=#]", url_key(text) + mark + query.casefold()))
+        particular = [piece for piece in segments if any(map(str.isdigit, piece))]
         if self._sources.holds_text(plain_key(host)):
-            return all(self._has_pieces(piece) for piece in particular)
+            return all(map(self._has_pieces, particular))
         return not particular and len(segments) <= _MAX_PLAIN_SEGMENTS
 
     def _has_pieces(self, text: str) -> bool:
         """True when the sources hold each run of letters or digits."""
-        pieces = [piece.casefold() for piece in _PIECE.findall(text)]
+        pieces = _PIECE.findall(text.casefold())
         long = [piece for piece in pieces if len(piece) > _SHORT_PIECE]
         if not long:
             return False
-        digits = "".join(piece for piece in pieces if piece.isdigit())
-        if len(digits) >= _LONG_ROW and any(digits in row for source in self._sources.sources for row in source.digits):
+        digits = "".join(filter(str.isdigit, pieces))
+        if len(digits) >= _LONG_ROW and any(digits in row for row in self._rows):
             return True
-        return all(self._sources.holds_text(piece) for piece in long)
-
-    def _explains_name(self, text: str) -> bool:
-        words = [plain_key(word) for word in text.split()]
-        return any(len(word) >= _MIN_WORD and self._sources.holds_text(word) for word in words)
+        return all(map(self._sources.holds_text, long))
 
 
 def _powers(numbers: list[float]) -> Iterator[float]:
     """Give squares, roots and compound interest; of few numbers only, since they lead far."""
     for number in numbers:
-        for one in (number, number / 100, number / 1000):
-            yield from (one * one, one**0.5)
-    for rate in numbers:
-        shares = [share for share in (rate, rate / 100) if share < 1]
-        for years in numbers:
-            if years == int(years) and 1 < years <= _MAX_YEARS:
-                yield from ((1 + share) ** years for share in shares)
+        for scaled in (number, number / 100, number / 1000):
+            yield from (scaled * scaled, scaled**0.5)
+    for rate, years in product(numbers, numbers):
+        if years == int(years) and 1 < years <= _MAX_YEARS:
+            for share in (rate, rate / 100):
+                if share < 1:
+                    yield (1 + share) ** years
 
 
-class _Sorted:
-    """Values that can be asked whether one is near a target."""
-
-    def __init__(self, values: Iterable[float]) -> None:
-        self.values = sorted(set(values))
+class _Values(SortedNumbers):
+    """Values that can be asked whether one is near a target, up to rounding."""
 
     def has(self, target: float, margin: float) -> bool:
-        reach = max(margin, 1e-9 * abs(target))
-        index = bisect_left(self.values, target - reach)
-        return index < len(self.values) and self.values[index] <= target + reach
+        return super().has(target, max(margin, 1e-9 * abs(target)))
 
 
 def _targets(value: float, tolerance: float, figure: Figure) -> Iterator[tuple[float, float]]:
@@ -352,14 +344,55 @@ def _targets(value: float, tolerance: float, figure: Figure) -> Iterator[tuple[f
 
 
 def _numbers_in_words(text: str) -> Iterator[float]:
-    for found in _COMPOUND.finditer(text):
-        yield _TENS[found[1].lower()] + _SMALL_WORDS[found[2].lower()]
-    for word in {found[0].lower() for found in _NUMBER_WORD.finditer(text)}:
-        for names in (_SMALL_WORDS, _TENS, _OTHER_WORDS):
-            if word in names:
-                yield names[word]
+    for found in _COMPOUND.finditer(text.lower()):
+        yield TENS[found[1]] + SMALL_NUMBERS[found[2]]
+    for word in set(_NUMBER_WORD.findall(text.lower())) & _WORD_VALUES.keys():
+        yield _WORD_VALUES[word]
 
 
-def _query(text: str) -> str:
-    _address, mark, query = text.partition("?")
-    return mark + query.casefold()
+_FACTORS = (
+    # Lengths, areas and volumes.
+    *(2.54, 0.3048, 0.9144, 1.609344, 1.852, 39.37008, 25.4, 30.48, 12, 3, 5280, 1760),
+    *(0.09290304, 0.83612736, 0.40468564, 4046.8564, 43560, 2.589988, 640, 10_000, 6.4516),
+    *(3.785412, 4.54609, 0.946353, 0.473176, 0.568261, 236.588, 240, 29.5735, 28.4131, 14.7868, 4.92892, 28.3168),
+    # Weights, energy, power, pressure, speed.
+    *(0.45359237, 28.349523, 31.103477, 6.35029, 16, 14, 907.18474, 1016.0469, 0.2),
+    *(4.184, 1.055056, 3.6, 0.7456999, 0.7354988, 6.894757, 14.50377, 1.01325, 760, 7.50062, 33.8639),
+    *(0.44704, 1.94384, 0.514444, 0.0174533),
+    # Time and data.
+    *(60, 3600, 86_400, 24, 1440, 7, 168, 30, 30.4375, 365, 365.25, 52, 52.1775, 12, 4.348),
+    *(8, 1024, 1024**2, 1024**3, 1024**4, 1.024, 1.048576, 1.073741824, 1.099511628),
+    # Powers of ten: cents, kilo, mega, per mille, basis points.
+    *(10, 100, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e12),
+)
+_MPG_TO_LITRES = (235.2146, 282.481)
+"""Miles per gallon times litres per 100 km is one of these."""
+
+
+_PARTED = (0.3048, 30.48, 304.8, 0.45359237, 453.59237, 6.35029, 60, 3600, 86_400, 24, 7, 12, 1440, 60_000, 1000)
+"""Divisors that lead to units which are given in two parts: feet and inches, pounds and ounces, hours and minutes."""
+
+
+def converted(values: Iterable[float]) -> Iterator[float]:
+    """Give each value in every other unit that it might be meant in, its sign left out."""
+    for value in values:
+        for factor in _FACTORS:
+            yield abs(value * factor)
+            yield abs(value / factor)
+        for celsius in (value, -value):
+            yield abs(celsius * 9 / 5 + 32)
+            yield abs((celsius - 32) * 5 / 9)
+            yield abs(celsius + 273.15)
+            yield abs(celsius - 273.15)
+        if value:
+            yield from (abs(constant / value) for constant in _MPG_TO_LITRES)
+
+
+def parts(values: Iterable[float]) -> Iterator[float]:
+    """Give what each value is in two parts, such as hours and minutes: 12,600 seconds are 3 hours and 30 minutes."""
+    for value in values:
+        for whole in (abs(value), *(abs(value) / unit for unit in _PARTED)):
+            fraction = whole % 1
+            if whole >= 1 and fraction:
+                yield float(int(whole))
+                yield from (fraction * unit for unit in (7, 12, 14, 16, 24, 60))

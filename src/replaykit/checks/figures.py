@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import TypeAlias
 
 from msgspec import Struct
 
 from replaykit.checks.figure_dates import Day, date_spans
-from replaykit.checks.figure_numbers import read_numbers
 from replaykit.redaction.lazy_patterns import lazy
 
 SMALL = 12
@@ -23,7 +23,7 @@ _MAX_NAME_CHARS = 80
 _BARE_WORDS = 6
 _MIN_LINE_CHARS = 12
 _LINKS = frozenset(
-    {"of", "the", "and", "de", "da", "di", "du", "la", "le", "von", "van", "der", "in", "y", "e", "et", "und"}
+    ["of", "the", "and", "de", "da", "di", "du", "la", "le", "von", "van", "der", "in", "y", "e", "et", "und"]
 )
 
 _FENCED = lazy(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)|<code>.*?(?:</code>|\Z)", re.DOTALL)
@@ -144,7 +144,7 @@ def is_bare_answer(text: str) -> bool:
     words = text.split()
     if not words or len(words) > _BARE_WORDS or len(text) > _MAX_NAME_CHARS:
         return False
-    return all(not word[0].islower() or word.lower() in _LINKS for word in words)
+    return not any(word[0].islower() and word.lower() not in _LINKS for word in words)
 
 
 def all_figures(text: str) -> list[Figure]:
@@ -153,10 +153,10 @@ def all_figures(text: str) -> list[Figure]:
     rest = text
     for reader in (_urls, _emails, _dates, _times, _ids, _numbers):
         figures = list(reader(rest))
-        found += [figure for figure in figures if figure.kind]
+        found += figures
         rest = _blanked(rest, figures)
     found += _names(text)
-    return sorted(found, key=lambda figure: figure.start)
+    return sorted((figure for figure in found if figure.kind), key=lambda figure: figure.start)
 
 
 def _prose(text: str) -> str:
@@ -191,8 +191,12 @@ def _urls(text: str) -> Iterator[Figure]:
 
 
 def _emails(text: str) -> Iterator[Figure]:
-    for found in _EMAIL.finditer(text):
-        yield Figure(kind="id", text=found[0], start=found.start())
+    return _matches("id", _EMAIL, text)
+
+
+def _matches(kind: str, pattern: re.Pattern[str], text: str) -> Iterator[Figure]:
+    for found in pattern.finditer(text):
+        yield Figure(kind=kind, text=found[0], start=found.start())
 
 
 def _dates(text: str) -> Iterator[Figure]:
@@ -202,40 +206,36 @@ def _dates(text: str) -> Iterator[Figure]:
 
 def _times(text: str) -> Iterator[Figure]:
     """Times of day are read, so that their digits are not taken for numbers, and need no source."""
-    for found in _TIME.finditer(text):
-        yield Figure(kind="", text=found[0], start=found.start())
+    return _matches("", _TIME, text)
 
 
 def _ids(text: str) -> Iterator[Figure]:
-    for found in _ID.finditer(text):
-        word = found[0]
-        digits = sum(letter.isdigit() for letter in word)
-        if _ORDINARY_ID.fullmatch(word) or digits < 2 or len(word) < 4:
-            continue
-        yield Figure(kind="id", text=word, start=found.start())
+    for figure in _matches("id", _ID, text):
+        digits = sum(map(str.isdigit, figure.text))
+        if digits >= 2 and len(figure.text) >= 4 and not _ORDINARY_ID.fullmatch(figure.text):
+            yield figure
 
 
 def _numbers(text: str) -> Iterator[Figure]:
     for number in read_numbers(text):
+        values, tolerances = zip(*number.readings, strict=True)
         yield Figure(
             kind="number",
             text=number.text,
             start=number.start,
-            values=tuple(value for value, _tolerance in number.readings),
-            tolerances=tuple(tolerance for _value, tolerance in number.readings),
+            values=values,
+            tolerances=tolerances,
             is_percent=number.is_percent,
             is_money=number.is_money,
             digits=number.digits,
         )
 
 
-def _names(text: str) -> list[Figure]:
-    found = []
-    for match in _QUOTED.finditer(text):
-        name = match["name"].strip(" .,;:!?")
+def _names(text: str) -> Iterator[Figure]:
+    for found in _QUOTED.finditer(text):
+        name = found["name"].strip(" .,;:!?")
         if _is_name(name):
-            found.append(Figure(kind="name", text=name, start=match.start("name")))
-    return found
+            yield Figure(kind="name", text=name, start=found.start("name"))
 
 
 def _bare_names(text: str) -> list[Figure]:
@@ -249,7 +249,7 @@ def _bare_names(text: str) -> list[Figure]:
 
 def _is_name(text: str) -> bool:
     """True for two to eight words that begin with capitals, as names and titles do."""
-    words = [word for word in re.findall(r"[^\W\d_][\w'’-]*", text) if len(word) > 3]
+    words = re.findall(r"[^\W\d_][\w'’-]{3,}", text)
     return 2 <= len(text.split()) <= 8 and len(words) >= 2 and all(word[0].isupper() for word in words)
 
 
@@ -261,3 +261,141 @@ def _blanked(text: str, figures: list[Figure]) -> str:
         pieces += [text[done : figure.start], " " * len(figure.text)]
         done = figure.start + len(figure.text)
     return "".join([*pieces, text[done:]])
+
+
+Reading: TypeAlias = tuple[float, float]
+"""A value, and its tolerance."""
+
+_MAX_DIGITS = 40
+_CURRENCY = (
+    r"[$€£¥₹₽₩元円]|R\$|\b(?:USD|EUR|GBP|JPY|CNY|CHF|INR|BRL|PLN|CAD|AUD|SEK|NOK|DKK|RUB|zł|kr)\b"
+    r"|\b(?:dollars?|euros?|pounds?|cents)\b"
+)
+_SCALES = {
+    **dict.fromkeys(["k", "thousand", "tsd", "mille", "mil"], 3),
+    **dict.fromkeys(
+        [
+            "m",
+            "mm",
+            "mn",
+            "mio",
+            "million",
+            "millions",
+            "millionen",
+            "millones",
+            "millón",
+            "milhões",
+            "milhão",
+            "milioni",
+            "miljoen",
+        ],
+        6,
+    ),
+    **dict.fromkeys(
+        [
+            "bn",
+            "b",
+            "billion",
+            "billions",
+            "mrd",
+            "milliarden",
+            "milliarde",
+            "milliards",
+            "miliardi",
+            "miljard",
+            "bilhões",
+        ],
+        9,
+    ),
+    **dict.fromkeys(["trillion", "trillions", "t"], 12),
+    "lakh": 5,
+    "crore": 7,
+    "万": 4,
+    "萬": 4,
+    "億": 8,
+    "亿": 8,
+}
+"""Words behind a number, and the power of ten that each stands for."""
+_SHORT_SCALES = frozenset({"k", "m", "b", "t", "mm"})
+"""Letters that are units as often: they scale amounts of money only."""
+_PERCENT = r"%|percent\b|per cent\b|prozent\b|pour ?cent\b|por ciento\b|por cento\b|procent\b|パーセント"
+_NOT_IN_A_WORD = r"(?<![^\W\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff])(?<!\.)"
+"""Not right behind a letter; but Chinese, Japanese and Korean set no blank between a word and a number."""
+_NUMBER = lazy(
+    rf"(?P<before>(?:{_CURRENCY})\s?)?(?P<sign>(?<![\w)])[-−+])?{_NOT_IN_A_WORD}"
+    rf"(?P<digits>\d+(?:[.,'’\u00a0\u202f]\d+|[ \u00a0\u202f]\d{{3}}(?!\d))*)"
+    rf"(?P<scale>\s?(?:{'|'.join(sorted(_SCALES, key=len, reverse=True))})\b|[万萬億亿])?"
+    rf"(?P<percent>\s?(?:{_PERCENT}))?(?P<after>\s?(?:{_CURRENCY}))?",
+    re.IGNORECASE,
+)
+_ORDINAL = lazy(r"(?:st|nd|rd|th|er|ème|º|ª)\b", re.IGNORECASE)
+
+
+class NumberText(Struct, frozen=True, kw_only=True):
+    """A number as a text has it."""
+
+    text: str
+    start: int
+    digits: str
+    """Its digits and separators alone."""
+    readings: tuple[Reading, ...]
+    is_percent: bool
+    is_money: bool
+
+
+def read_numbers(text: str) -> Iterator[NumberText]:
+    """Give the numbers of a text in order; ordinals such as `21st` are none."""
+    for found in _NUMBER.finditer(text):
+        is_money = bool(found["before"] or found["after"])
+        power = _power(found["scale"] or "", is_money=is_money)
+        readings = tuple(_readings(found["digits"], power))
+        if not readings or _ORDINAL.match(text, found.end("digits")):
+            continue
+        if found["sign"] in ("-", "−"):
+            readings = tuple((-value, tolerance) for value, tolerance in readings)
+        blanks = len(found[0]) - len(found[0].lstrip())
+        yield NumberText(
+            text=found[0].strip(),
+            start=found.start() + blanks,
+            digits=found["digits"],
+            readings=readings,
+            is_percent=bool(found["percent"]),
+            is_money=is_money,
+        )
+
+
+def _power(scale: str, *, is_money: bool) -> int:
+    word = scale.strip().lower()
+    if word in _SHORT_SCALES and not is_money:
+        return 0
+    return _SCALES.get(word, 0)
+
+
+def _readings(digits: str, power: int) -> Iterator[Reading]:
+    """Give what digits with separators may mean."""
+    plain = re.sub(r"['’ \u00a0\u202f]", "", digits)
+    if len(plain) > _MAX_DIGITS:
+        return
+    separators = [letter for letter in plain if letter in ".,"]
+    if not separators:
+        yield _scaled(plain, "", power)
+        return
+    whole, _, fraction = plain.rpartition(separators[-1])
+    is_mixed = len(set(separators)) > 1
+    if is_mixed or len(separators) == 1:
+        yield _scaled(re.sub(r"[.,]", "", whole), fraction, power)
+    groups = re.split(r"[.,]", plain)
+    # India groups by two digits, but the last group has three everywhere.
+    are_thousands = all(len(group) in (2, 3) for group in groups[1:]) and len(groups[-1]) == 3
+    if are_thousands and not is_mixed:
+        yield _scaled("".join(groups), "", power)
+
+
+def _scaled(whole: str, fraction: str, power: int) -> Reading:
+    value = float(f"{whole or 0}.{fraction or 0}") * 10.0**power
+    if fraction or power:
+        return value, 0.5000001 * 10.0 ** (power - len(fraction))
+    # Of a round number two digits are meant: 1,200 may stand for 1,187.
+    zeros = len(whole) - len(whole.rstrip("0"))
+    rounded = min(zeros, len(whole) - 2)
+    return value, 0.5 * 10.0**rounded if rounded >= 2 else 0.0

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import difflib
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
-from typing import Literal
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
+from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from replaykit.checks.call_selection import glob
-from replaykit.checks.derivations import ALL, Derivation, is_derived
 from replaykit.checks.explanations import Explanations
 from replaykit.checks.figure_dates import as_date, is_same_day
 from replaykit.checks.figures import Figure, all_figures, is_bare_answer, plain_key, stated_figures, url_key
-from replaykit.checks.grounding_sources import Sources, SourceView, first_statement
-from replaykit.checks.reading import has_output, last_seq, output_text, says_something
-from replaykit.checks.rule import ASSERTIONS, Context, Rule, Seen
+from replaykit.checks.grounding_sources import SortedNumbers, Sources, SourceView, first_statement
+from replaykit.checks.reading import any_glob, has_output, last_seq, output_text, says_something
+from replaykit.checks.rule import Rule, Seen, register
 from replaykit.model.nesting import decode_json
 from replaykit.model.run import TraceRun
 from replaykit.model.values import Json
@@ -46,8 +45,8 @@ class Ungrounded(Struct, frozen=True, kw_only=True):
         return f"{self.figure.text!r}{near}"
 
 
-@ASSERTIONS.register("output.grounded")
-class OutputGrounded(Rule, frozen=True, kw_only=True):
+@register("output.grounded")
+class OutputGrounded(Rule, frozen=True):
     """True: every figure of the output has a source in the run. False: at least one comes from nowhere.
 
     Figures are numbers, amounts, percentages, dates, ids, URLs, e-mail addresses and quoted names. An answer that is a
@@ -81,20 +80,16 @@ class OutputGrounded(Rule, frozen=True, kw_only=True):
     derive: Literal["all", "anything"] | list[Derivation] = []
     ignore: list[str] = []
 
-    def check(self, run: TraceRun, context: Context) -> Seen:
-        if self.grounded:
-            expected = "every figure with a source"
-        else:
-            expected = "a figure without a source"
+    def seen_in(self, run: TraceRun) -> Seen:
+        expected = "every figure with a source" if self.grounded else "a figure without a source"
         if not has_output(run):
             return Seen(False, "No final output", expected, "no output", last_seq(run))
-        figures = [one for one in output_figures(run) if not any(glob(text, one.text) for text in self.ignore)]
+        figures = [figure for figure in output_figures(run) if not any_glob(self.ignore, figure.text)]
         missing = self._missing(run, figures)
         if not missing:
-            if figures:
-                text = f"All {len(figures)} figures of the output have a source"
-            else:
-                text = "The output states no figure"
+            text = (
+                f"All {len(figures)} figures of the output have a source" if figures else "The output states no figure"
+            )
             return Seen(self.grounded and says_something(run), text, expected, text.lower(), last_seq(run))
         shown = ", ".join(figure.text for figure in missing[:_SHOWN])
         more = f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""
@@ -127,9 +122,9 @@ def ungrounded(run: TraceRun, figures: list[Figure], derive: tuple[Derivation, .
         view = sources.for_figure(figure)
         if not _has_source(figure, view, derive):
             seq = first_statement(run, figure)
-            found[figure.text] = Ungrounded(
-                figure=figure, nearest=_nearest(figure, view), seq=last_seq(run) if seq is None else seq
-            )
+            if seq is None:
+                seq = last_seq(run)
+            found[figure.text] = Ungrounded(figure=figure, nearest=_nearest(figure, view), seq=seq)
     return list(found.values())
 
 
@@ -139,25 +134,28 @@ def unexplained(run: TraceRun, figures: list[Figure]) -> list[Ungrounded]:
     if not is_bare_answer(_stated_text(run)):
         # In a sentence, a quoted name may be a label, a translation or common knowledge.
         missing = [unsourced for unsourced in missing if unsourced.figure.kind != "name"]
+    # Twice: figures that the first pass explains are results, and the others may be worked out from them.
     missing = _inexplicable(run, missing, ())
+    if not missing:
+        return []
     unknown = {unsourced.figure.text for unsourced in missing}
-    stated = all_figures(_stated_text(run)) if missing else []
-    results = [abs(value) for one in stated if one.text not in unknown for value in one.values]
+    results: list[float] = []
+    for figure in all_figures(_stated_text(run)):
+        if figure.text not in unknown:
+            results += map(abs, figure.values)
     return _inexplicable(run, missing, results)
 
 
 def _inexplicable(run: TraceRun, missing: list[Ungrounded], stated: Sequence[float]) -> list[Ungrounded]:
-    if not missing:
-        return []
     sources = Sources(run)
-    explanations: dict[int, Explanations] = {}
+    explanations: dict[SourceView, Explanations] = {}
     found = []
-    for one in missing:
-        view = sources.for_figure(one.figure)
-        if id(view) not in explanations:
-            explanations[id(view)] = Explanations(view, stated)
-        if not explanations[id(view)].explain(one.figure):
-            found.append(one)
+    for unsourced in missing:
+        view = sources.for_figure(unsourced.figure)
+        if view not in explanations:
+            explanations[view] = Explanations(view, stated)
+        if not explanations[view].explain(unsourced.figure):
+            found.append(unsourced)
     return found
 
 
@@ -202,30 +200,26 @@ def _has_source(figure: Figure, sources: SourceView, derive: tuple[Derivation, .
     if sources.holds_text(figure.key):
         return True
     # Of a name, its words may stand apart: "Jiabao, Wen".
-    if figure.kind == "name":
-        words = [plain_key(word) for word in figure.text.split()]
-    else:
-        words = []
-    return bool(words) and all(sources.holds_text(word) for word in words)
+    return figure.kind == "name" and all(map(sources.holds_text, map(plain_key, figure.text.split())))
 
 
 def _is_near_date(figure: Figure, sources: SourceView) -> bool:
     """True for a date some days from one that a source holds: the day after, a week later."""
-    known = [date for day, _where in sources.days if (date := as_date(day)) is not None]
-    stated = [date for day in figure.days if (date := as_date(day)) is not None]
-    return any(abs((day - other).days) <= _NEAR_DAYS for day in stated for other in known)
+    known = filter(None, (as_date(day) for day, _where in sources.days))
+    pairs = product(filter(None, map(as_date, figure.days)), known)
+    return any(abs((day - other).days) <= _NEAR_DAYS for day, other in pairs)
 
 
 def _number_has_source(figure: Figure, sources: SourceView) -> bool:
-    if sources.holds_digits("".join(letter for letter in figure.text if letter.isdigit()).lstrip("0")):
+    if sources.holds_digits("".join(filter(str.isdigit, figure.text)).lstrip("0")):
         return True
     for value, tolerance in zip(figure.values, figure.tolerances, strict=True):
-        targets = [(abs(value), tolerance)]
-        if figure.is_percent:
-            targets.append((abs(value) / 100, tolerance / 100))
-        if figure.is_money:
-            targets.append((abs(value) * 100, tolerance * 100))
-        if any(_stands_near(target, margin, sources.numbers) for target, margin in targets):
+        target = abs(value)
+        if (
+            _stands_near(target, tolerance, sources.numbers)
+            or (figure.is_percent and _stands_near(target / 100, tolerance / 100, sources.numbers))
+            or (figure.is_money and _stands_near(target * 100, tolerance * 100, sources.numbers))
+        ):
             return True
     return False
 
@@ -249,16 +243,15 @@ def _nearest(figure: Figure, sources: SourceView) -> str:
         return _nearest_number(figure, sources.numbers)
     if figure.kind == "date":
         year, month, day = figure.days[0]
-        near = [where for known, where in sources.days if known[1:] == (month, day) or known[:2] == (year, month)]
-        if near:
-            return near[0]
+        for known, where in sources.days:
+            if known[1:] == (month, day) or known[:2] == (year, month):
+                return where
         return ""
-    candidates = {
-        one.text: source.where
-        for source in sources.sources
-        for one in source.figures[:_MAX_IDS]
-        if one.kind == figure.kind
-    }
+    candidates: dict[str, str] = {}
+    for source in sources.sources:
+        for candidate in source.figures[:_MAX_IDS]:
+            if candidate.kind == figure.kind:
+                candidates[candidate.text] = source.where
     close = difflib.get_close_matches(figure.text, list(candidates)[:_MAX_IDS], n=1, cutoff=0.7)
     if close:
         return f"{close[0]}, {candidates[close[0]]}"
@@ -273,3 +266,83 @@ def _nearest_number(figure: Figure, numbers: list[tuple[float, str]]) -> str:
     if close:
         return min(close)[1]
     return ""
+
+
+Derivation: TypeAlias = Literal["sum", "difference", "product", "ratio", "percent", "count"]
+ALL: tuple[Derivation, ...] = ("sum", "difference", "product", "ratio", "percent", "count")
+MAX_NUMBERS = 400
+"""Arithmetic is tried with this many numbers; a run that holds more makes almost any figure follow from some two."""
+_MAX_TRIPLES = 120
+_COUNTS = range(2, 13)
+
+
+def is_derived(figure: Figure, sources: SourceView, allowed: Sequence[Derivation]) -> bool:
+    """True when one of the allowed operations on numbers of the sources gives the figure."""
+    if not allowed:
+        return False
+    numbers = SortedNumbers([value for value, _where in sources.numbers if value][-MAX_NUMBERS:])
+    for value, tolerance in zip(figure.values, figure.tolerances, strict=True):
+        target = abs(value)
+        margin = max(min(tolerance, 0.005 * target), 0.006 if target != int(target) else 1e-6)
+        if "count" in allowed and target == int(target) and target <= sources.longest_list:
+            return True
+        if any(_OPERATIONS[name](target, margin, numbers) for name in allowed if name in _OPERATIONS):
+            return True
+    return False
+
+
+def _is_sum(target: float, margin: float, numbers: SortedNumbers) -> bool:
+    smaller = [number for number in numbers.values if number <= target + margin]
+    if _has_pair(target, margin, smaller, numbers):
+        return True
+    few = smaller[-_MAX_TRIPLES:]
+    return any(_has_pair(target - number, margin, few, numbers) for number in few if number < target)
+
+
+def _has_pair(target: float, margin: float, addends: Sequence[float], numbers: SortedNumbers) -> bool:
+    return any(numbers.has(target - number, margin) for number in addends if number < target)
+
+
+def _is_difference(target: float, margin: float, numbers: SortedNumbers) -> bool:
+    return any(numbers.has(number + target, margin) for number in numbers.values)
+
+
+def _is_product(target: float, margin: float, numbers: SortedNumbers) -> bool:
+    if any(numbers.has(target / number, margin / number) for number in numbers.values if number > 1):
+        return True
+    # So many of each: three passengers at a fare, or at the sum or the difference of two.
+    for count in _COUNTS:
+        part, reach = target / count, margin / count
+        if (
+            numbers.has(part, reach)
+            or _has_pair(part, reach, numbers.values, numbers)
+            or _is_difference(part, reach, numbers)
+        ):
+            return True
+    return False
+
+
+def _is_ratio(target: float, margin: float, numbers: SortedNumbers) -> bool:
+    return target > 0 and any(numbers.has(number / target, margin * number / target**2) for number in numbers.values)
+
+
+def _is_percent(target: float, margin: float, numbers: SortedNumbers) -> bool:
+    """A share of two numbers in percent, a change in percent, or so many percent of a number."""
+    if target <= 0:
+        return False
+    change = 1 + target / 100
+    for number in numbers.values:
+        if numbers.has(number * change, margin * number / 100):
+            return True
+        if number <= 100 and numbers.has(100 * target / number, 100 * margin / number):
+            return True
+    return _is_ratio(target / 100, margin / 100, numbers)
+
+
+_OPERATIONS: dict[str, Callable[[float, float, SortedNumbers], bool]] = {
+    "sum": _is_sum,
+    "difference": _is_difference,
+    "product": _is_product,
+    "ratio": _is_ratio,
+    "percent": _is_percent,
+}

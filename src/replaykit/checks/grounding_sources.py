@@ -9,17 +9,20 @@ agent tried to is a fact.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import chain
 
 from replaykit.checks.conversation import answer_text, inner_model_calls, outside_messages
 from replaykit.checks.figure_dates import Day
 from replaykit.checks.figures import Figure, all_figures, plain_key, url_key, without_escapes
-from replaykit.checks.reading import output_text
-from replaykit.model.events import Call, Exchange, LlmCall, Note, ToolCall
+from replaykit.checks.reading import output_text, text_or_empty
+from replaykit.model.events import Call, Exchange, Note, ToolCall
 from replaykit.model.run import TraceRun
 from replaykit.model.values import Json, canonical
 from replaykit.redaction.lazy_patterns import lazy
+from replaykit.wire.json_fields import as_object
 
 MAX_READ_CHARS = 4_000_000
 """Figures are read from this much text in all; whether a text stands in a source is asked of all of it."""
@@ -29,11 +32,22 @@ _READS = lazy(
     r"(?:get|find|list|search|look|lookup|read|fetch|show|view|check|verify|count|describe|query|track|calculate|compute"
     r"|think|plan|web|visit|browse|retrieve|inspect|open)(?=[_A-Z-]|$)"
 )
-_NUMBER_WORDS = {
-    "thirteen": 13, "fourteen": 14, "fifteen": 15, "sixteen": 16, "seventeen": 17, "eighteen": 18, "nineteen": 19,
-    "twenty": 20, "thirty": 30, "forty": 40, "fifty": 50, "sixty": 60, "seventy": 70, "eighty": 80, "ninety": 90,
-    "hundred": 100, "thousand": 1000, "million": 1e6, "billion": 1e9, "half": 0.5, "quarter": 0.25,
-}  # fmt: skip
+
+
+def _word_values(words: str, numbers: range) -> dict[str, float]:
+    return dict(zip(words.split(), map(float, numbers), strict=True))
+
+
+_TEENS = _word_values("thirteen fourteen fifteen sixteen seventeen eighteen nineteen", range(13, 20))
+SMALL_NUMBERS = {
+    **_word_values("one two three four five six seven eight nine ten eleven twelve", range(1, 13)),
+    **_TEENS,
+}
+"""The words for the numbers up to nineteen."""
+TENS = _word_values("twenty thirty forty fifty sixty seventy eighty ninety", range(20, 100, 10))
+_LARGE_NUMBERS = {"hundred": 100.0, "thousand": 1000.0, "million": 1e6, "billion": 1e9, "half": 0.5, "quarter": 0.25}
+_NUMBER_WORDS = {**_TEENS, **TENS, **_LARGE_NUMBERS}
+"""The words that are a source for a number; smaller ones only count things."""
 
 
 class GroundingSource:
@@ -67,10 +81,13 @@ class GroundingSource:
     @cached_property
     def numbers(self) -> dict[float, str]:
         """The numbers, each reading of them, with how they are written."""
-        found = {abs(value): figure.text for figure in reversed(self.figures) for value in figure.values}
+        found: dict[float, str] = {}
+        for figure in reversed(self.figures):
+            for value in figure.values:
+                found[abs(value)] = figure.text
         for word in re.findall(r"[a-z]{4,}", self.text[: self.readable_chars].lower()):
             if word in _NUMBER_WORDS:
-                found.setdefault(float(_NUMBER_WORDS[word]), word)
+                found.setdefault(_NUMBER_WORDS[word], word)
         return found
 
 
@@ -82,6 +99,7 @@ class SourceView:
 
     def holds_literally(self, text: str) -> bool:
         """True when some source holds this very text, and not as a part of a longer number or word."""
+        # Looking for the bare text is much faster than the pattern, and most sources do not hold it at all.
         pattern: re.Pattern[str] | None = None
         for source in self.sources:
             if text not in source.text:
@@ -102,29 +120,26 @@ class SourceView:
     @cached_property
     def numbers(self) -> list[tuple[float, str]]:
         """Every number with what a reader is told of it, sorted."""
-        found = {
-            value: f"{text}, {source.where}"
-            for source in reversed(self.sources)
-            for value, text in source.numbers.items()
-        }
+        found: dict[float, str] = {}
+        for source in reversed(self.sources):
+            for value, text in source.numbers.items():
+                found[value] = f"{text}, {source.where}"
         return sorted(found.items())
 
     @cached_property
     def days(self) -> list[tuple[Day, str]]:
         """Every date with what a reader is told of it."""
-        return [
-            (day, f"{figure.text}, {source.where}")
-            for source in self.sources
-            for figure in source.figures
-            for day in figure.days
-        ]
+        found: list[tuple[Day, str]] = []
+        for source in self.sources:
+            for figure in source.figures:
+                found += [(day, f"{figure.text}, {source.where}") for day in figure.days]
+        return found
 
     @cached_property
     def urls(self) -> frozenset[str]:
         """The URLs of the sources."""
-        return frozenset(
-            url_key(figure.text) for source in self.sources for figure in source.figures if figure.kind == "url"
-        )
+        figures = chain.from_iterable(source.figures for source in self.sources)
+        return frozenset(url_key(figure.text) for figure in figures if figure.kind == "url")
 
     @property
     def longest_list(self) -> int:
@@ -143,6 +158,7 @@ class Sources:
     def all(self) -> list[GroundingSource]:
         """Every source, in order."""
         found = list(_sources(self._run))
+        # One budget for all: a run with hundreds of long answers must not take minutes.
         left = MAX_READ_CHARS
         for source in found:
             source.readable_chars = min(left, len(source.text))
@@ -152,42 +168,36 @@ class Sources:
     def for_figure(self, figure: Figure) -> SourceView:
         """Return the sources that are no echo of the model's own statement of the figure."""
         stated_at = first_statement(self._run, figure)
-        counted = tuple(
-            index
-            for index, source in enumerate(self.all)
-            if (stated_at is None or source.since <= stated_at) and not _was_given(source, figure)
-        )
-        if counted not in self._views:
-            self._views[counted] = SourceView([self.all[index] for index in counted])
-        return self._views[counted]
+        counted = [source for source in self.all if _counts_for(source, figure, stated_at)]
+        key = tuple(map(id, counted))
+        if key not in self._views:
+            self._views[key] = SourceView(counted)
+        return self._views[key]
 
 
-def _was_given(source: GroundingSource, figure: Figure) -> bool:
-    """True when the agent handed the figure to the tool: what comes back is its echo."""
-    if figure.core not in source.arguments:
+def _counts_for(source: GroundingSource, figure: Figure, stated_at: int | None) -> bool:
+    """False for a source that came after the model's statement, or from a tool that the agent gave the figure to."""
+    if stated_at is not None and source.since > stated_at:
         return False
-    return re.search(rf"(?<![\w.]){re.escape(figure.core)}(?!\w)", source.arguments) is not None
+    return figure.core not in source.arguments or not _statement(figure).search(source.arguments)
+
+
+def _statement(figure: Figure) -> re.Pattern[str]:
+    return re.compile(rf"(?<![\w.]){re.escape(figure.core)}(?!\w)")
 
 
 def first_statement(run: TraceRun, figure: Figure) -> int | None:
     """Return the number of the model call that first stated the figure; None when no model call did."""
-    pattern = re.compile(rf"(?<![\w.]){re.escape(figure.core)}(?!\w)")
+    pattern = _statement(figure)
     for call in run.llm_calls:
-        if pattern.search(answer_text(call)) or pattern.search(_requested(call)):
+        requests = as_object(call.result).get("tool_calls")
+        if pattern.search(answer_text(call)) or (requests and pattern.search(canonical(requests).decode())):
             return call.seq
     return None
 
 
-def _requested(call: LlmCall) -> str:
-    result = call.result
-    requests = result.get("tool_calls") if isinstance(result, dict) else None
-    if requests:
-        return canonical(requests).decode()
-    return ""
-
-
 def _sources(run: TraceRun) -> Iterator[GroundingSource]:
-    yield GroundingSource("the input", _as_text(run.input))
+    yield GroundingSource("the input", text_or_empty(run.input))
     for seq, text in outside_messages(run):
         yield GroundingSource("a message", text, since=seq)
     agents = inner_model_calls(run)
@@ -196,19 +206,19 @@ def _sources(run: TraceRun) -> Iterator[GroundingSource]:
         if isinstance(event, ToolCall) and event.seq not in agents:
             yield from _of_tool(event, answer)
         elif isinstance(event, Exchange):
-            yield GroundingSource(f"the response of {event.name!r} (event {event.seq})", _as_text(_outcome(event)))
+            yield GroundingSource(f"the response of {event.name!r} (event {event.seq})", text_or_empty(_outcome(event)))
         elif isinstance(event, Note):
-            yield GroundingSource(f"a note (event {event.seq})", _as_text(event.content))
+            yield GroundingSource(f"a note (event {event.seq})", text_or_empty(event.content))
 
 
 def _of_tool(call: ToolCall, answer: str) -> Iterator[GroundingSource]:
     where = f"tool {call.name!r} (event {call.seq})"
-    arguments = _as_text(call.arguments)
+    arguments = text_or_empty(call.arguments)
     # A tool that takes the final answer, or a search for what the agent believes, confirms nothing.
     if not _READS.match(call.name) and not (answer and answer in plain_key(arguments)):
         yield GroundingSource(f"the arguments of {where}", arguments)
     outcome = _outcome(call)
-    text = str(call.error) if call.error is not None else _as_text(outcome)
+    text = str(call.error) if call.error is not None else text_or_empty(outcome)
     yield GroundingSource(where, text, arguments=arguments, rows=max(_longest(outcome), text.count("\n")))
 
 
@@ -216,14 +226,6 @@ def _outcome(call: Call) -> Json:
     if call.items is not None:
         return call.items
     return call.result
-
-
-def _as_text(value: Json) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, str):
-        return value
-    return canonical(value).decode()
 
 
 def _longest(value: Json) -> int:
@@ -235,3 +237,15 @@ def _longest(value: Json) -> int:
             longest = max(longest, len(item))
             stack += item.values() if isinstance(item, dict) else item
     return longest
+
+
+class SortedNumbers:
+    """Numbers that can be asked whether one is near a value."""
+
+    def __init__(self, values: Iterable[float]) -> None:
+        self.values = sorted(set(values))
+
+    def has(self, target: float, margin: float) -> bool:
+        """True when one of the numbers is no further than the margin from the target."""
+        index = bisect_left(self.values, target - margin)
+        return index < len(self.values) and self.values[index] <= target + margin

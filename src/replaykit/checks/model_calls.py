@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Collection, Iterator
 from typing import Annotated, Literal
 
 from msgspec import Meta
 
 from replaykit.checks.conversation import answer_text, asks_something, requested_tools
-from replaykit.checks.reading import last_seq, run_errors, short, shown, times_text
-from replaykit.checks.rule import ASSERTIONS, Context, Rule, Seen
+from replaykit.checks.reading import decisive_call, first, first_seq, last_seq, run_errors, short, shown, times_text
+from replaykit.checks.rule import Rule, Seen, register
 from replaykit.model.events import LlmCall
 from replaykit.model.run import TraceRun
 from replaykit.redaction.lazy_patterns import lazy
@@ -29,8 +30,8 @@ _MIN_ANSWER_CHARS = 20
 """A shorter answer, such as "Yes.", may well come twice."""
 
 
-@ASSERTIONS.register("llm.truncated")
-class LlmTruncated(Rule, frozen=True, kw_only=True):
+@register("llm.truncated")
+class LlmTruncated(Rule, frozen=True):
     """True: a model's answer was cut off at its limit of tokens. False: none was.
 
     The finish reason says so: `length`, `max_tokens` or the like.
@@ -45,21 +46,18 @@ class LlmTruncated(Rule, frozen=True, kw_only=True):
     truncated: bool = True
     calls: Literal["last", "any"] = "last"
 
-    def check(self, run: TraceRun, context: Context) -> Seen:
+    def seen_in(self, run: TraceRun) -> Seen:
         counted = run.llm_calls if self.calls == "any" else run.llm_calls[-1:]
-        cut = next((call for call in counted if _is_cut(call)), None)
-        if self.truncated:
-            expected = "an answer that is cut off"
-        else:
-            expected = "no answer that is cut off"
+        cut = first(counted, lambda call: (call.finish_reason or "").lower() in _CUT)
+        expected = f"{'an' if self.truncated else 'no'} answer that is cut off"
         if cut is None:
             return Seen(not self.truncated, "No answer was cut off", expected, "no answer is cut off", last_seq(run))
         text = f"The model's answer was cut off ({cut.finish_reason})"
         return Seen(self.truncated, text, expected, f"finish reason {cut.finish_reason!r}", cut.seq)
 
 
-@ASSERTIONS.register("llm.context_overflow")
-class LlmContextOverflow(Rule, frozen=True, kw_only=True):
+@register("llm.context_overflow")
+class LlmContextOverflow(Rule, frozen=True):
     """True: a model refused a request because it was longer than its context window. False: none did."""
 
     plain = "overflow"
@@ -67,12 +65,9 @@ class LlmContextOverflow(Rule, frozen=True, kw_only=True):
     examples = ("llm.context_overflow: true",)
     overflow: bool
 
-    def check(self, run: TraceRun, context: Context) -> Seen:
+    def seen_in(self, run: TraceRun) -> Seen:
         found = overflow(run)
-        if self.overflow:
-            expected = "a request beyond the context window"
-        else:
-            expected = "no request beyond the context window"
+        expected = f"{'a' if self.overflow else 'no'} request beyond the context window"
         if found is None:
             text = "No context window overflowed"
             return Seen(not self.overflow, text, expected, "no such error", last_seq(run))
@@ -81,8 +76,8 @@ class LlmContextOverflow(Rule, frozen=True, kw_only=True):
         return Seen(self.overflow, text, expected, repr(error_text), seq)
 
 
-@ASSERTIONS.register("llm.malformed_call")
-class LlmMalformedCall(Rule, frozen=True, kw_only=True):
+@register("llm.malformed_call")
+class LlmMalformedCall(Rule, frozen=True):
     """True: a model asked for a tool with arguments that are no JSON object. False: none did."""
 
     plain = "malformed"
@@ -90,12 +85,9 @@ class LlmMalformedCall(Rule, frozen=True, kw_only=True):
     examples = ("llm.malformed_call: true",)
     malformed: bool
 
-    def check(self, run: TraceRun, context: Context) -> Seen:
+    def seen_in(self, run: TraceRun) -> Seen:
         found = next(malformed_calls(run), None)
-        if self.malformed:
-            expected = "a tool call that is no JSON"
-        else:
-            expected = "tool calls that are JSON objects"
+        expected = "a tool call that is no JSON" if self.malformed else "tool calls that are JSON objects"
         if found is None:
             text = "Every tool call is a JSON object"
             return Seen(not self.malformed, text, expected, "no such tool call", last_seq(run))
@@ -103,8 +95,8 @@ class LlmMalformedCall(Rule, frozen=True, kw_only=True):
         return Seen(self.malformed, f"The model wrote a broken tool call: {flaw}", expected, flaw, call.seq)
 
 
-@ASSERTIONS.register("llm.same_request")
-class LlmSameRequest(Rule, frozen=True, kw_only=True):
+@register("llm.same_request")
+class LlmSameRequest(Rule, frozen=True):
     """The agent sent a model the very same request at least so many times, and each was answered."""
 
     plain = "times"
@@ -112,16 +104,16 @@ class LlmSameRequest(Rule, frozen=True, kw_only=True):
     examples = ("llm.same_request: 3",)
     times: Annotated[int, Meta(ge=2)]
 
-    def check(self, run: TraceRun, context: Context) -> Seen:
-        groups: dict[bytes, list[LlmCall]] = {}
+    def seen_in(self, run: TraceRun) -> Seen:
+        groups: defaultdict[bytes, list[LlmCall]] = defaultdict(list)
         for call in run.llm_calls:
             if call.error is None and call.answered and asks_something(call):
-                groups.setdefault(call.name.encode() + bytes(call.request_json), []).append(call)
+                groups[call.name.encode() + bytes(call.request_json)].append(call)
         return _seen_group(run, groups.values(), self.times, "The same request was sent to the model")
 
 
-@ASSERTIONS.register("llm.same_answer")
-class LlmSameAnswer(Rule, frozen=True, kw_only=True):
+@register("llm.same_answer")
+class LlmSameAnswer(Rule, frozen=True):
     """A model gave the very same answer at least so many times: the same words and the same tool calls.
 
     Answers of less than 20 characters without a tool call do not count.
@@ -132,23 +124,22 @@ class LlmSameAnswer(Rule, frozen=True, kw_only=True):
     examples = ("llm.same_answer: 3",)
     times: Annotated[int, Meta(ge=2)]
 
-    def check(self, run: TraceRun, context: Context) -> Seen:
-        groups: dict[str, list[LlmCall]] = {}
+    def seen_in(self, run: TraceRun) -> Seen:
+        groups: defaultdict[str, list[LlmCall]] = defaultdict(list)
         for call in run.llm_calls:
             words = " ".join(answer_text(call).split())
             if len(words) >= _MIN_ANSWER_CHARS:
                 requests = [(request.name, shown(request.arguments)) for request in requested_tools(call)]
-                groups.setdefault(f"{call.name} {words} {requests}", []).append(call)
+                groups[f"{call.name} {words} {requests}"].append(call)
         return _seen_group(run, groups.values(), self.times, "The model gave the same answer")
 
 
 def overflow(run: TraceRun) -> tuple[int | None, str] | None:
     """Return the event and the text of an error that says that a request did not fit into a context window."""
-    errors = [(call.seq, str(call.error)) for call in run.llm_calls if call.error is not None]
-    errors += [(seq if seq is not None else -1, str(error)) for seq, error in run_errors(run)]
-    for seq, text in errors:
-        if _OVERFLOW.search(text):
-            return (None if seq < 0 else seq), short(text)
+    errors = [(call.seq, call.error) for call in run.llm_calls]
+    for seq, error in (*errors, *run_errors(run)):
+        if error is not None and _OVERFLOW.search(str(error)):
+            return seq, short(str(error))
     return None
 
 
@@ -162,13 +153,9 @@ def malformed_calls(run: TraceRun) -> Iterator[tuple[LlmCall, str]]:
                 yield call, f"{request.name}({short(request.arguments)})"
 
 
-def _is_cut(call: LlmCall) -> bool:
-    return (call.finish_reason or "").lower() in _CUT
-
-
 def _seen_group(run: TraceRun, groups: Collection[list[LlmCall]], times: int, what: str) -> Seen:
     largest = max(groups, key=len, default=[])
     expected = f"{what[0].lower()}{what[1:]} at least {times} times"
-    seq = largest[min(times, len(largest)) - 1].seq if largest else last_seq(run)
+    seq = first_seq(decisive_call(largest, times - 1), run)
     actual = times_text(len(largest))
     return Seen(len(largest) >= times, f"{what} {actual}", expected, actual, seq)

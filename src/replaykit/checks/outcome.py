@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 from msgspec import Meta
 
-from replaykit.checks.reading import budget_reason, ending_seq, last_seq, matches, run_errors, short, step_count
-from replaykit.checks.rule import ASSERTIONS, Context, Rule, Seen
+from replaykit.checks.reading import (
+    budget_reason,
+    ending_seq,
+    error_events,
+    first,
+    last_seq,
+    matches,
+    one_or_more,
+    run_errors,
+    short,
+    step_count,
+)
+from replaykit.checks.rule import Rule, Seen, register
 from replaykit.errors import nearest
 from replaykit.model.events import ErrorEvent, ErrorInfo
 from replaykit.model.run import RunStatus, TraceRun
@@ -15,14 +27,15 @@ from replaykit.redaction.lazy_patterns import lazy
 
 _CLASS = lazy(r"\s*[A-Za-z_][\w.]*(?:Error|Exception): ")
 _STATUSES = [status.value for status in RunStatus]
+_EXHAUSTED = {True: "exhausted", False: "not exhausted"}
 _ENDINGS = {
     RunStatus.RUNNING: "Run has not ended",
     RunStatus.CANCELLED: "Run was cancelled",
 }
 
 
-@ASSERTIONS.register("status_is")
-class StatusIs(Rule, frozen=True, kw_only=True):
+@register("status_is")
+class StatusIs(Rule, frozen=True):
     """The run ended with this status, or with one of these.
 
     The statuses are `success`, `error`, `timeout`, `cancelled` and `running`.
@@ -44,22 +57,21 @@ class StatusIs(Rule, frozen=True, kw_only=True):
     @property
     def statuses(self) -> list[str]:
         """The accepted statuses."""
-        if isinstance(self.status, str):
-            return [self.status]
-        return self.status
+        return one_or_more(self.status)
 
-    def check(self, run: TraceRun, context: Context) -> Seen:
+    def seen_in(self, run: TraceRun) -> Seen:
+        because = f" ({short(str(run.error))})" if run.error else ""
         return Seen(
             holds=run.status.value in self.statuses,
             text=_ENDINGS.get(run.status, f"Run ended with {run.status.value}"),
             expected=f"status {' or '.join(self.statuses)}",
-            actual=f"status {run.status.value}{_because(run)}",
+            actual=f"status {run.status.value}{because}",
             seq=ending_seq(run),
         )
 
 
-@ASSERTIONS.register("run.error")
-class RunError(Rule, frozen=True, kw_only=True):
+@register("run.error")
+class RunError(Rule, frozen=True):
     """The run's error, or one of its error events, reads like this text.
 
     `*` stands for any stretch of text; without one the whole text has to agree. White space counts as one blank; upper
@@ -76,15 +88,15 @@ class RunError(Rule, frozen=True, kw_only=True):
         if not self.text.strip():
             raise ValueError("expected the text of an error, with `*` for what may vary")
 
-    def check(self, run: TraceRun, context: Context) -> Seen:
+    def seen_in(self, run: TraceRun) -> Seen:
         expected = f"an error like {self.text!r}"
         errors = run_errors(run)
         if not errors:
             return Seen(False, "No error", expected, "no error", last_seq(run))
-        matching = [(seq, error) for seq, error in errors if self._reads(error)]
-        seq, error = matching[0] if matching else errors[-1]
+        matching = first(errors, lambda entry: self._reads(entry[1]))
+        seq, error = matching or errors[-1]
         return Seen(
-            holds=bool(matching),
+            holds=matching is not None,
             text=f"Error: {short(error.message or error.type)}",
             expected=expected,
             actual=repr(short(str(error))),
@@ -94,11 +106,11 @@ class RunError(Rule, frozen=True, kw_only=True):
     def _reads(self, error: ErrorInfo) -> bool:
         # Some candidates say "KeyError: x", some only "x", and some put the class beside the message.
         bare = _CLASS.sub("", error.message)
-        return any(matches(self.text, text) for text in (error.message, str(error), bare))
+        return any(map(partial(matches, self.text), (error.message, str(error), bare)))
 
 
-@ASSERTIONS.register("run.failed_steps")
-class RunFailedSteps(Rule, frozen=True, kw_only=True):
+@register("run.failed_steps")
+class RunFailedSteps(Rule, frozen=True):
     """At least so many errors happened in the run outside of calls, such as steps whose code did not run."""
 
     plain = "min"
@@ -106,19 +118,22 @@ class RunFailedSteps(Rule, frozen=True, kw_only=True):
     examples = ("run.failed_steps: 1",)
     min: Annotated[int, Meta(ge=1)]
 
-    def check(self, run: TraceRun, context: Context) -> Seen:
-        errors = [(event.seq, event.error) for event in run.events if isinstance(event, ErrorEvent)]
+    def seen_in(self, run: TraceRun) -> Seen:
+        errors = error_events(run)
         expected = f"at least {self.min} errors outside of calls"
         if not errors:
             return Seen(False, "The run reported no error", expected, "no errors", last_seq(run))
-        seq, last = errors[-1]
+        last = errors[-1]
         count = "one error" if len(errors) == 1 else f"{len(errors)} errors"
-        actual = f"{count}, the last one {short(str(last))!r}"
-        return Seen(len(errors) >= self.min, f"The run went on over {actual}", expected, actual, _cause(run, seq))
+        actual = f"{count}, the last one {short(str(last.error))!r}"
+        seq = failing_call(run, last)
+        if seq is None:
+            seq = last.seq
+        return Seen(len(errors) >= self.min, f"The run went on over {actual}", expected, actual, seq)
 
 
-@ASSERTIONS.register("steps.exhausted")
-class StepsExhausted(Rule, frozen=True, kw_only=True):
+@register("steps.exhausted")
+class StepsExhausted(Rule, frozen=True):
     """True: the run was stopped because it used up its steps. False: it was not.
 
     Steps, turns, iterations, rounds, recursion, tool calls and budgets of time, tokens or cost all count. The signs are
@@ -132,27 +147,19 @@ class StepsExhausted(Rule, frozen=True, kw_only=True):
     examples = ("steps.exhausted: true",)
     exhausted: bool
 
-    def check(self, run: TraceRun, context: Context) -> Seen:
+    def seen_in(self, run: TraceRun) -> Seen:
         reason = budget_reason(run)
         return Seen(
             holds=(reason is not None) is self.exhausted,
-            text="Step budget exhausted" if reason else "Step budget not exhausted",
-            expected="the step budget exhausted" if self.exhausted else "the step budget not exhausted",
+            text=f"Step budget {_EXHAUSTED[reason is not None]}",
+            expected=f"the step budget {_EXHAUSTED[self.exhausted]}",
             actual=reason or f"{step_count(run)} steps, no sign of a limit",
             seq=ending_seq(run),
         )
 
 
-def _cause(run: TraceRun, seq: int) -> int:
-    """Return the model call inside of the step that failed, where the log says how long the step took."""
-    error = next(event for event in run.events if event.seq == seq)
-    inside = [call.seq for call in run.llm_calls if error.at <= call.at < error.at + error.duration_s]
-    if inside:
-        return inside[-1]
-    return seq
-
-
-def _because(run: TraceRun) -> str:
-    if run.error:
-        return f" ({short(str(run.error))})"
-    return ""
+def failing_call(run: TraceRun, error: ErrorEvent) -> int | None:
+    """Return the last model call inside of the step that failed, where the log says how long the step took."""
+    end = error.at + error.duration_s
+    call = first(reversed(run.llm_calls), lambda call: error.at <= call.at < end)
+    return None if call is None else call.seq

@@ -1,4 +1,4 @@
-"""Assertions about what a run answered, as a text: what is in it, and what it begins with."""
+"""Assertions about what a run answered, as a text: what is in it, what it begins with, which answer it gives."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 
 from replaykit.checks.compare import same
-from replaykit.checks.failure_texts import is_traceback
+from replaykit.checks.failures import is_traceback
 from replaykit.checks.reading import (
+    first,
     has_output,
-    is_blank,
     last_seq,
     output_text,
     says_something,
@@ -18,7 +18,7 @@ from replaykit.checks.reading import (
     shown_output,
 )
 from replaykit.checks.regexes import check_pattern, search
-from replaykit.checks.rule import ASSERTIONS, Context, Rule, Seen
+from replaykit.checks.rule import Rule, Seen, register
 from replaykit.model.run import TraceRun
 from replaykit.model.values import Json
 from replaykit.redaction.lazy_patterns import lazy
@@ -29,8 +29,8 @@ _ERROR_LABEL = lazy(
 )
 
 
-@ASSERTIONS.register("final_output_exists")
-class FinalOutputExists(Rule, frozen=True, kw_only=True):
+@register("final_output_exists")
+class FinalOutputExists(Rule, frozen=True):
     """True: there is an output, and it is not blank. False: there is none, or a blank one."""
 
     family = "output"
@@ -39,17 +39,13 @@ class FinalOutputExists(Rule, frozen=True, kw_only=True):
     examples = ("final_output_exists: true",)
     exists: bool
 
-    def check(self, run: TraceRun, context: Context) -> Seen:
-        return seen_output(
-            run,
-            says_something(run) is self.exists,
-            _in_words(run),
-            "a final output" if self.exists else "no final output",
-        )
+    def seen_in(self, run: TraceRun) -> Seen:
+        expected = f"{'a' if self.exists else 'no'} final output"
+        return seen_output(run, says_something(run) is self.exists, _in_words(run), expected)
 
 
-@ASSERTIONS.register("output.empty")
-class OutputEmpty(Rule, frozen=True, kw_only=True):
+@register("output.empty")
+class OutputEmpty(Rule, frozen=True):
     """True: there is an output, and it is blank. False: there is none, or one that says something."""
 
     plain = "empty"
@@ -57,17 +53,14 @@ class OutputEmpty(Rule, frozen=True, kw_only=True):
     examples = ("output.empty: true",)
     empty: bool
 
-    def check(self, run: TraceRun, context: Context) -> Seen:
-        return seen_output(
-            run,
-            (run.output is not None and is_blank(run.output)) is self.empty,
-            _in_words(run),
-            "an empty final output" if self.empty else "no empty final output",
-        )
+    def seen_in(self, run: TraceRun) -> Seen:
+        is_empty = has_output(run) and not says_something(run)
+        expected = f"{'an' if self.empty else 'no'} empty final output"
+        return seen_output(run, is_empty is self.empty, _in_words(run), expected)
 
 
-@ASSERTIONS.register("output.equals")
-class OutputEquals(Rule, frozen=True, kw_only=True):
+@register("output.equals")
+class OutputEquals(Rule, frozen=True):
     """The output is this JSON value. Null means that there is none."""
 
     plain = "value"
@@ -75,15 +68,10 @@ class OutputEquals(Rule, frozen=True, kw_only=True):
     examples = ("output.equals: {paid: true, amount: 49.99}",)
     value: Json
 
-    def check(self, run: TraceRun, context: Context) -> Seen:
+    def seen_in(self, run: TraceRun) -> Seen:
         equal = same(run.output, self.value)
-        if equal:
-            text = "Output is as expected"
-        elif has_output(run):
-            text = "Output differs"
-        else:
-            text = "No final output"
-        return seen_output(run, equal, text, f"output {shown(self.value)}")
+        text = "Output differs" if has_output(run) else "No final output"
+        return seen_output(run, equal, "Output is as expected" if equal else text, f"output {shown(self.value)}")
 
 
 class _OneText(Rule, frozen=True, kw_only=True):
@@ -96,15 +84,13 @@ class _OneText(Rule, frozen=True, kw_only=True):
             raise ValueError("expected some text: an empty one is in every output")
 
     def _seen(self, run: TraceRun, holds: bool, expected: str) -> Seen:
+        if not has_output(run):
+            return seen_output(run, holds, "No final output", expected)
         found = "contains" if self.text in output_text(run) else "does not contain"
-        if has_output(run):
-            text = f"Output {found} {self.text!r}"
-        else:
-            text = "No final output"
-        return seen_output(run, holds, text, expected)
+        return seen_output(run, holds, f"Output {found} {self.text!r}", expected)
 
 
-@ASSERTIONS.register("output.contains")
+@register("output.contains")
 class OutputContains(_OneText, frozen=True, kw_only=True):
     """The text is in the output, letter by letter.
 
@@ -114,40 +100,40 @@ class OutputContains(_OneText, frozen=True, kw_only=True):
 
     examples = ('output.contains: "$49.99"', "output.contains: '\"paid\":true'")
 
-    def check(self, run: TraceRun, context: Context) -> Seen:
+    def seen_in(self, run: TraceRun) -> Seen:
         return self._seen(run, self.text in output_text(run), f"output containing {self.text!r}")
 
 
-@ASSERTIONS.register("output.not_contains")
+@register("output.not_contains")
 class OutputNotContains(_OneText, frozen=True, kw_only=True):
     """There is an output, and the text is not in it. A run without an output does not pass by silence."""
 
     examples = ("output.not_contains: internal error",)
 
-    def check(self, run: TraceRun, context: Context) -> Seen:
+    def seen_in(self, run: TraceRun) -> Seen:
         holds = has_output(run) and self.text not in output_text(run)
         return self._seen(run, holds, f"output without {self.text!r}")
 
 
-@ASSERTIONS.register("output.icontains")
+@register("output.icontains")
 class OutputIContains(_OneText, frozen=True, kw_only=True):
     """The text is in the output, upper and lower case alike."""
 
     examples = ("output.icontains: yearly plan",)
 
-    def check(self, run: TraceRun, context: Context) -> Seen:
+    def seen_in(self, run: TraceRun) -> Seen:
         found = self.text.casefold() in output_text(run).casefold()
         text = f"Output {'contains' if found else 'does not contain'} {self.text!r}, in any case"
         return seen_output(run, found, text, f"output containing {self.text!r}, in any case")
 
 
-@ASSERTIONS.register("output.starts_with")
+@register("output.starts_with")
 class OutputStartsWith(_OneText, frozen=True, kw_only=True):
     """The output begins with the text, letter by letter."""
 
     examples = ("output.starts_with: You were charged",)
 
-    def check(self, run: TraceRun, context: Context) -> Seen:
+    def seen_in(self, run: TraceRun) -> Seen:
         found = output_text(run).startswith(self.text)
         text = f"Output {'begins' if found else 'does not begin'} with {self.text!r}"
         return seen_output(run, found, text, f"output that begins with {self.text!r}")
@@ -170,7 +156,7 @@ class _SomeTexts(Rule, frozen=True, kw_only=True):
         return [text for text in self.texts if fold(text) not in output]
 
 
-@ASSERTIONS.register("output.contains_all")
+@register("output.contains_all")
 class OutputContainsAll(_SomeTexts, frozen=True, kw_only=True):
     """All of the texts are in the output, in any order."""
 
@@ -179,32 +165,26 @@ class OutputContainsAll(_SomeTexts, frozen=True, kw_only=True):
         "output.contains_all: {texts: [YEARLY, Plan], ignore_case: true}",
     )
 
-    def check(self, run: TraceRun, context: Context) -> Seen:
+    def seen_in(self, run: TraceRun) -> Seen:
         missing = self.missing(run)
-        if missing:
-            text = f"Output does not contain {shown(missing)}"
-        else:
-            text = "Output contains all texts"
+        text = f"Output does not contain {shown(missing)}" if missing else "Output contains all texts"
         return seen_output(run, not missing, text, f"output containing all of {shown(self.texts)}")
 
 
-@ASSERTIONS.register("output.contains_any")
+@register("output.contains_any")
 class OutputContainsAny(_SomeTexts, frozen=True, kw_only=True):
     """At least one of the texts is in the output."""
 
     examples = ('output.contains_any: ["$49.99", "49.99 USD"]',)
 
-    def check(self, run: TraceRun, context: Context) -> Seen:
+    def seen_in(self, run: TraceRun) -> Seen:
         missing = self.missing(run)
-        found = [text for text in self.texts if text not in missing]
-        if found:
-            text = f"Output contains {found[0]!r}"
-        else:
-            text = f"Output contains none of {shown(self.texts)}"
-        return seen_output(run, bool(found), text, f"output containing any of {shown(self.texts)}")
+        found = first(self.texts, lambda text: text not in missing)
+        text = f"Output contains none of {shown(self.texts)}" if found is None else f"Output contains {found!r}"
+        return seen_output(run, found is not None, text, f"output containing any of {shown(self.texts)}")
 
 
-@ASSERTIONS.register("output.error")
+@register("output.error")
 class OutputError(_OneText, frozen=True, kw_only=True):
     """The output is an error in the place of an answer: a traceback, or an error's text and nothing more.
 
@@ -215,22 +195,18 @@ class OutputError(_OneText, frozen=True, kw_only=True):
 
     examples = ('output.error: "PaymentFailed: the card has expired"',)
 
-    def check(self, run: TraceRun, context: Context) -> Seen:
+    def seen_in(self, run: TraceRun) -> Seen:
         answer = run.output if isinstance(run.output, str) else ""
         expected = f"the error {short(self.text)!r} in the place of an answer"
         if is_traceback(answer):
             return seen_output(run, True, "Output is a traceback", expected)
         stripped = _ERROR_LABEL.sub("", " ".join(answer.split())).rstrip(".")
         is_error = stripped in {text.rstrip(".") for text in _spellings(" ".join(self.text.split()))}
-        if is_error:
-            text = "Output is the text of an error"
-        else:
-            text = "Output is not the text of an error"
-        return seen_output(run, is_error, text, expected)
+        return seen_output(run, is_error, f"Output is {'' if is_error else 'not '}the text of an error", expected)
 
 
-@ASSERTIONS.register("output.regex")
-class OutputRegex(Rule, frozen=True, kw_only=True):
+@register("output.regex")
+class OutputRegex(Rule, frozen=True):
     """The pattern, as Python's `re` reads it, is found in the output.
 
     `.` does not match the end of a line unless the pattern begins with `(?s)`; `(?i)` makes upper and lower case alike.
@@ -258,7 +234,7 @@ class OutputRegex(Rule, frozen=True, kw_only=True):
             return rf"{self.pattern[:start]}\A(?:{self.pattern[start:]})\Z"
         return self.pattern
 
-    def check(self, run: TraceRun, context: Context) -> Seen:
+    def seen_in(self, run: TraceRun) -> Seen:
         found = has_output(run) and search(self._own, output_text(run)) is not None
         text = f"Output {'matches' if found else 'does not match'} /{self.pattern}/"
         return seen_output(run, found, text, f"output that matches /{self.pattern}/")
@@ -284,3 +260,84 @@ def _in_words(run: TraceRun) -> str:
     if says_something(run):
         return "Final output exists"
     return "Final output is empty"
+
+
+_MARKED = lazy(
+    r"(?:final answer|answer|solution|antwort|réponse|respuesta|resposta|risposta|antwoord|odpowiedź|ответ"
+    r"|答え|答案|回答)"
+    r"\s*(?:is|lautet|est|es|é|è)?\s*(?:[:：=]|\bis\b)\s*\**\s*(?P<answer>[^\n]+)"
+    r"|\\boxed\s*\{(?P<boxed>[^{}]+)\}",
+    re.IGNORECASE,
+)
+_EDGES = " \t\r\n.,;:!?*_`\"'“”‘’()[]{}$€£%"
+_GROUPED = lazy(r"(?<=\d)[,\u00a0\u202f](?=\d{3}(?!\d))")
+_TRAILING_ZEROS = lazy(r"(?<=\d)\.0+(?!\d)")
+_LETTER = lazy(r"\(?([a-z])\)?(?:[).:,\s]|$)")
+
+
+@register("output.answer")
+class OutputAnswer(Rule, frozen=True):
+    """The output's answer is this one, as a dataset's reference has it.
+
+    The answer is what stands behind the last "Answer:" or "Final answer:", in one of ten languages, or inside a LaTeX
+    box. Without such a mark it is enough that the reference stands in the output as a whole word or phrase, unless it
+    is a single letter. Upper and lower case, punctuation around it, currency signs, thousands separators and `.0` do
+    not matter.
+    """
+
+    plain = "reference"
+    named = False
+    examples = ('output.answer: "$49.99"',)
+    reference: str
+
+    def __post_init__(self) -> None:
+        if not _plain(self.reference):
+            raise ValueError("expected the answer, as a text")
+
+    def seen_in(self, run: TraceRun) -> Seen:
+        expected = f"the answer {short(self.reference)!r}"
+        text = output_text(run)
+        if has_output(run) and gives_answer(text, self.reference):
+            return seen_output(run, True, "Output gives the expected answer", expected)
+        answer = marked_answer(text)
+        shown = f"Output answers {short(answer)!r}" if answer else "Output marks no answer"
+        return seen_output(run, False, shown, expected)
+
+
+def marked_answer(text: str) -> str | None:
+    """Return what a text marks as its answer; None when it marks nothing."""
+    answer = ""
+    for found in _MARKED.finditer(text):
+        answer = found["answer"] or found["boxed"]
+    return answer.strip() or None
+
+
+def gives_answer(text: str, reference: str) -> bool:
+    """True when the text's answer is the reference."""
+    target = _plain(reference)
+    if _plain(text) == target:
+        return True
+    marked = marked_answer(text)
+    if marked is not None:
+        return _is_answer(_plain(marked), target)
+    if len(target) == 1 and target.isalpha():
+        return False
+    return _stands_in(target, _plain(text))
+
+
+def _is_answer(answer: str, target: str) -> bool:
+    if answer == target:
+        return True
+    if len(target) == 1 and target.isalpha():
+        letter = _LETTER.match(answer)
+        return letter is not None and letter[1] == target
+    return _stands_in(target, answer)
+
+
+def _stands_in(target: str, text: str) -> bool:
+    return re.search(rf"(?<![\w.]){re.escape(target)}(?![\w]|\.\d)", text) is not None
+
+
+def _plain(text: str) -> str:
+    line = " ".join(text.casefold().split()).strip(_EDGES)
+    return _TRAILING_ZEROS.sub("", _GROUPED.sub("", line))

@@ -7,24 +7,23 @@ from typing import Literal
 
 import msgspec
 
-from replaykit.checks.call_selection import toolless_path
 from replaykit.checks.output import seen_output
-from replaykit.checks.ranges import check_range, in_range, range_text
-from replaykit.checks.reading import has_output, last_seq, output_text, shown
-from replaykit.checks.rule import ASSERTIONS, Context, Count, Rule, Seen
+from replaykit.checks.reading import first, has_output, last_seq, one_or_more, output_text, toolless_path
+from replaykit.checks.rule import Count, Rule, Seen, check_range, in_range, range_text, register
 from replaykit.checks.schemas import check_schema, schema_flaw
 from replaykit.checks.value_rule import VALUE_NOTES, ValueRule
 from replaykit.model.jsonpath import members
 from replaykit.model.nesting import decode_json
 from replaykit.model.run import TraceRun
-from replaykit.model.values import Json
+from replaykit.model.values import Json, JsonObject
 
 _NOT_JSON = object()
+_JSON_TYPES = {"any": object, "object": dict, "list": list}
 _UNITS: dict[str, Callable[[str], Sized]] = {"characters": str, "words": str.split, "lines": str.splitlines}
 
 
-@ASSERTIONS.register("output.json")
-class OutputJson(Rule, frozen=True, kw_only=True):
+@register("output.json")
+class OutputJson(Rule, frozen=True):
     """The output is JSON: a value that is no text, or a text that reads as JSON from its first to its last letter.
 
     `any` is any JSON value, `object` and `list` are these. A text around the JSON, such as a code fence, makes it none.
@@ -35,16 +34,16 @@ class OutputJson(Rule, frozen=True, kw_only=True):
     examples = ("output.json: any", "output.json: object")
     of: Literal["any", "object", "list"]
 
-    def check(self, run: TraceRun, context: Context) -> Seen:
+    def seen_in(self, run: TraceRun) -> Seen:
         value = _json_of(run)
-        found = value is not _NOT_JSON
-        holds = found and (self.of == "any" or isinstance(value, dict if self.of == "object" else list))
-        text = "Output is JSON" if found else "Output is not JSON"
-        return seen_output(run, holds, text, f"output that is JSON ({self.of})")
+        expected = f"output that is JSON ({self.of})"
+        if value is _NOT_JSON:
+            return seen_output(run, False, "Output is not JSON", expected)
+        return seen_output(run, isinstance(value, _JSON_TYPES[self.of]), "Output is JSON", expected)
 
 
-@ASSERTIONS.register("output.json_schema")
-class OutputJsonSchema(Rule, frozen=True, kw_only=True):
+@register("output.json_schema")
+class OutputJsonSchema(Rule, frozen=True):
     """The output is as this JSON Schema says; a text is read as JSON first.
 
     Draft 2020-12, unless `$schema` names another. Nothing is ever fetched: a `$ref` leads to a place inside the schema.
@@ -54,19 +53,23 @@ class OutputJsonSchema(Rule, frozen=True, kw_only=True):
     plain = "schema"
     named = False
     examples = ("output.json_schema: {type: object, required: [paid], properties: {paid: {type: boolean}}}",)
-    schema_: dict[str, Json] = msgspec.field(name="schema")
+    schema_: JsonObject = msgspec.field(name="schema")
 
     def __post_init__(self) -> None:
         check_schema(self.schema_)
 
-    def check(self, run: TraceRun, context: Context) -> Seen:
+    def seen_in(self, run: TraceRun) -> Seen:
         value = _json_of(run)
-        flaw = "the output is not JSON" if value is _NOT_JSON else schema_flaw(self.schema_, value)
-        text = f"Output is not as its schema says: {flaw}" if flaw else "Output is as its schema says"
+        flaw: str | None = "the output is not JSON"
+        if value is not _NOT_JSON:
+            flaw = schema_flaw(self.schema_, value)
+        text = "Output is as its schema says"
+        if flaw:
+            text = f"Output is not as its schema says: {flaw}"
         return seen_output(run, flaw is None, text, "output as its schema says", flaw or None)
 
 
-@ASSERTIONS.register("output.json_path")
+@register("output.json_path")
 class OutputJsonPath(ValueRule, frozen=True, kw_only=True):
     """The output has this member, and it is as expected; a text is read as JSON first.
 
@@ -86,16 +89,16 @@ class OutputJsonPath(ValueRule, frozen=True, kw_only=True):
         toolless_path(self.path)
         super().__post_init__()
 
-    def check(self, run: TraceRun, context: Context) -> Seen:
+    def seen_in(self, run: TraceRun) -> Seen:
         value = _json_of(run)
         expected = f"output with {self.path} being {' and '.join(self.expectations) or 'there'}"
         if value is _NOT_JSON:
             return seen_output(run, False, "Output is not JSON", expected)
-        return seen_members(self, members(value, toolless_path(self.path)), "Output", expected, last_seq(run))
+        return self.seen_members(members(value, toolless_path(self.path)), "Output", expected, last_seq(run))
 
 
-@ASSERTIONS.register("output.length")
-class OutputLength(Rule, frozen=True, kw_only=True):
+@register("output.length")
+class OutputLength(Rule, frozen=True):
     """The output is this long. Without an output it has no length, and the assertion does not hold."""
 
     notes = {
@@ -114,16 +117,17 @@ class OutputLength(Rule, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         check_range(self.min, self.max)
 
-    def check(self, run: TraceRun, context: Context) -> Seen:
+    def seen_in(self, run: TraceRun) -> Seen:
+        expected = f"output of {range_text(self.min, self.max)} {self.unit}"
+        if not has_output(run):
+            return seen_output(run, False, "No final output", expected)
         length = len(_UNITS[self.unit](output_text(run)))
-        holds = has_output(run) and in_range(length, self.min, self.max)
-        actual = f"{length} {self.unit}" if has_output(run) else "no output"
-        text = f"Output has {actual}" if has_output(run) else "No final output"
-        return seen_output(run, holds, text, f"output of {range_text(self.min, self.max)} {self.unit}", actual)
+        actual = f"{length} {self.unit}"
+        return seen_output(run, in_range(length, self.min, self.max), f"Output has {actual}", expected, actual)
 
 
-@ASSERTIONS.register("output.finish_reason")
-class OutputFinishReason(Rule, frozen=True, kw_only=True):
+@register("output.finish_reason")
+class OutputFinishReason(Rule, frozen=True):
     """The model stopped for this reason, or one of these, as its API calls it: `stop`, `length`, `tool_calls`, …
 
     Of the model calls whose reason the log has, the last one counts, or all of them. A log without any reason does not
@@ -143,16 +147,17 @@ class OutputFinishReason(Rule, frozen=True, kw_only=True):
         if not self.reason:
             raise ValueError("expected at least one reason")
 
-    def check(self, run: TraceRun, context: Context) -> Seen:
-        reasons = [self.reason] if isinstance(self.reason, str) else self.reason
+    def seen_in(self, run: TraceRun) -> Seen:
+        reasons = one_or_more(self.reason)
         known = [call for call in run.llm_calls if call.finish_reason is not None]
-        counted = known if self.calls == "all" else known[-1:]
-        bad = next((call for call in counted if call.finish_reason not in reasons), None)
         expected = f"finish reason {' or '.join(map(repr, reasons))}"
-        if not counted:
+        if not known:
             text = "No model call says why it stopped"
             return Seen(False, text, expected, "no finish reason in the log", last_seq(run))
-        call = bad or counted[-1]
+        if self.calls == "last":
+            known = known[-1:]
+        bad = first(known, lambda call: call.finish_reason not in reasons)
+        call = bad or known[-1]
         return Seen(
             holds=bad is None,
             text=f"The model stopped for {call.finish_reason!r}",
@@ -160,16 +165,6 @@ class OutputFinishReason(Rule, frozen=True, kw_only=True):
             actual=f"finish reason {call.finish_reason!r}",
             seq=call.seq,
         )
-
-
-def seen_members(rule: ValueRule, found: list[tuple[str, Json]], what: str, expected: str, seq: int | None) -> Seen:
-    """Whether all the members are as a rule expects; the first that is not is told."""
-    bad = next(((place, value) for place, value in found if not rule.accepts(value)), None)
-    if not found:
-        return Seen(False, f"{what} has no such member", expected, "no such member", seq)
-    place, value = bad or found[0]
-    text = f"{what} has {place} {shown(value)}"
-    return Seen(bad is None, text, expected, f"{place} is {shown(value)}", seq)
 
 
 def _json_of(run: TraceRun) -> Json:

@@ -1,20 +1,22 @@
-"""Assertions about how near an answer is to a text, and whether it refuses."""
+"""Assertions about how near an answer is to a text, and whether it refuses: by letters and words, without a model."""
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+from itertools import pairwise
 from typing import Annotated
 
 from msgspec import Meta
 
 from replaykit.checks.output import seen_output
 from replaykit.checks.reading import has_output, output_text, short
-from replaykit.checks.rule import ASSERTIONS, Context, Rule, Seen, Share
-from replaykit.checks.text_similarity import edit_distance, refusal, similarity
+from replaykit.checks.rule import Rule, Seen, Share, register
 from replaykit.model.run import TraceRun
 
 
-@ASSERTIONS.register("output.edit_distance")
-class OutputEditDistance(Rule, frozen=True, kw_only=True):
+@register("output.edit_distance")
+class OutputEditDistance(Rule, frozen=True):
     """The output becomes this text by adding, taking away or replacing at most so many letters (Levenshtein).
 
     Takes time in proportion to the length of the output times `max`.
@@ -25,7 +27,7 @@ class OutputEditDistance(Rule, frozen=True, kw_only=True):
     to: str
     max: Annotated[int, Meta(ge=0, le=1000)]
 
-    def check(self, run: TraceRun, context: Context) -> Seen:
+    def seen_in(self, run: TraceRun) -> Seen:
         distance = edit_distance(output_text(run), self.to, self.max)
         actual = f"more than {self.max}" if distance is None else f"{distance}"
         return seen_output(
@@ -36,8 +38,8 @@ class OutputEditDistance(Rule, frozen=True, kw_only=True):
         )
 
 
-@ASSERTIONS.register("output.similar")
-class OutputSimilar(Rule, frozen=True, kw_only=True):
+@register("output.similar")
+class OutputSimilar(Rule, frozen=True):
     """The output shares at least this much of its words with the text: a lexical similarity, without a model.
 
     Both texts are taken apart into words (letters, digits and `_`, upper and lower case alike) and pairs of
@@ -55,7 +57,7 @@ class OutputSimilar(Rule, frozen=True, kw_only=True):
         if not self.to.strip():
             raise ValueError("expected some text in `to`")
 
-    def check(self, run: TraceRun, context: Context) -> Seen:
+    def seen_in(self, run: TraceRun) -> Seen:
         found = similarity(output_text(run), self.to) if has_output(run) else 0.0
         return seen_output(
             run,
@@ -65,8 +67,8 @@ class OutputSimilar(Rule, frozen=True, kw_only=True):
         )
 
 
-@ASSERTIONS.register("output.refusal")
-class OutputRefusal(Rule, frozen=True, kw_only=True):
+@register("output.refusal")
+class OutputRefusal(Rule, frozen=True):
     """True: the output refuses to do what was asked. False: there is an output, and it does not.
 
     It refuses when its first 300 characters say that the speaker will not or cannot do something asked ("I can't help
@@ -80,7 +82,7 @@ class OutputRefusal(Rule, frozen=True, kw_only=True):
     examples = ("output.refusal: true",)
     refuses: bool
 
-    def check(self, run: TraceRun, context: Context) -> Seen:
+    def seen_in(self, run: TraceRun) -> Seen:
         words = refusal(output_text(run))
         if self.refuses:
             holds = words is not None
@@ -92,3 +94,98 @@ class OutputRefusal(Rule, frozen=True, kw_only=True):
             f"Output refuses: {words!r}" if words else "Output does not refuse",
             "output that refuses" if self.refuses else "output that does not refuse",
         )
+
+
+REFUSAL_CHARS = 300
+"""The last character of an answer at which a refusal may begin."""
+
+_WORD = re.compile(r"\w+")
+_NOT = (
+    r"cannot|can not|can't|could not|couldn't|will not|won't|would not|wouldn't"
+    r"|(?:am|'m|are|'re) (?:unable|not able|not allowed|not permitted|not going|not willing) to"
+)
+_HOW = r"(?:in good conscience|ethically|legally|directly|personally|possibly|ever|really|just) "
+_DO = (
+    r"help(?! but)|assist|comply|support|engage|participate|proceed|continue|fulfil|fulfill|accommodate|honou?r|grant"
+    r"|do (?:that|this|so|it)|carry out|follow|perform|process|complete|execute|provide|share|give|offer|disclose"
+    r"|reveal|discuss|answer|respond|create|generate|produce|write|send|make|transfer|access|issue|delete|approve"
+    r"|authori[sz]e|agree"
+)
+_REFUSAL = (
+    rf"\b(?:I|we) ?(?:{_NOT}) (?:{_HOW})?(?:{_DO})\b"
+    r"|\b(?:I|we) (?:(?:must|have to|need to|will|would) )?(?:respectfully |politely )?(?:decline|refuse)\b"
+    r"|\b(?:that|this|it)(?:'s| is) (?:not something (?:I|we) can|against (?:my|our) )"
+    r"|\b(?:your|this|that|the) request (?:cannot be|can't be) (?:granted|fulfilled|processed|completed)\b"
+)
+_ELSEWHERE = (
+    # German, French, Spanish, Portuguese, Italian, Dutch, Polish, Russian, Japanese, Chinese
+    r"\b(?:dabei|damit|dabei leider|das|dieser bitte|diese anfrage)? ?kann ich (?:ihnen |dir )?(?:leider )?nicht"
+    r" (?:helfen|nachkommen|erfüllen|beantworten|unterstützen)\b|\bich (?:muss|möchte) (?:das |dies )?ablehnen\b",
+    r"\bje ne (?:peux|suis) pas (?:vous aider|t'aider|répondre|en mesure|autorisé|fournir|faire)",
+    r"\bno (?:puedo|podemos) (?:ayudar|ayudarte|ayudarle|hacer eso|proporcionar|cumplir|responder)",
+    r"\bnão (?:posso|podemos|consigo) (?:ajudar|fazer isso|fornecer|responder|atender)",
+    r"\bnon (?:posso|possiamo) (?:aiutar|farlo|fornir|risponder|soddisfare)",
+    r"\b(?:ik kan|daar kan ik) (?:je |u )?(?:daar )?niet (?:bij |mee )?(?:helpen|voldoen|verstrekken)\b",
+    r"\bnie mogę (?:\w+ ){0,3}(?:pomóc|tego zrobić|udostępnić|odpowiedzieć|spełnić)",
+    r"\bя не могу (?:\w+ ){0,3}(?:помочь|это сделать|предоставить|ответить|выполнить)",
+    r"(?:お手伝い|お答え|ご案内|ご提供|対応)(?:は|が|することは)?できません|お断り(?:し|いた)",
+    r"(?:无法|不能|無法)(?:为您|帮助|协助|提供|满足|回答|协助您|協助)|我(?:必须)?拒绝",
+)
+
+
+def edit_distance(text: str, other: str, most: int) -> int | None:
+    """The fewest letters to add, take away or replace until the texts are the same; None when it is above `most`.
+
+    Only the band of the table that can stay within `most` is filled in: O(length · most).
+    """
+    if abs(len(text) - len(other)) > most:
+        return None
+    far = most + 1
+    width = 2 * most + 1
+    # Place k of row i is column i - most + k.
+    row = [k - most if k >= most else far for k in range(width)]
+    for index, letter in enumerate(text, 1):
+        above, row = row, [far] * width
+        for k in range(max(0, most - index), min(width, len(other) - index + most + 1)):
+            column = index - most + k
+            if column == 0:
+                row[k] = min(index, far)
+                continue
+            best = above[k] + (letter != other[column - 1])
+            if k + 1 < width:
+                best = min(best, above[k + 1] + 1)
+            if k:
+                best = min(best, row[k - 1] + 1)
+            row[k] = min(best, far)
+    distance = row[len(other) - len(text) + most]
+    if distance <= most:
+        return distance
+    return None
+
+
+def similarity(text: str, other: str) -> float:
+    """Return the share of their words and pairs of neighbouring words two texts share: from 0, nothing, to 1, all.
+
+    Twice what they share over what both have (the Dice coefficient); upper and lower case alike. Linear. Of texts
+    without a word only the same are alike: a thumb up is no thumb down.
+    """
+    a, b = _pieces(text), _pieces(other)
+    both = a.total() + b.total()
+    if both:
+        return 2 * (a & b).total() / both
+    return float(text.split() == other.split())
+
+
+def refusal(text: str) -> str | None:
+    """The words by which a text says that it will not do what it was asked; None when it does not."""
+    # Python keeps what it compiled; few runs are asked this.
+    pattern = "|".join((_REFUSAL, *_ELSEWHERE))
+    found = re.search(pattern, text[: 2 * REFUSAL_CHARS].replace("\u2019", "'"), re.IGNORECASE)
+    if found and found.start() < REFUSAL_CHARS:
+        return found[0]
+    return None
+
+
+def _pieces(text: str) -> Counter[str]:
+    words = _WORD.findall(text.casefold())
+    return Counter([*words, *(f"{a} {b}" for a, b in pairwise(words))])

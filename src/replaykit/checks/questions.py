@@ -1,15 +1,21 @@
-"""Questions that no rule can decide: what is asked about a run, what may be said, and who knows what was."""
+"""Questions that no rule can decide, what may be answered, and the assertions that ask them.
+
+Checking such an assertion asks nobody. It looks up the stored answer to exactly this question; see `replaykit.judges`.
+"""
 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Protocol
+from typing import Any, Protocol
 
+import msgspec
 from msgspec import Struct
 
+from replaykit.checks.reading import last_seq, one_or_more, short, shown, shown_output
+from replaykit.checks.rule import CannotTell, Context, Rule, Seen, Share, register
 from replaykit.model.events import ToolCall
 from replaykit.model.run import TraceRun
-from replaykit.model.values import ABSENT, NULL, Json, Raw, decode, raw
+from replaykit.model.values import ABSENT, NULL, Json, JsonObject, Raw, decode, raw
 
 
 class Answer(StrEnum):
@@ -106,19 +112,236 @@ class Answers(Protocol):
         """The command to type where there is no answer."""
 
 
-def question_of(rubric: str, run: TraceRun, *, with_calls: bool = False) -> Question:
-    """The question whether this sentence is true of the run."""
-    return Question(
-        rubric=rubric,
-        input_json=run.input_json,
-        status=run.status.value,
-        output_json=run.output_json or NULL,
-        calls_json=raw([_shown(call) for call in run.tool_calls]) if with_calls else ABSENT,
-    )
+def question_of(rubric: str, run: TraceRun, *, with_calls: bool = False, **parts: Any) -> Question:
+    """Return the question whether this sentence is true of the run; `parts` are further members of it."""
+    if with_calls:
+        parts["calls_json"] = raw(list(map(_shown, run.tool_calls)))
+    output = run.output_json or NULL
+    return Question(rubric=rubric, input_json=run.input_json, status=run.status.value, output_json=output, **parts)
 
 
-def _shown(call: ToolCall) -> dict[str, Json]:
-    answer = {"error": str(call.error)} if call.error is not None else {"result": call.result}
+def _shown(call: ToolCall) -> JsonObject:
+    shown = {"tool": call.name, "arguments": call.arguments}
     if call.items_json is not None:
-        answer = {"result": call.items, **({} if call.error is None else answer)}
-    return {"tool": call.name, "arguments": call.arguments, **answer}
+        shown["result"] = call.items
+    elif call.error is None:
+        shown["result"] = call.result
+    if call.error is not None:
+        shown["error"] = str(call.error)
+    return shown
+
+
+_FACTUAL = (
+    "The output agrees with the reference: it gives what the reference says as far as the input asks for it, and "
+    "nothing in it contradicts the reference. Other words, another order and more detail do no harm."
+)
+_FAITHFUL = (
+    "Every statement of fact in the output is supported by the input or by what the calls gave back. "
+    "Saying that something is not known, and being polite, are no statements of fact."
+)
+_FITS = "Choose the label that fits the output best."
+_CALLS = "true: the judge is shown the tool calls and their answers as well"
+
+
+class JudgeRule(Rule, frozen=True, kw_only=True):
+    """A rule that wants an answer: what is asked of a run, and which answers are good."""
+
+    is_judged = True
+
+    def __post_init__(self) -> None:
+        for name in ("reference", "rubric"):
+            if not getattr(self, name, name).strip():
+                raise ValueError(f"expected some text in `{name}`")
+
+    def question(self, run: TraceRun) -> Question:
+        """Return the question about the run."""
+        raise NotImplementedError
+
+    @property
+    def sentence(self) -> str:
+        """The sentence that has to be true."""
+        raise NotImplementedError
+
+    def is_met(self, answer: KnownAnswer) -> bool:
+        """True when an answer is a good one."""
+        return answer.status == "pass"
+
+    def check(self, run: TraceRun, context: Context) -> Seen:
+        answer = _known_answer(self.question(run), context)
+        why = f": {short(answer.reason)}" if answer.reason else ""
+        return Seen(
+            holds=self.is_met(answer),
+            text=f"{answer.by} says {answer_text(answer)}{why}",
+            expected=f"a judge to find: {short(self.sentence)}",
+            actual=f"{answer_text(answer)}{why} ({shown_output(run)})",
+            seq=last_seq(run),
+        )
+
+
+@register("judge.rubric")
+class JudgeRubric(JudgeRule, frozen=True, kw_only=True):
+    """A criterion in words that a judge finds met, as the sentences under `semantic:` of a case.
+
+    Who judges, and how answers are stored and looked up, is told in [judges](judges.md). Checking asks nobody: where
+    nobody has answered this question about this output, the verdict is `inconclusive`.
+    """
+
+    plain = "rubric"
+    notes = {"rubric": "a sentence that is true of a good answer", "calls": _CALLS}
+    examples = (
+        "judge.rubric: The answer explains the charge without blaming the customer",
+        "judge.rubric: {rubric: The goal of the user is reached, calls: true}",
+    )
+    rubric: str
+    calls: bool = False
+
+    @property
+    def sentence(self) -> str:
+        return self.rubric
+
+    def question(self, run: TraceRun) -> Question:
+        return question_of(self.rubric, run, with_calls=self.calls)
+
+
+@register("judge.score")
+class JudgeScore(JudgeRule, frozen=True, kw_only=True):
+    """A judge says how well a criterion is met, from 0 to 1, and it is at least this much.
+
+    `steps` say how to go about it. The number is stored without the threshold, which may change later.
+    """
+
+    notes = {
+        "rubric": "what is rated",
+        "at_least": "the lowest score that holds",
+        "steps": "how to come to the score, one by one",
+        "calls": _CALLS,
+    }
+    examples = (
+        "judge.score: {rubric: How clear the answer is to somebody who is not an expert, at_least: 0.7}",
+        "judge.score: {rubric: Coherence, at_least: 0.6, steps: [List the claims, See which contradict another]}",
+    )
+    rubric: str
+    at_least: Share
+    steps: list[str] = []
+    calls: bool = False
+
+    @property
+    def sentence(self) -> str:
+        return f"{self.rubric}: a score of at least {self.at_least:g}"
+
+    def is_met(self, answer: KnownAnswer) -> bool:
+        return answer.score is not None and answer.score >= self.at_least - 1e-9
+
+    def question(self, run: TraceRun) -> Question:
+        return question_of(self.rubric, run, with_calls=self.calls, asks=Asks.SCORE, steps=tuple(self.steps))
+
+
+@register("judge.factual")
+class JudgeFactual(JudgeRule, frozen=True, kw_only=True):
+    """A judge finds that the output says what a reference says, and nothing that contradicts it."""
+
+    plain = "reference"
+    notes = {
+        "reference": "what is right: a text; a plain text is this",
+        "rubric": "when they agree, in other words than the usual ones",
+    }
+    examples = ('judge.factual: "The charge of $49.99 is for the yearly plan"',)
+    reference: str
+    rubric: str = _FACTUAL
+
+    @property
+    def sentence(self) -> str:
+        return f"The output agrees with {shown(self.reference)}"
+
+    def question(self, run: TraceRun) -> Question:
+        return question_of(self.rubric, run, reference_json=raw(self.reference))
+
+
+@register("judge.faithful")
+class JudgeFaithful(JudgeRule, frozen=True, kw_only=True):
+    """True: a judge finds every statement of the output supported by the input and by what tools gave back.
+
+    False: it finds one that is made up. The judge is shown the tool calls and their answers.
+    """
+
+    plain = "faithful"
+    notes = {
+        "faithful": "true, or false; a plain value is this",
+        "rubric": "when it is, in other words than the usual ones",
+    }
+    examples = ("judge.faithful: true",)
+    faithful: bool = True
+    rubric: str = _FAITHFUL
+
+    @property
+    def sentence(self) -> str:
+        if self.faithful:
+            return "The output is supported by what is known"
+        return "Something in the output is made up"
+
+    def is_met(self, answer: KnownAnswer) -> bool:
+        return (answer.status == "pass") is self.faithful
+
+    def question(self, run: TraceRun) -> Question:
+        return question_of(self.rubric, run, with_calls=True)
+
+
+@register("judge.label")
+class JudgeLabel(JudgeRule, frozen=True, kw_only=True):
+    """Of some labels a judge chooses this one for the output, or one of these."""
+
+    notes = {
+        "labels": "those to choose from, at least two",
+        "is": "the one that holds, or a list of those that do",
+        "rubric": "what to choose by; which one fits the output best without it",
+    }
+    examples = (
+        "judge.label: {labels: [billing, shipping, other], is: billing}",
+        "judge.label: {labels: [calm, annoyed, rude], is: [calm, annoyed], rubric: The tone of the output}",
+    )
+    labels: list[str]
+    is_: str | list[str] = msgspec.field(name="is")
+    rubric: str = _FITS
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(set(self.labels)) < max(2, len(self.labels)):
+            raise ValueError("expected at least two labels, each once")
+        if not self._good_labels or not set(self._good_labels) <= set(self.labels):
+            raise ValueError(f"expected `is` to be among the labels {shown(self.labels)}, got {shown(self.is_)}")
+
+    @property
+    def _good_labels(self) -> list[str]:
+        return one_or_more(self.is_)
+
+    @property
+    def sentence(self) -> str:
+        rubric = "" if self.rubric == _FITS else f" ({self.rubric})"
+        return f"Of the labels {', '.join(self.labels)}, it is {' or '.join(self._good_labels)}{rubric}"
+
+    def is_met(self, answer: KnownAnswer) -> bool:
+        return answer.label in self._good_labels
+
+    def question(self, run: TraceRun) -> Question:
+        return question_of(self.rubric, run, asks=Asks.LABEL, labels=tuple(self.labels))
+
+
+def answer_text(answer: KnownAnswer) -> str:
+    """An answer in one word: the label, the score, or the verdict."""
+    if answer.label:
+        return answer.label
+    if answer.score is not None:
+        return f"{answer.score:g}"
+    return answer.status
+
+
+def _known_answer(question: Question, context: Context) -> KnownAnswer:
+    """The answer to go by; `CannotTell` says what is missing and how to get it."""
+    if context.answers is None:
+        message = f"needs_human: {question.rubric!r} is judged, and nothing is stored where this run comes from"
+        raise CannotTell(message, hint="Ask it of a case or a contract; see docs/judges.md.")
+    answer = context.answers.look_up(question)
+    if answer.status in ("unjudged", "needs_human"):
+        why = answer.reason or "nobody has ever judged it"
+        raise CannotTell(f"{answer.status}: {short(question.rubric)!r}, {why}", hint=context.answers.hint)
+    return answer

@@ -1,15 +1,19 @@
-"""Reading: what a run says about itself, as the rules and the signature detectors ask for it."""
+"""Read a run for rules and signature detectors: its errors, steps, output and calls, and words for messages."""
 
 from __future__ import annotations
 
 import re
-from typing import Protocol
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal, Protocol, TypeAlias, TypeVar
 
-from replaykit.checks.call_selection import glob
-from replaykit.model.events import ErrorEvent, ErrorInfo
+from replaykit.model.events import ErrorEvent, ErrorInfo, ToolCall
+from replaykit.model.jsonpath import JsonPath, parse_path
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import Json, Raw, canonical, decode, is_tagged
 from replaykit.redaction.lazy_patterns import lazy
+from replaykit.wire.json_fields import as_object
+
+T = TypeVar("T")
 
 _SHOWN_CHARS = 160
 _READ_BYTES = 4096  # more than `short` looks at
@@ -48,10 +52,7 @@ def budget_reason(run: TraceRun) -> str | None:
             return repr(short(str(error)))
     if isinstance(run.output, str) and _STOPPED.match(run.output[:_STOPPED_CHARS]):
         return f"the output {short(run.output)!r}"
-    if isinstance(run.metadata, dict):
-        limit = run.metadata.get("max_steps")
-    else:
-        limit = None
+    limit = as_object(run.metadata).get("max_steps")
     if type(limit) is int and step_count(run) >= limit > 0 and run.status is not RunStatus.SUCCESS:
         return f"{step_count(run)} steps of {limit}"
     return None
@@ -65,12 +66,15 @@ def step_count(run: TraceRun) -> int:
 
 def run_errors(run: TraceRun) -> list[tuple[int | None, ErrorInfo]]:
     """The run's errors outside of calls, each with the event it came with; the run's own comes last."""
-    found: list[tuple[int | None, ErrorInfo]] = [
-        (event.seq, event.error) for event in run.events if isinstance(event, ErrorEvent)
-    ]
-    if run.error is not None and not any(error == run.error for _seq, error in found):
+    found: list[tuple[int | None, ErrorInfo]] = [(event.seq, event.error) for event in error_events(run)]
+    if run.error is not None and first(found, lambda entry: entry[1] == run.error) is None:
         found.append((last_seq(run), run.error))
     return found
+
+
+def error_events(run: TraceRun) -> list[ErrorEvent]:
+    """Return the errors that happened outside of calls."""
+    return [event for event in run.events if isinstance(event, ErrorEvent)]
 
 
 def matches(pattern: str, text: str) -> bool:
@@ -97,16 +101,28 @@ def is_blank(value: Json) -> bool:
 
 def output_text(run: TraceRun) -> str:
     """The output as text: itself when it is one, its JSON otherwise, and nothing when there is none."""
-    if run.output is None:
+    return text_or_empty(run.output)
+
+
+def text_or_empty(value: Json) -> str:
+    """Return a value as text: itself when it is one, its JSON otherwise, and nothing for null."""
+    if value is None:
         return ""
-    if isinstance(run.output, str):
-        return run.output
-    return canonical(run.output).decode()
+    return text_of(value)
+
+
+def text_of(value: Json) -> str:
+    """Return a value as text: itself when it is one, its JSON otherwise."""
+    if isinstance(value, str):
+        return value
+    return canonical(value).decode()
 
 
 def shown(value: Json) -> str:
     """A value in one short line, for a message."""
-    return short(repr(value) if isinstance(value, str) else canonical(value).decode())
+    if isinstance(value, str):
+        return short(repr(value))
+    return short(canonical(value).decode())
 
 
 def shown_json(text: Raw) -> str:
@@ -131,6 +147,7 @@ def times_text(count: int) -> str:
 
 def short(text: str) -> str:
     """A text in one line of bounded length."""
+    # A text may have megabytes; four times the length is enough for a line, whatever blanks are in it.
     line = " ".join(text[: 4 * _SHOWN_CHARS].split())
     if len(line) <= _SHOWN_CHARS:
         return line
@@ -139,15 +156,15 @@ def short(text: str) -> str:
 
 def ending_seq(run: TraceRun) -> int | None:
     """The event the run ended with: its last error, else its last event."""
-    errors = [event.seq for event in run.events if isinstance(event, ErrorEvent)]
-    if errors:
-        return errors[-1]
-    return last_seq(run)
+    return first_seq(error_events(run)[-1:], run)
 
 
 class _Numbered(Protocol):
     @property
     def seq(self) -> int: ...
+
+
+N = TypeVar("N", bound=_Numbered)
 
 
 def seq_of(event: _Numbered | None, run: TraceRun) -> int | None:
@@ -157,8 +174,120 @@ def seq_of(event: _Numbered | None, run: TraceRun) -> int | None:
     return event.seq
 
 
+def first_seq(events: Sequence[_Numbered], run: TraceRun) -> int | None:
+    """Return the number of the first of these events; without any, of the run's last event."""
+    if events:
+        return events[0].seq
+    return last_seq(run)
+
+
+def decisive_call(calls: Sequence[N], most: int | None) -> Sequence[N]:
+    """Return the first call beyond a limit, else the last call, as a list of at most one."""
+    if most is not None and len(calls) > most:
+        return calls[most : most + 1]
+    return calls[-1:]
+
+
+def in_order(names: Iterable[str]) -> str:
+    """Names one after the other, for a message."""
+    return short(" → ".join(names)) or "none"
+
+
+def tools_in_order(run: TraceRun) -> str:
+    """The tools that the agent called, one after the other, for a message."""
+    return f"tools {in_order(call.name for call in run.tool_calls)}"
+
+
 def last_seq(run: TraceRun) -> int | None:
     """The sequence number of the run's last event."""
     if run.events:
         return run.events[-1].seq
     return None
+
+
+Occurrence: TypeAlias = int | Literal["any", "all", "first", "last"]
+"""The call that is meant among several: any one, every one, or the one at that place, counted from 1."""
+
+
+def glob(pattern: str, text: str) -> bool:
+    """True when the text is the pattern, with `*` for any stretch of it; in linear time."""
+    # Not `fnmatch`: it gives `?` and `[` a meaning too, and names of tools and texts of errors hold them.
+    first, *rest = pattern.split("*")
+    if not rest:
+        return text == first
+    if not text.startswith(first):
+        return False
+    position = len(first)
+    *middle, last = rest
+    for piece in middle:
+        found = text.find(piece, position)
+        if found < 0:
+            return False
+        position = found + len(piece)
+    return len(text) - len(last) >= position and text.endswith(last)
+
+
+def any_glob(patterns: Sequence[str], text: str) -> bool:
+    """True when one of the patterns is the text's."""
+    return any(glob(pattern, text) for pattern in patterns)
+
+
+def calls_like(run: TraceRun, pattern: str) -> list[ToolCall]:
+    """Return the agent's calls of the tools whose names match the pattern."""
+    return [call for call in run.tool_calls if glob(pattern, call.name)]
+
+
+def one_or_more(value: str | list[str]) -> list[str]:
+    """Return what a parameter lists; one text stands for a list of one."""
+    if isinstance(value, str):
+        return [value]
+    return value
+
+
+def first(items: Iterable[T], fits: Callable[[T], object]) -> T | None:
+    """Return the first item that fits; None when none does."""
+    for item in items:
+        if fits(item):
+            return item
+    return None
+
+
+def toolless_path(text: str) -> JsonPath:
+    """A path that is limited to no tool; a `ValueError` says what is wrong with it."""
+    path = parse_path(text)
+    if path.tool is not None:
+        raise ValueError(f"expected a JSON path without a tool, such as $.total, got {text!r}")
+    return path
+
+
+def pick_call(
+    calls: Sequence[ToolCall], which: Occurrence, fits: Callable[[ToolCall], bool]
+) -> tuple[bool, ToolCall | None]:
+    """Whether the calls that are meant fit, and the one that tells: the first that decides it.
+
+    Of no calls none fits: nothing holds by silence.
+    """
+    if not calls:
+        return False, None
+    if which in ("any", "all"):
+        is_any = which == "any"
+        decisive = first(calls, lambda call: fits(call) is is_any)
+        return (decisive is not None) is is_any, decisive or calls[-1]
+    place = which if isinstance(which, int) else {"first": 1}.get(which, len(calls))
+    if place > len(calls):
+        return False, None
+    return fits(calls[place - 1]), calls[place - 1]
+
+
+def check_occurrence(which: Occurrence) -> None:
+    """Refuse a number that counts no call."""
+    if isinstance(which, int) and which < 1:
+        raise ValueError(f"expected an occurrence of 1 or more, got {which}")
+
+
+def occurrence_text(which: Occurrence) -> str:
+    """`call 2 of`, `every call of`, `a call of`."""
+    words = {"any": "a call of", "all": "every call of", "first": "the first call of", "last": "the last call of"}
+    if isinstance(which, str):
+        return words[which]
+    return f"call {which} of"

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import inspect
 import sys
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec import NODEFAULT, Struct
 
-from replaykit.checks.assertions import ASSERTIONS
-from replaykit.checks.rule import Rule
-from replaykit.model.values import Json
+from replaykit.checks.reading import first
+from replaykit.checks.rule import ASSERTIONS, Rule
+from replaykit.model.values import JsonObject
 
 FAMILIES = {
     "run": "How the run ended",
@@ -97,9 +98,8 @@ def all_kinds() -> list[KindInfo]:
 def reference_text() -> str:
     """The reference part of the page about assertions."""
     parts = []
-    for family, title in FAMILIES.items():
-        kinds = [info for info in all_kinds() if info.family == family]
-        parts += [f"## {title}", *map(_section, kinds)] if kinds else []
+    for family, kinds in groupby(all_kinds(), key=lambda info: info.family):
+        parts += [f"## {FAMILIES[family]}", *map(_section, kinds)]
     return "\n\n".join(parts)
 
 
@@ -111,13 +111,16 @@ def page_with_reference(page: str) -> str:
 
 
 def _section(info: KindInfo) -> str:
-    rows = [f"| `{p.name}` | {p.type} | {p.default or 'required'} | {p.meaning} |" for p in info.parameters]
-    if rows:
-        table = "\n".join(["| parameter | type | default | meaning |", "|---|---|---|---|", *rows])
-    else:
-        table = ""
-    examples = "\n".join(["```yaml", *(f"- {example}" for example in info.examples), "```"])
-    return "\n\n".join(part for part in (f"### `{info.kind}`", info.text, table, examples) if part)
+    parts = [f"### `{info.kind}`", info.text]
+    if info.parameters:
+        rows = ["| parameter | type | default | meaning |", "|---|---|---|---|"]
+        for parameter in info.parameters:
+            default = parameter.default or "required"
+            rows.append(f"| `{parameter.name}` | {parameter.type} | {default} | {parameter.meaning} |")
+        parts.append("\n".join(rows))
+    examples = [f"- {example}" for example in info.examples]
+    parts.append("\n".join(["```yaml", *examples, "```"]))
+    return "\n\n".join(parts)
 
 
 def _parameters(rule: type[Rule]) -> tuple[Parameter, ...]:
@@ -129,21 +132,22 @@ def _parameters(rule: type[Rule]) -> tuple[Parameter, ...]:
     info = msgspec.inspect.type_info(rule)
     assert isinstance(info, msgspec.inspect.StructType)
     fields = {field.encode_name: field for field in info.fields}
-    order = [*(name for name in rule.notes if name in fields), *(name for name in fields if name not in rule.notes)]
-    return tuple(
-        Parameter(name, _type(fields[name].type), _default(fields[name]), rule.notes.get(name, "")) for name in order
-    )
+    parameters = []
+    for name in dict.fromkeys((*rule.notes, *fields)):
+        if name in fields:
+            field = fields[name]
+            parameters.append(Parameter(name, _type(field.type), _default(field), rule.notes.get(name, "")))
+    return tuple(parameters)
 
 
-def _described(schema: dict[str, Json], name: str, meaning: str) -> Parameter:
+def _described(schema: JsonObject, name: str, meaning: str) -> Parameter:
     """A parameter as the rule's own schema has it."""
-    form = next((one for one in schema.get("anyOf", [schema]) if "properties" in one), schema)
+    form = first(schema.get("anyOf", [schema]), lambda form: "properties" in form) or schema
     words = {"array": "list", "string": "text", "number": "number", "integer": "whole number"}
     parameter_schema = form["properties"].get(name, {})
+    kind = words.get(parameter_schema.get("type"), "any value")
     if "$ref" in parameter_schema:
         kind = "assertion"
-    else:
-        kind = words.get(parameter_schema.get("type"), "any value")
     return Parameter(name, kind, "" if name in form.get("required", ()) else "none", meaning)
 
 

@@ -7,18 +7,28 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from replaykit.checks.assertions import Assertion, inner_assertions, parse_inner
+from replaykit.checks.assertions import Assertion, Assertions, parse_inner
 from replaykit.checks.combinators import ONE_ASSERTION, Combined
-from replaykit.checks.rule import ASSERTIONS, BadAssertion, CannotTell, Context, RepeatedRun, Rule, Seen, refuse_unknown
+from replaykit.checks.rule import (
+    BadAssertion,
+    CannotTell,
+    Context,
+    RepeatedRun,
+    Rule,
+    Seen,
+    check_parameters,
+    register,
+)
 from replaykit.checks.verdict import first_with, unused_in_words
 from replaykit.model.result import Effect, Finding
 from replaykit.model.run import RunStatus, TraceRun
-from replaykit.model.values import Json
+from replaykit.model.values import Json, JsonObject
+from replaykit.wire.json_fields import without
 
 MAX_TIMES = 100
 
 
-@ASSERTIONS.register("repeat")
+@register("repeat")
 class Repeat(Combined, frozen=True, kw_only=True):
     """The candidate is run several times, and the assertion inside holds for enough of its runs.
 
@@ -46,15 +56,13 @@ class Repeat(Combined, frozen=True, kw_only=True):
     of: Assertion
 
     @property
-    def inside(self) -> tuple[Assertion, ...]:
+    def inside(self) -> Assertions:
         return (self.of,)
 
     @classmethod
     def parse(cls, value: Json) -> Rule:
-        if not isinstance(value, dict):
-            raise BadAssertion("expected a mapping with 'times', 'at_least', 'of'")
-        refuse_unknown(value, cls.__struct_fields__)
-        numbers = _RepeatNumbers.parse({key: value[key] for key in value if key != "of"})
+        check_parameters(value, cls.__struct_fields__)
+        numbers = _RepeatNumbers.parse(without(value, "of"))
         assert isinstance(numbers, _RepeatNumbers)
         least = numbers.times if numbers.at_least is None else numbers.at_least
         if least > numbers.times:
@@ -65,7 +73,7 @@ class Repeat(Combined, frozen=True, kw_only=True):
         return cls(times=numbers.times, at_least=least, of=of)
 
     @classmethod
-    def schema(cls) -> dict[str, Json]:
+    def schema(cls) -> JsonObject:
         times = {"type": "integer", "minimum": 2, "maximum": MAX_TIMES}
         least = {"type": "integer", "minimum": 1, "maximum": MAX_TIMES}
         return {
@@ -83,52 +91,52 @@ class Repeat(Combined, frozen=True, kw_only=True):
             )
         # All of them before the first is looked at: what is unjudged in one should not hide the others from a judge.
         runs = [context.runs(number) for number in range(1, self.times + 1)]
-        found = [self._found(number, one, context) for number, one in enumerate(runs, 1)]
-        return self._summed(found)
-
-    def _found(self, number: int, one: RepeatedRun, context: Context) -> Finding:
-        outside = _outside(one)
-        if outside:  # it helps nobody: neither the assertion nor its opposite
-            return Finding(kind=self.of.kind, holds=context.negated, text=outside, actual=outside)
-        if one.run.status is RunStatus.RUNNING:
-            raise CannotTell(f"run {number} has not ended")
-        try:
-            return self.of.find(one.run, msgspec.structs.replace(context, deviations=one.deviations, runs=None))
-        except CannotTell as error:
-            raise CannotTell(f"run {number}: {error.message}", hint=error.hint) from None
-
-    def _summed(self, found: list[Finding]) -> Seen:
-        held = [number for number, one in enumerate(found, 1) if one.holds]
-        failed = [number for number, one in enumerate(found, 1) if not one.holds]
+        held: list[tuple[int, Finding]] = []
+        failed: list[tuple[int, Finding]] = []
+        expectation = ""
+        for number, repeated in enumerate(runs, 1):
+            finding = self._finding(number, repeated, context)
+            (held if finding.holds else failed).append((number, finding))
+            expectation = expectation or finding.expected
         holds = len(held) >= self.at_least
-        shown_number = held[0] if holds else failed[0]
-        shown = found[shown_number - 1]
+        shown_number, shown = (held if holds else failed)[0]
+        first_failure = ""
         if failed:
-            first = f"; first not in run {failed[0]}: {found[failed[0] - 1].actual}"
-        else:
-            first = ""
-        expectation = next((one.expected for one in found if one.expected), self.of.kind)
+            number, finding = failed[0]
+            first_failure = f"; first not in run {number}: {finding.actual}"
         return Seen(
             holds=holds,
             text=f"Holds in {len(held)} of {self.times} runs; run {shown_number}: {shown.text}",
-            expected=f"{expectation}, in at least {self.at_least} of {self.times} runs",
-            actual=f"{len(held)} of {self.times} runs{first}",
+            expected=f"{expectation or self.of.kind}, in at least {self.at_least} of {self.times} runs",
+            actual=f"{len(held)} of {self.times} runs{first_failure}",
             seq=shown.seq,
             run=shown_number,
         )
 
+    def _finding(self, number: int, repeated: RepeatedRun, context: Context) -> Finding:
+        outside = _outside(repeated)
+        if outside:  # it helps nobody: neither the assertion nor its opposite
+            return Finding(kind=self.of.kind, holds=context.negated, text=outside, actual=outside)
+        if repeated.run.status is RunStatus.RUNNING:
+            raise CannotTell(f"run {number} has not ended")
+        try:
+            inner = msgspec.structs.replace(context, deviations=repeated.deviations, runs=None)
+            return self.of.find(repeated.run, inner)
+        except CannotTell as error:
+            raise CannotTell(f"run {number}: {error.message}", hint=error.hint) from None
 
-def _outside(one: RepeatedRun) -> str:
+
+def _outside(repeated: RepeatedRun) -> str:
     """Return why a run left or ignored the recorded world; "" where it did neither."""
-    stopped = first_with(Effect.DIVERGED, one.deviations or ())
+    stopped = first_with(Effect.DIVERGED, repeated.deviations or ())
     if stopped is not None:
         return f"left the tape: {stopped.text}"
-    if one.evidence.suffices:
+    if repeated.evidence.suffices:
         return ""
-    return unused_in_words(one.evidence)
+    return unused_in_words(repeated.evidence)
 
 
-class _RepeatNumbers(Rule, frozen=True, kw_only=True):
+class _RepeatNumbers(Rule, frozen=True):
     """The parameters that are no assertion."""
 
     times: Annotated[int, Meta(ge=2, le=MAX_TIMES)]
@@ -139,4 +147,4 @@ def needed_runs(assertion: Assertion) -> int:
     """Return the number of runs that an assertion looks at."""
     if isinstance(assertion.rule, Repeat):
         return assertion.rule.times
-    return max(map(needed_runs, inner_assertions(assertion)), default=1)
+    return max(map(needed_runs, assertion.rule.inside), default=1)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Literal, TypeAlias
 
-from replaykit.checks.call_selection import glob
-from replaykit.checks.reading import last_seq, short
-from replaykit.checks.rule import ASSERTIONS, CannotTell, Context, Count, Rule, Seen
+from replaykit.checks.reading import first_seq, glob, last_seq, short
+from replaykit.checks.rule import CannotTell, Context, Count, Rule, Seen, register
 from replaykit.model.result import Deviation
 from replaykit.model.run import TraceRun
 
@@ -44,8 +44,8 @@ Kind: TypeAlias = Literal[
 """The sorts of deviation: those of `replaykit.model.result.EFFECTS`, spelled out for JSON Schemas."""
 
 
-@ASSERTIONS.register("replay.no_divergence")
-class ReplayNoDivergence(Rule, frozen=True, kw_only=True):
+@register("replay.no_divergence")
+class ReplayNoDivergence(Rule, frozen=True):
     """True: the candidate followed the tape, call by call, and used all of it. False: it did not.
 
     Only a replay can say so: on a run that comes from none, and for a candidate that answers its calls itself, outside
@@ -65,18 +65,13 @@ class ReplayNoDivergence(Rule, frozen=True, kw_only=True):
     allow: list[Kind] = []
 
     def check(self, run: TraceRun, context: Context) -> Seen:
-        left = [deviation for deviation in deviations_of(context) if deviation.kind not in self.allow]
-        return Seen(
-            holds=(not left) is self.none,
-            text=f"Left the tape: {short(left[0].text)}" if left else "Followed the tape",
-            expected="no divergence" if self.none else "a divergence",
-            actual=_listed(left),
-            seq=_seq(run, left[0]) if left else last_seq(run),
-        )
+        left = _deviations(context, self.allow)
+        expected = f"{'no' if self.none else 'a'} divergence"
+        return _seen(run, left, (not left) is self.none, "Left the tape", expected)
 
 
-@ASSERTIONS.register("replay.diverges_at")
-class ReplayDivergesAt(Rule, frozen=True, kw_only=True):
+@register("replay.diverges_at")
+class ReplayDivergesAt(Rule, frozen=True):
     """The first deviation of the replay is this one: at this call, of this name, of this sort.
 
     `call` counts the calls of the candidate from 0. A candidate that goes on where the tape has nothing for it
@@ -104,14 +99,9 @@ class ReplayDivergesAt(Rule, frozen=True, kw_only=True):
             raise ValueError("expected `call`, `name` or `kind`")
 
     def check(self, run: TraceRun, context: Context) -> Seen:
-        left = [deviation for deviation in deviations_of(context) if deviation.kind not in self.allow]
-        return Seen(
-            holds=bool(left) and self._is(left[0]),
-            text=f"First deviation: {short(left[0].text)}" if left else "Followed the tape",
-            expected=f"the first divergence {self._in_words()}",
-            actual=_listed(left),
-            seq=_seq(run, left[0]) if left else last_seq(run),
-        )
+        left = _deviations(context, self.allow)
+        holds = bool(left) and self._is(left[0])
+        return _seen(run, left, holds, "First deviation", f"the first divergence {self._in_words()}")
 
     def _is(self, deviation: Deviation) -> bool:
         return (
@@ -125,26 +115,26 @@ class ReplayDivergesAt(Rule, frozen=True, kw_only=True):
         return " ".join(f"{word} {value}" for word, value in parts if value is not None)
 
 
-def deviations_of(context: Context) -> tuple[Deviation, ...]:
-    """The deviations of the replay; `CannotTell` when there was none, or nobody watched."""
+def _deviations(context: Context, allowed: list[Kind]) -> list[Deviation]:
+    """Return the deviations of the replay that count; `CannotTell` when there was none, or nobody watched."""
     if context.deviations is None:
         raise CannotTell(
             "`replay.…` assertions need a replay that somebody watched: this run comes from none",
             hint="Replay with --agent, or a command whose calls ReplayKit serves.",
         )
     # A server whose clock goes on has followed the tape as well as any.
-    return tuple(deviation for deviation in context.deviations if deviation.kind != "unpinned")
+    return [deviation for deviation in context.deviations if deviation.kind not in ("unpinned", *allowed)]
 
 
-def _listed(left: list[Deviation]) -> str:
+def _seen(run: TraceRun, left: list[Deviation], holds: bool, what: str, expected: str) -> Seen:
+    """Return the result that the deviations add up to; the first one is shown."""
     if not left:
-        return "no divergence"
+        return Seen(holds, "Followed the tape", expected, "no divergence", last_seq(run))
+    deviation = left[0]
+    text = short(deviation.text)
     more = f" (and {len(left) - 1} more)" if len(left) > 1 else ""
-    return f"{left[0].kind}: {short(left[0].text)}{more}"
-
-
-def _seq(run: TraceRun, deviation: Deviation) -> int | None:
-    """The event of the call that deviated: calls are counted in the order they were made."""
-    if deviation.index is None:
-        return last_seq(run)
-    return next((call.seq for at, call in enumerate(run.calls) if at == deviation.index), last_seq(run))
+    seq = last_seq(run)
+    if deviation.index is not None:
+        # Calls are counted in the order they were made.
+        seq = first_seq(list(islice(run.calls, deviation.index, deviation.index + 1)), run)
+    return Seen(holds, f"{what}: {text}", expected, f"{deviation.kind}: {text}{more}", seq)

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, ClassVar, TypeAlias
 
 import msgspec
 from msgspec import Meta, Struct
 
-from replaykit.checks.kind_modules import KIND_MODULES
 from replaykit.errors import ReplayKitError, UsageError, nearest
 from replaykit.model.result import Deviation, Evidence, Side
 from replaykit.model.run import TraceRun
-from replaykit.model.values import Json
+from replaykit.model.values import Json, JsonObject
 from replaykit.registry import Registry
 
 if TYPE_CHECKING:
     from replaykit.checks.assertions import Assertion
     from replaykit.checks.questions import Answers
+
 
 Path = tuple[str | int, ...]
 """A place inside an assertion's value: keys and indexes; `()` is the assertion itself."""
@@ -113,36 +113,75 @@ class Rule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if cls.named and isinstance(value, dict):
             parameters = value
         elif cls.plain is None:
-            raise BadAssertion(f"expected a mapping with {_listed(cls.__struct_encode_fields__)}")
+            raise BadAssertion(f"expected a mapping with {', '.join(map(repr, cls.__struct_encode_fields__))}")
         else:
             parameters = {cls.plain: value}
         try:
             return msgspec.convert(parameters, cls, strict=True)
         except msgspec.ValidationError:
+            # msgspec decodes fast, but names the first flaw in its own words. The slow path finds ours.
             raise _bad_assertion(cls, parameters, is_plain=parameters is not value) from None
 
     @classmethod
-    def schema(cls) -> dict[str, Json] | None:
+    def schema(cls) -> JsonObject | None:
         """The JSON Schema of the value, for a rule that parses it by itself; None when its fields say it."""
         return None
 
     def check(self, run: TraceRun, context: Context) -> Seen:
-        """Return the result of this rule on the run."""
+        """Return the result of this rule on the run in its context. Most rules need no more than the run."""
+        return self.seen_in(run)
+
+    def seen_in(self, run: TraceRun) -> Seen:
+        """Return the result of a rule that is about the run alone."""
         raise NotImplementedError
+
+
+_KINDS = {
+    "outcome": "status_is run.error run.failed_steps steps.exhausted",
+    "output": "final_output_exists output.empty output.equals output.contains output.not_contains output.icontains"
+    " output.error output.starts_with output.contains_all output.contains_any output.regex output.answer",
+    "grounding": "output.grounded",
+    "tool_contradictions": "output.contradicts",
+    "output_form": "output.json output.json_schema output.json_path output.length output.finish_reason",
+    "output_similarity": "output.edit_distance output.similar output.refusal",
+    "tools": "max_tool_calls tool.calls tool.called tool.not_called",
+    "tool_args": "tool.args tool.args_schema tool.result",
+    "tool_offers": "tool.not_offered tool.invalid_arguments tool.only_announced tool.lookup_skipped",
+    "model_calls": "llm.truncated llm.context_overflow llm.malformed_call llm.same_request llm.same_answer",
+    "tool_errors": "tool.error tool.unretried_error tool.ignored_error",
+    "trajectory": "trajectory.match trajectory.f1",
+    "trajectory_order": "trajectory.before trajectory.never_after trajectory.no_loop trajectory.allowlist tool.stuck",
+    "states": "state.equals state.path state.diff state.hash state.repeated",
+    "effects": "effect.exactly_once effect.none",
+    "budgets": "budget.cost budget.tokens budget.latency steps.count llm.calls",
+    "replays": "replay.no_divergence replay.diverges_at",
+    "safety": "safety.no_secret safety.no_pii",
+    "spans": "span.exists span.count span.duration span.no_errors",
+    "questions": "judge.rubric judge.score judge.factual judge.faithful judge.label",
+    "custom": "custom.python",
+    "combinators": "not all any threshold",
+    "repeat_rule": "repeat",
+}
+"""The kinds of assertion that each module enters, so that a case imports only the modules of the kinds that it uses."""
+KIND_MODULES = {kind: f"replaykit.checks.{module}" for module, kinds in _KINDS.items() for kind in kinds.split()}
+"""Every built-in kind, and the module that enters it."""
 
 
 ASSERTIONS: Registry[type[Rule]] = Registry("assertion", KIND_MODULES)
 """Every kind of assertion, by the name it has in a case."""
+register = ASSERTIONS.register
 
 
-def refuse_unknown(parameters: dict[Json, Json], known: Collection[str]) -> None:
-    """Raise on the first parameter that there is none of, with the nearest that there is."""
-    for name in parameters:
+def check_parameters(value: Json, known: Sequence[str]) -> None:
+    """Raise unless the value is a mapping with known parameters; name the nearest to an unknown one."""
+    if not isinstance(value, dict):
+        raise BadAssertion(f"expected a mapping with {', '.join(map(repr, known))}")
+    for name in value:
         if name not in known:
             raise BadAssertion(f"unknown parameter {name!r}; {nearest(str(name), known)}", (str(name),))
 
 
-def _bad_assertion(rule: type[Rule], parameters: dict[str, Json], *, is_plain: bool) -> BadAssertion:
+def _bad_assertion(rule: type[Rule], parameters: JsonObject, *, is_plain: bool) -> BadAssertion:
     """Return the error for the first flaw of the parameters; a plain value is shown without its parameter's name."""
     from replaykit.documents.shape import find_flaws  # noqa: PLC0415 (few cases hold a mistake)
     from replaykit.documents.struct_shape import struct_shape  # noqa: PLC0415
@@ -156,5 +195,25 @@ def _bad_assertion(rule: type[Rule], parameters: dict[str, Json], *, is_plain: b
     return BadAssertion(flaw.message, flaw.path, hint=flaw.hint)
 
 
-def _listed(names: Collection[str]) -> str:
-    return ", ".join(repr(name) for name in names)
+def check_range(least: float | None, most: float | None, *, unit: str = "") -> None:
+    """Refuse a range that says nothing, or that nothing is in; `unit` ends the names of its parameters."""
+    if least is None and most is None:
+        raise ValueError(f"expected `min{unit}`, `max{unit}` or both")
+    if least is not None and most is not None and least > most:
+        raise ValueError(f"nothing is at least {least:g} and at most {most:g}")
+
+
+def in_range(value: float, least: float | None, most: float | None) -> bool:
+    """True when the number is neither below nor above."""
+    return (least is None or value >= least) and (most is None or value <= most)
+
+
+def range_text(least: float | None, most: float | None) -> str:
+    """`at least 2`, `at most 5`, `2 to 5`, `exactly 3`."""
+    if least is not None and most is not None:
+        if least == most:
+            return f"exactly {least:g}"
+        return f"{least:g} to {most:g}"
+    if least is None:
+        return f"at most {most:g}"
+    return f"at least {least:g}"

@@ -15,14 +15,14 @@ from replaykit.checks.regexes import check_pattern, search
 from replaykit.checks.rule import CannotTell
 from replaykit.errors import install_hint
 from replaykit.model.nesting import NestedTooDeeply, check_value_nesting
-from replaykit.model.values import Json
+from replaykit.model.values import Json, JsonObject
 
 DEADLINE_S = 2.0
 MAX_NESTING = 100
 """Of a schema, and of a value it is applied to: the library takes up to ten stack frames for each level."""
 
 
-def check_schema(schema: dict[str, Json]) -> None:
+def check_schema(schema: JsonObject) -> None:
     """Refuse what is no schema; a `ValueError` says why. Without the library only its form is looked at."""
     try:
         check_value_nesting(schema, MAX_NESTING)
@@ -120,7 +120,7 @@ def _pattern(_validator: Any, pattern: str, value: Json, _schema: Json) -> Any:
         yield jsonschema.ValidationError(f"{shown(value)} does not match {pattern!r}")
 
 
-def _pattern_properties(validator: Any, patterns: dict[str, Json], value: Json, _schema: Json) -> Any:
+def _pattern_properties(validator: Any, patterns: JsonObject, value: Json, _schema: Json) -> Any:
     if not isinstance(value, dict):
         return
     for pattern, below in patterns.items():

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from functools import cached_property
+from itertools import combinations, islice
+from operator import mul
 
-from replaykit.checks.figure_numbers import read_numbers
+from replaykit.checks.figures import read_numbers
 from replaykit.model.nesting import decode_json
 from replaykit.model.values import Json
 
@@ -24,13 +27,12 @@ class Columns:
     """The columns of a run's sources."""
 
     def __init__(self, texts: Iterable[str]) -> None:
-        by_name: dict[str, list[float]] = {}
+        by_name: defaultdict[str, list[float]] = defaultdict(list)
         for number, text in enumerate(texts):
             for name, values in _columns_of(text, str(number)):
-                by_name.setdefault(name, []).extend(values)
+                by_name[name] += values
         usable = (values[:_MAX_ROWS] for values in by_name.values() if len(values) >= _MIN_ROWS)
-        self.columns: list[list[float]] = list(islice(usable, _MAX_COLUMNS))
-        self._subset_sums: list[_SubsetSums] = []
+        self.columns = list(islice(usable, _MAX_COLUMNS))
 
     def totals(self) -> Iterator[float]:
         """Give what is usually said of columns: sum, mean, median, range, and the total of quantities times prices."""
@@ -40,16 +42,17 @@ class Columns:
             spread = sum((value - mean) ** 2 for value in values)
             yield from (total, mean, _median(values), max(values) - min(values), float(len(values)))
             yield from ((spread / len(values)) ** 0.5, (spread / (len(values) - 1)) ** 0.5)
-        for index, one in enumerate(self.columns):
-            for other in self.columns[index + 1 :]:
-                if len(one) == len(other):
-                    yield sum(a * b for a, b in zip(one, other, strict=True))
+        for column, other in combinations(self.columns, 2):
+            if len(column) == len(other):
+                yield sum(map(mul, column, other))
 
     def has_subset_sum(self, target: float, margin: float) -> bool:
         """True when some of a column's values add up to the target, or have it as their mean."""
-        if not self._subset_sums:
-            self._subset_sums = [_SubsetSums(values) for values in self.columns[:_MAX_SUBSET_COLUMNS]]
         return any(sums.has(target, margin) for sums in self._subset_sums)
+
+    @cached_property
+    def _subset_sums(self) -> list[_SubsetSums]:
+        return list(map(_SubsetSums, self.columns[:_MAX_SUBSET_COLUMNS]))
 
 
 def _median(values: Sequence[float]) -> float:
@@ -79,12 +82,11 @@ class _SubsetSums:
 
     def has(self, target: float, margin: float) -> bool:
         """True when some of the values add up to the target, or have it as their mean."""
-        return any(
-            self._reaches(
-                round((target - margin) * count * self._scale), round((target + margin) * count * self._scale)
-            )
-            for count in range(1, self._count + 1)
-        )
+        for count in range(1, self._count + 1):
+            lowest = round((target - margin) * count * self._scale)
+            if self._reaches(lowest, round((target + margin) * count * self._scale)):
+                return True
+        return False
 
     def _reaches(self, lowest: int, highest: int) -> bool:
         if not self._bytes or lowest > self._total:
@@ -104,10 +106,13 @@ def _columns_of(text: str, source: str) -> Iterator[tuple[str, list[float]]]:
         else:
             yield from _json_columns(value, source)
             return
-    lines = [[number.readings[0][0] for number in read_numbers(line)] for line in text.splitlines()[:_MAX_LINES]]
+    lines = []
+    for line in text.splitlines()[:_MAX_LINES]:
+        lines.append([number.readings[0][0] for number in read_numbers(line)])
     for place in range(min(8, max(map(len, lines), default=0))):
-        yield f"{source}>{place}", [line[place] for line in lines if len(line) > place]
-        yield f"{source}<{place}", [line[-1 - place] for line in lines if len(line) > place]
+        long_lines = [line for line in lines if len(line) > place]
+        yield f"{source}>{place}", [line[place] for line in long_lines]
+        yield f"{source}<{place}", [line[-1 - place] for line in long_lines]
     if len(lines) == 1:
         yield f"{source}-", lines[0]
 
@@ -119,26 +124,26 @@ def _json_columns(value: Json, source: str) -> Iterator[tuple[str, list[float]]]
     while stack:
         name, item = stack.pop()
         if isinstance(item, dict):
-            inner = list(item.items())
+            inner = [(str(key), value) for key, value in item.items()]
         elif isinstance(item, list):
-            inner = [(name, one) for one in item]
+            inner = [(name, value) for value in item]
         else:
-            if (number := _number(item)) is not None:
+            number = _number(item)
+            if number is not None:
                 yield name, [number]
             continue
-        numbers = [number for _name, one in inner if (number := _number(one)) is not None]
+        numbers = [number for _name, value in inner if (number := _number(value)) is not None]
         if len(numbers) >= _MIN_ROWS:
             count += 1
             yield f"{source}/{count}", numbers
-        stack += reversed([(str(key), one) for key, one in inner])
+        stack += reversed(inner)
 
 
 def _number(value: Json) -> float | None:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
     if isinstance(value, str) and len(value) <= 20:
-        read = [one for one in read_numbers(value) if one.text == value.strip()]
-        if read:
-            return read[0].readings[0][0]
-        return None
+        for number in read_numbers(value):
+            if number.text == value.strip():
+                return number.readings[0][0]
     return None

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from replaykit.checks.call_selection import glob
+from replaykit.checks.budgets import time_of
 from replaykit.checks.failures import call_failed
-from replaykit.checks.ranges import check_range, in_range, range_text
-from replaykit.checks.reading import last_seq
-from replaykit.checks.rule import ASSERTIONS, Context, Count, Rule, Seconds, Seen
-from replaykit.checks.timing import time_of
-from replaykit.checks.tools import in_order
-from replaykit.model.events import AnyEvent, ErrorEvent
+from replaykit.checks.reading import decisive_call, first, first_seq, glob, in_order, last_seq
+from replaykit.checks.rule import Count, Rule, Seconds, Seen, check_range, in_range, range_text, register
+from replaykit.model.events import AnyEvent, Call, ErrorEvent
 from replaykit.model.run import TraceRun
 from replaykit.model.steps import steps_of
 
@@ -35,22 +33,24 @@ class RunSpan(Struct, frozen=True):
 
 def spans_of(run: TraceRun) -> list[RunSpan]:
     """The spans of a run, in the order they began; a step comes before its calls."""
-    calls = {call.seq: call for call in run.calls}
+    calls: dict[int | None, Call] = {call.seq: call for call in run.calls}
     spans = [_step(name, events) for name, events in steps_of(run).items() if events[0].step is not None]
-    inside: dict[int, tuple[str, ...]] = {}
+    inside: dict[int | None, tuple[str, ...]] = {}
     for call in calls.values():
-        above = inside.get(call.parent, ()) if call.parent is not None else ()
-        parent = (calls[call.parent].name,) if call.parent in calls else ()
-        inside[call.seq] = tuple(dict.fromkeys((*above, *parent, *((call.step,) if call.step else ()))))
-        spans.append(
-            RunSpan(_KINDS[call.kind], call.name, call_failed(call), call.duration_s, call.seq, inside[call.seq])
-        )
+        names = [*inside.get(call.parent, ())]
+        if call.parent in calls:
+            names.append(calls[call.parent].name)
+        if call.step:
+            names.append(call.step)
+        within = inside[call.seq] = tuple(dict.fromkeys(names))
+        spans.append(RunSpan(_KINDS[call.kind], call.name, call_failed(call), call.duration_s, call.seq, within))
     return sorted(spans, key=lambda span: (span.seq, span.kind != "step"))
 
 
 def _step(name: str, events: Sequence[AnyEvent]) -> RunSpan:
-    failures = (str(event.error) for event in events if isinstance(event, ErrorEvent))
-    return RunSpan("step", name, next(failures, None), time_of(events), events[0].seq, ())
+    error = first(events, lambda event: isinstance(event, ErrorEvent))
+    failure = str(error.error) if isinstance(error, ErrorEvent) else None
+    return RunSpan("step", name, failure, time_of(events), events[0].seq, ())
 
 
 class _Spans(Rule, frozen=True, kw_only=True):
@@ -71,13 +71,14 @@ class _Spans(Rule, frozen=True, kw_only=True):
     within: str | None = None
 
     def _meant(self, run: TraceRun) -> list[RunSpan]:
-        return [
-            span
-            for span in spans_of(run)
-            if glob(self.name, span.name)
+        return list(filter(self._is_meant, spans_of(run)))
+
+    def _is_meant(self, span: RunSpan) -> bool:
+        return (
+            glob(self.name, span.name)
             and self.kind in (None, span.kind)
-            and (self.within is None or any(glob(self.within, around) for around in span.within))
-        ]
+            and (self.within is None or any(map(partial(glob, self.within), span.within)))
+        )
 
     def _what(self) -> str:
         inside = f" within {self.within}" if self.within is not None else ""
@@ -94,22 +95,22 @@ class _FilteredSpans(_Spans, frozen=True, kw_only=True):
             check_range(self.min_s, self.max_s, unit="_s")
 
     def _fitting(self, run: TraceRun) -> list[RunSpan]:
-        return [
-            span
-            for span in self._meant(run)
-            if self.status in (None, "ok" if span.failure is None else "error")
-            and in_range(span.duration_s, self.min_s, self.max_s)
-        ]
+        return list(filter(self._fits, self._meant(run)))
+
+    def _fits(self, span: RunSpan) -> bool:
+        status = "ok" if span.failure is None else "error"
+        return self.status in (None, status) and in_range(span.duration_s, self.min_s, self.max_s)
 
     def _which(self) -> str:
-        if self.min_s is None and self.max_s is None:
-            took = ""
-        else:
-            took = f" of {range_text(self.min_s, self.max_s)} s"
-        return f"{self._what()}{f' with status {self.status}' if self.status else ''}{took}"
+        which = self._what()
+        if self.status:
+            which += f" with status {self.status}"
+        if self.min_s is not None or self.max_s is not None:
+            which += f" of {range_text(self.min_s, self.max_s)} s"
+        return which
 
 
-@ASSERTIONS.register("span.exists")
+@register("span.exists")
 class SpanExists(_FilteredSpans, frozen=True, kw_only=True):
     """There is such a span: a call of a tool or a model, a request, or a step, with this name, outcome and duration.
 
@@ -123,18 +124,18 @@ class SpanExists(_FilteredSpans, frozen=True, kw_only=True):
         "span.exists: {kind: tool, name: lookup_*, status: error, within: step_1}",
     )
 
-    def check(self, run: TraceRun, context: Context) -> Seen:
+    def seen_in(self, run: TraceRun) -> Seen:
         found = self._fitting(run)
         return Seen(
             holds=bool(found),
             text=f"Span {found[0].name!r} found" if found else "No such span",
             expected=f"a {self._which()}",
             actual=_listed(found or spans_of(run)),
-            seq=found[0].seq if found else last_seq(run),
+            seq=first_seq(found, run),
         )
 
 
-@ASSERTIONS.register("span.count")
+@register("span.count")
 class SpanCount(_FilteredSpans, frozen=True, kw_only=True):
     """There are this many of such spans."""
 
@@ -146,21 +147,18 @@ class SpanCount(_FilteredSpans, frozen=True, kw_only=True):
         super().__post_init__()
         check_range(self.min, self.max)
 
-    def check(self, run: TraceRun, context: Context) -> Seen:
+    def seen_in(self, run: TraceRun) -> Seen:
         found = self._fitting(run)
-        decisive = found[-1:]
-        if self.max is not None and len(found) > self.max:
-            decisive = found[self.max :]  # the first one too many
         return Seen(
             holds=in_range(len(found), self.min, self.max),
             text=f"{len(found) or 'No'} spans found",
             expected=f"{range_text(self.min, self.max)} times a {self._which()}",
             actual=f"{len(found)}: {_listed(found)}",
-            seq=decisive[0].seq if decisive else last_seq(run),
+            seq=first_seq(decisive_call(found, self.max), run),
         )
 
 
-@ASSERTIONS.register("span.duration")
+@register("span.duration")
 class SpanDuration(_Spans, frozen=True, kw_only=True):
     """Every such span took this long, by the log, and there is at least one."""
 
@@ -171,12 +169,12 @@ class SpanDuration(_Spans, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         check_range(self.min_s, self.max_s, unit="_s")
 
-    def check(self, run: TraceRun, context: Context) -> Seen:
+    def seen_in(self, run: TraceRun) -> Seen:
         spans = self._meant(run)
         expected = f"every {self._what()} taking {range_text(self.min_s, self.max_s)} s"
         if not spans:
             return Seen(False, "No such span", expected, _listed(spans_of(run)), last_seq(run))
-        outside = next((span for span in spans if not in_range(span.duration_s, self.min_s, self.max_s)), None)
+        outside = first(spans, lambda span: not in_range(span.duration_s, self.min_s, self.max_s))
         span = outside or max(spans, key=lambda span: span.duration_s)
         return Seen(
             holds=outside is None,
@@ -187,16 +185,16 @@ class SpanDuration(_Spans, frozen=True, kw_only=True):
         )
 
 
-@ASSERTIONS.register("span.no_errors")
+@register("span.no_errors")
 class SpanNoErrors(_Spans, frozen=True, kw_only=True):
     """None of such spans failed, and there is at least one."""
 
     plain = "name"
     examples = ('span.no_errors: "*"', "span.no_errors: {kind: tool, name: send_*}")
 
-    def check(self, run: TraceRun, context: Context) -> Seen:
+    def seen_in(self, run: TraceRun) -> Seen:
         spans = self._meant(run)
-        failed = next((span for span in spans if span.failure is not None), None)
+        failed = first(spans, lambda span: span.failure is not None)
         expected = f"no failed {self._what()}"
         if failed is not None:
             actual = f"{failed.name} failed: {failed.failure}"
@@ -207,4 +205,4 @@ class SpanNoErrors(_Spans, frozen=True, kw_only=True):
 
 
 def _listed(spans: list[RunSpan]) -> str:
-    return f"spans {in_order([span.name for span in spans])}"
+    return f"spans {in_order(span.name for span in spans)}"

@@ -1,15 +1,16 @@
-"""Assertions about the agent's state: after a step, or at the end."""
+"""Assertions about the agent's state: after a step, at the end, and whether it comes back."""
 
 from __future__ import annotations
 
-import msgspec
-from msgspec import Struct, field
+from collections import defaultdict
+from typing import Annotated
 
-from replaykit.checks.call_selection import toolless_path
+import msgspec
+from msgspec import Meta, Struct, field
+
 from replaykit.checks.compare import same
-from replaykit.checks.output_form import seen_members
-from replaykit.checks.reading import last_seq, shown
-from replaykit.checks.rule import ASSERTIONS, CannotTell, Context, Rule, Seen
+from replaykit.checks.reading import first, first_seq, last_seq, shown, times_text, toolless_path
+from replaykit.checks.rule import CannotTell, Rule, Seen, register
 from replaykit.checks.value_rule import VALUE_NOTES, ValueRule
 from replaykit.model.changes import StateFold
 from replaykit.model.diff import differences
@@ -31,21 +32,29 @@ class StateSeen(Struct, frozen=True):
 
 def state_at(run: TraceRun, step: str | None) -> StateSeen | None:
     """The state after that step, or at the end; None when the log does not hold it."""
-    states = [event for event in run.events if isinstance(event, State)]
-    last_state = next((event for event in reversed(states) if step in (None, event.step)), None)
+    states = _state_events(run)
+    last_state = first(reversed(states), lambda event: step in (None, event.step))
     if last_state is None or not last_state.kept:
         return None
     fold = StateFold()
     for event in states[: states.index(last_state) + 1]:
-        try:
-            fold.apply(event)
-        except (ValueError, KeyError, IndexError) as error:
-            raise CannotTell(f"the states do not fit together at event {event.seq}: {error}") from None
+        _apply(fold, event)
     return StateSeen(decode(fold.text), last_state.seq)
 
 
-@ASSERTIONS.register("state.equals")
-class StateEquals(Rule, frozen=True, kw_only=True):
+def _state_events(run: TraceRun) -> list[State]:
+    return [event for event in run.events if isinstance(event, State)]
+
+
+def _apply(fold: StateFold, event: State) -> None:
+    try:
+        fold.apply(event)
+    except (ValueError, KeyError, IndexError) as error:
+        raise CannotTell(f"the states do not fit together at event {event.seq}: {error}") from None
+
+
+@register("state.equals")
+class StateEquals(Rule, frozen=True):
     """The agent's state is this JSON value. A run whose log holds no state there does not hold.
 
     This kind takes its parameters by name only: a state is often a mapping itself.
@@ -59,19 +68,20 @@ class StateEquals(Rule, frozen=True, kw_only=True):
     value: Json
     step: str | None = None
 
-    def check(self, run: TraceRun, context: Context) -> Seen:
+    def seen_in(self, run: TraceRun) -> Seen:
         expected = f"state {shown(self.value)} {_where(self.step)}"
         found = state_at(run, self.step)
         if found is None:
             return _nothing(self.step, run, expected)
         equal = same(found.value, self.value)
-        first = next(iter(differences(self.value, found.value, limit=1)), None)
-        actual = f"state {shown(found.value)}" + (f" ({first})" if first and not equal else "")
-        text = f"State {_where(self.step)} {'is as expected' if equal else 'differs'}"
-        return Seen(equal, text, expected, actual, found.seq)
+        actual = f"state {shown(found.value)}"
+        if not equal:
+            for difference in differences(self.value, found.value, limit=1):
+                actual += f" ({difference})"
+        return Seen(equal, _comparison(self.step, equal), expected, actual, found.seq)
 
 
-@ASSERTIONS.register("state.path")
+@register("state.path")
 class StatePath(ValueRule, frozen=True, kw_only=True):
     """The agent's state has this member, and it is as expected; as `output.json_path` for the output."""
 
@@ -88,16 +98,16 @@ class StatePath(ValueRule, frozen=True, kw_only=True):
         toolless_path(self.path)
         super().__post_init__()
 
-    def check(self, run: TraceRun, context: Context) -> Seen:
+    def seen_in(self, run: TraceRun) -> Seen:
         expected = f"state with {self.path} being {' and '.join(self.expectations) or 'there'} {_where(self.step)}"
         found = state_at(run, self.step)
         if found is None:
             return _nothing(self.step, run, expected)
-        return seen_members(self, members(found.value, toolless_path(self.path)), "State", expected, found.seq)
+        return self.seen_members(members(found.value, toolless_path(self.path)), "State", expected, found.seq)
 
 
-@ASSERTIONS.register("state.diff")
-class StateDiff(Rule, frozen=True, kw_only=True):
+@register("state.diff")
+class StateDiff(Rule, frozen=True):
     """Between two steps, these members of the state changed, and nothing else than these.
 
     A member changed when it, or anything in it, is another than before, or is there on one side only. `changed` have to
@@ -127,8 +137,9 @@ class StateDiff(Rule, frozen=True, kw_only=True):
         if not self.changed and not self.unchanged and self.only is None:
             raise ValueError("expected `changed`, `unchanged` or `only`")
 
-    def check(self, run: TraceRun, context: Context) -> Seen:
-        old = _first_state(run) if self.from_ is None else state_at(run, self.from_)
+    def seen_in(self, run: TraceRun) -> Seen:
+        beginning = msgspec.structs.replace(run, events=tuple(_state_events(run)[:1]))
+        old = state_at(beginning, None) if self.from_ is None else state_at(run, self.from_)
         new = state_at(run, self.to)
         expected = self._expected()
         if old is None or new is None:
@@ -146,10 +157,9 @@ class StateDiff(Rule, frozen=True, kw_only=True):
                 return f"{path} changed"
         if self.only is None:
             return None
-        paths = [toolless_path(path) for path in self.only]
-        rest = next(iter(differences(remove_paths(old, paths), remove_paths(new, paths), limit=1)), None)
-        if rest:
-            return f"{rest.path} changed"
+        paths = list(map(toolless_path, self.only))
+        for other in differences(remove_paths(old, paths), remove_paths(new, paths), limit=1):
+            return f"{other.path} changed"
         return None
 
     def _expected(self) -> str:
@@ -157,8 +167,8 @@ class StateDiff(Rule, frozen=True, kw_only=True):
         return "state with " + ", ".join(f"{word} {shown(paths)}" for word, paths in parts if paths)
 
 
-@ASSERTIONS.register("state.hash")
-class StateHash(Rule, frozen=True, kw_only=True):
+@register("state.hash")
+class StateHash(Rule, frozen=True):
     """The SHA-256 of the agent's state is this: of its canonical JSON, compact, with sorted keys, in UTF-8.
 
     For states that are too large to write down, or that nobody should read.
@@ -184,39 +194,58 @@ class StateHash(Rule, frozen=True, kw_only=True):
         for path in self.ignore:
             toolless_path(path)
 
-    def check(self, run: TraceRun, context: Context) -> Seen:
+    def seen_in(self, run: TraceRun) -> Seen:
         expected = f"a state with SHA-256 {self.sha256.lower()} {_where(self.step)}"
         found = state_at(run, self.step)
         if found is None:
             return _nothing(self.step, run, expected)
-        state = remove_paths(found.value, [toolless_path(path) for path in self.ignore])
+        state = remove_paths(found.value, list(map(toolless_path, self.ignore)))
         import hashlib  # noqa: PLC0415 (slow to import, needed by this kind alone)
 
         digest = hashlib.sha256(canonical(state)).hexdigest()
         equal = digest == self.sha256.lower()
-        text = f"State {_where(self.step)} {'is as expected' if equal else 'differs'}"
-        return Seen(equal, text, expected, f"SHA-256 {digest}", found.seq)
+        return Seen(equal, _comparison(self.step, equal), expected, f"SHA-256 {digest}", found.seq)
 
 
-def _first_state(run: TraceRun) -> StateSeen | None:
-    event = next((event for event in run.events if isinstance(event, State)), None)
-    if event is not None:
-        return state_at(msgspec.structs.replace(run, events=(event,)), None)
-    return None
+@register("state.repeated")
+class StateRepeated(Rule, frozen=True):
+    """The agent's state was the very same at least so many times. States that the log does not hold do not count."""
+
+    plain = "times"
+    notes = {"times": "how often, at least 2; a plain number is this"}
+    examples = ("state.repeated: 3",)
+    times: Annotated[int, Meta(ge=2)]
+
+    def seen_in(self, run: TraceRun) -> Seen:
+        import hashlib  # noqa: PLC0415 (slow to import)
+
+        fold = StateFold()
+        states: defaultdict[bytes, list[State]] = defaultdict(list)
+        for event in _state_events(run):
+            if event.kept:
+                _apply(fold, event)
+                # A digest, because a run may hold thousands of large states.
+                states[hashlib.sha256(bytes(fold.text)).digest()].append(event)
+        most = max(states.values(), key=len, default=[])
+        times = times_text(len(most))
+        text = f"The same state came {times}" if most else "The log holds no state"
+        expected = f"the same state at least {self.times} times"
+        return Seen(len(most) >= self.times, text, expected, times, first_seq(most[-1:], run))
 
 
 def _same_at(old: Json, new: Json, path: str) -> bool:
     parsed = toolless_path(path)
-    before, after = members(old, parsed), members(new, parsed)
-    return [place for place, _ in before] == [place for place, _ in after] and all(
-        same(a, b) for (_, a), (_, b) in zip(before, after, strict=True)
-    )
+    return same(members(old, parsed), members(new, parsed))
 
 
 def _where(step: str | None) -> str:
     if step is not None:
         return f"after {step}"
     return "at the end"
+
+
+def _comparison(step: str | None, equal: bool) -> str:
+    return f"State {_where(step)} {'is as expected' if equal else 'differs'}"
 
 
 def _nothing(step: str | None, run: TraceRun, expected: str) -> Seen:

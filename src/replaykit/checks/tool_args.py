@@ -2,33 +2,35 @@
 
 from __future__ import annotations
 
+import msgspec
 from msgspec import field
 
-from replaykit.checks.arguments import ArgsMode, args_agree
-from replaykit.checks.call_selection import (
+from replaykit.checks.compare import ArgsMode, args_agree
+from replaykit.checks.reading import (
     Occurrence,
+    calls_like,
     check_occurrence,
-    glob,
+    last_seq,
     occurrence_text,
     pick_call,
+    shown,
     toolless_path,
+    tools_in_order,
 )
-from replaykit.checks.output_form import seen_members
-from replaykit.checks.reading import last_seq, shown
-from replaykit.checks.rule import ASSERTIONS, Context, Rule, Seen
+from replaykit.checks.rule import Rule, Seen, register
 from replaykit.checks.schemas import check_schema, schema_flaw
-from replaykit.checks.tools import TOOL_NOTE, in_order, shown_call
+from replaykit.checks.tools import TOOL_NOTE, shown_call
 from replaykit.checks.value_rule import VALUE_NOTES, ValueRule
 from replaykit.model.events import ToolCall
 from replaykit.model.jsonpath import members, parse_path
 from replaykit.model.run import TraceRun
-from replaykit.model.values import Json
+from replaykit.model.values import JsonObject
 
 _OCCURRENCE = "which call: `any`, `all`, `first`, `last`, or its number from 1"
 
 
-@ASSERTIONS.register("tool.args")
-class ToolArgs(Rule, frozen=True, kw_only=True):
+@register("tool.args")
+class ToolArgs(Rule, frozen=True):
     """The arguments of a call are these.
 
     `match` says how the call's arguments stand to the named ones; the word is about the call's. `exact`: they are the
@@ -50,9 +52,9 @@ class ToolArgs(Rule, frozen=True, kw_only=True):
         "tool.args: {tool: send_email, arguments: {cc: []}, match: superset, ignore: [$.to.name], occurrence: all}",
     )
     tool: str
-    arguments: dict[str, Json]
+    arguments: JsonObject
     match: ArgsMode = ArgsMode.EXACT
-    defaults: dict[str, Json] | None = None
+    defaults: JsonObject | None = None
     ignore: list[str] = []
     occurrence: Occurrence = "any"
 
@@ -61,24 +63,23 @@ class ToolArgs(Rule, frozen=True, kw_only=True):
         for path in self.ignore:
             toolless_path(path)
 
-    def check(self, run: TraceRun, context: Context) -> Seen:
-        paths = [parse_path(path) for path in self.ignore]
-        calls = _calls_of(self.tool, run)
+    def seen_in(self, run: TraceRun) -> Seen:
+        paths = list(map(parse_path, self.ignore))
 
         def fits(call: ToolCall) -> bool:
             return args_agree(call.arguments, self.arguments, self.match, defaults=self.defaults, ignore=paths)
 
-        holds, decisive_call = pick_call(calls, self.occurrence, fits)
         which = f"{occurrence_text(self.occurrence)} {self.tool!r}"
         expected = f"{which} with {self.match.value} arguments {shown(self.arguments)}"
-        if decisive_call is None:
-            return _no_call(self.tool, run, calls, expected)
-        text = f"Tool {decisive_call.name!r} {'called' if holds else 'not called'} with {shown(self.arguments)}"
-        return Seen(holds, text, expected, shown_call(decisive_call), decisive_call.seq)
+        holds, call = pick_call(calls_like(run, self.tool), self.occurrence, fits)
+        if call is None:
+            return _no_call(self.tool, run, expected)
+        text = f"Tool {call.name!r} {'called' if holds else 'not called'} with {shown(self.arguments)}"
+        return Seen(holds, text, expected, shown_call(call), call.seq)
 
 
-@ASSERTIONS.register("tool.args_schema")
-class ToolArgsSchema(Rule, frozen=True, kw_only=True):
+@register("tool.args_schema")
+class ToolArgsSchema(Rule, frozen=True):
     """The arguments of a tool's calls are as a JSON Schema says; by default those of every call, and there is one.
 
     See `output.json_schema` for what a schema may be.
@@ -87,28 +88,27 @@ class ToolArgsSchema(Rule, frozen=True, kw_only=True):
     notes = {"tool": TOOL_NOTE, "schema": "the schema", "occurrence": _OCCURRENCE}
     examples = ("tool.args_schema: {tool: send_email, schema: {required: [to], properties: {cc: {type: array}}}}",)
     tool: str
-    schema_: dict[str, Json] = field(name="schema")
+    schema_: JsonObject = field(name="schema")
     occurrence: Occurrence = "all"
 
     def __post_init__(self) -> None:
         check_occurrence(self.occurrence)
         check_schema(self.schema_)
 
-    def check(self, run: TraceRun, context: Context) -> Seen:
-        calls = _calls_of(self.tool, run)
-        holds, decisive_call = pick_call(calls, self.occurrence, self._accepted)
+    def seen_in(self, run: TraceRun) -> Seen:
         expected = f"{occurrence_text(self.occurrence)} {self.tool!r} with arguments as the schema says"
-        if decisive_call is None:
-            return _no_call(self.tool, run, calls, expected)
-        flaw = schema_flaw(self.schema_, decisive_call.arguments)
-        text = f"Arguments of {decisive_call.name!r} are {'not ' if flaw else ''}as the schema says"
-        return Seen(holds, text, expected, flaw or shown_call(decisive_call), decisive_call.seq)
+        holds, call = pick_call(calls_like(run, self.tool), self.occurrence, lambda call: self._flaw(call) is None)
+        if call is None:
+            return _no_call(self.tool, run, expected)
+        flaw = self._flaw(call)
+        text = f"Arguments of {call.name!r} are {'not ' if flaw else ''}as the schema says"
+        return Seen(holds, text, expected, flaw or shown_call(call), call.seq)
 
-    def _accepted(self, call: ToolCall) -> bool:
-        return schema_flaw(self.schema_, call.arguments) is None
+    def _flaw(self, call: ToolCall) -> str | None:
+        return schema_flaw(self.schema_, call.arguments)
 
 
-@ASSERTIONS.register("tool.result")
+@register("tool.result")
 class ToolResult(ValueRule, frozen=True, kw_only=True):
     """A call of the tool gave a result that is as expected. A call that raised gave none.
 
@@ -133,40 +133,30 @@ class ToolResult(ValueRule, frozen=True, kw_only=True):
         check_occurrence(self.occurrence)
         toolless_path(self.path)
         super().__post_init__()
-        if not self.expects and self.path == "$":
+        if not self.expectations and self.path == "$":
             raise ValueError(f"expected one of {', '.join(self.expecting)}, or a path")
 
-    def check(self, run: TraceRun, context: Context) -> Seen:
-        calls = _calls_of(self.tool, run)
-        holds, decisive_call = pick_call(calls, self.occurrence, self._accepted)
+    def seen_in(self, run: TraceRun) -> Seen:
         place = "" if self.path == "$" else f" a result with {self.path} being"
         which = f"{occurrence_text(self.occurrence)} {self.tool!r}"
         expected = f"{which} giving{place} {' and '.join(self.expectations) or 'something'}"
-        if decisive_call is None:
-            return _no_call(self.tool, run, calls, expected)
-        seen = self._seen(decisive_call, expected)
-        return Seen(holds, seen.text, expected, seen.actual, decisive_call.seq)
-
-    def _accepted(self, call: ToolCall) -> bool:
-        return self._seen(call, "").holds
+        holds, call = pick_call(
+            calls_like(run, self.tool), self.occurrence, lambda call: self._seen(call, expected).holds
+        )
+        if call is None:
+            return _no_call(self.tool, run, expected)
+        return msgspec.structs.replace(self._seen(call, expected), holds=holds)
 
     def _seen(self, call: ToolCall, expected: str) -> Seen:
         if call.error is not None:
             return Seen(False, f"Tool {call.name!r} failed", expected, shown(str(call.error)), call.seq)
         value = call.result if call.items_json is None else call.items
-        return seen_members(
-            self, members(value, toolless_path(self.path)), f"Result of {call.name!r}", expected, call.seq
-        )
+        found = members(value, toolless_path(self.path))
+        return self.seen_members(found, f"Result of {call.name!r}", expected, call.seq)
 
 
-def _calls_of(tool: str, run: TraceRun) -> list[ToolCall]:
-    return [call for call in run.tool_calls if glob(tool, call.name)]
-
-
-def _no_call(tool: str, run: TraceRun, calls: list[ToolCall], expected: str) -> Seen:
+def _no_call(tool: str, run: TraceRun, expected: str) -> Seen:
     """There is no call of that number, or none at all."""
-    if calls:
-        text = f"Tool {tool!r} was called {len(calls)} times"
-    else:
-        text = f"Tool {tool!r} was not called"
-    return Seen(False, text, expected, f"tools {in_order([call.name for call in run.tool_calls])}", last_seq(run))
+    count = len(calls_like(run, tool))
+    text = f"Tool {tool!r} was called {count} times" if count else f"Tool {tool!r} was not called"
+    return Seen(False, text, expected, tools_in_order(run), last_seq(run))

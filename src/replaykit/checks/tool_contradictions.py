@@ -8,17 +8,17 @@ and the output says "is refundable".
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from msgspec import Struct
 
-from replaykit.checks.call_selection import glob
-from replaykit.checks.derivations import ALL
 from replaykit.checks.failures import call_failed
 from replaykit.checks.figures import Figure
-from replaykit.checks.grounding import Ungrounded, output_figures, unexplained, ungrounded
-from replaykit.checks.reading import has_output, last_seq, output_text, shown
-from replaykit.checks.rule import ASSERTIONS, Context, Rule, Seen
+from replaykit.checks.grounding import ALL, Ungrounded, output_figures, unexplained, ungrounded
+from replaykit.checks.reading import first, glob, has_output, last_seq, output_text, shown
+from replaykit.checks.rule import Rule, Seen, register
 from replaykit.checks.tools import TOOL_NOTE
 from replaykit.model.events import ToolCall
 from replaykit.model.nesting import decode_json
@@ -53,8 +53,8 @@ class Contradiction(Struct, frozen=True):
     member: ToolMember
 
 
-@ASSERTIONS.register("output.contradicts")
-class OutputContradicts(Rule, frozen=True, kw_only=True):
+@register("output.contradicts")
+class OutputContradicts(Rule, frozen=True):
     """The output contradicts an answer of the tool: it gives another number, or says yes where the tool said no.
 
     A number counts when the output states it within 60 characters behind the name of a member of the tool's answer,
@@ -67,9 +67,9 @@ class OutputContradicts(Rule, frozen=True, kw_only=True):
     examples = ("output.contradicts: lookup_billing", 'output.contradicts: "*"')
     tool: str
 
-    def check(self, run: TraceRun, context: Context) -> Seen:
+    def seen_in(self, run: TraceRun) -> Seen:
         expected = f"output that contradicts tool {self.tool!r}"
-        found = next((one for one in contradictions_in(run) if glob(self.tool, one.member.call.name)), None)
+        found = first(contradictions_in(run), lambda found: glob(self.tool, found.member.call.name))
         if found is None:
             text = f"Output does not contradict tool {self.tool!r}"
             return Seen(False, text, expected, text.lower(), last_seq(run))
@@ -79,8 +79,7 @@ class OutputContradicts(Rule, frozen=True, kw_only=True):
         return Seen(True, text, expected, f"{found.statement!r} where {own}", member.call.seq)
 
 
-def _underived(run: TraceRun, figures: list[Figure]) -> list[Ungrounded]:
-    return ungrounded(run, figures, ALL)
+_underived = partial(ungrounded, derive=ALL)
 
 
 def certain_contradictions(run: TraceRun) -> Iterator[Contradiction]:
@@ -98,31 +97,33 @@ def contradictions_in(
     if not members:
         return
     text = output_text(run)
-    numbers = [member for member in members if not isinstance(member.value, bool)]
-    yield from _other_numbers(text, numbers, find_missing(run, output_figures(run)))
-    yield from _yes_for_no(text, [member for member in members if isinstance(member.value, bool)])
-
-
-def _other_numbers(text: str, members: list[ToolMember], missing: list[Ungrounded]) -> Iterator[Contradiction]:
-    by_word: dict[str, list[ToolMember]] = {}
+    numbers: dict[str, ToolMember] = {}
+    """The last number of each name."""
+    flags: defaultdict[str, list[ToolMember]] = defaultdict(list)
     for member in members:
-        by_word.setdefault(member.word, []).append(member)
+        if isinstance(member.value, bool):
+            flags[member.word].append(member)
+        else:
+            numbers[member.word] = member
+    yield from _other_numbers(text, numbers, find_missing(run, output_figures(run)))
+    yield from _yes_for_no(text, flags)
+
+
+def _other_numbers(text: str, numbers: dict[str, ToolMember], missing: list[Ungrounded]) -> Iterator[Contradiction]:
     for unsourced in missing:
         figure = unsourced.figure
         if figure.kind != "number":
             continue
         place = text.find(figure.text)
         before = text[max(0, place - _REACH_CHARS) : place].lower()
-        for word, named in by_word.items():
+        for word, member in numbers.items():
             if re.search(rf"\b{re.escape(word)}\b[^.!?\n]*$", before):
                 statement = " ".join(f"{before[before.rfind(word) :]}{figure.text}".split())
-                yield Contradiction(statement, named[-1])
+                yield Contradiction(statement, member)
 
 
-def _yes_for_no(text: str, members: list[ToolMember]) -> Iterator[Contradiction]:
-    words = {member.word for member in members}
-    for word in words:
-        named = [member for member in members if member.word == word]
+def _yes_for_no(text: str, flags: dict[str, list[ToolMember]]) -> Iterator[Contradiction]:
+    for word, named in flags.items():
         if any(member.value for member in named):
             continue
         pattern = rf"\b(?:is|are|was|were|has been|have been)\s+(?:now\s+|already\s+|fully\s+)?{re.escape(word)}\b"

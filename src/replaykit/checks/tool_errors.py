@@ -7,20 +7,27 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from replaykit.checks.admissions import admission
-from replaykit.checks.call_selection import glob
+from replaykit.checks.admissions import admission, failure_hint
 from replaykit.checks.conversation import inner_model_calls, said_to_user
-from replaykit.checks.failure_hints import failure_hint
 from replaykit.checks.failures import call_failed
-from replaykit.checks.reading import last_seq, matches, output_text, says_something, short, shown_output
-from replaykit.checks.rule import ASSERTIONS, Context, Rule, Seen
+from replaykit.checks.reading import (
+    calls_like,
+    first,
+    first_seq,
+    matches,
+    output_text,
+    says_something,
+    short,
+    shown_output,
+)
+from replaykit.checks.rule import Rule, Seen, register
 from replaykit.checks.tools import TOOL_NOTE
 from replaykit.model.events import ToolCall
 from replaykit.model.run import RunStatus, TraceRun
 
 
-@ASSERTIONS.register("tool.error")
-class ToolErrorOccurred(Rule, frozen=True, kw_only=True):
+@register("tool.error")
+class ToolErrorOccurred(Rule, frozen=True):
     """A call of the tool failed; with `like`, in these words, `*` standing for anything.
 
     A call failed when it raised, or when its result [says so](#when-a-call-failed). With `min`, at least that many
@@ -46,32 +53,32 @@ class ToolErrorOccurred(Rule, frozen=True, kw_only=True):
         if self.like is not None and not self.like.strip():
             raise ValueError("expected the text of an error in `like`, with `*` for what may vary")
 
-    def check(self, run: TraceRun, context: Context) -> Seen:
-        calls = [call for call in run.tool_calls if glob(self.tool, call.name)]
-        failures = [(call, reason) for call in calls if (reason := call_failed(call)) is not None]
-        alike = [(call, reason) for call, reason in failures if self.like is None or matches(self.like, reason)]
-        if not failures:
-            seq = calls[-1].seq if calls else last_seq(run)
-            return Seen(False, f"Tool {self.tool!r} did not fail", self._expected, _outcomes(run, calls), seq)
-        call, reason = alike[self.min - 1] if len(alike) >= self.min else failures[-1]
-        times = f" {len(alike)} times" if self.min > 1 else ""
-        return Seen(
-            holds=len(alike) >= self.min,
-            text=f"Tool {call.name!r} failed{times}: {reason}",
-            expected=self._expected,
-            actual=f"failed{times} with {reason!r}",
-            seq=call.seq,
-        )
-
-    @property
-    def _expected(self) -> str:
+    def seen_in(self, run: TraceRun) -> Seen:
+        calls = calls_like(run, self.tool)
+        failures = []
+        alike = []
+        for call in calls:
+            reason = call_failed(call)
+            if reason is not None:
+                failures.append((call, reason))
+                if self.like is None or matches(self.like, reason):
+                    alike.append((call, reason))
         like = f" like {self.like!r}" if self.like else ""
-        times = f", at least {self.min} times" if self.min > 1 else ""
-        return f"a failure of tool {self.tool!r}{like}{times}"
+        times, least = "", ""
+        if self.min > 1:
+            times, least = f" {len(alike)} times", f", at least {self.min} times"
+        expected = f"a failure of tool {self.tool!r}{like}{least}"
+        if not failures:
+            text = f"Tool {self.tool!r} did not fail"
+            return Seen(False, text, expected, _outcomes(run, calls), first_seq(calls[-1:], run))
+        holds = len(alike) >= self.min
+        call, reason = alike[self.min - 1] if holds else failures[-1]
+        text = f"Tool {call.name!r} failed{times}: {reason}"
+        return Seen(holds, text, expected, f"failed{times} with {reason!r}", call.seq)
 
 
-@ASSERTIONS.register("tool.unretried_error")
-class UnretriedToolError(Rule, frozen=True, kw_only=True):
+@register("tool.unretried_error")
+class UnretriedToolError(Rule, frozen=True):
     """The tool failed, and the agent never called it again."""
 
     plain = "tool"
@@ -79,9 +86,9 @@ class UnretriedToolError(Rule, frozen=True, kw_only=True):
     examples = ("tool.unretried_error: lookup_billing",)
     tool: str
 
-    def check(self, run: TraceRun, context: Context) -> Seen:
+    def seen_in(self, run: TraceRun) -> Seen:
         calls = calls_of(run, self.tool)
-        failed = next((call for call in calls if call_failed(call)), None)
+        failed = first(calls, call_failed)
         holds = failed is not None and failed is calls[-1]
         if holds:
             ending = "failed and was not retried"
@@ -103,8 +110,8 @@ class UnretriedToolError(Rule, frozen=True, kw_only=True):
         )
 
 
-@ASSERTIONS.register("tool.ignored_error")
-class IgnoredToolError(Rule, frozen=True, kw_only=True):
+@register("tool.ignored_error")
+class IgnoredToolError(Rule, frozen=True):
     """The tool's last call failed, yet the run succeeded with an answer that admits no failure.
 
     An answer admits one by a [phrase](#answers-that-admit-a-failure) such as "could not be reached", in one of twelve
@@ -132,14 +139,13 @@ class IgnoredToolError(Rule, frozen=True, kw_only=True):
         if isinstance(self.acknowledged_by, list) and not all(word.strip() for word in self.acknowledged_by):
             raise ValueError("expected words in `acknowledged_by`: an empty one is in every answer")
 
-    def check(self, run: TraceRun, context: Context) -> Seen:
+    def seen_in(self, run: TraceRun) -> Seen:
         calls = calls_of(run, self.tool)
         failed = failure_of(run, calls[-1]) if calls else None
         answered = run.status is RunStatus.SUCCESS and says_something(run)
+        word = None
         if failed is not None:
             word = self._admission(run, calls[-1], failed)
-        else:
-            word = None
         return Seen(
             holds=failed is not None and answered and word is None,
             text=self._text(failed, answered, word),

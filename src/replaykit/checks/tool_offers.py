@@ -1,32 +1,37 @@
-"""Assertions about tool calls and what the model was offered: unknown tools, wrong arguments, dropped plans."""
+"""Assertions about tool calls and what the model was offered: unknown tools, wrong arguments, dropped plans.
+
+Arguments are checked against the parts of JSON Schema that tool definitions use: unknown and missing arguments, types
+and enumerations. Whatever else a schema says is not looked at.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from typing import Annotated
 
 from msgspec import Meta
 
-from replaykit.checks.argument_flaws import argument_flaw
-from replaykit.checks.call_selection import glob
 from replaykit.checks.compare import same
 from replaykit.checks.conversation import (
     TOOL_ROLES,
     RequestReader,
+    ToolRequest,
     answer_text,
     offered_tools,
     request_messages,
     requested_tools,
 )
 from replaykit.checks.failures import call_failed
-from replaykit.checks.reading import last_seq, output_text, says_something
-from replaykit.checks.rule import ASSERTIONS, Context, Rule, Seen
+from replaykit.checks.reading import first, glob, last_seq, output_text, says_something, seq_of, shown
+from replaykit.checks.rule import Rule, Seen, register
 from replaykit.checks.tools import TOOL_NOTE
 from replaykit.model.events import LlmCall, ToolCall
 from replaykit.model.run import TraceRun
-from replaykit.model.values import Json
+from replaykit.model.values import Json, JsonObject
 from replaykit.redaction.lazy_patterns import lazy
+from replaykit.wire.json_fields import as_object
 
 _ANY_TOOL = f"{TOOL_NOTE}; a plain text is this"
 _USES = (
@@ -51,8 +56,8 @@ _ANSWERING = lazy(r"(?:^|_)(?:final|answer|submit|finish|done|complete|respond|r
 _INSTRUCTING = frozenset({"system", "developer"})
 
 
-@ASSERTIONS.register("tool.not_offered")
-class ToolNotOffered(Rule, frozen=True, kw_only=True):
+@register("tool.not_offered")
+class ToolNotOffered(Rule, frozen=True):
     """The model asked for a tool that it was not offered: a name that it made up.
 
     Only model calls whose request lists tools count; where none does, it does not hold.
@@ -63,21 +68,19 @@ class ToolNotOffered(Rule, frozen=True, kw_only=True):
     examples = ('tool.not_offered: "*"', "tool.not_offered: refund_order")
     tool: str
 
-    def check(self, run: TraceRun, context: Context) -> Seen:
-        found = next((call for call in unoffered_calls(run) if glob(self.tool, call[1])), None)
+    def seen_in(self, run: TraceRun) -> Seen:
+        found = first(unoffered_calls(run), lambda wrong: glob(self.tool, wrong[1]))
         expected = f"a call of {self.tool!r} that was not offered"
         if found is None:
             text = "Every tool that was asked for was offered"
             return Seen(False, text, expected, text.lower(), last_seq(run))
         call, name, offered = found
-        listed = ", ".join(sorted(offered)[:8])
-        return Seen(
-            True, f"The model asked for {name!r}, which it was not offered", expected, f"offered: {listed}", call.seq
-        )
+        text = f"The model asked for {name!r}, which it was not offered"
+        return Seen(True, text, expected, f"offered: {', '.join(sorted(offered)[:8])}", call.seq)
 
 
-@ASSERTIONS.register("tool.invalid_arguments")
-class ToolInvalidArguments(Rule, frozen=True, kw_only=True):
+@register("tool.invalid_arguments")
+class ToolInvalidArguments(Rule, frozen=True):
     """The model called the tool with arguments that do not fit the definition it was given.
 
     Unknown and missing arguments, wrong types and values that are not in an enumeration count. Definitions come from
@@ -94,8 +97,8 @@ class ToolInvalidArguments(Rule, frozen=True, kw_only=True):
     tool: str
     min: Annotated[int, Meta(ge=1)] = 1
 
-    def check(self, run: TraceRun, context: Context) -> Seen:
-        flaws = [call for call in invalid_calls(run) if glob(self.tool, call[1])]
+    def seen_in(self, run: TraceRun) -> Seen:
+        flaws = [wrong for wrong in invalid_calls(run) if glob(self.tool, wrong[1])]
         least = "a call" if self.min == 1 else f"at least {self.min} calls"
         expected = f"{least} of {self.tool!r} with arguments that do not fit"
         if not flaws:
@@ -103,17 +106,12 @@ class ToolInvalidArguments(Rule, frozen=True, kw_only=True):
             return Seen(False, text, expected, text.lower(), last_seq(run))
         call, name, flaw = flaws[min(self.min, len(flaws)) - 1]
         times = f", {len(flaws)} times" if len(flaws) > 1 else ""
-        return Seen(
-            holds=len(flaws) >= self.min,
-            text=f"The model called {name!r} with {flaw}{times}",
-            expected=expected,
-            actual=f"{flaw}{times}",
-            seq=call.seq,
-        )
+        text = f"The model called {name!r} with {flaw}{times}"
+        return Seen(len(flaws) >= self.min, text, expected, f"{flaw}{times}", call.seq)
 
 
-@ASSERTIONS.register("tool.only_announced")
-class ToolOnlyAnnounced(Rule, frozen=True, kw_only=True):
+@register("tool.only_announced")
+class ToolOnlyAnnounced(Rule, frozen=True):
     """The model said that it would use this tool, and no call of it was ever made.
 
     The name has to stand in what the model said, behind a verb such as "use" or "call". An agent that writes code calls
@@ -129,7 +127,7 @@ class ToolOnlyAnnounced(Rule, frozen=True, kw_only=True):
         if not self.tool.strip():
             raise ValueError("expected the name of a tool")
 
-    def check(self, run: TraceRun, context: Context) -> Seen:
+    def seen_in(self, run: TraceRun) -> Seen:
         expected = f"tool {self.tool!r} announced and never called"
         announced = [call for call in run.llm_calls if _announces(answer_text(call), self.tool)]
         if not announced:
@@ -142,8 +140,8 @@ class ToolOnlyAnnounced(Rule, frozen=True, kw_only=True):
         return Seen(True, text, expected, f"announced{times}, not called", answered_at(run))
 
 
-@ASSERTIONS.register("tool.lookup_skipped")
-class ToolLookupSkipped(Rule, frozen=True, kw_only=True):
+@register("tool.lookup_skipped")
+class ToolLookupSkipped(Rule, frozen=True):
     """True: the model planned to look something up, and answered without any tool's answer. False: not so.
 
     A plan is a sentence such as "use a web search", "look up the order", "retrieve the list from …", in English. A call
@@ -155,22 +153,17 @@ class ToolLookupSkipped(Rule, frozen=True, kw_only=True):
     examples = ("tool.lookup_skipped: true",)
     skipped: bool
 
-    def check(self, run: TraceRun, context: Context) -> Seen:
-        if self.skipped:
-            expected = "a planned lookup that was not made"
-        else:
-            expected = "every planned lookup made"
-        plan = next(_planned_lookups(run), None)
-        source = None if plan is None else next(_telling_events(run), None)
-        if plan is None or source is not None:
-            if plan is None:
-                text = "No lookup was planned"
-            else:
-                text = f"Event {source} told the agent something"
-            return Seen(not self.skipped, text, expected, text[0].lower() + text[1:], source or last_seq(run))
-        words = plan
-        text = f"The model planned to {words!r} and answered without any tool's answer"
-        return Seen(self.skipped, text, expected, f"{words!r}, and no tool's answer", answered_at(run))
+    def seen_in(self, run: TraceRun) -> Seen:
+        expected = "a planned lookup that was not made" if self.skipped else "every planned lookup made"
+        plan = next(filter(None, map(_planned_lookup, run.llm_calls)), None)
+        if plan is None:
+            return Seen(not self.skipped, "No lookup was planned", expected, "no lookup was planned", last_seq(run))
+        source = next(_telling_events(run), None)
+        if source is not None:
+            text = f"Event {source} told the agent something"
+            return Seen(not self.skipped, text, expected, text.replace("E", "e", 1), source or last_seq(run))
+        text = f"The model planned to {plan!r} and answered without any tool's answer"
+        return Seen(self.skipped, text, expected, f"{plan!r}, and no tool's answer", answered_at(run))
 
 
 def telling_calls(run: TraceRun) -> Iterator[int]:
@@ -188,10 +181,9 @@ def telling_calls(run: TraceRun) -> Iterator[int]:
 def _telling_events(run: TraceRun) -> Iterator[int]:
     """Give the events from which the agent learned something: calls, and what code it wrote put out."""
     yield from telling_calls(run)
+    end = answered_at(run) or 0
     for call in run.llm_calls:
-        if any(message.role in TOOL_ROLES for message in request_messages(call)) and call.seq <= (
-            answered_at(run) or 0
-        ):
+        if call.seq <= end and any(message.role in TOOL_ROLES for message in request_messages(call)):
             yield call.seq
 
 
@@ -207,41 +199,37 @@ def hands_in_answer(run: TraceRun, call: ToolCall) -> bool:
 
 def answered_at(run: TraceRun) -> int | None:
     """Return the model call in which the agent gave its answer: the last one, or the last before a call hands it in."""
-    handed_in = next((call.seq for call in reversed(run.tool_calls) if hands_in_answer(run, call)), None)
-    earlier = [call.seq for call in run.llm_calls if handed_in is None or call.seq < handed_in]
-    if earlier:
-        return earlier[-1]
-    return last_seq(run)
+    handed_in = first(reversed(run.tool_calls), partial(hands_in_answer, run))
+    answered = first(reversed(run.llm_calls), lambda call: handed_in is None or call.seq < handed_in.seq)
+    return seq_of(answered, run)
 
 
-def _planned_lookups(run: TraceRun) -> Iterator[str]:
-    for call in run.llm_calls:
-        found = _PLANS_LOOKUP.search(answer_text(call))
-        if found is not None:
-            yield " ".join(found[0].split())
+def _planned_lookup(call: LlmCall) -> str | None:
+    found = _PLANS_LOOKUP.search(answer_text(call))
+    return found and " ".join(found[0].split())
 
 
-def unoffered_calls(run: TraceRun) -> Iterator[tuple[LlmCall, str, dict[str, dict[str, Json]]]]:
-    """Give each model call that asked for a tool it was not offered, with the tool's name and what was offered."""
+def _requests(run: TraceRun) -> Iterator[tuple[LlmCall, ToolRequest, dict[str, JsonObject]]]:
+    """Give each tool call that a model asked for, with the model call and the tools that it was offered."""
     for call in run.llm_calls:
         requests = requested_tools(call)
         offered = offered_tools(call) if requests else {}
         for request in requests:
-            if offered and request.name and request.name not in offered:
-                yield call, request.name, offered
+            yield call, request, offered
+
+
+def unoffered_calls(run: TraceRun) -> Iterator[tuple[LlmCall, str, dict[str, JsonObject]]]:
+    """Give each model call that asked for a tool it was not offered, with the tool's name and what was offered."""
+    for call, request, offered in _requests(run):
+        if offered and request.name and request.name not in offered:
+            yield call, request.name, offered
 
 
 def invalid_calls(run: TraceRun) -> Iterator[tuple[LlmCall, str, str]]:
     """Give each model call whose tool call does not fit the tool's definition, with the tool's name and the flaw."""
-    for call in run.llm_calls:
-        requests = requested_tools(call)
-        offered = offered_tools(call) if requests else {}
-        for request in requests:
-            schema = offered.get(request.name)
-            if schema is None:
-                flaw = None
-            else:
-                flaw = argument_flaw(request.arguments, schema)
+    for call, request, offered in _requests(run):
+        if request.name in offered:
+            flaw = argument_flaw(request.arguments, offered[request.name])
             if flaw is not None:
                 yield call, request.name, flaw
 
@@ -275,6 +263,62 @@ def _calls_of(run: TraceRun, tool: str) -> Iterator[int]:
         if isinstance(event, ToolCall) and event.name == tool:
             yield event.seq
         elif isinstance(event, LlmCall):
-            is_requested = any(request.name == tool for request in requested_tools(event))
-            if is_requested or in_code.search(answer_text(event)):
+            requested = {request.name for request in requested_tools(event)}
+            if tool in requested or in_code.search(answer_text(event)):
                 yield event.seq
+
+
+_TYPES: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "array": (list,),
+    "object": (dict,),
+    "null": (type(None),),
+}
+_OPEN = frozenset({"anyOf", "oneOf", "allOf", "$ref", "if", "patternProperties"})
+"""Members of a schema that let in more than `properties` names."""
+
+
+def argument_flaw(arguments: Json, schema: JsonObject) -> str | None:
+    """Return the first thing wrong with the arguments; None when nothing is, or the schema does not say."""
+    if not isinstance(arguments, dict):
+        return f"arguments that are no object: {shown(arguments)}"
+    properties = schema.get("properties")
+    if not isinstance(properties, dict) or not _OPEN.isdisjoint(schema):
+        return None
+    unknown = first(arguments, lambda name: name not in properties)
+    if unknown is not None and not schema.get("additionalProperties"):
+        return f"unknown argument {unknown!r}"
+    required = schema.get("required")
+    for name in required if isinstance(required, list) else ():
+        if name not in arguments:
+            return f"missing argument {name!r}"
+    for name, value in arguments.items():
+        flaw = _value_flaw(value, as_object(properties.get(name)))
+        if flaw is not None:
+            return f"argument {name!r} is {flaw}"
+    return None
+
+
+def _value_flaw(value: Json, schema: JsonObject) -> str | None:
+    if not _OPEN.isdisjoint(schema) or (schema.get("nullable") is True and value is None):
+        return None
+    choices = schema.get("enum")
+    if isinstance(choices, list) and choices and value not in choices:
+        return f"{shown(value)}, not one of {shown(choices)}"
+    types = schema.get("type")
+    listed = types if isinstance(types, list) else [types]
+    kinds = [kind.lower() for kind in listed if isinstance(kind, str)]
+    if not kinds or not _TYPES.keys() >= set(kinds) or any(map(partial(_is_of, value), kinds)):
+        return None
+    return f"{shown(value)}, not of type {' or '.join(kinds)}"
+
+
+def _is_of(value: Json, kind: str) -> bool:
+    if isinstance(value, bool):
+        return kind == "boolean"
+    if kind == "integer" and isinstance(value, float):
+        return value.is_integer()
+    return isinstance(value, _TYPES[kind])

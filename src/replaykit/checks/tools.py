@@ -7,17 +7,16 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from replaykit.checks.call_selection import glob
 from replaykit.checks.compare import ArgumentKeys, within
-from replaykit.checks.ranges import check_range, in_range, range_text
-from replaykit.checks.reading import last_seq, short, shown
-from replaykit.checks.rule import ASSERTIONS, Context, Count, Rule, Seen
+from replaykit.checks.reading import calls_like, decisive_call, first_seq, short, shown, tools_in_order
+from replaykit.checks.rule import Context, Count, Rule, Seen, check_range, in_range, range_text, register
 from replaykit.model.diff import call_text
-from replaykit.model.events import ToolCall
+from replaykit.model.events import Call, ToolCall
 from replaykit.model.result import Side
 from replaykit.model.run import TraceRun
-from replaykit.model.values import Json
+from replaykit.model.values import JsonObject
 
+_ALIKE = " with the same arguments"
 TOOL_NOTE = "the tool's name; `*` in it stands for anything"
 
 
@@ -34,32 +33,24 @@ class _ToolCount(Rule, frozen=True, kw_only=True):
 
     def counted(self, run: TraceRun) -> list[ToolCall]:
         """The calls that count: the named tool's or all, and of those the largest group of equals if asked."""
-        calls = [call for call in run.tool_calls if self.tool is None or glob(self.tool, call.name)]
+        calls = calls_like(run, "*" if self.tool is None else self.tool)
         if self.same_arguments:
             return largest_group(calls, by_arguments=True)
         return calls
 
     def _what(self) -> str:
-        if self.tool is not None:
-            tool = f"calls of tool {self.tool!r}"
-        else:
-            tool = "tool calls"
-        if self.same_arguments:
-            return f"{tool} with the same arguments"
-        return tool
+        what = "tool calls" if self.tool is None else f"calls of tool {self.tool!r}"
+        return f"{what}{_ALIKE}" if self.same_arguments else what
 
     def _text(self, calls: list[ToolCall]) -> str:
-        if self.same_arguments and len(calls) > 1:
-            alike = " with the same arguments"
-        else:
-            alike = ""
+        alike = _ALIKE if self.same_arguments and len(calls) > 1 else ""
         names = {call.name for call in calls}
         if self.tool is None and len(names) != 1:
             return f"{len(calls) or 'No'} tool calls{alike}"
         return f"Tool {self.tool or names.pop()!r} {called_times(len(calls))}{alike}"
 
 
-@ASSERTIONS.register("max_tool_calls")
+@register("max_tool_calls")
 class MaxToolCalls(_ToolCount, frozen=True, kw_only=True):
     """Desired: at most that many calls. Observed: a loop, one tool was called at least that often.
 
@@ -86,17 +77,12 @@ class MaxToolCalls(_ToolCount, frozen=True, kw_only=True):
         return self._seen(calls, len(calls) >= max(self.count, 1), f"a tool called at least {self.count} times")
 
     def _seen(self, calls: list[ToolCall], holds: bool, expected: str) -> Seen:
-        telling = calls[self.count : self.count + 1] or calls[-1:]
-        return Seen(
-            holds=holds,
-            text=self._text(calls),
-            expected=expected,
-            actual=f"{len(calls)} calls",
-            seq=telling[0].seq if telling else None,
-        )
+        decisive = decisive_call(calls, self.count)
+        seq = decisive[0].seq if decisive else None
+        return Seen(holds, self._text(calls), expected, f"{len(calls)} calls", seq)
 
 
-@ASSERTIONS.register("tool.calls")
+@register("tool.calls")
 class ToolCalls(_ToolCount, frozen=True, kw_only=True):
     """There were this many tool calls, on both sides alike: of all tools together, or of those that are named."""
 
@@ -110,16 +96,14 @@ class ToolCalls(_ToolCount, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         check_range(self.min, self.max)
 
-    def check(self, run: TraceRun, context: Context) -> Seen:
+    def seen_in(self, run: TraceRun) -> Seen:
         calls = self.counted(run)
-        beyond = calls[self.max : self.max + 1] if self.max is not None else []
-        telling = beyond or calls[-1:]
         return Seen(
             holds=in_range(len(calls), self.min, self.max),
             text=self._text(calls),
             expected=f"{range_text(self.min, self.max)} {self._what()}",
             actual=f"{len(calls)} calls",
-            seq=telling[0].seq if telling else last_seq(run),
+            seq=first_seq(decisive_call(calls, self.max), run),
         )
 
 
@@ -132,14 +116,14 @@ class _NamedCall(Rule, frozen=True, kw_only=True):
         "max": "the most of them",
     }
     tool: str
-    arguments: dict[str, Json] | None = None
+    arguments: JsonObject | None = None
 
     def found(self, run: TraceRun) -> list[ToolCall]:
         """The calls of the tool whose arguments hold those that are named."""
-        return [call for call in run.tool_calls if self._fits(call)]
-
-    def _fits(self, call: ToolCall) -> bool:
-        return glob(self.tool, call.name) and (self.arguments is None or within(self.arguments, call.arguments))
+        calls = calls_like(run, self.tool)
+        if self.arguments is None:
+            return calls
+        return [call for call in calls if within(self.arguments, call.arguments)]
 
     def _what(self) -> str:
         if self.arguments:
@@ -152,7 +136,7 @@ class _NamedCall(Rule, frozen=True, kw_only=True):
         return ""
 
 
-@ASSERTIONS.register("tool.called")
+@register("tool.called")
 class ToolCalled(_NamedCall, frozen=True, kw_only=True):
     """The tool was called, with at least these arguments.
 
@@ -171,26 +155,21 @@ class ToolCalled(_NamedCall, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         check_range(self.min, self.max)
 
-    def check(self, run: TraceRun, context: Context) -> Seen:
+    def seen_in(self, run: TraceRun) -> Seen:
         calls = self.found(run)
-        if (self.min, self.max) == (1, None):
-            times = ""
-        else:
-            times = f", {range_text(self.min, self.max)} times"
-        if calls:
-            decisive = calls[self.max or 0 : (self.max or 0) + 1] or calls[-1:]
-        else:
-            decisive = []
+        called, times = _called(calls), ""
+        if (self.min, self.max) != (1, None):
+            called, times = called_times(len(calls)), f", {range_text(self.min, self.max)} times"
         return Seen(
             holds=in_range(len(calls), self.min, self.max),
-            text=f"Tool {self.tool!r} {called_times(len(calls)) if times else _called(calls)}{self._with()}",
+            text=f"Tool {self.tool!r} {called}{self._with()}",
             expected=f"a call {self._what()}{times}",
             actual=_shown_calls(calls, run),
-            seq=decisive[0].seq if decisive else last_seq(run),
+            seq=first_seq(decisive_call(calls, self.max or 0), run),
         )
 
 
-@ASSERTIONS.register("tool.not_called")
+@register("tool.not_called")
 class ToolNotCalled(_NamedCall, frozen=True, kw_only=True):
     """The tool was not called, or not with these arguments."""
 
@@ -199,14 +178,14 @@ class ToolNotCalled(_NamedCall, frozen=True, kw_only=True):
         "tool.not_called: {tool: refund, arguments: {order: 7}}",
     )
 
-    def check(self, run: TraceRun, context: Context) -> Seen:
+    def seen_in(self, run: TraceRun) -> Seen:
         calls = self.found(run)
         return Seen(
             holds=not calls,
             text=f"Tool {self.tool!r} {_called(calls)}{self._with()}",
             expected=f"no call {self._what()}",
             actual=_shown_calls(calls, run),
-            seq=calls[0].seq if calls else last_seq(run),
+            seq=first_seq(calls, run),
         )
 
 
@@ -225,12 +204,7 @@ def called_times(count: int) -> str:
     return {0: "was not called", 1: "called once"}.get(count, f"called {count} times")
 
 
-def in_order(names: list[str]) -> str:
-    """Names one after the other, for a message."""
-    return short(" → ".join(names)) or "none"
-
-
-def shown_call(call: ToolCall) -> str:
+def shown_call(call: Call) -> str:
     """A call in one short line, for a message."""
     return short(call_text(call.name, call.arguments))
 
@@ -243,7 +217,7 @@ def _called(calls: list[ToolCall]) -> str:
 
 def _shown_calls(calls: list[ToolCall], run: TraceRun) -> str:
     if not calls:
-        return f"tools {in_order([call.name for call in run.tool_calls])}"
+        return tools_in_order(run)
     if len(calls) > 1:
         return f"{len(calls)} calls, the last {shown_call(calls[-1])}"
     return shown_call(calls[0])

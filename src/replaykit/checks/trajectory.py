@@ -1,21 +1,23 @@
-"""Trajectories: the tool calls of a run against those that were expected."""
+"""Assertions about the tool calls of a run as a whole: compared with the calls that were expected."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
 from enum import StrEnum
+from functools import partial
+from itertools import zip_longest
+from typing import TypeAlias, TypeVar
 
 from msgspec import Struct
 
-from replaykit.checks.arguments import ArgsMode, args_agree
-from replaykit.checks.call_selection import glob
-from replaykit.checks.pairing import paired
-from replaykit.checks.reading import last_seq, seq_of, shown
-from replaykit.checks.rule import ASSERTIONS, Context, Rule, Seen, Share
-from replaykit.checks.tools import in_order
+from replaykit.checks.compare import ArgsMode, args_agree, same
+from replaykit.checks.reading import first, glob, in_order, seq_of, shown, tools_in_order
+from replaykit.checks.rule import Rule, Seen, Share, register
 from replaykit.model.events import ToolCall
 from replaykit.model.run import TraceRun
-from replaykit.model.values import Json
+from replaykit.model.values import JsonObject
+from replaykit.wire.json_fields import as_object
 
 MAX_EXPECTED = 1_000
 """The most calls that one assertion may expect: pairing them takes time in proportion to expected times made."""
@@ -35,11 +37,21 @@ class TrajectoryCall(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """A call as an assertion names it; without arguments, whatever they are."""
 
     tool: str
-    arguments: dict[str, Json] | None = None
+    arguments: JsonObject | None = None
+
+    def __str__(self) -> str:
+        if self.arguments is None:
+            return self.tool
+        return f"{self.tool}({shown(self.arguments)})"
 
 
-@ASSERTIONS.register("trajectory.match")
-class TrajectoryMatch(Rule, frozen=True, kw_only=True):
+Difference: TypeAlias = tuple[str, ToolCall | None]
+"""What is wrong with a run's calls, and the call that is, if it is one."""
+_NO_DIFFERENCE: Difference = ("", None)
+
+
+@register("trajectory.match")
+class TrajectoryMatch(Rule, frozen=True):
     """The agent's tool calls are these.
 
     | `mode` | the run's calls | in order | others allowed | some may be missing |
@@ -83,60 +95,49 @@ class TrajectoryMatch(Rule, frozen=True, kw_only=True):
         if len(self.calls) > MAX_EXPECTED:
             raise ValueError(f"expected at most {MAX_EXPECTED:,} calls, got {len(self.calls):,}")
 
-    def check(self, run: TraceRun, context: Context) -> Seen:
-        calls = run.tool_calls
-        wrong = self._differs(calls)
-        names = [call.name for call in calls]
+    def seen_in(self, run: TraceRun) -> Seen:
+        calls = [call if isinstance(call, TrajectoryCall) else TrajectoryCall(tool=call) for call in self.calls]
+        wrong, call = self._difference(calls, run.tool_calls)
+        names = in_order(call.name for call in run.tool_calls)
         return Seen(
-            holds=wrong is None,
-            text=f"Tools called: {in_order(names)}",
-            expected=f"tools {in_order([self._shown(call) for call in self._expected])} ({self.mode.value})",
-            actual=f"tools {in_order(names)}" + (f"; {wrong[0]}" if wrong else ""),
-            seq=wrong[1].seq if wrong and wrong[1] else last_seq(run),
+            holds=not wrong,
+            text=f"Tools called: {names}",
+            expected=f"tools {in_order(map(str, calls))} ({self.mode.value})",
+            actual=f"tools {names}; {wrong}" if wrong else f"tools {names}",
+            seq=seq_of(call, run),
         )
 
-    @property
-    def _expected(self) -> list[TrajectoryCall]:
-        return [TrajectoryCall(tool=call) if isinstance(call, str) else call for call in self.calls]
-
-    def _differs(self, calls: list[ToolCall]) -> tuple[str, ToolCall | None] | None:
-        """Return what is wrong with the calls, and the call; None when nothing is."""
+    def _difference(self, expected: list[TrajectoryCall], calls: list[ToolCall]) -> Difference:
+        """Return what is wrong with the calls, and the call that is; nothing when none is."""
         if self.mode is TrajectoryMode.STRICT:
-            return self._differs_strictly(calls)
+            return self._strict_difference(expected, calls)
         if self.mode is TrajectoryMode.IN_ORDER:
-            return self._differs_in_order(calls)
-        return self._differs_in_any_order(calls)
-
-    def _differs_strictly(self, calls: list[ToolCall]) -> tuple[str, ToolCall | None] | None:
-        for expected, call in zip(self._expected, calls, strict=False):
-            if not self._fits(expected, call):
-                return f"expected {self._shown(expected)} where {_text(call)} was called", call
-        if len(calls) > len(self.calls):
-            return f"{_text(calls[len(self.calls)])} was not expected", calls[len(self.calls)]
-        if len(calls) < len(self.calls):
-            return self._missing(self._expected[len(calls)])
-        return None
-
-    def _differs_in_order(self, calls: list[ToolCall]) -> tuple[str, ToolCall | None] | None:
-        left = iter(calls)
-        for expected in self._expected:
-            if not any(self._fits(expected, call) for call in left):
-                return self._missing(expected)
-        return None
-
-    def _differs_in_any_order(self, calls: list[ToolCall]) -> tuple[str, ToolCall | None] | None:
-        expected = self._expected
+            left = iter(calls)
+            for named in expected:
+                if first(left, partial(self._fits, named)) is None:
+                    return _missing(named)
+            return _NO_DIFFERENCE
         pairs = paired(expected, calls, self._fits)
-        if self.mode is not TrajectoryMode.SUBSET and len(pairs) < len(expected):
-            return self._missing(next(one for index, one in enumerate(expected) if index not in pairs))
-        if self.mode is not TrajectoryMode.SUPERSET and len(pairs) < len(calls):
+        if self.mode is not TrajectoryMode.SUBSET:
+            for index, named in enumerate(expected):
+                if index not in pairs:
+                    return _missing(named)
+        if self.mode is not TrajectoryMode.SUPERSET:
             met = set(pairs.values())
-            call = next(call for index, call in enumerate(calls) if index not in met)
-            return f"{_text(call)} was not expected", call
-        return None
+            for index, call in enumerate(calls):
+                if index not in met:
+                    return _unexpected(call)
+        return _NO_DIFFERENCE
 
-    def _missing(self, expected: TrajectoryCall) -> tuple[str, None]:
-        return f"{self._shown(expected)} is missing", None
+    def _strict_difference(self, expected: list[TrajectoryCall], calls: list[ToolCall]) -> Difference:
+        for named, call in zip_longest(expected, calls):
+            if call is None:
+                return _missing(named)
+            if named is None:
+                return _unexpected(call)
+            if not self._fits(named, call):
+                return f"expected {named} where {_text(call)} was called", call
+        return _NO_DIFFERENCE
 
     def _fits(self, expected: TrajectoryCall, call: ToolCall) -> bool:
         if not glob(expected.tool, call.name):
@@ -146,18 +147,11 @@ class TrajectoryMatch(Rule, frozen=True, kw_only=True):
         how = self.overrides.get(call.name, self.args)
         if isinstance(how, ArgsMode):
             return args_agree(call.arguments, expected.arguments, how)
-        actual = call.arguments if isinstance(call.arguments, dict) else {}
-        actual, named = ({name: value[name] for name in how if name in value} for value in (actual, expected.arguments))
-        return args_agree(actual, named, ArgsMode.EXACT)
-
-    def _shown(self, call: TrajectoryCall) -> str:
-        if call.arguments is None:
-            return call.tool
-        return f"{call.tool}({shown(call.arguments)})"
+        return same(_selected(as_object(call.arguments), how), _selected(expected.arguments, how))
 
 
-@ASSERTIONS.register("trajectory.f1")
-class TrajectoryF1(Rule, frozen=True, kw_only=True):
+@register("trajectory.f1")
+class TrajectoryF1(Rule, frozen=True):
     """The names of the tools that were called are near enough to these: by F1, counting each call.
 
     F1 is twice the calls that both have over all calls of both; 1 when they are the same, 0 when they share none.
@@ -173,18 +167,75 @@ class TrajectoryF1(Rule, frozen=True, kw_only=True):
         if not self.tools:
             raise ValueError("expected at least one tool")
 
-    def check(self, run: TraceRun, context: Context) -> Seen:
+    def seen_in(self, run: TraceRun) -> Seen:
         calls, expected = Counter(call.name for call in run.tool_calls), Counter(self.tools)
         share = 2 * (calls & expected).total() / (calls.total() + expected.total())
-        extra = next((call for call in run.tool_calls if call.name not in expected), None)
+        extra = first(run.tool_calls, lambda call: call.name not in expected)
         return Seen(
             holds=share >= self.min - 1e-9,
             text=f"Tools called have an F1 of {share:.2f}",
             expected=f"tools like {in_order(self.tools)}, with an F1 of at least {self.min:g}",
-            actual=f"{share:.2f}: tools {in_order([call.name for call in run.tool_calls])}",
+            actual=f"{share:.2f}: {tools_in_order(run)}",
             seq=seq_of(extra, run),
         )
 
 
+def _selected(arguments: JsonObject, names: list[str]) -> JsonObject:
+    return {name: arguments[name] for name in names if name in arguments}
+
+
+def _missing(expected: TrajectoryCall) -> Difference:
+    return f"{expected} is missing", None
+
+
+def _unexpected(call: ToolCall) -> Difference:
+    return f"{_text(call)} was not expected", call
+
+
 def _text(call: ToolCall) -> str:
     return f"{call.name}({shown(call.arguments)})"
+
+
+A = TypeVar("A")
+B = TypeVar("B")
+
+
+def paired(lefts: Sequence[A], rights: Sequence[B], fits: Callable[[A, B], bool]) -> dict[int, int]:
+    """The largest set of pairs that fit, as indexes of the left to indexes of the right; each is in one pair at most.
+
+    Taking the first that fits is not enough: it may be the only one that fits a later left. So a left that finds all
+    its rights taken asks for the shortest chain of exchanges that frees one.
+    """
+    options = []
+    for left in lefts:
+        options.append([index for index, right in enumerate(rights) if fits(left, right)])
+    taken: dict[int, int] = {}
+    for index in range(len(lefts)):
+        _augment(index, options, taken)
+    return {left: right for right, left in taken.items()}
+
+
+def _augment(start: int, options: list[list[int]], taken: dict[int, int]) -> None:
+    came_from: dict[int, int] = {}
+    waiting = deque([start])
+    while waiting:
+        left = waiting.popleft()
+        for right in options[left]:
+            if right in came_from:
+                continue
+            came_from[right] = left
+            if right not in taken:
+                _exchange(right, start, came_from, taken)
+                return
+            waiting.append(taken[right])
+
+
+def _exchange(right: int, start: int, came_from: dict[int, int], taken: dict[int, int]) -> None:
+    """Give each right along the chain to the left that asked for it."""
+    before = {left: place for place, left in taken.items()}
+    while True:
+        left = came_from[right]
+        taken[right] = left
+        if left == start:
+            return
+        right = before[left]

@@ -1,22 +1,24 @@
-"""Assertions about the order of tool calls: what comes before what, what never comes after, what goes in circles."""
+"""Assertions about the order of tool calls: before and after, loops, rows of calls that lead nowhere."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import groupby
 from typing import Annotated
 
 from msgspec import Meta
 
-from replaykit.checks.call_selection import any_glob, glob
 from replaykit.checks.compare import ArgumentKeys
-from replaykit.checks.reading import last_seq, seq_of
-from replaykit.checks.rule import ASSERTIONS, Context, Rule, Seen
-from replaykit.checks.tools import TOOL_NOTE, in_order, shown_call
+from replaykit.checks.failures import call_failed
+from replaykit.checks.reading import any_glob, first, first_seq, glob, in_order, last_seq, seq_of, tools_in_order
+from replaykit.checks.rule import Rule, Seen, register
+from replaykit.checks.tools import TOOL_NOTE, shown_call
 from replaykit.model.events import ToolCall
 from replaykit.model.run import TraceRun
 
 
-@ASSERTIONS.register("trajectory.before")
-class TrajectoryBefore(Rule, frozen=True, kw_only=True):
+@register("trajectory.before")
+class TrajectoryBefore(Rule, frozen=True):
     """Before the first call of `then` there was a call of `first`.
 
     A run that never calls `then` keeps the rule; where it has to, add `tool.called`.
@@ -27,26 +29,24 @@ class TrajectoryBefore(Rule, frozen=True, kw_only=True):
     first: str
     then: str
 
-    def check(self, run: TraceRun, context: Context) -> Seen:
+    def seen_in(self, run: TraceRun) -> Seen:
         calls = run.tool_calls
-        then = next((call for call in calls if glob(self.then, call.name)), None)
-        early = then is not None and any(glob(self.first, c.name) for c in calls[: calls.index(then)])
-        holds = then is None or early
-        if then is None:
-            text = f"Tool {self.then!r} was not called"
-        else:
+        holds, text = True, f"Tool {self.then!r} was not called"
+        then = first(calls, lambda call: glob(self.then, call.name))
+        if then is not None:
+            holds = first(calls[: calls.index(then)], lambda call: glob(self.first, call.name)) is not None
             text = f"Tool {self.then!r} called {'after' if holds else 'without an earlier'} {self.first!r}"
         return Seen(
             holds=holds,
             text=text,
             expected=f"tool {self.first!r} before tool {self.then!r}",
-            actual=f"tools {in_order([call.name for call in calls])}",
+            actual=tools_in_order(run),
             seq=seq_of(then, run),
         )
 
 
-@ASSERTIONS.register("trajectory.never_after")
-class TrajectoryNeverAfter(Rule, frozen=True, kw_only=True):
+@register("trajectory.never_after")
+class TrajectoryNeverAfter(Rule, frozen=True):
     """Once `after` was called, `tool` was not called any more. A run that calls neither keeps the rule."""
 
     notes = {"tool": f"what may not come: {TOOL_NOTE}", "after": "what ends its time"}
@@ -54,21 +54,21 @@ class TrajectoryNeverAfter(Rule, frozen=True, kw_only=True):
     tool: str
     after: str
 
-    def check(self, run: TraceRun, context: Context) -> Seen:
-        calls = run.tool_calls
-        start = next((index for index, call in enumerate(calls) if glob(self.after, call.name)), len(calls))
-        late = next((call for call in calls[start + 1 :] if glob(self.tool, call.name)), None)
+    def seen_in(self, run: TraceRun) -> Seen:
+        later = iter(run.tool_calls)
+        first(later, lambda call: glob(self.after, call.name))  # goes on behind that call
+        late = first(later, lambda call: glob(self.tool, call.name))
         return Seen(
             holds=late is None,
             text=f"Tool {self.tool!r} {'called' if late else 'not called'} after {self.after!r}",
             expected=f"no call of tool {self.tool!r} after tool {self.after!r}",
-            actual=f"tools {in_order([call.name for call in calls])}",
+            actual=tools_in_order(run),
             seq=seq_of(late, run),
         )
 
 
-@ASSERTIONS.register("trajectory.no_loop")
-class TrajectoryNoLoop(Rule, frozen=True, kw_only=True):
+@register("trajectory.no_loop")
+class TrajectoryNoLoop(Rule, frozen=True):
     """No stretch of tool calls is repeated so many times in a row.
 
     A stretch is one call (a, a, a) or up to `period` calls that come back (a, b, a, b, a, b), alike in tool and
@@ -89,20 +89,16 @@ class TrajectoryNoLoop(Rule, frozen=True, kw_only=True):
     period: Annotated[int, Meta(ge=1, le=20)] = 4
     ignore_arguments: bool = False
 
-    def check(self, run: TraceRun, context: Context) -> Seen:
+    def seen_in(self, run: TraceRun) -> Seen:
         calls = run.tool_calls
+        expected = f"no {self.repeats} times the same calls in a row"
         found = self._loop(calls)
-        if found:
-            stretch = [call.name for call in calls[found[0] : found[0] + found[1]]]
-        else:
-            stretch = []
-        return Seen(
-            holds=found is None,
-            text=f"Loop: {in_order(stretch)}, {self.repeats} times in a row" if found else "No loop",
-            expected=f"no {self.repeats} times the same calls in a row",
-            actual=f"tools {in_order([call.name for call in calls])}",
-            seq=calls[found[0] + found[1] * self.repeats - 1].seq if found else last_seq(run),
-        )
+        if found is None:
+            return Seen(True, "No loop", expected, tools_in_order(run), last_seq(run))
+        start, period = found
+        stretch = in_order(call.name for call in calls[start : start + period])
+        text = f"Loop: {stretch}, {self.repeats} times in a row"
+        return Seen(False, text, expected, tools_in_order(run), calls[start + period * self.repeats - 1].seq)
 
     def _loop(self, calls: list[ToolCall]) -> tuple[int, int] | None:
         """Return the start and the length of the first loop."""
@@ -117,8 +113,8 @@ class TrajectoryNoLoop(Rule, frozen=True, kw_only=True):
         return None
 
 
-@ASSERTIONS.register("trajectory.allowlist")
-class TrajectoryAllowlist(Rule, frozen=True, kw_only=True):
+@register("trajectory.allowlist")
+class TrajectoryAllowlist(Rule, frozen=True):
     """Every tool that was called is allowed: it is in `allow`, if there is one, and not in `deny`."""
 
     plain = "allow"
@@ -137,23 +133,58 @@ class TrajectoryAllowlist(Rule, frozen=True, kw_only=True):
         if self.allow is None and not self.deny:
             raise ValueError("expected `allow`, `deny` or both")
 
-    def check(self, run: TraceRun, context: Context) -> Seen:
-        bad = next((call for call in run.tool_calls if not self._allowed(call.name)), None)
+    def seen_in(self, run: TraceRun) -> Seen:
+        expected = "any tool" if self.allow is None else f"only {', '.join(self.allow) or 'no tools'}"
+        if self.deny:
+            expected += f" but {', '.join(self.deny)}"
+        bad = first(run.tool_calls, lambda call: not self._allows(call.name))
+        if bad is not None:
+            return Seen(False, f"Tool {bad.name!r} is not allowed", expected, shown_call(bad), bad.seq)
         names = in_order(sorted({call.name for call in run.tool_calls}))
-        return Seen(
-            holds=bad is None,
-            text=f"Tool {bad.name!r} is not allowed" if bad else "Only allowed tools were called",
-            expected=self._expected(),
-            actual=shown_call(bad) if bad else f"tools {names}",
-            seq=seq_of(bad, run),
-        )
+        return Seen(True, "Only allowed tools were called", expected, f"tools {names}", last_seq(run))
 
-    def _allowed(self, name: str) -> bool:
+    def _allows(self, name: str) -> bool:
         return (self.allow is None or any_glob(self.allow, name)) and not any_glob(self.deny, name)
 
-    def _expected(self) -> str:
-        if self.allow is None:
-            allowed = "any tool"
-        else:
-            allowed = f"only {', '.join(self.allow) or 'no tools'}"
-        return allowed + (f" but {', '.join(self.deny)}" if self.deny else "")
+
+@register("tool.stuck")
+class ToolStuck(Rule, frozen=True):
+    """The agent called the tool at least so many times in a row, and nothing came of it.
+
+    Nothing came of a row of calls when every one of them failed, or all gave the very same answer. The arguments may
+    differ.
+    """
+
+    notes = {"tool": "the tool's name", "times": "how often, at least 2"}
+    examples = ("tool.stuck: {tool: lookup_billing, times: 4}",)
+    tool: str
+    times: Annotated[int, Meta(ge=2)]
+
+    def seen_in(self, run: TraceRun) -> Seen:
+        longest = max(filter(is_fruitless, rows_of(run, self.tool)), key=len, default=[])
+        text = f"Tool {self.tool!r} was called, if at all, with some success"
+        if longest:
+            answers = "each failed" if call_failed(longest[0]) else "all gave the same answer"
+            text = f"Tool {self.tool!r} was called {len(longest)} times in a row, and {answers}"
+        return Seen(
+            holds=len(longest) >= self.times,
+            text=text,
+            expected=f"at least {self.times} calls of tool {self.tool!r} in a row that lead nowhere",
+            actual=f"{len(longest)} such calls",
+            seq=first_seq(longest[-1:], run),
+        )
+
+
+def rows_of(run: TraceRun, tool: str) -> Iterator[list[ToolCall]]:
+    """Give the stretches of a run in which the agent called this tool and no other."""
+    for name, row in groupby(run.tool_calls, key=lambda call: call.name):
+        if name == tool:
+            yield list(row)
+
+
+def is_fruitless(calls: list[ToolCall]) -> bool:
+    """True when nothing came of any of the calls: all failed, or all gave the very same."""
+    if all(map(call_failed, calls)):
+        return True
+    results = [call.result_json for call in calls if call.error is None]
+    return bool(results) and results.count(results[0]) == len(results)

@@ -1,18 +1,17 @@
-"""Expecting: what some value inside a run has to be. The parameters that several kinds share."""
+"""The parameters that say what some value inside a run has to be. Several kinds share them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from math import isnan
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from msgspec import UNSET
 
 from replaykit.checks.compare import same, within
-from replaykit.checks.reading import shown
+from replaykit.checks.reading import first, shown, text_of
 from replaykit.checks.regexes import check_pattern, search
-from replaykit.checks.rule import Rule
-from replaykit.model.values import Json, canonical
+from replaykit.checks.rule import Rule, Seen, in_range
+from replaykit.model.values import Json
 
 VALUE_NOTES = {
     "equals": "the value it is",
@@ -24,7 +23,7 @@ VALUE_NOTES = {
 }
 
 
-class ValueRule(Rule, frozen=True, kw_only=True):
+class ValueRule(Rule, frozen=True):
     """Parameters that say what a value has to be; all that are given have to agree."""
 
     expecting: ClassVar[tuple[str, ...]] = tuple(VALUE_NOTES)
@@ -40,15 +39,10 @@ class ValueRule(Rule, frozen=True, kw_only=True):
             check_pattern(self.regex)
         if self.contains == "":
             raise ValueError("expected some text in `contains`: nothing is in every value")
-        if any(bound is not None and isnan(bound) for bound in (self.min, self.max)):
+        if self.min != self.min or self.max != self.max:  # only nan differs from itself
             raise ValueError("expected a number: nothing is above or below nan")
         if self.min is not None and self.max is not None and self.min > self.max:
             raise ValueError(f"no number is at least {self.min:g} and at most {self.max:g}")
-
-    @property
-    def expects(self) -> bool:
-        """True when something is said about the value."""
-        return bool(self.expectations)
 
     @property
     def expectations(self) -> list[str]:
@@ -65,12 +59,20 @@ class ValueRule(Rule, frozen=True, kw_only=True):
             and self._in_range(value)
         )
 
+    def seen_members(self, found: Sequence[tuple[str, Json]], what: str, expected: str, seq: int | None) -> Seen:
+        """Return whether all the members are as expected; the first that is not is reported."""
+        if not found:
+            return Seen(False, f"{what} has no such member", expected, "no such member", seq)
+        bad = first(found, lambda member: not self.accepts(member[1]))
+        place, value = bad or found[0]
+        return Seen(bad is None, f"{what} has {place} {shown(value)}", expected, f"{place} is {shown(value)}", seq)
+
     def _in_range(self, value: Json) -> bool:
         if self.min is None and self.max is None:
             return True
         if isinstance(value, bool) or not isinstance(value, int | float):
             return False
-        return (self.min is None or value >= self.min) and (self.max is None or value <= self.max)
+        return in_range(value, self.min, self.max)
 
     def _in_words(self) -> Iterator[str]:
         if self.equals is not UNSET:
@@ -85,10 +87,3 @@ class ValueRule(Rule, frozen=True, kw_only=True):
             yield f"a number of at least {self.min:g}"
         if self.max is not None:
             yield f"a number of at most {self.max:g}"
-
-
-def text_of(value: Json) -> str:
-    """A value as text: itself when it is one, its JSON otherwise."""
-    if isinstance(value, str):
-        return value
-    return canonical(value).decode()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from replaykit.checks.assertions import Assertion, concerns_one_run
+from replaykit.checks.reading import first
 from replaykit.checks.rule import CannotTell, Runs
 from replaykit.errors import ExitCode
 from replaykit.model.result import (
@@ -38,9 +40,14 @@ EXIT_CODES = {
 }
 """The exit code of a command for each verdict, where `fixed` is expected."""
 
-LEFT_THE_TAPE = frozenset(kind for kind, effect in EFFECTS.items() if effect is Effect.DIVERGED)
+
+def _kinds_with(effect: Effect) -> frozenset[str]:
+    return frozenset(kind for kind, own_effect in EFFECTS.items() if own_effect is effect)
+
+
+LEFT_THE_TAPE = _kinds_with(Effect.DIVERGED)
 """Deviations after which nobody knows what the candidate would have done with an answer."""
-SPOILT = frozenset(kind for kind, effect in EFFECTS.items() if effect is Effect.INCONCLUSIVE)
+SPOILT = _kinds_with(Effect.INCONCLUSIVE)
 """Deviations that are no fault of the candidate's: what it was given is not what was recorded."""
 
 UNORDERED = "unordered"
@@ -97,15 +104,12 @@ def decide(facts: Facts) -> VerdictDecision:
     if not facts.evidence.suffices and is_offline(facts.deviations):
         return VerdictDecision(verdict=Verdict.INCONCLUSIVE, reason=_without_evidence(facts))
     decision = _inside(facts, gone)
-    if decision.verdict is not Verdict.FIXED and _failed_outside(facts):
+    # A run that failed before it used anything of the tape proves nothing: any mistake in the code looks like that.
+    used_nothing = facts.evidence.recorded > 0 and facts.evidence.used == 0
+    has_failed = facts.status is not RunStatus.SUCCESS and decision.verdict is not Verdict.FIXED
+    if used_nothing and has_failed and is_offline(facts.deviations):
         return VerdictDecision(verdict=Verdict.INCONCLUSIVE, reason=_without_evidence(facts))
     return decision
-
-
-def _failed_outside(facts: Facts) -> bool:
-    """True for a run that failed before it used anything of the tape: any mistake in the code looks like that."""
-    used_nothing = facts.evidence.recorded > 0 and facts.evidence.used == 0
-    return used_nothing and facts.status is not RunStatus.SUCCESS and is_offline(facts.deviations)
 
 
 def _inside(facts: Facts, gone: bool | None) -> VerdictDecision:
@@ -136,7 +140,7 @@ def _not_reproduced(facts: Facts, gone: bool | None) -> VerdictDecision:
 
 def first_with(effect: Effect, deviations: Iterable[Deviation]) -> Deviation | None:
     """Return the first deviation that does this to the verdict."""
-    return next((deviation for deviation in deviations if effect_of(deviation.kind) is effect), None)
+    return first(deviations, lambda deviation: effect_of(deviation.kind) is effect)
 
 
 def judge_run(
@@ -168,6 +172,7 @@ def judge_run(
     impossible = _cannot_tell(observed, desired, run, deviations)
     if run is None or impossible:
         return cannot_tell(impossible)
+    # Deviations of a run that nobody watched are unknown, not none: rules about the replay must not hold by silence.
     known = deviations if watched or deviations else None
     try:
         seen = tuple(assertion.check(run, Side.OBSERVED, known, runs=runs, answers=answers) for assertion in observed)
@@ -210,8 +215,12 @@ def judge_run(
 
 def doubts_in(deviations: Iterable[Deviation]) -> tuple[str, ...]:
     """Return why nothing is certain but a failure that shows, as deviations say."""
-    doubts = (deviation for deviation in deviations if effect_of(deviation.kind) is Effect.UNCERTAIN)
-    return tuple(_TOO_CLOSE + doubt.text if doubt.kind in _CLOSE_CALLS else doubt.text for doubt in doubts)
+    doubts = []
+    for deviation in deviations:
+        if effect_of(deviation.kind) is Effect.UNCERTAIN:
+            start = _TOO_CLOSE if deviation.kind in _CLOSE_CALLS else ""
+            doubts.append(f"{start}{deviation.text}")
+    return tuple(doubts)
 
 
 def desired_in(
@@ -224,13 +233,13 @@ def desired_in(
 ) -> tuple[tuple[Finding, ...], str]:
     """Return the findings of the conclusive assertions, and why the first of the others is inconclusive."""
     found: list[Finding] = []
-    inconclusive: list[str] = []
+    inconclusive = ""
     for assertion in desired:
         try:
             found.append(assertion.check(run, Side.DESIRED, deviations, runs=runs, answers=answers))
         except CannotTell as error:
-            inconclusive.append(str(error))
-    return tuple(found), next(iter(inconclusive), "")
+            inconclusive = inconclusive or str(error)
+    return tuple(found), inconclusive
 
 
 def is_red(result: ReplayResult) -> bool:
@@ -248,9 +257,9 @@ def is_offline(deviations: Iterable[Deviation]) -> bool:
 
 def settled(results: Sequence[ReplayResult]) -> list[ReplayResult]:
     """Return the results, with those of a case whose repetitions disagree as `flaky`."""
-    verdicts: dict[str, list[str]] = {}
+    verdicts: defaultdict[str, list[str]] = defaultdict(list)
     for result in results:
-        verdicts.setdefault(result.case_id, []).append(result.verdict.value)
+        verdicts[result.case_id].append(result.verdict.value)
     return [_settled(result, verdicts[result.case_id]) for result in results]
 
 

@@ -16,9 +16,8 @@ from replaykit.documents.shape import FlawSeverity
 from replaykit.errors import UsageError, failed_if
 from replaykit.project.case_selection import select_cases
 from replaykit.project.chaos_config import matrix_of
-from replaykit.project.contracts import chosen_contract
 from replaykit.project.find import find_project
-from replaykit.project.project import Project
+from replaykit.project.project import Project, chosen_contract
 from replaykit.report.cases import problems_json, problems_text
 from replaykit.report.contract import contract_text
 from replaykit.trials.contract import ContractTrial, cells_of, run_contract

@@ -8,9 +8,10 @@ from pathlib import Path
 import click
 
 from replaykit.cases.find import find_case_files
-from replaykit.cases.lint import FlawSeverity, lint_cases
+from replaykit.cases.lint import lint_cases
 from replaykit.cli import options, trusted_config
 from replaykit.config import default_store_path
+from replaykit.documents.shape import FlawSeverity
 from replaykit.errors import ExitCode, failed_if
 from replaykit.redaction.project import rules_beside
 from replaykit.report.cases import problems_json, problems_text

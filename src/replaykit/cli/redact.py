@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from replaykit.cases.changed_values import rename_changed_values
+from replaykit.cases.fixtures import rename_changed_values
 from replaykit.cli import options
 from replaykit.errors import StoreError, failed_if
 from replaykit.redaction.file_selection import Passed, files_below, texts_of

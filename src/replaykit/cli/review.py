@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from replaykit.checks.questions import Asks
 from replaykit.cli import judge_options, options
 from replaykit.config import default_evidence_path
 from replaykit.errors import UsageError, failed_if
-from replaykit.judges.judge import Asks
 from replaykit.report.judgements import asked_text, checks_json, checks_text
 from replaykit.trials.case_judgements import checks_of, load_judged_runs, required_questions, review
 

@@ -1,15 +1,69 @@
-"""Contract: the promises of an agent, as a value."""
+"""Contracts as values: invariants, and the conditions under which each is asked."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
+from itertools import compress
 
 from msgspec import Struct
 
-from replaykit.checks.assertions import Assertion
-from replaykit.contracts.conditions import Conditions, When
+from replaykit.checks.assertions import Assertion, Assertions
+from replaykit.checks.failures import call_failed
+from replaykit.model.events import Event, LlmCall, ToolCall
 from replaykit.model.faults import ChaosPlan
 from replaykit.model.values import Json
+
+
+class When(StrEnum):
+    """Under which conditions an invariant is asked."""
+
+    ALWAYS = "always"
+    TOOL_FAULTS = "tool_faults_active"
+    LLM_FAULTS = "llm_faults_active"
+    ANY_CHAOS = "any_chaos_active"
+    NO_CHAOS = "no_chaos"
+
+
+class Conditions(Struct, frozen=True, kw_only=True):
+    """The kinds of faults that were active in a run."""
+
+    tool_faults: bool = False
+    llm_faults: bool = False
+    context_faults: bool = False
+
+    @property
+    def any_chaos(self) -> bool:
+        return self.tool_faults or self.llm_faults or self.context_faults
+
+    def why_not(self, when: When) -> str:
+        """Return why an invariant with this `when` is not asked; "" when it is."""
+        met = {
+            When.ALWAYS: True,
+            When.TOOL_FAULTS: self.tool_faults,
+            When.LLM_FAULTS: self.llm_faults,
+            When.ANY_CHAOS: self.any_chaos,
+            When.NO_CHAOS: not self.any_chaos,
+        }
+        if met[when]:
+            return ""
+        return f"when: {when.value}, and {self}"
+
+    def __str__(self) -> str:
+        faults = (self.tool_faults, self.llm_faults, self.context_faults)
+        active = list(compress(("tool", "llm", "context"), faults))
+        if active:
+            return f"active are faults of: {', '.join(active)}"
+        return "no fault is active"
+
+
+def conditions_of(faults: Iterable[str] = (), recorded: Iterable[Event] = ()) -> Conditions:
+    """Return what was wrong in a run: injected faults, by their names, and calls of its tape that had failed."""
+    sorts = {name.partition(".")[0] for name in faults}
+    for call in recorded:
+        if isinstance(call, ToolCall | LlmCall) and call_failed(call):
+            sorts.add("tool" if isinstance(call, ToolCall) else "model")
+    return Conditions(tool_faults="tool" in sorts, llm_faults="model" in sorts, context_faults="context" in sorts)
 
 
 class Severity(StrEnum):
@@ -49,9 +103,9 @@ class Contract(Struct, frozen=True, kw_only=True):
     matrix: tuple[Json, ...] = ()
     """The worlds it is tried in, as they are written; `project.chaos_config.matrix_of` makes plans of them."""
 
-    def assertions(self, conditions: Conditions) -> tuple[Assertion, ...]:
+    def assertions(self, conditions: Conditions) -> Assertions:
         """The assertions of the invariants that are asked under these conditions."""
-        return tuple(i.assertion for i in self.invariants if not conditions.why_not(i.when))
+        return tuple(invariant.assertion for invariant in self.invariants if not conditions.why_not(invariant.when))
 
     @property
     def probes(self) -> tuple[str, ...]:

@@ -13,18 +13,16 @@ from replaykit.cases.case import MAX_FLAWS
 from replaykit.cases.config_files import WORKING_TREE, ConfigFiles, load_config
 from replaykit.cases.lint import Problem, located, problem_of
 from replaykit.checks.custom import REGISTER_HINT, unregistered_in, unregistered_text
-from replaykit.contracts.conditions import When
-from replaykit.contracts.contract import Contract, Invariant, Severity
+from replaykit.contracts.contract import Contract, Invariant, Severity, When
 from replaykit.contracts.invariant_types import assertion_of, probes_of
 from replaykit.contracts.shape import CONTRACT, CONTRACTS
-from replaykit.documents.document import Document, load_document
-from replaykit.documents.document import Path as DocumentPath
-from replaykit.documents.shape import Flaw, FlawSeverity, Shape, find_flaws
+from replaykit.documents.document import Document, DocumentPath, FilePath, load_document
+from replaykit.documents.shape import Flaw, Flaws, FlawSeverity, Shape, find_flaws, refuse_flaws
 from replaykit.errors import InvalidFile, UsageError, nearest
-from replaykit.model.values import Json
+from replaykit.model.values import Json, JsonObject
 
 
-def contract_of(value: dict[str, Json]) -> Contract:
+def contract_of(value: JsonObject) -> Contract:
     """The contract that a value without flaws describes."""
     return Contract(
         name=value["name"],
@@ -34,7 +32,7 @@ def contract_of(value: dict[str, Json]) -> Contract:
     )
 
 
-def _invariant(value: dict[str, Json]) -> Invariant:
+def _invariant(value: JsonObject) -> Invariant:
     severity = Severity(value.get("severity", Severity.MEDIUM))
     return Invariant(
         id=value["id"],
@@ -79,11 +77,10 @@ def _hint(known: Mapping[str, Contract]) -> str:
     return "Write one under `contract:` in replaykit.yaml, or name a file that holds one."
 
 
-def load_contract(path: str | os.PathLike[str], files: ConfigFiles = WORKING_TREE) -> Contract:
+def load_contract(path: FilePath, files: ConfigFiles = WORKING_TREE) -> Contract:
     """The contract in a file, wrapped in `contract:` or not; `InvalidFile` names the line of the first flaw."""
     document = load_config(Path(path), limit_bytes=MAX_CONTRACT_BYTES, files=files)
-    for flaw in contract_flaws(document):
-        raise document.error(flaw.message, flaw.path, hint=flaw.hint)
+    refuse_flaws(document, contract_flaws(document))
     return contract_of(_inner(document.value)[0])
 
 
@@ -100,7 +97,7 @@ def _inner(value: Json) -> tuple[Json, tuple[str, ...]]:
     return (value, ())
 
 
-def lint_contracts(path: str | os.PathLike[str]) -> list[Problem]:
+def lint_contracts(path: FilePath) -> list[Problem]:
     """Everything that is wrong with the contracts in a file, in the order of its lines.
 
     The file is a contract, or a configuration: of that, `contract` and `contracts`.
@@ -113,7 +110,7 @@ def lint_contracts(path: str | os.PathLike[str]) -> list[Problem]:
     return sorted(problems, key=lambda problem: problem.line or 0)
 
 
-def _flaws(document: Document) -> Iterator[Flaw]:
+def _flaws(document: Document) -> Flaws:
     value = document.value
     parts: dict[str, Shape] = {"contract": CONTRACT, "contracts": CONTRACTS}
     found = [part for part in parts if isinstance(value, dict) and value.get(part) is not None]
@@ -126,7 +123,7 @@ def _flaws(document: Document) -> Iterator[Flaw]:
             yield from _unregistered(path, contract)
 
 
-def _contracts(value: Json, parts: list[str]) -> Iterator[tuple[DocumentPath, dict[str, Json]]]:
+def _contracts(value: Json, parts: list[str]) -> Iterator[tuple[DocumentPath, JsonObject]]:
     """The contracts of a file without flaws, and where they are."""
     if not parts:
         yield (), value
@@ -138,7 +135,7 @@ def _contracts(value: Json, parts: list[str]) -> Iterator[tuple[DocumentPath, di
             yield ("contracts", key), one
 
 
-def _unregistered(path: DocumentPath, contract: dict[str, Json]) -> Iterator[Flaw]:
+def _unregistered(path: DocumentPath, contract: JsonObject) -> Flaws:
     """Checks in Python that nobody has registered where this is linted."""
     assertions = [assertion_of(invariant) for invariant in contract["invariants"]]
     for index, name in unregistered_in(assertions):

@@ -11,16 +11,16 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from replaykit.checks.assertions import Assertion, BadAssertion, parse_assertion
+from replaykit.checks.assertions import Assertion, parse_assertion
 from replaykit.checks.reading import shown_output
-from replaykit.checks.rule import Context, Rule, Seen
-from replaykit.documents.shape import ListOf, Number, Shape, Text
+from replaykit.checks.rule import BadAssertion, Rule, Seen
+from replaykit.documents.shape import SOME_TEXT, ListOf, Number, Shape
 from replaykit.model.run import TraceRun
-from replaykit.model.values import Json, canonical
+from replaykit.model.values import Json, JsonObject, canonical
 
 InvariantKeys = Mapping[str, Json]
 """The keys of one invariant."""
-AssertionSource = dict[str, Json]
+AssertionSource = JsonObject
 """An assertion as a case writes it: its kind, and its value."""
 
 MAX_MS = 86_400_000
@@ -38,14 +38,14 @@ class InvariantType(msgspec.Struct, frozen=True):
     required: tuple[str, ...] = ()
 
 
-class Unchanged(Rule, frozen=True, kw_only=True):
+class Unchanged(Rule, frozen=True):
     """The output is like the one that the agent gives where nothing is wrong; without that one it does not hold."""
 
     named = True
     min: float
     negate: bool = False
 
-    def check(self, run: TraceRun, context: Context) -> Seen:
+    def seen_in(self, run: TraceRun) -> Seen:
         return Seen(
             False,
             "There is no answer without faults to compare with",
@@ -118,7 +118,7 @@ _NO_PII: AssertionSource = {
 
 def _not(*written: AssertionSource) -> AssertionSource:
     """There is an output, and none of these holds."""
-    return {"all": [_ANSWERED, *({"not": one} for one in written)]}
+    return {"all": [_ANSWERED, *({"not": source} for source in written)]}
 
 
 def _opposite(means: Callable[[InvariantKeys], AssertionSource]) -> Callable[[InvariantKeys], AssertionSource]:
@@ -152,17 +152,16 @@ def _similar(to: str, least: str, default: float) -> Callable[[InvariantKeys], A
     return lambda keys: {"output.similar": {"to": keys[to], "min": keys.get(least, default)}}
 
 
-_SOME = Text("some text", pattern=r"\S")
 _SHARE = Number(at_least=0, at_most=1)
 _UNCHANGED = _similar("baseline", "similarity_threshold", 0.75)
 _SIMILAR = _similar("expected", "threshold", 0.8)
 
 FLAKESTORM_INVARIANTS: dict[str, InvariantType] = {
-    "contains": _spelling(lambda keys: {"output.icontains": keys["value"]}, value=_SOME),
+    "contains": _spelling(lambda keys: {"output.icontains": keys["value"]}, value=SOME_TEXT),
     "contains_any": _spelling(
-        lambda keys: {"output.contains_any": {"texts": keys["values"], "ignore_case": True}}, values=ListOf(_SOME)
+        lambda keys: {"output.contains_any": {"texts": keys["values"], "ignore_case": True}}, values=ListOf(SOME_TEXT)
     ),
-    "regex": _spelling(lambda keys: {"output.regex": _flagged(keys["pattern"], "s")}, pattern=_SOME),
+    "regex": _spelling(lambda keys: {"output.regex": _flagged(keys["pattern"], "s")}, pattern=SOME_TEXT),
     "latency": InvariantType(
         lambda keys: _latency(keys),
         lambda keys: {"not": _latency(keys)},
@@ -177,18 +176,20 @@ FLAKESTORM_INVARIANTS: dict[str, InvariantType] = {
     "excludes_pattern": InvariantType(
         lambda keys: _not(*_patterns(keys)),
         lambda keys: {"any": _patterns(keys)},
-        {"patterns": ListOf(_SOME)},
+        {"patterns": ListOf(SOME_TEXT)},
         ("patterns",),
     ),
     "excludes_pii": InvariantType(lambda keys: {"all": [_ANSWERED, _NO_PII]}, lambda keys: {"not": _NO_PII}),
     "refusal_check": InvariantType(
         lambda keys: {"output.refusal": True},
         lambda keys: {"output.refusal": False},
-        {"dangerous_prompts": ListOf(_SOME)},
+        {"dangerous_prompts": ListOf(SOME_TEXT)},
     ),
-    "similarity": InvariantType(_SIMILAR, _opposite(_SIMILAR), {"expected": _SOME, "threshold": _SHARE}, ("expected",)),
+    "similarity": InvariantType(
+        _SIMILAR, _opposite(_SIMILAR), {"expected": SOME_TEXT, "threshold": _SHARE}, ("expected",)
+    ),
     "behavior_unchanged": InvariantType(
-        _UNCHANGED, _opposite(_UNCHANGED), {"baseline": _SOME, "similarity_threshold": _SHARE}
+        _UNCHANGED, _opposite(_UNCHANGED), {"baseline": SOME_TEXT, "similarity_threshold": _SHARE}
     ),
 }
 """Flakestorm's types."""

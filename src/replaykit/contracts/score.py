@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import compress
 from typing import Any
 
 from msgspec import Struct, structs
@@ -79,12 +80,8 @@ class ContractResult(Struct, frozen=True, kw_only=True):
     @property
     def exit_code(self) -> ExitCode:
         """The exit code of a command that ran it."""
-        codes = {
-            ExitCode.FAILED: self.is_broken,
-            ExitCode.CANNOT: bool(self.reason or self.unjudged),
-            ExitCode.NOTHING: bool(self.untested),
-        }
-        return gravest(code for code, is_so in codes.items() if is_so)
+        reasons = (self.is_broken, self.reason or self.unjudged, self.untested)
+        return gravest(compress((ExitCode.FAILED, ExitCode.CANNOT, ExitCode.NOTHING), reasons))
 
     @property
     def is_broken(self) -> bool:
@@ -95,10 +92,13 @@ class ContractResult(Struct, frozen=True, kw_only=True):
 
 def score_of(checks: Iterable[tuple[Severity, bool]]) -> float:
     """The weight of what holds, as a percentage of the weight of all that was asked."""
-    weights = [(severity.weight, holds) for severity, holds in checks]
-    if not weights:
+    total = held = 0
+    for severity, holds in checks:
+        total += severity.weight
+        held += severity.weight * holds
+    if not total:
         raise NothingSelected("no invariant was checked, so there is no score")
-    return round(100 * sum(weight for weight, holds in weights if holds) / sum(weight for weight, _ in weights), 2)
+    return round(100 * held / total, 2)
 
 
 def result_of(

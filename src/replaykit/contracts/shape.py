@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from replaykit.cases.chaos_shape import CHAOS_MATRIX
-from replaykit.checks.assertions import ASSERTIONS, BadAssertion
-from replaykit.contracts.conditions import When
-from replaykit.contracts.contract import Severity
+from replaykit.checks.rule import ASSERTIONS, BadAssertion
+from replaykit.contracts.contract import Severity, When
 from replaykit.contracts.invariant_types import FLAKESTORM_INVARIANTS, assertion_of
-from replaykit.documents.document import Path
+from replaykit.documents.document import DocumentPath
 from replaykit.documents.shape import (
-    Anything,
+    ANYTHING,
+    FLAG,
+    SOME_TEXT,
     Choice,
     Either,
-    Flag,
     Flaw,
+    Flaws,
     ListOf,
     MapOf,
     Record,
@@ -25,9 +26,7 @@ from replaykit.documents.shape import (
     find_flaws,
 )
 from replaykit.errors import nearest
-from replaykit.model.values import Json
-
-SOME_TEXT = Text("some text", pattern=r"\S")
+from replaykit.model.values import Json, JsonObject
 
 _COMMON: dict[str, Shape] = {
     "id": SOME_TEXT,
@@ -35,7 +34,7 @@ _COMMON: dict[str, Shape] = {
     "description": Text(),
     "severity": Choice(Severity),
     "when": Choice(When),
-    "negate": Flag(),
+    "negate": FLAG,
     "probes": ListOf(SOME_TEXT),
 }
 _NOTES = {
@@ -58,7 +57,7 @@ class InvariantShape:
     def fits(self, value: Json) -> bool:
         return isinstance(value, dict)
 
-    def flaws(self, value: Json, path: Path) -> Iterator[Flaw]:
+    def flaws(self, value: Json, path: DocumentPath) -> Flaws:
         kind = value.get("type")
         if isinstance(kind, str) and kind not in FLAKESTORM_INVARIANTS and kind not in ASSERTIONS:
             message = (
@@ -72,22 +71,22 @@ class InvariantShape:
         if not found:
             yield from self._meaning(value, path)
 
-    def _meaning(self, value: dict[str, Json], path: Path) -> Iterator[Flaw]:
+    def _meaning(self, value: JsonObject, path: DocumentPath) -> Flaws:
         try:
             assertion_of(value)
         except BadAssertion as error:
             place = (*path, *_place(value, error.path))
             yield Flaw(place, "bad-assertion", f"{value['type']}: {error.message}", error.hint or "Correct it.")
 
-    def schema(self) -> dict[str, Json]:
+    def schema(self) -> JsonObject:
         members = dict(_COMMON)
         for spelling in FLAKESTORM_INVARIANTS.values():
             members.update(spelling.fields)
-        members["value"] = Anything()  # what it may be depends on the type
+        members["value"] = ANYTHING  # what it may be depends on the type
         return Record(members, required=("id", "type"), notes=_NOTES).schema()
 
 
-def _place(value: dict[str, Json], path: Path) -> Path:
+def _place(value: JsonObject, path: DocumentPath) -> DocumentPath:
     """Return the place in an invariant where its assertion is wrong: in `value`, or in the key of its own type."""
     spelling = FLAKESTORM_INVARIANTS.get(value["type"])
     if spelling is None:
@@ -99,18 +98,18 @@ def _place(value: dict[str, Json], path: Path) -> Path:
 
 def _record(kind: Json) -> Record:
     spelling = FLAKESTORM_INVARIANTS.get(kind) if isinstance(kind, str) else None
-    own: Mapping[str, Shape] = {"value": Anything()} if spelling is None else spelling.fields
+    own: Mapping[str, Shape] = {"value": ANYTHING} if spelling is None else spelling.fields
     required = () if spelling is None else spelling.required
     return Record({**_COMMON, **own}, required=("id", "type", *required), notes=_NOTES)
 
 
-def _known_flaws(value: dict[str, Json], path: Path) -> Iterator[Flaw]:
+def _known_flaws(value: JsonObject, path: DocumentPath) -> Flaws:
     """Return the flaws of the keys that every invariant has."""
     common = Record(_COMMON, required=("id", "type"))
     yield from find_flaws(common, {key: item for key, item in value.items() if key in _COMMON}, path)
 
 
-def _contract_flaws(value: dict[str, Json]) -> Iterator[Flaw]:
+def _contract_flaws(value: JsonObject) -> Flaws:
     if not value["invariants"]:
         hint = "Add one: - {id: answers, type: output_not_empty}"
         yield Flaw(("invariants",), "no-invariants", "a contract without an invariant promises nothing", hint)
@@ -118,7 +117,7 @@ def _contract_flaws(value: dict[str, Json]) -> Iterator[Flaw]:
     yield from find_duplicates(value, "chaos_matrix", "name")
 
 
-def find_duplicates(value: dict[str, Json], key: str, name: str) -> Iterator[Flaw]:
+def find_duplicates(value: JsonObject, key: str, name: str) -> Flaws:
     """The items of a list that have the name of an earlier one."""
     seen: set[str] = set()
     for index, item in enumerate(value.get(key) or ()):

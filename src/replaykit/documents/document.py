@@ -1,24 +1,28 @@
 """Documents: YAML and JSON from files that others wrote, as plain values with the lines they came from.
 
-Whatever a file holds, reading it ends, stays within limits, and gives a value or an `InvalidFile`.
+Whatever a file holds, reading it ends, stays within limits, and gives a value or an `InvalidFile`. A path that a file
+names never leaves the directory it is confined to.
 """
 
 from __future__ import annotations
 
 import os
-import pathlib
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+from pathlib import Path, PureWindowsPath
+from typing import Any, TypeAlias
 
 import orjson
+import yaml
 
-from replaykit.documents.line_numbers import find_lines
-from replaykit.documents.yaml_values import MAX_DEPTH, build_value
+from replaykit.documents.yaml_values import LOADER, MAX_DEPTH, build_value
 from replaykit.errors import InvalidFile
 from replaykit.model.json_positions import line_of
 from replaykit.model.values import Json
 
-Path = tuple[str | int, ...]
+FilePath: TypeAlias = str | os.PathLike[str]
+DocumentPath: TypeAlias = tuple[str | int, ...]
 """A place in a document: keys and indexes."""
 
 MAX_BYTES = 64 * 1024 * 1024
@@ -37,11 +41,11 @@ class Document:
         self.file = file
         self._text = text
 
-    def line(self, path: Path = ()) -> int | None:
+    def line(self, path: DocumentPath = ()) -> int | None:
         """The line of the part at `path`, or of the nearest part around it; None when nothing is known."""
         return self.lines([path])[0]
 
-    def lines(self, paths: Sequence[Path]) -> list[int | None]:
+    def lines(self, paths: Sequence[DocumentPath]) -> list[int | None]:
         """The line of each path. Looked up when asked for: only errors do, so a good file never pays."""
         if len(self._text) > MAX_LINES_BYTES:
             return [None] * len(paths)
@@ -49,18 +53,19 @@ class Document:
             return [line_of(self._text, path) for path in paths]
         return find_lines(self._text, paths)
 
-    def error(self, message: str, path: Path = (), *, hint: str | None = None) -> InvalidFile:
+    def error(self, message: str, path: DocumentPath = (), *, hint: str | None = None) -> InvalidFile:
         """The error that says what is wrong with the part at `path`, and where that is."""
         return InvalidFile(message, file=self.file, line=self.line(path), hint=hint)
 
 
-def load_document(path: str | os.PathLike[str], *, limit_bytes: int = MAX_BYTES) -> Document:
+def load_document(path: FilePath, *, limit_bytes: int = MAX_BYTES) -> Document:
     """The document in a file; `InvalidFile` when it cannot be read or is not one."""
     return parse_document(read_bytes(path, limit_bytes=limit_bytes), os.fspath(path))
 
 
 def parse_document(text: bytes | str, file: str, *, as_json: bool = False) -> Document:
     """The document in a text: JSON when the file's name or the caller says so, else YAML."""
+    # Editors on Windows write a mark at the beginning that is no part of the text.
     data = _utf8(text, file).removeprefix(_BOM)
     if as_json or _is_json(file):
         value = _json(data, file)
@@ -69,7 +74,7 @@ def parse_document(text: bytes | str, file: str, *, as_json: bool = False) -> Do
     return Document(value, file=file, text=data)
 
 
-def read_bytes(path: str | os.PathLike[str], *, limit_bytes: int = MAX_BYTES) -> bytes:
+def read_bytes(path: FilePath, *, limit_bytes: int = MAX_BYTES) -> bytes:
     """Return the content of a regular file; `InvalidFile` for anything else, and for one that is too large."""
     name = os.fspath(path)
     try:
@@ -79,7 +84,7 @@ def read_bytes(path: str | os.PathLike[str], *, limit_bytes: int = MAX_BYTES) ->
             raise InvalidFile("not a regular file", file=name)
         if found.st_size > limit_bytes:  # before any of it is in memory
             raise InvalidFile(f"larger than {limit_bytes:,} bytes", file=name)
-        with pathlib.Path(name).open("rb") as stream:
+        with Path(name).open("rb") as stream:
             data = stream.read(limit_bytes + 1)
     except FileNotFoundError:
         raise InvalidFile("no such file", file=name) from None
@@ -99,11 +104,9 @@ def _utf8(text: bytes | str, file: str) -> bytes:
         if isinstance(text, str):
             return text.encode()
         text.decode()
-    except UnicodeDecodeError as error:
-        line = error.object.count(b"\n", 0, error.start) + 1
-        raise InvalidFile(f"not UTF-8 text: {error.reason}", file=file, line=line) from None
-    except UnicodeEncodeError as error:
-        line = error.object.count("\n", 0, error.start) + 1
+    except (UnicodeDecodeError, UnicodeEncodeError) as error:
+        newline: Any = "\n" if isinstance(text, str) else b"\n"
+        line = error.object.count(newline, 0, error.start) + 1
         raise InvalidFile(f"not UTF-8 text: {error.reason}", file=file, line=line) from None
     return text
 
@@ -115,15 +118,135 @@ def _json(data: bytes, file: str) -> Json:
         value = orjson.loads(data)
     except orjson.JSONDecodeError as error:
         raise InvalidFile(f"not JSON: {error.msg}", file=file, line=error.lineno) from None
-    level = [value] if isinstance(value, dict | list) else []
-    for _depth in range(MAX_DEPTH):
-        level = [item for outer in level for item in _containers(outer)]
-        if not level:
+    level = [value]
+    for _depth in range(MAX_DEPTH + 1):
+        inner: list[Json] = []
+        for item in level:
+            if isinstance(item, dict):
+                inner += item.values()
+            elif isinstance(item, list):
+                inner += item
+        if not inner:
             return value
+        level = inner
     raise InvalidFile(f"nested deeper than {MAX_DEPTH} levels", file=file)
 
 
-def _containers(outer: Json) -> Iterator[Json]:
-    for item in outer.values() if isinstance(outer, dict) else outer:
-        if item and isinstance(item, dict | list):
-            yield item
+def confined_path(directory: Path, text: str) -> Path:
+    """The file a case means by a relative path; a `ValueError` says why it may not be used."""
+    # Windows reads both kinds of slashes and drives too: so a case is refused on every system or on none.
+    path = PureWindowsPath(text)
+    if path.anchor:
+        raise ValueError(f"{text!r} is an absolute path; expected one inside the case's directory")
+    if ".." in path.parts:
+        raise ValueError(f"{text!r} leaves the case's directory")
+    if not text.strip() or "\0" in text:
+        raise ValueError(f"{text!r} is not a path")
+    file = directory / text
+    # Without a link on the way, a path without `..` stays inside; this is the quick answer to most cases.
+    steps = accumulate((os.fspath(directory), *Path(text).parts), os.path.join)
+    if any(map(os.path.islink, steps)) and not _is_within(os.path.realpath(file), os.path.realpath(directory)):
+        raise ValueError(f"{text!r} is a link that leaves the case's directory")
+    return file
+
+
+def confined_file(directory: Path, text: str) -> Path:
+    """Return the file a case means by a relative path; `InvalidFile` says why it may not be used."""
+    try:
+        return confined_path(directory, text)
+    except ValueError as error:
+        raise InvalidFile(str(error), file=str(directory / text)) from None
+
+
+def _is_within(path: str, directory: str) -> bool:
+    try:
+        return os.path.commonpath([path, directory]) == directory
+    except ValueError:  # two drives of Windows
+        return False
+
+
+def find_lines(data: bytes, paths: Iterable[DocumentPath]) -> list[int | None]:
+    """For each path the line of that part of a YAML text, or of the nearest part around it.
+
+    One pass that keeps only what was asked for: files may be large, and only errors ask for lines.
+    """
+    requested = list(paths)
+    root = _RequestedPart()
+    for path in requested:
+        root.add(path)
+    walk = _LineWalk(root)
+    try:
+        for event in yaml.parse(data, Loader=LOADER):
+            walk.take(event)
+    except yaml.YAMLError:
+        pass  # the text is damaged further on; what was found up to here is still true
+    return list(map(root.nearest, requested))
+
+
+class _RequestedPart:
+    """A part that somebody asked for, or that lies around one."""
+
+    __slots__ = ("inner", "line")
+
+    def __init__(self) -> None:
+        self.line: int | None = None
+        self.inner: dict[str | int, _RequestedPart] = {}
+
+    def add(self, path: DocumentPath) -> None:
+        part = self
+        for key in path:
+            part = part.inner.setdefault(key, _RequestedPart())
+
+    def nearest(self, path: DocumentPath) -> int | None:
+        part, line = self, self.line
+        for key in path:
+            part = part.inner[key]
+            if part.line is None:
+                break
+            line = part.line
+        return line
+
+
+class _OpenNode:
+    """A list or mapping on the way; `part` is None when nobody asked for anything in it."""
+
+    __slots__ = ("count", "is_mapping", "member", "part")
+
+    def __init__(self, part: _RequestedPart | None, is_mapping: bool) -> None:
+        self.part = part
+        self.is_mapping = is_mapping
+        self.count = 0
+        self.member: _RequestedPart | None = None
+
+    def next_part(self, event: Any) -> _RequestedPart | None:
+        """The part that the next node inside is: an item, a key, or the value of the key before it."""
+        self.count += 1
+        if self.is_mapping and self.count % 2 == 0:
+            return self.member
+        key = getattr(event, "value", None) if self.is_mapping else self.count - 1
+        part = self.part.inner.get(key) if self.part is not None and key is not None else None
+        if part is not None and part.line is None:
+            part.line = event.start_mark.line + 1  # a member stands where its key does
+        self.member = part
+        return None if self.is_mapping else part
+
+
+class _LineWalk:
+    def __init__(self, root: _RequestedPart) -> None:
+        self._root = root
+        self._stack: list[_OpenNode] = []
+
+    def take(self, event: Any) -> None:
+        if isinstance(event, yaml.CollectionEndEvent):
+            self._stack.pop()
+        elif isinstance(event, yaml.NodeEvent):
+            if self._stack:
+                part = self._stack[-1].next_part(event)
+            else:
+                part = self._first(event)
+            if isinstance(event, yaml.CollectionStartEvent):
+                self._stack.append(_OpenNode(part, isinstance(event, yaml.MappingStartEvent)))
+
+    def _first(self, event: Any) -> _RequestedPart:
+        self._root.line = event.start_mark.line + 1
+        return self._root

@@ -1,4 +1,4 @@
-"""Shapes: what a file may say, said once for the loader, the linter and the JSON Schema.
+"""Shapes: what a file may say, declared once for the loader, the linter and the JSON Schema.
 
 A shape finds every flaw of a value in one go, each with the path to it. What fits a shape can be taken apart
 without looking twice.
@@ -7,16 +7,15 @@ without looking twice.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
-from itertools import chain
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from msgspec import Struct
 
-from replaykit.documents.document import Path
+from replaykit.documents.document import Document, DocumentPath
 from replaykit.errors import nearest
-from replaykit.model.values import Json
+from replaykit.model.values import Json, JsonObject
 
 _SHOWN_CHARS = 40
 
@@ -31,11 +30,14 @@ class FlawSeverity(StrEnum):
 class Flaw(Struct, frozen=True):
     """One thing that is wrong with a value, and where in it."""
 
-    path: Path
+    path: DocumentPath
     code: str
     message: str
     hint: str = "Correct it."
     severity: FlawSeverity = FlawSeverity.ERROR
+
+
+Flaws: TypeAlias = Iterator[Flaw]
 
 
 class Shape(Protocol):
@@ -48,14 +50,14 @@ class Shape(Protocol):
     def fits(self, value: Json) -> bool:
         """True when the value is of the right type; its parts may still be wrong."""
 
-    def flaws(self, value: Json, path: Path) -> Iterator[Flaw]:
+    def flaws(self, value: Json, path: DocumentPath) -> Flaws:
         """Everything that is wrong with a value that fits."""
 
-    def schema(self) -> dict[str, Json]:
+    def schema(self) -> JsonObject:
         """The same as JSON Schema."""
 
 
-def find_flaws(shape: Shape, value: Json, path: Path = ()) -> Iterator[Flaw]:
+def find_flaws(shape: Shape, value: Json, path: DocumentPath = ()) -> Flaws:
     """Everything that is wrong with a value; its own type first, and then nothing inside it."""
     if shape.fits(value):
         yield from shape.flaws(value, path)
@@ -82,19 +84,27 @@ def describe(value: Json) -> str:
     return repr(value)
 
 
-class Anything(Struct, frozen=True):
-    """Any JSON value."""
+class Simple(Struct, frozen=True):
+    """A value of some types, with nothing inside that could be wrong."""
 
-    expected: str = "anything"
+    expected: str
+    types: tuple[type, ...]
+    json_schema: JsonObject
 
     def fits(self, value: Json) -> bool:
-        return True
+        return isinstance(value, self.types)
 
-    def flaws(self, value: Json, path: Path) -> Iterator[Flaw]:
+    def flaws(self, value: Json, path: DocumentPath) -> Flaws:
         return iter(())
 
-    def schema(self) -> dict[str, Json]:
-        return {}
+    def schema(self) -> JsonObject:
+        return self.json_schema
+
+
+ANYTHING = Simple("anything", (object,), {})
+FLAG = Simple("true or false", (bool,), {"type": "boolean"})
+NOTHING = Simple("null", (type(None),), {"type": "null"})
+"""Null: the key is there, and says that there is no value."""
 
 
 class Text(Struct, frozen=True):
@@ -108,7 +118,7 @@ class Text(Struct, frozen=True):
     def fits(self, value: Json) -> bool:
         return isinstance(value, str)
 
-    def flaws(self, value: Json, path: Path) -> Iterator[Flaw]:
+    def flaws(self, value: Json, path: DocumentPath) -> Flaws:
         too_long = self.max_length is not None and len(value) > self.max_length
         if too_long or (self.pattern and not re.search(self.pattern, value)):
             yield Flaw(path, "bad-value", _wrong_value(self, value, path))
@@ -118,9 +128,8 @@ class Text(Struct, frozen=True):
             except ValueError as error:
                 yield Flaw(path, "bad-value", f"{_shown_path(path)}: {error}")
 
-    def schema(self) -> dict[str, Json]:
-        limits = {"pattern": self.pattern, "maxLength": self.max_length}
-        return {"type": "string", **{key: limit for key, limit in limits.items() if limit is not None}}
+    def schema(self) -> JsonObject:
+        return _limited_schema("string", pattern=self.pattern, maxLength=self.max_length)
 
 
 class Number(Struct, frozen=True, kw_only=True):
@@ -133,20 +142,15 @@ class Number(Struct, frozen=True, kw_only=True):
 
     @property
     def expected(self) -> str:
-        bounds = []
-        if self.above is not None:
-            bounds.append(f"above {self.above:g}")
-        if self.at_least is not None:
-            bounds.append(f"of at least {self.at_least:g}")
-        if self.at_most is not None:
-            bounds.append(f"at most {self.at_most:g}")
+        words = {"above": self.above, "of at least": self.at_least, "at most": self.at_most}
+        bounds = [f"{word} {bound:g}" for word, bound in words.items() if bound is not None]
         noun = "a whole number" if self.whole else "a number"
-        return " ".join([noun, " and ".join(bounds)]).strip()
+        return f"{noun} {' and '.join(bounds)}".strip()
 
     def fits(self, value: Json) -> bool:
         return isinstance(value, int if self.whole else int | float) and not isinstance(value, bool)
 
-    def flaws(self, value: Json, path: Path) -> Iterator[Flaw]:
+    def flaws(self, value: Json, path: DocumentPath) -> Flaws:
         if not self._is_within(value):
             yield Flaw(path, "bad-value", _wrong_value(self, value, path))
 
@@ -158,25 +162,9 @@ class Number(Struct, frozen=True, kw_only=True):
             and (self.at_most is None or value <= self.at_most)
         )
 
-    def schema(self) -> dict[str, Json]:
-        bounds = {"exclusiveMinimum": self.above, "minimum": self.at_least, "maximum": self.at_most}
+    def schema(self) -> JsonObject:
         kind = "integer" if self.whole else "number"
-        return {"type": kind, **{name: bound for name, bound in bounds.items() if bound is not None}}
-
-
-class Flag(Struct, frozen=True):
-    """True or false."""
-
-    expected: str = "true or false"
-
-    def fits(self, value: Json) -> bool:
-        return isinstance(value, bool)
-
-    def flaws(self, value: Json, path: Path) -> Iterator[Flaw]:
-        return iter(())
-
-    def schema(self) -> dict[str, Json]:
-        return {"type": "boolean"}
+        return _limited_schema(kind, exclusiveMinimum=self.above, minimum=self.at_least, maximum=self.at_most)
 
 
 class Choice(Struct, frozen=True):
@@ -191,12 +179,12 @@ class Choice(Struct, frozen=True):
     def fits(self, value: Json) -> bool:
         return isinstance(value, str)
 
-    def flaws(self, value: Json, path: Path) -> Iterator[Flaw]:
+    def flaws(self, value: Json, path: DocumentPath) -> Flaws:
         if value not in list(self.words):
             advice = nearest(value[:_SHOWN_CHARS], map(str, self.words))
             yield Flaw(path, "bad-value", _wrong_value(self, value, path), advice[:1].upper() + advice[1:])
 
-    def schema(self) -> dict[str, Json]:
+    def schema(self) -> JsonObject:
         return {"enum": list(map(str, self.words))}
 
 
@@ -205,18 +193,16 @@ class ListOf(Struct, frozen=True):
 
     item: Shape
 
-    @property
-    def expected(self) -> str:
-        return "a list"
+    expected = "a list"
 
     def fits(self, value: Json) -> bool:
         return isinstance(value, list)
 
-    def flaws(self, value: Json, path: Path) -> Iterator[Flaw]:
+    def flaws(self, value: Json, path: DocumentPath) -> Flaws:
         for index, item in enumerate(value):
             yield from find_flaws(self.item, item, (*path, index))
 
-    def schema(self) -> dict[str, Json]:
+    def schema(self) -> JsonObject:
         return {"type": "array", "items": self.item.schema()}
 
 
@@ -225,18 +211,16 @@ class MapOf(Struct, frozen=True):
 
     member: Shape
 
-    @property
-    def expected(self) -> str:
-        return "a mapping"
+    expected = "a mapping"
 
     def fits(self, value: Json) -> bool:
         return isinstance(value, dict)
 
-    def flaws(self, value: Json, path: Path) -> Iterator[Flaw]:
+    def flaws(self, value: Json, path: DocumentPath) -> Flaws:
         for name, member in value.items():
             yield from find_flaws(self.member, member, (*path, name))
 
-    def schema(self) -> dict[str, Json]:
+    def schema(self) -> JsonObject:
         return {"type": "object", "additionalProperties": self.member.schema()}
 
 
@@ -246,27 +230,26 @@ class Record(Struct, frozen=True):
     members: Mapping[str, Shape]
     required: tuple[str, ...] = ()
     notes: Mapping[str, str] = {}
-    cross: Callable[[dict[str, Json]], Iterator[Flaw]] | None = None
+    cross: Callable[[JsonObject], Iterator[Flaw]] | None = None
     noun: str = "key"
     """The word that messages use for a key."""
 
-    @property
-    def expected(self) -> str:
-        return "a mapping"
+    expected = "a mapping"
 
     def fits(self, value: Json) -> bool:
         return isinstance(value, dict)
 
-    def flaws(self, value: Json, path: Path) -> Iterator[Flaw]:
+    def flaws(self, value: Json, path: DocumentPath) -> Flaws:
         clean = True
-        for flaw in chain(self._key_flaws(value, path), self._member_flaws(value, path)):
+        # `cross` may take members apart without looking, so it runs only on a record without flaws.
+        for flaw in self._own_flaws(value, path):
             clean = False
             yield flaw
         if self.cross is not None and clean:
             for flaw in self.cross(value):
                 yield Flaw((*path, *flaw.path), flaw.code, flaw.message, flaw.hint)
 
-    def _key_flaws(self, value: dict[str, Json], path: Path) -> Iterator[Flaw]:
+    def _own_flaws(self, value: JsonObject, path: DocumentPath) -> Flaws:
         where = f" in {_shown_path(path)}" if path else ""
         for key in value:
             if key not in self.members:
@@ -276,18 +259,16 @@ class Record(Struct, frozen=True):
         for key in self.required:
             if key not in value:
                 yield Flaw(path, "missing-key", f"the {self.noun} {key!r} is missing{where}", f"Add {key}.")
-
-    def _member_flaws(self, value: dict[str, Json], path: Path) -> Iterator[Flaw]:
         for key, shape in self.members.items():
             if key in value:
                 yield from find_flaws(shape, value[key], (*path, key))
 
-    def schema(self) -> dict[str, Json]:
+    def schema(self) -> JsonObject:
         members = {}
         for key, shape in self.members.items():
-            note = self.notes.get(key)
-            members[key] = {"description": note, **shape.schema()} if note else shape.schema()
-        schema: dict[str, Json] = {"type": "object", "properties": members, "additionalProperties": False}
+            note = {"description": self.notes[key]} if key in self.notes else {}
+            members[key] = {**note, **shape.schema()}
+        schema: JsonObject = {"type": "object", "properties": members, "additionalProperties": False}
         if self.required:
             schema["required"] = list(self.required)
         return schema
@@ -305,29 +286,36 @@ class Either(Struct, frozen=True):
     def fits(self, value: Json) -> bool:
         return any(shape.fits(value) for shape in self.shapes)
 
-    def flaws(self, value: Json, path: Path) -> Iterator[Flaw]:
+    def flaws(self, value: Json, path: DocumentPath) -> Flaws:
         return next(shape for shape in self.shapes if shape.fits(value)).flaws(value, path)
 
-    def schema(self) -> dict[str, Json]:
+    def schema(self) -> JsonObject:
         return {"anyOf": [shape.schema() for shape in self.shapes]}
 
 
-class Nothing(Struct, frozen=True):
-    """Null: the key is there, and says that there is no value."""
-
-    expected: str = "null"
-
-    def fits(self, value: Json) -> bool:
-        return value is None
-
-    def flaws(self, value: Json, path: Path) -> Iterator[Flaw]:
-        return iter(())
-
-    def schema(self) -> dict[str, Json]:
-        return {"type": "null"}
+def optional(*shapes: Shape) -> Either:
+    """Return the shape of a value of one of these shapes, or null."""
+    return Either((*shapes, NOTHING))
 
 
-def _wrong_value(shape: Shape, value: Json, path: Path) -> str:
+SOME_TEXT = Text("some text", pattern=r"\S")
+
+
+def refuse_flaws(document: Document, flaws: Iterable[Flaw]) -> None:
+    """Raise the `InvalidFile` of the first flaw, with its line."""
+    for flaw in flaws:
+        raise document.error(flaw.message, flaw.path, hint=flaw.hint)
+
+
+def _limited_schema(kind: str, **limits: Json) -> JsonObject:
+    schema = {"type": kind}
+    for name, limit in limits.items():
+        if limit is not None:
+            schema[name] = limit
+    return schema
+
+
+def _wrong_value(shape: Shape, value: Json, path: DocumentPath) -> str:
     name = f"{_shown_path(path)}: " if path else ""
     return f"{name}expected {shape.expected}, got {describe(value)}"
 
@@ -338,5 +326,8 @@ def _advice(shape: Shape, value: Json) -> str:
     return f"Write {shape.expected} here."
 
 
-def _shown_path(path: Path) -> str:
-    return "".join(f"[{p}]" if isinstance(p, int) else f".{p[:_SHOWN_CHARS]}" for p in path).lstrip(".")
+def _shown_path(path: DocumentPath) -> str:
+    shown = ""
+    for step in path:
+        shown += f"[{step}]" if isinstance(step, int) else f".{step[:_SHOWN_CHARS]}"
+    return shown.lstrip(".")

@@ -5,34 +5,34 @@ msgspec decodes what is right. What is wrong is looked up here, so that no messa
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 import msgspec
 from msgspec import Struct, inspect
 
-from replaykit.documents.document import Path
+from replaykit.documents.document import DocumentPath
 from replaykit.documents.shape import (
-    Anything,
+    ANYTHING,
+    FLAG,
+    NOTHING,
     Either,
-    Flag,
     Flaw,
+    Flaws,
     ListOf,
     MapOf,
-    Nothing,
     Number,
     Record,
     Shape,
     Text,
 )
 from replaykit.errors import nearest
-from replaykit.model.values import Json
+from replaykit.model.values import Json, JsonObject
 
 _SIMPLE: dict[type, Shape] = {
     inspect.StrType: Text("a text"),
-    inspect.BoolType: Flag(),
-    inspect.NoneType: Nothing(),
+    inspect.BoolType: FLAG,
+    inspect.NoneType: NOTHING,
 }
 
 
@@ -48,11 +48,11 @@ class Word(Struct, frozen=True):
     def fits(self, value: Json) -> bool:
         return isinstance(value, str)
 
-    def flaws(self, value: Json, path: Path) -> Iterator[Flaw]:
+    def flaws(self, value: Json, path: DocumentPath) -> Flaws:
         if value not in self.words:
             yield Flaw(path, "bad-value", f"unknown value {value!r}; {nearest(value, self.words)}")
 
-    def schema(self) -> dict[str, Json]:
+    def schema(self) -> JsonObject:
         return {"enum": list(self.words)}
 
 
@@ -69,7 +69,7 @@ def _record(info: inspect.StructType, noun: str) -> Record:
     return Record(members, required=required, cross=partial(_own_flaw, info.cls), noun=noun)
 
 
-def _own_flaw(struct: type[Struct], value: dict[str, Json]) -> Iterator[Flaw]:
+def _own_flaw(struct: type[Struct], value: JsonObject) -> Flaws:
     """The `ValueError` that the struct's own `__post_init__` raises: its fields are right, and do not go together."""
     try:
         msgspec.convert(value, struct, strict=True)
@@ -96,4 +96,4 @@ def _shape(info: Any, noun: str) -> Shape:
         return _record(info, noun)
     if isinstance(info, inspect.UnionType):
         return Either(tuple(_shape(member, noun) for member in info.types))
-    return Anything()
+    return ANYTHING

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import yaml
 
 from replaykit.errors import InvalidFile
-from replaykit.model.values import Json
+from replaykit.model.values import Json, JsonObject
 from replaykit.redaction.lazy_patterns import lazy
 
 MAX_DEPTH = 100
@@ -21,7 +21,7 @@ SHORT = 8
 MAX_SHARED = 4096
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml wherever PyYAML was built with it
 
-_WORDS: dict[str, Json] = {
+_WORDS: JsonObject = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
     **dict.fromkeys(("true", "True", "TRUE"), True),
     **dict.fromkeys(("false", "False", "FALSE"), False),
@@ -172,7 +172,7 @@ class _YamlBuilder:
             top.value[top.key] = value
             top.key = None
 
-    def _new_key(self, mapping: dict[str, Json], key: Json, event: Any) -> str:
+    def _new_key(self, mapping: JsonObject, key: Json, event: Any) -> str:
         if type(key) is not str:
             if type(event) is not yaml.ScalarEvent:
                 self._fail("a key must be text, got a list or mapping", event)

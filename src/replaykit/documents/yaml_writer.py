@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 
 from replaykit.documents.yaml_values import MAX_DEPTH
 from replaykit.errors import UsageError
-from replaykit.model.values import Json
+from replaykit.model.values import Json, JsonObject
 
 _COMMENT_COLUMN = 28
 _FLOW_CHARS = 90
@@ -23,7 +23,7 @@ _RESERVED = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 
-def emit_yaml(value: dict[str, Json], comments: Mapping[str, str] | None = None) -> str:
+def emit_yaml(value: JsonObject, comments: Mapping[str, str] | None = None) -> str:
     """The mapping as a YAML document; `comments` stand behind the top-level keys of their name."""
     lines = []
     for line in _mapping(value, 0, 1):
@@ -32,7 +32,7 @@ def emit_yaml(value: dict[str, Json], comments: Mapping[str, str] | None = None)
     return "\n".join(lines) + "\n"
 
 
-def _mapping(value: dict[str, Json], indent: int, depth: int) -> Iterator[str]:
+def _mapping(value: JsonObject, indent: int, depth: int) -> Iterator[str]:
     _refuse_deep(depth)
     for key, item in value.items():
         name = _text(key)

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from replaykit.candidates.case_check import check_case
 from replaykit.cases.case import CASE_FILE, ReplayCase, load_case
-from replaykit.cases.error_patterns import mask
-from replaykit.cases.incomplete_runs import incompleteness, refuse_incomplete
+from replaykit.cases.detect_outcome import mask
+from replaykit.cases.promote import incompleteness, refuse_incomplete
 from replaykit.cases.scaffold import scaffold
 from replaykit.cases.signatures import detect
 from replaykit.checks.assertions import Assertion

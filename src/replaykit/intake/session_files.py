@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from replaykit.cases.find import SUFFIXES
-from replaykit.cases.run_session import session_of_run
-from replaykit.cases.session_files import holds, session_text, write_session
+from replaykit.cases.run_session import holds, session_of_run, session_text, write_session
 from replaykit.config import HOME
 from replaykit.documents.slug import slug
 from replaykit.errors import UsageError

@@ -13,8 +13,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from replaykit.cases.find import SessionFile, Unusable, find_files
+from replaykit.cases.run_session import write_session
 from replaykit.cases.session import Session, load_session
-from replaykit.cases.session_files import write_session
 from replaykit.errors import FetchFailed, InvalidFile, ReplayKitError, StoreError, UsageError
 from replaykit.formats.core.run_query import age_of
 from replaykit.intake.entries import FAILED, ImportEntry, ImportRecord, ImportResult

@@ -1,19 +1,87 @@
-"""Judgements at rest: one file beside the case, one entry per question, so that a diff reads well."""
+"""Judgements at rest: one file beside the case, one entry per question, so that a diff reads well.
+
+A file of answers is read whole or not at all, and written by one process at a time.
+"""
 
 from __future__ import annotations
 
+import os
 import threading
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
+from typing import TypeVar
 
+import msgspec
 from msgspec import Struct
 
 from replaykit.checks.questions import Answer, Judgement, KnownAnswer, Question
 from replaykit.checks.rule import CannotTell
-from replaykit.errors import FormatTooNew, InvalidFile
-from replaykit.judges.answer_files import AnswerFile, change_answers, read_answers
+from replaykit.documents.document import confined_file
+from replaykit.documents.struct_files import read_struct
+from replaykit.errors import FormatTooNew, InvalidFile, StoreError
 from replaykit.judges.judge import PERSON, Judge, JudgeId, key_of
 from replaykit.model.values import canonical
+from replaykit.redaction.files import clean_struct, file_redactor, refuse_leaks, replace_file
+
+MAX_BYTES = 16 * 1024 * 1024
+T = TypeVar("T", bound=Struct)
+
+
+class AnswerFile(Struct, frozen=True):
+    """A file of answers: its name, the newest version that can be read, and a word for its content."""
+
+    name: str
+    format: int
+    holds: str
+
+
+def read_answers(directory: Path, answer_file: AnswerFile, content_type: type[T]) -> T | None:
+    """Return the content of the file; None when there is none, and `InvalidFile` when it is none of ours."""
+    file = confined_file(directory, answer_file.name)
+    if not os.path.lexists(file):
+        return None
+    return read_struct(
+        file,
+        content_type,
+        newest=answer_file.format,
+        noun=f"format {{}} of {answer_file.holds}",
+        limit_bytes=MAX_BYTES,
+        hint="Repair it from git, or delete it and ask again.",
+    )
+
+
+def change_answers(directory: Path, answer_file: AnswerFile, change: Callable[[], Struct]) -> None:
+    """Write what `change` makes of the file. Whoever else writes meanwhile loses nothing: they take turns."""
+    file = confined_file(directory, answer_file.name)
+    try:
+        with _DirectoryLock(directory):
+            redactor = file_redactor()
+            # `change` reads the file again, inside of the lock: it starts from what the last writer left.
+            text = msgspec.json.format(msgspec.json.encode(clean_struct(change(), redactor)), indent=2) + b"\n"
+            refuse_leaks({str(file): text}, redactor)
+            replace_file(file, text)
+    except OSError as error:
+        raise StoreError(f"{file} cannot be written: {error.strerror}") from None
+
+
+class _DirectoryLock:
+    """Only one process at a time is inside; where the system has no such lock, as many as come."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def __enter__(self) -> None:
+        self._handle = os.open(self._directory, os.O_RDONLY)
+        try:
+            import fcntl  # noqa: PLC0415 (not on every system)
+        except ImportError:
+            return
+        fcntl.flock(self._handle, fcntl.LOCK_EX)
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._handle)
+
 
 FILE = "judgements.json"
 FORMAT = 1

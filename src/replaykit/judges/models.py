@@ -11,10 +11,10 @@ from typing import IO, ClassVar
 
 import orjson
 
+from replaykit.checks.questions import Judgement, Question
 from replaykit.errors import UsageError
-from replaykit.judges.judge import JudgeFailed, JudgeId, Judgement, Question
-from replaykit.judges.prompt import MAX_CHARS, message_of, read_answer, system_of
-from replaykit.model.values import Json
+from replaykit.judges.judge import MAX_CHARS, JudgeFailed, JudgeId, message_of, read_answer, system_of
+from replaykit.model.values import Json, JsonObject
 from replaykit.seam.foreign_threads import apart
 
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
@@ -31,10 +31,10 @@ class ModelJudge:
     key_variable: ClassVar[str]
     default_base: ClassVar[str]
     path: ClassVar[str]
-    long_answers: ClassVar[dict[str, Json]] = {}
+    long_answers: ClassVar[JsonObject] = {}
     """Parameters for an answer that is longer than a verdict."""
 
-    def __init__(self, model: str, parameters: dict[str, Json] | None = None, *, timeout_s: float = 60.0) -> None:
+    def __init__(self, model: str, parameters: JsonObject | None = None, *, timeout_s: float = 60.0) -> None:
         if not model.strip():
             raise UsageError(f"which model of {self.name}?", hint=f"Write {self.name}:MODEL")
         all_parameters = {**self.defaults(), **(parameters or {})}
@@ -52,11 +52,11 @@ class ModelJudge:
             raise JudgeFailed(f"the question has {len(text):,} characters, and {MAX_CHARS:,} is the most that is asked")
         return self._message_text(self._post(self._body(system, text)))
 
-    def defaults(self) -> dict[str, Json]:
+    def defaults(self) -> JsonObject:
         """The parameters it is asked with unless others are given; null takes one away."""
         raise NotImplementedError
 
-    def _body(self, system: str, text: str) -> dict[str, Json]:
+    def _body(self, system: str, text: str) -> JsonObject:
         raise NotImplementedError
 
     def _headers(self, key: str) -> dict[str, str]:
@@ -74,7 +74,7 @@ class ModelJudge:
             raise JudgeFailed(f"{self.identity} answered something that is no message: {str(answer)[:200]}")
         return text
 
-    def _post(self, body: dict[str, Json]) -> Json:
+    def _post(self, body: JsonObject) -> Json:
         base, key = self._whereto()
         headers = {"Content-Type": "application/json", **self._headers(key)}
         request = urllib.request.Request(base + self.path, orjson.dumps(body), headers)
@@ -113,10 +113,10 @@ class OpenAiJudge(ModelJudge):
     default_base = "https://api.openai.com/v1"
     path = "/chat/completions"
 
-    def defaults(self) -> dict[str, Json]:
+    def defaults(self) -> JsonObject:
         return {"temperature": 0, "response_format": {"type": "json_object"}}
 
-    def _body(self, system: str, text: str) -> dict[str, Json]:
+    def _body(self, system: str, text: str) -> JsonObject:
         messages = [{"role": "system", "content": system}, {"role": "user", "content": text}]
         return {**self.identity.parameters, "model": self.identity.model, "messages": messages}
 
@@ -137,10 +137,10 @@ class AnthropicJudge(ModelJudge):
     path = "/v1/messages"
     long_answers = {"max_tokens": 8_000}
 
-    def defaults(self) -> dict[str, Json]:
+    def defaults(self) -> JsonObject:
         return {"temperature": 0, "max_tokens": MAX_TOKENS}
 
-    def _body(self, system: str, text: str) -> dict[str, Json]:
+    def _body(self, system: str, text: str) -> JsonObject:
         messages = [{"role": "user", "content": text}]
         return {**self.identity.parameters, "model": self.identity.model, "system": system, "messages": messages}
 

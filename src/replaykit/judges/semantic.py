@@ -13,8 +13,8 @@ from msgspec import Struct
 
 from replaykit.cases.case import ReplayCase
 from replaykit.checks.assertions import find_judged
-from replaykit.checks.judge_rules import JudgeRule, answer_text
-from replaykit.checks.questions import KnownAnswer, Question, question_of
+from replaykit.checks.questions import JudgeRule, KnownAnswer, Question, answer_text, question_of
+from replaykit.checks.reading import first
 from replaykit.judges.judge import PERSON, key_of
 from replaykit.judges.judgement_store import Judgements
 from replaykit.model.result import ReplayResult, SemanticCheck, Verdict
@@ -36,9 +36,8 @@ class JudgedItem(Struct, frozen=True, kw_only=True):
         status, reason = answer.status, answer.reason
         if self.rule is not None and status not in ("unjudged", "needs_human"):
             status = "pass" if self.rule.is_met(answer) else "fail"
-            reason = ": ".join(
-                part for part in (answer_text(answer) if answer.status == "given" else "", reason) if part
-            )
+            if answer.status == "given":
+                reason = ": ".join(filter(None, (answer_text(answer), reason)))
         return SemanticCheck(text=self.text, status=status, by=answer.by, reason=reason, kind=self.kind, run=self.run)
 
 
@@ -75,8 +74,8 @@ def with_judgements(case: ReplayCase, result: ReplayResult, known: Judgements) -
     if result.verdict is not Verdict.FIXED:
         return result
     sentences = [check for check in checks if not check.kind]
-    failed = next((check for check in sentences if check.status == "fail"), None)
-    unjudged = next((check for check in sentences if check.status == "unjudged"), None)
+    failed = first(sentences, lambda check: check.status == "fail")
+    unjudged = first(sentences, lambda check: check.status == "unjudged")
     if failed is not None:
         reason = f"a semantic check failed: {failed.text!r}, {failed.by} says: {failed.reason or 'no reason given'}"
         return msgspec.structs.replace(result, verdict=Verdict.BROKEN, reason=reason)

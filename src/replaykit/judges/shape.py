@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from replaykit.documents.shape import Anything, Either, MapOf, Record, Text
-from replaykit.model.values import Json
+from replaykit.documents.shape import ANYTHING, Either, MapOf, Record, Text
+from replaykit.model.values import Json, JsonObject
 
 SPEC = Text(
     "openai:MODEL, anthropic:MODEL or python:MODULE:FUNCTION",
@@ -17,14 +17,14 @@ class JudgeSpec(Struct, frozen=True, kw_only=True):
     """The judge of a project."""
 
     use: str
-    parameters: dict[str, Json] = {}
+    parameters: JsonObject = {}
 
 
 JUDGE = Either(
     (
         SPEC,
         Record(
-            {"use": SPEC, "parameters": MapOf(Anything())},
+            {"use": SPEC, "parameters": MapOf(ANYTHING)},
             required=("use",),
             notes={
                 "use": "openai:MODEL, anthropic:MODEL or python:MODULE:FUNCTION.",
@@ -39,7 +39,7 @@ MODEL = Either(
     (
         _MODEL,
         Record(
-            {"use": _MODEL, "parameters": MapOf(Anything())},
+            {"use": _MODEL, "parameters": MapOf(ANYTHING)},
             required=("use",),
             notes={
                 "use": "openai:MODEL or anthropic:MODEL.",

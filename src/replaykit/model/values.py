@@ -532,3 +532,4 @@ READERS: dict[str, Callable[[Json], Json]] = {
     "$ref": lambda v: Opaque(_read_text(v)),
     "$opaque": lambda v: Opaque(_read_text(v)),
 }
+JsonObject: TypeAlias = dict[str, Json]

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from enum import StrEnum
 
 from msgspec import Struct
 
-from replaykit.documents.shape import Choice, Either, Flag, Flaw, ListOf, MapOf, Nothing, Number, Record, Text
+from replaykit.documents.shape import (
+    FLAG,
+    SOME_TEXT,
+    Choice,
+    Either,
+    Flaw,
+    Flaws,
+    ListOf,
+    MapOf,
+    Number,
+    Record,
+    Text,
+    optional,
+)
 from replaykit.model.jsonpath import parse_path
-from replaykit.model.values import Json
-from replaykit.project.environment import check_variables
-from replaykit.project.template import check_template
+from replaykit.model.values import JsonObject
+from replaykit.project.template import check_template, check_variables
 
 MAX_TIMEOUT_MS = 86_400_000
 MAX_RETRIES = 10
@@ -65,7 +76,6 @@ class AgentConfig(Struct, frozen=True, kw_only=True):
 
 
 _SPEC = re.compile(r"[\w.]+:[\w.]+")
-_SOME_TEXT = Text("some text", pattern=r"\S")
 _ADDRESS = Text("an address", pattern=r"\S", check=check_variables)
 _HTTP_ONLY = ("method", "request_template", "response_path", "headers", "query_params", "retries", "reset_endpoint")
 
@@ -77,7 +87,7 @@ def as_json_path(text: str) -> str:
     return "$" + "".join(f"[{part}]" if part.isdecimal() else f".{part}" for part in text.split("."))
 
 
-def _agent_flaws(value: dict[str, Json]) -> Iterator[Flaw]:
+def _agent_flaws(value: JsonObject) -> Flaws:
     sort = AgentType(value.get("type", AgentType.HTTP))
     endpoint = value["endpoint"]
     if isinstance(endpoint, list) and sort is not AgentType.COMMAND:
@@ -99,18 +109,18 @@ def _agent_flaws(value: dict[str, Json]) -> Iterator[Flaw]:
 
 AGENT = Record(
     {
-        "endpoint": Either((_ADDRESS, ListOf(_SOME_TEXT))),
+        "endpoint": Either((_ADDRESS, ListOf(SOME_TEXT))),
         "type": Choice(AgentType),
         "method": Choice(Method),
-        "request_template": Either((Text("a template", check=check_template), Nothing())),
-        "response_path": Either((Text("a JSON path", check=lambda text: parse_path(as_json_path(text))), Nothing())),
+        "request_template": optional(Text("a template", check=check_template)),
+        "response_path": optional(Text("a JSON path", check=lambda text: parse_path(as_json_path(text)))),
         "headers": MapOf(Text("text", check=check_variables)),
         "query_params": MapOf(Text()),
-        "parse_structured_input": Flag(),
+        "parse_structured_input": FLAG,
         "timeout": Number(above=0, at_most=MAX_TIMEOUT_MS, whole=True),
         "retries": Number(at_least=0, at_most=MAX_RETRIES, whole=True),
-        "reset_endpoint": Either((_ADDRESS, Nothing())),
-        "reset_function": Either((Text("module:function", pattern=rf"^{_SPEC.pattern}$"), Nothing())),
+        "reset_endpoint": optional(_ADDRESS),
+        "reset_function": optional(Text("module:function", pattern=rf"^{_SPEC.pattern}$")),
         "tools": Choice(AgentToolMode),
     },
     required=("endpoint",),
@@ -132,7 +142,7 @@ AGENT = Record(
 )
 
 
-def agent_of(value: dict[str, Json], *, retries: int = 0) -> AgentConfig:
+def agent_of(value: JsonObject, *, retries: int = 0) -> AgentConfig:
     """The agent that a value without flaws describes; `retries` where it says none itself."""
     sort = AgentType(value.get("type", AgentType.HTTP))
     endpoint, words = value["endpoint"], None

@@ -1,4 +1,7 @@
-"""Subjects: what is replayed. Cases and sessions at some paths, or all of a configuration, each with its contract."""
+"""Select what is replayed: cases and sessions at some paths, or all of a configuration, each with its contract.
+
+Reports, evidence and judgements go by ids, so none of the cases that share one runs.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +13,20 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from replaykit.cases.case import ReplayCase, load_case
-from replaykit.cases.find import CaseFile, SessionFile, Unusable, find_files, unusable
+from replaykit.cases.find import CaseFile, SessionFile, Unusable, file_of, find_files, unusable
 from replaykit.errors import FormatTooNew, NothingSelected, UsageError
-from replaykit.project.duplicate_ids import refuse_duplicate_ids
 from replaykit.project.find import find_project
+from replaykit.wire.json_fields import as_object
 
 if TYPE_CHECKING:
     from replaykit.cases.session import Session
     from replaykit.project.project import Project
     from replaykit.project.session_cases import SessionCases
+from collections.abc import Iterator
+
+from replaykit.cases.case import MAX_CASE_BYTES
+from replaykit.documents.document import Document, load_document
+from replaykit.errors import InvalidFile, ReplayKitError
 
 SelectedCase = ReplayCase | Unusable
 
@@ -53,24 +61,23 @@ def select_cases(
         return SelectedCases(all=refuse_duplicate_ids(at_paths), notices=notices_at)
     if project is None:
         raise UsageError("nothing to replay", hint="Name a case or a session; or a configuration: -c replaykit.yaml")
-    written = [
-        reader.sessions.subject_of(session, f"replays.sessions[{index}]")
-        for index, session in enumerate(project.sessions)
-    ]
-    named = {subject.file.resolve() for subject in written}
+    selected: list[SelectedCase] = []
+    for index, session in enumerate(project.sessions):
+        selected.append(reader.sessions.subject_of(session, f"replays.sessions[{index}]"))
+    named = {subject.file.resolve() for subject in selected}
     found, notices, empty = reader.below(project)
-    below = [subject for file, subject in found.items() if file not in named]
-    ids = {subject.id for subject in (*written, *below)}
-    for session in more:
-        if session.id not in ids:
-            ids.add(session.id)
-            below.append(session if isinstance(session, Unusable) else reader.sessions.subject_of(session))
-    if not written and not below:
+    selected += [subject for file, subject in found.items() if file not in named]
+    ids = {subject.id for subject in selected}
+    for source in more:
+        if source.id not in ids:
+            ids.add(source.id)
+            selected.append(source if isinstance(source, Unusable) else reader.sessions.subject_of(source))
+    if not selected:
         if empty:
             raise empty[0]
         hint = "Add `cases: [cases]`, or sessions under `replays:`."
         raise NothingSelected(f"{project.file} names no case and no session", hint=hint)
-    return SelectedCases(all=refuse_duplicate_ids((*written, *below)), notices=tuple(notices))
+    return SelectedCases(all=refuse_duplicate_ids(selected), notices=tuple(notices))
 
 
 def load_case_or_session(file: Path) -> ReplayCase:
@@ -102,7 +109,7 @@ class _CaseReader:
         found = find_files(paths)
         notices = tuple(f"{file} is neither a case nor a session: passed over" for file in found.passed_over)
         subjects = list(map(self._read, found.files))
-        if len(paths) > 1:
+        if len(paths) > 1:  # two paths may lead to one file; the first place it has counts
             subjects = list({subject.file.resolve(): subject for subject in reversed(subjects)}.values())[::-1]
         return subjects, notices
 
@@ -128,13 +135,55 @@ class _CaseReader:
     def _read(self, found: CaseFile | SessionFile | Unusable) -> SelectedCase:
         if isinstance(found, Unusable):
             return found
-        if isinstance(found, CaseFile):
-            file = found.file
-        else:
-            file = Path(found.document.file)
         try:
             if isinstance(found, CaseFile):
                 return load_case(found.file)
             return self.sessions.read(found.document)
         except (UsageError, FormatTooNew) as error:
-            return unusable(file, error)
+            return unusable(file_of(found), error)
+
+
+_HINT = "Give each an id of its own: reports and evidence go by it."
+
+
+def refuse_duplicate_ids(subjects: Sequence[ReplayCase | Unusable]) -> tuple[ReplayCase | Unusable, ...]:
+    """The subjects; those that share an id are unusable."""
+    indexes_by_id: dict[str, list[int]] = {}
+    for index, subject in enumerate(subjects):
+        if isinstance(subject, ReplayCase):
+            indexes_by_id.setdefault(subject.id, []).append(index)
+    checked = list(subjects)
+    for indexes in indexes_by_id.values():
+        if len(indexes) > 1:
+            for index, wrong in zip(indexes, _unusable([subjects[index] for index in indexes]), strict=True):
+                checked[index] = wrong
+    return tuple(checked)
+
+
+def _unusable(cases: Sequence[ReplayCase | Unusable]) -> Iterator[Unusable]:
+    """Return the errors of cases that share one id."""
+    lines: dict[Path, Iterator[int | None]] = {}
+    places = [(str(case.file), next(lines.setdefault(case.file, _lines(case)), None)) for case in cases]
+    for number, (case, (file, line)) in enumerate(zip(cases, places, strict=True)):
+        others = [f"{other}:{at}" if at else other for index, (other, at) in enumerate(places) if index != number]
+        message = f"the id {case.id!r} is also that of {', '.join(others)}"
+        yield Unusable(id=case.id, file=case.file, error=InvalidFile(message, file=file, line=line, hint=_HINT))
+
+
+def _lines(case: ReplayCase | Unusable) -> Iterator[int | None]:
+    """The lines of its file that say the id: in a configuration as many as there are sessions with it."""
+    try:
+        document = load_document(case.file, limit_bytes=MAX_CASE_BYTES)
+    except ReplayKitError:  # gone meanwhile: the id is told all the same
+        return
+    yield from document.lines(list(_places(document, case.id)))
+
+
+def _places(document: Document, name: str) -> Iterator[tuple[str | int, ...]]:
+    value = as_object(document.value)
+    if value.get("id") == name:
+        yield ("id",)
+    sessions = as_object(value.get("replays")).get("sessions")
+    for index, session in enumerate(sessions if isinstance(sessions, list) else ()):
+        if as_object(session).get("id") == name:
+            yield ("replays", "sessions", index, "id")

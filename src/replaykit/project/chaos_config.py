@@ -11,13 +11,13 @@ import msgspec
 from replaykit.cases.chaos_shape import CHAOS, CHAOS_MATRIX, plan_of
 from replaykit.cases.config_files import WORKING_TREE, ConfigFiles, load_config
 from replaykit.contracts.contract import ChaosScenario
-from replaykit.documents.shape import find_flaws
+from replaykit.documents.document import FilePath
+from replaykit.documents.shape import find_flaws, refuse_flaws
 from replaykit.errors import InvalidFile, UsageError, nearest
 from replaykit.handlers.chaos.profiles import PROFILES, profile
 from replaykit.model.faults import ChaosPlan
 from replaykit.model.values import Json
-
-__all__ = ["CHAOS", "CHAOS_MATRIX", "chaos_plan", "load_plan", "matrix_of", "named_plan", "plan_of"]
+from replaykit.wire.json_fields import without
 
 MAX_PLAN_BYTES = 1024 * 1024
 
@@ -35,13 +35,7 @@ def matrix_of(worlds: Iterable[Json], *, seed: int = 0, where: str = "chaos_matr
     listed = list(worlds)
     for flaw in find_flaws(CHAOS_MATRIX, listed, (where,)):
         raise UsageError(flaw.message, hint=flaw.hint)
-    return tuple(
-        ChaosScenario(
-            name=world["name"],
-            plan=plan_of({key: item for key, item in world.items() if key != "name"}, seed=seed),
-        )
-        for world in listed
-    )
+    return tuple(ChaosScenario(name=world["name"], plan=plan_of(without(world, "name"), seed=seed)) for world in listed)
 
 
 def named_plan(name: str, *, seed: int | None = None, files: ConfigFiles = WORKING_TREE) -> ChaosPlan:
@@ -58,13 +52,12 @@ def named_plan(name: str, *, seed: int | None = None, files: ConfigFiles = WORKI
     return msgspec.structs.replace(plan, seed=seed)
 
 
-def load_plan(path: str | os.PathLike[str], files: ConfigFiles = WORKING_TREE) -> ChaosPlan:
+def load_plan(path: FilePath, files: ConfigFiles = WORKING_TREE) -> ChaosPlan:
     """The plan in a file: what stands under its `chaos:`, or all of it."""
     document = load_config(Path(path), limit_bytes=MAX_PLAN_BYTES, files=files)
     is_inside = isinstance(document.value, dict) and "chaos" in document.value
     value, place = (document.value["chaos"], ("chaos",)) if is_inside else (document.value, ())
-    for flaw in find_flaws(CHAOS, value, place):
-        raise document.error(flaw.message, flaw.path, hint=flaw.hint)
+    refuse_flaws(document, find_flaws(CHAOS, value, place))
     plan = plan_of(value)
     if plan.is_calm:
         raise InvalidFile(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,20 +12,20 @@ from replaykit.cases.case_shape import ModelMode
 from replaykit.cases.chaos_shape import plan_of
 from replaykit.cases.config_files import WORKING_TREE, ConfigFiles, load_config
 from replaykit.cases.session import Session, read_session
-from replaykit.checks.assertions import Assertion, parse_assertion
+from replaykit.checks.assertions import Assertions, parse_assertions
 from replaykit.contracts.contract import Contract
-from replaykit.contracts.find import contract_of
-from replaykit.documents.document import Document
-from replaykit.documents.document import Path as Place
-from replaykit.documents.shape import Record, describe, find_flaws
+from replaykit.contracts.find import contract_of, find_contract
+from replaykit.documents.document import Document, DocumentPath, FilePath
+from replaykit.documents.shape import Record, describe, find_flaws, refuse_flaws
 from replaykit.errors import FormatTooNew, InvalidFile, UsageError
 from replaykit.judges.shape import MODEL, JudgeSpec, judge_spec_of
 from replaykit.model.faults import ChaosPlan
-from replaykit.model.values import Json
+from replaykit.model.values import Json, JsonObject
 from replaykit.project.agent import AgentConfig, agent_of
 from replaykit.project.shape import FLAKESTORM, FLAKESTORM_TYPES, LEFT_OUT, MAX_MUTATIONS, PROJECT, PROJECT_FORMAT
 from replaykit.project.sources import SessionSource, source_of
 from replaykit.retention.policy import RetentionPolicy, build_policy
+from replaykit.wire.json_fields import as_object
 
 MAX_PROJECT_BYTES = 8 * 1024 * 1024
 
@@ -74,7 +73,7 @@ class Project(Struct, frozen=True, kw_only=True):
     models: ModelMode = ModelMode.RECORDED
     scoring: Scoring = Scoring()
     judge: JudgeSpec | None = None
-    checks: tuple[Assertion, ...] = ()
+    checks: Assertions = ()
     retention: RetentionPolicy = RetentionPolicy()
     """The retention of recorded runs."""
     min_score: float | None = None
@@ -89,7 +88,7 @@ class Project(Struct, frozen=True, kw_only=True):
         """The directory that its paths are relative to."""
         return self.file.parent
 
-    def error(self, message: str, place: Place = (), *, hint: str | None = None) -> UsageError:
+    def error(self, message: str, place: DocumentPath = (), *, hint: str | None = None) -> UsageError:
         """The error that says what is wrong with a part of the file, and where that is."""
         return self.document().error(message, place, hint=hint)
 
@@ -98,12 +97,11 @@ class Project(Struct, frozen=True, kw_only=True):
         return load_config(self.file, limit_bytes=MAX_PROJECT_BYTES, files=self.files)
 
 
-def load_project(path: str | os.PathLike[str], files: ConfigFiles = WORKING_TREE) -> Project:
+def load_project(path: FilePath, files: ConfigFiles = WORKING_TREE) -> Project:
     """The configuration in a file; `InvalidFile` names the line of the first thing that is wrong."""
     document = load_config(Path(path), limit_bytes=MAX_PROJECT_BYTES, files=files)
     shape = _shape_of(document)
-    for flaw in find_flaws(shape, document.value):
-        raise document.error(flaw.message, flaw.path, hint=flaw.hint)
+    refuse_flaws(document, find_flaws(shape, document.value))
     return _built(document, Path(path), files)
 
 
@@ -126,7 +124,7 @@ def _shape_of(document: Document) -> Record:
 
 
 def _built(document: Document, file: Path, files: ConfigFiles) -> Project:
-    value: dict[str, Json] = {key: part for key, part in document.value.items() if part is not None}
+    value: JsonObject = {key: part for key, part in document.value.items() if part is not None}
     replays, advanced = value.get("replays", {}), value.get("advanced") or {}
     return Project(
         file=file,
@@ -138,7 +136,7 @@ def _built(document: Document, file: Path, files: ConfigFiles) -> Project:
         sources=tuple(map(source_of, replays.get("sources") or ())),
         models=ModelMode(replays.get("models", ModelMode.RECORDED)),
         scoring=_scoring(value.get("scoring", {})),
-        checks=tuple(parse_assertion(kind, inner) for item in value.get("checks", ()) for kind, inner in item.items()),
+        checks=parse_assertions(value.get("checks", ())),
         retention=build_policy(value.get("retention", {})),
         min_score=value.get("ci", {}).get("min_score"),
         concurrency=advanced.get("concurrency"),
@@ -148,7 +146,7 @@ def _built(document: Document, file: Path, files: ConfigFiles) -> Project:
     )
 
 
-def _optional_parts(document: Document, value: dict[str, Json], advanced: dict[str, Json]) -> dict[str, Any]:
+def _optional_parts(document: Document, value: JsonObject, advanced: JsonObject) -> dict[str, Any]:
     """Return the members of a project that are None unless the file has them."""
     parts: dict[str, Any] = {}
     if "variables" in value:
@@ -170,7 +168,7 @@ def _cases(paths: str | list[str], directory: Path) -> tuple[Path, ...]:
     return tuple(directory / path for path in paths)
 
 
-def _contracts(value: dict[str, Json]) -> Iterator[Contract]:
+def _contracts(value: JsonObject) -> Iterator[Contract]:
     """The contracts of the file; a matrix beside them is that of each that has none."""
     contracts = []
     if "contract" in value:
@@ -197,11 +195,10 @@ def _mutations(document: Document, value: Json) -> Mutations:
     from replaykit.handlers.chaos.mutations import KINDS  # noqa: PLC0415 (few configurations have mutations)
     from replaykit.handlers.chaos.rewording import WORDINGS  # noqa: PLC0415
 
-    block = value if isinstance(value, dict) else {}
+    block = as_object(value)
     by, known = None, KINDS
     if block.get("by") is not None:
-        for flaw in find_flaws(MODEL, block["by"], ("mutations", "by")):
-            raise document.error(flaw.message, flaw.path, hint=flaw.hint)
+        refuse_flaws(document, find_flaws(MODEL, block["by"], ("mutations", "by")))
         by, known = judge_spec_of(block["by"]), tuple(WORDINGS)
     types = block.get("types")
     if not isinstance(types, list):
@@ -216,21 +213,20 @@ def _mutations(document: Document, value: Json) -> Mutations:
     return Mutations(count=count, kinds=tuple(kinds), by=by)
 
 
-def _by_whom(value: dict[str, Json]) -> str:
-    mutations = value["mutations"]
-    if isinstance(mutations, dict) and mutations.get("by") is not None:
+def _by_whom(value: JsonObject) -> str:
+    if as_object(value["mutations"]).get("by") is not None:
         return "what the model wrote is looked up"
     return "rules make them"
 
 
-def _scoring(value: dict[str, Json]) -> Scoring:
+def _scoring(value: JsonObject) -> Scoring:
     """Weights that are left out are 0 where some are given: what is not named does not count."""
     if value:
         return Scoring(**{"mutation": 0.0, "chaos": 0.0, "contract": 0.0, "replay": 0.0, **value})
     return Scoring()
 
 
-def _notices(document: Document, value: dict[str, Json]) -> Iterator[str]:
+def _notices(document: Document, value: JsonObject) -> Iterator[str]:
     for key, why in LEFT_OUT.items():
         if key in value:
             yield f"{document.file}:{document.line((key,))}: `{key}` is not read: {why}"
@@ -243,3 +239,20 @@ def _notices(document: Document, value: dict[str, Json]) -> Iterator[str]:
             f"{document.file}:{line}: `parse_structured_input` is not read: {{field}} in a template is a member of an "
             "input that is a mapping"
         )
+
+
+def chosen_contract(project: Project | None, name: str | None) -> Contract:
+    """The contract of that name or path, beside the project's file; without a name, the project's only one."""
+    known = project.contracts if project is not None else {}
+    if name is not None:
+        if project is None:
+            return find_contract(name, known, Path())
+        return find_contract(name, known, project.directory, project.files)
+    if len(known) == 1:
+        return next(iter(known.values()))
+    where = str(project.file) if project is not None else "no replaykit.yaml"
+    if known:
+        raise UsageError(f"which contract? {where} has {len(known)}", hint=f"Name one: {', '.join(sorted(known))}")
+    raise UsageError(
+        f"which contract? {where} holds none", hint="Write one under `contract:`, or name a file that holds one."
+    )

@@ -10,12 +10,10 @@ from replaykit.cases.case import ReplayCase
 from replaykit.cases.case_shape import DEFAULT_TIMEOUT_S
 from replaykit.cases.find import Unusable, unusable
 from replaykit.cases.session import Session, case_of_session, read_session
-from replaykit.checks.assertions import Assertion
-from replaykit.contracts.conditions import conditions_of
-from replaykit.contracts.contract import Contract
+from replaykit.checks.assertions import Assertions
+from replaykit.contracts.contract import Contract, conditions_of
 from replaykit.contracts.find import find_contract
-from replaykit.documents.confined_path import confined_path
-from replaykit.documents.document import Document
+from replaykit.documents.document import Document, confined_path
 from replaykit.errors import InvalidFile, UsageError
 from replaykit.project.project import Project
 
@@ -54,7 +52,7 @@ class SessionCases:
         after = partial(self._desired, session)
         return case_of_session(session, desired, desired_after=after, models=self._project.models, timeout_s=limit)
 
-    def _desired(self, session: Session, faults: Iterable[str] = ()) -> tuple[Assertion, ...]:
+    def _desired(self, session: Session, faults: Iterable[str] = ()) -> Assertions:
         contract, conditions = self._contract(session), conditions_of(faults, session.calls)
         assertions = contract.assertions(conditions)
         if not assertions:

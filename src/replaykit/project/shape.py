@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from replaykit.cases.case_shape import AssertionShape, ModelMode
 from replaykit.cases.chaos_shape import CHAOS, CHAOS_MATRIX
 from replaykit.cases.session_shape import SESSION
-from replaykit.contracts.shape import CONTRACT
-from replaykit.documents.document import Path
-from replaykit.documents.shape import Anything, Choice, Either, Flaw, ListOf, MapOf, Nothing, Number, Record, Text
+from replaykit.contracts.shape import CONTRACT, CONTRACTS
+from replaykit.documents.document import DocumentPath
+from replaykit.documents.shape import (
+    ANYTHING,
+    SOME_TEXT,
+    Choice,
+    Flaw,
+    Flaws,
+    ListOf,
+    Number,
+    Record,
+    Text,
+    optional,
+)
 from replaykit.errors import nearest
 from replaykit.judges.shape import JUDGE, MODEL
-from replaykit.model.values import Json
+from replaykit.model.values import Json, JsonObject
 from replaykit.project.agent import AGENT, MAX_RETRIES
 from replaykit.project.sources import SOURCE
 from replaykit.retention.policy import RETENTION
@@ -40,7 +51,6 @@ FLAKESTORM_TYPES = {
 }
 """Flakestorm's names for our kinds of mutation; its other types are skipped."""
 
-_SOME_TEXT = Text("some text", pattern=r"\S")
 _VARIABLES = ListOf(Text("the name of a variable", pattern=r"^[A-Za-z_][A-Za-z0-9_]*$(?!\n)"))
 
 
@@ -57,17 +67,17 @@ class _VersionShape:
     def fits(self, value: Json) -> bool:
         return not isinstance(value, bool) and value in self._known
 
-    def flaws(self, value: Json, path: Path) -> Iterator[Flaw]:
+    def flaws(self, value: Json, path: DocumentPath) -> Flaws:
         return iter(())
 
-    def schema(self) -> dict[str, Json]:
+    def schema(self) -> JsonObject:
         return {"enum": list(self._known)}
 
 
 SHARES = ("mutation", "chaos", "contract", "replay")
 
 
-def _scoring_flaws(value: dict[str, Json]) -> Iterator[Flaw]:
+def _scoring_flaws(value: JsonObject) -> Flaws:
     if value.keys() == set(SHARES) and abs(sum(value.values()) - 1) > 0.001:
         yield Flaw((), "bad-value", f"scoring: the weights add up to {sum(value.values()):g}, not to 1")
     if value and not sum(value.values()):
@@ -78,8 +88,8 @@ _SCORING = Record(dict.fromkeys(SHARES, Number(at_least=0, at_most=1)), cross=_s
 
 _REPLAYS = Record(
     {
-        "sessions": Either((ListOf(SESSION), Nothing())),
-        "sources": Either((ListOf(SOURCE), Nothing())),
+        "sessions": optional(ListOf(SESSION)),
+        "sources": optional(ListOf(SOURCE)),
         "models": Choice(ModelMode),
     },
     notes={
@@ -89,9 +99,6 @@ _REPLAYS = Record(
         " them has to allow that: --live models.",
     },
 )
-
-# In a map the key is the name.
-_IN_MAP = Record(CONTRACT.members, required=("invariants",), notes=CONTRACT.notes, cross=CONTRACT.cross)
 
 
 def _check_kind(text: str) -> None:
@@ -103,7 +110,7 @@ def _check_kind(text: str) -> None:
         raise ValueError(f"no kind of mutation {text[:40]!r}; {nearest(text[:40], known)}")
 
 
-def _kinds_flaws(value: dict[str, Json]) -> Iterator[Flaw]:
+def _kinds_flaws(value: JsonObject) -> Flaws:
     """Kinds that whoever writes the mutations does not know."""
     from replaykit.handlers.chaos.mutations import KINDS  # noqa: PLC0415 (as above)
     from replaykit.handlers.chaos.rewording import WORDINGS  # noqa: PLC0415
@@ -140,12 +147,12 @@ _ADVANCED = Record(
     {
         "concurrency": Number(above=0, at_most=MAX_CONCURRENCY, whole=True),
         "retries": Number(at_least=0, at_most=MAX_RETRIES, whole=True),
-        "seed": Either((Number(at_least=0, at_most=MAX_SEED, whole=True), Nothing())),
+        "seed": optional(Number(at_least=0, at_most=MAX_SEED, whole=True)),
     }
 )
 
 
-def _names_flaws(value: dict[str, Json]) -> Iterator[Flaw]:
+def _names_flaws(value: JsonObject) -> Flaws:
     """Contracts of one name, and entries of a map that are called otherwise inside."""
     seen: set[str] = set()
     contracts = value.get("contracts")
@@ -167,21 +174,21 @@ def _names_flaws(value: dict[str, Json]) -> Iterator[Flaw]:
 PROJECT = Record(
     {
         "replaykit": _VersionShape(PROJECT_FORMAT),
-        "agent": Either((AGENT, Nothing())),
-        "variables": Either((_VARIABLES, Nothing())),
-        "inputs": Either((ListOf(Anything()), Nothing())),
-        "cases": Either((ListOf(_SOME_TEXT), _SOME_TEXT, Nothing())),
-        "contract": Either((CONTRACT, Nothing())),
+        "agent": optional(AGENT),
+        "variables": optional(_VARIABLES),
+        "inputs": optional(ListOf(ANYTHING)),
+        "cases": optional(ListOf(SOME_TEXT), SOME_TEXT),
+        "contract": optional(CONTRACT),
         "chaos_matrix": CHAOS_MATRIX,
-        "contracts": Either((ListOf(CONTRACT), MapOf(_IN_MAP), Nothing())),
+        "contracts": optional(*CONTRACTS.shapes),
         "chaos": CHAOS,
-        "mutations": Either((_MUTATIONS, Nothing())),
-        "replays": Either((_REPLAYS, Nothing())),
-        "scoring": Either((_SCORING, Nothing())),
-        "judge": Either((*JUDGE.shapes, Nothing())),
-        "checks": Either((ListOf(AssertionShape()), Nothing())),
-        "retention": Either((RETENTION, Nothing())),
-        "ci": Either((Record({"min_score": Number(at_least=0, at_most=100)}), Nothing())),
+        "mutations": optional(_MUTATIONS),
+        "replays": optional(_REPLAYS),
+        "scoring": optional(_SCORING),
+        "judge": optional(*JUDGE.shapes),
+        "checks": optional(ListOf(AssertionShape())),
+        "retention": optional(RETENTION),
+        "ci": optional(Record({"min_score": Number(at_least=0, at_most=100)})),
     },
     required=("replaykit",),
     notes={
@@ -209,16 +216,16 @@ FLAKESTORM = Record(
     {
         "version": _VersionShape("2.0", 2.0),
         "agent": AGENT,
-        "variables": Either((_VARIABLES, Nothing())),
-        "contract": Either((CONTRACT, Nothing())),
+        "variables": optional(_VARIABLES),
+        "contract": optional(CONTRACT),
         "chaos": CHAOS,
         "chaos_matrix": CHAOS_MATRIX,
-        "replays": Either((_REPLAYS, Nothing())),
-        "scoring": Either((_SCORING, Nothing())),
-        "advanced": Either((_ADVANCED, Nothing())),
-        "golden_prompts": Either((ListOf(_SOME_TEXT), Nothing())),
-        "mutations": Anything(),
-        **{key: Anything() for key in LEFT_OUT},
+        "replays": optional(_REPLAYS),
+        "scoring": optional(_SCORING),
+        "advanced": optional(_ADVANCED),
+        "golden_prompts": optional(ListOf(SOME_TEXT)),
+        "mutations": ANYTHING,
+        **dict.fromkeys(LEFT_OUT, ANYTHING),
     },
     required=("version",),
 )

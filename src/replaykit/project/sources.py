@@ -7,16 +7,27 @@ A source is fetched once, and kept as files beside the configuration: those are 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 
 from msgspec import Struct
 
-from replaykit.documents.shape import Choice, Either, Flag, Flaw, Nothing, Number, Record, Text
+from replaykit.documents.shape import (
+    FLAG,
+    NOTHING,
+    SOME_TEXT,
+    Choice,
+    Either,
+    Flaw,
+    Flaws,
+    Number,
+    Record,
+    Text,
+    optional,
+)
 from replaykit.documents.slug import slug
 from replaykit.formats.core.run_query import DEFAULT_LIMIT, MAX_LIMIT, Status, age_of
-from replaykit.model.values import Json, canonical
+from replaykit.model.values import JsonObject, canonical
 
 SOURCE_DIRECTORY = Path("replays")
 """Below the configuration's directory: where sources are kept, those of each service in a directory of its own."""
@@ -85,54 +96,47 @@ _ONE = ("run_id", "trace_id")
 _OF_MANY = ("filter", "auto_import", "limit")
 
 
-def _source_flaws(value: dict[str, Json]) -> Iterator[Flaw]:
+def _source_flaws(value: JsonObject) -> Flaws:
     kind = SourceType(value["type"])
-    one = next((name for name in _ONE if name in value), None)
-    if kind is SourceType.LANGFUSE or (kind is SourceType.MLFLOW and one):
-        needed = None
-    else:
-        needed = _NAMES[kind][0]
-    if needed and needed not in value:
+    single_key = next((name for name in _ONE if name in value), None)
+    needed = _NAMES[kind][0]
+    is_optional = kind is SourceType.LANGFUSE or (kind is SourceType.MLFLOW and single_key)
+    if not is_optional and needed not in value:
         yield Flaw((), "missing-key", f"the key {needed!r} is missing for type {kind}", f"Add {needed}.")
     unfit = [name for names in _NAMES.values() for name in names if name not in _NAMES[kind]]
     for key in dict.fromkeys(unfit):
         if key in value:
             yield Flaw((key,), "does-not-apply", f"{key} does not go with type {kind}", "Take it away.")
-    is_one = kind is SourceType.RUN or one in _NAMES[kind]
-    if is_one:
-        many = (*_OF_MANY, *(["experiment"] if kind is SourceType.MLFLOW else []))
-    else:
-        many = ()
+    is_one = kind is SourceType.RUN or single_key in _NAMES[kind]
+    many = (*_OF_MANY, "experiment") if kind is SourceType.MLFLOW else _OF_MANY
     for key in many:
-        if key in value:
-            beside = f"type {kind}" if kind is SourceType.RUN else str(one)
+        if is_one and key in value:
+            beside = f"type {kind}" if kind is SourceType.RUN else str(single_key)
             yield Flaw((key,), "does-not-apply", f"{key} does not go with {beside}", "Take it away.")
 
-
-_SOME_TEXT = Text("some text", pattern=r"\S")
 
 SOURCE = Record(
     {
         "type": Choice(SourceType),
-        "project": _SOME_TEXT,
-        "run_id": _SOME_TEXT,
-        "trace_id": _SOME_TEXT,
-        "experiment": _SOME_TEXT,
+        "project": SOME_TEXT,
+        "run_id": SOME_TEXT,
+        "trace_id": SOME_TEXT,
+        "experiment": SOME_TEXT,
         "filter": Either(
             (
                 Record(
                     {
                         "status": Choice(Status),
-                        "date_range": Either((Text("a range such as last_7_days", check=age_of), Nothing())),
-                        "min_latency_ms": Either((Number(above=-1, at_most=1e12), Nothing())),
+                        "date_range": optional(Text("a range such as last_7_days", check=age_of)),
+                        "min_latency_ms": optional(Number(above=-1, at_most=1e12)),
                     }
                 ),
-                Nothing(),
+                NOTHING,
             )
         ),
         "limit": Number(above=0, at_most=MAX_LIMIT, whole=True),
-        "auto_import": Flag(),
-        "contract": _SOME_TEXT,
+        "auto_import": FLAG,
+        "contract": SOME_TEXT,
     },
     required=("type",),
     notes={
@@ -144,7 +148,7 @@ SOURCE = Record(
 )
 
 
-def source_of(value: dict[str, Json]) -> SessionSource:
+def source_of(value: JsonObject) -> SessionSource:
     """The source that a value without flaws describes."""
     filters = value.get("filter") or {}
     return SessionSource(

@@ -1,15 +1,17 @@
-"""Templates of requests: JSON with `{prompt}`, `{input}`, `{context}` or `{field}` where the input goes.
+"""Places in a configuration that are filled in: variables of the environment, and the input in a request.
 
-Inside of a text the value is escaped as JSON wants it; a placeholder that stands alone becomes the JSON value. So what
-is sent is JSON, whatever the input holds.
+A value that came from the environment may be a secret. It goes to the agent, and nowhere else: `Expanded.hide` takes it
+out of whatever is shown or kept. In a template, a value inside of a text is escaped as JSON wants it, and a placeholder
+that stands alone becomes the JSON value: what is sent is JSON, whatever the input holds.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import orjson
+from msgspec import Struct
 
 from replaykit.model.values import Json
 
@@ -88,3 +90,57 @@ def _as_text(value: Json) -> str:
     if isinstance(value, str):
         return value
     return orjson.dumps(value).decode()
+
+
+_VARIABLE = re.compile(r"\$\{([^}]*)\}")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?::-.*)?", re.DOTALL)
+MIN_HIDDEN_CHARS = 6  # shorter values occur by chance, and are no secrets
+
+
+class UnsetVariable(ValueError):
+    """A variable that a configuration names is not set."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"the environment variable {name} is not set")
+        self.name = name
+
+
+class Expanded(Struct, frozen=True):
+    """A text with its variables filled in; `values` are those that the environment gave, by name."""
+
+    text: str
+    values: tuple[tuple[str, str], ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Expanded({self.hide(self.text)!r})"
+
+    def hide(self, text: str) -> str:
+        """The text, with each value that the environment gave put back as its name."""
+        for name, value in sorted(self.values, key=lambda pair: -len(pair[1])):
+            if len(value) >= MIN_HIDDEN_CHARS:
+                text = text.replace(value, f"${{{name}}}")
+        return text
+
+
+def check_variables(text: str) -> None:
+    """A `ValueError` where `${…}` is not the form of a variable."""
+    for found in _VARIABLE.finditer(text):
+        if not _NAME.fullmatch(found[1]):
+            raise ValueError(f"{found[0]!r} is not a variable: write ${{NAME}} or ${{NAME:-default}}")
+
+
+def expand(text: str, environment: Mapping[str, str]) -> Expanded:
+    """The text with its variables filled in; an empty one counts as unset where there is a default."""
+    values: dict[str, str] = {}
+
+    def fill(found: re.Match[str]) -> str:
+        name, has_default, default = found[1].partition(":-")
+        value = environment.get(name)
+        if has_default and not value:
+            return str(default)
+        if value is None:
+            raise UnsetVariable(name)
+        values[name] = value
+        return value
+
+    return Expanded(_VARIABLE.sub(fill, text), tuple(values.items()))

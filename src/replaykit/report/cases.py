@@ -10,9 +10,10 @@ import orjson
 
 from replaykit.cases.case import ReplayCase
 from replaykit.cases.fixtures import FIXTURES
-from replaykit.cases.lint import FlawSeverity, Problem
+from replaykit.cases.lint import Problem
 from replaykit.cases.proof import RECORDED_RUN
 from replaykit.checks.assertions import Assertion
+from replaykit.documents.shape import FlawSeverity
 from replaykit.model.values import Json
 from replaykit.report.layout import counted, short, to_json
 from replaykit.terminal import style, visible

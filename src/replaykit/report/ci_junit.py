@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from xml.etree import ElementTree as Xml
 
-from replaykit.cases.seen_calls import SeenCall
+from replaykit.cases.run_session import SeenCall
 from replaykit.model.values import sayable
 from replaykit.report.ci import item_lines, name_of
 from replaykit.trials.ci_result import CiItem, CiOutcome, CiPart, CiResult, payload_text

@@ -9,7 +9,7 @@ import re
 
 from msgspec import Struct
 
-from replaykit.documents.shape import Either, Flag, MapOf, Number, Record, Shape, Text
+from replaykit.documents.shape import FLAG, Either, MapOf, Number, Record, Shape, Text
 from replaykit.errors import nearest
 from replaykit.handlers.recording.sampling import KEEP as KEEP
 from replaykit.model.values import Json
@@ -136,7 +136,7 @@ RETENTION = Record(
         "agents": MapOf(_RULE),
         "threads": _DURATION,
         "sample": Number(at_least=0, at_most=1),
-        "auto": Flag(),
+        "auto": FLAG,
     },
     notes={
         **_NOTES,

@@ -12,9 +12,10 @@ import msgspec
 
 from replaykit.candidates.agent_loader import load_agent
 from replaykit.cases.case import ReplayCase
+from replaykit.checks.questions import Answer, Asks, Judgement, Question
 from replaykit.documents.document import read_bytes
 from replaykit.errors import InvalidFile, NothingSelected, UsageError, nearest
-from replaykit.judges.judge import PERSON, Answer, Asks, Judge, JudgeFailed, JudgeId, Judgement, Question
+from replaykit.judges.judge import PERSON, Judge, JudgeFailed, JudgeId
 from replaykit.judges.judgement_store import add_judgement, read_judgements
 from replaykit.judges.models import MODELS
 from replaykit.judges.semantic import JudgedItem, check_items, find_questions

@@ -19,8 +19,7 @@ from replaykit.cases.case_shape import DEFAULT_TIMEOUT_S
 from replaykit.cases.scaffold import scaffold
 from replaykit.checks.assertions import Assertion, parse_assertion
 from replaykit.checks.questions import Answers
-from replaykit.contracts.conditions import Conditions, conditions_of
-from replaykit.contracts.contract import ChaosScenario, Contract
+from replaykit.contracts.contract import ChaosScenario, Conditions, Contract, conditions_of
 from replaykit.documents.slug import slug
 from replaykit.errors import ExitCode, NothingSelected, gravest
 from replaykit.handlers.chaos.attacks import attacked

@@ -15,10 +15,10 @@ from msgspec.structs import replace
 from replaykit.candidates.attempt import Candidate
 from replaykit.cases.case import CASE_FILE, MAX_CASE_BYTES, ReplayCase
 from replaykit.cases.find import Unusable
-from replaykit.cases.seen_calls import seen
+from replaykit.cases.run_session import seen
 from replaykit.cases.session import Session
 from replaykit.documents.document import Document, load_document
-from replaykit.documents.document import Path as Place
+from replaykit.documents.document import DocumentPath as Place
 from replaykit.errors import ExitCode, NothingSelected, ReplayKitError
 from replaykit.model.events import ToolCall
 from replaykit.model.isolation import IsolationLevel

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from msgspec import Struct, field
 
-from replaykit.cases.seen_calls import SeenCall
+from replaykit.cases.run_session import SeenCall
 from replaykit.contracts.contract import Severity
 from replaykit.errors import ExitCode, gravest
 from replaykit.model.result import Deviation, Evidence, Finding

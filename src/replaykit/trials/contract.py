@@ -15,11 +15,11 @@ from msgspec.structs import replace
 from replaykit.candidates.attempt import Attempt, Candidate
 from replaykit.candidates.worlds import calls_of, live_case, with_chaos
 from replaykit.cases.case import ReplayCase
-from replaykit.checks.assertions import Assertion, CannotTell
+from replaykit.checks.assertions import Assertion
 from replaykit.checks.questions import Answers
 from replaykit.checks.repeat_rule import needed_runs
-from replaykit.contracts.conditions import Conditions, conditions_of
-from replaykit.contracts.contract import CALM, ChaosScenario, Contract, Invariant
+from replaykit.checks.rule import CannotTell
+from replaykit.contracts.contract import CALM, ChaosScenario, Conditions, Contract, Invariant, conditions_of
 from replaykit.contracts.invariant_types import compare_with, needs_baseline
 from replaykit.contracts.score import ContractResult, InvariantCheck, result_of
 from replaykit.errors import NothingSelected

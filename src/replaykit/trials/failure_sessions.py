@@ -11,8 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from replaykit.cases.case import CASE_FILE
-from replaykit.cases.seen_calls import session_answer
-from replaykit.cases.session_files import holds, session_text, write_session
+from replaykit.cases.run_session import holds, session_answer, session_text, write_session
 from replaykit.cases.tagged_values import Say, build_tagged
 from replaykit.documents.document import parse_document, read_bytes
 from replaykit.documents.slug import slug

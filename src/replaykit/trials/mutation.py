@@ -16,8 +16,7 @@ from replaykit.cases.case import ReplayCase
 from replaykit.cases.case_shape import DEFAULT_TIMEOUT_S
 from replaykit.checks.assertions import Assertion
 from replaykit.checks.questions import Answers
-from replaykit.contracts.conditions import Conditions
-from replaykit.contracts.contract import Contract
+from replaykit.contracts.contract import Conditions, Contract
 from replaykit.errors import ExitCode, NothingSelected
 from replaykit.handlers.chaos.mutations import Mutation, Mutator
 from replaykit.model.result import Finding

@@ -15,8 +15,7 @@ from replaykit.candidates.inprocess import CallableCandidate
 from replaykit.candidates.worlds import live_case
 from replaykit.cases.case import load_case
 from replaykit.cli import run
-from replaykit.contracts.conditions import Conditions, When, conditions_of
-from replaykit.contracts.contract import ChaosScenario
+from replaykit.contracts.contract import ChaosScenario, Conditions, When, conditions_of
 from replaykit.contracts.find import contract_of
 from replaykit.model.events import ErrorInfo, ToolCall
 from replaykit.model.faults import ChaosPlan, ToolFault, ToolTrouble

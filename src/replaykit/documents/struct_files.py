@@ -1,0 +1,41 @@
+"""JSON files that hold one struct: read with the version they were written in, and with the line of what is wrong."""
+
+# Annotations are values here: msgspec reads them, and would compile each as a text, once for every class that has it.
+
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from replaykit.documents.document import read_bytes
+from replaykit.errors import FormatTooNew, InvalidFile
+from replaykit.model.json_positions import line_of, split_where
+from replaykit.model.nesting import decode_json
+
+T = TypeVar("T", bound=Struct)
+
+
+class FileVersion(Struct):
+    """The version that a file names, whatever else it holds."""
+
+    replaykit: int
+
+
+def read_struct(
+    file: Path, content_type: type[T], *, newest: int, noun: str, limit_bytes: int, hint: str | None = None
+) -> T:
+    """Return the content of a file; `FormatTooNew` for a newer version, and `InvalidFile` for anything else.
+
+    `noun` is what messages call a version: `proof format {}`.
+    """
+    text = read_bytes(file, limit_bytes=limit_bytes)
+    try:
+        version = decode_json(text, FileVersion).replaykit
+        if version > newest:
+            raise FormatTooNew(f"{file}: {noun.format(version)}, this version reads up to {newest}")
+        return decode_json(text, content_type)
+    except msgspec.MsgspecError as error:
+        message, path = split_where(str(error))
+        line = line_of(text, path) if path else None
+        raise InvalidFile(message, file=str(file), line=line, hint=hint) from None
