@@ -70,10 +70,6 @@ class TapeRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The address it came from."""
 
     @property
-    def is_about_tapes(self) -> bool:
-        return is_about_tapes(self.path)
-
-    @property
     def tape(self) -> str | None:
         """The tape it wants to be served inside of."""
         return self.headers.get(TAPE_HEADER)
@@ -177,14 +173,13 @@ class TapeRegistry:
     def _sweep(self) -> None:
         """Forget the tapes that were left behind."""
         too_old = self._clock() - EXPIRES_S
-        for name in [name for name, held in self._tapes.items() if held.is_idle_since(too_old)]:
-            del self._tapes[name]
+        for name, held in list(self._tapes.items()):
+            if held.is_idle_since(too_old):
+                del self._tapes[name]
 
     def _unknown(self, name: str) -> TapeReply:
         message = f"no tape {name[:40]!r} in process {self.process}: it was never handed over here, or is forgotten"
-        return TapeReply(
-            404, msgspec.json.encode(TapeError(replaykit=TAPE_FORMAT, error=message, process=self.process))
-        )
+        return _error_reply(404, message, self.process)
 
 
 def _is_here(host: str) -> bool:
@@ -200,5 +195,6 @@ def _is_loopback(address: str) -> bool:
         return False
 
 
-def _error_reply(status: int, message: str) -> TapeReply:
-    return TapeReply(status, msgspec.json.encode(TapeError(replaykit=TAPE_FORMAT, error=message)))
+def _error_reply(status: int, message: str, process: str = "") -> TapeReply:
+    error = TapeError(replaykit=TAPE_FORMAT, error=message, process=process)
+    return TapeReply(status, msgspec.json.encode(error))

@@ -11,7 +11,7 @@ import selectors
 import socket
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -87,10 +87,9 @@ def running_proxy(
         raise ReplayKitError(f"the proxy failed: {thread.failure}") from thread.failure
 
 
-def _keeps_pace(calls: Iterable[Call]) -> bool:
+def _keeps_pace(calls: Sequence[Call]) -> bool:
     """True when responses have to come in time."""
-    known = list(calls)
-    return any(not call.complete for call in known) or bool(overlapping(spans_of(known)))
+    return not all(call.complete for call in calls) or bool(overlapping(spans_of(calls)))
 
 
 class _ProxyThread(threading.Thread):
@@ -159,8 +158,7 @@ class _ProxyThread(threading.Thread):
             selector.register(self._port, selectors.EVENT_READ)
             selector.register(self._wakeup_receiver, selectors.EVENT_READ)
             while True:
-                ready = [key.fileobj for key, _ in selector.select()]
-                if any(one is not self._wakeup_receiver for one in ready):
+                if any(key.fileobj is not self._wakeup_receiver for key, _ in selector.select()):
                     return True
                 listener = self._next_listener()
                 if listener is None:
@@ -202,12 +200,12 @@ class _ProxyThread(threading.Thread):
             max_line_size=LONGEST_LINE,
             max_field_size=LONGEST_LINE,
         )
-        listening = [await loop.create_server(deadline.watched(server), sock=one) for one in self._listeners]
+        listening = [await loop.create_server(deadline.watched(server), sock=port) for port in self._listeners]
         self.is_serving.set()
         while (listener := await loop.run_in_executor(None, self._next_listener)) is not None:
             listening.append(await loop.create_server(deadline.watched(server), sock=listener))
-        for one in listening:
-            one.close()
+        for listening_server in listening:
+            listening_server.close()
         await server.shutdown(_GRACE_S)
         for endpoint in proxy_handler.endpoints.values():
             endpoint.end()

@@ -13,7 +13,6 @@ import ssl
 from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import cache, lru_cache
 from importlib.util import find_spec
-from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.request import getproxies, proxy_bypass
 
@@ -96,9 +95,7 @@ class UpstreamResponse:
     async def __aenter__(self) -> UpstreamResponse:
         return self
 
-    async def __aexit__(
-        self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self.close()
 
 

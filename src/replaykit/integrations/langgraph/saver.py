@@ -9,7 +9,6 @@ import sys
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from types import TracebackType
 from typing import Any
 
 import msgspec
@@ -86,15 +85,13 @@ class ReplayKitSaver(BaseCheckpointSaver[int]):
     def __enter__(self) -> ReplayKitSaver:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     async def __aenter__(self) -> ReplayKitSaver:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self.close()
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
@@ -171,7 +168,7 @@ class ReplayKitSaver(BaseCheckpointSaver[int]):
         with self._saver_store as store, store.exclusive():
             for place in places(store):
                 log = self._log(store, place).look()
-                _remove(log, [c for c in log.saved if str(log.metadata(c).get("run_id")) in gone])
+                _remove(log, [saved for saved in log.saved if str(log.metadata(saved).get("run_id")) in gone])
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copy a thread with all its namespaces, checkpoints and writes."""

@@ -14,31 +14,29 @@ from collections.abc import Callable, Iterable, Iterator
 from replaykit.errors import ReplayKitError
 from replaykit.model.events import Call, ErrorInfo
 from replaykit.model.values import Json
-from replaykit.programs.mcp.calls import (
-    EXCHANGE,
-    MISS,
-    call_of,
-    exit_code_of,
-    miss_response,
-    response_of,
-    rpc_error,
-    server_end_name,
-)
 from replaykit.programs.mcp.messages import (
     CANCELLED,
     CLIENT,
+    EXCHANGE,
     INITIALIZED,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
+    MISS,
     PING,
     SERVER,
     Message,
+    call_of,
+    exit_code_of,
     failure,
     id_key,
     is_notification,
     is_request,
     is_response,
+    miss_response,
     params_of,
+    response_of,
+    rpc_error,
+    server_end_name,
 )
 from replaykit.programs.mcp.pending_requests import PendingRequest, PendingRequests
 from replaykit.programs.mcp.playback import AnswerPlayback, MessageSink, RecordedServer, send_answer

@@ -10,9 +10,17 @@ from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import urljoin
 
 from replaykit.model.events import ErrorInfo, WireInfo
-from replaykit.programs.mcp.calls import http_error, server_gone_error
 from replaykit.programs.mcp.http_replies import EVENTS, McpReply, chunks_of, event, whole_events, with_data
-from replaykit.programs.mcp.messages import SERVER, Message, dump, is_response, is_unchanged, messages_in
+from replaykit.programs.mcp.messages import (
+    SERVER,
+    Message,
+    dump,
+    http_error,
+    is_response,
+    is_unchanged,
+    messages_in,
+    server_gone_error,
+)
 from replaykit.programs.mcp.pending_requests import PendingRequest
 from replaykit.seam.http.cleaning import HIDDEN, clean_url
 from replaykit.seam.http.request import HttpRequest
@@ -61,7 +69,8 @@ class McpHttpRelay:
         self.busy.add(mcp_session)
         try:
             reply = await self.upstream(request)
-            if (key := reply.header("mcp-session-id")) and any(m["method"] == "initialize" for m in requests):
+            is_handshake = any(message["method"] == "initialize" for message in requests)
+            if (key := reply.header("mcp-session-id")) and is_handshake:
                 self._register(key, mcp_session)
             return await self._read(request, reply, mcp_session, calls, also)
         except OSError:
@@ -234,7 +243,9 @@ def _wants_credentials(reply: McpReply) -> bool:
 
 def _wire(request: HttpRequest, reply: McpReply) -> WireInfo:
     named = {name.lower(): value for name, value in reply.headers}
-    headers = [(name, HIDDEN if "session" in name else named[name]) for name in _KEPT_HEADERS if name in named]
+    if "mcp-session-id" in named:
+        named["mcp-session-id"] = HIDDEN
+    headers = [(name, named[name]) for name in _KEPT_HEADERS if name in named]
     return WireInfo(method=request.method, url=clean_url(request.url), status=reply.status, headers=tuple(headers))
 
 

@@ -13,8 +13,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from msgspec import Struct
 
 from replaykit.model.values import Json
-from replaykit.programs.mcp.calls import exit_code_of, http_error_of, response_of
-from replaykit.programs.mcp.messages import Message, dump, id_key, is_response
+from replaykit.programs.mcp.messages import Message, dump, exit_code_of, http_error_of, id_key, is_response, response_of
 from replaykit.seam.http.cleaning import Headers
 from replaykit.seam.scope import CallAnswer
 

@@ -10,19 +10,11 @@ import msgspec
 
 from replaykit.model.events import ErrorInfo, Note, WireInfo
 from replaykit.model.values import NULL, Json, Raw, canonical, raw, sayable
-from replaykit.programs.mcp.calls import (
-    EXCHANGE,
-    HANDSHAKE,
-    interim_name,
-    outcome_of,
-    response_of,
-    server_end_name,
-    server_message_name,
-    unanswered,
-)
 from replaykit.programs.mcp.messages import (
     CANCELLED,
     CLIENT,
+    EXCHANGE,
+    HANDSHAKE,
     PING,
     SERVER,
     Message,
@@ -30,10 +22,16 @@ from replaykit.programs.mcp.messages import (
     belongs,
     detached,
     id_key,
+    interim_name,
     is_request,
     is_response,
     item,
+    outcome_of,
     params_of,
+    response_of,
+    server_end_name,
+    server_message_name,
+    unanswered,
 )
 from replaykit.seam.scope import Outcome, PendingCall, RunSession, Scope, pending_call
 

@@ -14,24 +14,22 @@ from typing import Protocol
 from replaykit.model.diff import brief
 from replaykit.model.events import Call
 from replaykit.model.values import Json
-from replaykit.programs.mcp.calls import (
-    DESCRIBING,
-    http_error_of,
-    interim_name,
-    is_answered,
-    is_client_call,
-    response_of,
-    same_answer,
-)
 from replaykit.programs.mcp.messages import (
     CANCELLED,
+    DESCRIBING,
     SERVER,
     Message,
     attached,
+    http_error_of,
     id_key,
+    interim_name,
+    is_answered,
+    is_client_call,
     is_request,
     is_response,
     params_of,
+    response_of,
+    same_answer,
     with_param,
 )
 from replaykit.seam.scope import CallAnswer, PendingCall

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from replaykit.errors import ReplayKitError
 from replaykit.model.values import Json
 from replaykit.programs.command import shell_code
-from replaykit.programs.mcp.calls import http_error_of, response_of, server_gone_error
 from replaykit.programs.mcp.conversation import McpConversation, run_later
 from replaykit.programs.mcp.messages import (
     CLIENT,
@@ -20,11 +19,14 @@ from replaykit.programs.mcp.messages import (
     Message,
     dump,
     failure,
+    http_error_of,
     id_key,
     is_request,
     is_response,
     is_unchanged,
     messages_in,
+    response_of,
+    server_gone_error,
 )
 from replaykit.programs.mcp.playback import MessageSink, RecordedServer
 from replaykit.seam.scope import CallAnswer, RunSession
