@@ -99,7 +99,7 @@ def _deduplicate_unrecorded(
 
 
 def _was_started_by_tool(log: TraceRun, logs: Sequence[TraceRun]) -> bool:
-    """True for a process that began while another one was in a tool's call: as far as can be told, inside of it."""
+    """Return True for a process that began during a tool call of another one: presumably, the tool started it."""
     tools = (call for other in logs if other is not log for call in other.events if isinstance(call, ToolCall))
     return log.name != MAIN and any(call.at <= log.started_at <= call.at + call.duration_s for call in tools)
 

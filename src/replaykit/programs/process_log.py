@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -26,7 +25,7 @@ from replaykit.model.matching import MatchMode
 from replaykit.model.result import DEVIATION, Deviation
 from replaykit.model.run import NO_CHANCE, Chance, Origin, RunHeader, RunStatus, TraceRun
 from replaykit.model.values import raw
-from replaykit.programs.own_servers import OWN_PORT, OwnPorts, OwnServers
+from replaykit.programs.own_servers import OWN_PORT, OwnServers
 from replaykit.programs.plan import Mode, ProgramPlan
 from replaykit.programs.proxy_addresses import UpstreamRouter, base_address, upstream_address
 from replaykit.programs.shared_tape import SHARED_MODES, SharedMatcher, shared_tape
@@ -134,10 +133,7 @@ class ProcessLog:
 
     def leave_out_own_servers(self, directory: Path) -> None:
         """Leave out requests to the program's own servers from now on. The directory is that of the session."""
-        proxy = urlsplit(self._plan.proxy).port
-        ports = OwnPorts(directory, world=() if proxy is None else (proxy,))
-        behind = partial(upstream_address, proxy=self._plan.proxy, upstreams=self._plan.upstreams)
-        self.own_servers = self.session.own = OwnServers(ports, behind, self._found_itself, self._recorded)
+        self.own_servers = self.session.own = OwnServers(directory, self._plan, self._found_itself, self._recorded)
 
     def _found_itself(self, port: int) -> None:
         if self._plan.mode is Mode.RECORD:

@@ -62,8 +62,8 @@ def running_proxy(
     endpoints: MakeEndpoints | None = None,
     directory: Path | None = None,
 ) -> Iterator[ServeSandbox]:
-    """The proxy serves that port during the block, and the same port in a sandbox that is handed to the function it
-    gives. What went wrong inside of it is raised at the end.
+    """Serve the port during the block; yield a function that serves the same port in a sandbox. An error inside the
+    proxy is raised at the end.
 
     `endpoints` answer for some upstreams in a way of their own. `directory` is that of the session.
     """
@@ -93,7 +93,7 @@ def _keeps_pace(calls: Sequence[Call]) -> bool:
 
 
 class _ProxyThread(threading.Thread):
-    """The thread of the server."""
+    """The thread of the server. It imports aiohttp only when somebody connects, or when it is known to have work."""
 
     def __init__(
         self, port: socket.socket, plan: ProgramPlan, process_log: ProcessLog, endpoints: MakeEndpoints
@@ -120,7 +120,7 @@ class _ProxyThread(threading.Thread):
             return
         self._sandbox = sandbox
         if self._process_log.own_servers is not None:
-            self._process_log.own_servers.look_into(sandbox.network_tables())
+            self._process_log.own_servers.network = sandbox.network_tables()
         for listener in sandbox.listeners():
             self._further.append(listener)
             self._wakeup_sender.send(b"+")

@@ -84,7 +84,7 @@ class UpstreamResponse:
         return next((value.decode("latin-1") for key, value in self.raw_headers if key.lower() == name), None)
 
     def close(self) -> None:
-        """Take no more of it. The connection is used again where everything has been said."""
+        """Read no more of it. The connection is used again if the request and the response are complete."""
         if self._upload is None or not self._upload.cancel():
             self._connection.release()
             return

@@ -122,7 +122,7 @@ def _say(error: Exception) -> None:
 
 
 class LiveTelemetry:
-    """Tells runs to OpenTelemetry."""
+    """Reports runs to OpenTelemetry."""
 
     def __init__(self, tracer_provider: Any, meter_provider: Any, *, content: bool) -> None:
         self._content = content
@@ -153,7 +153,7 @@ class LiveTelemetry:
 
 
 class LiveRun:
-    """One run."""
+    """A run that is reported as it happens. Nothing here raises."""
 
     def __init__(self, header: RunHeader, tracer: Any, metrics: RunMetrics, *, content: bool) -> None:
         self._metrics = metrics

@@ -47,7 +47,7 @@ def instructions(system: Json) -> list[Json]:
 
 
 def spoken(value: Json, role: str) -> list[Json]:
-    """A value as the one thing that was said."""
+    """Return a value as a conversation of one message."""
     return [_message(role, [_text(value)])]
 
 

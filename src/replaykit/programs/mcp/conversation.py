@@ -1,7 +1,7 @@
 """One client and one server, whatever carries their messages.
 
-Each request of the client is a call at the seam. What the handler lets through goes to the server, and `live` writes
-down what comes of it; what the handler answers is given as a `script`, and no server is needed.
+Each request of the client is a call at the seam. A request that the handler lets through goes to the server, and `live`
+records what comes of it. A request that the handler answers gets a playback, and needs no server.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class McpConversation:
         self._deferred: deque[AnswerPlayback] = deque()
 
     def begin(self) -> None:
-        """Say what the server said before it was asked anything."""
+        """Send the messages that the server sent before the first request."""
         with self._lock:
             self._follow(None, None)
             self._release()
@@ -100,7 +100,7 @@ class McpConversation:
             return self._has_server
 
     def from_server(self, message: Message, *, inside: PendingRequest | None = None, aside: bool = False) -> Message:
-        """Take a message of the server, on its way to the client; gives what is passed on, which a fault may change."""
+        """Record a message of the server, and return the message to pass on, which a fault may change."""
         with self._lock:
             if is_request(message) or is_notification(message) or is_response(message):
                 return self.live.server_says(message, inside=inside, aside=aside)
@@ -231,7 +231,7 @@ class McpConversation:
         return self._has_server
 
     def _follow(self, recorded: int | None, seq: int | None) -> None:
-        """Let what the server said on its own after a call be said after it again."""
+        """Schedule the messages that the server sent on its own after a recorded call."""
         calls = self._recorded_server.server_messages_after(recorded)
         if not calls:
             return
@@ -245,7 +245,7 @@ class McpConversation:
         self._deferred.append(playback)
 
     def _say_again(self, recorded: Call, parent: int | None) -> None:
-        """Write down that what no client asked for was said again."""
+        """Record that a message that no client asked for was sent again."""
         scope = Scope(self._session, path=recorded.path, parent=parent)
         self._logged(pending_call(EXCHANGE, recorded.name, bytes(recorded.request_json), scope, time.time()), recorded)
         self._recorded_server.mark_served(recorded)
@@ -269,7 +269,7 @@ def _pause_of(call: PendingCall) -> float:
 
 
 def _steps_of(call: Call, server: str) -> Iterator[Json]:
-    """One thing that the server said on its own, as steps of a script."""
+    """Yield a message that the server sent on its own as steps of a playback."""
     verb, _, method = call.name.removeprefix(f"MCP {server} ").partition(" ")
     params = {"params": call.arguments} if call.arguments else {}
     if verb == "says":

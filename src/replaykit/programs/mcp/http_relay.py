@@ -126,7 +126,7 @@ class McpHttpRelay:
         calls: list[PendingRequest],
         also: Sequence[Message],
     ) -> bytes | None:
-        """A whole body: JSON-RPC, or else an error of HTTP; gives another one where that is to be told."""
+        """Record a whole body: JSON-RPC, or else an HTTP error. Return another body if the client is to get one."""
         messages = messages_in(body)
         if len(calls) == 1 and len(messages) == 1 and messages[0].get("id") is None and "error" in messages[0]:
             messages = [{**messages[0], "id": calls[0].request["id"]}]  # refused before its id was read
@@ -186,7 +186,7 @@ class McpHttpRelay:
     async def _sse_transport(
         self, request: HttpRequest, reply: McpReply, mcp_session: McpHttpSession
     ) -> AsyncGenerator[bytes, None]:
-        """The stream of the older transport: its first event says where to post, and is led here."""
+        """Pass on the stream of the older transport. Its first event names the address to post to, which is mapped."""
         splitter, decode = SseSplitter(), _decoder(reply)
         error: ErrorInfo | None = server_gone_error()
         try:
@@ -223,7 +223,7 @@ class McpHttpRelay:
 def _record_frame(
     frame: Frame, mcp_session: McpHttpSession, inside: PendingRequest | None = None, *, aside: bool = False
 ) -> bytes | None:
-    """Take what a server says; gives what the client is told instead, where a fault changes it."""
+    """Record an event of the server; return the data that replaces it if a fault changes it, else None."""
     if not frame.data.strip():
         return None  # an event that only carries an id
     messages = messages_in(frame.data)

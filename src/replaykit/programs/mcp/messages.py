@@ -81,12 +81,12 @@ def messages_in(text: bytes) -> list[Message]:
 
 
 def is_request(message: Message) -> bool:
-    """True for what wants an answer."""
+    """Return True for a message that wants an answer."""
     return isinstance(message.get("method"), str) and "id" in message
 
 
 def is_notification(message: Message) -> bool:
-    """True for what is said, and not answered."""
+    """Return True for a message that wants no answer."""
     return isinstance(message.get("method"), str) and "id" not in message
 
 
@@ -135,7 +135,7 @@ def with_param(message: Message, name: str, value: Json) -> Message:
 
 
 def failure(request_id: Json, code: int, text: str, data: Json = None) -> Message:
-    """The answer that says no."""
+    """Return an error response."""
     error: Message = {"code": code, "message": text}
     if data is not None:
         error["data"] = data
@@ -224,12 +224,12 @@ def call_of(scope: Scope, server: str, request: Message) -> PendingCall:
 
 
 def server_message_name(server: str, message: Message) -> str:
-    """The name of what a server sends on its own."""
+    """Return the name of the exchange for a message that a server sends on its own."""
     return sayable(f"MCP {server} {'asks' if 'id' in message else 'says'} {message['method']}")
 
 
 def interim_name(server: str) -> str:
-    """The name of what was said on the way to an answer."""
+    """Return the name of the exchange that holds the messages on the way to an answer."""
     return sayable(f"MCP {server} meanwhile")
 
 

@@ -164,7 +164,7 @@ class RecordedServer:
                 self._after.setdefault(call.parent, []).append(call)
 
     def mark_served(self, answer: CallAnswer | None) -> None:
-        """A recorded answer was handed out."""
+        """Note that a recorded answer was served."""
         if isinstance(answer, Call):
             self._served.add(answer.seq)
 

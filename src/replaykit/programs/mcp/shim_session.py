@@ -152,7 +152,7 @@ def _open_session(name: str, plan: ProgramPlan, world: World | None, names: Iter
 
 
 def _store_run(store: Path, header: RunHeader, world: World | None) -> list[Deviation]:
-    """Make a run of the one part; gives where it left the tape."""
+    """Merge the one process log into a run; return its deviations from the tape."""
     with SQLiteStore.open(store) as opened:
         logs = load_process_logs(opened, header.id)
         run = merge_in_store(opened, header)

@@ -121,7 +121,7 @@ class StdioRelay:
         self._problem: BaseException | None = None
 
     def run(self, command: Sequence[str], environment: Mapping[str, str]) -> int:
-        """Until either side has gone; gives the exit code of a server that went first, and 0 otherwise."""
+        """Relay until either side has gone; return the exit code of a server that went first, and 0 otherwise."""
         try:
             process = _start_server(command, environment)
         except ReplayKitError as error:
@@ -207,7 +207,7 @@ class RecordedStdioServer:
         self._source = source
 
     def run(self) -> int:
-        """Until the client has gone, or the server ends as it did; gives the exit code."""
+        """Answer until the client has gone, or the server ends as recorded; return the exit code."""
         threading.Thread(target=self._read, name="mcp-client", daemon=True).start()
         self._conversation.begin()
         while not self._client.broken:
