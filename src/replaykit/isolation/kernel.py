@@ -220,8 +220,9 @@ def fork_helper(work: Callable[[socket.socket], object]) -> tuple[int, socket.so
     with no_fork_warnings():
         pid = fork()
     if pid == 0:
+        # Nothing of the caller's code may go on in this process, whatever happens.
         with contextlib.suppress(BaseException):
-            ours.close()
+            ours.close()  # else the child would never see that the caller has gone
             work(theirs)
         os._exit(0)
     theirs.close()

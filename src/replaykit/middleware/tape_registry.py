@@ -151,6 +151,7 @@ class TapeRegistry:
 
     def begin(self, request: TapeRequest) -> ServedRequest | TapeReply:
         """Return what serves a request inside the tape it names, or the reply that refuses it."""
+        # Before the tape is looked up: who may not speak of tapes does not learn which there are.
         refused = self.refusal(request)
         if refused is not None:
             return refused

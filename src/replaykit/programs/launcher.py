@@ -100,6 +100,8 @@ def launch_environment(
             )
             changed |= proxy_variables(found, base_address(plan.proxy, plan.token)) | _bypass_user_proxies(environment)
             changed[PROXY_ADDRESS] = forward_address(plan.proxy, plan.token)
+        # The extension comes between the port and the server: its files name the proxy's address, and the proxy
+        # serves its endpoints.
         extension = LaunchExtension()
         if launch_options.extension is not None:
             extension = launch_options.extension(plan, world, directory)
@@ -121,6 +123,7 @@ def launch_environment(
             changed[RECORDING] = plan.run_id
         changed |= variables_of_pins(plan.pins)
         changed[SESSION] = str(directory.absolute())
+        # Processes that are started with a fresh environment are given these, and not the user's own.
         own = {name: value for name, value in changed.items() if environment.get(name) != value}
         own.pop("PYTHONPATH", None)  # put before whatever a process is given
         write_plan(directory, replace(plan, variables=own), world)

@@ -52,6 +52,7 @@ def merge_runs(header: RunHeader, logs: Sequence[TraceRun]) -> TraceRun:
         for event in log.events:
             if not _is_process_note(event) and not is_internal_request(event, own):
                 placed.append((order, event))
+    # Clocks are coarse: events of one moment stay in the order of their process, and processes in the order they began.
     placed.sort(key=lambda item: (item[1].at, item[0], item[1].seq))
     placed = _deduplicate_unrecorded(placed, logs, own)
     numbers = {(order, event.seq): number for number, (order, event) in enumerate(placed)}
@@ -62,6 +63,7 @@ def merge_runs(header: RunHeader, logs: Sequence[TraceRun]) -> TraceRun:
         events.append(replace(event, seq=len(events), parent=parent, path=path))
     orders = [order for order, _ in placed]
     events = _renumber_spans(events, [logs[order].started_at - header.started_at for order in orders])
+    # With states of one process alone, each is a change from the one before already.
     if sum(any(isinstance(event, State) for event in log.events) for log in logs) > 1:
         events = _refold_states(events, orders)
     stopped = next((log.metadata[STOPPED] for log in logs if STOPPED in log.metadata), "")

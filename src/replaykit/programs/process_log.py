@@ -97,6 +97,8 @@ class ProcessLog:
         self.own_servers: OwnServers | None = None
         self.not_held: set[str] = set()
         """The sources of randomness the process used that a recording does not pin."""
+        # From the inside out: record or serve, then faults, then the names of upstreams. Faults see the names that the
+        # tape has, because the router is outermost.
         replayer: _ProcessReplayer | None = None
         handler: Handler = self._recorder
         if plan.mode is Mode.REPLAY and world is not None:
@@ -108,6 +110,7 @@ class ProcessLog:
         self.handler = handler
         self.session = RunSession(handler, lineage=plan.run_id, cleaning=writer.cleaning)
         self.session.speed = plan.speed
+        # Requests to an endpoint of the proxy are recorded there, in the protocol that it speaks.
         place = base_address(urlsplit(plan.proxy).netloc, plan.token)
         self.session.elsewhere = tuple(f"{place}/{name}/" for name in plan.endpoints)
         if plan.mode is Mode.RECORD:

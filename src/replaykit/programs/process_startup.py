@@ -128,6 +128,7 @@ class _Participation:
         session.gives_way = self._plan.is_tree and not replays
         session.make_tree = lambda: ChildProcessTree(self._directory, self._plan, self._process_log.name, session)
         serves = self._plan.in_process
+        # By way of `self`, here and below: a forked child has another process log.
         if replays:
             session.refuse = lambda what, caller: self._process_log.refuse(what, caller)
         if self._world is not None and (serves or not self._world.is_live):
@@ -144,6 +145,7 @@ class _Participation:
             entered.enter_context(watching_emissions())
         elif self._world is not None:
             entered.enter_context(self._watching_leftovers(self._world))
+        # Last of all: from here on calls are recorded or served.
         if serves:
             entered.enter_context(session.active())
         if serves and self._process_log.order is not None:

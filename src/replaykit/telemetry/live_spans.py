@@ -308,7 +308,8 @@ def chosen_meters(provider: Any) -> Any:
     """The provider of meters."""
     if provider is not None:
         return provider
-    if type(metrics.get_meter_provider()).__name__ == "_ProxyMeterProvider":  # the API has no public name for it
+    # The API has no public name for this class.
+    if type(metrics.get_meter_provider()).__name__ == "_ProxyMeterProvider":
         _set_up_metrics()
     return metrics.get_meter_provider()
 

@@ -163,6 +163,7 @@ class McpConversation:
 
     def _answer(self, call: PendingCall, method: str) -> CallAnswer | None:
         """The handler's answer; what only describes the server may be asked more often than it was recorded."""
+        # Clients ask for lists of tools as often as they like, and after a reconnect all over again.
         again = self._recorded_server.repeatable_answer(call)
         if again is not None:
             self._recorded_server.report(f"`{call.name}` was asked again: the last answer was repeated", "repeated")
