@@ -100,9 +100,9 @@ def node_name(path: str, channels: Collection[str]) -> str:
     parts = [part.strip(" ~") for part in path.split(",")]
     if _START in parts:
         return "input"
-    named = [part for part in parts if part and not part.startswith("__") and not part.isdecimal()]
-    if named:
-        return named[0]
+    for part in parts:
+        if part and not part.startswith("__") and not part.isdecimal():
+            return part
     if "__pregel_push" in parts:
         return "send"
     if RESUME in channels:
@@ -112,13 +112,14 @@ def node_name(path: str, channels: Collection[str]) -> str:
 
 def goes_on(values: Mapping[str, Any]) -> bool:
     """True when the channels say that something runs next."""
-    return any(
-        channel == _START
-        or channel.startswith(_BRANCH)
-        or (channel == TASKS and bool(value))
-        or (channel.startswith(_JOIN) and _is_full(channel, value))
-        for channel, value in values.items()
-    )
+    for channel, value in values.items():
+        if channel == _START or channel.startswith(_BRANCH):
+            return True
+        if channel == TASKS and value:
+            return True
+        if channel.startswith(_JOIN) and _is_full(channel, value):
+            return True
+    return False
 
 
 def _is_full(channel: str, seen: Any) -> bool:

@@ -211,18 +211,23 @@ class ThreadLog:
     def put_writes(self, checkpoint: str, writes: Sequence[tuple[str, Any]], task: str, path: str) -> None:
         """Keep what a task wrote on top of a checkpoint."""
         texts = [(channel, Raw(self._types.text(value))) for channel, value in writes]
-        numbers = [WRITES_IDX_MAP.get(channel, position) for position, (channel, _) in enumerate(writes)]
         with self._run.turn() as news:
             self._absorb(news)
-            known = self._writes.get(checkpoint, {})  # an interrupt or an error takes the place of the one before
-            fresh = [index for index, number in enumerate(numbers) if number < 0 or (task, number) not in known]
+            known = self._writes.get(checkpoint, {})
+            fresh: list[tuple[str, Raw]] = []
+            numbers: list[int] = []
+            for position, (channel, text) in enumerate(texts):
+                number = WRITES_IDX_MAP.get(channel, position)
+                # An interrupt or an error has a negative number, and takes the place of the one before.
+                if number < 0 or (task, number) not in known:
+                    fresh.append((channel, text))
+                    numbers.append(number)
             if not fresh:
                 return
             saved = self.saved.get(checkpoint)
             step = self._names.after(checkpoint, saved.step if saved else None)
-            numbers = [numbers[index] for index in fresh]
             content = NodeWrites(
-                writes=[texts[index] for index in fresh],
+                writes=fresh,
                 numbers=[] if numbers == list(range(len(numbers))) else numbers,
                 task=task,
                 path=path,
