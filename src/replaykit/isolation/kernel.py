@@ -418,13 +418,13 @@ def drop_capabilities(keep: Iterable[int] = ()) -> None:
     The process must have given up gaining privileges: then only root can have some again, by executing a program.
     """
     mask = sum(1 << capability for capability in set(keep))
-    held = held_capabilities()
+    current = held_capabilities()
     if os.geteuid() == 0:
         for capability in range(64):
-            if (held & ~mask) >> capability & 1:
+            if (current & ~mask) >> capability & 1:
                 prctl(PR_CAPBSET_DROP, capability)
     prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
-    _set_capabilities(mask & held)
+    _set_capabilities(mask & current)
 
 
 def drop_own_capabilities() -> None:

@@ -173,10 +173,10 @@ def _unused_names(run: TraceRun, world: World) -> list[str]:
 def _take_by_other_key(matcher: Matcher, pending: PendingCall, world: World, run: TraceRun) -> None:
     """Take the recorded call that differs only in placeholders of another key, or in the current time: by the clock
     that was held, or the real one."""
-    held = world.pins.started_at
+    started_at = world.pins.started_at
     if matcher.take_by_kind(pending, written=True) is not None:
         return
-    if matcher.take_as_now(pending, held, held + _LONGEST_S) is None:
+    if matcher.take_as_now(pending, started_at, started_at + _LONGEST_S) is None:
         matcher.take_as_now(pending, run.started_at, pending.at)
 
 

@@ -233,7 +233,7 @@ class _ProcessReplayer(Replayer):
     """Serves a process its own part of the tape, and what the others leave of theirs; writes down what it does as it
     does it."""
 
-    def __init__(self, world: World, name: str, writer: _DetachableWriter, taken: Path) -> None:
+    def __init__(self, world: World, name: str, writer: _DetachableWriter, claims: Path) -> None:
         rules = world.rules
         if name == PROXY and rules.mode is MatchMode.CAUSAL:
             rules = msgspec.structs.replace(rules, mode=MatchMode.ARGS)  # it sees requests, and no paths
@@ -243,7 +243,7 @@ class _ProcessReplayer(Replayer):
         super().__init__(Tape(()) if is_shared else self.own_tape, rules, tools=world.tools, models=world.models)
         if is_shared:
             self.tape = shared_tape(self.own_tape, _calls_of_others(world, name))
-            self.matcher = SharedMatcher(self.tape, rules, taken)
+            self.matcher = SharedMatcher(self.tape, rules, claims)
         self.world = world
         self._writer = writer
 

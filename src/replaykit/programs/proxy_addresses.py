@@ -163,10 +163,10 @@ def proxied_location(location: str, address: str, name: str, base: str) -> str:
     """Return a redirect's target as seen through the proxy: an address below the upstream's own becomes a path of
     the proxy, the same at any port; any other stays absolute, since a bare path would be requested from the proxy."""
     try:
-        there, own = urlsplit(urljoin(address, location)), urlsplit(base)
+        target, own = urlsplit(urljoin(address, location)), urlsplit(base)
     except ValueError:
         return location
-    place = there._replace(netloc=there.netloc.rpartition("@")[2])
+    place = target._replace(netloc=target.netloc.rpartition("@")[2])
     is_own = (place.scheme, place.netloc) == (own.scheme, own.netloc.rpartition("@")[2])
     root = own.path.rstrip("/")
     if is_own and f"{place.path}/".startswith(f"{root}/"):

@@ -175,8 +175,8 @@ class LiveRun:
         if self._sink is None:
             yield
             return
-        here = trace.NonRecordingSpan(self._sink.root)
-        token = context.attach(trace.set_span_in_context(here))
+        root_span = trace.NonRecordingSpan(self._sink.root)
+        token = context.attach(trace.set_span_in_context(root_span))
         try:
             yield
         finally:

@@ -27,7 +27,7 @@ class StepNames:
     """
 
     def __init__(self) -> None:
-        self._taken: set[str] = set()
+        self._used_names: set[str] = set()
         self._completed: set[str] = set()
         self._ahead: dict[str, str] = {}  # by checkpoint: the last step that went on from it
         self._newest = -1
@@ -59,7 +59,7 @@ class StepNames:
 
     def completed(self, step: str, parent: str | None) -> None:
         """A checkpoint was kept."""
-        self._taken.add(step)
+        self._used_names.add(step)
         self._completed.add(step)
         self._newest = max(self._newest, _number(step))
         if parent is not None:
@@ -67,12 +67,12 @@ class StepNames:
 
     def written(self, step: str, checkpoint: str) -> None:
         """Writes on top of a checkpoint were kept."""
-        self._taken.add(step)
+        self._used_names.add(step)
         self._ahead[checkpoint] = step
 
     def _unused(self, name: str) -> str:
         count, found = 1, name
-        while found in self._taken:
+        while found in self._used_names:
             count += 1
             found = f"{name}.{count}"
         return found

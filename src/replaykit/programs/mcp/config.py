@@ -256,7 +256,7 @@ class McpConfigs(Struct, frozen=True, kw_only=True):
     @property
     def facts(self) -> dict[str, Json]:
         """The facts that a recording notes, so that a replay finds the files again."""
-        facts: dict[str, Json] = {"configs": self._here()}
+        facts: dict[str, Json] = {"configs": self._local_paths()}
         if elsewhere := len(self.files) - len(facts["configs"]):
             facts["elsewhere"] = elsewhere
         return {FACT: {**facts, "in_place": self.in_place}}
@@ -267,16 +267,16 @@ class McpConfigs(Struct, frozen=True, kw_only=True):
         named = tuple(word for file in self.files for word in ("--mcp-config", str(file)))
         if self.in_place:
             return (*named, "--mcp-config-in-place")
-        if len(self._here()) == len(self.files):
+        if len(self._local_paths()) == len(self.files):
             return ()
         return named
 
-    def _here(self) -> list[str]:
+    def _local_paths(self) -> list[str]:
         """The files below the working directory, by their paths from there."""
-        here = os.path.realpath(os.curdir)
+        directory = os.path.realpath(os.curdir)
         paths = []
         for file in self.files:
-            path = os.path.relpath(os.path.join(os.path.realpath(file.parent), file.name), here)
+            path = os.path.relpath(os.path.join(os.path.realpath(file.parent), file.name), directory)
             if not path.startswith(os.pardir):
                 paths.append(Path(path).as_posix())
         return paths

@@ -119,8 +119,10 @@ class AnswerPlayback:
         sink.send({"jsonrpc": "2.0", **own})
 
     def _report_difference(self, recorded: Message, actual: Message) -> None:
-        was, now = (brief(message.get("result", message.get("error"))) for message in (recorded, actual))
-        self._server.report(f"`{self.name}`: the client answered the server with {now}, recorded was {was}", "answer")
+        before, now = (brief(message.get("result", message.get("error"))) for message in (recorded, actual))
+        self._server.report(
+            f"`{self.name}`: the client answered the server with {now}, recorded was {before}", "answer"
+        )
 
 
 def send_answer(answer: CallAnswer, request: Message, kind: str, sink: MessageSink) -> None:
