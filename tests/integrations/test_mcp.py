@@ -26,7 +26,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.shared.exceptions import MCPError
 
 import replaykit as rk
-from replaykit.programs.mcp.calls import MISS
+from replaykit.programs.mcp.messages import MISS
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # the SDK warns of its own past
 

@@ -15,11 +15,11 @@ pytestmark = pytest.mark.usefixtures("full")
 WITH_A_MOUNT_BELOW = """
 import os, subprocess, sys
 from pathlib import Path
-from replaykit.isolation import Policy, Sandbox, kernel, users
+from replaykit.isolation import Policy, Sandbox, common, kernel
 
 user, group = os.geteuid(), os.getegid()
 kernel.unshare(kernel.CLONE_NEWUSER | kernel.CLONE_NEWNS)
-users.map_self(user, group)
+common.map_self(user, group)
 kernel.make_private()
 place = os.open("volume", os.O_PATH)
 kernel.attach(kernel.new_filesystem("tmpfs", {}), place)

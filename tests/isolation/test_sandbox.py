@@ -216,13 +216,13 @@ def test_a_sandbox_that_cannot_be_made_says_why(project: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "step", ["landlock.restrict_signals", "filters.install", "mounts.build", "users.start_loopback"]
+    "step", ["landlock.restrict_signals", "filters.install", "mounts.build", "common.start_loopback"]
 )
 def test_a_failure_at_any_step_ends_in_one_error(project: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
     def fail(*_: object) -> None:
         raise OSError(38, "no such thing")
 
-    monkeypatch.setattr(f"replaykit.isolation.sandbox.{step}", fail)
+    monkeypatch.setattr(f"replaykit.isolation.{step}", fail)
 
     with Sandbox(Policy(project=project)) as sandbox, pytest.raises(IsolationFailed, match="no such thing"):
         sandbox.start(["true"])

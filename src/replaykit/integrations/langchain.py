@@ -137,7 +137,10 @@ def _plain(value: Any, call: Mapping[str, Any]) -> Any:
     if isinstance(value, BaseMessage):
         plain = message_to_dict(value)
         usual = {"type": plain["type"], "tool_call_id": call["id"], "name": call["name"], "status": "success"}
-        fields = {k: v for k, v in plain["data"].items() if v not in (None, {}, []) and v != usual.get(k)}
+        fields = {}
+        for name, field in plain["data"].items():
+            if field not in (None, {}, []) and field != usual.get(name):
+                fields[name] = field
         return {_TYPE: plain["type"], "content": value.content, **fields}
     if isinstance(value, Send):
         return {"send_to": value.node, "arg": _plain(value.arg, call)}

@@ -74,7 +74,10 @@ class _LlamaIndexToolCall(msgspec.Struct, frozen=True):
         """The arguments that the model gave, by name."""
         partial = getattr(self.tool, "partial_params", {})
         context = getattr(self.tool, "ctx_param_name", None)
-        own = {n: v for n, v in kwargs.items() if n != context and not (n in partial and partial[n] is v)}
+        own = {}
+        for name, value in kwargs.items():
+            if name != context and not (name in partial and partial[name] is value):
+                own[name] = value
         return arguments_by_name(self.tool.metadata.get_parameters_dict()["properties"], args, own)
 
     def _giver(self, arguments: dict[str, Any]) -> Any:

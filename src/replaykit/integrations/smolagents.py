@@ -48,9 +48,10 @@ def _through_seam(tool: Any, effects: str) -> Callable[..., Any]:
 
         def live(call_arguments: dict[str, Json]) -> Any:
             # A tool gets its own objects; what a fork put in their place comes out of a log.
-            return tool(
-                **{n: arguments[n] if v is recorded.get(n) else _from_recorded(v) for n, v in call_arguments.items()}
-            )
+            own = {}
+            for name, value in call_arguments.items():
+                own[name] = arguments[name] if value is recorded.get(name) else _from_recorded(value)
+            return tool(**own)
 
         return call_tool(
             tool.name, recorded, live, keep=_to_recorded, give=_from_recorded, fn=tool.forward, effects=effects

@@ -177,6 +177,7 @@ def program(*, own_network: bool, hears_writes: bool = True) -> list[Instruction
     for name in _FORBIDDEN:
         rules += _for_call(name, [_refuse(errno.EPERM)])
     typed = [_argument(1), (_EQUAL, _TIOCSTI, 1, 0), (_EQUAL, _TIOCLINUX, 0, 1), _refuse(errno.EPERM), _answer(_ALLOW)]
+    # Only this flag is refused: nested sandboxes need the other namespaces.
     for name in _MAKING_NAMESPACES:
         no_groups = [(_ANY_BIT, kernel.CLONE_NEWCGROUP, 0, 1), _refuse(errno.EPERM)]
         rules += _for_call(name, [_argument(0), *no_groups, _answer(_ALLOW)])

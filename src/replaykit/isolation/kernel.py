@@ -62,140 +62,83 @@ _OPEN_TREE, _MOVE_MOUNT, _FSOPEN, _FSCONFIG, _FSMOUNT, _MOUNT_SETATTR = 428, 429
 _PIDFD_GETFD = 438
 LANDLOCK_CREATE_RULESET, LANDLOCK_ADD_RULE, LANDLOCK_RESTRICT_SELF = 444, 445, 446
 
-_X86_64: Mapping[str, int] = {
-    "open": 2,
-    "ioctl": 16,
-    "socket": 41,
-    "connect": 42,
-    "clone": 56,
-    "sendto": 44,
-    "sendmsg": 46,
-    "listen": 50,
-    "truncate": 76,
-    "rename": 82,
-    "mkdir": 83,
-    "rmdir": 84,
-    "creat": 85,
-    "link": 86,
-    "unlink": 87,
-    "symlink": 88,
-    "chmod": 90,
-    "chown": 92,
-    "lchown": 94,
-    "capget": 125,
-    "capset": 126,
-    "utime": 132,
-    "mknod": 133,
-    "uselib": 134,
-    "vhangup": 153,
-    "pivot_root": 155,
-    "adjtimex": 159,
-    "acct": 163,
-    "settimeofday": 164,
-    "swapon": 167,
-    "swapoff": 168,
-    "reboot": 169,
-    "iopl": 172,
-    "ioperm": 173,
-    "init_module": 175,
-    "delete_module": 176,
-    "quotactl": 179,
-    "nfsservctl": 180,
-    "setxattr": 188,
-    "lsetxattr": 189,
-    "removexattr": 197,
-    "lremovexattr": 198,
-    "lookup_dcookie": 212,
-    "clock_settime": 227,
-    "utimes": 235,
-    "kexec_load": 246,
-    "add_key": 248,
-    "request_key": 249,
-    "keyctl": 250,
-    "openat": 257,
-    "mkdirat": 258,
-    "mknodat": 259,
-    "fchownat": 260,
-    "futimesat": 261,
-    "unlinkat": 263,
-    "renameat": 264,
-    "linkat": 265,
-    "symlinkat": 266,
-    "fchmodat": 268,
-    "unshare": 272,
-    "utimensat": 280,
-    "signalfd4": 289,
-    "perf_event_open": 298,
-    "fanotify_init": 300,
-    "open_by_handle_at": 304,
-    "clock_adjtime": 305,
-    "sendmmsg": 307,
-    "finit_module": 313,
-    "renameat2": 316,
-    "seccomp": 317,
-    "kexec_file_load": 320,
-    "bpf": 321,
-    "userfaultfd": 323,
-    "syslog": 103,
-}
-_AARCH64: Mapping[str, int] = {
-    "setxattr": 5,
-    "lsetxattr": 6,
-    "removexattr": 14,
-    "lremovexattr": 15,
-    "lookup_dcookie": 18,
-    "ioctl": 29,
-    "mknodat": 33,
-    "mkdirat": 34,
-    "unlinkat": 35,
-    "symlinkat": 36,
-    "linkat": 37,
-    "renameat": 38,
-    "pivot_root": 41,
-    "nfsservctl": 42,
-    "truncate": 45,
-    "fchmodat": 53,
-    "fchownat": 54,
-    "openat": 56,
-    "vhangup": 58,
-    "quotactl": 60,
-    "signalfd4": 74,
-    "utimensat": 88,
-    "unshare": 97,
-    "acct": 89,
-    "capget": 90,
-    "capset": 91,
-    "kexec_load": 104,
-    "init_module": 105,
-    "delete_module": 106,
-    "clock_settime": 112,
-    "syslog": 116,
-    "reboot": 142,
-    "settimeofday": 170,
-    "adjtimex": 171,
-    "socket": 198,
-    "listen": 201,
-    "connect": 203,
-    "sendto": 206,
-    "sendmsg": 211,
-    "add_key": 217,
-    "request_key": 218,
-    "keyctl": 219,
-    "clone": 220,
-    "swapon": 224,
-    "swapoff": 225,
-    "perf_event_open": 241,
-    "fanotify_init": 262,
-    "open_by_handle_at": 265,
-    "clock_adjtime": 266,
-    "sendmmsg": 269,
-    "finit_module": 273,
-    "renameat2": 276,
-    "seccomp": 277,
-    "bpf": 280,
-    "userfaultfd": 282,
-    "kexec_file_load": 294,
-}
+_SYSTEM_CALLS = """
+name                x86_64  aarch64
+acct                   163       89
+add_key                248      217
+adjtimex               159      171
+bpf                    321      280
+capget                 125       90
+capset                 126       91
+chmod                   90        -
+chown                   92        -
+clock_adjtime          305      266
+clock_settime          227      112
+clone                   56      220
+connect                 42      203
+creat                   85        -
+delete_module          176      106
+fanotify_init          300      262
+fchmodat               268       53
+fchownat               260       54
+finit_module           313      273
+futimesat              261        -
+init_module            175      105
+ioctl                   16       29
+ioperm                 173        -
+iopl                   172        -
+kexec_file_load        320      294
+kexec_load             246      104
+keyctl                 250      219
+lchown                  94        -
+link                    86        -
+linkat                 265       37
+listen                  50      201
+lookup_dcookie         212       18
+lremovexattr           198       15
+lsetxattr              189        6
+mkdir                   83        -
+mkdirat                258       34
+mknod                  133        -
+mknodat                259       33
+nfsservctl             180       42
+open                     2        -
+open_by_handle_at      304      265
+openat                 257       56
+perf_event_open        298      241
+pivot_root             155       41
+quotactl               179       60
+reboot                 169      142
+removexattr            197       14
+rename                  82        -
+renameat               264       38
+renameat2              316      276
+request_key            249      218
+rmdir                   84        -
+seccomp                317      277
+sendmmsg               307      269
+sendmsg                 46      211
+sendto                  44      206
+settimeofday           164      170
+setxattr               188        5
+signalfd4              289       74
+socket                  41      198
+swapoff                168      225
+swapon                 167      224
+symlink                 88        -
+symlinkat              266       36
+syslog                 103      116
+truncate                76       45
+unlink                  87        -
+unlinkat               263       35
+unshare                272       97
+uselib                 134        -
+userfaultfd            323      282
+utime                  132        -
+utimensat              280       88
+utimes                 235        -
+vhangup                153       58
+"""
 _EVERYWHERE: Mapping[str, int] = {
     "io_uring_setup": 425,
     "io_uring_enter": 426,
@@ -206,11 +149,21 @@ _EVERYWHERE: Mapping[str, int] = {
     "fchmodat2": 452,
     "setxattrat": 463,
 }
-_TABLES = {"x86_64": _X86_64, "aarch64": _AARCH64}
 _AUDIT = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 
 
-_NUMBERS = {**_EVERYWHERE, **_TABLES.get(platform.machine(), {})}
+def _numbers_on(machine: str) -> dict[str, int]:
+    """Return the numbers of system calls on an architecture, as far as they are known."""
+    columns, *rows = map(str.split, _SYSTEM_CALLS.strip().splitlines())
+    found = dict(_EVERYWHERE)
+    for row in rows if machine in columns else ():
+        number_text = row[columns.index(machine)]
+        if number_text != "-":
+            found[row[0]] = int(number_text)
+    return found
+
+
+_NUMBERS = _numbers_on(platform.machine())
 
 
 def architecture() -> str:
@@ -220,7 +173,7 @@ def architecture() -> str:
 
 def is_known_architecture() -> bool:
     """Return True when system call numbers are known here: 64-bit Linux on x86_64 or aarch64."""
-    return sys.platform == "linux" and architecture() in _TABLES and struct.calcsize("P") == 8
+    return sys.platform == "linux" and architecture() in _AUDIT and struct.calcsize("P") == 8
 
 
 def audit_architecture() -> int:
@@ -267,8 +220,9 @@ def fork_helper(work: Callable[[socket.socket], object]) -> tuple[int, socket.so
     with no_fork_warnings():
         pid = fork()
     if pid == 0:
+        # Nothing of the caller's code may go on in this process, whatever happens.
         with contextlib.suppress(BaseException):
-            ours.close()
+            ours.close()  # else the child would never see that the caller has gone
             work(theirs)
         os._exit(0)
     theirs.close()
@@ -364,18 +318,17 @@ def new_filesystem(kind: str, options: Mapping[str, str | None], attributes: int
         os.close(context)
 
 
-def new_layers(max_bytes: int | None) -> int:
+def new_layers(max_bytes: int | None = None) -> int:
     """Return a descriptor of a new file system in memory for what sandboxes write."""
     size = {} if max_bytes is None else {"size": str(max_bytes)}
     return new_filesystem("tmpfs", {"mode": "700", **size})
 
 
-def copy_of_mounts(path: str, *, recursive: bool = True, read_only: bool = True) -> int:
-    """Return a descriptor of a copy of what is mounted at a path."""
-    flags = OPEN_TREE_CLONE | O_CLOEXEC | (AT_RECURSIVE if recursive else 0)
-    tree = call(_OPEN_TREE, AT_FDCWD, os.fsencode(path), flags)
+def copy_of_mounts(path: str, *, read_only: bool = True) -> int:
+    """Return a descriptor of a copy of what is mounted at a path and below."""
+    tree = call(_OPEN_TREE, AT_FDCWD, os.fsencode(path), OPEN_TREE_CLONE | O_CLOEXEC | AT_RECURSIVE)
     if read_only:
-        make_read_only(tree, recursive=recursive)
+        make_read_only(tree, recursive=True)
     return tree
 
 
@@ -384,7 +337,7 @@ def copy_of_mount(mount: int) -> int:
     return call(_OPEN_TREE, mount, b"", OPEN_TREE_CLONE | O_CLOEXEC | AT_EMPTY_PATH)
 
 
-def make_read_only(tree: int, *, recursive: bool = True) -> None:
+def make_read_only(tree: int, *, recursive: bool) -> None:
     """Let nobody write through a mount that is attached nowhere yet, or is the root of its tree."""
     attributes = struct.pack("QQQQ", MOUNT_ATTR_RDONLY, 0, 0, 0)
     flags = AT_EMPTY_PATH | (AT_RECURSIVE if recursive else 0)
@@ -465,13 +418,13 @@ def drop_capabilities(keep: Iterable[int] = ()) -> None:
     The process must have given up gaining privileges: then only root can have some again, by executing a program.
     """
     mask = sum(1 << capability for capability in set(keep))
-    held = held_capabilities()
+    current = held_capabilities()
     if os.geteuid() == 0:
         for capability in range(64):
-            if (held & ~mask) >> capability & 1:
+            if (current & ~mask) >> capability & 1:
                 prctl(PR_CAPBSET_DROP, capability)
     prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
-    _set_capabilities(mask & held)
+    _set_capabilities(mask & current)
 
 
 def drop_own_capabilities() -> None:

@@ -189,13 +189,13 @@ class LayerCalls:
             return error.errno or errno.EXDEV
         return 0
 
-    def _are_apart(self, one: _Place, other: _Place) -> bool:
+    def _are_apart(self, old: _Place, new: _Place) -> bool:
         """Return True for two places in one file system outside, and in two inside."""
-        if one.device == other.device and self._real_place(one.path) == self._real_place(other.path):
+        if old.device == new.device and self._real_place(old.path) == self._real_place(new.path):
             return False
-        if _is_special(one.path) or _is_special(other.path):
+        if _is_special(old.path) or _is_special(new.path):
             return False
-        return self._mount(one.path) == self._mount(other.path)
+        return self._mount(old.path) == self._mount(new.path)
 
     def _place(self, stack: contextlib.ExitStack, path_of_call: _Path) -> _Place:
         """Return the name that a path of a process leads to. Links in it lead where the process sees them lead."""

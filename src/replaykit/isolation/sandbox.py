@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from replaykit.errors import ReplayKitError
-from replaykit.isolation import dialing, filters, kernel, landlock, mounts, users, written
+from replaykit.isolation import dialing, filters, kernel, landlock, mounts, written
+from replaykit.isolation.common import Common, can_map_all, enter_namespaces, forget_namespaces, with_all_users
 from replaykit.isolation.guardian import Guardian
 from replaykit.isolation.policy import CHANNELS, Findings, Level, Policy, Report, Stopped
 from replaykit.isolation.process_tree import Keeper
@@ -27,8 +28,6 @@ from replaykit.isolation.support import Support, support
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-    from replaykit.isolation.common import Common
 
 _NAMESPACES = kernel.CLONE_NEWNS | kernel.CLONE_NEWNET | kernel.CLONE_NEWIPC
 _BACKLOG = 512
@@ -68,13 +67,13 @@ class Sandbox:
         self._support = support()
         self.level = _chosen(self._support, level, nested=nested)
         self._allowed = dialing.resolve(policy.allow_connect)
-        as_root = users.can_map_all()
+        as_root = can_map_all()
         self._filter = _filter_for(self.level, as_root=as_root)
         self._common = common
         layers = None if common is None else common.layers
         self._plan = mounts.plan(policy, self._allowed.hosts, as_root=as_root, nested=nested, layers=layers)
         has_own_users = as_root and common is None and self.level is Level.FULL
-        self._users = users.with_all_users() if has_own_users else None
+        self._users = with_all_users() if has_own_users else None
         self._ours, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._asking = threading.Lock()
         self._caller = os.getpid()
@@ -326,7 +325,7 @@ class _Entrance:
                 os.close(descriptor)
             for channel in filter(None, (*listeners, dialer, self._owner)):
                 channel.close()
-            users.forget()
+            forget_namespaces()
             if collects:
                 gc.enable()
             return
@@ -366,7 +365,7 @@ class _Entrance:
             kernel.unshare(kernel.CLONE_NEWNS)
             return []
         namespaces = _NAMESPACES | (0 if self._nested else kernel.CLONE_NEWPID)
-        users.enter_namespaces(namespaces, self._users)
+        enter_namespaces(namespaces, self._users)
         return [socket.create_server(("127.0.0.1", port), backlog=_BACKLOG) for port in self._ports]
 
     def _prepare_files(self, level: Level, init: _Init | None) -> list[int]:

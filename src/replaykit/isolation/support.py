@@ -7,7 +7,8 @@ import os
 from dataclasses import dataclass
 from functools import cache
 
-from replaykit.isolation import filters, kernel, landlock, users
+from replaykit.isolation import filters, kernel, landlock
+from replaykit.isolation.common import map_self
 from replaykit.isolation.policy import CHANNELS, Level
 
 TYPE_CHECKING = False
@@ -109,7 +110,7 @@ def _try_all() -> dict[str, str]:
     if "user" in missing:
         missing.update(dict.fromkeys(("mount", "net", "pid", "overlay"), "needs user namespaces"))
     else:
-        attempt("user", lambda: users.map_self(user, group))
+        attempt("user", lambda: map_self(user, group))
         attempt("mount", lambda: kernel.unshare(kernel.CLONE_NEWNS))
         attempt("net", lambda: kernel.unshare(kernel.CLONE_NEWNET | kernel.CLONE_NEWIPC))
         attempt("pid", _try_processes)

@@ -188,11 +188,11 @@ def _extended(path: str) -> dict[str, bytes]:
 
 
 def _has_same_content(real: str, inside: str) -> bool:
-    with open(real, "rb") as one, open(inside, "rb") as other:
-        while data := one.read(_CHUNK_BYTES):
-            if data != other.read(_CHUNK_BYTES):
+    with open(real, "rb") as before, open(inside, "rb") as after:
+        while data := before.read(_CHUNK_BYTES):
+            if data != after.read(_CHUNK_BYTES):
                 return False
-        return not other.read(1)
+        return not after.read(1)
 
 
 def _is_opaque(place: str) -> bool:

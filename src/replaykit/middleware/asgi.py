@@ -41,7 +41,7 @@ class _Asgi:
                 await self._app(scope, receive, send)
             return
         request = _request(scope)
-        if request.is_about_tapes:
+        if is_about_tapes(request.path):
             await _answer(send, self._tapes.answer(request, await _body(receive)))
             return
         serving = self._tapes.begin(request)

@@ -70,10 +70,6 @@ class TapeRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The address it came from."""
 
     @property
-    def is_about_tapes(self) -> bool:
-        return is_about_tapes(self.path)
-
-    @property
     def tape(self) -> str | None:
         """The tape it wants to be served inside of."""
         return self.headers.get(TAPE_HEADER)
@@ -139,15 +135,15 @@ class TapeRegistry:
         with self._lock:
             self._sweep()
             self._tapes[name] = ServedTape(offer.world, len(body), self._clock)
-            while len(self._tapes) > MAX_TAPES or sum(held.size for held in self._tapes.values()) > MAX_HELD_BYTES:
+            while len(self._tapes) > MAX_TAPES or sum(tape.size for tape in self._tapes.values()) > MAX_HELD_BYTES:
                 self._tapes.popitem(last=False)
         return TapeReply(200, msgspec.json.encode(TapeAccepted(tape=name, process=self.process)))
 
     def _log_of(self, name: str, *, forget: bool) -> TapeReply:
-        held = self._held(name)
-        if held is None:
+        tape = self._find(name)
+        if tape is None:
             return self._unknown(name)
-        log = TapeLog(tape=name, runs=held.log())
+        log = TapeLog(tape=name, runs=tape.log())
         if forget and not any(run.running for run in log.runs):
             with self._lock:
                 self._tapes.pop(name, None)
@@ -155,13 +151,14 @@ class TapeRegistry:
 
     def begin(self, request: TapeRequest) -> ServedRequest | TapeReply:
         """Return what serves a request inside the tape it names, or the reply that refuses it."""
+        # Before the tape is looked up: who may not speak of tapes does not learn which there are.
         refused = self.refusal(request)
         if refused is not None:
             return refused
-        held = self._held(request.tape or "")
-        if held is None:
+        tape = self._find(request.tape or "")
+        if tape is None:
             return self._unknown(request.tape or "")
-        return held.begin(self._stragglers()) or _error_reply(429, f"a tape serves at most {MAX_REQUESTS} requests")
+        return tape.begin(self._stragglers()) or _error_reply(429, f"a tape serves at most {MAX_REQUESTS} requests")
 
     def _stragglers(self) -> BackgroundWork:
         with self._lock:
@@ -169,7 +166,7 @@ class TapeRegistry:
                 self._left = BackgroundWork(self)
             return self._left
 
-    def _held(self, name: str) -> ServedTape | None:
+    def _find(self, name: str) -> ServedTape | None:
         with self._lock:
             self._sweep()
             return self._tapes.get(name)
@@ -177,14 +174,13 @@ class TapeRegistry:
     def _sweep(self) -> None:
         """Forget the tapes that were left behind."""
         too_old = self._clock() - EXPIRES_S
-        for name in [name for name, held in self._tapes.items() if held.is_idle_since(too_old)]:
-            del self._tapes[name]
+        for name, tape in list(self._tapes.items()):
+            if tape.is_idle_since(too_old):
+                del self._tapes[name]
 
     def _unknown(self, name: str) -> TapeReply:
         message = f"no tape {name[:40]!r} in process {self.process}: it was never handed over here, or is forgotten"
-        return TapeReply(
-            404, msgspec.json.encode(TapeError(replaykit=TAPE_FORMAT, error=message, process=self.process))
-        )
+        return _error_reply(404, message, self.process)
 
 
 def _is_here(host: str) -> bool:
@@ -200,5 +196,6 @@ def _is_loopback(address: str) -> bool:
         return False
 
 
-def _error_reply(status: int, message: str) -> TapeReply:
-    return TapeReply(status, msgspec.json.encode(TapeError(replaykit=TAPE_FORMAT, error=message)))
+def _error_reply(status: int, message: str, process: str = "") -> TapeReply:
+    error = TapeError(replaykit=TAPE_FORMAT, error=message, process=process)
+    return TapeReply(status, msgspec.json.encode(error))

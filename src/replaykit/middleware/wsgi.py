@@ -39,7 +39,7 @@ class _Wsgi:
             with apart():
                 return self._app(environ, start_response)
         request = _request(environ)
-        if request.is_about_tapes:
+        if is_about_tapes(request.path):
             return _answer(start_response, self._tapes.answer(request, _body(environ)))
         serving = self._tapes.begin(request)
         if isinstance(serving, TapeReply):
@@ -64,9 +64,10 @@ def _path(environ: Environ) -> str:
 
 
 def _request(environ: Environ) -> TapeRequest:
-    headers = {
-        key[5:].replace("_", "-").lower(): str(value) for key, value in environ.items() if key.startswith("HTTP_")
-    }
+    headers = {}
+    for key, value in environ.items():
+        if key.startswith("HTTP_"):
+            headers[key[5:].replace("_", "-").lower()] = str(value)
     client = environ.get("REMOTE_ADDR", "")
     return TapeRequest(method=environ["REQUEST_METHOD"].upper(), path=_path(environ), headers=headers, client=client)
 

@@ -27,13 +27,13 @@ _ENDING = ("SIGTERM", "SIGHUP")
 
 
 def to_stderr(text: str) -> None:
-    """Tell whoever looks on."""
+    """Print a message of ours on standard error."""
     sys.stderr.write(visible_lines(f"replaykit: {text}\n"))
 
 
 @contextlib.contextmanager
 def swapped_file(file: Path, other: Path) -> Iterator[None]:
-    """Under the name of the file there is the other one during the block, however the block ends; see `put_back`."""
+    """Let the name of a file lead to another one during the block, however the block ends."""
     with _ending_by_exception(), file.open("rb") as original:
         if not locked(original.fileno()):  # of the file itself: it is the same under its other name
             raise _in_use(file)
@@ -49,7 +49,7 @@ def swapped_file(file: Path, other: Path) -> Iterator[None]:
 
 
 def restore_swapped_file(file: Path, report: Callable[[str], None] = to_stderr) -> None:
-    """Undo what a run that was killed has left, and say so."""
+    """Restore a file that a killed run has left swapped, and report it."""
     backup = _backup_path(file)
     try:
         with backup.open("rb") as original:
@@ -94,7 +94,7 @@ def _in_use(file: Path) -> UsageError:
 
 @contextlib.contextmanager
 def _ending_by_exception() -> Iterator[None]:
-    """Signals that would end this process at once end it by an exception, so that all is put back."""
+    """Turn signals that would end this process at once into an exception, so that the file is restored."""
 
     def leave(number: int, _frame: FrameType | None) -> None:
         raise SystemExit(128 + number)

@@ -134,7 +134,7 @@ class _OutputTee(threading.Thread):
         super().__init__(name="replaykit-tee", daemon=True)
         self._source = source
         self._out = out
-        self._taken = self._passed = 0
+        self._read_bytes = self._passed_bytes = 0
         self.printed = b""
 
     def run(self) -> None:
@@ -142,19 +142,19 @@ class _OutputTee(threading.Thread):
         # meet that as it would without us: its output is closed.
         with contextlib.suppress(OSError):
             while data := os.read(self._source, _PIECE):
-                self._taken += len(data)
+                self._read_bytes += len(data)
                 self.printed = (self.printed + data)[-MAX_OUTPUT:]
                 self._pass_on(data)
-                self._passed = self._taken
+                self._passed_bytes = self._read_bytes
         os.close(self._source)
 
     def settle(self) -> None:
         """Wait until what the program has printed is passed on, however slowly it is read. For processes that it has
         left behind, and that hold its output open, nobody waits long."""
         # What the pipe still holds, after a piece that may have been read and not counted yet.
-        all_of_it, left_s = self._taken + 2 * _PIECE, _LATE_OUTPUT_S
-        while self.is_alive() and left_s > 0 and self._passed < all_of_it:
-            if self._passed == self._taken:
+        all_bytes, left_s = self._read_bytes + 2 * _PIECE, _LATE_OUTPUT_S
+        while self.is_alive() and left_s > 0 and self._passed_bytes < all_bytes:
+            if self._passed_bytes == self._read_bytes:
                 left_s -= _LOOK_S
             self.join(_LOOK_S)
 

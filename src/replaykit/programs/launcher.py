@@ -17,8 +17,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from replaykit.errors import Unreplayable
 from replaykit.handlers.replay.world import World, is_closed
@@ -92,7 +92,7 @@ def launch_environment(
             found = find_upstreams(environment, launch_options.upstreams, used)
             port = stack.enter_context(open_port())
             ports = (port.getsockname()[1],)
-            plan = msgspec.structs.replace(
+            plan = replace(
                 plan,
                 proxy=address_of(port),
                 token=new_token(),
@@ -100,12 +100,12 @@ def launch_environment(
             )
             changed |= proxy_variables(found, base_address(plan.proxy, plan.token)) | _bypass_user_proxies(environment)
             changed[PROXY_ADDRESS] = forward_address(plan.proxy, plan.token)
+        # The extension comes between the port and the server: its files name the proxy's address, and the proxy
+        # serves its endpoints.
         extension = LaunchExtension()
         if launch_options.extension is not None:
             extension = launch_options.extension(plan, world, directory)
-        plan = msgspec.structs.replace(
-            plan, upstreams={**plan.upstreams, **extension.upstreams}, endpoints=tuple(extension.upstreams)
-        )
+        plan = replace(plan, upstreams={**plan.upstreams, **extension.upstreams}, endpoints=tuple(extension.upstreams))
         changed |= replace_in_environment(environment, extension.files) | extension.variables
         if launch_options.proxy:
             serving = running_proxy(
@@ -113,16 +113,9 @@ def launch_environment(
             )
             serve_inside = stack.enter_context(serving)
         if world is not None:
-            changed |= placeholder_keys(recorded_calls(world), environment)
-            if plan.proxy and is_closed(world):
-                changed |= dict.fromkeys(_FORWARD_PROXY, changed[PROXY_ADDRESS])
-                if not _used_proxy_for_loopback(world):
-                    changed |= dict.fromkeys(_NO_PROXY, _THIS_MACHINE)
-                changed["NODE_USE_ENV_PROXY"] = "1"
-            if plan.proxy and not world.is_live:
-                changed |= {"NODE_OPTIONS": _node_options(environment), NETWORK: ",".join(world.rules.network)}
+            changed |= _replay_variables(world, environment, forward_address(plan.proxy, plan.token))
         # A program whose processes did not record themselves is not served in them either.
-        plan = msgspec.structs.replace(plan, in_process=world is None or not is_recorded_at_proxy_only(world))
+        plan = replace(plan, in_process=world is None or not is_recorded_at_proxy_only(world))
         if launch_options.inject:
             places = (str(INJECT_DIRECTORY), environment.get("PYTHONPATH"))
             changed["PYTHONPATH"] = os.pathsep.join(filter(None, places))
@@ -130,13 +123,27 @@ def launch_environment(
             changed[RECORDING] = plan.run_id
         changed |= variables_of_pins(plan.pins)
         changed[SESSION] = str(directory.absolute())
+        # Processes that are started with a fresh environment are given these, and not the user's own.
         own = {name: value for name, value in changed.items() if environment.get(name) != value}
         own.pop("PYTHONPATH", None)  # put before whatever a process is given
-        write_plan(directory, msgspec.structs.replace(plan, variables=own), world)
+        write_plan(directory, replace(plan, variables=own), world)
         if extension.in_place:
             for file, other in extension.files.items():
                 stack.enter_context(swapped_file(file, other))
         yield LaunchEnvironment(environment=changed, files=extension.files, ports=ports, serve_inside=serve_inside)
+
+
+def _replay_variables(world: World, environment: Mapping[str, str], proxy: str) -> dict[str, str]:
+    """Return variables for a program in a replay: keys for its SDKs, and what keeps it from the network."""
+    variables = placeholder_keys(recorded_calls(world), environment)
+    if proxy and is_closed(world):
+        variables |= dict.fromkeys(_FORWARD_PROXY, proxy)
+        if not _used_proxy_for_loopback(world):
+            variables |= dict.fromkeys(_NO_PROXY, _THIS_MACHINE)
+        variables["NODE_USE_ENV_PROXY"] = "1"
+    if proxy and not world.is_live:
+        variables |= {"NODE_OPTIONS": _node_options(environment), NETWORK: ",".join(world.rules.network)}
+    return variables
 
 
 def _bypass_user_proxies(environment: Mapping[str, str]) -> dict[str, str]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import chain
 
 import msgspec
+from msgspec.structs import replace
 
 from replaykit.handlers.recording.interrupted import STOPPED, with_reason
 from replaykit.handlers.replay.keys import as_pending
@@ -51,6 +52,7 @@ def merge_runs(header: RunHeader, logs: Sequence[TraceRun]) -> TraceRun:
         for event in log.events:
             if not _is_process_note(event) and not is_internal_request(event, own):
                 placed.append((order, event))
+    # Clocks are coarse: events of one moment stay in the order of their process, and processes in the order they began.
     placed.sort(key=lambda item: (item[1].at, item[0], item[1].seq))
     placed = _deduplicate_unrecorded(placed, logs, own)
     numbers = {(order, event.seq): number for number, (order, event) in enumerate(placed)}
@@ -58,14 +60,15 @@ def merge_runs(header: RunHeader, logs: Sequence[TraceRun]) -> TraceRun:
     for order, event in placed:
         parent = None if event.parent is None else numbers.get((order, event.parent))
         path = path_segment(logs[order].name) + event.path
-        events.append(msgspec.structs.replace(event, seq=len(events), parent=parent, path=path))
+        events.append(replace(event, seq=len(events), parent=parent, path=path))
     orders = [order for order, _ in placed]
     events = _renumber_spans(events, [logs[order].started_at - header.started_at for order in orders])
+    # With states of one process alone, each is a change from the one before already.
     if sum(any(isinstance(event, State) for event in log.events) for log in logs) > 1:
         events = _refold_states(events, orders)
     stopped = next((log.metadata[STOPPED] for log in logs if STOPPED in log.metadata), "")
     header = with_reason(header, stopped)
-    header = msgspec.structs.replace(header, event_count=len(events), chance=_chance_of(header, logs))
+    header = replace(header, event_count=len(events), chance=_chance_of(header, logs))
     return TraceRun.of(header, tuple(events))
 
 
@@ -93,12 +96,12 @@ def _deduplicate_unrecorded(
             found.append((order, event))
     for index, effect in first.values():
         order, event = found[index]
-        found[index] = order, msgspec.structs.replace(event, content_json=effect.content)
+        found[index] = order, replace(event, content_json=effect.content)
     return found
 
 
 def _was_started_by_tool(log: TraceRun, logs: Sequence[TraceRun]) -> bool:
-    """True for a process that began while another one was in a tool's call: as far as can be told, inside of it."""
+    """Return True for a process that began during a tool call of another one: presumably, the tool started it."""
     tools = (call for other in logs if other is not log for call in other.events if isinstance(call, ToolCall))
     return log.name != MAIN and any(call.at <= log.started_at <= call.at + call.duration_s for call in tools)
 
@@ -106,7 +109,7 @@ def _was_started_by_tool(log: TraceRun, logs: Sequence[TraceRun]) -> bool:
 def _chance_of(header: RunHeader, logs: Sequence[TraceRun]) -> Chance:
     """Return the run's facts about randomness, with its processes' unpinned draws and the longest delays."""
     chances = [header.chance, *(log.chance for log in logs)]
-    merged = msgspec.structs.replace(
+    merged = replace(
         header.chance,
         not_held=tuple(sorted(set().union(*(chance.not_held for chance in chances)))),
         held_up_s=max(chance.held_up_s for chance in chances),
@@ -130,7 +133,7 @@ def merge_in_store(
         logs = load_process_logs(store, header.id)
         notes = unrecorded(logs)
         if notes:
-            logs.append(store.cleaned(TraceRun.of(msgspec.structs.replace(header, name=MAIN), tuple(notes))))
+            logs.append(store.cleaned(TraceRun.of(replace(header, name=MAIN), tuple(notes))))
         run = finish(merge_runs(header, logs))
         # What it printed has been through no door yet; its events have, when they were written.
         run = TraceRun.of(store.cleaned(TraceRun.of(run.header, ())).header, run.events)
@@ -152,7 +155,7 @@ def _unused_names(run: TraceRun, world: World) -> list[str]:
     it is told from what they did."""
     mode = world.rules.mode if world.rules.mode is MatchMode.SEQUENCE else MatchMode.CAUSAL
     tape = Tape(recorded_calls(world), started_at=world.pins.started_at)
-    matcher = Matcher.of(tape, msgspec.structs.replace(world.rules, mode=mode))
+    matcher = Matcher.of(tape, replace(world.rules, mode=mode))
     for event in run.calls:
         if is_refused(event):
             continue
@@ -170,10 +173,10 @@ def _unused_names(run: TraceRun, world: World) -> list[str]:
 def _take_by_other_key(matcher: Matcher, pending: PendingCall, world: World, run: TraceRun) -> None:
     """Take the recorded call that differs only in placeholders of another key, or in the current time: by the clock
     that was held, or the real one."""
-    held = world.pins.started_at
+    started_at = world.pins.started_at
     if matcher.take_by_kind(pending, written=True) is not None:
         return
-    if matcher.take_as_now(pending, held, held + _LONGEST_S) is None:
+    if matcher.take_as_now(pending, started_at, started_at + _LONGEST_S) is None:
         matcher.take_as_now(pending, run.started_at, pending.at)
 
 
@@ -199,15 +202,15 @@ def _renumber_spans(events: list[AnyEvent], delays_s: list[float]) -> list[AnyEv
     moments = [(span.begin_s, index, "begin") for index, span in spans.items()]
     moments += [(span.end_s, index, "end") for index, span in spans.items() if span.end_s is not None]
     for position, (_, index, side) in enumerate(sorted(moments, key=lambda moment: moment[0])):
-        spans[index] = msgspec.structs.replace(spans[index], **{side: position})
+        spans[index] = replace(spans[index], **{side: position})
     numbered = list(events)
     for index, span in spans.items():
-        numbered[index] = msgspec.structs.replace(events[index], span=span)
+        numbered[index] = replace(events[index], span=span)
     return numbered
 
 
 def _shift_span(span: CallSpan, delay_s: float) -> CallSpan:
-    return msgspec.structs.replace(
+    return replace(
         span,
         begin_s=round(max(0.0, span.begin_s + delay_s), 6),
         end_s=None if span.end_s is None else round(max(0.0, span.end_s + delay_s), 6),
@@ -224,7 +227,7 @@ def _refold_states(events: list[AnyEvent], orders: list[int]) -> list[AnyEvent]:
             fold = folds.setdefault(order, StateFold())
             fold.apply(event)
             text, change = _advanced(whole, fold.text)
-            found.append(msgspec.structs.replace(event, state_json=text, change=change))
+            found.append(replace(event, state_json=text, change=change))
         else:
             found.append(event)
     return found

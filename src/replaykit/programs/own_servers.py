@@ -14,7 +14,8 @@ from urllib.parse import urlsplit
 
 from replaykit.model.events import AnyEvent, Call
 from replaykit.model.values import Json
-from replaykit.programs.plan import SESSION
+from replaykit.programs.plan import SESSION, ProgramPlan
+from replaykit.programs.proxy_addresses import upstream_address
 from replaykit.seam.sockets import can_tell, holders, is_loopback, listeners, listening_at
 
 OWN_PORT = "replaykit.own"
@@ -32,76 +33,36 @@ class Listener(Enum):
     NOBODY = "nobody"
 
 
-class OwnPorts:
-    """The ports of this machine on which processes of one program listen, as far as the system tells."""
-
-    def __init__(self, session: Path, world: Collection[int] = ()) -> None:
-        self._mark = f"{SESSION}={session}".encode()
-        self._world = world
-        """Ports that are known to be somebody else's."""
-        self._believed: dict[int, tuple[float, Listener]] = {}
-        self.network: Path | None = None
-        """Socket tables of the program's own network namespace, if it has one: every socket is the program's."""
-
-    def listener(self, port: int) -> Listener:
-        """Return the kind of process that listens on a port."""
-        if port in self._world or not can_tell():
-            return Listener.OTHERS
-        since, believed = self._believed.get(port, (float("-inf"), Listener.NOBODY))
-        if time.monotonic() - since < _FRESH_S:
-            return believed
-        found = listeners(port, self.network)
-        if not found:  # and that is not believed for long: a server may be on its way
-            return Listener.NOBODY
-        if self.network is not None:
-            return Listener.PROGRAM
-        believed = Listener.PROGRAM if all(map(self._holds, found)) else Listener.OTHERS
-        self._believed[port] = time.monotonic(), believed
-        return believed
-
-    def is_at_path(self, path: str) -> bool:
-        """True when a process of the program listens at this path of the file system."""
-        return any(map(self._holds, listening_at(path)))
-
-    def _holds(self, socket: str) -> bool:
-        return any(self._mark in _environment(home) for home in holders(socket))
-
-
 class OwnServers:
     """Decides for a process which requests and connections stay within its program.
 
-    `behind` returns the upstream address of a proxy address, and `report` is called for each port where the program was
-    found. In a replay, `recorded` are the calls of the tape: who comes to a port of which it knows nothing, and where
-    nobody listens, waits for a server of the program, or finds nobody.
+    `report` is called for each port where the program was found. In a replay, `recorded` are the calls of the tape: who
+    comes to a port of which it knows nothing, and where nobody listens, waits for a server of the program, or finds
+    nobody.
     """
 
     def __init__(
         self,
-        ports: OwnPorts,
-        behind: Callable[[str], str],
+        session: Path,
+        plan: ProgramPlan,
         report: Callable[[int], None],
         recorded: Iterable[AnyEvent] | None = None,
     ) -> None:
-        self._ports = ports
-        self._behind = behind
+        self._mark = f"{SESSION}={session}".encode()
+        self._plan = plan
+        self._proxy_port = urlsplit(plan.proxy).port
         self._report = report
         self._reported_ports: set[int] = set()
         self._known = None if recorded is None else set(map(_loopback_port, recorded))
+        self._believed: dict[int, tuple[float, Listener]] = {}
         self.waited_for: set[int] = set()
         """Ports that were tried in a replay, and on which nothing has listened so far."""
-
-    @property
-    def network(self) -> Path | None:
-        """The socket tables of the program's own network namespace; None if it has none."""
-        return self._ports.network
-
-    def look_into(self, network: Path) -> None:
-        """Look for servers in a network that is the program's alone."""
-        self._ports.network = network
+        self.network: Path | None = None
+        """Socket tables of the program's own network namespace, if it has one: every socket is the program's."""
 
     def takes(self, url: str) -> bool:
         """True when a request for this URL stays within the program."""
-        address = self._behind(url)
+        address = upstream_address(url, self._plan.proxy, self._plan.upstreams)
         place = _loopback_address(address)
         if place is None:
             return False
@@ -120,7 +81,7 @@ class OwnServers:
 
     def has_path(self, path: str) -> bool:
         """True when a process of the program listens at this path."""
-        return self._ports.is_at_path(path)
+        return any(map(self._holds, listening_at(path)))
 
     def may_be_at(self, place: str) -> bool:
         """True when a connection to this host and port stays within the program, or that is unknown."""
@@ -130,7 +91,7 @@ class OwnServers:
     def _takes(self, host: str, port: int, *, may_wait: bool) -> bool:
         if not is_loopback(host):
             return False
-        listener = self._ports.listener(port)
+        listener = self._listener(port)
         if listener is Listener.PROGRAM:
             self.waited_for.discard(port)
             if port not in self._reported_ports:
@@ -141,6 +102,25 @@ class OwnServers:
         if waits:
             self.waited_for.add(port)
         return waits
+
+    def _listener(self, port: int) -> Listener:
+        """Return the kind of process that listens on a port."""
+        if port == self._proxy_port or not can_tell():
+            return Listener.OTHERS
+        since, believed = self._believed.get(port, (float("-inf"), Listener.NOBODY))
+        if time.monotonic() - since < _FRESH_S:
+            return believed
+        found = listeners(port, self.network)
+        if not found:  # and that is not believed for long: a server may be on its way
+            return Listener.NOBODY
+        if self.network is not None:
+            return Listener.PROGRAM
+        believed = Listener.PROGRAM if all(map(self._holds, found)) else Listener.OTHERS
+        self._believed[port] = time.monotonic(), believed
+        return believed
+
+    def _holds(self, socket: str) -> bool:
+        return any(self._mark in _environment(home) for home in holders(socket))
 
 
 def is_internal_request(event: AnyEvent, ports: Collection[Json]) -> bool:

@@ -1,4 +1,4 @@
-"""The plan of a recording or a replay: what the processes of a program are told, in a file that all of them find.
+"""The plan of a recording or a replay: instructions for the processes of a program, in a file that all of them find.
 
 $REPLAYKIT_SESSION/plan.json      this
 $REPLAYKIT_SESSION/world.json     in a replay: the recorded calls and the rules
@@ -40,7 +40,7 @@ __all__ = [
 INJECT_DIRECTORY = Path(__file__).parent / "inject"
 """The directory of the start-up file that Python processes find first."""
 PROCESS_NAME = "REPLAYKIT_PART"
-"""The environment variable that names a process's part, where whoever started it has given it a name."""
+"""The environment variable that names a process's log, if the process that started it chose a name."""
 RECORDING = "REPLAYKIT_RECORDING"
 """The environment variable that names the run that a program is recorded as."""
 _FORMAT = 1

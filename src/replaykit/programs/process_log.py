@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -26,7 +25,7 @@ from replaykit.model.matching import MatchMode
 from replaykit.model.result import DEVIATION, Deviation
 from replaykit.model.run import NO_CHANCE, Chance, Origin, RunHeader, RunStatus, TraceRun
 from replaykit.model.values import raw
-from replaykit.programs.own_servers import OWN_PORT, OwnPorts, OwnServers
+from replaykit.programs.own_servers import OWN_PORT, OwnServers
 from replaykit.programs.plan import Mode, ProgramPlan
 from replaykit.programs.proxy_addresses import UpstreamRouter, base_address, upstream_address
 from replaykit.programs.shared_tape import SHARED_MODES, SharedMatcher, shared_tape
@@ -98,6 +97,8 @@ class ProcessLog:
         self.own_servers: OwnServers | None = None
         self.not_held: set[str] = set()
         """The sources of randomness the process used that a recording does not pin."""
+        # From the inside out: record or serve, then faults, then the names of upstreams. Faults see the names that the
+        # tape has, because the router is outermost.
         replayer: _ProcessReplayer | None = None
         handler: Handler = self._recorder
         if plan.mode is Mode.REPLAY and world is not None:
@@ -109,6 +110,7 @@ class ProcessLog:
         self.handler = handler
         self.session = RunSession(handler, lineage=plan.run_id, cleaning=writer.cleaning)
         self.session.speed = plan.speed
+        # Requests to an endpoint of the proxy are recorded there, in the protocol that it speaks.
         place = base_address(urlsplit(plan.proxy).netloc, plan.token)
         self.session.elsewhere = tuple(f"{place}/{name}/" for name in plan.endpoints)
         if plan.mode is Mode.RECORD:
@@ -135,10 +137,7 @@ class ProcessLog:
 
     def leave_out_own_servers(self, directory: Path) -> None:
         """Leave out requests to the program's own servers from now on. The directory is that of the session."""
-        proxy = urlsplit(self._plan.proxy).port
-        ports = OwnPorts(directory, world=() if proxy is None else (proxy,))
-        behind = partial(upstream_address, proxy=self._plan.proxy, upstreams=self._plan.upstreams)
-        self.own_servers = self.session.own = OwnServers(ports, behind, self._found_itself, self._recorded)
+        self.own_servers = self.session.own = OwnServers(directory, self._plan, self._found_itself, self._recorded)
 
     def _found_itself(self, port: int) -> None:
         if self._plan.mode is Mode.RECORD:
@@ -235,7 +234,7 @@ class _ProcessReplayer(Replayer):
     """Serves a process its own part of the tape, and what the others leave of theirs; writes down what it does as it
     does it."""
 
-    def __init__(self, world: World, name: str, writer: _DetachableWriter, taken: Path) -> None:
+    def __init__(self, world: World, name: str, writer: _DetachableWriter, claims: Path) -> None:
         rules = world.rules
         if name == PROXY and rules.mode is MatchMode.CAUSAL:
             rules = msgspec.structs.replace(rules, mode=MatchMode.ARGS)  # it sees requests, and no paths
@@ -245,7 +244,7 @@ class _ProcessReplayer(Replayer):
         super().__init__(Tape(()) if is_shared else self.own_tape, rules, tools=world.tools, models=world.models)
         if is_shared:
             self.tape = shared_tape(self.own_tape, _calls_of_others(world, name))
-            self.matcher = SharedMatcher(self.tape, rules, taken)
+            self.matcher = SharedMatcher(self.tape, rules, claims)
         self.world = world
         self._writer = writer
 

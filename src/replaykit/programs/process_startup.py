@@ -103,10 +103,11 @@ class _Participation:
 
     def __init__(self, plan: ProgramPlan, world: World | None, directory: Path) -> None:
         self._plan, self._world, self._directory = plan, world, directory
-        name = os.environ.pop(PROCESS_NAME, "") or ("~python" if plan.is_tree else "")
-        self._process_log = ProcessLog.open(
-            plan, world, candidate_names(name) if name else python_names(_script_name())
-        )
+        name = os.environ.pop(PROCESS_NAME, "")
+        if not name and plan.is_tree:
+            name = "~python"
+        names = candidate_names(name) if name else python_names(_script_name())
+        self._process_log = ProcessLog.open(plan, world, names)
         self._status = RunStatus.SUCCESS
         self._entered = ExitStack()
         self._enter(self._entered)
@@ -127,6 +128,7 @@ class _Participation:
         session.gives_way = self._plan.is_tree and not replays
         session.make_tree = lambda: ChildProcessTree(self._directory, self._plan, self._process_log.name, session)
         serves = self._plan.in_process
+        # By way of `self`, here and below: a forked child has another process log.
         if replays:
             session.refuse = lambda what, caller: self._process_log.refuse(what, caller)
         if self._world is not None and (serves or not self._world.is_live):
@@ -143,6 +145,7 @@ class _Participation:
             entered.enter_context(watching_emissions())
         elif self._world is not None:
             entered.enter_context(self._watching_leftovers(self._world))
+        # Last of all: from here on calls are recorded or served.
         if serves:
             entered.enter_context(session.active())
         if serves and self._process_log.order is not None:
@@ -185,7 +188,7 @@ class _Participation:
 
 def _script_name() -> str:
     """Return the name of this process: its script's file name, or `python`."""
-    arguments = getattr(sys, "orig_argv", sys.argv)[1:]
+    arguments = sys.orig_argv[1:]
     if "-m" in arguments[:4]:
         return sayable(arguments[arguments.index("-m") + 1])
     first = next((argument for argument in arguments if not argument.startswith("-")), "")
@@ -196,21 +199,24 @@ def _script_name() -> str:
 
 def _is_resource_tracker() -> bool:
     """True for the process that `multiprocessing` starts to tidy up after the others: it does nothing of its own."""
-    return any("multiprocessing.resource_tracker" in argument for argument in getattr(sys, "orig_argv", ()))
+    return any("multiprocessing.resource_tracker" in argument for argument in sys.orig_argv)
 
 
 def _is_replaykit_process() -> bool:
     """True for the command `replaykit`, and for a process that it has started to run an agent."""
-    words = getattr(sys, "orig_argv", sys.argv)
-    if any("replaykit.candidates" in word for word in words):
+    if any("replaykit.candidates" in word for word in sys.orig_argv):
         return True
-    return any(os.path.basename(word).removesuffix(".exe") == "replaykit" for word in words[:3])
+    return "replaykit" in map(_program_name, sys.orig_argv[:3])
+
+
+def _program_name(word: str) -> str:
+    return os.path.basename(word).removesuffix(".exe")
 
 
 def _is_shim() -> bool:
     """True for `replaykit mcp`, which takes part by itself, for the server that it stands before."""
-    words = getattr(sys, "orig_argv", sys.argv)[1:]
-    names = [os.path.basename(word).removesuffix(".exe") for word in words]
+    words = sys.orig_argv[1:]
+    names = list(map(_program_name, words))
     if "replaykit" not in names:
         return False
     own = names.index("replaykit")

@@ -11,7 +11,7 @@ import selectors
 import socket
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -62,8 +62,8 @@ def running_proxy(
     endpoints: MakeEndpoints | None = None,
     directory: Path | None = None,
 ) -> Iterator[ServeSandbox]:
-    """The proxy serves that port during the block, and the same port in a sandbox that is handed to the function it
-    gives. What went wrong inside of it is raised at the end.
+    """Serve the port during the block; yield a function that serves the same port in a sandbox. An error inside the
+    proxy is raised at the end.
 
     `endpoints` answer for some upstreams in a way of their own. `directory` is that of the session.
     """
@@ -87,14 +87,13 @@ def running_proxy(
         raise ReplayKitError(f"the proxy failed: {thread.failure}") from thread.failure
 
 
-def _keeps_pace(calls: Iterable[Call]) -> bool:
+def _keeps_pace(calls: Sequence[Call]) -> bool:
     """True when responses have to come in time."""
-    known = list(calls)
-    return any(not call.complete for call in known) or bool(overlapping(spans_of(known)))
+    return not all(call.complete for call in calls) or bool(overlapping(spans_of(calls)))
 
 
 class _ProxyThread(threading.Thread):
-    """The thread of the server."""
+    """The thread of the server. It imports aiohttp only when somebody connects, or when it is known to have work."""
 
     def __init__(
         self, port: socket.socket, plan: ProgramPlan, process_log: ProcessLog, endpoints: MakeEndpoints
@@ -121,7 +120,7 @@ class _ProxyThread(threading.Thread):
             return
         self._sandbox = sandbox
         if self._process_log.own_servers is not None:
-            self._process_log.own_servers.look_into(sandbox.network_tables())
+            self._process_log.own_servers.network = sandbox.network_tables()
         for listener in sandbox.listeners():
             self._further.append(listener)
             self._wakeup_sender.send(b"+")
@@ -159,8 +158,7 @@ class _ProxyThread(threading.Thread):
             selector.register(self._port, selectors.EVENT_READ)
             selector.register(self._wakeup_receiver, selectors.EVENT_READ)
             while True:
-                ready = [key.fileobj for key, _ in selector.select()]
-                if any(one is not self._wakeup_receiver for one in ready):
+                if any(key.fileobj is not self._wakeup_receiver for key, _ in selector.select()):
                     return True
                 listener = self._next_listener()
                 if listener is None:
@@ -202,12 +200,12 @@ class _ProxyThread(threading.Thread):
             max_line_size=LONGEST_LINE,
             max_field_size=LONGEST_LINE,
         )
-        listening = [await loop.create_server(deadline.watched(server), sock=one) for one in self._listeners]
+        listening = [await loop.create_server(deadline.watched(server), sock=port) for port in self._listeners]
         self.is_serving.set()
         while (listener := await loop.run_in_executor(None, self._next_listener)) is not None:
             listening.append(await loop.create_server(deadline.watched(server), sock=listener))
-        for one in listening:
-            one.close()
+        for listening_server in listening:
+            listening_server.close()
         await server.shutdown(_GRACE_S)
         for endpoint in proxy_handler.endpoints.values():
             endpoint.end()

@@ -46,7 +46,7 @@ def new_token() -> str:
 
 
 def base_address(proxy: str, token: str) -> str:
-    """Return the address below which the upstreams are, for who is handed it."""
+    """Return the address below which the upstreams are."""
     if token:
         return f"{proxy}/{token}"
     return proxy
@@ -73,7 +73,7 @@ def without_token(path: str) -> str:
 
 
 def is_authorized(token: str, path: str, headers: Mapping[str, str]) -> bool:
-    """Return True when whoever asks for a path was handed the token; also with credentials of the address itself."""
+    """Return True when a request holds the token, in its path or as credentials."""
     first = path[1 : len(token) + 1]  # without a search: every request comes here
     return not token or _is_same(first.encode("utf-8", "replace"), token) or has_credentials(token, headers)
 
@@ -163,10 +163,10 @@ def proxied_location(location: str, address: str, name: str, base: str) -> str:
     """Return a redirect's target as seen through the proxy: an address below the upstream's own becomes a path of
     the proxy, the same at any port; any other stays absolute, since a bare path would be requested from the proxy."""
     try:
-        there, own = urlsplit(urljoin(address, location)), urlsplit(base)
+        target, own = urlsplit(urljoin(address, location)), urlsplit(base)
     except ValueError:
         return location
-    place = there._replace(netloc=there.netloc.rpartition("@")[2])
+    place = target._replace(netloc=target.netloc.rpartition("@")[2])
     is_own = (place.scheme, place.netloc) == (own.scheme, own.netloc.rpartition("@")[2])
     root = own.path.rstrip("/")
     if is_own and f"{place.path}/".startswith(f"{root}/"):

@@ -197,35 +197,33 @@ class _ProxyExchange:
         self._target = target
         self._headers = header_pairs(request.raw_headers)
         # Its own process writes it down, and was told to do it for real; or it stays within the program.
+        own_servers = proxy_handler.process_log.own_servers
         self._is_recorded_elsewhere = SEEN in request.headers or (
-            proxy_handler.process_log.own_servers is not None
-            and proxy_handler.process_log.own_servers.takes(target.url)
+            own_servers is not None and own_servers.takes(target.url)
         )
-        self._body = Body(self._body_limit(), request.headers.get("content-type", ""))
-        self._call: HttpCall | None = None
-
-    def _body_limit(self) -> int:
-        """Return how much of the body is kept in memory; a body that is not recorded is only forwarded."""
+        kind = request.headers.get("content-type", "")
         if self._is_recorded_elsewhere:
-            return 0
-        kind = self._request.headers.get("content-type", "")
-        if api_of(self._request.method, self._target.api_url, kind) is None:
-            return WHOLE_BODY
-        return WHOLE_QUESTION
+            limit = 0  # a body that is not recorded is only forwarded
+        elif api_of(request.method, target.api_url, kind) is None:
+            limit = WHOLE_BODY
+        else:
+            limit = WHOLE_QUESTION
+        self._body = Body(limit, kind)
+        self._call: HttpCall | None = None
 
     async def respond(self) -> web.StreamResponse:
         """The response to it."""
         await self._body.read(self._request.content)
         try:
-            if not self._is_recorded_elsewhere and (
-                self._proxy_handler.plan.mode is Mode.REPLAY or not self._body.is_large
-            ):
+            is_whole = self._proxy_handler.plan.mode is Mode.REPLAY or not self._body.is_large
+            if is_whole and not self._is_recorded_elsewhere:
                 await self._body.spool()
                 self._begin()
-            if self._call is not None and self._call.wait_s:
-                await asyncio.sleep(self._call.wait_s)
-            if self._call is not None and self._call.served is not None:
-                return await self._send_recorded(self._call, self._call.served)
+            call = self._call
+            if call is not None and call.wait_s:
+                await asyncio.sleep(call.wait_s)
+            if call is not None and call.served is not None:
+                return await self._send_recorded(call, call.served)
             return await self._forward()
         finally:
             self._body.close()

@@ -140,7 +140,7 @@ _END = b"0\r\n\r\n"
 
 
 async def send_recorded(request: web.BaseRequest, served: Served, turn: PacedCall | None = None) -> web.StreamResponse:
-    """A recorded response, chunk by chunk; `turn` knows when it is time for it to end."""
+    """Send a recorded response, chunk by chunk; `turn` knows when it is time for it to end."""
     if served.waits_s:
         await asyncio.sleep(served.waits_s[0])
     ends_with_head = turn is not None and turn.ends_with_head
@@ -181,8 +181,8 @@ async def _break_off(request: web.BaseRequest, served: Served, turn: PacedCall |
 async def send_live(
     request: web.BaseRequest, answer: UpstreamResponse, call: HttpCall | None, marks: Mapping[str, str]
 ) -> web.StreamResponse:
-    """A live response as it comes, told to the call; without one it is only passed on. `marks` are headers that it
-    bears here, in the place of its own."""
+    """Pass on a live response as it comes, and record it with its call, if there is one. `marks` are headers that
+    replace those of the response."""
     own = end_to_end_headers(header_pairs(answer.raw_headers))
     headers = [*(pair for pair in own if pair[0].lower() not in marks), *marks.items()]
     if call is not None:
@@ -253,7 +253,7 @@ async def _send_whole(request: web.BaseRequest, served: Served, headers: CIMulti
 
 
 class _DeferredHeadResponse(web.StreamResponse):
-    """One whose head leaves with the first chunks."""
+    """A response whose head leaves with the first chunks."""
 
     _send_headers_immediately = False
 

@@ -152,6 +152,8 @@ def _record(
         pins=pins,
         working_directory=os.getcwd(),
     )
+    # The lock is held from before the run is in the store until its logs are merged. Whoever finds the run in between
+    # knows by the lock whether it is still recorded.
     with (
         _session_directory() as directory,
         recorder_lock(Path(directory), launch_options.swapped) as recorder,
@@ -166,6 +168,7 @@ def _record(
             lambda run: _finished(run, ran, watcher),
             partial(unrecorded_connections, runner.sampler),
         )
+    # Telemetry gets the merged run: the logs of single processes are not reported.
     if watcher is not None:
         watcher.whole(store.cleaned(run))
     is_stored = failure is not None or is_kept(run, share)

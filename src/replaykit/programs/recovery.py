@@ -31,7 +31,7 @@ KILLED = ErrorInfo(type="RecordingInterrupted", message="the recorder was killed
 
 @contextlib.contextmanager
 def recorder_lock(directory: Path, swapped: Iterable[Path] = ()) -> Iterator[Json]:
-    """Holds the lock during the block; gives what the run's header has to say for others to find it.
+    """Hold the lock during the block; yield the facts for the run's header by which others find it.
 
     `swapped` are files that another one takes the place of meanwhile.
     """
@@ -44,12 +44,12 @@ def recorder_lock(directory: Path, swapped: Iterable[Path] = ()) -> Iterator[Jso
 
 
 def interrupted_recordings(store: Store) -> list[RunHeader]:
-    """Runs that are not recorded any more, and whose parts are still apart."""
+    """Return runs whose recorder is gone, and whose process logs are not merged yet."""
     return list(filter(_is_abandoned, store.headers(status=RunStatus.RUNNING)))
 
 
 def recover(store: Store) -> list[TraceRun]:
-    """Put together what was left apart, and files back that were swapped; gives the runs."""
+    """Merge the process logs of interrupted recordings, restore swapped files, and return the runs."""
     return [_recovered(store, header) for header in interrupted_recordings(store)]
 
 
@@ -80,7 +80,7 @@ def _cancelled(run: TraceRun) -> TraceRun:
 
 
 def _is_abandoned(header: RunHeader) -> bool:
-    """True when its recorder ran on this machine, and runs no more."""
+    """Return True for a run whose recorder ran on this machine, and has ended."""
     recorder = _recorder(header)
     if recorder.get("host") != socket.gethostname() or not isinstance(recorder.get("directory"), str):
         return False

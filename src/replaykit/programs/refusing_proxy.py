@@ -1,4 +1,4 @@
-"""A proxy that lets nothing through: where programs in other languages are led that an agent starts in a replay.
+"""A proxy that lets nothing through, for programs in other languages that an agent starts in a replay.
 
 Python processes stop their own connections. Others are told of a proxy by the usual variables; who asks it is refused,
 and the replay learns what was asked for.
@@ -22,7 +22,7 @@ _REFUSAL = b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\
 
 
 class RefusingProxy:
-    """Listens until it is closed. `tell` gets a sentence for each request that was refused."""
+    """Listens until it is closed. `report` is called with a sentence for each request that was refused."""
 
     def __init__(self, report: Callable[[str], None], listener: socket.socket | None = None) -> None:
         """`listener` is where the programs can reach it, if that is not the loopback interface of this machine."""
@@ -70,7 +70,7 @@ def _target(head: bytes) -> str:
 
 
 def _program(head: bytes) -> str:
-    """The name that the address of the proxy holds: who is led here sends it along."""
+    """Return the user name in the address of the proxy, which a client sends along: the name of its process."""
     for line in head.split(b"\r\n")[1:]:
         name, _, value = line.partition(b":")
         if name.strip().lower() == b"proxy-authorization":

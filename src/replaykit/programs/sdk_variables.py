@@ -7,7 +7,8 @@ an upstream, where there is one. Names and defaults are those of the SDKs' sourc
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from itertools import chain
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -34,44 +35,26 @@ class Upstream(Struct, frozen=True):
     """Its address; empty when a replay knows only that the recording used it."""
 
 
-class _Sdk(Struct, frozen=True):
-    """The variables that set the address of one API in its SDKs, and its default address."""
-
-    variables: tuple[str, ...]
-    default: Callable[[Mapping[str, str]], str] = lambda _: ""
-
-
-def _fixed_address(base: str) -> Callable[[Mapping[str, str]], str]:
-    return lambda _: base
-
-
-def _vertex(environment: Mapping[str, str]) -> str:
-    region = environment.get("CLOUD_ML_REGION", "")
-    places = {"": "", "global": "aiplatform", "us": "aiplatform.us.rep", "eu": "aiplatform.eu.rep"}
-    place = places.get(region, f"{region}-aiplatform")
-    if place:
-        return f"https://{place}.googleapis.com/v1"
-    return ""
-
-
-_SDKS = (
-    _Sdk(("OPENAI_BASE_URL", "OPENAI_API_BASE"), _fixed_address("https://api.openai.com/v1")),
-    _Sdk(("ANTHROPIC_BASE_URL", "ANTHROPIC_API_BASE"), _fixed_address("https://api.anthropic.com")),
-    _Sdk(("GOOGLE_GEMINI_BASE_URL",), _fixed_address("https://generativelanguage.googleapis.com")),
-    _Sdk(("OLLAMA_HOST", "OLLAMA_API_BASE"), _fixed_address(f"http://127.0.0.1:{_OLLAMA_PORT}")),
-    _Sdk(("ANTHROPIC_VERTEX_BASE_URL",), _vertex),
-    _Sdk(("GOOGLE_VERTEX_BASE_URL",)),
-    _Sdk(("AZURE_OPENAI_ENDPOINT",)),
-    _Sdk(("ANTHROPIC_FOUNDRY_BASE_URL",)),
-    _Sdk(("ANTHROPIC_GOOGLE_CLOUD_BASE_URL",)),
-    _Sdk(("ANTHROPIC_AWS_BASE_URL",)),
-    _Sdk(("ANTHROPIC_BEDROCK_BASE_URL",)),
-    _Sdk(("ANTHROPIC_BEDROCK_MANTLE_BASE_URL",)),
-    _Sdk(("AWS_BEDROCK_BASE_URL",)),
-    _Sdk(("GROQ_BASE_URL",)),
-    _Sdk(("LITELLM_PROXY_API_BASE",)),
-)
-_KNOWN = frozenset(variable for sdk in _SDKS for variable in sdk.variables)
+_VERTEX = ("ANTHROPIC_VERTEX_BASE_URL",)
+_SDKS: dict[tuple[str, ...], str] = {
+    ("OPENAI_BASE_URL", "OPENAI_API_BASE"): "https://api.openai.com/v1",
+    ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_BASE"): "https://api.anthropic.com",
+    ("GOOGLE_GEMINI_BASE_URL",): "https://generativelanguage.googleapis.com",
+    ("OLLAMA_HOST", "OLLAMA_API_BASE"): f"http://127.0.0.1:{_OLLAMA_PORT}",
+    _VERTEX: "",  # by the region
+    ("GOOGLE_VERTEX_BASE_URL",): "",
+    ("AZURE_OPENAI_ENDPOINT",): "",
+    ("ANTHROPIC_FOUNDRY_BASE_URL",): "",
+    ("ANTHROPIC_GOOGLE_CLOUD_BASE_URL",): "",
+    ("ANTHROPIC_AWS_BASE_URL",): "",
+    ("ANTHROPIC_BEDROCK_BASE_URL",): "",
+    ("ANTHROPIC_BEDROCK_MANTLE_BASE_URL",): "",
+    ("AWS_BEDROCK_BASE_URL",): "",
+    ("GROQ_BASE_URL",): "",
+    ("LITELLM_PROXY_API_BASE",): "",
+}
+"""The variables that set the address of one API in its SDKs, and its default address; empty where it has none."""
+_KNOWN = frozenset(chain.from_iterable(_SDKS))
 _SIGNED = frozenset(
     {
         "ANTHROPIC_AWS_BASE_URL",
@@ -82,6 +65,13 @@ _SIGNED = frozenset(
 )
 """AWS signatures cover the host name, so these requests would be refused if they came through the proxy."""
 _TOKENS = ("AWS_BEARER_TOKEN_BEDROCK", "ANTHROPIC_AWS_API_KEY")
+
+
+def _vertex_address(environment: Mapping[str, str]) -> str:
+    region = environment.get("CLOUD_ML_REGION", "")
+    places = {"": "", "global": "aiplatform", "us": "aiplatform.us.rep", "eu": "aiplatform.eu.rep"}
+    place = places.get(region, f"{region}-aiplatform")
+    return f"https://{place}.googleapis.com/v1" if place else ""
 
 
 def find_upstreams(
@@ -138,11 +128,10 @@ def proxy_variables(upstreams: Iterable[Upstream], proxy: str) -> dict[str, str]
 
 def _sdk_upstreams(environment: Mapping[str, str]) -> Iterable[Upstream]:
     signed = not any(environment.get(token) for token in _TOKENS)
-    for sdk in _SDKS:
-        set_variables = [variable for variable in sdk.variables if environment.get(variable)]
+    for variables, default in {**_SDKS, _VERTEX: _vertex_address(environment)}.items():
         # Where one of several is set, the others stay unset: which of them goes first differs between the SDKs.
-        for variable in set_variables or sdk.variables:
-            base = _base(variable, environment.get(variable) or sdk.default(environment))
+        for variable in list(filter(environment.get, variables)) or variables:
+            base = _base(variable, environment.get(variable) or default)
             if base and not (signed and variable in _SIGNED):
                 yield Upstream(upstream_name(variable), variable, base)
     for variable, value in environment.items():
@@ -220,9 +209,12 @@ _DIALECTS = {"openai": "openai", "anthropic": "anthropic", "gemini": "google_gem
 
 def recorded_upstreams(calls: Iterable[Call]) -> list[str]:
     """The upstreams that recorded calls went to through a proxy."""
-    wires = (call.wire for call in calls if call.wire is not None)
-    names = {value for wire in wires for key, value in wire.headers if key == UPSTREAM}
-    return sorted(name for name in names if NAME.fullmatch(name))
+    names: set[str] = set()
+    for call in calls:
+        for header, value in call.wire.headers if call.wire is not None else ():
+            if header == UPSTREAM and NAME.fullmatch(value):
+                names.add(value)
+    return sorted(names)
 
 
 def placeholder_keys(calls: Iterable[Call], environment: Mapping[str, str]) -> dict[str, str]:

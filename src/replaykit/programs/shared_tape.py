@@ -30,31 +30,33 @@ def shared_tape(own: Tape, others: Iterable[Call]) -> Tape:
 class SharedMatcher(Matcher):
     """Finds recorded calls as ever, and each is taken once among all processes."""
 
-    def __init__(self, tape: Tape, rules: MatchRules, taken: Path) -> None:
+    def __init__(self, tape: Tape, rules: MatchRules, claims: Path) -> None:
+        """`claims` is a directory with a file for each recorded call that a process has taken."""
         super().__init__(tape, rules.mode, rules.ignore, key_id=rules.redaction_key_id, model=rules.model)
-        self._is_direct = False
-        self._taken = taken
-        taken.mkdir(exist_ok=True)
+        self._share(claims)
 
     @classmethod
-    def shared(cls, matcher: Matcher, taken: Path) -> SharedMatcher:
-        """The matcher of a process that has begun alone, shared from here on: what it has taken is taken."""
+    def shared(cls, matcher: Matcher, claims: Path) -> SharedMatcher:
+        """Return the matcher of a process that has begun alone, shared from here on: what it has taken is claimed."""
         shared = cls.__new__(cls)
         shared.__dict__.update(matcher.__dict__)
-        shared._is_direct = False
-        shared._taken = taken
-        taken.mkdir(exist_ok=True)
+        shared._share(claims)
         for index in range(len(shared.calls)):
             if shared.used[index]:
                 shared._claim(index)
         return shared
 
+    def _share(self, claims: Path) -> None:
+        self._is_direct = False
+        self._claims = claims
+        claims.mkdir(exist_ok=True)
+
     def unused(self) -> list[int]:
-        """The recorded calls that no process made."""
-        if self._taken.is_dir():
-            taken = {int(name) for name in os.listdir(self._taken)}
+        """Return the recorded calls that no process made."""
+        if self._claims.is_dir():
+            claimed = set(map(int, os.listdir(self._claims)))
             for index, call in enumerate(self.calls):
-                if call.seq in taken:
+                if call.seq in claimed:
                     self.used[index] = 1
         return super().unused()
 
@@ -68,7 +70,7 @@ class SharedMatcher(Matcher):
     def _claim(self, index: int) -> bool:
         """True when no other process has taken it."""
         try:
-            os.close(os.open(f"{self._taken}/{self.calls[index].seq}", os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+            os.close(os.open(f"{self._claims}/{self.calls[index].seq}", os.O_CREAT | os.O_EXCL | os.O_WRONLY))
         except FileExistsError:
             return False
         return True

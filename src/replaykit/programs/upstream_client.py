@@ -13,7 +13,6 @@ import ssl
 from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import cache, lru_cache
 from importlib.util import find_spec
-from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.request import getproxies, proxy_bypass
 
@@ -85,7 +84,7 @@ class UpstreamResponse:
         return next((value.decode("latin-1") for key, value in self.raw_headers if key.lower() == name), None)
 
     def close(self) -> None:
-        """Take no more of it. The connection is used again where everything has been said."""
+        """Read no more of it. The connection is used again if the request and the response are complete."""
         if self._upload is None or not self._upload.cancel():
             self._connection.release()
             return
@@ -96,9 +95,7 @@ class UpstreamResponse:
     async def __aenter__(self) -> UpstreamResponse:
         return self
 
-    async def __aexit__(
-        self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self.close()
 
 

@@ -50,11 +50,7 @@ _APIS = {
     "ollama.generate": ("ollama", "text_completion"),
 }
 _FAMILIES = {
-    "gpt": "openai",
-    "chatgpt": "openai",
-    "o1": "openai",
-    "o3": "openai",
-    "o4": "openai",
+    **dict.fromkeys(("gpt", "chatgpt", "o1", "o3", "o4"), "openai"),
     "claude": "anthropic",
     "gemini": "gcp.gen_ai",
     "mistral": "mistral_ai",

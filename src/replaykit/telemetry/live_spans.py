@@ -122,7 +122,7 @@ def _say(error: Exception) -> None:
 
 
 class LiveTelemetry:
-    """Tells runs to OpenTelemetry."""
+    """Reports runs to OpenTelemetry."""
 
     def __init__(self, tracer_provider: Any, meter_provider: Any, *, content: bool) -> None:
         self._content = content
@@ -153,7 +153,7 @@ class LiveTelemetry:
 
 
 class LiveRun:
-    """One run."""
+    """A run that is reported as it happens. Nothing here raises."""
 
     def __init__(self, header: RunHeader, tracer: Any, metrics: RunMetrics, *, content: bool) -> None:
         self._metrics = metrics
@@ -175,8 +175,8 @@ class LiveRun:
         if self._sink is None:
             yield
             return
-        here = trace.NonRecordingSpan(self._sink.root)
-        token = context.attach(trace.set_span_in_context(here))
+        root_span = trace.NonRecordingSpan(self._sink.root)
+        token = context.attach(trace.set_span_in_context(root_span))
         try:
             yield
         finally:
@@ -308,7 +308,8 @@ def chosen_meters(provider: Any) -> Any:
     """The provider of meters."""
     if provider is not None:
         return provider
-    if type(metrics.get_meter_provider()).__name__ == "_ProxyMeterProvider":  # the API has no public name for it
+    # The API has no public name for this class.
+    if type(metrics.get_meter_provider()).__name__ == "_ProxyMeterProvider":
         _set_up_metrics()
     return metrics.get_meter_provider()
 

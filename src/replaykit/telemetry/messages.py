@@ -23,22 +23,21 @@ _ITEMS = (*_CALLS, *_RESULTS, "reasoning")
 
 def input_messages(messages: Json) -> list[Json]:
     """Return the input messages of a model call."""
-    if isinstance(messages, dict):
-        messages = [messages]
+    if messages is None:
+        return []
     if not isinstance(messages, list):
-        if messages is None:
-            return []
-        return [_message("user", [_text(messages)])]
-    return [_input_message(message) for message in messages]
+        messages = [messages]
+    return list(map(_input_message, messages))
 
 
 def output_messages(answer: Json, finish_reason: str | None) -> list[Json]:
     """Return the answer of a model as one message."""
     message = answer if isinstance(answer, dict) else {"content": answer}
-    parts = list(_parts(message)) or ([_text(answer)] if message and "role" not in message else [])
-    return [
-        _message(as_text(message.get("role")) or "assistant", parts) | {"finish_reason": finish_reason or "unknown"}
-    ]
+    parts = list(_parts(message))
+    if not parts and message and "role" not in message:
+        parts = [_text(answer)]
+    role = as_text(message.get("role")) or "assistant"
+    return [_message(role, parts) | {"finish_reason": finish_reason or "unknown"}]
 
 
 def instructions(system: Json) -> list[Json]:
@@ -48,7 +47,7 @@ def instructions(system: Json) -> list[Json]:
 
 
 def spoken(value: Json, role: str) -> list[Json]:
-    """A value as the one thing that was said."""
+    """Return a value as a conversation of one message."""
     return [_message(role, [_text(value)])]
 
 
@@ -76,14 +75,16 @@ def _parts(message: dict[str, Json]) -> Iterator[Json]:
         if isinstance(message.get(name), str):
             yield {"type": "reasoning", "content": message[name]}
     parts = message.get("parts")
-    if "content" not in message and isinstance(parts, list):
-        yield from _content(parts)
-        parts = None
+    if not isinstance(parts, list):
+        parts = []
+    if "content" not in message:
+        yield from map(_part, parts)
+        parts = []
     yield from _content(message.get("content"))
     if isinstance(message.get("refusal"), str):
         yield {"type": "refusal", "content": message["refusal"]}
     yield from map(_call, as_objects(message.get("tool_calls")))
-    yield from map(_part, parts if isinstance(parts, list) else ())
+    yield from map(_part, parts)
 
 
 def _content(content: Json) -> Iterator[Json]:

@@ -69,7 +69,7 @@ def trace_id_of(run: RunHeader) -> str:
 
 
 def recorded_trace(run: RunHeader) -> str | None:
-    """The trace that a run was told in, or imported from."""
+    """Return the trace that a run was reported in, or imported from."""
     return _trace_in(run, TRACE_ID)
 
 

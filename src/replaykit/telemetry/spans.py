@@ -110,12 +110,12 @@ class RunSpans:
     def _whole(self, header: RunHeader) -> TelemetrySpan:
         root = self._root
         started = nanoseconds(header.started_at) or root.started_ns
-        ended = max(started, nanoseconds(header.ended_at) if header.ended_at else root.ended_ns)
+        ended = nanoseconds(header.ended_at) if header.ended_at else root.ended_ns
+        ended = max(started, ended)
         error = header.error
-        if error is None:
-            happenings = root.happenings
-        else:
-            happenings = [*root.happenings, exception(error, ended)]
+        happenings = list(root.happenings)
+        if error is not None:
+            happenings.append(exception(error, ended))
         return TelemetrySpan(
             id=self.root_id,
             parent=0,

@@ -1,4 +1,4 @@
-"""The switch: whether runs are told to OpenTelemetry. Off, it costs a look at a variable where a run begins."""
+"""The switch that turns telemetry on. Off, it costs a look at a variable where a run begins."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 VARIABLE = "REPLAYKIT_OTEL"
 """The environment variable that turns it on."""
 CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
-"""The one by which OpenTelemetry's own instrumentations are told to keep the contents of messages."""
+"""The environment variable by which OpenTelemetry's own instrumentations keep the contents of messages."""
 _ON = ("1", "true", "yes", "on")
 _CAPTURING = (*_ON, "span_only", "span_and_event")
 
 
 class _Switch:
-    """The one place where it is known."""
+    """The state of the switch."""
 
     def __init__(self) -> None:
         self.watcher: LiveTelemetry | None = None
         self.refused = False
-        """The environment asks for it, and it cannot be had."""
+        """True when the environment asks for telemetry, and it cannot be turned on."""
 
 
 _SWITCH = _Switch()
@@ -36,7 +36,7 @@ _RUNS: WeakValueDictionary[str, LiveRun] = WeakValueDictionary()
 
 
 def enable(*, content: bool | None = None, tracer_provider: Any = None, meter_provider: Any = None) -> None:
-    """Tell runs, forks and replays of this process to OpenTelemetry, from the next one on.
+    """Report runs, forks and replays of this process to OpenTelemetry, from the next one on.
 
     Spans and figures go to the application's own providers, or to those that are given. Where there are none, some are
     made of the `OTEL_…` variables. `content` puts messages, arguments and results into the spans, redacted as they are
@@ -57,12 +57,12 @@ def enable(*, content: bool | None = None, tracer_provider: Any = None, meter_pr
 
 
 def disable() -> None:
-    """Tell nothing from the next run on; runs under way are told to their end."""
+    """Send no telemetry from the next run on; runs under way are reported to their end."""
     _SWITCH.watcher = None
 
 
 def watcher() -> LiveTelemetry | None:
-    """Return the object that runs are told to; None when telemetry is off."""
+    """Return the receiver of telemetry; None when it is off."""
     if _SWITCH.watcher is None and not _SWITCH.refused and os.environ.get(VARIABLE, "").lower() in _ON:
         try:
             enable()

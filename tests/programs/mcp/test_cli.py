@@ -21,7 +21,7 @@ import pytest
 
 import replaykit as rk
 from replaykit.model.run import RunStatus
-from replaykit.programs.mcp.calls import MISS
+from replaykit.programs.mcp.messages import MISS
 from replaykit.programs.mcp.shim_session import server_name
 
 SERVER = [sys.executable, "-I", str(Path(__file__).with_name("scripted_server.py"))]

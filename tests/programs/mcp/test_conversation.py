@@ -12,9 +12,8 @@ from replaykit.handlers.replay.handler import Replayer
 from replaykit.handlers.replay.tape import Tape
 from replaykit.model.events import AnyEvent, Call, ToolCall
 from replaykit.model.values import raw
-from replaykit.programs.mcp.calls import is_client_call, response_of, server_gone_error
 from replaykit.programs.mcp.conversation import McpConversation
-from replaykit.programs.mcp.messages import SUBSCRIPTION
+from replaykit.programs.mcp.messages import SUBSCRIPTION, is_client_call, response_of, server_gone_error
 from replaykit.programs.mcp.playback import RecordedServer
 from replaykit.seam.scope import RunSession
 

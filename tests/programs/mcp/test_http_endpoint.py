@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from replaykit.model.events import Note
-from replaykit.programs.mcp.calls import MISS
 from replaykit.programs.mcp.http_endpoint import McpEndpoint, speaks_mcp
 from replaykit.programs.mcp.http_replies import McpReply, chunks_of, event
+from replaykit.programs.mcp.messages import MISS
 from replaykit.seam.http.request import HttpRequest
 
 URL = "https://user:word@weather.example/mcp?api_key=sk-in-the-url"

@@ -13,9 +13,8 @@ from replaykit.handlers.recording.recorder import Recorder
 from replaykit.handlers.replay.handler import Replayer
 from replaykit.handlers.replay.tape import Tape
 from replaykit.model.events import AnyEvent, Call
-from replaykit.programs.mcp.calls import is_client_call
 from replaykit.programs.mcp.conversation import McpConversation
-from replaykit.programs.mcp.messages import dump, id_key, parse
+from replaykit.programs.mcp.messages import dump, id_key, is_client_call, parse
 from replaykit.programs.mcp.playback import RecordedServer
 from replaykit.seam.scope import CallAnswer, RunSession
 

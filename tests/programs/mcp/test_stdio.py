@@ -15,8 +15,8 @@ from replaykit.errors import ReplayKitError, StoreError
 from replaykit.model.events import Exchange, Note, ToolCall
 from replaykit.model.matching import ErrorSpec, MatchRules, OnMiss
 from replaykit.programs.launcher import INJECT_DIRECTORY
-from replaykit.programs.mcp.calls import MISS
 from replaykit.programs.mcp.conversation import McpConversation
+from replaykit.programs.mcp.messages import MISS
 from replaykit.programs.mcp.shim_session import join_session, server_environment
 from replaykit.programs.plan import Mode, ProgramPlan
 

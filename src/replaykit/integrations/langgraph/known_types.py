@@ -101,12 +101,14 @@ _KINDS: dict[type, ObjectCodec] = {
         "datetime.timezone", lambda zone: list(zone.__getinitargs__()), lambda content: dt.timezone(*content)
     ),
     zoneinfo.ZoneInfo: ObjectCodec("zoneinfo.ZoneInfo", lambda zone: zone.key, _zone),
-    re.Pattern: ObjectCodec("re.Pattern", lambda p: [p.pattern, int(p.flags)], _pattern),
+    re.Pattern: ObjectCodec("re.Pattern", lambda pattern: [pattern.pattern, int(pattern.flags)], _pattern),
     collections.OrderedDict: ObjectCodec("collections.OrderedDict", dict, collections.OrderedDict),
     collections.Counter: ObjectCodec("collections.Counter", dict, collections.Counter),
     collections.defaultdict: ObjectCodec("collections.defaultdict", _default_dict_content, _default_dict),
     collections.deque: ObjectCodec(
-        "collections.deque", lambda d: [list(d), d.maxlen], lambda c: collections.deque(c[0], maxlen=c[1])
+        "collections.deque",
+        lambda queue: [list(queue), queue.maxlen],
+        lambda content: collections.deque(content[0], maxlen=content[1]),
     ),
 }
 BUILT_IN: dict[type, ObjectCodec] = {**{cls: codec_of(cls) for cls in _CLASSES}, **_KINDS}

@@ -62,10 +62,9 @@ def _find_codec(name: str, cls: type) -> ObjectCodec | None:
     if issubclass(cls, Enum):
         return ObjectCodec(name, lambda value: value.name, lambda member: cls.__members__[member])
     if hasattr(cls, "__struct_fields__"):
-        plain = not hasattr(cls, "__post_init__")
-        if plain:
-            return ObjectCodec(name, _taker(cls.__struct_fields__), lambda content: cls(**content))
-        return None
+        if hasattr(cls, "__post_init__"):
+            return None
+        return ObjectCodec(name, _taker(cls.__struct_fields__), lambda content: cls(**content))
     if issubclass(cls, tuple) and hasattr(cls, "_fields"):
         return _named_tuple_codec(name, cls)
     fields = record_fields(cls) or _slots(cls)
@@ -144,11 +143,9 @@ def _model_codec(name: str, cls: type[BaseModel]) -> ObjectCodec:
     is_open = cls.model_config.get("extra") == "allow"
 
     def make(content: Any) -> Any:
-        extra, private, fields_set = (
-            content.pop("$extra", None),
-            content.pop("$private", None),
-            content.pop("$set", None),
-        )
+        extra = content.pop("$extra", None)
+        private = content.pop("$private", None)
+        fields_set = content.pop("$set", None)
         _complete(content, fields.keys(), defaults)
         if privates:
             private = private or {}
@@ -174,17 +171,14 @@ def _message_content(value: Any) -> Json:
 
 def _model_content(value: Any, fields: Mapping[str, Any]) -> dict[str, Any]:
     content = {name: item for name, item in value.__dict__.items() if name in fields}
-    extra, private, fields_set = (
-        value.__pydantic_extra__ or {},
-        value.__pydantic_private__,
-        value.__pydantic_fields_set__,
-    )
-    marks = {
-        "$extra": extra or None,
-        "$private": private,
-        "$set": sorted(fields_set) if fields_set != {*content, *extra} else None,
-    }
-    return content | {key: mark for key, mark in marks.items() if mark is not None}
+    names = {*content, *(value.__pydantic_extra__ or ())}
+    if value.__pydantic_extra__:
+        content["$extra"] = value.__pydantic_extra__
+    if value.__pydantic_private__ is not None:
+        content["$private"] = value.__pydantic_private__
+    if value.__pydantic_fields_set__ != names:
+        content["$set"] = sorted(value.__pydantic_fields_set__)
+    return content
 
 
 _MUTABLE: dict[type, Callable[[Any, Any], object]] = {dict: dict.update, list: list.extend, set: set.update}

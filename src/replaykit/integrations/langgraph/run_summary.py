@@ -27,7 +27,7 @@ class StepNames:
     """
 
     def __init__(self) -> None:
-        self._taken: set[str] = set()
+        self._used_names: set[str] = set()
         self._completed: set[str] = set()
         self._ahead: dict[str, str] = {}  # by checkpoint: the last step that went on from it
         self._newest = -1
@@ -59,7 +59,7 @@ class StepNames:
 
     def completed(self, step: str, parent: str | None) -> None:
         """A checkpoint was kept."""
-        self._taken.add(step)
+        self._used_names.add(step)
         self._completed.add(step)
         self._newest = max(self._newest, _number(step))
         if parent is not None:
@@ -67,12 +67,12 @@ class StepNames:
 
     def written(self, step: str, checkpoint: str) -> None:
         """Writes on top of a checkpoint were kept."""
-        self._taken.add(step)
+        self._used_names.add(step)
         self._ahead[checkpoint] = step
 
     def _unused(self, name: str) -> str:
         count, found = 1, name
-        while found in self._taken:
+        while found in self._used_names:
             count += 1
             found = f"{name}.{count}"
         return found
@@ -100,9 +100,9 @@ def node_name(path: str, channels: Collection[str]) -> str:
     parts = [part.strip(" ~") for part in path.split(",")]
     if _START in parts:
         return "input"
-    named = [part for part in parts if part and not part.startswith("__") and not part.isdecimal()]
-    if named:
-        return named[0]
+    for part in parts:
+        if part and not part.startswith("__") and not part.isdecimal():
+            return part
     if "__pregel_push" in parts:
         return "send"
     if RESUME in channels:
@@ -112,13 +112,14 @@ def node_name(path: str, channels: Collection[str]) -> str:
 
 def goes_on(values: Mapping[str, Any]) -> bool:
     """True when the channels say that something runs next."""
-    return any(
-        channel == _START
-        or channel.startswith(_BRANCH)
-        or (channel == TASKS and bool(value))
-        or (channel.startswith(_JOIN) and _is_full(channel, value))
-        for channel, value in values.items()
-    )
+    for channel, value in values.items():
+        if channel == _START or channel.startswith(_BRANCH):
+            return True
+        if channel == TASKS and value:
+            return True
+        if channel.startswith(_JOIN) and _is_full(channel, value):
+            return True
+    return False
 
 
 def _is_full(channel: str, seen: Any) -> bool:

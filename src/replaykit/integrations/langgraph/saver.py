@@ -9,7 +9,6 @@ import sys
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from types import TracebackType
 from typing import Any
 
 import msgspec
@@ -86,15 +85,13 @@ class ReplayKitSaver(BaseCheckpointSaver[int]):
     def __enter__(self) -> ReplayKitSaver:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     async def __aenter__(self) -> ReplayKitSaver:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self.close()
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
@@ -118,15 +115,12 @@ class ReplayKitSaver(BaseCheckpointSaver[int]):
         only = configurable.get("checkpoint_id")
         end = get_checkpoint_id(before) if before else None
         with self._saver_store as store, store.snapshot():
-            found = sorted(
-                (
-                    (checkpoint, place)
-                    for place in _places(store, configurable)
-                    for checkpoint in self._log(store, place).look().saved
-                    if (not only or checkpoint == only) and (not end or checkpoint < end)
-                ),
-                reverse=True,
-            )
+            found: builtins.list[tuple[str, ThreadNamespace]] = []
+            for place in _places(store, configurable):
+                for checkpoint in self._log(store, place).look().saved:
+                    if (not only or checkpoint == only) and (not end or checkpoint < end):
+                        found.append((checkpoint, place))
+            found.sort(reverse=True)
         for checkpoint, place in found:
             if limit is not None and limit <= 0:
                 return
@@ -171,7 +165,7 @@ class ReplayKitSaver(BaseCheckpointSaver[int]):
         with self._saver_store as store, store.exclusive():
             for place in places(store):
                 log = self._log(store, place).look()
-                _remove(log, [c for c in log.saved if str(log.metadata(c).get("run_id")) in gone])
+                _remove(log, [saved for saved in log.saved if str(log.metadata(saved).get("run_id")) in gone])
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copy a thread with all its namespaces, checkpoints and writes."""
@@ -187,13 +181,12 @@ class ReplayKitSaver(BaseCheckpointSaver[int]):
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Remove all but the latest checkpoint of each namespace (`keep_latest`), or all of them (`delete`)."""
-        if strategy == "delete":
-            for thread_id in thread_ids:
-                self.delete_thread(thread_id)
-            return
-        if strategy != "keep_latest":
+        if strategy not in ("keep_latest", "delete"):
             raise UsageError(f"no such strategy {strategy!r}: keep_latest or delete")
         for thread_id in thread_ids:
+            if strategy == "delete":
+                self.delete_thread(thread_id)
+                continue
             with self._saver_store as store, store.exclusive():
                 for place in places(store, thread_name(thread_id)):
                     log = self._log(store, place).look()

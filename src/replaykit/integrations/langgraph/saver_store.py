@@ -17,7 +17,7 @@ from replaykit.store.sqlite import SQLiteStore
 class SaverStore:
     """A store that is used by one thread at a time, and is closed while the process forks.
 
-    `with home as store:` gives the store, open, and nobody else's until the end of the block.
+    `with saver_store as store:` gives the store, open, and nobody else's until the end of the block.
     """
 
     def __init__(self, store: StoreLike, durability: Durability) -> None:
@@ -25,7 +25,7 @@ class SaverStore:
         self._durability = durability
         self._own: SQLiteStore | None = None
         self.lock = threading.RLock()
-        _HOMES.add(self)
+        _SAVER_STORES.add(self)
 
     def __enter__(self) -> Store:
         self.lock.acquire()
@@ -71,24 +71,24 @@ def _absolute(store: Store | str | os.PathLike[str]) -> Store | Path:
     return Path(store).absolute()
 
 
-_HOMES: weakref.WeakSet[SaverStore] = weakref.WeakSet()
+_SAVER_STORES: weakref.WeakSet[SaverStore] = weakref.WeakSet()
 _FORKING = threading.Lock()
-_held: list[SaverStore] = []
+_locked_stores: list[SaverStore] = []
 
 
 def _before_fork() -> None:
     """SQLite's locks belong to the process: a child must not inherit an open connection, not even to close it."""
     _FORKING.acquire()
-    _held.extend(_HOMES)
-    for home in _held:
-        home.lock.acquire()
-        home.close()
+    _locked_stores.extend(_SAVER_STORES)
+    for saver_store in _locked_stores:
+        saver_store.lock.acquire()
+        saver_store.close()
 
 
 def _after_fork() -> None:
-    for home in _held:
-        home.lock.release()
-    _held.clear()
+    for saver_store in _locked_stores:
+        saver_store.lock.release()
+    _locked_stores.clear()
     _FORKING.release()
 
 

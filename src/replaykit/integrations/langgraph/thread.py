@@ -16,6 +16,7 @@ import msgspec
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import WRITES_IDX_MAP, CheckpointTuple
 from langgraph.checkpoint.serde.types import ERROR
+from msgspec.structs import replace
 
 from replaykit.errors import CorruptStore, StoreError
 from replaykit.integrations.langgraph.records import (
@@ -106,7 +107,9 @@ class ThreadLog:
             checkpoint=stored,
             metadata=metadata,
             parent_config=self.config(record.parent) if record.parent else None,
-            pending_writes=[(w.task, w.channel, self.value(checkpoint, w.text)) for w in self.written(checkpoint)],
+            pending_writes=[
+                (write.task, write.channel, self.value(checkpoint, write.text)) for write in self.written(checkpoint)
+            ],
         )
 
     def value(self, checkpoint: str, text: bytes | Raw) -> Any:
@@ -163,7 +166,10 @@ class ThreadLog:
                 left -= whole
             at = parent
             passed.add(at)
-        return {c: History(writes=found[c][::-1], seed=seeds.get(c, ABSENT)) for c in found}
+        histories = {}
+        for channel, writes in found.items():
+            histories[channel] = History(writes=writes[::-1], seed=seeds.get(channel, ABSENT))
+        return histories
 
     def put(
         self,
@@ -173,10 +179,12 @@ class ThreadLog:
         new_versions: Mapping[str, Any],
     ) -> None:
         """Keep a checkpoint."""
+        members = dict(checkpoint)
+        members.pop("channel_values", None)
         record = CheckpointRecord(
             id=checkpoint["id"],
             parent=parent,
-            checkpoint=Raw(self._types.members({k: v for k, v in checkpoint.items() if k != "channel_values"})),
+            checkpoint=Raw(self._types.members(members)),
             metadata=Raw(self._types.members(metadata)),
         )
         values = checkpoint["channel_values"]
@@ -203,18 +211,23 @@ class ThreadLog:
     def put_writes(self, checkpoint: str, writes: Sequence[tuple[str, Any]], task: str, path: str) -> None:
         """Keep what a task wrote on top of a checkpoint."""
         texts = [(channel, Raw(self._types.text(value))) for channel, value in writes]
-        numbers = [WRITES_IDX_MAP.get(channel, position) for position, (channel, _) in enumerate(writes)]
         with self._run.turn() as news:
             self._absorb(news)
-            known = self._writes.get(checkpoint, {})  # an interrupt or an error takes the place of the one before
-            fresh = [index for index, number in enumerate(numbers) if number < 0 or (task, number) not in known]
+            known = self._writes.get(checkpoint, {})
+            fresh: list[tuple[str, Raw]] = []
+            numbers: list[int] = []
+            for position, (channel, text) in enumerate(texts):
+                number = WRITES_IDX_MAP.get(channel, position)
+                # An interrupt or an error has a negative number, and takes the place of the one before.
+                if number < 0 or (task, number) not in known:
+                    fresh.append((channel, text))
+                    numbers.append(number)
             if not fresh:
                 return
             saved = self.saved.get(checkpoint)
             step = self._names.after(checkpoint, saved.step if saved else None)
-            numbers = [numbers[index] for index in fresh]
             content = NodeWrites(
-                writes=[texts[index] for index in fresh],
+                writes=fresh,
                 numbers=[] if numbers == list(range(len(numbers))) else numbers,
                 task=task,
                 path=path,
@@ -303,15 +316,15 @@ class ThreadLog:
         known = header = self._run.header
         assert header is not None, "a checkpoint was kept"
         if bytes(header.input_json) == b"null" and metadata.get("source") == "input" and "__start__" in values:
-            header = msgspec.structs.replace(header, input_json=Raw(self._types.text(values["__start__"])))
+            header = replace(header, input_json=Raw(self._types.text(values["__start__"])))
         if checkpoint in self._errors:  # what goes on from it has failed before it was kept itself
             header = self._failed(header, self._errors[checkpoint])
         elif goes_on(values):
-            header = msgspec.structs.replace(
+            header = replace(
                 header, status=RunStatus.RUNNING, ended_at=None, output_json=ABSENT, error=None, event_count=None
             )
         else:
-            header = msgspec.structs.replace(
+            header = replace(
                 header,
                 status=RunStatus.SUCCESS,
                 ended_at=time.time(),
@@ -334,6 +347,6 @@ class ThreadLog:
         self._run.write_header(self._failed(header, error_info))
 
     def _failed(self, header: RunHeader, error: ErrorInfo) -> RunHeader:
-        return msgspec.structs.replace(
+        return replace(
             header, status=RunStatus.ERROR, error=error, ended_at=time.time(), event_count=self._run.next_seq
         )

@@ -161,7 +161,7 @@ class KnownTypes:
         named = all(type(key) is str and type(freeze(key)) is str for key, _ in items)
         if named and not (len(items) == 1 and items[0][0].startswith("$")):
             return {key: self._encode(item, depth + 1) for key, item in items}
-        return {"$dict": [[self._encode(k, depth + 3), self._encode(v, depth + 3)] for k, v in items]}
+        return {"$dict": [[self._encode(key, depth + 3), self._encode(item, depth + 3)] for key, item in items]}
 
     def _decode(self, value: Json) -> Any:
         if type(value) is list:

@@ -256,10 +256,10 @@ class McpConfigs(Struct, frozen=True, kw_only=True):
     @property
     def facts(self) -> dict[str, Json]:
         """The facts that a recording notes, so that a replay finds the files again."""
-        here = self._here()
-        elsewhere = len(self.files) - len(here)
-        counts = {"elsewhere": elsewhere} if elsewhere else {}
-        return {FACT: {"configs": here, **counts, "in_place": self.in_place}}
+        facts: dict[str, Json] = {"configs": self._local_paths()}
+        if elsewhere := len(self.files) - len(facts["configs"]):
+            facts["elsewhere"] = elsewhere
+        return {FACT: {**facts, "in_place": self.in_place}}
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -267,15 +267,19 @@ class McpConfigs(Struct, frozen=True, kw_only=True):
         named = tuple(word for file in self.files for word in ("--mcp-config", str(file)))
         if self.in_place:
             return (*named, "--mcp-config-in-place")
-        if len(self._here()) == len(self.files):
+        if len(self._local_paths()) == len(self.files):
             return ()
         return named
 
-    def _here(self) -> list[str]:
+    def _local_paths(self) -> list[str]:
         """The files below the working directory, by their paths from there."""
-        here = os.path.realpath(os.curdir)
-        found = [os.path.relpath(os.path.join(os.path.realpath(file.parent), file.name), here) for file in self.files]
-        return [Path(file).as_posix() for file in found if not file.startswith(os.pardir)]
+        directory = os.path.realpath(os.curdir)
+        paths = []
+        for file in self.files:
+            path = os.path.relpath(os.path.join(os.path.realpath(file.parent), file.name), directory)
+            if not path.startswith(os.pardir):
+                paths.append(Path(path).as_posix())
+        return paths
 
     @staticmethod
     def were_asked(run: TraceRun) -> bool:
@@ -285,7 +289,10 @@ class McpConfigs(Struct, frozen=True, kw_only=True):
     def __call__(self, plan: ProgramPlan, world: World | None, directory: Path) -> LaunchExtension:
         """Write the files that the program is given."""
         rewritten = self._rewritten(plan, directory, Mode.RECORD if asks_servers(plan, world) else Mode.REPLAY)
-        http = list({server.upstream: server for one in rewritten.values() for server in one.http}.values())
+        by_upstream: dict[str, HttpServer] = {}
+        for config in rewritten.values():
+            by_upstream |= {server.upstream: server for server in config.http}
+        http = list(by_upstream.values())
         if http and not plan.proxy:
             names = ", ".join(repr(server.name) for server in http)
             raise UsageError(
@@ -299,9 +306,9 @@ class McpConfigs(Struct, frozen=True, kw_only=True):
             return proxied_servers(http, process_log, plan, world, ask)
 
         return LaunchExtension(
-            files={file: one.file for file, one in rewritten.items()},
+            files={file: config.file for file, config in rewritten.items()},
             in_place=self.in_place,
-            variables={CONFIGS: os.pathsep.join(str(one.file) for one in rewritten.values())},
+            variables={CONFIGS: os.pathsep.join(str(config.file) for config in rewritten.values())},
             upstreams={server.upstream: server.address for server in http},
             endpoints=endpoints if http else None,
             world=None if world is None else client_calls_only(world, {server.name for server in http}),

@@ -1,7 +1,7 @@
 """One client and one server, whatever carries their messages.
 
-Each request of the client is a call at the seam. What the handler lets through goes to the server, and `live` writes
-down what comes of it; what the handler answers is given as a `script`, and no server is needed.
+Each request of the client is a call at the seam. A request that the handler lets through goes to the server, and `live`
+records what comes of it. A request that the handler answers gets a playback, and needs no server.
 """
 
 from __future__ import annotations
@@ -14,31 +14,29 @@ from collections.abc import Callable, Iterable, Iterator
 from replaykit.errors import ReplayKitError
 from replaykit.model.events import Call, ErrorInfo
 from replaykit.model.values import Json
-from replaykit.programs.mcp.calls import (
-    EXCHANGE,
-    MISS,
-    call_of,
-    exit_code_of,
-    miss_response,
-    response_of,
-    rpc_error,
-    server_end_name,
-)
 from replaykit.programs.mcp.messages import (
     CANCELLED,
     CLIENT,
+    EXCHANGE,
     INITIALIZED,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
+    MISS,
     PING,
     SERVER,
     Message,
+    call_of,
+    exit_code_of,
     failure,
     id_key,
     is_notification,
     is_request,
     is_response,
+    miss_response,
     params_of,
+    response_of,
+    rpc_error,
+    server_end_name,
 )
 from replaykit.programs.mcp.pending_requests import PendingRequest, PendingRequests
 from replaykit.programs.mcp.playback import AnswerPlayback, MessageSink, RecordedServer, send_answer
@@ -83,7 +81,7 @@ class McpConversation:
         self._deferred: deque[AnswerPlayback] = deque()
 
     def begin(self) -> None:
-        """Say what the server said before it was asked anything."""
+        """Send the messages that the server sent before the first request."""
         with self._lock:
             self._follow(None, None)
             self._release()
@@ -102,7 +100,7 @@ class McpConversation:
             return self._has_server
 
     def from_server(self, message: Message, *, inside: PendingRequest | None = None, aside: bool = False) -> Message:
-        """Take a message of the server, on its way to the client; gives what is passed on, which a fault may change."""
+        """Record a message of the server, and return the message to pass on, which a fault may change."""
         with self._lock:
             if is_request(message) or is_notification(message) or is_response(message):
                 return self.live.server_says(message, inside=inside, aside=aside)
@@ -165,6 +163,7 @@ class McpConversation:
 
     def _answer(self, call: PendingCall, method: str) -> CallAnswer | None:
         """The handler's answer; what only describes the server may be asked more often than it was recorded."""
+        # Clients ask for lists of tools as often as they like, and after a reconnect all over again.
         again = self._recorded_server.repeatable_answer(call)
         if again is not None:
             self._recorded_server.report(f"`{call.name}` was asked again: the last answer was repeated", "repeated")
@@ -233,7 +232,7 @@ class McpConversation:
         return self._has_server
 
     def _follow(self, recorded: int | None, seq: int | None) -> None:
-        """Let what the server said on its own after a call be said after it again."""
+        """Schedule the messages that the server sent on its own after a recorded call."""
         calls = self._recorded_server.server_messages_after(recorded)
         if not calls:
             return
@@ -247,7 +246,7 @@ class McpConversation:
         self._deferred.append(playback)
 
     def _say_again(self, recorded: Call, parent: int | None) -> None:
-        """Write down that what no client asked for was said again."""
+        """Record that a message that no client asked for was sent again."""
         scope = Scope(self._session, path=recorded.path, parent=parent)
         self._logged(pending_call(EXCHANGE, recorded.name, bytes(recorded.request_json), scope, time.time()), recorded)
         self._recorded_server.mark_served(recorded)
@@ -271,7 +270,7 @@ def _pause_of(call: PendingCall) -> float:
 
 
 def _steps_of(call: Call, server: str) -> Iterator[Json]:
-    """One thing that the server said on its own, as steps of a script."""
+    """Yield a message that the server sent on its own as steps of a playback."""
     verb, _, method = call.name.removeprefix(f"MCP {server} ").partition(" ")
     params = {"params": call.arguments} if call.arguments else {}
     if verb == "says":

@@ -198,6 +198,7 @@ class McpEndpoint:
         return ((SESSION_ID, key),)
 
     def _is_stateless(self) -> bool:
+        """Return True when the recorded server gave no session ids: then its clients do not send any."""
         wires = [call.wire for call in self.recorded_server.handshakes() if call.wire is not None]
         return bool(wires) and not any(dict(wire.headers).get(SESSION_ID) for wire in wires)
 

@@ -10,9 +10,17 @@ from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import urljoin
 
 from replaykit.model.events import ErrorInfo, WireInfo
-from replaykit.programs.mcp.calls import http_error, server_gone_error
 from replaykit.programs.mcp.http_replies import EVENTS, McpReply, chunks_of, event, whole_events, with_data
-from replaykit.programs.mcp.messages import SERVER, Message, dump, is_response, is_unchanged, messages_in
+from replaykit.programs.mcp.messages import (
+    SERVER,
+    Message,
+    dump,
+    http_error,
+    is_response,
+    is_unchanged,
+    messages_in,
+    server_gone_error,
+)
 from replaykit.programs.mcp.pending_requests import PendingRequest
 from replaykit.seam.http.cleaning import HIDDEN, clean_url
 from replaykit.seam.http.request import HttpRequest
@@ -61,7 +69,8 @@ class McpHttpRelay:
         self.busy.add(mcp_session)
         try:
             reply = await self.upstream(request)
-            if (key := reply.header("mcp-session-id")) and any(m["method"] == "initialize" for m in requests):
+            is_handshake = any(message["method"] == "initialize" for message in requests)
+            if (key := reply.header("mcp-session-id")) and is_handshake:
                 self._register(key, mcp_session)
             return await self._read(request, reply, mcp_session, calls, also)
         except OSError:
@@ -117,7 +126,7 @@ class McpHttpRelay:
         calls: list[PendingRequest],
         also: Sequence[Message],
     ) -> bytes | None:
-        """A whole body: JSON-RPC, or else an error of HTTP; gives another one where that is to be told."""
+        """Record a whole body: JSON-RPC, or else an HTTP error. Return another body if the client is to get one."""
         messages = messages_in(body)
         if len(calls) == 1 and len(messages) == 1 and messages[0].get("id") is None and "error" in messages[0]:
             messages = [{**messages[0], "id": calls[0].request["id"]}]  # refused before its id was read
@@ -177,7 +186,7 @@ class McpHttpRelay:
     async def _sse_transport(
         self, request: HttpRequest, reply: McpReply, mcp_session: McpHttpSession
     ) -> AsyncGenerator[bytes, None]:
-        """The stream of the older transport: its first event says where to post, and is led here."""
+        """Pass on the stream of the older transport. Its first event names the address to post to, which is mapped."""
         splitter, decode = SseSplitter(), _decoder(reply)
         error: ErrorInfo | None = server_gone_error()
         try:
@@ -214,7 +223,7 @@ class McpHttpRelay:
 def _record_frame(
     frame: Frame, mcp_session: McpHttpSession, inside: PendingRequest | None = None, *, aside: bool = False
 ) -> bytes | None:
-    """Take what a server says; gives what the client is told instead, where a fault changes it."""
+    """Record an event of the server; return the data that replaces it if a fault changes it, else None."""
     if not frame.data.strip():
         return None  # an event that only carries an id
     messages = messages_in(frame.data)
@@ -234,7 +243,9 @@ def _wants_credentials(reply: McpReply) -> bool:
 
 def _wire(request: HttpRequest, reply: McpReply) -> WireInfo:
     named = {name.lower(): value for name, value in reply.headers}
-    headers = [(name, HIDDEN if "session" in name else named[name]) for name in _KEPT_HEADERS if name in named]
+    if "mcp-session-id" in named:
+        named["mcp-session-id"] = HIDDEN
+    headers = [(name, named[name]) for name in _KEPT_HEADERS if name in named]
     return WireInfo(method=request.method, url=clean_url(request.url), status=reply.status, headers=tuple(headers))
 
 

@@ -13,8 +13,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from msgspec import Struct
 
 from replaykit.model.values import Json
-from replaykit.programs.mcp.calls import exit_code_of, http_error_of, response_of
-from replaykit.programs.mcp.messages import Message, dump, id_key, is_response
+from replaykit.programs.mcp.messages import Message, dump, exit_code_of, http_error_of, id_key, is_response, response_of
 from replaykit.seam.http.cleaning import Headers
 from replaykit.seam.scope import CallAnswer
 
@@ -23,7 +22,7 @@ JSON = "application/json"
 
 
 class McpReply(Struct, frozen=True, kw_only=True):
-    """A response: its chunks are to be closed (`aclose`) by whoever does not read them to the end."""
+    """A response. Close its chunks (`aclose`) unless you read them to the end."""
 
     status: int
     """0: there is no response, and the connection breaks off."""
@@ -78,11 +77,11 @@ class MessageStream:
         self._changed.set()
 
     def is_done(self) -> bool:
-        """True when nothing more will be said here."""
+        """Return True when no more messages will come."""
         return False
 
     async def events(self, closed: Callable[[], None] = lambda: None) -> AsyncGenerator[bytes, None]:
-        """The messages as they come; `closed` is told when the client leaves, or all is said."""
+        """Yield the messages as they come; `closed` is called when the client leaves, or the stream ends."""
         try:
             while True:
                 while self._messages:
@@ -98,7 +97,7 @@ class MessageStream:
 
 
 class PostReply(MessageStream):
-    """The answers to what was posted, and what is said on the way to them."""
+    """The answers to posted requests, and the messages on the way to them."""
 
     def __init__(self, requests: Sequence[Message], *, is_batch: bool) -> None:
         super().__init__()
@@ -131,7 +130,7 @@ class PostReply(MessageStream):
         return messages
 
     def reply(self, headers: Headers, closed: Callable[[], None]) -> McpReply:
-        """One JSON value where all is answered and nothing else was said; otherwise a stream."""
+        """Return one JSON value if all requests are answered and there is no other message; otherwise a stream."""
         if self._refused is not None:
             status, content_type, body = self._refused
             return McpReply(status=status, headers=(("content-type", content_type),), chunks=chunks_of(body.encode()))

@@ -74,7 +74,7 @@ def _redirect_target(url: URL, answer: UpstreamResponse) -> URL | None:
 
 
 async def send_reply(request: web.BaseRequest, reply: McpReply) -> web.StreamResponse:
-    """Give a reply to whoever asked; one that breaks off breaks the connection off."""
+    """Send a reply to the client; one that breaks off breaks off the connection."""
     response = web.StreamResponse(status=reply.status or 502, headers=aiohttp_headers(reply.headers))
     try:
         if not reply.status:
@@ -99,14 +99,14 @@ class HttpShim:
         self._make = endpoint
 
     async def run(self, port: int, ready: Callable[[str], None]) -> None:
-        """Until a signal ends it; `ready` is told the URL to use instead of the server's."""
+        """Serve until a signal ends it; `ready` is called with the URL to use instead of the server's."""
         stopped = asyncio.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, stopped.set)
         await self.serve(port, ready, stopped)
 
     async def serve(self, port: int, ready: Callable[[str], None], stopped: asyncio.Event) -> None:
-        """Until it is stopped."""
+        """Serve until it is stopped."""
         app = web.Application(client_max_size=_LARGEST)
         app.router.add_route("*", "/{path:.*}", self._handle)
         # Without cancellation nobody would notice that a client has left a silent stream.

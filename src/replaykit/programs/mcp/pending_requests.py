@@ -10,19 +10,11 @@ import msgspec
 
 from replaykit.model.events import ErrorInfo, Note, WireInfo
 from replaykit.model.values import NULL, Json, Raw, canonical, raw, sayable
-from replaykit.programs.mcp.calls import (
-    EXCHANGE,
-    HANDSHAKE,
-    interim_name,
-    outcome_of,
-    response_of,
-    server_end_name,
-    server_message_name,
-    unanswered,
-)
 from replaykit.programs.mcp.messages import (
     CANCELLED,
     CLIENT,
+    EXCHANGE,
+    HANDSHAKE,
     PING,
     SERVER,
     Message,
@@ -30,10 +22,16 @@ from replaykit.programs.mcp.messages import (
     belongs,
     detached,
     id_key,
+    interim_name,
     is_request,
     is_response,
     item,
+    outcome_of,
     params_of,
+    response_of,
+    server_end_name,
+    server_message_name,
+    unanswered,
 )
 from replaykit.seam.scope import Outcome, PendingCall, RunSession, Scope, pending_call
 
@@ -88,7 +86,7 @@ class PendingRequests:
             self._leave(call)
 
     def client_says(self, message: Message) -> None:
-        """An answer or a notification goes to the server."""
+        """Record an answer or a notification of the client."""
         if is_response(message):
             self._client_answers(message)
             return
@@ -102,7 +100,7 @@ class PendingRequests:
             self.settle(cancelled, unanswered())
 
     def server_says(self, message: Message, *, inside: PendingRequest | None = None, aside: bool = False) -> Message:
-        """An answer, a notification or a request goes to the client; gives what it is told."""
+        """Record a message of the server, and return the message that the client is sent."""
         if is_response(message):
             answered = self._of_id(message.get("id"))
             if answered is not None:
@@ -162,7 +160,7 @@ class PendingRequests:
             self._settle_own(self._begun(server_end_name(self._server), {}, self._last), unanswered(error))
 
     def note(self, what: str, content: Json = None) -> None:
-        """Something was said that is part of no call."""
+        """Note a message that is part of no call."""
         shortened = content[:_KEPT_CHARS] if isinstance(content, str) else content
         self._session.keep(Note, name=sayable(f"MCP {self._server} {what}"), content_json=raw(shortened))
 

@@ -14,24 +14,22 @@ from typing import Protocol
 from replaykit.model.diff import brief
 from replaykit.model.events import Call
 from replaykit.model.values import Json
-from replaykit.programs.mcp.calls import (
-    DESCRIBING,
-    http_error_of,
-    interim_name,
-    is_answered,
-    is_client_call,
-    response_of,
-    same_answer,
-)
 from replaykit.programs.mcp.messages import (
     CANCELLED,
+    DESCRIBING,
     SERVER,
     Message,
     attached,
+    http_error_of,
     id_key,
+    interim_name,
+    is_answered,
+    is_client_call,
     is_request,
     is_response,
     params_of,
+    response_of,
+    same_answer,
     with_param,
 )
 from replaykit.seam.scope import CallAnswer, PendingCall
@@ -121,8 +119,10 @@ class AnswerPlayback:
         sink.send({"jsonrpc": "2.0", **own})
 
     def _report_difference(self, recorded: Message, actual: Message) -> None:
-        was, now = (brief(message.get("result", message.get("error"))) for message in (recorded, actual))
-        self._server.report(f"`{self.name}`: the client answered the server with {now}, recorded was {was}", "answer")
+        before, now = (brief(message.get("result", message.get("error"))) for message in (recorded, actual))
+        self._server.report(
+            f"`{self.name}`: the client answered the server with {now}, recorded was {before}", "answer"
+        )
 
 
 def send_answer(answer: CallAnswer, request: Message, kind: str, sink: MessageSink) -> None:
@@ -166,7 +166,7 @@ class RecordedServer:
                 self._after.setdefault(call.parent, []).append(call)
 
     def mark_served(self, answer: CallAnswer | None) -> None:
-        """A recorded answer was handed out."""
+        """Note that a recorded answer was served."""
         if isinstance(answer, Call):
             self._served.add(answer.seq)
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from replaykit.checks.verdict import LEFT_THE_TAPE, SPOILT
 from replaykit.errors import UsageError
@@ -21,7 +22,7 @@ from replaykit.model.result import Deviation
 from replaykit.model.run import Origin, RunHeader, RunStatus
 from replaykit.model.values import raw
 from replaykit.programs.launcher import PROXY_ADDRESS
-from replaykit.programs.mcp.calls import is_client_call
+from replaykit.programs.mcp.messages import is_client_call
 from replaykit.programs.mcp.playback import RecordedServer
 from replaykit.programs.merge import all_deviations, load_process_logs, merge_in_store
 from replaykit.programs.plan import INJECT_DIRECTORY, RECORDING, SESSION, Mode, ProgramPlan, read_plan
@@ -117,7 +118,7 @@ def standalone_session(name: str, store: Path, *, replay: str | None = None) -> 
             yield own
     finally:
         if own is not None:
-            ended = msgspec.structs.replace(header, status=own.status, ended_at=time.time())
+            ended = replace(header, status=own.status, ended_at=time.time())
             own.deviations = _store_run(store, ended, world)
             own.run_id = plan.run_id
 
@@ -151,7 +152,7 @@ def _open_session(name: str, plan: ProgramPlan, world: World | None, names: Iter
 
 
 def _store_run(store: Path, header: RunHeader, world: World | None) -> list[Deviation]:
-    """Make a run of the one part; gives where it left the tape."""
+    """Merge the one process log into a run; return its deviations from the tape."""
     with SQLiteStore.open(store) as opened:
         logs = load_process_logs(opened, header.id)
         run = merge_in_store(opened, header)
@@ -159,7 +160,7 @@ def _store_run(store: Path, header: RunHeader, world: World | None) -> list[Devi
             return []
         deviations = all_deviations(logs, run, world)
         metadata = raw({"deviations": msgspec.to_builtins(deviations)})  # they quote what the client said
-        opened.replace([opened.cleaned(msgspec.structs.replace(run, metadata_json=metadata))])
+        opened.replace([opened.cleaned(replace(run, metadata_json=metadata))])
     return deviations
 
 
@@ -172,7 +173,7 @@ def _world(name: str, store: Path, run_id: str) -> World:
     known: set[str] = set()
     for call in run.calls:
         if call.name.startswith((f"MCP {name} ", f"{name}.")):
-            calls.append(msgspec.structs.replace(call, path=place))
+            calls.append(replace(call, path=place))
         elif call.name.startswith("MCP ") and call.name.count(" ") >= 2:
             known.add(call.name.split(" ")[1])
     if not calls:
@@ -191,7 +192,7 @@ def client_calls_only(world: World, names: Collection[str]) -> World:
     for event in world.calls:
         if not isinstance(event, Call) or all(is_client_call(name, event) for name in names):
             calls.append(event)
-    return msgspec.structs.replace(world, calls=tuple(calls))
+    return replace(world, calls=tuple(calls))
 
 
 def _with_siblings(world: World, name: str) -> World:
@@ -208,8 +209,8 @@ def _with_siblings(world: World, name: str) -> World:
         for place, call in placed:
             if place != number:
                 path = f"{own}/~{call.path.removeprefix('/!')}"
-                calls.append(msgspec.structs.replace(call, path=path))
-    return msgspec.structs.replace(world, calls=tuple(calls))
+                calls.append(replace(call, path=path))
+    return replace(world, calls=tuple(calls))
 
 
 def _instance(name: str) -> str:

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from replaykit.errors import ReplayKitError
 from replaykit.model.values import Json
 from replaykit.programs.command import shell_code
-from replaykit.programs.mcp.calls import http_error_of, response_of, server_gone_error
 from replaykit.programs.mcp.conversation import McpConversation, run_later
 from replaykit.programs.mcp.messages import (
     CLIENT,
@@ -20,11 +19,14 @@ from replaykit.programs.mcp.messages import (
     Message,
     dump,
     failure,
+    http_error_of,
     id_key,
     is_request,
     is_response,
     is_unchanged,
     messages_in,
+    response_of,
+    server_gone_error,
 )
 from replaykit.programs.mcp.playback import MessageSink, RecordedServer
 from replaykit.seam.scope import CallAnswer, RunSession
@@ -119,7 +121,7 @@ class StdioRelay:
         self._problem: BaseException | None = None
 
     def run(self, command: Sequence[str], environment: Mapping[str, str]) -> int:
-        """Until either side has gone; gives the exit code of a server that went first, and 0 otherwise."""
+        """Relay until either side has gone; return the exit code of a server that went first, and 0 otherwise."""
         try:
             process = _start_server(command, environment)
         except ReplayKitError as error:
@@ -205,7 +207,7 @@ class RecordedStdioServer:
         self._source = source
 
     def run(self) -> int:
-        """Until the client has gone, or the server ends as it did; gives the exit code."""
+        """Answer until the client has gone, or the server ends as recorded; return the exit code."""
         threading.Thread(target=self._read, name="mcp-client", daemon=True).start()
         self._conversation.begin()
         while not self._client.broken:
