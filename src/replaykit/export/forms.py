@@ -7,6 +7,7 @@ from typing import Protocol
 import msgspec
 
 from replaykit import __version__
+from replaykit.candidates.shared_arguments import redacted_run
 from replaykit.model.events import (
     AnyEvent,
     Call,
@@ -49,10 +50,7 @@ EXPORTERS: Registry[Exporter] = Registry("exporter")
 def export_run(run: TraceRun, form: str) -> bytes:
     """The run in the form of that name, built in or installed; redacted, and refused where something is left."""
     redactor = file_redactor()
-    if redactor is not None:
-        from replaykit.redaction.events import Door  # noqa: PLC0415 (not where redaction is turned off)
-
-        run = Door(redactor).run(run)
+    run = redacted_run(run, redactor)
     text = clean_bytes(EXPORTERS.get(form)(run), redactor)
     refuse_leaks({f"run {run.id} as {form}": text}, redactor)
     return text
