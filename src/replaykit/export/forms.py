@@ -86,7 +86,9 @@ def native(run: TraceRun) -> bytes:
 
 def _native_event(event: AnyEvent) -> dict[str, Json] | None:
     """The event in the native trace's words; None where it has none for it."""
-    place: dict[str, Json] = {"timestamp": event.at} if event.at else {}
+    place: dict[str, Json] = {}
+    if event.at:
+        place["timestamp"] = event.at
     if event.step:
         place["step"] = event.step
     if isinstance(event, Message):
@@ -165,8 +167,12 @@ def _span(span: TelemetrySpan, trace: str) -> dict[str, Json]:
     }
     if span.happenings:
         fields["events"] = [_otlp_event(event) for event in span.happenings]
-    status: dict[str, Json] = {} if span.failure is None else {"code": _ERROR}
-    return fields | {"status": status | {"message": span.failure} if span.failure else status}
+    status: dict[str, Json] = {}
+    if span.failure is not None:
+        status["code"] = _ERROR
+    if span.failure:
+        status["message"] = span.failure
+    return fields | {"status": status}
 
 
 def _otlp_event(event: ExportedSpanEvent) -> dict[str, Json]:

@@ -92,5 +92,6 @@ def _call(call: SeenCall) -> str:
 
 def _text(text: str) -> str:
     """A text as HTML; what would be invisible, or turn the writing around, is spelled out."""
-    cut = text if len(text) <= _SHOWN_CHARS else text[: _SHOWN_CHARS - 1] + "…"
-    return "\n".join(escape(visible(line)) for line in sayable(cut).split("\n"))
+    if len(text) > _SHOWN_CHARS:
+        text = text[: _SHOWN_CHARS - 1] + "…"
+    return "\n".join(map(escape, map(visible, sayable(text).split("\n"))))

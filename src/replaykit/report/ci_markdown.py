@@ -95,7 +95,10 @@ def harmless(text: str) -> str:
 
 def _properties(item: CiItem, workspace: str) -> str:
     file = _in_repository(item.file, workspace)
-    properties = {"file": file, "line": str(item.line or 1) if item.file else "", "title": short(head_of(item), 120)}
+    line = str(item.line or 1)
+    if not item.file:
+        line = ""
+    properties = {"file": file, "line": line, "title": short(head_of(item), 120)}
     return ",".join(f"{name}={_property(value)}" for name, value in properties.items() if value)
 
 

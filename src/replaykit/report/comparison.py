@@ -93,13 +93,15 @@ def _lines(entries: tuple[EventEntry, ...], whole: bool) -> Iterator[str]:
     wide = max(len(str(seq)) for entry in entries for seq in (entry.a_seq, entry.b_seq) if seq is not None)
     for number, stretch in enumerate(stretches):
         kind = stretch[0].kind
-        if kind is EntryKind.SAME:
-            head = _AROUND if number else 0
-            tail = _AROUND if number + 1 < len(stretches) else 0
-        else:
-            head, tail = _ALIKE - _AROUND, _AROUND
-        hidden = 0 if whole else len(stretch) - head - tail
-        if hidden <= 1:
+        head = tail = _AROUND
+        if kind is not EntryKind.SAME:
+            head = _ALIKE - _AROUND
+        elif number == 0:
+            head = 0
+        if kind is EntryKind.SAME and number + 1 == len(stretches):
+            tail = 0
+        hidden = len(stretch) - head - tail
+        if whole or hidden <= 1:
             head, hidden = len(stretch), 0
         for entry in stretch[:head]:
             yield from _entry_lines(entry, wide, whole)

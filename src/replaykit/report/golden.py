@@ -54,10 +54,12 @@ def golden_json(golden: Golden, file: Path | None, result: GoldenResult | None) 
         "run": golden.run.id,
         "asserts": golden.asserts,
         "ignore": golden.ignore,
-        "passed": None if result is None else result.passed,
-        "failed": () if result is None else result.failed,
-        "first": None if result is None else result.first,
+        "passed": None,
+        "failed": (),
+        "first": None,
     }
+    if result is not None:
+        document |= {"passed": result.passed, "failed": result.failed, "first": result.first}
     return to_json(document)
 
 

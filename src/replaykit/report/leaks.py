@@ -76,7 +76,10 @@ def redact_text(leaks: Sequence[Leak], *, dry_run: bool) -> str:
     """Return what was replaced: by place, then by kind."""
     if not leaks:
         return "nothing to replace"
-    lines = [visible(str(leak) if leak.line else f"{leak.file} {leak.kind}") for leak in leaks]
+    lines = []
+    for leak in leaks:
+        place = str(leak) if leak.line else f"{leak.file} {leak.kind}"
+        lines.append(visible(place))
     verb = "would be replaced" if dry_run else "replaced"
     return "\n".join([*lines, f"{len(leaks)} {verb}: {kinds_text(leaks)}"])
 

@@ -267,6 +267,7 @@ def injected_text(results: Sequence[ReplayResult]) -> str:
     """Return the faults that struck calls, and how often."""
     faults: list[str] = []
     for result in results:
-        for call in result.run.calls if result.run else ():
-            faults += call.faults
+        if result.run is not None:
+            for call in result.run.calls:
+                faults += call.faults
     return counts_text(faults)

@@ -73,7 +73,7 @@ def _row(outcome: Retaping | Left) -> list[str]:
     if isinstance(outcome, Left):
         return [outcome.case.id, verdict, "", "", outcome.reason]
     take = "" if outcome.take is None else outcome.take.name
-    problem = outcome.problem.splitlines()[0] if outcome.problem else ""
+    problem = "".join(outcome.problem.splitlines()[:1])
     return [outcome.case.id, verdict, str(len(outcome.new_calls)), take, problem]
 
 

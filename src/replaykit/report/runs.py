@@ -108,7 +108,9 @@ def event_text(event: AnyEvent, started_at: float) -> str:
             facts.append(("result", event.result))
         if event.items_json is not None:
             facts.append(("items", event.items))
-        facts += [("error", str(event.error) if event.error else None), ("time", f"{event.duration_s:.6f} s")]
+        if event.error:
+            facts.append(("error", str(event.error)))
+        facts.append(("time", f"{event.duration_s:.6f} s"))
     elif isinstance(event, Message | Decision | Note):
         facts.append(("content", event.content))
     elif isinstance(event, ErrorEvent):
@@ -132,7 +134,9 @@ def _what(event: AnyEvent) -> str:
     if isinstance(event, State):
         if event.change is not None:
             return "checkpoint (change)"
-        return "checkpoint" if event.kept else "checkpoint (not kept)"
+        if event.kept:
+            return "checkpoint"
+        return "checkpoint (not kept)"
     return f"{event.name} {short(note_text(event) or str(event.content), 70)}"
 
 
