@@ -13,6 +13,8 @@ class TestMyStore(StoreConformance):
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from typing import Any
 
 from msgspec.structs import replace
@@ -23,7 +25,7 @@ from replaykit.model.events import AnyEvent, Message, Shared, State, ToolCall
 from replaykit.model.run import Origin, RunHeader, RunStatus, TraceRun
 from replaykit.model.sampling import Sampling, StateLog
 from replaykit.model.values import ABSENT, Json, Raw, canonical, raw
-from replaykit.store.protocol import Store
+from replaykit.store.protocol import RunWriter, Store
 
 
 def sample_call(seq: int, result: Json = None, **arguments: Json) -> ToolCall:
@@ -70,6 +72,25 @@ class StoreConformance:
         if finish:
             writer.finish(run.header)
 
+    def write_states(self, writer: RunWriter, states: Sequence[Json]) -> None:
+        """Append a checkpoint for each state."""
+        fold = StateFold()
+        for seq, state in enumerate(states):
+            whole, change = fold.advance(state)
+            writer.append(State(seq=seq, state_json=whole, change=change))
+
+    def share_with_one_call(self, store: Any) -> Any:
+        """Return a writer of a shared run, which has written one call."""
+        writer = store.share("thread")
+        with writer.turn():
+            writer.write_header(RunHeader(id="thread"))
+            writer.append(sample_call(0))
+        return writer
+
+    def check_is_whole(self, store: Store) -> None:
+        """Assert that nothing in the store is damaged."""
+        assert list(store.verify()) == []
+
     def test_a_run_comes_back_as_it_was_written(self, store: Any) -> None:
         for count in (0, 1, 63, 64, 65, 200):
             run = sample_run(f"run-{count}", count)
@@ -84,20 +105,17 @@ class StoreConformance:
     def test_events_written_so_far_are_seen_by_others_before_the_run_ends(self, store: Any) -> None:
         run = sample_run("open", 70)
         self.write(store, run, finish=False)
-        other = self.reopen(store)
-        try:
+        with closing(self.reopen(store)) as other:
             found = other.load("open")
-            assert found.events == run.events
-            assert found.status is RunStatus.RUNNING
-        finally:
-            other.close()
+        assert found.events == run.events
+        assert found.status is RunStatus.RUNNING
 
     def test_events_are_ordered_by_when_they_began_not_by_when_they_ended(self, store: Any) -> None:
         writer = store.begin(RunHeader(id="parallel"))
         for seq in (2, 0, 1):
             writer.append(sample_call(seq))
-        assert [event.seq for event in store.events("parallel")] == [2, 0, 1]
-        assert [event.seq for event in store.load("parallel").events] == [0, 1, 2]
+        assert _numbers(store.events("parallel")) == [2, 0, 1]
+        assert _numbers(store.load("parallel").events) == [0, 1, 2]
 
     def test_large_values_come_back_and_are_kept_once(self, store: Any) -> None:
         large = {"body": "0123456789abcdef" * 20_000}
@@ -118,12 +136,9 @@ class StoreConformance:
         self.write(store, run)
         assert store.tag("tagged", add=["a", "b", "a"]).tags == ("a", "b")
         assert store.tag("tagged", add=["c"], remove=["a", "nobody"]).tags == ("b", "c")
-        other = self.reopen(store)
-        try:
+        with closing(self.reopen(store)) as other:
             found = other.load("tagged")
-            assert (found.tags, found.events, found.status) == (("b", "c"), run.events, run.status)
-        finally:
-            other.close()
+        assert (found.tags, found.events, found.status) == (("b", "c"), run.events, run.status)
         _raises(RunNotFound, lambda: store.tag("nobody", add=["a"]))
 
     def test_streams_keep_their_items(self, store: Any) -> None:
@@ -133,11 +148,8 @@ class StoreConformance:
         assert store.load("stream").events == (event,)
 
     def test_every_checkpoint_can_be_loaded(self, store: Any) -> None:
-        fold, states = StateFold(), [{"messages": [f"m{j}" * 50 for j in range(i)], "i": i} for i in range(150)]
-        writer = store.begin(RunHeader(id="states"))
-        for seq, state in enumerate(states):
-            whole, change = fold.advance(state)
-            writer.append(State(seq=seq, state_json=whole, change=change))
+        states = [{"messages": ["message" * 15] * i, "i": i} for i in range(150)]
+        self.write_states(store.begin(RunHeader(id="states")), states)
         for seq in (0, 1, 63, 64, 100, 149):
             assert store.state_at("states", seq) == states[seq]
         assert store.state_at("states") == states[-1]
@@ -154,7 +166,7 @@ class StoreConformance:
             _raises(StateNotKept, lambda unkept=unkept: store.state_at("sampled", unkept))
         assert [event.kept for event in store.load("sampled").events] == [seq % 10 == 0 for seq in range(150)]
         assert store.header("sampled").sampling == Sampling(every=10)
-        assert list(store.verify()) == []
+        self.check_is_whole(store)
 
     def test_a_run_without_checkpoints_has_no_state(self, store: Any) -> None:
         self.write(store, sample_run("stateless", 3))
@@ -174,9 +186,9 @@ class StoreConformance:
         for number in range(5):
             store.add(sample_run(f"r{number}", 0, started_at=1.7e9 + number))
         store.begin(RunHeader(id="unfinished", name="other", started_at=1.0))
-        assert [header.id for header in store.headers(limit=2)] == ["r4", "r3"]
-        assert [header.id for header in store.headers(status="running")] == ["unfinished"]
-        assert [header.id for header in store.headers(name="other")] == ["unfinished"]
+        assert _ids(store.headers(limit=2)) == ["r4", "r3"]
+        assert _ids(store.headers(status="running")) == ["unfinished"]
+        assert _ids(store.headers(name="other")) == ["unfinished"]
 
     def test_an_id_is_taken_once(self, store: Any) -> None:
         store.add(sample_run("same", 1))
@@ -191,11 +203,7 @@ class StoreConformance:
 
     def test_many_threads_write_their_runs_at_once(self, store: Any) -> None:
         runs = [sample_run(f"t{number}", 100) for number in range(6)]
-        threads = [threading.Thread(target=self.write, args=(store, run)) for run in runs]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        _in_threads(lambda run: self.write(store, run), runs)
         assert [store.load(run.id) for run in runs] == runs
 
     def test_many_threads_write_into_one_run(self, store: Any) -> None:
@@ -205,12 +213,8 @@ class StoreConformance:
             for seq in range(start, start + 100):
                 writer.append(sample_call(seq))
 
-        threads = [threading.Thread(target=write, args=(start,)) for start in range(0, 400, 100)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert [event.seq for event in store.load("shared").events] == list(range(400))
+        _in_threads(write, range(0, 400, 100))
+        assert _numbers(store.load("shared").events) == list(range(400))
 
     def test_a_shared_run_is_written_in_turns_and_each_sees_what_the_other_wrote(self, store: Any) -> None:
         other = self.reopen(store)
@@ -218,15 +222,15 @@ class StoreConformance:
         for seq in range(0, 300, 2):
             for writer, number in ((one, seq), (two, seq + 1)):
                 with writer.turn() as news:
-                    assert [event.seq for event in news.events] == ([number - 1] if number else [])
+                    assert _numbers(news.events) == ([number - 1] if number else [])
                     if writer.header is None:
                         writer.write_header(RunHeader(id="thread", name="shared"))
                     assert writer.next_seq == number
                     writer.append(sample_call(number, i=number))
-        assert [event.seq for event in one.news().events] == [299]
+        assert _numbers(one.news().events) == [299]
         assert one.news().events == []
         assert store.load("thread").events == tuple(sample_call(seq, i=seq) for seq in range(300))
-        assert list(other.verify()) == []
+        self.check_is_whole(other)
         other.close()
 
     def test_a_shared_run_that_had_ended_goes_on_under_the_header_it_began_with(self, store: Any) -> None:
@@ -244,16 +248,13 @@ class StoreConformance:
             two.write_header(began)
             two.append(sample_call(2))
         with one.turn() as news:
-            assert [event.seq for event in news.events] == [2]
+            assert _numbers(news.events) == [2]
             assert one.header == began
         other.close()
 
     def test_a_turn_that_fails_leaves_nothing(self, store: Any) -> None:
-        writer = store.share("thread")
         _raises(RunNotFound, lambda: store.load("thread"))
-        with writer.turn():
-            writer.write_header(RunHeader(id="thread"))
-            writer.append(sample_call(0))
+        writer = self.share_with_one_call(store)
 
         def fail() -> None:
             with writer.turn():
@@ -277,10 +278,8 @@ class StoreConformance:
         assert store.load("thread").events == ()
 
     def test_a_shared_run_that_was_removed_or_rewritten_is_seen_anew(self, store: Any) -> None:
-        writer = store.share("thread")
+        writer = self.share_with_one_call(store)
         with writer.turn():
-            writer.write_header(RunHeader(id="thread"))
-            writer.append(sample_call(0))
             writer.append(sample_call(1))
         other = self.reopen(store)
         other.replace([TraceRun(id="thread", events=(sample_call(0, "kept"),))])
@@ -301,16 +300,14 @@ class StoreConformance:
         assert store.delete(["one"]) == 1
         _raises(RunNotFound, lambda: store.load("one"))
         assert store.load("two").events[0].result == common
-        assert list(store.verify()) == []
+        self.check_is_whole(store)
         store.add(TraceRun(id="one", events=(sample_call(0, big),)))
         assert store.load("one").events[0].result == big
 
     def test_a_fork_keeps_what_it_shares_with_a_deleted_run(self, store: Any) -> None:
-        fold, states = StateFold(), [{"i": i, "log": list(range(i))} for i in range(80)]
+        states = [{"i": i, "log": list(range(i))} for i in range(80)]
         parent = store.begin(RunHeader(id="parent"))
-        for seq, state in enumerate(states):
-            whole, change = fold.advance(state)
-            parent.append(State(seq=seq, state_json=whole, change=change))
+        self.write_states(parent, states)
         parent.finish(RunHeader(id="parent", status=RunStatus.SUCCESS))
         fork = store.begin(RunHeader(id="fork", origin=Origin(kind="forked", run="parent", step="s")))
         for seq in range(70):
@@ -321,7 +318,7 @@ class StoreConformance:
         store.delete(["parent"])
         assert store.load("fork").events == before
         assert store.state_at("fork") == states[69]
-        assert list(store.verify()) == []
+        self.check_is_whole(store)
 
     def test_nothing_is_added_to_a_run_that_was_deleted_while_it_was_recorded(self, store: Any) -> None:
         writer = store.begin(RunHeader(id="gone"))
@@ -332,13 +329,13 @@ class StoreConformance:
         store.add(sample_run("next", 3))  # whatever number it gets, the old writer must not reach it
         _raises(StoreError, lambda: writer.append(sample_call(1)))
         assert len(store.load("next").events) == 3
-        assert list(store.verify()) == []
+        self.check_is_whole(store)
 
     def test_a_whole_store_verifies(self, store: Any) -> None:
         self.write(store, sample_run("one", 130))
         self.write(store, sample_run("two", 10), finish=False)
         store.add(TraceRun(id="big", events=(sample_call(0, "y" * 300_000),)))
-        assert list(store.verify()) == []
+        self.check_is_whole(store)
 
     def test_odd_text_is_kept(self, store: Any) -> None:
         texts = ["", "\0", "\ud800", "日本語", "🦜" * 100, '"$blobs":{"result":"00"}', "\u2028"]
@@ -362,10 +359,8 @@ class StoreConformance:
         assert (news.fresh, news.events, writer.header) == (True, [], None)
 
     def test_a_shared_run_that_has_ended_counts_what_comes_late(self, store: Any) -> None:
-        writer = store.share("thread")
+        writer = self.share_with_one_call(store)
         with writer.turn():
-            writer.write_header(RunHeader(id="thread"))
-            writer.append(sample_call(0))
             writer.write_header(RunHeader(id="thread", status=RunStatus.SUCCESS, event_count=1))
         with writer.turn():
             writer.append(sample_call(1))
@@ -385,8 +380,8 @@ class StoreConformance:
             other.add(sample_run("new", 3))
             other.delete(["old"])
             assert len(store.load("old").events) == 3
-            assert [header.id for header in store.headers()] == ["old"]
-        assert [header.id for header in store.headers()] == ["new"]
+            assert _ids(store.headers()) == ["old"]
+        assert _ids(store.headers()) == ["new"]
         other.close()
 
     def test_an_exclusive_block_is_kept_as_a_whole_or_not_at_all(self, store: Any) -> None:
@@ -399,11 +394,28 @@ class StoreConformance:
                 raise TimeoutError
 
         _raises(TimeoutError, fail)
-        assert [header.id for header in store.headers()] == ["old"]
+        assert _ids(store.headers()) == ["old"]
         with store.exclusive():
             store.replace([sample_run("new", 1)])
             store.delete(["old"])
-        assert [header.id for header in store.headers()] == ["new"]
+        assert _ids(store.headers()) == ["new"]
+
+
+def _numbers(events: Iterable[AnyEvent]) -> list[int]:
+    return [event.seq for event in events]
+
+
+def _ids(headers: Iterable[RunHeader]) -> list[str]:
+    return [header.id for header in headers]
+
+
+def _in_threads(work: Callable[[Any], None], pieces: Iterable[Any]) -> None:
+    """Do several pieces of work at once, and wait for all of them."""
+    threads = [threading.Thread(target=work, args=(piece,)) for piece in pieces]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
 
 def _raises(kind: type[Exception], action: Any) -> None:

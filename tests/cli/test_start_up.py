@@ -105,7 +105,7 @@ def test_an_agent_starts_beside_nothing_that_it_does_not_need() -> None:
     _, modules = started("sorted(sys.modules)")
 
     assert isinstance(modules, list)
-    assert "replaykit.candidates.child" in modules
+    assert "replaykit.candidates.worker" in modules
     assert among(modules, NOT_FOR_AN_AGENT) == []
 
 

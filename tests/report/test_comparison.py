@@ -18,7 +18,8 @@ from replaykit.model.changes import StateFold
 from replaykit.model.events import AnyEvent, ErrorInfo, LlmCall, State, ToolCall, Usage
 from replaykit.model.run import RunStatus, TraceRun, encode_run
 from replaykit.model.values import Json, Raw, canonical, raw
-from replaykit.report.comparison import comparison_json, comparison_text
+from replaykit.report.comparison import comparison_text
+from replaykit.report.layout import to_json
 from replaykit.travel.compare import compare
 
 
@@ -209,7 +210,7 @@ def test_a_long_name_is_cut_from_the_left_where_it_heads_a_column() -> None:
 def test_json_holds_everything_and_can_be_read_again() -> None:
     a, b = run(call(0, "f", {"x": 1}), id="a"), run(call(0, "f", {"x": 2}), id="b")
 
-    document = json.loads(comparison_json(compare(a, b)))
+    document = json.loads(to_json(compare(a, b)))
 
     assert (document["replaykit"], document["a"], document["b"], document["identical"]) == (1, "a", "b", False)
     assert document["first"]["kind"] == "tool_result"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
@@ -81,32 +81,29 @@ def evidence_of(case: ReplayCase, attempt: Attempt) -> Evidence:
 
 def served_from(world: World, run: TraceRun | None, deviations: Iterable[Deviation]) -> Evidence:
     """Return what was used of a tape that ReplayKit served, by the recorded calls it says were not made."""
-    recorded = sum(1 for _ in _to_be_used(world))
-    unused = sum(1 for one in deviations if one.kind == "unused" and one.name not in MACHINE)
-    used = recorded - unused
-    if used <= 0:
-        used = _matched(world, run) + _struck(run)
-    return _evidence(used, recorded, EvidenceSource.SERVED)
+    unused = sum(deviation.kind == "unused" and deviation.name not in MACHINE for deviation in deviations)
+    used = _count_to_be_used(world) - unused
+    if used <= 0 and run is not None:
+        struck = sum(bool(call.faults) for call in run.calls)  # answered by a fault, in the place of the tape
+        used = _matched(world, run) + struck
+    return _evidence(world, max(used, 0), EvidenceSource.SERVED)
 
 
 def reported_on(world: World, run: TraceRun | None) -> Evidence:
     """Return what a candidate says it used of a tape: the calls it reports that are on it."""
-    recorded = sum(1 for _ in _to_be_used(world))
-    return _evidence(_matched(world, run), recorded, EvidenceSource.REPORTED)
+    return _evidence(world, 0 if run is None else _matched(world, run), EvidenceSource.REPORTED)
 
 
-def _evidence(used: int, recorded: int, how: EvidenceSource) -> Evidence:
-    return Evidence(used=used, recorded=recorded, how=how if used else EvidenceSource.NONE)
+def _evidence(world: World, used: int, how: EvidenceSource) -> Evidence:
+    return Evidence(used=used, recorded=_count_to_be_used(world), how=how if used else EvidenceSource.NONE)
 
 
-def _to_be_used(world: World) -> Iterator[Call]:
-    """The recorded calls that a candidate is to be answered from: not those that were made inside of a tool, which
-    answers for them, none that was refused, and none of the machine."""
+def _count_to_be_used(world: World) -> int:
+    """Count the recorded calls that a candidate is to be answered from: not those that were made inside of a tool,
+    which answers for them, none that was refused, and none of the machine."""
     calls = [call for call in world.calls if isinstance(call, Call) and _was_answered(call)]
     tools = {call.seq for call in calls if isinstance(call, ToolCall)}
-    for call in calls:
-        if call.parent not in tools and _mode(world, call) is ToolMode.RECORDED:
-            yield call
+    return sum(call.parent not in tools and _mode(world, call) is ToolMode.RECORDED for call in calls)
 
 
 def _mode(world: World, call: Call) -> ToolMode:
@@ -115,12 +112,9 @@ def _mode(world: World, call: Call) -> ToolMode:
     return world.tools.get(call.name, world.tools.get("*", ToolMode.RECORDED))
 
 
-def _matched(world: World, run: TraceRun | None) -> int:
-    """How many calls of a run are on the tape, by name and arguments; by name alone where the tape goes by order."""
-    if run is None:
-        answered_calls = []
-    else:
-        answered_calls = [call for call in run.calls if _was_answered(call)]
+def _matched(world: World, run: TraceRun) -> int:
+    """Count the calls of a run that are on the tape, by name and arguments; by name alone where it goes by order."""
+    answered_calls = list(filter(_was_answered, run.calls))
     if not answered_calls:
         return 0
     # Few runs are counted like this, and matching brings in the seam.
@@ -140,15 +134,8 @@ def _was_answered(call: Call) -> bool:
     return not is_refused and call.name not in MACHINE
 
 
-def _struck(run: TraceRun | None) -> int:
-    """How many calls were answered by an injected fault, in the place of the tape."""
-    if run is None:
-        return 0
-    return sum(1 for call in run.calls if call.faults)
-
-
-class Again:
-    """The first run is there; another one is made when it is first asked for, in a fresh world with the whole tape."""
+class RepeatedRuns:
+    """A candidate's runs in one world; each is made when it is first asked for, with the whole tape."""
 
     def __init__(
         self, case: ReplayCase, candidate: Candidate, workspace: Path, timeout_s: float, *, ignored: str = ""
@@ -159,12 +146,12 @@ class Again:
         self._candidate = candidate
         self._workspace = workspace
         self._timeout_s = timeout_s
-        self._attempts = [self._run(workspace)]
+        self._attempts: list[Attempt] = []
 
     @property
     def first(self) -> Attempt:
-        """What the first run gave."""
-        return self._attempts[0]
+        """The outcome of the first run."""
+        return self._attempt(1)
 
     @property
     def more(self) -> tuple[TraceRun, ...]:
@@ -174,15 +161,14 @@ class Again:
     @property
     def uncertain(self) -> tuple[str, ...]:
         """Why the order or the moment of something could not be told, in any of the runs that were made."""
-        return tuple(
-            reason for attempt in self._attempts for reason in (*attempt.uncertain, *doubts_in(attempt.deviations))
-        )
+        reasons: list[str] = []
+        for attempt in self._attempts:
+            reasons += (*attempt.uncertain, *doubts_in(attempt.deviations))
+        return tuple(reasons)
 
     def __call__(self, number: int) -> RepeatedRun:
         """The run of that number; `CannotTell` when the candidate left none, or the tape could not answer it."""
-        while len(self._attempts) < number:
-            self._attempts.append(self._attempt(len(self._attempts) + 1))
-        attempt = self._attempts[number - 1]
+        attempt = self._attempt(number)
         spoilt = first_with(Effect.INCONCLUSIVE, attempt.deviations)
         if attempt.run is None or spoilt is not None:
             raise CannotTell(f"run {number}: {attempt.reason if spoilt is None else spoilt.text}")
@@ -191,24 +177,27 @@ class Again:
         return RepeatedRun(attempt.run, attempt.deviations if is_known else None, evidence)
 
     def _attempt(self, number: int) -> Attempt:
-        workspace = self._workspace / f"run-{number}"
-        workspace.mkdir()
-        return self._run(workspace)
+        while len(self._attempts) < number:
+            self._attempts.append(self._without_ignored(self._run(len(self._attempts) + 1)))
+        return self._attempts[number - 1]
 
-    def _run(self, workspace: Path) -> Attempt:
+    def _run(self, number: int) -> Attempt:
+        workspace = self._workspace
+        if number > 1:
+            workspace = workspace / f"run-{number}"
+            workspace.mkdir()
         refused = refused_in(self._case)
         if refused:  # data has asked for it, and nobody who may has said yes: the candidate is not run at all
             return Attempt(reason=refusal_text(refused), deviations=refusals(refused))
-        return _without(self._ignored, self._candidate.run(self._case, workspace, self._timeout_s))
+        return self._candidate.run(self._case, workspace, self._timeout_s)
 
-    def without(self, ignored: str) -> Again:
+    def without(self, ignored: str) -> RepeatedRuns:
         """The same runs, without the deviations of this kind."""
         others = copy(self)
         others._ignored = ignored
-        others._attempts = [_without(ignored, attempt) for attempt in self._attempts]
+        others._attempts = list(map(others._without_ignored, self._attempts))
         return others
 
-
-def _without(ignored: str, attempt: Attempt) -> Attempt:
-    deviations = tuple(one for one in attempt.deviations if one.kind != ignored)
-    return replace(attempt, deviations=deviations)
+    def _without_ignored(self, attempt: Attempt) -> Attempt:
+        deviations = tuple(deviation for deviation in attempt.deviations if deviation.kind != self._ignored)
+        return replace(attempt, deviations=deviations)

@@ -12,14 +12,13 @@ from msgspec.structs import replace
 from replaykit.candidates.attempt import Candidate
 from replaykit.candidates.inprocess import RecordedCandidate
 from replaykit.candidates.replay import exit_code, replay
-from replaykit.candidates.worlds import with_consent, with_take
+from replaykit.candidates.worlds import source_run, with_consent, with_take
 from replaykit.cases.case import RECORDED, ReplayCase, load_case
 from replaykit.cases.proof import ProofWriter, read_proof
 from replaykit.cases.requests import REFUSED
 from replaykit.cases.scaffold import scaffold as write_case
 from replaykit.cases.upgrade import outdated_files, write_files
 from replaykit.errors import ExitCode
-from replaykit.formats.files import import_trace
 from replaykit.model.consent import EVERYTHING, NO_CONSENT, Consent
 from replaykit.model.result import ReplayResult, Verdict
 from replaykit.model.run import RunStatus, TraceRun
@@ -161,15 +160,8 @@ def _prove_red(case: ReplayCase, *, dry_run: bool) -> tuple[bool, str]:
     """True when a proof was written; else why there is none, which is nothing where there was one before."""
     if read_proof(case).red is not None:
         return False, ""
-    run = _source_run(case)
+    run = source_run(case) if case.trace_path and case.trace_path.is_file() else None
     if run is None:
         return False, "it has no source trace to check it with"
     check = check_case(case, run, dry_run=dry_run)
     return check.is_ready, check.problem
-
-
-def _source_run(case: ReplayCase) -> TraceRun | None:
-    if case.trace_path is None or not case.trace_path.is_file():
-        return None
-    runs = import_trace(case.trace_path, case.source.format).runs
-    return next((run for run in runs if case.source.run in (None, run.id)), None)

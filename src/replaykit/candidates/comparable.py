@@ -15,12 +15,12 @@ import orjson
 from msgspec.structs import replace
 
 from replaykit.cases.golden import Aspect
-from replaykit.errors import ReplayKitError
+from replaykit.handlers.replay.tape import is_refused
 from replaykit.model.changes import StateFold
 from replaykit.model.events import AnyEvent, Call, Change, ErrorInfo, State
 from replaykit.model.jsonpath import JsonPath, Pick, remove_paths
 from replaykit.model.run import RunStatus, TraceRun
-from replaykit.model.values import ABSENT, Json, Raw
+from replaykit.model.values import ABSENT, Raw
 
 UNANSWERED = ErrorInfo(type="not recorded")
 """How a call ends that the recording does not hold."""
@@ -83,30 +83,28 @@ def _apart(events: list[AnyEvent], lanes: list[str]) -> Iterator[AnyEvent]:
 
 
 def _request(call: Call, ignore: Sequence[JsonPath]) -> AnyEvent:
-    changed: dict[str, Json] = {}
     if ignore:
         arguments = remove_paths(orjson.loads(bytes(call.arguments_json)), ignore, tool=call.name)
-        changed["arguments_json"] = Raw(orjson.dumps(arguments, option=orjson.OPT_SORT_KEYS))
-    if call.error is not None and call.error.module == ReplayKitError.__module__:
-        changed["error"] = UNANSWERED
-    return replace(call, **changed) if changed else call  # type: ignore[return-value]
+        call = replace(call, arguments_json=Raw(orjson.dumps(arguments, option=orjson.OPT_SORT_KEYS)))
+    if is_refused(call):
+        call = replace(call, error=UNANSWERED)
+    return call  # type: ignore[return-value]
 
 
 def _ending(run: TraceRun, ignore: Sequence[JsonPath]) -> tuple[Raw, ErrorInfo | None]:
     """Output and error. A path begins at the output, or at both: `$.output.id`, `$.error.message`."""
-    output = orjson.loads(bytes(run.output_json)) if run.output_json else None
+    output, error = None, None
+    if run.output_json:
+        output = orjson.loads(bytes(run.output_json))
     if run.error is not None:
         error = {"type": run.error.type, "message": run.error.message}
-    else:
-        error = None
     if ignore:
         both = remove_paths({"output": output, "error": error}, ignore) or {}
         output, error = remove_paths(both.get("output"), ignore), both.get("error")
+    output_json = ABSENT if output is None else Raw(orjson.dumps(output))
     if error is None:
-        info = None
-    else:
-        info = ErrorInfo(type=error.get("type", ""), message=error.get("message", ""))
-    return ABSENT if output is None else Raw(orjson.dumps(output)), info
+        return output_json, None
+    return output_json, ErrorInfo(type=error.get("type", ""), message=error.get("message", ""))
 
 
 class _ComparedStates:

@@ -19,7 +19,6 @@ from replaykit.candidates.output_log import LOGS
 from replaykit.candidates.shared_arguments import clean_with_runs
 from replaykit.config import make_home
 from replaykit.errors import StoreError
-from replaykit.model.compact_calls import with_large_values, without_large_values
 from replaykit.model.events import Call, ErrorEvent
 from replaykit.model.isolation import Isolation
 from replaykit.model.result import Finding, ReplayResult, SemanticCheck, Verdict
@@ -32,6 +31,7 @@ from replaykit.terminal import visible, visible_lines
 if TYPE_CHECKING:
     from replaykit.redaction.redactor import Redactor
 
+_TRIAL_WORDS = {Verdict.FIXED: "passed", Verdict.BROKEN: "not passed"}
 _SHOWN_CALLS = 100
 _SHOWN_CHARS = 500
 
@@ -88,37 +88,29 @@ def _write(file: Path, data: bytes) -> None:
 
 def redacted_result(result: ReplayResult, redactor: Redactor | None) -> ReplayResult:
     """A result as it may be written, and told."""
-    if redactor is None:
-        return result
-    from replaykit.redaction.events import Door  # noqa: PLC0415 (not where redaction is turned off)
-
-    door = Door(redactor)
-    first = () if result.run is None else (result.run,)
-    runs = [door.run(run) for run in (*first, *result.more)]
-    # Large values are clean by now, and a second look at them as one text would take memory for several of it.
-    small = [without_large_values(run) for run in runs]
     rest = replace(result, run=None, more=())
-    shown, small = clean_with_runs(rest, small, redactor)
-    runs = list(map(with_large_values, small, runs))
-    run = runs[0] if first else None
-    return replace(shown, run=run, more=tuple(runs[len(first) :]))
+    if result.run is None:
+        shown, more = clean_with_runs(rest, result.more, redactor)
+        return replace(shown, more=tuple(more))
+    shown, (run, *more) = clean_with_runs(rest, (result.run, *result.more), redactor)
+    return replace(shown, run=run, more=tuple(more))
 
 
 def summary(result: ReplayResult, scenario_input: Raw, remarks: Sequence[str] = ()) -> str:
     """A run of the agent in Markdown, for people: what it was asked, and in `remarks` what it was tried with."""
-    reproduced = {True: "yes", False: "no", None: "cannot tell"}[result.reproduced]
-    lines = [
-        f"# {visible(result.case_id)}: {_word(result)}",
-        "",
-        f"- candidate: `{result.candidate}`",
-        *([] if result.trial else [f"- failure reproduced: {reproduced}"]),
-        *([] if result.trial else [f"- recorded answers used: {_used(result)}"]),
-        *([f"- take: {result.take}"] if result.take else []),
-        *([] if result.offline else ["- done with live calls"]),
-        *([] if result.trial else [f"- isolation: {result.isolation.level.value}"]),
-        f"- time: {result.duration_s:.2f} s",
-        *(f"- {_line(remark)}" for remark in remarks),
-    ]
+    lines = [f"# {visible(result.case_id)}: {_word(result)}", "", f"- candidate: `{result.candidate}`"]
+    if not result.trial:
+        reproduced = {True: "yes", False: "no", None: "cannot tell"}[result.reproduced]
+        used = result.evidence
+        lines.append(f"- failure reproduced: {reproduced}")
+        lines.append(f"- recorded answers used: {used.used} of {used.recorded} ({used.how.value})")
+    if result.take:
+        lines.append(f"- take: {result.take}")
+    if not result.offline:
+        lines.append("- done with live calls")
+    if not result.trial:
+        lines.append(f"- isolation: {result.isolation.level.value}")
+    lines += [f"- time: {result.duration_s:.2f} s", *(f"- {_line(remark)}" for remark in remarks)]
     if result.expected_failure:
         lines.append(f"- the incident: {_line(result.expected_failure)}")
     if result.reason:
@@ -128,43 +120,26 @@ def summary(result: ReplayResult, scenario_input: Raw, remarks: Sequence[str] = 
     if result.semantic:
         lines += ["", "## Semantic checks", "", *map(_semantic, result.semantic)]
     if result.deviations:
-        lines += [
-            "",
-            "## Off the tape",
-            "",
-            *(f"- {deviation.kind}: {deviation.text}" for deviation in result.deviations),
-        ]
+        lines += ["", "## Off the tape", ""]
+        lines += [f"- {deviation.kind}: {deviation.text}" for deviation in result.deviations]
     lines += _isolation(result.isolation)
     # Each line begins with a word of ours, so nothing in it can end the block.
-    lines += [
-        "",
-        "## What happened",
-        "",
-        "```text",
-        f"asked     {_shown(scenario_input)}",
-        *_story(result.run),
-        "```",
-    ]
+    lines += ["", "## What happened", "", "```text", f"asked     {_shown(scenario_input)}", *_story(result.run), "```"]
     return visible_lines("\n".join(lines) + "\n")
 
 
 def _word(result: ReplayResult) -> str:
     """The verdict; of a trial, which knows of no failure that could be fixed, whether it passed."""
-    if result.trial:
-        words = {Verdict.FIXED: "passed", Verdict.BROKEN: "not passed"}
-    else:
-        words = {}
-    return words.get(result.verdict, result.verdict.value)
-
-
-def _used(result: ReplayResult) -> str:
-    evidence = result.evidence
-    return f"{evidence.used} of {evidence.recorded} ({evidence.how.value})"
+    if result.trial and result.verdict in _TRIAL_WORDS:
+        return _TRIAL_WORDS[result.verdict]
+    return result.verdict.value
 
 
 def _semantic(check: SemanticCheck) -> str:
-    why = ": ".join(part for part in (check.by, " ".join(check.reason.split())) if part)
-    return f"- {check.status}: {check.text}" + (f" ({why})" if why else "")
+    why = ": ".join(filter(None, (check.by, " ".join(check.reason.split()))))
+    if why:
+        why = f" ({why})"
+    return f"- {check.status}: {check.text}{why}"
 
 
 def _isolation(isolation: Isolation) -> list[str]:
@@ -187,7 +162,11 @@ def _isolation(isolation: Isolation) -> list[str]:
 def _section(title: str, findings: tuple[Finding, ...]) -> list[str]:
     if not findings:
         return []
-    return ["", f"## {title}", "", *(f"- [{'x' if f.holds else ' '}] `{f.name}`: {f.text}" for f in findings)]
+    lines = ["", f"## {title}", ""]
+    for finding in findings:
+        box = "x" if finding.holds else " "
+        lines.append(f"- [{box}] `{finding.name}`: {finding.text}")
+    return lines
 
 
 def _story(run: TraceRun | None) -> Iterator[str]:
@@ -208,7 +187,8 @@ def _story(run: TraceRun | None) -> Iterator[str]:
         yield f"…         {len(listed_events) - _SHOWN_CALLS} more, in result.json"
     if run.output_json:
         yield f"answered  {_shown(run.output_json)}"
-    yield f"ended     {run.status.value}" + (f": {_line(str(run.error))}" if run.error else "")
+    error = f": {_line(str(run.error))}" if run.error else ""
+    yield f"ended     {run.status.value}{error}"
 
 
 def _answer(call: Call) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,10 @@ class GoldenResult(Struct, frozen=True, kw_only=True):
         if self.passed:
             return visible(f"golden trace {name}: the same {', '.join(self.golden.asserts)}")
         if self.first is None:
-            return "\n".join(map(visible, [f"golden trace {name}: the agent left its recording", *self._left()]))
+            text = f"golden trace {name}: the agent left its recording"
+            for deviation in self.stopped[:1]:
+                text += "".join(f"\n  {line}" for line in deviation.text.splitlines())
+            return "\n".join(map(visible, text.split("\n")))
         lines = [f"golden trace {name} parts {self.first.where}: {self.first.text}"]
         if self.first.a_text or self.first.b_text:
             lines.append(f"  recorded  {self.first.a_text or '(nothing)'}")
@@ -72,11 +76,11 @@ class GoldenResult(Struct, frozen=True, kw_only=True):
         lines += [f"  {difference}" for difference in found[:_DIFFERENCES]]
         if len(found) > _DIFFERENCES:
             lines.append(f"  … {len(found) - _DIFFERENCES} more")
-        marks = [f"{aspect} {'✗' if aspect in self.failed else '✓'}" for aspect in self.golden.asserts]
-        return "\n".join(map(visible, [*lines, f"  asserted  {'  '.join(marks)}"]))
-
-    def _left(self) -> list[str]:
-        return [f"  {line}" for deviation in self.stopped[:1] for line in deviation.text.splitlines()]
+        marks = "  asserted"
+        for aspect in self.golden.asserts:
+            sign = "✗" if aspect in self.failed else "✓"
+            marks += f"  {aspect} {sign}"
+        return "\n".join(map(visible, [*lines, marks]))
 
 
 def check_golden(
@@ -88,10 +92,17 @@ def check_golden(
     """
     if not callable(agent):
         raise UsageError(f"a {type(agent).__name__} is not an agent: give a callable")
+    golden_file = golden if isinstance(golden, Golden) else read_golden(golden)
+    return replay_golden(golden_file, agent, connect=_addresses(allow_connect))
+
+
+def _addresses(allow_connect: Sequence[str]) -> Sequence[str]:
+    """Return the addresses that may be reached, checked."""
+    if not allow_connect:
+        return ()
     from replaykit.candidates.consent import consent_of  # noqa: PLC0415 (brings in the isolation; few need it)
 
-    golden_file = golden if isinstance(golden, Golden) else read_golden(golden)
-    return replay_golden(golden_file, agent, connect=consent_of(connect=allow_connect).connect if allow_connect else ())
+    return consent_of(connect=allow_connect).connect
 
 
 def replay_golden(
@@ -131,7 +142,8 @@ def replay_golden(
 def _judged(golden: Golden, run: TraceRun) -> tuple[Comparison, FirstDivergence | None, tuple[Aspect, ...]]:
     ignore = [parse_path(path) for path in golden.ignore]
     try:
-        recorded, now = (comparable(one, golden.asserts, ignore) for one in runs_alike(golden.run, run))
+        recorded, now = runs_alike(golden.run, run)
+        recorded, now = comparable(recorded, golden.asserts, ignore), comparable(now, golden.asserts, ignore)
         comparison, first = _compared(recorded, now)
     except (ValueError, KeyError) as error:  # changes that were edited by hand, and fold to no JSON on the way
         raise UsageError(f"the states of golden trace {golden.name!r} cannot be read: {error}") from None
@@ -158,30 +170,24 @@ def _compared(recorded: TraceRun, now: TraceRun) -> tuple[Comparison, FirstDiver
 
 def _unkept(recorded: TraceRun, now: TraceRun) -> FirstDivergence | None:
     """The first state, where only one of the runs keeps any: a comparison of two agents passes over that."""
-    a, b = (next((event for event in run.events if isinstance(event, State)), None) for run in (recorded, now))
+    a, b = _first_state(recorded), _first_state(now)
+    divergence = partial(FirstDivergence, kind=DivergenceKind.STATE, event="state")
     if a is not None and b is None:
-        return FirstDivergence(
-            kind=DivergenceKind.STATE,
-            text="state, kept only in the recording",
-            event="state",
-            a_seq=a.seq,
-            a_step=a.step,
-        )
+        return divergence(text="state, kept only in the recording", a_seq=a.seq, a_step=a.step)
     if b is not None and a is None:
-        return FirstDivergence(
-            kind=DivergenceKind.STATE, text="state, kept only now", event="state", b_seq=b.seq, b_step=b.step
-        )
+        return divergence(text="state, kept only now", b_seq=b.seq, b_step=b.step)
     return None
+
+
+def _first_state(run: TraceRun) -> State | None:
+    return next((event for event in run.events if isinstance(event, State)), None)
 
 
 def accepted(result: GoldenResult) -> Golden:
     """The golden trace with the run as it happened; a Divergence where a call got no answer that could be kept."""
     if result.stopped:
         first = result.stopped[0]
-        if first.name:
-            what = f"there is no answer to record for `{first.name}`: "
-        else:
-            what = ""
+        what = f"there is no answer to record for `{first.name}`: " if first.name else ""
         raise Divergence(f"{what}{first.text}", index=first.index or 0)
     return replace(result.golden, run=as_happened(result))
 
@@ -215,10 +221,7 @@ def update_golden(
 
     Tools and models named in `live` are called for real where the recording has no answer.
     """
-    from replaykit.candidates.consent import consent_of  # noqa: PLC0415 (brings in the isolation; few need it)
-
-    connect = consent_of(connect=allow_connect).connect if allow_connect else ()
-    before = replay_golden(read_golden(file), agent, live=live, connect=connect)
+    before = replay_golden(read_golden(file), agent, live=live, connect=_addresses(allow_connect))
     if before.passed or dry_run:
         return GoldenUpdate(file=file, before=before)
     try:

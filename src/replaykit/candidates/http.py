@@ -9,18 +9,16 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import msgspec
 from msgspec.structs import replace
 
 from replaykit.candidates.attempt import Attempt, reported_on, served_from
-from replaykit.candidates.http_client import UNWATCHED, Ask, Handed, TapeClient, TapeRefused, ask
+from replaykit.candidates.http_client import UNWATCHED, Ask, Handed, TapeClient, TapeRefused, ask, check_url
 from replaykit.candidates.output import parse_output
 from replaykit.candidates.process import OUTPUT_NAME, timed_out_run
 from replaykit.candidates.worlds import world_of
 from replaykit.cases.case import ReplayCase
-from replaykit.errors import UsageError
 from replaykit.middleware.messages import TapeLog
 from replaykit.model.events import Call, ToolCall
 from replaykit.model.result import Deviation
@@ -34,13 +32,7 @@ class HttpCandidate:
     """An agent behind a URL."""
 
     def __init__(self, url: str) -> None:
-        try:
-            parts = urlsplit(url)
-            usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
-        except ValueError:
-            usable = False
-        if not usable:
-            raise UsageError(f"{url!r} is not an address of an agent", hint="Write http://host:port/path")
+        check_url(url, url)
         self.label = url
         self._tapes = TapeClient(url)
 

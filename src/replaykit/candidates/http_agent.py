@@ -20,13 +20,22 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from replaykit.candidates.attempt import Attempt, reported_on, served_from
-from replaykit.candidates.http_client import Ask, Handed, HttpAnswer, Looked, TapeClient, TapeRefused, ask, refusal_of
+from replaykit.candidates.http_client import (
+    Ask,
+    Handed,
+    HttpAnswer,
+    Looked,
+    TapeClient,
+    TapeRefused,
+    ask,
+    check_url,
+    refusal_of,
+)
 from replaykit.candidates.output import write_log_output
 from replaykit.candidates.process import OUTPUT_NAME
 from replaykit.candidates.worlds import world_of
 from replaykit.cases.case import EVERY_TOOL, ReplayCase
 from replaykit.cases.requests import REFUSED
-from replaykit.errors import UsageError
 from replaykit.middleware.messages import RequestLog
 from replaykit.model.consent import ANYTHING
 from replaykit.model.events import ErrorInfo
@@ -128,11 +137,10 @@ class HttpAgent:
             reply = AgentReply(reason=f"{answer.why}\n{_LOOK}")
         if reply.reason:
             return Attempt(reason=self._shown(f"{self.label} {reply.reason}"), deviations=taped.deviations)
+        error = reply.error
         if answer.timed_out:
-            late = ErrorInfo(type="TimeoutError", module="builtins", message=answer.why)
-        else:
-            late = None
-        run = _run_of(case, reply.output, late or reply.error, taped, began)
+            error = ErrorInfo(type="TimeoutError", module="builtins", message=answer.why)
+        run = _run_of(case, reply.output, error, taped, began)
         write_log_output(workspace / OUTPUT_NAME, run, taped.deviations)
         return Attempt(run=run, deviations=taped.deviations, keeps_hashes=True)
 
@@ -146,13 +154,13 @@ class HttpAgent:
         if agent.request_template is not None:
             body = fill_template(agent.request_template, scenario_input, context)
         elif agent.method is not Method.GET:
-            body = orjson.dumps(
-                {"input": scenario_input} if context is None else {"input": scenario_input, "context": context}
-            )
+            document = {"input": scenario_input}
+            if context is not None:
+                document["context"] = context
+            body = orjson.dumps(document)
         elif not parameters:
-            parameters = {
-                "input": scenario_input if isinstance(scenario_input, str) else orjson.dumps(scenario_input).decode()
-            }
+            text = scenario_input if isinstance(scenario_input, str) else orjson.dumps(scenario_input).decode()
+            parameters = {"input": text}
         headers = list(self._headers)
         if body is not None and not any(name.lower() == "content-type" for name, _ in headers):
             headers.append(("content-type", "application/json"))
@@ -207,14 +215,7 @@ To allow it: --live '*'"""
 
 
 def _checked(address: Expanded) -> str:
-    try:
-        parts = urlsplit(address.text)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
-    except ValueError:
-        usable = False
-    if not usable:
-        shown = address.hide(address.text)
-        raise UsageError(f"{shown!r} is not an address of an agent", hint="Write http://host:port/path")
+    check_url(address.text, address.hide(address.text))
     return address.text
 
 
@@ -226,15 +227,11 @@ def _with(url: str, parameters: Mapping[str, str]) -> str:
 
 def _run_of(case: ReplayCase, output: Json, error: ErrorInfo | None, taped: RequestLog, began: float) -> TraceRun:
     status = RunStatus.SUCCESS
-    if error is not None:
-        if error.type == "TimeoutError":
-            status = RunStatus.TIMEOUT
-        else:
-            status = RunStatus.ERROR
-        if taped.error is not None and status is RunStatus.ERROR:
-            error = taped.error
-        else:
-            error = error
+    if error is not None and error.type == "TimeoutError":
+        status = RunStatus.TIMEOUT
+    elif error is not None:
+        status = RunStatus.ERROR
+        error = taped.error or error
     return TraceRun(
         id=f"replay-{case.id}",
         name=case.id,

@@ -21,7 +21,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from replaykit.candidates.output import MAX_OUTPUT_BYTES
-from replaykit.errors import ReplayKitError
+from replaykit.errors import ReplayKitError, UsageError
 from replaykit.handlers.replay.world import World
 from replaykit.middleware.messages import (
     TAPE_FORMAT,
@@ -64,6 +64,17 @@ class HttpAnswer(Struct, frozen=True, kw_only=True):
     why: str = ""
     timed_out: bool = False
     never_connected: bool = False
+
+
+def check_url(url: str, shown: str) -> None:
+    """Raise a `UsageError` for a text that is not the address of an agent; it is shown without its secrets."""
+    try:
+        parts = urlsplit(url)
+        is_usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        is_usable = False
+    if not is_usable:
+        raise UsageError(f"{shown!r} is not an address of an agent", hint="Write http://host:port/path")
 
 
 def ask(request: Ask, timeout_s: float, *, retries: int = 0) -> HttpAnswer:

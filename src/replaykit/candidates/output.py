@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import itertools
 import stat
 from codecs import BOM_UTF8
 from collections.abc import Iterable
@@ -17,7 +18,6 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from replaykit.candidates.attempt import Attempt
 from replaykit.candidates.shared_arguments import clean_with_runs
-from replaykit.model.compact_calls import with_large_values, without_large_values
 from replaykit.model.events import AnyEvent, Call, Decision, ErrorEvent, ErrorInfo, Message, Note, ToolCall
 from replaykit.model.nesting import check_nesting
 from replaykit.model.result import Deviation
@@ -72,16 +72,9 @@ class _Deviations(Struct, omit_defaults=True):
 
 def write_log_output(path: Path, run: TraceRun, deviations: Iterable[Deviation]) -> None:
     """Leave a run log as the runner's output: all of it, or nothing, and redacted."""
-    redactor = file_redactor()
-    if redactor is not None:
-        from replaykit.redaction.events import Door  # noqa: PLC0415 (not where redaction is turned off)
-
-        run = Door(redactor).run(run)
-    # Large values are clean by now, and a second look at them as one text would take memory for several of it.
     rest = _Deviations(deviations=tuple(deviations))
-    shown, (small,) = clean_with_runs(rest, [without_large_values(run)], redactor)
-    whole = with_large_values(small, run)
-    log = _LogOutput(replaykit=RUN_FORMAT, run=whole, deviations=shown.deviations)
+    shown, (clean_run,) = clean_with_runs(rest, [run], file_redactor())
+    log = _LogOutput(replaykit=RUN_FORMAT, run=clean_run, deviations=shown.deviations)
     write_clean(path, msgspec.json.encode(log), None)
 
 
@@ -170,9 +163,10 @@ def _look_at(run: TraceRun) -> None:
 def _run_of(output: _Output) -> TraceRun:
     if output.status not in (choices := [s.value for s in RunStatus if s is not RunStatus.RUNNING]):
         raise ValueError(f"`status` is {output.status!r}; it must be one of {', '.join(choices)}")
-    calls: list[AnyEvent] = [_call(seq, call) for seq, call in enumerate(output.tool_calls)]
-    errors = [_error(error) for error in output.errors]
-    events = calls + [ErrorEvent(seq=len(calls) + i, error=error) for i, error in enumerate(errors)]
+    events: list[AnyEvent] = list(map(_call, itertools.count(), output.tool_calls))
+    errors = list(map(_error, output.errors))
+    for error in errors:
+        events.append(ErrorEvent(seq=len(events), error=error))
     answered = output.final_output is not UNSET and output.final_output is not None
     return TraceRun(
         id=output.run_id or "runner",

@@ -11,12 +11,11 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from replaykit.candidates.attempt import reported_on, served_from
-from replaykit.candidates.worlds import world_of
+from replaykit.candidates.worlds import source_run, world_of
 from replaykit.cases.case import ReplayCase
 from replaykit.config import default_store_path
 from replaykit.documents.document import confined_path
 from replaykit.errors import UsageError
-from replaykit.formats.files import import_trace
 from replaykit.model.result import Deviation, Evidence
 from replaykit.model.run import Origin, RunHeader, TraceRun
 from replaykit.model.values import Json
@@ -130,15 +129,10 @@ def with_servers(launch_options: LaunchOptions, case: ReplayCase) -> LaunchOptio
 
 
 def _facts(case: ReplayCase) -> dict[str, Json]:
-    if case.trace_path is None:
-        return {}
-    runs = import_trace(case.trace_path, case.source.format).runs
-    run = next((run for run in runs if case.source.run in (None, run.id)), None)
-    program = run.metadata.get("program") if run is not None else None
+    run = source_run(case)
+    program = None if run is None else run.metadata.get("program")
     facts = program.get(FACT) if isinstance(program, dict) else None
-    if isinstance(facts, dict):
-        return facts
-    return {}
+    return facts if isinstance(facts, dict) else {}
 
 
 def _below(named: Json) -> list[Path]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from replaykit.candidates.attempt import Candidate
 from replaykit.candidates.replay import replay
+from replaykit.candidates.worlds import with_scenario
 from replaykit.cases.case import RECORDED, ReplayCase
 from replaykit.cases.proof import ProofWriter
 from replaykit.checks.verdict import EXIT_CODES, is_red, settled
@@ -81,6 +81,5 @@ def prove(
         return tuple(settled(runs))
 
     bad_results = results(case, bad)
-    scenario = replace(case.scenario, was_seen_red=all(map(is_red, bad_results)))
-    good_results = results(replace(case, scenario=scenario), good)
+    good_results = results(with_scenario(case, was_seen_red=all(map(is_red, bad_results))), good)
     return Proving(case=case, bad=bad_results, good=good_results)

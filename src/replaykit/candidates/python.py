@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+import threading
 from pathlib import Path
 
+from msgspec import MsgspecError
 from msgspec.structs import replace
 
 from replaykit.candidates.agent_loader import check_spec
@@ -21,15 +24,15 @@ from replaykit.candidates.process import (
     runner_environment,
     runner_files,
 )
-from replaykit.candidates.task_channel import TALK, TaskSender
-from replaykit.candidates.worker_protocol import Reply, Task
+from replaykit.candidates.worker_protocol import REPLY_FILE, TALK, TASK_FILE, Reply, Task, receive_reply, send_task
 from replaykit.candidates.worlds import world_of
 from replaykit.cases.case import ReplayCase
 from replaykit.handlers.replay.world import World
 from replaykit.programs.plan import hash_seed
 
 # Garbage is looked for when the agent is there: what is loaded before it stays.
-_MAIN = "import gc; gc.disable(); from replaykit.candidates.child import main; main()"
+_MAIN = "import gc; gc.disable(); from replaykit.candidates.worker import run_one; run_one()"
+_LATE_S = 5.0
 _GRACE_S = 5.0  # the child stops by itself at the time limit; this is for one that cannot
 
 
@@ -79,3 +82,54 @@ class PythonCandidate:
     def stop(self) -> None:
         """End the function's process wherever it runs."""
         self._processes.stop()
+
+
+class TaskSender:
+    """Hands a task to a fresh process, as a `with` block around it; the reply is there when the block ends.
+
+    Over pipes, so that neither is ever a file: what a candidate is given and what it did is judged as it is, and what
+    is written of it is redacted. Where a process cannot be handed pipes, the two are files in a directory that is gone
+    when the process is.
+    """
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self._cleanup = contextlib.ExitStack()
+        self.handed: tuple[int, ...] = ()
+        """The file descriptors that the process must have."""
+        self.address = ""
+        self.reply: Reply | None = None
+
+    def __enter__(self) -> TaskSender:
+        if os.name == "posix":
+            task_source, task_sink = os.pipe()
+            reply_source, reply_sink = os.pipe()
+            self.handed = task_source, reply_sink
+            self.address = f"{task_source},{reply_sink}"
+            self._thread = threading.Thread(target=self._talk, args=(task_sink, reply_source), daemon=True)
+            self._thread.start()
+        else:
+            from tempfile import TemporaryDirectory  # noqa: PLC0415 (slow to import, and pipes need none)
+
+            self.address = self._cleanup.enter_context(TemporaryDirectory(prefix="replaykit-"))
+            with Path(self.address, TASK_FILE).open("wb") as stream:
+                send_task(stream, self._task)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.handed:
+            for handle in self.handed:  # whoever else held them has gone: nobody waits for ever
+                os.close(handle)
+            self._thread.join(_LATE_S)  # a process of its own that the agent left behind may hold the pipe
+        else:
+            file = Path(self.address, REPLY_FILE)
+            with contextlib.suppress(OSError, ValueError, MsgspecError), file.open("rb") as stream:
+                self.reply = receive_reply(stream, self._task.world.calls)
+        self._cleanup.close()
+
+    def _talk(self, sink: int, source: int) -> None:
+        with os.fdopen(source, "rb") as replies:
+            with contextlib.suppress(OSError), os.fdopen(sink, "wb") as out:  # it died before it was told
+                send_task(out, self._task)
+            with contextlib.suppress(OSError, ValueError, MsgspecError):  # it died, or says what is no reply
+                self.reply = receive_reply(replies, self._task.world.calls)

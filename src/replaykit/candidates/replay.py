@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
-from replaykit.candidates.attempt import Again, Candidate, Stoppable, evidence_of
+from replaykit.candidates.attempt import Candidate, RepeatedRuns, Stoppable, evidence_of
 from replaykit.candidates.evidence import new_workspace, write_evidence
 from replaykit.candidates.take_choice import replay_takes
+from replaykit.candidates.worlds import with_chaos, with_consent, with_scenario
 from replaykit.cases.case import CASE_FILE, ReplayCase, load_case
 from replaykit.cases.find import Unusable
 from replaykit.cases.proof import Standing, proof_path, prove_hint, standing_of
@@ -66,12 +67,9 @@ def replay(
     subject = case if isinstance(case, ReplayCase) else _subject(case)
     if live or allow_connect or allow_write:
         from replaykit.candidates.consent import consent_of  # noqa: PLC0415 (few replays do anything for real)
-        from replaykit.candidates.worlds import with_consent  # noqa: PLC0415
 
         subject = with_consent(subject, consent_of(live, allow_connect, allow_write))
     if chaos is not None:
-        from replaykit.candidates.worlds import with_chaos  # noqa: PLC0415 (few replays have any)
-
         subject = with_chaos(subject, chaos)
     runner = _candidate(candidate, case if isinstance(case, TraceRun) else None)
     if evidence is not None:
@@ -136,13 +134,13 @@ def _once(case: ReplayCase, candidate: Candidate, workspace: Path, timeout_s: fl
 
 def _with_take(case: ReplayCase, candidate: Candidate, workspace: Path, limit: float) -> ReplayResult:
     """The result with the one take that the case names."""
-    runs = Again(case, candidate, workspace, limit)
+    runs = RepeatedRuns(case, candidate, workspace, limit)
     case = _after_faults(case, runs.first.run)
     result = _judge(case, candidate, runs)
     if result.verdict is Verdict.INCONCLUSIVE:
         result = _in_any_order(case, candidate, runs, workspace, limit) or result
     if result.verdict in (Verdict.FIXED, Verdict.BROKEN) and case.scenario.not_held:
-        result = _in_any_draw(case, candidate, runs, result, workspace=workspace, timeout_s=limit)
+        result = _in_any_draw(case, candidate, runs, result, workspace, limit)
     result = replace(result, more=runs.more)
     if case.semantic or any(find_judged((*case.observed, *case.desired))):
         result = _with_judgements(case, result)
@@ -164,7 +162,7 @@ def _with_proof(case: ReplayCase, result: ReplayResult) -> ReplayResult:
 
 
 def _in_any_order(
-    case: ReplayCase, candidate: Candidate, runs: Again, workspace: Path, timeout_s: float
+    case: ReplayCase, candidate: Candidate, runs: RepeatedRuns, workspace: Path, timeout_s: float
 ) -> ReplayResult | None:
     """Return the result without the doubt about the order of things that happened at nearly the same moment, if it is
     the same in other orders; None where it is not.
@@ -179,14 +177,19 @@ def _in_any_order(
     if result.verdict is not Verdict.FIXED and not (is_every_order and result.verdict in _RED):
         return None
     for number, picks in enumerate(orders, start=1):
-        place = workspace / f"order-{number}"
-        place.mkdir()
-        scenario = replace(case.scenario, tie_picks=picks)
-        other = replace(case, scenario=scenario)
-        again = Again(other, candidate, place, timeout_s, ignored=UNORDERED)
-        if _judge(other, candidate, again).verdict not in (result.verdict, Verdict.DIVERGED):
+        other = with_scenario(case, tie_picks=picks)
+        if _verdict(other, candidate, workspace / f"order-{number}", timeout_s) not in (
+            result.verdict,
+            Verdict.DIVERGED,
+        ):
             return None
     return result
+
+
+def _verdict(case: ReplayCase, candidate: Candidate, workspace: Path, timeout_s: float) -> Verdict:
+    """Run a candidate once more in another world; return its verdict there, whatever the order of things."""
+    workspace.mkdir()
+    return _judge(case, candidate, RepeatedRuns(case, candidate, workspace, timeout_s, ignored=UNORDERED)).verdict
 
 
 def other_orders(choices: Sequence[int]) -> tuple[list[tuple[int, ...]], bool]:
@@ -201,7 +204,7 @@ def other_orders(choices: Sequence[int]) -> tuple[list[tuple[int, ...]], bool]:
 
 
 def _in_any_draw(
-    case: ReplayCase, candidate: Candidate, runs: Again, result: ReplayResult, *, workspace: Path, timeout_s: float
+    case: ReplayCase, candidate: Candidate, runs: RepeatedRuns, result: ReplayResult, workspace: Path, timeout_s: float
 ) -> ReplayResult:
     """Return the result if it is the same whatever the candidate draws of the chance that the recording could not hold;
     else one that says what it rests on."""
@@ -217,10 +220,7 @@ def _in_any_draw(
     if runs.first.keeps_hashes and (doubt := unchangeable_hashes(case)):
         return replace(result, verdict=Verdict.INCONCLUSIVE, reproduced=None, reason=doubt)
     for draw in range(1, _MORE_DRAWS + 1):
-        place = workspace / f"draw-{draw}"
-        place.mkdir()
-        other = replace(case, scenario=replace(case.scenario, draw=draw))
-        verdict = _judge(other, candidate, Again(other, candidate, place, timeout_s, ignored=UNORDERED)).verdict
+        verdict = _verdict(with_scenario(case, draw=draw), candidate, workspace / f"draw-{draw}", timeout_s)
         if verdict is not result.verdict:
             reason = resting_on_chance(case, result.verdict, verdict)
             return replace(result, verdict=Verdict.INCONCLUSIVE, reproduced=None, reason=reason)
@@ -238,7 +238,7 @@ def _after_faults(case: ReplayCase, run: TraceRun | None) -> ReplayCase:
     return replace(case, desired=case.desired_after(struck))
 
 
-def _judge(case: ReplayCase, candidate: Candidate, runs: Again) -> ReplayResult:
+def _judge(case: ReplayCase, candidate: Candidate, runs: RepeatedRuns) -> ReplayResult:
     attempt = runs.first
     if attempt.run is None:
         result = failed_to_run(case.id, attempt.reason, candidate.label, deviations=attempt.deviations)

@@ -9,16 +9,15 @@ from __future__ import annotations
 import datetime as dt
 import os
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TypeVar
 
-import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from replaykit.candidates.inprocess import RecordedCandidate
 from replaykit.candidates.replay import CandidateLike, replay
-from replaykit.candidates.worlds import with_take
+from replaykit.candidates.shared_arguments import redacted_run
+from replaykit.candidates.worlds import with_scenario, with_take
 from replaykit.cases.case import RECORDED, ReplayCase, load_case
 from replaykit.cases.takes import (
     TAKE_FORMAT,
@@ -41,8 +40,7 @@ from replaykit.model.result import Effect, ReplayResult, Verdict
 from replaykit.model.run import TraceRun
 from replaykit.redaction.files import file_redactor
 from replaykit.seam.time_and_chance import MACHINE
-
-T = TypeVar("T", int, float)
+from replaykit.travel.compare import sum_of_known
 
 LIVE = "live"
 """How a call was answered that was done for real."""
@@ -85,24 +83,21 @@ class Retaping(Struct, frozen=True, kw_only=True):
     @property
     def usage(self) -> Usage:
         """The tokens and the money that the calls took which were done for real, as far as the wire says."""
-        used = [one.call.usage for one in self.new_calls if isinstance(one.call, LlmCall) and one.answered_by == LIVE]
-        return add_usage([usage for usage in used if usage is not None])
+        used = []
+        for new_call in self.new_calls:
+            call = new_call.call
+            if isinstance(call, LlmCall) and call.usage is not None and new_call.answered_by == LIVE:
+                used.append(call.usage)
+        return add_usage(used)
 
 
 def add_usage(usages: Sequence[Usage]) -> Usage:
     """Return the sum of what several calls took; a part that no call says stays unknown."""
     return Usage(
-        input_tokens=_sum([usage.input_tokens for usage in usages]),
-        output_tokens=_sum([usage.output_tokens for usage in usages]),
-        cost_usd=_sum([usage.cost_usd for usage in usages]),
+        input_tokens=sum_of_known(usage.input_tokens for usage in usages),
+        output_tokens=sum_of_known(usage.output_tokens for usage in usages),
+        cost_usd=sum_of_known(usage.cost_usd for usage in usages),
     )
-
-
-def _sum(numbers: Sequence[T | None]) -> T | None:
-    known = [number for number in numbers if number is not None]
-    if known:
-        return sum(known[1:], known[0])
-    return None
 
 
 def retape(
@@ -151,7 +146,7 @@ def retape(
     take, directory = _write(retaping, name, result.run, replace=replace)
     again = replay(with_take(subject, name), candidate, timeout_s=timeout_s)
     problem = _difference_in(name, again, result)
-    return msgspec.structs.replace(retaping, take=take, directory=directory, problem=problem)
+    return structs.replace(retaping, take=take, directory=directory, problem=problem)
 
 
 def _difference_in(name: str, again: ReplayResult, result: ReplayResult) -> str:
@@ -181,16 +176,16 @@ def take_from_run(
     subject = case if isinstance(case, ReplayCase) else load_case(case)
     name = _checked_name(subject, name, replace=replace)
     calls = tuple(call for call in run.calls if not is_refused(call))
-    judged = msgspec.structs.replace(with_take(subject, RECORDED, only=True), tape=calls)
+    judged = structs.replace(with_take(subject, RECORDED, only=True), tape=calls)
     result = replay(judged, RecordedCandidate(run))
-    result = msgspec.structs.replace(result, candidate=f"run {run.id}")
+    result = structs.replace(result, candidate=f"run {run.id}")
     new_calls = tuple(NewCall(call=call, answered_by=run.id) for call in calls if call.name not in MACHINE)
     problem = _problem(result, keep=keep)
     retaping = Retaping(case=subject, result=result, new_calls=new_calls, problem=problem)
     if problem or dry_run:
         return retaping
     take, directory = _write(retaping, name, run, replace=replace)
-    return msgspec.structs.replace(retaping, take=take, directory=directory)
+    return structs.replace(retaping, take=take, directory=directory)
 
 
 def _checked_name(case: ReplayCase, name: str | None, *, replace: bool) -> str:
@@ -228,16 +223,12 @@ class _Rounds:
     @property
     def case(self) -> ReplayCase:
         """The case with the answers so far on its tape."""
-        case = with_take(self._case, RECORDED, only=True)
-        scenario = msgspec.structs.replace(case.scenario, notes_sources=True)
-        return msgspec.structs.replace(case, scenario=scenario, tape=(*self._recorded, *self._added))
+        case = with_scenario(self._case, take=RECORDED, is_only_take=True, notes_sources=True)
+        return structs.replace(case, tape=(*self._recorded, *self._added))
 
     def answer(self, result: ReplayResult) -> bool:
         """Answer the first call that was refused; False when there is none, or nobody answers it."""
-        if result.run is None:
-            refused = []
-        else:
-            refused = [call for call in result.run.calls if is_refused(call)]
+        refused = list(filter(is_refused, _calls_of(result)))
         if not refused or len(self._added) >= _MOST_ROUNDS or (not self._answers and self._ask is None):
             return False
         text = self._difference(refused[0])
@@ -247,28 +238,26 @@ class _Rounds:
         if answer is None:
             return False
         # Calls that were done for real in this round are not done again in the next.
-        for one in self.new_calls(result):
-            if one.answered_by == LIVE:
-                self._add(one.call, LIVE, one.text)
+        for new_call in self.new_calls(result):
+            if new_call.answered_by == LIVE:
+                self._add(new_call.call, LIVE, new_call.text)
         self._add(answer.applied(refused[0], 0), answer.source, text)
         return True
 
     def _add(self, call: Call, source: str, text: str) -> None:
-        number = 1 + max((one.seq for one in (*self._recorded, *self._added)), default=0)
-        self._added.append(msgspec.structs.replace(call, seq=number, source=None))
+        number = 1 + max((taped.seq for taped in (*self._recorded, *self._added)), default=0)
+        self._added.append(structs.replace(call, seq=number, source=None))
         self._sources.append(source)
         self._texts.append(text)
 
     def new_calls(self, result: ReplayResult) -> tuple[NewCall, ...]:
         """The answered calls of the run that the recorded take does not answer, in order."""
-        if result.run is None:
-            calls = []
-        else:
-            calls = [call for call in result.run.calls if _is_answered(call)]
         recorded = {call.seq for call in self._recorded}
         sources = {call.seq: index for index, call in enumerate(self._added)}
         found = []
-        for call in calls:
+        for call in _calls_of(result):
+            if is_refused(call) or call.name in MACHINE:  # the time and chance are no answers
+                continue
             if call.source is None:
                 found.append(NewCall(call=call, answered_by=LIVE, text=self._difference(call)))
             elif call.source not in recorded:
@@ -286,10 +275,9 @@ def _problem(result: ReplayResult, *, keep: bool) -> str:
     """Why the run cannot become a take, or should not."""
     left = first_with(Effect.DIVERGED, result.deviations)
     if left is not None:
+        answer_it = "--allow-connect"
         if left.name:
             answer_it = f"--live {shlex.quote(left.name)}, --answer FILE or --ask"
-        else:
-            answer_it = "--allow-connect"
         return f"no take was written: {left.text}\nAnswer it with {answer_it}"
     if result.run is None or result.verdict is Verdict.INCONCLUSIVE:
         return f"no take was written: {result.reason}"
@@ -301,11 +289,7 @@ def _problem(result: ReplayResult, *, keep: bool) -> str:
 def _write(retaping: Retaping, name: str, run: TraceRun, *, replace: bool) -> tuple[Take, Path]:
     """Write the run as a take, and check that the take leads to the same verdict offline."""
     case, result = retaping.case, retaping.result
-    redactor = file_redactor()
-    if redactor is not None:
-        from replaykit.redaction.events import Door  # noqa: PLC0415 (not where redaction is turned off)
-
-        run = Door(redactor).run(run)
+    run = redacted_run(run, file_redactor())
     take = Take(
         replaykit=TAKE_FORMAT,
         name=name,
@@ -313,13 +297,12 @@ def _write(retaping: Retaping, name: str, run: TraceRun, *, replace: bool) -> tu
         candidate=result.candidate,
         verdict=result.verdict.value,
         based_on=case.scenario.take,
-        new_answers=tuple(_new_answer(one) for one in retaping.new_calls),
+        new_answers=tuple(map(_new_answer, retaping.new_calls)),
     )
     calls = _with_spans(run)
+    same_as = {}
     if case.scenario.take == RECORDED:
         same_as = _same_as_recorded(case, calls)
-    else:
-        same_as = {}
 
     def check(draft: str) -> None:
         offline = replay(with_take(case, draft, only=True), RecordedCandidate(run))
@@ -348,15 +331,14 @@ def _content_of(call: Call) -> tuple[object, ...]:
     return (call.kind, call.name, call.request_json, call.result_json, call.error, call.items_json, call.wire)
 
 
-def _is_answered(call: Call) -> bool:
-    """True for a call of the agent that got an answer; the time and chance are not among them."""
-    return not is_refused(call) and call.name not in MACHINE
+def _calls_of(result: ReplayResult) -> Iterable[Call]:
+    return () if result.run is None else result.run.calls
 
 
-def _new_answer(new_calls: NewCall) -> NewAnswer:
-    call = new_calls.call
+def _new_answer(new_call: NewCall) -> NewAnswer:
+    call = new_call.call
     usage = call.usage if isinstance(call, LlmCall) else None
-    return NewAnswer(call=call.seq, kind=call.kind, name=call.name, answered_by=new_calls.answered_by, usage=usage)
+    return NewAnswer(call=call.seq, kind=call.kind, name=call.name, answered_by=new_call.answered_by, usage=usage)
 
 
 def _with_spans(run: TraceRun) -> list[Call]:
@@ -375,5 +357,5 @@ def _with_spans(run: TraceRun) -> list[Call]:
         begin_s = round(max(now_s, call.at - calls[0].at), 6)
         now_s = round(begin_s + call.duration_s, 6)
         span = CallSpan(begin=2 * index, begin_s=begin_s, end=2 * index + 1, end_s=now_s)
-        placed.append(msgspec.structs.replace(call, span=span))
+        placed.append(structs.replace(call, span=span))
     return placed

@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from replaykit.cases.fixtures import reference_names
+from replaykit.model.compact_calls import with_large_values, without_large_values
 from replaykit.model.events import AnyEvent, Call
 from replaykit.model.run import TraceRun
 from replaykit.model.shared_parts import ExpansionBudget, PartReader, PartWriter, Reference
@@ -40,14 +41,25 @@ class _Shown(Struct, Generic[S], frozen=True):
     parts: dict[str, tuple[Raw, ...]]
 
 
+def redacted_run(run: TraceRun, redactor: "Redactor | None") -> TraceRun:
+    """Return a run as it may be written, event by event."""
+    if redactor is None:
+        return run
+    from replaykit.redaction.events import Door  # noqa: PLC0415 (not where redaction is turned off)
+
+    return Door(redactor).run(run)
+
+
 def clean_with_runs(rest: S, runs: Sequence[TraceRun], redactor: "Redactor | None") -> tuple[S, list[TraceRun]]:
     """Return a value and runs that belong to it as they may be written."""
     if redactor is None:
         return rest, list(runs)
-    sharing = _Sharing(runs, redactor)
+    clean_runs = [redacted_run(run, redactor) for run in runs]
+    # Large values are clean by now, and a second look at them as one text would take memory for several of it.
+    sharing = _Sharing(list(map(without_large_values, clean_runs)), redactor)
     kind = cast("type[_Shown[S]]", types.GenericAlias(_Shown, (type(rest),)))
     shown = clean_struct(_Shown(rest, sharing.runs, sharing.parts), redactor, kind)
-    return shown.rest, sharing.whole(shown.runs, shown.parts)
+    return shown.rest, list(map(with_large_values, sharing.whole(shown.runs, shown.parts), clean_runs))
 
 
 class _Sharing:
@@ -78,13 +90,10 @@ def _without_parts(run: TraceRun, writer: PartWriter) -> tuple[TraceRun, Referen
     for position, event in enumerate(run.events):
         if isinstance(event, Call):
             split = writer.split(event.arguments_json)
-        else:
-            split = None
-        if split is None or not split.parts or split.large:
-            events.append(event)
-            continue
-        references[position] = split.parts
-        events.append(replace(event, arguments_json=split.rest))
+            if split is not None and split.parts and not split.large:
+                references[position] = split.parts
+                event = replace(event, arguments_json=split.rest)
+        events.append(event)
     return replace(run, events=tuple(events)), references
 
 

@@ -1,7 +1,8 @@
-"""Inside a worker: import the agent once, then run each case in a process of its own with the tape behind the seam.
+"""Inside a worker: import the agent, and run each case in a process of its own with the tape behind the seam.
 
 A case runs in a fork of the process that has imported the agent and run nothing, so no case meets what another one has
-left behind in caches, counters or loops. Where a fork is not safe, a worker runs one case and ends.
+left behind in caches, counters or loops. Where a fork is not safe, a worker runs one case and ends. A fresh process is
+a worker with one task, which it has before it imports the agent.
 """
 
 from __future__ import annotations
@@ -24,7 +25,18 @@ from msgspec.structs import replace
 from replaykit.candidates.agent_loader import load_agent, load_named
 from replaykit.candidates.agent_run import AgentCall, AgentEntry
 from replaykit.candidates.clock import ReplayClock
-from replaykit.candidates.worker_protocol import Reply, Task, WorkerJob, receive, receive_task, send, send_reply
+from replaykit.candidates.worker_protocol import (
+    REPLY_FILE,
+    TALK,
+    TASK_FILE,
+    Reply,
+    Task,
+    WorkerJob,
+    receive,
+    receive_task,
+    send,
+    send_reply,
+)
 from replaykit.errors import UsageError
 from replaykit.handlers.recording.agent_call import finished
 from replaykit.handlers.replay.handler import Replayer
@@ -69,6 +81,29 @@ def main() -> None:
     _leave()
 
 
+def run_one() -> None:
+    """Import the agent that the environment names, and run it for the one task of this process."""
+    tasks, replies = _channel()
+    task = receive_task(tasks)
+    if task is None:
+        raise SystemExit("there is no task")  # whoever gave it has gone
+    tasks.close()
+    gc.freeze()  # what is there stays, and the agent's collections need not look at it
+    gc.enable()
+    _TaskWorker(None, None, replies).run(task)
+    _leave()
+
+
+def _channel() -> tuple[IO[bytes], IO[bytes]]:
+    """Open the ends that the environment names: two file descriptors, or files in a directory."""
+    address = os.environ.pop(TALK)
+    task, comma, reply = address.partition(",")
+    if not comma:
+        return open(f"{address}/{TASK_FILE}", "rb"), open(f"{address}/{REPLY_FILE}", "wb")
+    os.set_inheritable(int(reply), False)
+    return os.fdopen(int(task), "rb"), os.fdopen(int(reply), "wb")
+
+
 def _warm_up() -> None:
     """Replay nothing, to import what a replay imports late: 10 ms that each fork would spend otherwise."""
     AgentCall(World(case_id="", input_json=NULL), alone=True).run(lambda _: None)
@@ -76,17 +111,19 @@ def _warm_up() -> None:
 
 def _can_nest() -> bool:
     """True in a sandbox in which each task can have one of its own."""
-    from replaykit.candidates.nested_sandboxes import can_nest  # noqa: PLC0415 (for Linux alone)
+    from replaykit.isolation import Level, support  # noqa: PLC0415 (for Linux alone)
 
-    return can_nest()
+    return support().nested_level is Level.FULL
 
 
 def _run_nested(worker: _TaskWorker, task: Task, replies: IO[bytes], job: WorkerJob) -> None:
     """Run one case in a fork that has a sandbox of its own, and say what became of that."""
-    from replaykit.candidates.nested_sandboxes import nested_sandbox  # noqa: PLC0415
-    from replaykit.programs.isolation_level import isolation_of  # noqa: PLC0415 (for Linux alone)
+    from pathlib import Path  # noqa: PLC0415 (slow to import)
 
-    with nested_sandbox() as sandbox:
+    from replaykit.isolation import Policy, Sandbox  # noqa: PLC0415 (for Linux alone)
+    from replaykit.programs.isolation_level import isolation_of  # noqa: PLC0415
+
+    with Sandbox(Policy(project=Path.cwd()), nested=True) as sandbox:
 
         def enter() -> None:
             _print_to(task, job)
@@ -126,7 +163,8 @@ class _Turn:
 class _TaskWorker:
     """Runs one task under the clock: one that takes too long ends its process, and leaves what it did so far."""
 
-    def __init__(self, entry: AgentEntry, reset: Callable[..., Any] | None, replies: IO[bytes]) -> None:
+    def __init__(self, entry: AgentEntry | None, reset: Callable[..., Any] | None, replies: IO[bytes]) -> None:
+        """`entry` is None where the agent is still to be imported, inside of the time of its task."""
         self._entry = entry
         self._reset = reset
         self._replies = replies
@@ -155,10 +193,14 @@ class _TaskWorker:
             except BaseException as error:  # noqa: BLE001 (a user's function)
                 return Reply(reason=sayable(f"the agent could not be reset: {type(error).__name__}: {error}"))
         world = turn.task.world
-        if refused := self._entry.refusal(world):
-            return Reply(reason=sayable(refused))
         call = turn.call = AgentCall(world, alone=True)
-        return Reply(run=self._entry.run(call, world), deviations=self._entry.deviations(call, world))
+        try:
+            entry = self._entry or _imported(call.replayer)
+        except UsageError as error:
+            return Reply(reason=sayable(str(error)))
+        if refused := entry.refusal(world):
+            return Reply(reason=sayable(refused))
+        return Reply(run=entry.run(call, world), deviations=entry.deviations(call, world))
 
     def _out_of_time(self, turn: _Turn) -> None:
         limit, call = turn.task.timeout_s, turn.call
@@ -166,7 +208,10 @@ class _TaskWorker:
             reply = Reply(reason=f"the agent was not reset within {limit:g} s")
         else:
             run = call.so_far(failure=TimeoutError(f"no answer within {limit:g} s"))
-            reply = Reply(run=run, deviations=self._entry.deviations(call, turn.task.world))
+            deviations = tuple(call.replayer.all_deviations())
+            if self._entry is not None:
+                deviations = self._entry.deviations(call, turn.task.world)
+            reply = Reply(run=run, deviations=deviations)
         if turn.take(wait=False):
             self._say(reply, turn.task)
             _leave()
@@ -180,6 +225,12 @@ class _TaskWorker:
         self._forked.begin_reply()
         send_reply(self._replies, reply, calls)
         self._forked.end_reply()
+
+
+def _imported(replayer: Replayer) -> AgentEntry:
+    """Import the agent; processes that it starts meanwhile belong to the replay."""
+    spec = os.environ["REPLAYKIT_AGENT"]
+    return AgentEntry(load_named(spec, replayer=replayer), spec)
 
 
 def _pipes() -> tuple[IO[bytes], IO[bytes]]:

@@ -89,6 +89,9 @@ def receive(stream: IO[bytes], kind: type[T]) -> T | None:
 # Annotations are values here: msgspec reads them, and would compile each as a text, once for every class that has it.
 
 
+TALK = "REPLAYKIT_TALK"
+"""The variable that tells a fresh process where its task is: two file descriptors, or a directory."""
+TASK_FILE, REPLY_FILE = "task", "reply"
 MAX_TASK_BYTES = 4 << 30
 """The limit for all large values of a task, which are in memory already."""
 MAX_REPLY_BYTES = 256 << 20
@@ -132,9 +135,9 @@ def send_task(stream: IO[bytes], task: Task) -> None:
 def receive_task(stream: IO[bytes]) -> Task | None:
     """Return the next task; None when there is none any more. A `ValueError` for anything else."""
     message = receive(stream, PackedTask)
-    if message is None or not message.packing:
-        if message is None:
-            return None
+    if message is None:
+        return None
+    if not message.packing:
         return message.task
     from replaykit.candidates.packed_events import unpack  # noqa: PLC0415 (most tasks are small)
 

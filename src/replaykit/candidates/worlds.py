@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -17,6 +18,7 @@ from replaykit.model.events import Call, LlmCall
 from replaykit.model.faults import ChaosPlan
 from replaykit.model.matching import MatchRules, ModelMatch, OnMiss, ToolMode
 from replaykit.model.pins import Clock, Pins, is_harmless
+from replaykit.model.run import TraceRun
 from replaykit.model.tool_errors import with_tool_errors
 from replaykit.model.values import Json, Raw, raw
 from replaykit.seam.chance import HASHES, SETS
@@ -106,9 +108,7 @@ def without_live_misses(case: ReplayCase) -> ReplayCase:
     match = scenario.match
     if match.on_miss is OnMiss.LIVE:
         match = replace(match, on_miss=OnMiss.ERROR, live=())
-    consent = replace(consent, live=tuple(by_mode))
-    scenario = replace(scenario, match=match, consent=consent)
-    return replace(case, scenario=scenario)
+    return with_scenario(case, match=match, consent=replace(consent, live=tuple(by_mode)))
 
 
 def _pins(case: ReplayCase) -> Pins:
@@ -136,26 +136,20 @@ def _clock(case: ReplayCase) -> tuple[float, Clock]:
         return moment.timestamp(), clock
     if clock is Clock.LIVE or case.trace_path is None:
         return 0.0, Clock.LIVE
-    from replaykit.formats.files import import_trace  # noqa: PLC0415 (few clocks name no moment)
-
-    runs = import_trace(case.trace_path, case.source.format).runs
-    return next((run.started_at for run in runs if case.source.run in (None, run.id)), 0.0), clock
+    run = source_run(case)
+    return 0.0 if run is None else run.started_at, clock
 
 
 def with_pins(case: ReplayCase, *, pin: bool = True, trusted: Sequence[str] = ()) -> ReplayCase:
     """The case with these of its variables set as well; or with nothing held still at all."""
-    scenario = case.scenario
     if not pin:
-        scenario = replace(scenario, clock=None, seed=None, environment=())
-    elif trusted:
-        scenario = replace(scenario, trusted=(*scenario.trusted, *trusted))
-    return replace(case, scenario=scenario)
+        return with_scenario(case, clock=None, seed=None, environment=())
+    return with_scenario(case, trusted=(*case.scenario.trusted, *trusted))
 
 
 def with_take(case: ReplayCase, name: str, *, only: bool = False) -> ReplayCase:
     """The case with this take for its first; with `only`, for its only one."""
-    scenario = replace(case.scenario, take=name, is_only_take=only)
-    return replace(case, scenario=scenario)
+    return with_scenario(case, take=name, is_only_take=only)
 
 
 def with_chaos(case: ReplayCase, plan: ChaosPlan) -> ReplayCase:
@@ -165,10 +159,9 @@ def with_chaos(case: ReplayCase, plan: ChaosPlan) -> ReplayCase:
     from replaykit.handlers.chaos.attacks import attacked  # noqa: PLC0415 (few cases have chaos)
 
     scenario_input, names = attacked(case.scenario.input, plan)
-    scenario = replace(case.scenario, chaos=plan)
     if names:
-        scenario = replace(scenario, input_json=raw(scenario_input))
-    return replace(case, scenario=scenario)
+        return with_scenario(case, chaos=plan, input_json=raw(scenario_input))
+    return with_scenario(case, chaos=plan)
 
 
 def live_case(scenario_input: Json, *, case_id: str = "live", timeout_s: float = DEFAULT_TIMEOUT_S) -> ReplayCase:
@@ -186,5 +179,19 @@ def live_case(scenario_input: Json, *, case_id: str = "live", timeout_s: float =
 
 def with_consent(case: ReplayCase, consent: Consent) -> ReplayCase:
     """The case, with this allowed beside what was allowed before."""
-    scenario = replace(case.scenario, consent=case.scenario.consent | consent)
-    return replace(case, scenario=scenario)
+    return with_scenario(case, consent=case.scenario.consent | consent)
+
+
+def with_scenario(case: ReplayCase, **changes: Any) -> ReplayCase:
+    """The case with other members in its scenario."""
+    return replace(case, scenario=replace(case.scenario, **changes))
+
+
+def source_run(case: ReplayCase) -> TraceRun | None:
+    """Return the run that the case was made of, read from its source trace; None where it has none."""
+    if case.trace_path is None:
+        return None
+    from replaykit.formats.files import import_trace  # noqa: PLC0415 (brings in all formats, and few cases need it)
+
+    runs = import_trace(case.trace_path, case.source.format).runs
+    return next((run for run in runs if case.source.run in (None, run.id)), None)

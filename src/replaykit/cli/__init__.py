@@ -110,6 +110,13 @@ def cli(ctx: click.Context, debug: bool) -> None:
     ctx.color = True  # click removes nothing: what is printed passes `guarded_output`, which decides about colours
 
 
+@cli.result_callback()
+@click.pass_context
+def _end(ctx: click.Context, /, code: int | None, **_: Any) -> None:
+    """Exit with the code that a verb returned."""
+    ctx.exit(code or ExitCode.PASSED)
+
+
 def main() -> None:
     """The `replaykit` command, in a process of its own."""
     gc.set_threshold(GARBAGE_AT)

@@ -14,7 +14,7 @@ from replaykit.cli import candidate_options, judge_options, options
 from replaykit.contracts.contract import ChaosScenario
 from replaykit.errors import ExitCode, NothingSelected, UsageError
 from replaykit.handlers.chaos.mutations import Mutation, Seeded
-from replaykit.handlers.chaos.profiles import merged
+from replaykit.handlers.chaos.profiles import PROFILES, merged
 from replaykit.judges.shape import JudgeSpec
 from replaykit.model.faults import ChaosPlan
 from replaykit.programs.launch_options import LaunchOptions
@@ -156,7 +156,7 @@ def run(
 @options.as_json
 def profiles(as_json: bool) -> None:
     """List the profiles: plans of faults with a name."""
-    click.echo(profiles_json() if as_json else profiles_text())
+    options.show(as_json, tuple(PROFILES), profiles_text, profiles_json)
 
 
 @command.command(name="mutate", cls=candidate_options.BeforeProgram)

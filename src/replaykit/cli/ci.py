@@ -166,11 +166,12 @@ def _parts(only: str | None) -> tuple[CiPartName, ...]:
     if only is None:
         return tuple(CiPartName)
     names = list(filter(None, map(str.strip, only.split(","))))
+    known = list(map(str, CiPartName))
     for name in names:
-        if name not in list(CiPartName):
-            raise UsageError(f"--only: no part {name!r}; {nearest(name, CiPartName)}")
+        if name not in known:
+            raise UsageError(f"--only: no part {name!r}; {nearest(name, known)}")
     if not names:
-        raise UsageError("--only names no part", hint=f"Some of: {', '.join(CiPartName)}")
+        raise UsageError("--only names no part", hint=f"Some of: {', '.join(known)}")
     return tuple(part for part in CiPartName if part in names)
 
 

@@ -56,7 +56,7 @@ def command(
             answered_count = record_judgements(found, runs, judge, again=again, on_done=advance)
         click.echo(f"asked {judge.identity} {answered_count} of {len(questions)}", err=True)
     checks = checks_of(found, runs)
-    options.show(as_json, checks, checks_text, partial(checks_json, found.id, asked=answered_count))
+    options.show(as_json, checks, checks_text, partial(checks_json, found.id, answered_count=answered_count))
     # What an answer means for an assertion, the assertion says: one of a failure signature should not be a pass.
     if any(check.status == "fail" and not check.kind for check in checks):
         return ExitCode.FAILED

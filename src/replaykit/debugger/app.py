@@ -215,11 +215,9 @@ class Debugger:
         self._dialog.show(page_screen(text, [], DebuggerView(), width, height, " "))
 
     def _title(self) -> str:
-        stop = self._steps.stops[self._view.at]
-        if stop.name:
-            name = f"{stop.name} ({self._view.at + 1} of {self._steps.count})"
-        else:
-            name = "the run"
+        name = self._steps.stops[self._view.at].name or "the run"
+        if self._steps.count:
+            name = f"{name} ({self._view.at + 1} of {self._steps.count})"
         return {
             Page.STATE: f"state after {name}",
             Page.DIFF: f"what {name} changed in the state",
@@ -233,11 +231,9 @@ class Debugger:
         """The open page, as rows of the terminal's width; kept while nothing changes."""
         content, width = self._content(), self._dialog.terminal.size()[0]
         if self._wrapped[0] is not content or self._wrapped[1] != width:
-            listed = self._view.page is Page.LIST  # a step a row, however much there is to say of it
-            if listed:
+            rows = rows_of(content, width)
+            if self._view.page is Page.LIST:  # a step a row, however much there is to say of it
                 rows = [row_of(line, width) for line in content]
-            else:
-                rows = rows_of(content, width)
             self._wrapped = (content, width, rows)
         return self._wrapped[2]
 

@@ -115,10 +115,7 @@ class Forker:
             try:
                 return click.edit(text, extension=".json")
             except (click.ClickException, ValueError) as error:  # no such editor; a text that is not UTF-8
-                if isinstance(error, click.ClickException):
-                    reason = error.message
-                else:
-                    reason = str(error)
+                reason = error.message if isinstance(error, click.ClickException) else str(error)
                 raise UsageError(f"the editor failed: {reason}", hint="Name yours in $VISUAL or $EDITOR.") from None
 
     def _forked(self, run: RunHeader, step: str, edits: Edits, agent: Callable[..., Any]) -> ForkResult:
@@ -140,12 +137,12 @@ class Forker:
     def _allow(self, result: ForkResult, allowed: set[str], refused: set[str]) -> bool:
         """Ask about each tool that the fork was stopped at; true when one of them may be called."""
 
-        questions = {
-            deviation.name: deviation
-            for deviation in result.deviations
-            if deviation.kind == "undecided" and deviation.name
-        }
-        done = [deviation for deviation in result.deviations if deviation.kind in ("live", "done")]
+        questions, done = {}, []
+        for deviation in result.deviations:
+            if deviation.kind == "undecided" and deviation.name:
+                questions[deviation.name] = deviation
+            elif deviation.kind in ("live", "done"):
+                done.append(deviation)
         more = False
         for name, question in questions.items():
             if name in allowed or name in refused:

@@ -183,10 +183,9 @@ def step_list(run: TraceRun) -> StepList:
     for event in run.events:
         place = owner.get(event.seq, place)
         shown[place].append(event)
-    stops = [
-        DebuggerStep(name=step.step_id, events=tuple(events), run_step=step)
-        for step, events in zip(steps, shown, strict=True)
-    ]
+    stops = []
+    for step, events in zip(steps, shown, strict=True):
+        stops.append(DebuggerStep(name=step.step_id, events=tuple(events), run_step=step))
     return StepList(run=run, stops=tuple(stops))
 
 
@@ -256,9 +255,9 @@ def _move(step_list: StepList, view: DebuggerView, action: Action) -> DebuggerVi
         return view.at_step(at)
     if not step_list.count:
         return view.with_message("this run has no steps", "yellow")
-    return view.with_message(
-        "this is the first step" if at == 0 and action in (Action.BACK, Action.FIRST) else "this is the last step"
-    )
+    if at == 0 and action in (Action.BACK, Action.FIRST):
+        return view.with_message("this is the first step")
+    return view.with_message("this is the last step")
 
 
 def find(step_list: StepList, at: int, needle: str) -> tuple[int, str] | None:

@@ -43,7 +43,7 @@ On a page:
 
 def help_page() -> Iterator[ScreenLine]:
     """All keys."""
-    return (ScreenLine(text) for text in HELP.strip("\n").split("\n"))
+    return map(ScreenLine, HELP.strip("\n").split("\n"))
 
 
 def state_page(step_list: StepList, at: int, state: Json) -> Iterator[ScreenLine]:
@@ -52,7 +52,7 @@ def state_page(step_list: StepList, at: int, state: Json) -> Iterator[ScreenLine
     if note is not None:
         yield note
     if state is not None:
-        yield from (ScreenLine(text) for text in pretty(encode(state)))
+        yield from map(ScreenLine, pretty(encode(state)))
 
 
 def diff_page(step_list: StepList, at: int, before: Json, after: Json) -> Iterator[ScreenLine]:
@@ -98,7 +98,8 @@ def _difference(difference: Difference) -> Iterator[ScreenLine]:
 
 
 def _marked(mark: str, value: Json, look: str) -> Iterator[ScreenLine]:
-    return (ScreenLine(f"  {mark}{text}", look, 4) for text in pretty(encode(value)))
+    for text in pretty(encode(value)):
+        yield ScreenLine(f"  {mark}{text}", look, 4)
 
 
 def calls_page(run: TraceRun, stop: DebuggerStep) -> Iterator[ScreenLine]:
@@ -115,10 +116,7 @@ def _event(event: AnyEvent, started_at: float) -> Iterator[ScreenLine]:
     moment = f"{event.at - started_at:+.3f} s" if event.at and started_at else ""
     place = f"event {event.seq}  {moment}  {event.path or '/'}"
     if isinstance(event, Call):
-        if event.parent is not None:
-            inside = f"  inside event {event.parent}"
-        else:
-            inside = ""
+        inside = "" if event.parent is None else f"  inside event {event.parent}"
         yield ScreenLine(f"{event.kind} {event.name}", "bold")
         yield ScreenLine(f"  {place}{inside}  took {event.duration_s:.6f} s", "dim")
         yield from _call(event)
@@ -161,12 +159,13 @@ def _call(call: Call) -> Iterator[ScreenLine]:
 def _value(label: str, json: Raw) -> Iterator[ScreenLine]:
     if label:
         yield ScreenLine(f"  {label}", "cyan")
-    yield from (ScreenLine(f"    {text}") for text in pretty(json))
+    for text in pretty(json):
+        yield ScreenLine(f"    {text}")
 
 
 def _error(error: ErrorInfo) -> Iterator[ScreenLine]:
-    lines = (error.traceback or str(error)).rstrip().split("\n")
-    yield from (ScreenLine(f"    {text}", "red") for text in lines)
+    for text in (error.traceback or str(error)).rstrip().split("\n"):
+        yield ScreenLine(f"    {text}", "red")
 
 
 def list_page(step_list: StepList, at: int) -> Iterator[ScreenLine]:
@@ -176,20 +175,22 @@ def list_page(step_list: StepList, at: int) -> Iterator[ScreenLine]:
         return
     number = len(str(step_list.count))
     wide = min(30, max(width_of(stop.name) for stop in step_list.stops))
-    states = [_state_word(stop) for stop in step_list.stops]
+    states = list(map(_state_word, step_list.stops))
     column = max(map(len, states))
     for place, stop in enumerate(step_list.stops):
-        calls = [event for event in stop.events if isinstance(event, Call)]
-        errors = [event.error for event in stop.events if isinstance(event, Call | ErrorEvent) and event.error]
+        calls, error = [], ""
+        for event in stop.events:
+            if isinstance(event, Call):
+                calls.append(event.name)
+            if isinstance(event, Call | ErrorEvent) and event.error:
+                error = f"  {event.error}"
         name = stop.name + " " * (wide - width_of(stop.name))
-        what = ", ".join(call.name for call in calls[:20]) + (f"  {errors[-1]}" if errors else "")
-        mark = ">" if place == at else " "
-        if errors:
+        what = ", ".join(calls[:20]) + error
+        mark, look = " ", ""
+        if place == at:
+            mark, look = ">", "bold"
+        if error:
             look = "red"
-        elif place == at:
-            look = "bold"
-        else:
-            look = ""
         yield ScreenLine(
             f"{mark} {place + 1:>{number}}  {name}  {states[place]:<{column}}  {what[:400]}", look, number + 4
         )

@@ -13,11 +13,9 @@ from replaykit.model.events import (
     Call,
     Decision,
     ErrorEvent,
-    LlmCall,
     Message,
     Note,
     State,
-    ToolCall,
 )
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import Json
@@ -79,10 +77,7 @@ def prompt_screen(rows: Sequence[ScreenLine], question: str, answer: str, width:
     """The screen with a question and what was typed so far in its last row; of a long answer the end is shown."""
     question = row_of(ScreenLine(question), max(width // 2, 1)).text
     room = max(width - width_of(question) - 2, 1)
-    if height > 1:
-        above = list(rows[: max(0, len(rows) - 1)])[-max(height - 1, 0) :]
-    else:
-        above = []
+    above = list(rows[:-1])[1 - height :] if height > 1 else []
     return [*(row_of(row, width) for row in above), ScreenLine(f"{question} {answer[-room:]}")]
 
 
@@ -100,11 +95,13 @@ def _framed(
     head: list[ScreenLine], body: Sequence[ScreenLine], view: DebuggerView, footer: str, width: int, height: int
 ) -> list[ScreenLine]:
     """Head, rule, body, message and keys, on exactly `height` rows; the last ones stay where there is no room."""
+    message = []
     if view.message or height >= _SMALL:
         message = rows_of([view.message or ScreenLine("")], width, limit=3)
+    if height >= _SMALL:
+        head = [*head, ScreenLine("─" * width, "dim")]
     else:
-        message = []
-    head = [*head, ScreenLine("─" * width, "dim")] if height >= _SMALL else head[-1:]
+        head = head[-1:]
     room = max(0, height - len(head) - len(message) - 1)
     filled = [*body[:room], *[ScreenLine("")] * (room - len(body[:room]))]
     rows = [*head, *filled, *message, ScreenLine(footer, "dim")]
@@ -120,8 +117,12 @@ def _offered(word: str, step_list: StepList, deep: bool) -> bool:
 
 
 def _title(run: TraceRun, deep: bool) -> ScreenLine:
-    origin = f"  {run.origin.kind} at {run.origin.step}" if run.origin.run else ""
-    return ScreenLine(f"{'↳ ' if deep else ''}{run.name or 'run'}  {run.id}  {run.status.value}{origin}", _look(run))
+    title = f"{run.name or 'run'}  {run.id}  {run.status.value}"
+    if run.origin.run:
+        title += f"  {run.origin.kind} at {run.origin.step}"
+    if deep:
+        title = f"↳ {title}"
+    return ScreenLine(title, _look(run))
 
 
 def _look(run: TraceRun) -> str:
@@ -135,14 +136,12 @@ def _look(run: TraceRun) -> str:
 def _place(step_list: StepList, at: int, stop: DebuggerStep) -> str:
     if not step_list.count:
         return "no steps: the run made no calls"
-    parts = [f"step {at + 1} of {step_list.count}", stop.name, *_times(step_list.run, stop)]
+    state = "no state of its own"
     if stop.keeps_state:
         state = "state kept"
     elif stop.loses_state:
         state = "state not kept"
-    else:
-        state = "no state of its own"
-    return "  ".join([*parts, state])
+    return "  ".join([f"step {at + 1} of {step_list.count}", stop.name, *_times(step_list.run, stop), state])
 
 
 def _times(run: TraceRun, stop: DebuggerStep) -> Iterator[str]:
@@ -179,22 +178,17 @@ def _ending(run: TraceRun) -> Iterator[ScreenLine]:
         yield _labelled(run.status.value, output, _look(run))
 
 
-def _depths(events: Sequence[AnyEvent]) -> dict[int, int]:
+def _depths(events: Sequence[AnyEvent]) -> dict[int | None, int]:
     """Return how deep each event is nested in calls of this step."""
-    depths: dict[int, int] = {}
+    depths: dict[int | None, int] = {None: -1}
     for event in events:
-        depths[event.seq] = min(4, depths.get(event.parent, -1) + 1) if event.parent is not None else 0
+        depths[event.seq] = min(4, depths.get(event.parent, -1) + 1)
     return depths
 
 
 def _event_lines(event: AnyEvent, margin: str) -> Iterator[ScreenLine]:
     if isinstance(event, Call):
-        if isinstance(event, ToolCall):
-            label = "tool"
-        elif isinstance(event, LlmCall):
-            label = "model"
-        else:
-            label = "exchange"
+        label = {"tool_call": "tool", "llm_call": "model"}.get(event.kind, "exchange")
         yield _labelled(margin + label, call_text(event.name, event.arguments, _LONG))
         yield _labelled("", f"{margin}→ {outcome_text(event)}", "red" if event.error else "")
     elif isinstance(event, Message):
@@ -218,8 +212,8 @@ def outcome_text(call: Call) -> str:
     if call.error is not None:
         return str(call.error)[:_LONG]
     if call.items_json is not None:
-        count = counted(len(call.items_json), "item")
-        return f"{count}{'' if call.complete else ', left early'}: {brief(call.items, _LONG)}"
+        end = "" if call.complete else ", left early"
+        return f"{counted(len(call.items_json), 'item')}{end}: {brief(call.items, _LONG)}"
     if call.result_json:
         return brief(call.result, _LONG)
     return "no answer"
@@ -239,9 +233,11 @@ def state_change(event: State) -> str:
         if event.kept:
             return "kept as a whole"
         return "not kept"
-    changed = [*change.put, *change.add, *change.cut]
-    parts = [f"changed {', '.join(changed)}"] if changed else []
-    parts += [f"dropped {', '.join(change.drop)}"] if change.drop else []
+    parts = []
+    if changed := [*change.put, *change.add, *change.cut]:
+        parts.append(f"changed {', '.join(changed)}")
+    if change.drop:
+        parts.append(f"dropped {', '.join(change.drop)}")
     if parts:
         return f"kept: {'; '.join(parts)}"
     return "kept, as it was before"

@@ -9,10 +9,11 @@ import stat
 import subprocess
 from collections.abc import Iterator
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 
 from replaykit.config import HOME
-from replaykit.doctor.results import DoctorItem, ItemState
+from replaykit.doctor.results import DoctorItem, ItemState, item
 from replaykit.errors import ReplayKitError
 from replaykit.programs.launch_options import ORIGINAL
 from replaykit.programs.mcp.config import checked_config
@@ -25,6 +26,7 @@ from replaykit.retention.policy import shown_bytes
 from replaykit.store.file_format import store_format
 from replaykit.store.schema import STORE_FORMAT
 
+_item = partial(item, "project")
 _BESIDE = ("-wal", "-shm", "-live")
 MCP_FILES = (".mcp.json", "mcp.json", ".cursor/mcp.json", ".vscode/mcp.json", ".gemini/settings.json")
 
@@ -47,16 +49,12 @@ def _store(store: Path) -> Iterator[DoctorItem]:
         detail = f"there is none at {store}; the first recording makes it"
         yield _item("store", ItemState.OK, detail)
         return
-    except PermissionError as error:
-        yield _item("store", ItemState.PROBLEM, f"{store} cannot be read: {error.strerror}", f"chmod u+rw {name}")
-        return
     except OSError as error:
-        yield _item(
-            "store", ItemState.PROBLEM, f"{store} cannot be read: {error.strerror}", "Name another: --store FILE"
-        )
+        advice = f"chmod u+rw {name}" if isinstance(error, PermissionError) else "Name another: --store FILE"
+        yield _item("store", ItemState.PROBLEM, f"{store} cannot be read: {error.strerror}", advice)
         return
     except ReplayKitError as error:
-        yield _item("store", ItemState.PROBLEM, error.message, *filter(None, [error.hint]))
+        yield _wrong("store", error)
         return
     if found > STORE_FORMAT:
         detail = f"{store} has format {found}; this version reads up to {STORE_FORMAT}"
@@ -110,7 +108,7 @@ def _key(path: Path) -> Iterator[DoctorItem]:
     try:
         has_key = check_key(path.parent)
     except ReplayKitError as error:
-        yield _item("redaction key", ItemState.PROBLEM, error.message, *filter(None, [error.hint]))
+        yield _wrong("redaction key", error)
         return
     if is_named:
         yield _item("redaction key", ItemState.OK, f"from {VARIABLE}")
@@ -133,7 +131,7 @@ def _redaction(store: Path) -> DoctorItem:
     try:
         rules = load_rules(file)
     except ReplayKitError as error:
-        return _item("redaction", ItemState.PROBLEM, error.message, *filter(None, [error.hint]))
+        return _wrong("redaction", error)
     if rules.notices:
         return _item("redaction", ItemState.NOTE, f"on, with the rules in {file}; {'; '.join(rules.notices)}")
     return _item("redaction", ItemState.OK, f"on, with the rules in {file}")
@@ -146,7 +144,7 @@ def _config(named: Path | None) -> DoctorItem:
     try:
         project = load_project(file)
     except ReplayKitError as error:
-        return _item("configuration", ItemState.PROBLEM, error.message, *filter(None, [error.hint]))
+        return _wrong("configuration", error)
     if project.notices:
         return _item("configuration", ItemState.NOTE, f"{file}: {'; '.join(project.notices)}")
     return _item("configuration", ItemState.OK, f"{file} is valid")
@@ -168,10 +166,6 @@ def _mcp() -> Iterator[DoctorItem]:
         else:
             advice = f"Record its servers: replaykit record --mcp-config {file} -- CMD"
             yield _item("mcp", ItemState.OK, f"{file} names servers", advice)
-
-
-def _item(name: str, state: ItemState, detail: str, *advice: str) -> DoctorItem:
-    return DoctorItem(group="project", name=name, state=state, detail=detail, advice=advice)
 
 
 _MAX_WAIT_S = 2.0
@@ -239,3 +233,7 @@ def _git_exit_code(git: str, directory: Path, *question: str) -> int:
     except (OSError, subprocess.TimeoutExpired):
         return -1
     return done.returncode
+
+
+def _wrong(name: str, error: ReplayKitError) -> DoctorItem:
+    return _item(name, ItemState.PROBLEM, error.message, *filter(None, [error.hint]))

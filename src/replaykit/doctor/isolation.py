@@ -9,7 +9,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from replaykit.doctor.results import DoctorItem, IsolationSupport, ItemState
+from replaykit.doctor.results import DoctorItem, IsolationSupport, ItemState, item
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -88,17 +88,10 @@ def describe_support(offered: Support, settings: KernelSettings) -> tuple[Isolat
     isolation = IsolationSupport(level=level, channels=channels, reasons=offered.reasons())
     if level == _FULL:
         detail = f"full, for {', '.join(channels)}: the kernel keeps candidates shut"
-        return isolation, DoctorItem(group="isolation", name="level", state=ItemState.OK, detail=detail)
+        return isolation, item("isolation", "level", ItemState.OK, detail)
     shut = ", ".join(f"{channel} {who}" for channel, who in channels.items())
     parts = [f"{level}, not full ({shut})", *offered.reasons()]
-    item = DoctorItem(
-        group="isolation",
-        name="level",
-        state=ItemState.NOTE,
-        detail="; ".join(parts),
-        advice=tuple(advice(offered, settings)),
-    )
-    return isolation, item
+    return isolation, item("isolation", "level", ItemState.NOTE, "; ".join(parts), *advice(offered, settings))
 
 
 def elsewhere(platform: str) -> tuple[IsolationSupport, DoctorItem]:
@@ -106,14 +99,9 @@ def elsewhere(platform: str) -> tuple[IsolationSupport, DoctorItem]:
     name = {"darwin": "macOS", "win32": "Windows"}.get(platform, platform)
     reason = f"{name} has no kernel isolation for ReplayKit: {_GUARDS_ONLY}"
     way = "WSL 2" if platform == "win32" else "a Linux virtual machine or container"
-    item = DoctorItem(
-        group="isolation",
-        name="level",
-        state=ItemState.NOTE,
-        detail=f"process: {reason}",
-        advice=(f"For candidates that you do not trust, run ReplayKit in {way}.",),
-    )
-    return IsolationSupport(level="process", reasons=(reason,)), item
+    advice = f"For candidates that you do not trust, run ReplayKit in {way}."
+    support = IsolationSupport(level="process", reasons=(reason,))
+    return support, item("isolation", "level", ItemState.NOTE, f"process: {reason}", advice)
 
 
 def advice(offered: Support, settings: KernelSettings) -> list[str]:

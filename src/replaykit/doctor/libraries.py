@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from importlib import metadata
 
-from replaykit.doctor.results import DoctorItem, ItemState
+from replaykit.doctor.results import DoctorItem, ItemState, item
 from replaykit.errors import install_hint
 
 OWN_NAME = "agent-replaykit"
@@ -69,7 +69,7 @@ def examine_libraries() -> list[DoctorItem]:
     missing = sorted(name for name in (*FRAMEWORKS, *SDKS) if version_of(name) is None)
     if missing:
         detail = f"not installed, and not needed: {', '.join(missing)}"
-        found.append(DoctorItem(group="libraries", name="others", state=ItemState.OK, detail=detail))
+        found.append(item("libraries", "others", ItemState.OK, detail))
     return found
 
 
@@ -143,12 +143,12 @@ def _dependencies(own: Requirements) -> Iterator[DoctorItem]:
         if version is not None and fits(version, required):
             continue
         state = "is not installed" if version is None else f"is {version}"
-        yield DoctorItem(
-            group="libraries",
-            name=name,
-            state=ItemState.PROBLEM,
-            detail=f"ReplayKit needs {name}{required}, which {state}",
-            advice=(f"pip install '{name}{required}'",),
+        yield item(
+            "libraries",
+            name,
+            ItemState.PROBLEM,
+            f"ReplayKit needs {name}{required}, which {state}",
+            f"pip install '{name}{required}'",
         )
 
 
@@ -161,14 +161,14 @@ def _frameworks(own: Requirements) -> Iterator[DoctorItem]:
         module = extra.replace("-", "_")
         if fits(version, required):
             detail = f"{version}: reached by replaykit.integrations.{module}, {addition}"
-            yield DoctorItem(group="libraries", name=name, state=ItemState.OK, detail=detail)
+            yield item("libraries", name, ItemState.OK, detail)
         else:
-            yield DoctorItem(
-                group="libraries",
-                name=name,
-                state=ItemState.NOTE,
-                detail=f"{version}: the adapter is made for {required}; its model calls are recorded all the same",
-                advice=(install_hint(extra),),
+            yield item(
+                "libraries",
+                name,
+                ItemState.NOTE,
+                f"{version}: the adapter is made for {required}; its model calls are recorded all the same",
+                install_hint(extra),
             )
 
 
@@ -180,10 +180,10 @@ def _sdks() -> Iterator[DoctorItem]:
         through = [library for library in libraries if version_of(library) is not None]
         if through:
             detail = f"{version}: reached, over {', '.join(through)}"
-            yield DoctorItem(group="libraries", name=name, state=ItemState.OK, detail=detail)
+            yield item("libraries", name, ItemState.OK, detail)
         else:
             detail = f"{version}: none of {', '.join(libraries)} is installed, so its requests may not be recorded"
-            yield DoctorItem(group="libraries", name=name, state=ItemState.NOTE, detail=detail)
+            yield item("libraries", name, ItemState.NOTE, detail)
 
 
 def _http_libraries() -> Iterator[DoctorItem]:
@@ -192,14 +192,14 @@ def _http_libraries() -> Iterator[DoctorItem]:
         if version is None:
             continue
         if fits(version, f">={oldest}" if oldest else ""):
-            yield DoctorItem(group="libraries", name=name, state=ItemState.OK, detail=f"{version}: reached")
+            yield item("libraries", name, ItemState.OK, f"{version}: reached")
         else:
-            yield DoctorItem(
-                group="libraries",
-                name=name,
-                state=ItemState.NOTE,
-                detail=f"{version}: requests are recorded from {oldest} on",
-                advice=(f"pip install '{name}>={oldest}'",),
+            yield item(
+                "libraries",
+                name,
+                ItemState.NOTE,
+                f"{version}: requests are recorded from {oldest} on",
+                f"pip install '{name}>={oldest}'",
             )
 
 
@@ -208,12 +208,12 @@ def _not_reached() -> Iterator[DoctorItem]:
     versions = {name: version_of(name) for name in NOT_REACHED}
     installed = [f"{name} {version} ({NOT_REACHED[name]})" for name, version in versions.items() if version is not None]
     if installed:
-        yield DoctorItem(
-            group="libraries",
-            name="not recorded",
-            state=ItemState.NOTE,
-            detail=f"{', '.join(installed)}: what your agent does with these is not recorded, and a replay stops it",
-            advice=("If it uses one of them, make a tool of what does: @rk.tool",),
+        yield item(
+            "libraries",
+            "not recorded",
+            ItemState.NOTE,
+            f"{', '.join(installed)}: what your agent does with these is not recorded, and a replay stops it",
+            "If it uses one of them, make a tool of what does: @rk.tool",
         )
 
 
@@ -229,8 +229,8 @@ def examine_machine() -> Iterator[DoctorItem]:
     """Look at Python, the system and the programs."""
     yield _python()
     system = f"{platform.system()} {platform.release()}, {platform.machine()}"
-    yield DoctorItem(group="machine", name="platform", state=ItemState.OK, detail=system)
-    yield DoctorItem(group="machine", name="sqlite", state=ItemState.OK, detail=sqlite3.sqlite_version)
+    yield item("machine", "platform", ItemState.OK, system)
+    yield item("machine", "sqlite", ItemState.OK, sqlite3.sqlite_version)
     for name, absence in _PROGRAMS.items():
         yield _program(name, absence)
 
@@ -240,10 +240,10 @@ def _python() -> DoctorItem:
     detail = f"{version} ({platform.python_implementation()}), {sys.executable}"
     tested = _tested_versions()
     if not tested or f"{sys.version_info.major}.{sys.version_info.minor}" in tested:
-        return DoctorItem(group="machine", name="python", state=ItemState.OK, detail=detail)
+        return item("machine", "python", ItemState.OK, detail)
     advice = f"Use one of {', '.join(tested)}."
     detail += ": ReplayKit is not tested with this version"
-    return DoctorItem(group="machine", name="python", state=ItemState.NOTE, detail=detail, advice=(advice,))
+    return item("machine", "python", ItemState.NOTE, detail, advice)
 
 
 def _tested_versions() -> list[str]:
@@ -259,16 +259,16 @@ def _tested_versions() -> list[str]:
 def _program(name: str, absence: str) -> DoctorItem:
     path = shutil.which(name)
     if path is None:
-        return DoctorItem(group="machine", name=name, state=ItemState.NOTE, detail=absence)
+        return item("machine", name, ItemState.NOTE, absence)
     try:
         done = subprocess.run(
             [path, "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_MAX_WAIT_S
         )
     except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError) as error:
         detail = f"{path} does not tell its version: {type(error).__name__}"
-        return DoctorItem(group="machine", name=name, state=ItemState.NOTE, detail=detail)
+        return item("machine", name, ItemState.NOTE, detail)
     if done.returncode != 0:
         detail = f"{path} does not tell its version: exit code {done.returncode}"
-        return DoctorItem(group="machine", name=name, state=ItemState.NOTE, detail=detail)
+        return item("machine", name, ItemState.NOTE, detail)
     version = done.stdout.strip().split(os.linesep)[0].removeprefix("git version ")
-    return DoctorItem(group="machine", name=name, state=ItemState.OK, detail=f"{version}, {path}")
+    return item("machine", name, ItemState.OK, f"{version}, {path}")

@@ -28,6 +28,11 @@ class DoctorItem(Struct, frozen=True, kw_only=True):
     """Commands or advice, a line each."""
 
 
+def item(group: str, name: str, state: ItemState, detail: str, *advice: str) -> DoctorItem:
+    """Return a thing that was looked at, with advice a line each."""
+    return DoctorItem(group=group, name=name, state=state, detail=detail, advice=advice)
+
+
 class IsolationSupport(Struct, frozen=True, kw_only=True):
     """The isolation that the kernel offers."""
 

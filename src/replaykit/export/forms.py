@@ -7,6 +7,7 @@ from typing import Protocol
 import msgspec
 
 from replaykit import __version__
+from replaykit.candidates.shared_arguments import redacted_run
 from replaykit.model.events import (
     AnyEvent,
     Call,
@@ -49,10 +50,7 @@ EXPORTERS: Registry[Exporter] = Registry("exporter")
 def export_run(run: TraceRun, form: str) -> bytes:
     """The run in the form of that name, built in or installed; redacted, and refused where something is left."""
     redactor = file_redactor()
-    if redactor is not None:
-        from replaykit.redaction.events import Door  # noqa: PLC0415 (not where redaction is turned off)
-
-        run = Door(redactor).run(run)
+    run = redacted_run(run, redactor)
     text = clean_bytes(EXPORTERS.get(form)(run), redactor)
     refuse_leaks({f"run {run.id} as {form}": text}, redactor)
     return text
@@ -88,7 +86,9 @@ def native(run: TraceRun) -> bytes:
 
 def _native_event(event: AnyEvent) -> dict[str, Json] | None:
     """The event in the native trace's words; None where it has none for it."""
-    place: dict[str, Json] = {"timestamp": event.at} if event.at else {}
+    place: dict[str, Json] = {}
+    if event.at:
+        place["timestamp"] = event.at
     if event.step:
         place["step"] = event.step
     if isinstance(event, Message):
@@ -167,8 +167,12 @@ def _span(span: TelemetrySpan, trace: str) -> dict[str, Json]:
     }
     if span.happenings:
         fields["events"] = [_otlp_event(event) for event in span.happenings]
-    status: dict[str, Json] = {} if span.failure is None else {"code": _ERROR}
-    return fields | {"status": status | {"message": span.failure} if span.failure else status}
+    status: dict[str, Json] = {}
+    if span.failure is not None:
+        status["code"] = _ERROR
+    if span.failure:
+        status["message"] = span.failure
+    return fields | {"status": status}
 
 
 def _otlp_event(event: ExportedSpanEvent) -> dict[str, Json]:

@@ -16,19 +16,22 @@ def kinds_text(kinds: Sequence[KindInfo]) -> str:
     """Every kind by family, with its one line and an example each."""
     blocks = []
     for family, title in FAMILIES.items():
-        rows = [info for info in kinds if info.family == family]
-        lines = [line for info in rows for line in _lines(info)]
-        if rows:
-            blocks.append("\n".join([style(title, bold=True), *lines]))
+        lines = [style(title, bold=True)]
+        for info in kinds:
+            if info.family == family:
+                lines.append(f"  {style(info.kind, fg='cyan')}  {_plain(info.line)}")
+                lines += [style(f"      - {example}", dim=True) for example in info.examples[:1]]
+        if len(lines) > 1:
+            blocks.append("\n".join(lines))
     return "\n\n".join([*blocks, "All about one: replaykit assertions KIND"])
 
 
 def kind_text(info: KindInfo) -> str:
     """All there is to know about one kind."""
-    parameters = "\n".join(line for parameter in info.parameters for line in _parameter(parameter))
+    parameters = "\n".join(map(_parameter, info.parameters))
     examples = "\n".join(f"- {example}" for example in info.examples)
     parts = (style(info.kind, bold=True), _plain(info.text), parameters, examples)
-    return "\n\n".join(part for part in parts if part)
+    return "\n\n".join(filter(None, parts))
 
 
 def kinds_json(kinds: Sequence[KindInfo]) -> str:
@@ -36,18 +39,10 @@ def kinds_json(kinds: Sequence[KindInfo]) -> str:
     return to_json({"replaykit": 1, "assertions": kinds})
 
 
-def _lines(info: KindInfo) -> list[str]:
-    if info.examples:
-        example = [style(f"      - {info.examples[0]}", dim=True)]
-    else:
-        example = []
-    return [f"  {style(info.kind, fg='cyan')}  {_plain(info.line)}", *example]
-
-
-def _parameter(parameter: Parameter) -> list[str]:
+def _parameter(parameter: Parameter) -> str:
     default = f"{parameter.default} by default" if parameter.default else "required"
-    description = ", ".join(part for part in (parameter.type, default) if part)
-    return [f"  {style(parameter.name, fg='cyan')}  ({description})", f"      {_plain(parameter.meaning)}"]
+    description = ", ".join(filter(None, (parameter.type, default)))
+    return f"  {style(parameter.name, fg='cyan')}  ({description})\n      {_plain(parameter.meaning)}"
 
 
 def _plain(text: str) -> str:

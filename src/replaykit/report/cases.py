@@ -15,7 +15,7 @@ from replaykit.cases.proof import RECORDED_RUN
 from replaykit.checks.assertions import Assertion
 from replaykit.documents.shape import FlawSeverity
 from replaykit.model.values import Json
-from replaykit.report.layout import counted, short, to_json
+from replaykit.report.layout import counted, indented, short, to_json
 from replaykit.terminal import style, visible
 from replaykit.value_files import VALUES
 
@@ -25,19 +25,14 @@ if TYPE_CHECKING:
 
 def case_text(case: ReplayCase, command: Sequence[str] = (), *, is_ready: bool = True) -> str:
     """A new case: its files, what it looks for, and what to do next; `command` is the program that was recorded."""
-    lines = [f"Created {style(str(case.directory), bold=True)}"]
-    lines += [f"  {name}" for name in _shown_files(case)]
+    lines = [f"Created {style(str(case.directory), bold=True)}", *indented(_shown_files(case))]
     lines += ["", "Observed failure signatures:", *_assertions(case.observed, "none detected: fill in `observed`")]
     lines += ["Desired assertions:", *_assertions(case.desired, "none")]
     if case.semantic:
-        lines += ["Semantic checks:", *(f"  - {text}" for text in case.semantic)]
-    if not is_ready:
-        return "\n".join(lines)
-    if command:
-        candidate = f"-- {shlex.join(command)}"
-    else:
-        candidate = "--agent MODULE:FUNCTION"
-    lines += ["", f"Next: replaykit replay {case.directory} {candidate}"]
+        lines += ["Semantic checks:", *indented(case.semantic, "  - ")]
+    if is_ready:
+        candidate = f"-- {shlex.join(command)}" if command else "--agent MODULE:FUNCTION"
+        lines += ["", f"Next: replaykit replay {case.directory} {candidate}"]
     return "\n".join(lines)
 
 
@@ -47,7 +42,7 @@ def check_text(check: CaseCheck) -> str:
         names = " and ".join(result.candidate for result in check.results)
         return f"{style('Ready', fg='green')}: reproduced by {names}"
     first, *more = check.problem.splitlines()
-    return "\n".join([f"{style('Not ready', fg='red', bold=True)}: {first}", *(f"  {line}" for line in more)])
+    return "\n".join([f"{style('Not ready', fg='red', bold=True)}: {first}", *indented(more)])
 
 
 def case_json(case: ReplayCase, check: CaseCheck) -> str:
@@ -58,8 +53,8 @@ def case_json(case: ReplayCase, check: CaseCheck) -> str:
             "id": case.id,
             "directory": str(case.directory),
             "files": _files(case),
-            "observed": [{a.kind: a.value} for a in case.observed],
-            "desired": [{a.kind: a.value} for a in case.desired],
+            "observed": _documents(case.observed),
+            "desired": _documents(case.desired),
             "semantic": list(case.semantic),
             "ready": check.is_ready,
             "problem": check.problem,
@@ -70,10 +65,12 @@ def case_json(case: ReplayCase, check: CaseCheck) -> str:
 
 def upgraded_text(cases: Sequence[Upgraded], *, dry_run: bool) -> str:
     """Return what was done to each case, and what is left to do."""
-    rewritten, proven = ("would rewrite", "would be proven red") if dry_run else ("rewrote", "proven red")
+    rewritten, proven = "rewrote ", "proven red"
+    if dry_run:
+        rewritten, proven = "would rewrite ", "would be proven red"
     lines: list[str] = []
     for case in cases:
-        lines += [f"{rewritten} {file}" for file in case.rewritten]
+        lines += indented(case.rewritten, rewritten)
         if case.proven:
             lines.append(f"{case.directory}: {proven} by {RECORDED_RUN}")
         elif case.unproven:
@@ -90,18 +87,18 @@ def upgraded_json(cases: Sequence[Upgraded]) -> str:
 def problems_text(problems: Sequence[Problem], count: int, what: str = "case") -> str:
     """Return lint problems, each with file, line and advice."""
     lines = []
+    errors = 0
     for problem in problems:
+        is_error = problem.severity is FlawSeverity.ERROR
+        errors += is_error
         where = f"{problem.file}:{problem.line}" if problem.line else problem.file
-        word = style(problem.severity.value, fg="red" if problem.severity is FlawSeverity.ERROR else "yellow")
+        word = style(problem.severity.value, fg="red" if is_error else "yellow")
         lines.append(f"{visible(where)}: {word}: {visible(problem.message)} [{problem.code}]")
         if problem.hint:
             lines.append(f"    {visible(problem.hint)}")
-    errors = sum(problem.severity is FlawSeverity.ERROR for problem in problems)
-    warnings = len(problems) - errors
+    found = style("ok", fg="green")
     if problems:
-        found = f"{counted(errors, 'error')}, {counted(warnings, 'warning')}"
-    else:
-        found = style("ok", fg="green")
+        found = f"{counted(errors, 'error')}, {counted(len(problems) - errors, 'warning')}"
     return "\n".join([*lines, f"{counted(count, what)}: {found}"])
 
 
@@ -117,20 +114,28 @@ def _files(case: ReplayCase) -> list[str]:
 def _shown_files(case: ReplayCase) -> list[str]:
     """The files of a case; of large values only how many there are."""
     folder = f"{FIXTURES}/{VALUES}/"
-    files = [name.replace("\\", "/") for name in _files(case)]
-    values = sum(name.startswith(folder) for name in files)
-    shown = [name for name in files if not name.startswith(folder)]
+    shown, values = [], 0
+    for file in _files(case):
+        name = file.replace("\\", "/")
+        if name.startswith(folder):
+            values += 1
+        else:
+            shown.append(name)
     if values:
         shown.append(f"{folder} ({counted(values, 'large value')})")
     return sorted(shown)
 
 
+def _documents(assertions: Sequence[Assertion]) -> list[dict[str, Json]]:
+    return [{assertion.kind: assertion.value} for assertion in assertions]
+
+
 def _assertions(assertions: Sequence[Assertion], otherwise: str) -> list[str]:
-    return [f"  - {a.kind}: {_flow(a.value)}" for a in assertions] or [f"  ({otherwise})"]
-
-
-def _flow(value: Json) -> str:
-    """A value as one would write it into the case."""
-    if isinstance(value, str):
-        return value
-    return short(orjson.dumps(value).decode(), 100)
+    """The assertions as one would write them into the case."""
+    lines = []
+    for assertion in assertions:
+        value = assertion.value
+        if not isinstance(value, str):
+            value = short(orjson.dumps(value).decode(), 100)
+        lines.append(f"  - {assertion.kind}: {value}")
+    return lines or [f"  ({otherwise})"]

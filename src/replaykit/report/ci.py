@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from replaykit.model.result import Finding
-from replaykit.report.layout import screen_width, short, to_json
+from replaykit.report.layout import indented, screen_width, short, to_json
 from replaykit.terminal import style
 from replaykit.trials.ci_result import CiItem, CiOutcome, CiPart, CiResult, payload_text
 
@@ -30,21 +30,21 @@ def ci_text(result: CiResult) -> str:
 
 def notes_of(result: CiResult) -> list[str]:
     """Return notes on what passed that do not change the verdict."""
-    live = [item for item in result.items if not item.offline]
-    weak = [item for item in result.items if item.unproven and item.outcome is CiOutcome.PASSED]
-    notes = [f"note: calls were done for real in: {_names(live)}"] if live else []
+    live = [item.id for item in result.items if not item.offline]
+    weak = [item.id for item in result.items if item.unproven and item.outcome is CiOutcome.PASSED]
+    notes = []
+    if live:
+        notes.append(f"note: calls were done for real in: {_names(live)}")
     if weak:
         notes.append(f"note: green, and never seen red as they are: {_names(weak)} (see `replaykit prove`)")
     return notes
 
 
-def _names(items: Sequence[CiItem]) -> str:
-    names = ", ".join(short(item.id, 40) for item in items[:_SHOWN_FINDINGS])
-    if len(items) > _SHOWN_FINDINGS:
-        more = f" and {len(items) - _SHOWN_FINDINGS} more"
-    else:
-        more = ""
-    return names + more
+def _names(ids: Sequence[str]) -> str:
+    names = ", ".join(short(name, 40) for name in ids[:_SHOWN_FINDINGS])
+    if len(ids) > _SHOWN_FINDINGS:
+        return f"{names} and {len(ids) - _SHOWN_FINDINGS} more"
+    return names
 
 
 def verdict_text(result: CiResult) -> str:
@@ -72,12 +72,10 @@ def item_lines(item: CiItem) -> Iterator[tuple[str, str]]:
     if len(item.failures) > _SHOWN_FINDINGS:
         yield "failed", f"… and {len(item.failures) - _SHOWN_FINDINGS} more"
     yield "incident", item.expected_failure
-    if item.faults:
-        if len(item.faults) > _SHOWN_FINDINGS:
-            more = f" (and {len(item.faults) - _SHOWN_FINDINGS} more)"
-        else:
-            more = ""
-        yield "injected", "; ".join(item.faults[:_SHOWN_FINDINGS]) + more
+    faults = "; ".join(item.faults[:_SHOWN_FINDINGS])
+    if len(item.faults) > _SHOWN_FINDINGS:
+        faults += f" (and {len(item.faults) - _SHOWN_FINDINGS} more)"
+    yield "injected", faults
     if item.divergence is not None:
         yield "diverged", item.divergence.text
     yield "error", item.error
@@ -111,7 +109,8 @@ def _alike(items: Sequence[CiItem]) -> list[list[CiItem]]:
     groups: dict[str, list[CiItem]] = {}
     for number, item in enumerate(items):
         is_error = item.outcome is CiOutcome.ERROR and not item.is_wrong_file
-        groups.setdefault(f"error {item.reason}" if is_error else str(number), []).append(item)
+        key = f"error {item.reason}" if is_error else str(number)
+        groups.setdefault(key, []).append(item)
     return list(groups.values())
 
 
@@ -125,13 +124,11 @@ def _block(item: CiItem, *others: CiItem) -> Iterator[str]:
         if word == "why":  # it says at its end what to do
             first, *more = [short(line, _REASON_CHARS) for line in text.splitlines()[:_REASON_LINES]]
             yield f"    {word:<8} {first}"
-            yield from (f"{'':<{_INDENT}}| {line}" for line in more if line)  # never the first of its line
+            yield from indented(filter(None, more), f"{'':<{_INDENT}}| ")  # never the first of its line
             continue
-        # What is to be pasted is never cut.
-        if word in ("closer", "where", "evidence"):
+        limit = width - _INDENT
+        if word in ("closer", "where", "evidence"):  # what is to be pasted is never cut
             limit = len(text) * 8
-        else:
-            limit = width - _INDENT
         yield f"    {word:<8} {short(text, limit)}"
     if others:
         names = ", ".join(f"{other.part.value} {other.id}" for other in others)
@@ -139,10 +136,14 @@ def _block(item: CiItem, *others: CiItem) -> Iterator[str]:
 
 
 def _table(parts: Sequence[CiPart]) -> str:
-    wide = max([len("SCORE OF"), *(len(part.name) for part in parts)])
+    wide = max(map(len, ["SCORE OF", *(part.name for part in parts)]))
     lines = [f"{'SCORE OF':<{wide}}  {'PASSED':>13}  {'WEIGHT':>6}  {'SCORE':>6}"]
     for part in parts:
-        score = "–" if part.score is None else f"{part.score:g}"
         count = f"{part.passed} of {part.total}"
-        lines.append(f"{part.name:<{wide}}  {count:>13}  {part.weight:>6g}  {score:>6}")
+        lines.append(f"{part.name:<{wide}}  {count:>13}  {part.weight:>6g}  {score_text(part):>6}")
     return "\n".join(lines)
+
+
+def score_text(part: CiPart) -> str:
+    """Return the score of a part; a dash where there is none."""
+    return "–" if part.score is None else f"{part.score:g}"

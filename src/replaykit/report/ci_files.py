@@ -10,34 +10,19 @@ from replaykit.errors import StoreError, UsageError
 from replaykit.model.values import sayable
 from replaykit.redaction.files import clean_struct, file_redactor
 from replaykit.report.ci import ci_json
+from replaykit.report.ci_html import ci_html
+from replaykit.report.ci_junit import ci_junit
+from replaykit.report.ci_markdown import ci_markdown
 from replaykit.trials.ci_result import CiResult
 
-
-def _junit(result: CiResult) -> str:
-    from replaykit.report.ci_junit import ci_junit  # noqa: PLC0415 (each report brings what it needs)
-
-    return ci_junit(result)
-
-
-def _markdown(result: CiResult) -> str:
-    from replaykit.report.ci_markdown import ci_markdown  # noqa: PLC0415
-
-    return ci_markdown(result)
-
-
-def _html(result: CiResult) -> str:
-    from replaykit.report.ci_html import ci_html  # noqa: PLC0415
-
-    return ci_html(result)
-
-
-def _json(result: CiResult) -> str:
-    return ci_json(result) + "\n"
-
-
 Form = Callable[[CiResult], str]
-_FORMS: Mapping[str, Form] = {".json": _json, ".xml": _junit, ".md": _markdown, ".html": _html}
-_IN_DIRECTORY = {"ci.json": _json, "junit.xml": _junit, "ci.md": _markdown, "ci.html": _html}
+_FORMS: Mapping[str, Form] = {
+    ".json": lambda result: f"{ci_json(result)}\n",
+    ".xml": ci_junit,
+    ".md": ci_markdown,
+    ".html": ci_html,
+}
+_IN_DIRECTORY = ("ci.json", "junit.xml", "ci.md", "ci.html")
 
 
 def planned(
@@ -53,10 +38,11 @@ def planned(
             known = ", ".join(_FORMS)
             raise UsageError(f"-o {output}: a file whose form its name does not tell", hint=f"End it with {known}.")
         else:
-            files.update({output / name: form for name, form in _IN_DIRECTORY.items()})
+            files = {output / name: _FORMS[Path(name).suffix] for name in _IN_DIRECTORY}
             _refuse_links(files)
-    named = ((junit, _junit), (markdown, _markdown), (html, _html))
-    files.update({file: form for file, form in named if file is not None})
+    for file, form in ((junit, ci_junit), (markdown, ci_markdown), (html, ci_html)):
+        if file is not None:
+            files[file] = form
     return files
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from html import escape
+from itertools import count
 
 from replaykit.cases.run_session import SeenCall
 from replaykit.model.values import sayable
-from replaykit.report.ci import item_lines
+from replaykit.report.ci import item_lines, score_text
 from replaykit.report.layout import counted
 from replaykit.terminal import visible
 from replaykit.trials.ci_result import CiItem, CiOutcome, CiResult, payload_text
@@ -48,11 +49,12 @@ def ci_html(result: CiResult) -> str:
         *_table(result),
     ]
     if failures:
-        parts += ["<h2>What did not pass</h2>", *(_item(item, number) for number, item in enumerate(failures))]
+        parts += ["<h2>What did not pass</h2>", *map(_item, failures, count())]
     if passed:
-        rows = (f"<tr><td>{item.part.value}</td><td>{_text(item.id)}</td></tr>" for item in passed)
-        head = f"<h2>What passed</h2><details><summary>{counted(len(passed), 'run')}</summary><table>"
-        parts += [head, *rows, "</table></details>"]
+        parts.append(f"<h2>What passed</h2><details><summary>{counted(len(passed), 'run')}</summary><table>")
+        for item in passed:
+            parts.append(f"<tr><td>{item.part.value}</td><td>{_text(item.id)}</td></tr>")
+        parts.append("</table></details>")
     return "\n".join([*parts, "</body></html>", ""])
 
 
@@ -60,19 +62,18 @@ def _table(result: CiResult) -> Iterator[str]:
     yield '<table><thead><tr><th>score of</th><th class="n">passed</th><th class="n">weight</th>'
     yield '<th class="n">score</th></tr></thead><tbody>'
     for part in result.parts:
-        score = "–" if part.score is None else f"{part.score:g}"
         yield (
             f'<tr><td>{part.name}</td><td class="n">{part.passed} of {part.total}</td>'
-            f'<td class="n">{part.weight:g}</td><td class="n">{score}</td></tr>'
+            f'<td class="n">{part.weight:g}</td><td class="n">{score_text(part)}</td></tr>'
         )
     yield "</tbody></table>"
 
 
 def _item(item: CiItem, number: int) -> str:
     head = f'<span class="{item.outcome.value}">{_text(item.verdict)}</span> {item.part.value} {_text(item.id)}'
-    rows = "".join(_row(word, text) for word, text in item_lines(item) if text)
-    rows += _row("output", payload_text(item.output_json)) if item.output_json else ""
-    rows += "".join(_row("tool", _call(call)) for call in item.calls)
+    details = [*item_lines(item), ("output", payload_text(item.output_json))]
+    details += [("tool", _call(call)) for call in item.calls]
+    rows = "".join(_row(word, text) for word, text in details if text)
     is_open = " open" if number < _OPEN else ""
     return f"<details{is_open}><summary>{head}</summary><table>{rows}</table></details>"
 
@@ -82,17 +83,15 @@ def _row(word: str, text: str) -> str:
 
 
 def _call(call: SeenCall) -> str:
-    if call.status is None:
-        how = ""
-    elif call.status:
-        how = f" answered {call.status}"
-    else:
-        how = " gave no answer"
+    how = ""
+    if call.status is not None:
+        how = f" answered {call.status}" if call.status else " gave no answer"
     first_line = f"{call.name}({payload_text(call.arguments_json)}){how} in {call.latency_ms:g} ms"
     return f"{first_line}\n{payload_text(call.response_json)}"
 
 
 def _text(text: str) -> str:
     """A text as HTML; what would be invisible, or turn the writing around, is spelled out."""
-    cut = text if len(text) <= _SHOWN_CHARS else text[: _SHOWN_CHARS - 1] + "…"
-    return "\n".join(escape(visible(line)) for line in sayable(cut).split("\n"))
+    if len(text) > _SHOWN_CHARS:
+        text = text[: _SHOWN_CHARS - 1] + "…"
+    return "\n".join(map(escape, map(visible, sayable(text).split("\n"))))

@@ -63,8 +63,9 @@ def _test(item: CiItem) -> Xml.Element:
     kind = "failure" if item.outcome is CiOutcome.FAILED else "error"
     wrong = Xml.SubElement(test, kind, type=_clean(item.verdict), message=_clean(_message(item), _MESSAGE_CHARS))
     wrong.text = _clean("\n".join(f"{word}: {text}" for word, text in item_lines(item) if text), _TEXT_CHARS)
-    seen = [f"output: {payload_text(item.output_json)}"] if item.output_json else []
-    seen += [_call(call) for call in item.calls]
+    seen = list(map(_call, item.calls))
+    if item.output_json:
+        seen.insert(0, f"output: {payload_text(item.output_json)}")
     if seen:
         Xml.SubElement(test, "system-out").text = _clean("\n".join(seen), _TEXT_CHARS)
     return test

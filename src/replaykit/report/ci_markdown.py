@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from replaykit.report.ci import head_of, item_lines, notes_of
+from replaykit.report.ci import head_of, item_lines, notes_of, score_text
 from replaykit.report.layout import short
 from replaykit.trials.ci_result import CiItem, CiOutcome, CiResult
 
@@ -20,7 +20,8 @@ def ci_markdown(result: CiResult) -> str:
     """The verdict, the parts, and what did not pass. What an agent said stands in code: it is shown, not obeyed."""
     mark = _MARKS[CiOutcome.PASSED if result.passed else CiOutcome.FAILED]
     lines = [f"## {mark} replaykit ci", "", result.verdict, "", *_parts(result), ""]
-    lines += [part for note in notes_of(result) for part in (code(note), "")]
+    for note in notes_of(result):
+        lines += [code(note), ""]
     failures = result.failures
     for item in failures[:_SHOWN_FAILURES]:
         lines += [*_item(item), ""]
@@ -33,8 +34,7 @@ def _parts(result: CiResult) -> Iterator[str]:
     yield "| score of | passed | weight | score |"
     yield "|---|---:|---:|---:|"
     for part in result.parts:
-        score = "–" if part.score is None else f"{part.score:g}"
-        yield f"| {part.name} | {part.passed} of {part.total} | {part.weight:g} | {score} |"
+        yield f"| {part.name} | {part.passed} of {part.total} | {part.weight:g} | {score_text(part)} |"
 
 
 def _item(item: CiItem) -> Iterator[str]:
@@ -48,7 +48,7 @@ def _item(item: CiItem) -> Iterator[str]:
 def code(text: str) -> str:
     """A text on one line as code, whatever is in it."""
     line = short(text, _SHOWN_CHARS)
-    fence = "`" * (1 + max((len(run) for run in re.findall("`+", line)), default=0))
+    fence = "`" * (1 + max(map(len, re.findall("`+", line)), default=0))
     # One blank on each side is taken away again; it is needed beside a backtick.
     if line.startswith("`") or line.endswith("`"):
         return f"{fence} {line} {fence}"
@@ -95,7 +95,10 @@ def harmless(text: str) -> str:
 
 def _properties(item: CiItem, workspace: str) -> str:
     file = _in_repository(item.file, workspace)
-    properties = {"file": file, "line": str(item.line or 1) if item.file else "", "title": short(head_of(item), 120)}
+    line = str(item.line or 1)
+    if not item.file:
+        line = ""
+    properties = {"file": file, "line": line, "title": short(head_of(item), 120)}
     return ",".join(f"{name}={_property(value)}" for name, value in properties.items() if value)
 
 

@@ -35,21 +35,22 @@ _CELL = 32
 
 def comparison_text(comparison: Comparison, a_name: str, b_name: str, *, whole: bool = False) -> str:
     """Two runs beside each other, the verdict first; `whole` leaves nothing out."""
-    blocks = [_verdict(comparison)]
-    if comparison.first is not None:
-        blocks[0] = "\n".join([blocks[0], *_versions(comparison.first, a_name, b_name)])
-        blocks += ["\n".join(_events(comparison, a_name, b_name, whole)), "\n".join(_states(comparison))]
-    elif whole:
-        blocks.append("\n".join(_events(comparison, a_name, b_name, whole)))
-    blocks += [_unknown(comparison), _summary(comparison, a_name, b_name)]
-    return "\n\n".join(block for block in blocks if block)
-
-
-def _verdict(comparison: Comparison) -> str:
     first = comparison.first
     if first is None:
-        return f"{style('identical', fg='green', bold=True)}: {counted(len(comparison.entries), 'event')}"
-    return f"{style('parts', fg='red', bold=True)} {first.where}: {first.text}"
+        head = f"{style('identical', fg='green', bold=True)}: {counted(len(comparison.entries), 'event')}"
+    else:
+        head = f"{style('parts', fg='red', bold=True)} {first.where}: {first.text}"
+        head = "\n".join([head, *_versions(first, a_name, b_name)])
+    blocks = [head]
+    if first is not None or whole:
+        blocks.append("\n".join(_events(comparison, a_name, b_name, whole)))
+    if first is not None:
+        blocks.append("\n".join(_states(comparison)))
+    if comparison.unknown_states:
+        steps = counted(comparison.unknown_states, "step")
+        blocks.append(f"The states after {steps} were not kept by both runs, and not compared.")
+    blocks.append(_summary(comparison, a_name, b_name))
+    return "\n\n".join(filter(None, blocks))
 
 
 def _versions(first: FirstDivergence, a_name: str, b_name: str) -> Iterator[str]:
@@ -80,9 +81,10 @@ def _events(comparison: Comparison, a_name: str, b_name: str, whole: bool) -> It
     counts = comparison.counts
     yield "  ".join(_coloured(kind, words[kind].format(f"{counts[kind]:,}")) for kind in words if counts[kind])
     lines = list(_lines(comparison.entries, whole))
-    limit = len(lines) if whole or len(lines) <= _LINES + 1 else _LINES
-    yield from lines[:limit]
-    if limit < len(lines):
+    if whole or len(lines) <= _LINES + 1:
+        yield from lines
+    else:
+        yield from lines[:_LINES]
         yield f"  … more: --all shows all {len(comparison.entries):,} events"
 
 
@@ -91,13 +93,15 @@ def _lines(entries: tuple[EventEntry, ...], whole: bool) -> Iterator[str]:
     wide = max(len(str(seq)) for entry in entries for seq in (entry.a_seq, entry.b_seq) if seq is not None)
     for number, stretch in enumerate(stretches):
         kind = stretch[0].kind
-        if kind is EntryKind.SAME:
-            head = _AROUND if number else 0
-            tail = _AROUND if number + 1 < len(stretches) else 0
-        else:
-            head, tail = _ALIKE - _AROUND, _AROUND
-        hidden = 0 if whole else len(stretch) - head - tail
-        if hidden <= 1:
+        head = tail = _AROUND
+        if kind is not EntryKind.SAME:
+            head = _ALIKE - _AROUND
+        elif number == 0:
+            head = 0
+        if kind is EntryKind.SAME and number + 1 == len(stretches):
+            tail = 0
+        hidden = len(stretch) - head - tail
+        if whole or hidden <= 1:
             head, hidden = len(stretch), 0
         for entry in stretch[:head]:
             yield from _entry_lines(entry, wide, whole)
@@ -110,15 +114,22 @@ def _lines(entries: tuple[EventEntry, ...], whole: bool) -> Iterator[str]:
 def _entry_lines(entry: EventEntry, wide: int, whole: bool) -> Iterator[str]:
     """`~ 5 5 search_docs(query='x')  $.result[0]`: mark, both numbers, the event, where it differs."""
     mark, _ = _MARKS[entry.kind]
-    a_seq, b_seq = ("" if seq is None else str(seq) for seq in (entry.a_seq, entry.b_seq))
     found = entry.arguments + entry.outcome
-    places = ", ".join(difference.path for difference in found[:3]) + (" …" if len(found) > 3 else "")
-    head = f"  {mark} {a_seq:>{wide}} {b_seq:>{wide}}  "
+    head = f"  {mark} {_number(entry.a_seq):>{wide}} {_number(entry.b_seq):>{wide}}  "
     room = max(screen_width() - len(head), 20)
-    text = short(entry.text, room if whole or not places else max(room - len(places) - 2, 20))
-    yield _coloured(entry.kind, head + text + (f"  {places}" if places and not whole else ""))
-    if whole:
+    if whole or not found:
+        yield _coloured(entry.kind, head + short(entry.text, room))
         yield from _differences(found, len(head))
+        return
+    places = ", ".join(difference.path for difference in found[:3])
+    if len(found) > 3:
+        places += " …"
+    text = short(entry.text, max(room - len(places) - 2, 20))
+    yield _coloured(entry.kind, f"{head}{text}  {places}")
+
+
+def _number(seq: int | None) -> str:
+    return "" if seq is None else str(seq)
 
 
 def _coloured(kind: EntryKind, text: str) -> str:
@@ -134,42 +145,36 @@ def _states(comparison: Comparison) -> Iterator[str]:
         return
     entry, *later = comparison.states
     is_first = comparison.first is not None and comparison.first.kind is DivergenceKind.STATE
-    steps = list(dict.fromkeys(_after(other) for other in later if _after(other) != _after(entry)))
-    named = ", ".join(steps[:_STEPS]) + (f" and {len(steps) - _STEPS} more" if len(steps) > _STEPS else "")
+    after = _after(entry)
+    steps = [step for step in dict.fromkeys(map(_after, later)) if step != after]
+    named = ", ".join(steps[:_STEPS])
+    if len(steps) > _STEPS:
+        named += f" and {len(steps) - _STEPS} more"
     if not is_first:
-        yield f"state after {_after(entry)}" + (f" (and after {named})" if steps else "")
+        others = f" (and after {named})" if steps else ""
+        yield f"state after {after}{others}"
         yield from _differences(entry.differences)
     elif steps:
         yield f"state differs after {named} as well"
 
 
 def _after(entry: StateEntry) -> str:
-    return entry.b_step or entry.a_step or f"event {entry.b_seq if entry.b_seq is not None else entry.a_seq}"
-
-
-def _unknown(comparison: Comparison) -> str:
-    count = comparison.unknown_states
-    if not count:
-        return ""
-    return f"The states after {counted(count, 'step')} were not kept by both runs, and not compared."
+    seq = entry.a_seq if entry.b_seq is None else entry.b_seq
+    return entry.b_step or entry.a_step or f"event {seq}"
 
 
 def _summary(comparison: Comparison, a_name: str, b_name: str) -> str:
     """Return a table of how both runs ended and what they used."""
-    a, b = comparison.outcome.a, comparison.outcome.b
-    rows = [
-        [name, _cell(one), _cell(other), "" if one == other else "≠"]
-        for name, one, other in zip(("status", "output", "error"), _ending(a), _ending(b), strict=True)
-        if one or other
-    ]
+    a, b = _ending(comparison.outcome.a), _ending(comparison.outcome.b)
+    rows = []
+    for name, old, new in zip(("status", "output", "error"), a, b, strict=True):
+        if old or new:
+            rows.append([name, short(old, _CELL), short(new, _CELL), "" if old == new else "≠"])
     usage = comparison.usage
-    rows += [
-        [name, one, other, more if more.strip("+-$ 0.s") else ""]
-        for (name, one), (_, other), (_, more) in zip(
-            _usage_rows(usage.a), _usage_rows(usage.b), _usage_rows(usage.difference, signed=True), strict=True
-        )
-        if one or other
-    ]
+    more = _usage(usage.difference, plus="+")
+    for (name, old), new in zip(_usage(usage.a).items(), _usage(usage.b).values(), strict=True):
+        if old or new:
+            rows.append([name, old, new, more[name] if more[name].strip("+-$ 0.s") else ""])
     lines = table(["", _label(a_name), _label(b_name), "difference"], rows)
     changed = [f"{tool.name} {tool.a} → {tool.b}" for tool in comparison.tools.counts if tool.a != tool.b]
     if changed:
@@ -182,10 +187,6 @@ def _ending(ending: RunEnding) -> tuple[str, str, str]:
     return ending.status.value, output, ending.error or ""
 
 
-def _cell(text: str) -> str:
-    return short(text, _CELL)
-
-
 def _label(name: str) -> str:
     """A name as the head of a column; of a long path the end tells more."""
     if len(name) <= _CELL:
@@ -193,21 +194,18 @@ def _label(name: str) -> str:
     return "…" + name[1 - _CELL :]
 
 
-def _usage_rows(totals: UsageTotals, *, signed: bool = False) -> list[tuple[str, str]]:
-    """Return what a run used, as names and texts; the text is empty where the log does not say."""
-    plus = "+" if signed else ""
-    time = totals.duration_s
-    return [
-        ("model calls", f"{totals.llm_calls:{plus},}" if totals.llm_calls else ""),
-        ("tool calls", f"{totals.tool_calls:{plus},}" if totals.tool_calls else ""),
-        ("tokens", "" if totals.tokens is None else f"{totals.tokens:{plus},}"),
-        ("cost", _cost(totals.cost_usd, plus)),
-        ("time", "" if time is None else f"{time:{plus}.2f} s"),
-    ]
-
-
-def _cost(usd: float | None, plus: str) -> str:
-    if usd is None:
-        return ""
-    sign = "-" if usd < 0 else plus
-    return f"{sign}${abs(usd):.4f}"
+def _usage(totals: UsageTotals, *, plus: str = "") -> dict[str, str]:
+    """Return what a run used; the text is empty where the log does not say. `plus` is the sign of what is more."""
+    texts = dict.fromkeys(("model calls", "tool calls", "tokens", "cost", "time"), "")
+    if totals.llm_calls:
+        texts["model calls"] = f"{totals.llm_calls:{plus},}"
+    if totals.tool_calls:
+        texts["tool calls"] = f"{totals.tool_calls:{plus},}"
+    if totals.tokens is not None:
+        texts["tokens"] = f"{totals.tokens:{plus},}"
+    if totals.cost_usd is not None:
+        sign = "-" if totals.cost_usd < 0 else plus
+        texts["cost"] = f"{sign}${abs(totals.cost_usd):.4f}"
+    if totals.duration_s is not None:
+        texts["time"] = f"{totals.duration_s:{plus}.2f} s"
+    return texts

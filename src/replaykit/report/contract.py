@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from replaykit.contracts.contract import Severity
 from replaykit.contracts.score import ContractResult, InvariantCheck
-from replaykit.report.layout import counted, short
+from replaykit.report.layout import counted, mark, short, tally
 from replaykit.terminal import style
 
 _COLOURS = {Severity.CRITICAL: "red", Severity.HIGH: "red", Severity.MEDIUM: "yellow", Severity.LOW: "yellow"}
-_FAILED, _UNJUDGED = style("✗", fg="red"), style("?", fg="magenta")
+_UNJUDGED = style("?", fg="magenta")
 _SHOWN_CHARS = 200
 _UNSTRUCK = "none of its faults struck a call; is the name right, and do the agent's calls pass through ReplayKit?"
 
@@ -18,17 +18,27 @@ _UNSTRUCK = "none of its faults struck a call; is the name right, and do the age
 def contract_text(result: ContractResult) -> str:
     """Each scenario with its counts, each failure with what was expected and what came, and the score."""
     lines = []
-    for name in dict.fromkeys(check.scenario for check in result.checks):
-        here = [check for check in result.checks if check.scenario == name]
-        lines += [_scenario(name, here), *_failed_lines(here)]
-    lines += [_note("never asked", f"{name} ({why})") for name, why in _never_asked(result).items()]
+    scenarios: dict[str, list[InvariantCheck]] = {}
+    never_asked = {}
+    for check in result.checks:
+        scenarios.setdefault(check.scenario, []).append(check)
+        never_asked[check.invariant] = check.skipped
+    for name, checks in scenarios.items():
+        lines += [_scenario(name, checks), *_failed_lines(checks)]
+    for check in result.checks:
+        if check.was_asked:
+            never_asked.pop(check.invariant, None)
+    lines += [_note("never asked", f"{name} ({why})") for name, why in never_asked.items()]
     lines += [_note("untested", f"{name}: {_UNSTRUCK}") for name in result.untested]
     word, colour = _verdict(result)
     verdict = f"{short(result.contract, 80)}: {style(word, fg=colour, bold=True)}, score {result.score:g}"
-    floor = f" of at least {result.min_score:g}" if result.min_score < 100 else ""
-    counts = {"failed": _invariants(result.failures), "unjudged": _invariants(result.unjudged)}
-    count_text = "".join(f", {counted(count, 'invariant')} {what}" for what, count in counts.items() if count)
-    return "\n".join([*lines, "", f"{verdict}{floor}{count_text}"])
+    if result.min_score < 100:
+        verdict += f" of at least {result.min_score:g}"
+    for what, failed in (("failed", result.failures), ("unjudged", result.unjudged)):
+        count = len({check.invariant for check in failed})
+        if count:
+            verdict += f", {counted(count, 'invariant')} {what}"
+    return "\n".join([*lines, "", verdict])
 
 
 def _verdict(result: ContractResult) -> tuple[str, str]:
@@ -39,45 +49,46 @@ def _verdict(result: ContractResult) -> tuple[str, str]:
     if result.reason:
         return "not run", "magenta"
     if result.unjudged:
-        return ("cannot tell", "magenta")
-    return ("untested", "magenta")
-
-
-def _invariants(checks: Sequence[InvariantCheck]) -> int:
-    return len({check.invariant for check in checks})
+        return "cannot tell", "magenta"
+    return "untested", "magenta"
 
 
 def _scenario(name: str, checks: Sequence[InvariantCheck]) -> str:
-    asked_checks = [check for check in checks if check.was_asked]
-    held = sum(check.holds is True for check in asked_checks)
-    counts = {
-        "unjudged": sum(bool(check.unjudged) for check in asked_checks),
-        "not asked": len(checks) - len(asked_checks),
-    }
-    failed = held + counts["unjudged"] < len(asked_checks)
-    if failed:
-        mark = _FAILED
-    elif counts["unjudged"]:
-        mark = _UNJUDGED
-    else:
-        mark = style("✓", fg="green")
-    count_text = "".join(f", {count} {what}" for what, count in counts.items() if count)
-    return f"{mark} {short(name, 60)}: {held} of {len(asked_checks)} hold{count_text}"
+    held = unjudged = not_asked = 0
+    for check in checks:
+        held += check.holds is True
+        unjudged += bool(check.unjudged)
+        not_asked += not check.was_asked
+    asked_count = len(checks) - not_asked
+    sign = mark(held + unjudged == asked_count)
+    if unjudged and held + unjudged == asked_count:
+        sign = _UNJUDGED
+    counts = tally({"unjudged": unjudged, "not asked": not_asked})
+    if counts:
+        counts = f", {counts}"
+    return f"{sign} {short(name, 60)}: {held} of {asked_count} hold{counts}"
 
 
 def _failed_lines(checks: Sequence[InvariantCheck]) -> list[str]:
     """Each check that does not hold; what several of one run have in common is said once."""
     lines: list[str] = []
-    for run in dict.fromkeys(check.probe for check in checks):
-        here = [check for check in checks if check.probe == run and check.was_asked and not check.holds]
-        lines += [line for check in here for line in _check_lines(check)]
-        lines += [f"      evidence  {check.evidence}" for check in here[:1] if check.evidence]
+    runs: dict[str, list[InvariantCheck]] = {}
+    for check in checks:
+        if check.was_asked and not check.holds:
+            runs.setdefault(check.probe, []).append(check)
+    for failed in runs.values():
+        for check in failed:
+            lines += _check_lines(check)
+        if failed[0].evidence:
+            lines.append(f"      evidence  {failed[0].evidence}")
     return lines
 
 
 def _check_lines(check: InvariantCheck) -> list[str]:
     severity = style(check.severity.value, fg=_COLOURS[check.severity])
-    mark, text = (_UNJUDGED, "nobody can tell") if check.unjudged else (_FAILED, check.text)
+    sign, text = mark(False), check.text
+    if check.unjudged:
+        sign, text = _UNJUDGED, "nobody can tell"
     why, _, hint = check.unjudged.partition("\n")
     parts = [
         ("asked", check.probe),
@@ -89,13 +100,7 @@ def _check_lines(check: InvariantCheck) -> list[str]:
         ("hint", hint),
     ]
     details = [f"      {name:<9} {short(text, _SHOWN_CHARS)}" for name, text in parts if text]
-    return [f"  {mark} {short(check.invariant, 80)} ({severity}, {check.type}): {short(text, 120)}", *details]
-
-
-def _never_asked(result: ContractResult) -> dict[str, str]:
-    """The invariants that no run called for, and why the last one did not."""
-    asked_invariants = {check.invariant for check in result.checks if check.was_asked}
-    return {check.invariant: check.skipped for check in result.checks if check.invariant not in asked_invariants}
+    return [f"  {sign} {short(check.invariant, 80)} ({severity}, {check.type}): {short(text, 120)}", *details]
 
 
 def _note(word: str, text: str) -> str:

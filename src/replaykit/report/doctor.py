@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 
 from replaykit.doctor.results import DoctorItem, Examination, ItemState
-from replaykit.report.layout import counted, to_json
+from replaykit.report.layout import counted, indented, to_json
 from replaykit.terminal import style, visible
 
 _COLOURS = {ItemState.OK: "green", ItemState.NOTE: "yellow", ItemState.PROBLEM: "red"}
@@ -14,14 +14,15 @@ _STATE_WIDTH = max(len(state) for state in ItemState)
 
 def doctor_json(found: Examination) -> str:
     """Everything, for programs."""
-    document = {
-        "replaykit": 1,
-        "ok": not found.problems,
-        "problems": [item.name for item in found.problems],
-        "isolation": found.isolation,
-        "items": found.items,
-    }
-    return to_json(document)
+    return to_json(
+        {
+            "replaykit": 1,
+            "ok": not found.problems,
+            "problems": [item.name for item in found.problems],
+            "isolation": found.isolation,
+            "items": found.items,
+        }
+    )
 
 
 def doctor_text(found: Examination) -> str:
@@ -29,17 +30,17 @@ def doctor_text(found: Examination) -> str:
     width = max(len(item.name) for item in found.items)
     lines: list[str] = []
     for group, items in groupby(found.items, key=lambda item: item.group):
-        lines += ["", group.capitalize()] if lines else [group.capitalize()]
+        lines += ["", group.capitalize()]
         for item in items:
             lines += _lines(item, width)
-    return "\n".join([*lines, "", _last_line(found)])
+    return "\n".join([*lines[1:], "", _last_line(found)])
 
 
 def _lines(item: DoctorItem, width: int) -> list[str]:
     state = style(f"{item.state:<{_STATE_WIDTH}}", fg=_COLOURS[item.state])
     indent = " " * (2 + _STATE_WIDTH + 2 + width + 2)
     first = f"  {state}  {item.name:<{width}}  {visible(item.detail)}"
-    return [first, *(f"{indent}{visible(line)}" for line in item.advice)]
+    return [first, *indented(map(visible, item.advice), indent)]
 
 
 def _last_line(found: Examination) -> str:

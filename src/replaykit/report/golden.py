@@ -54,16 +54,18 @@ def golden_json(golden: Golden, file: Path | None, result: GoldenResult | None) 
         "run": golden.run.id,
         "asserts": golden.asserts,
         "ignore": golden.ignore,
-        "passed": None if result is None else result.passed,
-        "failed": () if result is None else result.failed,
-        "first": None if result is None else result.first,
+        "passed": None,
+        "failed": (),
+        "first": None,
     }
+    if result is not None:
+        document |= {"passed": result.passed, "failed": result.failed, "first": result.first}
     return to_json(document)
 
 
 def updates_text(updates: Sequence[GoldenUpdate]) -> str:
     """Golden traces that an agent was run for: which of them are new."""
-    return visible_lines("\n".join(_update_line(update) for update in updates))
+    return visible_lines("\n".join(map(_update_line, updates)))
 
 
 def updates_json(updates: Sequence[GoldenUpdate]) -> str:
@@ -71,17 +73,21 @@ def updates_json(updates: Sequence[GoldenUpdate]) -> str:
     document = {
         "replaykit": 1,
         "passed": all(update.passed for update in updates),
-        "updates": [
-            {
-                "file": str(update.file),
-                "updated": update.after is not None,
-                "passed": update.passed,
-                "reason": update.problem or ("" if update.passed else (update.after or update.before).text),
-            }
-            for update in updates
-        ],
+        "updates": list(map(_document, updates)),
     }
     return to_json(document)
+
+
+def _document(update: GoldenUpdate) -> dict[str, Json]:
+    reason = update.problem
+    if not update.passed:
+        reason = reason or (update.after or update.before).text
+    return {
+        "file": str(update.file),
+        "updated": update.after is not None,
+        "passed": update.passed,
+        "reason": reason,
+    }
 
 
 def _update_line(update: GoldenUpdate) -> str:

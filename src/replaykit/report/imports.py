@@ -10,25 +10,33 @@ from msgspec.structs import replace
 
 from replaykit.intake.cases import CaseResult
 from replaykit.intake.entries import ImportEntry, ImportResult
-from replaykit.report.layout import counted, short, table, to_json
+from replaykit.report.layout import counted, indented, short, table, tally, to_json
 from replaykit.terminal import style, visible
 
 MAX_ROWS = 200
 """Rows that are printed at most; `--json` has them all."""
 MAX_PROBLEMS = 100
 MAX_INCOMPLETE = 20
+_CASE_WORDS: dict[str, str] = {
+    CaseResult.MADE: "made",
+    CaseResult.THERE: "there already",
+    CaseResult.SAME: "that fail as another does",
+}
 _HEAD = ["run", "result", "status", "started (UTC)", "tools", "name → session"]
 _DRY_HEAD = ["run", "result", "status", "format", "started (UTC)", "models", "tools", "tokens", "replayable", "name"]
 
 
 def import_json(result: ImportResult) -> Iterator[str]:
     """Everything that is known, piece by piece: there may be very many runs."""
-    head = replace(result, entries=())
-    before, after = _json(head).split('"entries": []')
+    before, after = to_json(replace(result, entries=())).split('"entries": []')
     yield f'{before}"entries": ['
-    for index, entry in enumerate(result.entries):
-        yield f"{',' if index else ''}\n    {_json(entry, inside=4)}"
-    yield f"{chr(10) + '  ' if result.entries else ''}]{after}"
+    separator = "\n    "
+    for entry in result.entries:
+        yield separator + to_json(entry).replace("\n", "\n    ")
+        separator = ",\n    "
+    if result.entries:
+        yield "\n  "
+    yield f"]{after}"
 
 
 def import_text(result: ImportResult) -> str:
@@ -38,30 +46,31 @@ def import_text(result: ImportResult) -> str:
 
 def problems_text(result: ImportResult) -> str:
     """Return the problems of an import, a block each."""
-    mark = style("error", fg="red", bold=True)
-    lines = [f"{mark}: {_named(entry)}{_lines(entry.problem)}" for entry in result.failed[:MAX_PROBLEMS]]
+    lines = [f"{_named(entry)}{_lines(entry.problem)}" for entry in result.failed[:MAX_PROBLEMS]]
     more = len(result.failed) - MAX_PROBLEMS
-    return "\n".join([*lines, *([f"{mark}: and {more:,} more; --json has them all"] if more > 0 else [])])
-
-
-def _json(value: object, *, inside: int = 0) -> str:
-    text = to_json(value)
-    return text.replace("\n", "\n" + " " * inside)
+    if more > 0:
+        lines.append(f"and {more:,} more; --json has them all")
+    return "\n".join(indented(lines, f"{style('error', fg='red', bold=True)}: "))
 
 
 def _runs(result: ImportResult) -> Iterator[str]:
     found = [entry for entry in result.entries if entry.run]
     if not found:
         return
-    row, head = (_dry_row, _DRY_HEAD) if result.dry_run else (_row, _HEAD)
-    yield table(head, [row(entry) for entry in found[:MAX_ROWS]])
+    row, head = _row, _HEAD
+    if result.dry_run:
+        row, head = _dry_row, _DRY_HEAD
+    yield table(head, list(map(row, found[:MAX_ROWS])))
     if len(found) > MAX_ROWS:
         yield f"and {len(found) - MAX_ROWS:,} more; --json has them all"
 
 
 def _row(entry: ImportEntry) -> list[str]:
-    name = f"{entry.name} → {entry.session}" if entry.session else entry.name
-    return [short(entry.run, 60), entry.result, entry.status, _when(entry), str(entry.tool_calls), name]
+    return [short(entry.run, 60), entry.result, entry.status, _when(entry), str(entry.tool_calls), _name(entry)]
+
+
+def _name(entry: ImportEntry) -> str:
+    return f"{entry.name} → {entry.session}" if entry.session else entry.name
 
 
 def _dry_row(entry: ImportEntry) -> list[str]:
@@ -76,7 +85,7 @@ def _dry_row(entry: ImportEntry) -> list[str]:
         str(entry.tool_calls),
         f"{tokens:,}" if tokens else "",
         f"{entry.replayable.score:.0%}" if entry.replayable.calls else "",
-        f"{entry.name} → {entry.session}" if entry.session else entry.name,
+        _name(entry),
     ]
 
 
@@ -108,27 +117,28 @@ def _cases(result: ImportResult) -> Iterator[str]:
     found = [(entry, entry.case) for entry in result.entries if entry.case is not None]
     if not found:
         return
-    rows = [
-        [short(entry.run, 60), case.result, f"{case.directory}{f' ({case.why})' if case.why else ''}"]
-        for entry, case in found[:MAX_ROWS]
-    ]
+    rows = []
+    for entry, case in found[:MAX_ROWS]:
+        why = f" ({case.why})" if case.why else ""
+        rows.append([short(entry.run, 60), case.result, f"{case.directory}{why}"])
     yield table(["failed run", "case", "where"], rows, is_cut=False)
     if len(found) > MAX_ROWS:
         yield f"and {len(found) - MAX_ROWS:,} more; --json has them all"
 
 
 def _total(result: ImportResult) -> str:
-    counts = Counter(entry.result for entry in result.entries)
-    result_counts = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
+    runs: Counter[str] = Counter()
+    cases = dict.fromkeys(_CASE_WORDS.values(), 0)
+    for entry in result.entries:
+        runs[entry.result] += 1
+        if entry.case is not None and entry.case.result in _CASE_WORDS:
+            cases[_CASE_WORDS[entry.case.result]] += 1
+    text = tally(dict(sorted(runs.items()))) or "no runs"
     if result.sessions:
-        sessions = f"; {counted(len(result.sessions), 'session')}"
-    else:
-        sessions = ""
-    cases_by_result = Counter(entry.case.result for entry in result.entries if entry.case is not None)
-    words = {CaseResult.MADE: "made", CaseResult.THERE: "there already", CaseResult.SAME: "that fail as another does"}
-    cases = ", ".join(f"{cases_by_result[kind]} {word}" for kind, word in words.items() if cases_by_result[kind])
-    would = "nothing was written; it would be: " if result.dry_run else ""
-    return f"{would}{result_counts or 'no runs'}{sessions}{f'; cases: {cases}' if cases else ''}"
+        text += f"; {counted(len(result.sessions), 'session')}"
+    if any(cases.values()):
+        text += f"; cases: {tally(cases)}"
+    return f"nothing was written; it would be: {text}" if result.dry_run else text
 
 
 def _lines(text: str) -> str:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from replaykit.model.result import SemanticCheck
 from replaykit.model.run import TraceRun
-from replaykit.model.values import Json, canonical
-from replaykit.report.layout import short, to_json
+from replaykit.report.layout import indented, short, tally, to_json
 from replaykit.terminal import style, visible
+from replaykit.trials.trial_runs import input_text
 
 _COLOURS = {"pass": "green", "fail": "red", "unjudged": "magenta", "needs_human": "yellow"}
 
@@ -16,40 +16,25 @@ _COLOURS = {"pass": "green", "fail": "red", "unjudged": "magenta", "needs_human"
 def checks_text(checks: Sequence[SemanticCheck]) -> str:
     """Each sentence with its number, its state, and who said so."""
     lines = []
+    counts = dict.fromkeys(_COLOURS, 0)
     for number, check in enumerate(checks, 1):
         state = style(f"{check.status:<11}", fg=_COLOURS[check.status])
         run_note = f" (run {check.run})" if check.run > 1 else ""
         lines.append(f"{number:>2}  {state} {short(check.text, 200)}{run_note}")
-        why = ": ".join(part for part in (check.by, check.reason) if part)
+        why = ": ".join(filter(None, (check.by, check.reason)))
         if why:
             lines.append(f"                {short(why, 300)}")
-    counts = [(status, sum(check.status == status for check in checks)) for status in _COLOURS]
-    return "\n".join([*lines, "", ", ".join(f"{count} {status}" for status, count in counts if count)])
+        counts[check.status] += 1
+    return "\n".join([*lines, "", tally(counts)])
 
 
-def checks_json(case_id: str, checks: Sequence[SemanticCheck], *, asked: int = 0) -> str:
+def checks_json(case_id: str, checks: Sequence[SemanticCheck], *, answered_count: int = 0) -> str:
     """The same for programs."""
-    document = {"replaykit": 1, "case": case_id, "asked": asked, "checks": checks}
-    return to_json(document)
+    return to_json({"replaykit": 1, "case": case_id, "asked": answered_count, "checks": checks})
 
 
 def asked_text(run: TraceRun) -> str:
     """Return a run as a person sees it before answering; control characters are spelled out."""
-    lines = [f"asked:    {_shown(run.input)}", f"status:   {run.status.value}", "answered:"]
-    return "\n".join([*lines, *(f"  {visible(line)}" for line in _answer(run).splitlines())])
-
-
-def _answer(run: TraceRun) -> str:
-    if run.output_json:
-        return _plain(run.output)
-    return "(no output)"
-
-
-def _shown(value: Json) -> str:
-    return short(_plain(value), 500)
-
-
-def _plain(value: Json) -> str:
-    if isinstance(value, str):
-        return value
-    return canonical(value).decode()
+    answer = input_text(run.output) if run.output_json else "(no output)"
+    lines = [f"asked:    {short(input_text(run.input), 500)}", f"status:   {run.status.value}", "answered:"]
+    return "\n".join([*lines, *indented(map(visible, answer.splitlines()))])

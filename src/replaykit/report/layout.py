@@ -7,11 +7,11 @@ import sys
 import textwrap
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from replaykit.terminal import visible
+from replaykit.terminal import style, visible
 
 MAX_WIDTH = 100
 
@@ -50,22 +50,42 @@ def _columns() -> int:
 def panel(title: str, lines: Sequence[str], *, width: int | None = None) -> str:
     """Lines in a box with a title, wrapped to its width."""
     inner = (width or min(screen_width(), 74)) - 4
-    wrapped = [part for line in lines for part in textwrap.wrap(line, inner) or [""]]
     head = f" {title} ".center(inner + 2, "─")
-    body = [f"│ {line}{' ' * (inner - width_of(line))} │" for line in wrapped]
+    body = []
+    for line in lines:
+        for part in textwrap.wrap(line, inner) or [""]:
+            body.append(f"│ {part}{' ' * (inner - width_of(part))} │")
     return "\n".join([f"┌{head}┐", *body, f"└{'─' * (inner + 2)}┘"])
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, is_cut: bool = True) -> str:
     """Columns under a head; the last one takes what is left of the line and is cut there, unless it is to be whole."""
     shown = [[*map(visible, row[:-1]), row[-1]] for row in [head, *rows]]
-    widths = [max(width_of(row[i]) for row in shown) for i in range(len(head))]
-    room = screen_width() - sum(widths[:-1]) - 2 * (len(head) - 1)
+    widths = [max(map(width_of, column)) for column in zip(*shown, strict=True)]
+    room = max(20, screen_width() - sum(widths[:-1]) - 2 * (len(head) - 1))
     lines = []
-    for row in shown:
-        cells = [cell + " " * (wide - width_of(cell)) for cell, wide in zip(row[:-1], widths, strict=False)]
-        lines.append("  ".join([*cells, short(row[-1], max(room, 20)) if is_cut else visible(row[-1])]).rstrip())
+    for *cells, last in shown:
+        padded = [cell + " " * (wide - width_of(cell)) for cell, wide in zip(cells, widths, strict=False)]
+        padded.append(short(last, room) if is_cut else visible(last))
+        lines.append("  ".join(padded).rstrip())
     return "\n".join(lines)
+
+
+def indented(lines: Iterable[str], margin: str = "  ") -> list[str]:
+    """Return the lines with a margin."""
+    return [margin + line for line in lines]
+
+
+def mark(is_right: bool) -> str:
+    """Return a green tick or a red cross."""
+    if is_right:
+        return style("✓", fg="green")
+    return style("✗", fg="red")
+
+
+def tally(counts: Mapping[str, int]) -> str:
+    """Return the counts that are not zero: `2 failed, 1 passed`."""
+    return ", ".join(f"{count} {what}" for what, count in counts.items() if count)
 
 
 def short(text: str, width: int) -> str:

@@ -11,7 +11,7 @@ from replaykit import __version__
 from replaykit.model.values import Json
 from replaykit.redaction.file_selection import Passed
 from replaykit.redaction.files import Leak
-from replaykit.report.layout import counted, to_json
+from replaykit.report.layout import counted, tally, to_json
 from replaykit.terminal import visible
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -19,11 +19,8 @@ _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sa
 
 def kinds_text(leaks: Sequence[Leak]) -> str:
     """`3 email, 1 card`."""
-    counts = Counter(leak.kind for leak in leaks)
-    return ", ".join(
-        f"{count} {kind}"
-        for kind, count in sorted(counts.items(), key=lambda kind_and_count: (-kind_and_count[1], kind_and_count[0]))
-    )
+    counts = Counter(sorted(leak.kind for leak in leaks))
+    return tally(dict(counts.most_common()))
 
 
 def scan_text(leaks: Sequence[Leak], scanned: int) -> str:
@@ -37,8 +34,7 @@ def scan_text(leaks: Sequence[Leak], scanned: int) -> str:
 
 def scan_json(leaks: Sequence[Leak], scanned: int, passed_over: Sequence[Passed]) -> str:
     """The findings, and what was not looked at."""
-    document = {"replaykit": 1, "scanned": scanned, "findings": leaks, "passed_over": passed_over}
-    return to_json(document)
+    return to_json({"replaykit": 1, "scanned": scanned, "findings": leaks, "passed_over": passed_over})
 
 
 def scan_sarif(leaks: Sequence[Leak]) -> str:
@@ -59,8 +55,7 @@ def scan_sarif(leaks: Sequence[Leak]) -> str:
         "columnKind": "unicodeCodePoints",
         "results": [_result(leak, kinds.index(leak.kind)) for leak in leaks],
     }
-    document = {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
-    return to_json(document)
+    return to_json({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]})
 
 
 def _result(leak: Leak, rule: int) -> Json:
@@ -81,12 +76,14 @@ def redact_text(leaks: Sequence[Leak], *, dry_run: bool) -> str:
     """Return what was replaced: by place, then by kind."""
     if not leaks:
         return "nothing to replace"
-    lines = [visible(str(leak) if leak.line else f"{leak.file} {leak.kind}") for leak in leaks]
+    lines = []
+    for leak in leaks:
+        place = str(leak) if leak.line else f"{leak.file} {leak.kind}"
+        lines.append(visible(place))
     verb = "would be replaced" if dry_run else "replaced"
     return "\n".join([*lines, f"{len(leaks)} {verb}: {kinds_text(leaks)}"])
 
 
 def redact_json(leaks: Sequence[Leak], passed_over: Sequence[Passed], *, dry_run: bool) -> str:
     """The same, for programs."""
-    document = {"replaykit": 1, "dry_run": dry_run, "replaced": leaks, "passed_over": passed_over}
-    return to_json(document)
+    return to_json({"replaykit": 1, "dry_run": dry_run, "replaced": leaks, "passed_over": passed_over})

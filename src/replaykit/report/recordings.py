@@ -82,8 +82,7 @@ def not_recorded_text(run: TraceRun) -> str:
 def recorded_json(runs: Sequence[TraceRun]) -> str:
     """The headers of the runs and what they did past the recording, for programs."""
     not_recorded = [_as_json(run.id, unrecorded) for run in runs for unrecorded in all_unrecorded(run.events)]
-    document = {"replaykit": 1, "runs": [run.header for run in runs], "not_recorded": not_recorded}
-    return to_json(document)
+    return to_json({"replaykit": 1, "runs": [run.header for run in runs], "not_recorded": not_recorded})
 
 
 def _as_json(run_id: str, unrecorded: Unrecorded) -> dict[str, Json]:

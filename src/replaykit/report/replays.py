@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from click import unstyle
 
 from replaykit.model.isolation import Isolation, IsolationLevel
-from replaykit.model.result import RESULT_FORMAT, Deviation, Evidence, EvidenceSource, Finding, ReplayResult, Verdict
-from replaykit.report.layout import counted, counts_text, panel, short, to_json
+from replaykit.model.result import RESULT_FORMAT, Evidence, EvidenceSource, Finding, ReplayResult, Verdict
+from replaykit.report.layout import counted, counts_text, indented, mark, panel, short, tally, to_json
 from replaykit.terminal import style
 
 if TYPE_CHECKING:
@@ -66,17 +67,26 @@ PROVE = "Prove it: replaykit prove CASE --bad CANDIDATE --good CANDIDATE"
 def result_text(result: ReplayResult) -> str:
     """One replay: the panel, the three counts, and what failed."""
     title, colour = _TITLES[result.verdict]
-    seen = "; ".join(finding.text for finding in result.observed)
-    box = panel("ReplayKit Result", [line for line in (seen, f"Result: {headline(result)}") if line])
+    box = panel("ReplayKit Result", list(filter(None, (_observed(result), f"Result: {headline(result)}"))))
     lines = [box.replace(title, style(title, fg=colour, bold=True)), ""]
+    failed = _failed(result)
     if result.verdict is not Verdict.INCONCLUSIVE:
         lines += [*_counts(result), ""]
-    if not _is_said_below(result):
-        lines += [f"  {line}" for line in result.reason.splitlines()]
+    # A reason that only repeats the one assertion that failed is said below.
+    if not failed or not result.reason.endswith(f"a desired assertion failed: {_gap(failed[0])}"):
+        lines += indented(result.reason.splitlines())
     if result.verdict is not Verdict.INCONCLUSIVE:
-        lines += _failures(result.desired)
-    lines += [f"  {line}" for line in (*_incident(result), *_next(result), *_notes(result))]
+        lines += _failures(failed)
+    lines += indented([*_next(result), *_notes(result)])
     return "\n".join(lines).rstrip()
+
+
+def _observed(result: ReplayResult) -> str:
+    return "; ".join(finding.text for finding in result.observed)
+
+
+def _failed(result: ReplayResult) -> list[Finding]:
+    return [finding for finding in result.desired if not finding.holds]
 
 
 def headline(result: ReplayResult) -> str:
@@ -105,10 +115,10 @@ def isolation_text(isolation: Isolation) -> str:
         level = min(isolation.children.values(), key=lambda level: level.strength)
         parts[0] += f", child processes {_level_text(level, isolation.children)}"
     if isolation.written_count:
-        count = counted(isolation.written_count, "file")
-        paths = ", ".join(short(file.path, 80) for file in isolation.written[:_SHOWN_FILES])
-        more = ", …" if isolation.written_count > _SHOWN_FILES else ""
-        parts.append(f"{count} written and discarded: {paths}{more}")
+        paths = [short(file.path, 80) for file in isolation.written[:_SHOWN_FILES]]
+        if isolation.written_count > _SHOWN_FILES:
+            paths.append("…")
+        parts.append(f"{counted(isolation.written_count, 'file')} written and discarded: {', '.join(paths)}")
     stopped = sum(access.count for access in isolation.stopped) + isolation.more_stopped
     if stopped:
         parts.append(f"stopped {counted(stopped, 'attempt')} to reach something outside")
@@ -124,62 +134,57 @@ def _level_text(level: IsolationLevel, channels: Mapping[str, IsolationLevel]) -
 def isolation_of_many(results: Sequence[ReplayResult]) -> str:
     """The levels of many replays, with how many had each."""
     levels = [result.isolation.level for result in results]
-    found = [(level, levels.count(level)) for level in IsolationLevel if level in levels]
-    if len(found) == 1:
-        return found[0][0].value
-    return ", ".join(f"{level.value} in {count}" for level, count in found)
+    if len(set(levels)) == 1:
+        return levels[0].value
+    return ", ".join(f"{level.value} in {levels.count(level)}" for level in IsolationLevel if level in levels)
 
 
-def _incident(result: ReplayResult) -> list[str]:
-    """Return the recorded failure of a session's incident, to stand beside what failed now."""
-    if result.passed or not result.expected_failure:
-        return []
-    return [f"the incident: {short(result.expected_failure, 200)}"]
-
-
-def _next(result: ReplayResult) -> list[str]:
+def _next(result: ReplayResult) -> Iterator[str]:
+    """Yield the failure of a session's incident, to stand beside what failed now, and what to do next."""
+    if result.expected_failure and not result.passed:
+        yield f"the incident: {short(result.expected_failure, 200)}"
     if result.verdict in _NEXT:
-        return [_NEXT[result.verdict]]
-    return []
-
-
-def _is_said_below(result: ReplayResult) -> bool:
-    """True when the reason only repeats the one assertion that failed."""
-    failed = [finding for finding in result.desired if not finding.holds]
-    return bool(failed) and result.reason.endswith(f"a desired assertion failed: {_gap(failed[0])}")
+        yield _NEXT[result.verdict]
 
 
 def failure_text(result: ReplayResult) -> str:
     """Why a replay does not pass, in a few lines without colour."""
-    lines = ["; ".join(finding.text for finding in result.observed), *result.reason.splitlines()]
+    lines = [_observed(result), *result.reason.splitlines()]
     if result.verdict is not Verdict.INCONCLUSIVE:
-        lines += [unstyle(line) for line in _failures(result.desired)]
-    lines += [*_incident(result), *_next(result)]
-    head = f"case {result.case_id}: {result.verdict.value}, expected {Verdict.FIXED.value}"
-    return "\n".join([head, *(f"  {short(line, 200)}" for line in lines if line)])
+        lines += map(unstyle, _failures(_failed(result)))
+    text = f"case {result.case_id}: {result.verdict.value}, expected {Verdict.FIXED.value}"
+    for line in (*lines, *_next(result)):
+        if line:
+            text += f"\n  {short(line, 200)}"
+    return text
 
 
 def results_text(results: Sequence[ReplayResult]) -> str:
     """Many replays: a line each, and the counts."""
     wide = max(len(result.case_id) for result in results)
     lines = []
+    counts: dict[str, int] = dict.fromkeys(map(str, Verdict), 0)
     for result in results:
+        counts[result.verdict] += 1
         word, colour = result.verdict.value, _TITLES[result.verdict][1]
-        why = _first_line(result.reason) or "; ".join(f.text for f in result.observed)
+        why = result.reason.partition("\n")[0] or _observed(result)
         lines.append(f"{style(f'{word:<12}', fg=colour)} {result.case_id:<{wide}}  {short(why, 70)}")
-    counts = [(verdict, sum(r.verdict is verdict for r in results)) for verdict in Verdict]
-    total = ", ".join(f"{count} {verdict.value}" for verdict, count in counts if count)
-    return "\n".join([*lines, "", *_notes_of_many(results), f"{counted(len(results), 'replay')}: {total}"])
+    return "\n".join([*lines, "", *_notes_of_many(results), f"{counted(len(results), 'replay')}: {tally(counts)}"])
 
 
 def _notes(result: ReplayResult) -> list[str]:
     """Return notes that do not change the verdict: deviations and missing context."""
-    texts: list[str] = []
-    for kind, words in _NAMED_NOTES.items():
-        names = [deviation.name for deviation in result.deviations if deviation.kind == kind and deviation.name]
-        if names:
-            texts.append(f"{words}: {short(counts_text(names), 200)}")
-    texts += dict.fromkeys(short(deviation.text, 200) for deviation in result.deviations if _is_told_whole(deviation))
+    names: dict[str, list[str]] = {}
+    whole = []
+    for deviation in result.deviations:
+        if deviation.kind in _NAMED_NOTES and deviation.name:
+            names.setdefault(deviation.kind, []).append(deviation.name)
+        elif deviation.kind in _NOTES:  # about no call in particular
+            whole.append(short(deviation.text, 200))
+    texts = [
+        f"{words}: {short(counts_text(names[kind]), 200)}" for kind, words in _NAMED_NOTES.items() if kind in names
+    ]
+    texts += dict.fromkeys(whole)
     texts += [short(reason, 200) for reason in result.uncertain]
     consent = result.consent
     for words, places in (("could be reached", consent.connect), ("could be written", consent.write)):
@@ -187,63 +192,52 @@ def _notes(result: ReplayResult) -> list[str]:
             texts.append(f"{words}, as you allowed: {short(', '.join(places), 200)}")
     if result.unproven:
         texts.append(f"{result.unproven}\n    {PROVE}")
-    return [f"{style('note', fg='yellow')}: {text}" for text in texts]
-
-
-def _is_told_whole(deviation: Deviation) -> bool:
-    """True for one that is about no call in particular."""
-    return deviation.kind in _NOTES and not (deviation.kind in _NAMED_NOTES and deviation.name)
+    return indented(texts, f"{style('note', fg='yellow')}: ")
 
 
 def _notes_of_many(results: Sequence[ReplayResult]) -> list[str]:
     """The same of many replays, a line for each sort."""
-    kinds: dict[str, list[ReplayResult]] = {}
+    ids: dict[str, dict[str, None]] = {}
+    weak: dict[str, None] = {}
     for result in results:
-        for kind in dict.fromkeys(deviation.kind for deviation in result.deviations):
-            kinds.setdefault(kind, []).append(result)
-    texts = [f"{_NOTES[kind]}: {_ids(kinds[kind])}" for kind in _NOTES if kind in kinds]
-    weak = [result for result in results if result.unproven]
+        for deviation in result.deviations:
+            ids.setdefault(deviation.kind, {})[result.case_id] = None
+        if result.unproven:
+            weak[result.case_id] = None
+    texts = [f"{text}: {_names(ids[kind])}" for kind, text in _NOTES.items() if kind in ids]
     if weak:
-        texts.append(f"green, and never seen red as they are: {_ids(weak)}\n    {PROVE}")
-    return [f"{style('note', fg='yellow')}: {text}" for text in texts]
+        texts.append(f"green, and never seen red as they are: {_names(weak)}\n    {PROVE}")
+    return indented(texts, f"{style('note', fg='yellow')}: ")
 
 
-def _ids(results: Sequence[ReplayResult]) -> str:
-    ids = list(dict.fromkeys(result.case_id for result in results))
-    more = f" and {len(ids) - _SHOWN_IDS} more" if len(ids) > _SHOWN_IDS else ""
-    return ", ".join(short(name, 40) for name in ids[:_SHOWN_IDS]) + more
+def _names(ids: Collection[str]) -> str:
+    names = ", ".join(short(name, 40) for name in islice(ids, _SHOWN_IDS))
+    if len(ids) > _SHOWN_IDS:
+        return f"{names} and {len(ids) - _SHOWN_IDS} more"
+    return names
 
 
 def results_json(results: Sequence[ReplayResult], *, passed: bool) -> str:
     """Results for programs."""
-    document = {"replaykit": RESULT_FORMAT, "passed": passed, "results": results}
-    return to_json(document)
+    return to_json({"replaykit": RESULT_FORMAT, "passed": passed, "results": results})
 
 
-def _counts(result: ReplayResult) -> list[str]:
-    reproduced = {True: "Yes", False: "No", None: "Cannot tell"}[result.reproduced]
-    holding = sum(finding.holds for finding in result.desired)
+def _counts(result: ReplayResult) -> Iterator[str]:
+    if result.observed:
+        reproduced = {True: "Yes", False: "No", None: "Cannot tell"}[result.reproduced]
+        yield f"  Observed failure reproduced: {reproduced}"
+    holding = len(result.desired) - len(_failed(result))
+    yield f"  Desired assertions: {holding}/{len(result.desired)} passed"
     waiting = sum(check.status in ("needs_human", "unjudged") for check in result.semantic)
-    return [
-        *([f"  Observed failure reproduced: {reproduced}"] if result.observed else []),
-        f"  Desired assertions: {holding}/{len(result.desired)} passed",
-        f"  Semantic checks needing review: {waiting}",
-    ]
+    yield f"  Semantic checks needing review: {waiting}"
 
 
-def _failures(findings: Sequence[Finding]) -> list[str]:
-    failed = [finding for finding in findings if not finding.holds]
-    return [f"  {style('✗', fg='red')} {f.name}: {_gap(f)}" for f in failed]
+def _failures(failed: Sequence[Finding]) -> list[str]:
+    return [f"  {mark(False)} {finding.name}: {_gap(finding)}" for finding in failed]
 
 
 def _gap(finding: Finding) -> str:
     return f"expected {finding.expected}, got {finding.actual}"
-
-
-def _first_line(text: str) -> str:
-    if text:
-        return text.splitlines()[0]
-    return ""
 
 
 def proof_text(proving: Proving) -> str:
@@ -253,13 +247,12 @@ def proof_text(proving: Proving) -> str:
         ("bad", proving.bad, proving.expected_red, proving.is_red),
         ("good", proving.good, Verdict.FIXED, proving.is_green),
     ):
-        mark = style("✓", fg="green") if is_so else style("✗", fg="red")
         result = next((replay for replay in results if replay.verdict is not expected), results[0])
         times = f" × {len(results)}" if len(results) > 1 else ""
-        lines.append(f"{mark} {name:<5} {result.verdict.value + times:<12} {short(result.candidate, 60)}")
+        lines.append(f"{mark(is_so)} {name:<5} {result.verdict.value + times:<12} {short(result.candidate, 60)}")
         if not is_so:
-            why = result.reason or "; ".join(finding.text for finding in result.observed)
-            lines += [f"    expected {expected.value}: {line}" for line in why.splitlines()[:5]]
+            why = result.reason or _observed(result)
+            lines += indented(why.splitlines()[:5], f"    expected {expected.value}: ")
     proven = proving.is_proven
     verdict = "proven: red → green" if proven else "not proven"
     return "\n".join([*lines, "", f"{proving.case.id}: {style(verdict, fg='green' if proven else 'red', bold=True)}"])
@@ -272,5 +265,9 @@ def proof_json(proving: Proving) -> str:
 
 def injected_text(results: Sequence[ReplayResult]) -> str:
     """Return the faults that struck calls, and how often."""
-    runs = [result.run for result in results if result.run]
-    return counts_text(fault for run in runs for call in run.calls for fault in call.faults)
+    faults: list[str] = []
+    for result in results:
+        if result.run is not None:
+            for call in result.run.calls:
+                faults += call.faults
+    return counts_text(faults)

@@ -8,7 +8,7 @@ from replaykit.candidates.retaping import NewCall, Retaping
 from replaykit.candidates.retaping_many import Left, tokens_of, usage_of
 from replaykit.model.events import Usage
 from replaykit.model.result import ReplayResult
-from replaykit.report.layout import counted, table, to_json
+from replaykit.report.layout import counted, indented, table, to_json
 from replaykit.report.replays import headline
 from replaykit.terminal import visible_lines
 
@@ -21,11 +21,11 @@ def retaping_text(retaping: Retaping) -> str:
     lines = [f"{retaping.case.id}: {headline(retaping.result)}", ""]
     lines += _asked_lines(retaping.new_calls)
     if retaping.new_calls:
-        lines.append(f"  {_asked_count(retaping)}{_cost(retaping.usage)}")
+        lines.append(f"  {counted(len(retaping.new_calls), 'call')} asked anew{_cost(retaping.usage)}")
     if retaping.take is not None:
         lines.append(f"  wrote the take `{retaping.take.name}`: {retaping.directory}")
     if retaping.problem:
-        lines += [f"  {line}" for line in retaping.problem.splitlines()]
+        lines += indented(retaping.problem.splitlines())
     return visible_lines("\n".join(lines))
 
 
@@ -33,7 +33,7 @@ def outcomes_text(outcomes: Sequence[Retaping | Left]) -> str:
     """One retape in full; many of them with a row each, and what they took."""
     if len(outcomes) == 1 and isinstance(outcomes[0], Retaping):
         return retaping_text(outcomes[0])
-    rows = [_row(outcome) for outcome in outcomes]
+    rows = list(map(_row, outcomes))
     written = sum(isinstance(outcome, Retaping) and outcome.take is not None for outcome in outcomes)
     total = f"{counted(written, 'take')} written for {counted(len(outcomes), 'case')}{_cost(usage_of(outcomes))}"
     return f"{table(['case', 'verdict', 'new answers', 'take', ''], rows)}\n\n{total}"
@@ -41,13 +41,8 @@ def outcomes_text(outcomes: Sequence[Retaping | Left]) -> str:
 
 def outcomes_json(outcomes: Sequence[Retaping | Left], *, passed: bool) -> str:
     """Retapes for programs."""
-    document = {
-        "replaykit": 1,
-        "passed": passed,
-        "usage": usage_of(outcomes),
-        "retapes": [_document(outcome) for outcome in outcomes],
-    }
-    return to_json(document)
+    retapes = list(map(_document, outcomes))
+    return to_json({"replaykit": 1, "passed": passed, "usage": usage_of(outcomes), "retapes": retapes})
 
 
 def _document(outcome: Retaping | Left) -> dict[str, object]:
@@ -78,7 +73,7 @@ def _row(outcome: Retaping | Left) -> list[str]:
     if isinstance(outcome, Left):
         return [outcome.case.id, verdict, "", "", outcome.reason]
     take = "" if outcome.take is None else outcome.take.name
-    problem = outcome.problem.splitlines()[0] if outcome.problem else ""
+    problem = "".join(outcome.problem.splitlines()[:1])
     return [outcome.case.id, verdict, str(len(outcome.new_calls)), take, problem]
 
 
@@ -96,7 +91,7 @@ def _asked_lines(questions: Sequence[NewCall]) -> list[str]:
         lines.append(f"  {question.call.name}  answered by: {question.answered_by}")
         differences = question.text.splitlines()[1 : 1 + _SHOWN_LINES]
         if differences != shown:
-            lines += [f"    {_cut(line)}" for line in differences]
+            lines += indented(map(_cut, differences), "    ")
         shown = differences
     return lines
 
@@ -105,10 +100,6 @@ def _cut(line: str) -> str:
     if len(line) <= _SHOWN_CHARS:
         return line
     return f"{line[: _SHOWN_CHARS - 1]}…"
-
-
-def _asked_count(retaping: Retaping) -> str:
-    return f"{counted(len(retaping.new_calls), 'call')} asked anew"
 
 
 def _cost(usage: Usage) -> str:

@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from replaykit.report.layout import counted, short, table, to_json
+from replaykit.report.layout import counted, indented, short, table, to_json
 from replaykit.retention.policy import shown_bytes
 from replaykit.retention.prune import PruneResult
 from replaykit.store.backup import Copied
@@ -22,19 +22,19 @@ def pruned_text(result: PruneResult) -> str:
     lines: list[str] = []
     if result.runs:
         shown = result.runs[:_SHOWN]
-        rows = [
-            (run.run, short(run.name, 24), run.status.value, _day(run.ended_at), shown_bytes(run.size_bytes), run.why)
-            for run in shown
-        ]
+        rows = []
+        for run in shown:
+            day = time.strftime("%Y-%m-%d", time.gmtime(run.ended_at))
+            rows.append((run.run, short(run.name, 24), run.status.value, day, shown_bytes(run.size_bytes), run.why))
         lines.append(table(("run", "name", "status", "ended", "bytes", "why"), rows))
         if len(result.runs) > len(shown):
             lines.append(f"… and {len(result.runs) - len(shown)} more; all of them: --json")
         lines.append("")
         lines += [f"{counted(count, 'run')}: {why}" for why, count in Counter(run.why for run in result.runs).items()]
-    lines += [
-        f"{counted(count, 'old run')} {'stays' if count == 1 else 'stay'}: {why}" for why, count in result.stays.items()
-    ]
-    lines += [f"note: {note}" for note in result.notes]
+    for why, count in result.stays.items():
+        verb = "stays" if count == 1 else "stay"
+        lines.append(f"{counted(count, 'old run')} {verb}: {why}")
+    lines += indented(result.notes, "note: ")
     return "\n".join([*lines, _summary(result)])
 
 
@@ -44,10 +44,6 @@ def _summary(result: PruneResult) -> str:
         return f"{runs} would go, about {size}; {result.kept} would stay. Do it: replaykit prune"
     before, after = shown_bytes(result.file_bytes_before), shown_bytes(result.file_bytes)
     return f"{runs} went, about {size}; {result.kept} stay. The file had {before}, and has {after}."
-
-
-def _day(at: float) -> str:
-    return time.strftime("%Y-%m-%d", time.gmtime(at))
 
 
 def copied_json(copied: Copied) -> str:

@@ -37,18 +37,11 @@ _NOT_HELD = {
 
 def runs_text(headers: Sequence[RunHeader]) -> str:
     """The runs of a store, newest first."""
-    rows = [
-        [
-            header.id,
-            header.status.value,
-            _when(header.started_at),
-            _seconds(header.duration_s),
-            "" if header.event_count is None else str(header.event_count),
-            header.name,
-            _one_line(header),
-        ]
-        for header in headers
-    ]
+    rows = []
+    for header in headers:
+        events = "" if header.event_count is None else str(header.event_count)
+        times = (_when(header.started_at), _seconds(header.duration_s))
+        rows.append([header.id, header.status.value, *times, events, header.name, _one_line(header)])
     return table(["run", "status", "started (UTC)", "time", "events", "name", "input → output"], rows)
 
 
@@ -68,9 +61,9 @@ def run_text(run: TraceRun) -> str:
         ("input", brief(run.input, 200)),
         ("output", brief(run.output, 200) if run.output_json else ""),
         ("error", short(str(run.error), 200) if run.error else ""),
-        *(("replay", line) for line in _replayable(run)),
-        *(("replay", short(line, 300)) for line in concerns(run.events)),
     ]
+    for line in (*_replayable(run), *(short(concern, 300) for concern in concerns(run.events))):
+        facts.append(("replay", line))
     lines += [f"  {name:<8} {value}" for name, value in facts if value]
     lines.append("")
     lines += [event_line(event, run.started_at) for event in run.events] or ["  no events"]
@@ -85,8 +78,7 @@ def _stopped(run: TraceRun) -> str:
 
 
 def _chance(run: TraceRun) -> str:
-    names = (_NOT_HELD.get(name, name) for name in run.chance.not_held)
-    facts = [f"{name} not held" for name in names]
+    facts = [f"{_NOT_HELD.get(name, name)} not held" for name in run.chance.not_held]
     if run.chance.held_up_s:
         facts.append(f"held up for {run.chance.held_up_s * 1000:.0f} ms by a busy machine")
     return ", ".join(facts)
@@ -94,10 +86,9 @@ def _chance(run: TraceRun) -> str:
 
 def event_line(event: AnyEvent, started_at: float) -> str:
     """One event on one line: number, time since the start, what happened."""
+    offset = " " * 9
     if event.at and started_at:
         offset = f"{max(0.0, event.at - started_at):+8.3f}s"
-    else:
-        offset = " " * 9
     step = f" [{event.step}]" if event.step else ""
     return f"{event.seq:>5} {offset}{step} {_what(event)}"
 
@@ -117,16 +108,17 @@ def event_text(event: AnyEvent, started_at: float) -> str:
             facts.append(("result", event.result))
         if event.items_json is not None:
             facts.append(("items", event.items))
-        facts += [("error", str(event.error) if event.error else None), ("time", f"{event.duration_s:.6f} s")]
+        if event.error:
+            facts.append(("error", str(event.error)))
+        facts.append(("time", f"{event.duration_s:.6f} s"))
     elif isinstance(event, Message | Decision | Note):
         facts.append(("content", event.content))
     elif isinstance(event, ErrorEvent):
         facts.append(("error", str(event.error)))
-    lines += [
-        f"  {name:<10} {value!r}" if not isinstance(value, str) else f"  {name:<10} {value}"
-        for name, value in facts
-        if value is not None
-    ]
+    for name, value in facts:
+        if value is not None:
+            shown = value if isinstance(value, str) else repr(value)
+            lines.append(f"  {name:<10} {shown}")
     return "\n".join(lines)
 
 
@@ -142,7 +134,9 @@ def _what(event: AnyEvent) -> str:
     if isinstance(event, State):
         if event.change is not None:
             return "checkpoint (change)"
-        return "checkpoint" if event.kept else "checkpoint (not kept)"
+        if event.kept:
+            return "checkpoint"
+        return "checkpoint (not kept)"
     return f"{event.name} {short(note_text(event) or str(event.content), 70)}"
 
 
@@ -150,7 +144,8 @@ def _answer(call: Call) -> str:
     if call.error is not None:
         return style(short(str(call.error), 70), fg="red")
     if call.items_json is not None and not (call.wire is not None and call.result_json):
-        return counted(len(call.items_json), "item") + ("" if call.complete else ", left early")
+        end = "" if call.complete else ", left early"
+        return counted(len(call.items_json), "item") + end
     if call.result_json:
         return brief(call.result)
     return "no answer"
@@ -158,13 +153,9 @@ def _answer(call: Call) -> str:
 
 def _one_line(header: RunHeader) -> str:
     if header.error:
-        answer = str(header.error)
-    elif header.output_json:
-        answer = brief(header.output)
-    else:
-        answer = ""
-    if answer:
-        return f"{brief(header.input)} → {answer}"
+        return f"{brief(header.input)} → {header.error}"
+    if header.output_json:
+        return f"{brief(header.input)} → {brief(header.output)}"
     return brief(header.input)
 
 
@@ -172,7 +163,7 @@ def _origin(run: RunHeader) -> str:
     origin = run.origin
     if origin.kind == "recorded":
         return ""
-    return " ".join(part for part in (origin.kind, origin.format, origin.run, origin.step) if part)
+    return " ".join(filter(None, (origin.kind, origin.format, origin.run, origin.step)))
 
 
 def _replayable(run: TraceRun) -> list[str]:
@@ -184,9 +175,12 @@ def _replayable(run: TraceRun) -> list[str]:
 
 
 def _sampling(run: RunHeader) -> str:
-    rules = run.sampling
-    every = f"one of {rules.every} kept" if rules.every > 1 else ""
-    return ", ".join(part for part in (every, "only changed ones" if rules.on_change else "") if part)
+    parts = []
+    if run.sampling.every > 1:
+        parts.append(f"one of {run.sampling.every} kept")
+    if run.sampling.on_change:
+        parts.append("only changed ones")
+    return ", ".join(parts)
 
 
 def _when(at: float) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from replaykit.report.layout import counted, short
+from replaykit.report.layout import counted, short, tally
 from replaykit.retention.policy import shown_bytes
 from replaykit.retention.stats import Stats
 
@@ -18,46 +18,40 @@ def stats_text(stats: Stats, *, bars: bool = False) -> str:
     lines = [f"{name:<{width}}  {text}" for name, text in rows]
     if stats.signatures:
         lines += ["", f"How the newest {counted(stats.failed_looked_at, 'failed run')} failed"]
-        lines += [
-            f"{signature.runs:>6}  {short(signature.signature, 70)}  ({signature.newest})"
-            for signature in stats.signatures
-        ]
+        for signature in stats.signatures:
+            lines.append(f"{signature.runs:>6}  {short(signature.signature, 70)}  ({signature.newest})")
     if stats.damaged:
         lines += ["", f"{counted(stats.damaged, 'header')} cannot be read: replaykit verify"]
     return "\n".join(lines)
 
 
 def _runs(stats: Stats) -> Iterator[tuple[str, str]]:
-    parts = ", ".join(f"{count} {status}" for status, count in stats.by_status.items())
-    yield "runs", f"{stats.runs}" + (f": {parts}" if parts else "")
-    yield "by age", ", ".join(f"{count} {age}" for age, count in stats.by_age.items() if count) or "none"
+    yield "runs", ": ".join(filter(None, (str(stats.runs), tally(stats.by_status))))
+    yield "by age", tally(stats.by_age) or "none"
     if stats.threads:
         yield "threads", str(stats.threads)
 
 
 def _space(stats: Stats, bars: bool) -> Iterator[tuple[str, str]]:
     packed = f"{shown_bytes(stats.raw_bytes)} in {shown_bytes(stats.stored_bytes)}"
-    yield "logs", packed + ("" if stats.ratio is None else f", {stats.ratio:.1f} to 1")
+    if stats.ratio is not None:
+        packed += f", {stats.ratio:.1f} to 1"
+    yield "logs", packed
     yield "file", f"{shown_bytes(stats.file_bytes)}, of which {shown_bytes(stats.free_bytes)} free"
     growth = f"{shown_bytes(stats.growth_bytes_per_day)} a day"
-    yield "growth", growth + (f"  {sparkline([day.stored_bytes for day in stats.days])}" if bars else "")
-    if bars:
+    if not bars:
+        yield "growth", growth
+    else:
+        yield "growth", f"{growth}  {sparkline([day.stored_bytes for day in stats.days])}"
         yield "runs a day", sparkline([day.runs for day in stats.days])
 
 
 def _rates(stats: Stats) -> Iterator[tuple[str, str]]:
     yield "checkpointed", f"{_percent(stats.checkpoint_success_rate)} of runs have their whole log"
     replays = stats.replays
-    verdicts = ", ".join(f"{count} {verdict}" for verdict, count in replays.verdicts.items())
-    if replays.looked_at < replays.total:
-        some = f" (the newest {replays.looked_at})"
-    else:
-        some = ""
-    yield (
-        "replays",
-        f"{replays.total} in {replays.days:g} days{some}: {_percent(replays.success_rate)} came to an end"
-        + (f"; {verdicts}" if verdicts else ""),
-    )
+    some = f" (the newest {replays.looked_at})" if replays.looked_at < replays.total else ""
+    ended = f"{replays.total} in {replays.days:g} days{some}: {_percent(replays.success_rate)} came to an end"
+    yield "replays", "; ".join(filter(None, (ended, tally(replays.verdicts))))
     if replays.latency_p50_s is not None and replays.latency_p95_s is not None:
         yield "latency", f"p50 {replays.latency_p50_s:.2f} s, p95 {replays.latency_p95_s:.2f} s"
     yield "forks", f"{stats.forks}: {_percent(stats.divergence_rate)} ended otherwise than their parent"

@@ -61,11 +61,10 @@ def align(
 
     Where finer keys are given, equal ones imply equal keys. `within` keeps to these stretches.
     """
-    keys = _Keys(a, b, a if fine_a is None else fine_a, b if fine_b is None else fine_b)
-    if within is not None:
-        todo = [(gap, 0) for gap in within]
-    else:
-        todo = [(Gap(0, len(a), 0, len(b)), 0)]
+    keys = _Keys(a, b, fine_a or a, fine_b or b)
+    if within is None:
+        within = [Gap(0, len(a), 0, len(b))]
+    todo = [(gap, 0) for gap in within]
     pairs: list[Pair] = []
     while todo:
         gap, depth = todo.pop()
@@ -126,12 +125,8 @@ def _shared(keys: _Keys, gap: Gap) -> tuple[list[int], list[int]]:
     """The items of both sides whose keys the other side has, too."""
     a, b = keys.a, keys.b
     both = set(a[gap.a_start : gap.a_end]).intersection(b[gap.b_start : gap.b_end])
-    if not both:
-        return [], []
-    return (
-        [i for i in range(gap.a_start, gap.a_end) if a[i] in both],
-        [j for j in range(gap.b_start, gap.b_end) if b[j] in both],
-    )
+    items_a = [i for i in range(gap.a_start, gap.a_end) if a[i] in both]
+    return items_a, [j for j in range(gap.b_start, gap.b_end) if b[j] in both]
 
 
 def _exactly(keys: _Keys, items_a: list[int], items_b: list[int]) -> list[Pair] | None:

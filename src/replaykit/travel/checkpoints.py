@@ -8,6 +8,7 @@ second copy of anything.
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Iterable
 from contextlib import ExitStack
 from types import TracebackType
 
@@ -139,12 +140,15 @@ class CheckpointStore:
             run = store.load(run_id)
             state = state_after(store, run, step_id)
         last = last_event_of(run, step_id)
-        messages = [event for event in run.events if isinstance(event, Message) and event.seq <= last.seq]
+        messages: list[Json] = []
+        for event in run.events:
+            if isinstance(event, Message) and event.seq <= last.seq:
+                messages.append({"role": event.role, "content": event.content})
         return Checkpoint(
             run_id=run.id,
             step_id=step_id,
             state=state,
-            messages=[{"role": message.role, "content": message.content} for message in messages],
+            messages=messages,
             tool_calls=[_call_as_data(call) for call in run.tool_calls if call.seq <= last.seq],
             agent_version=run.agent_version,
             timestamp=_moment(last.at),
@@ -154,7 +158,7 @@ class CheckpointStore:
         """Every step of the run, in order."""
         with open_store(self._store, read_only=True) as store:
             run = store.load(run_id)
-        return [_info(run_step) for run_step in run_steps(run)]
+        return list(map(_info, run_steps(run)))
 
     def save_checkpoint(self, checkpoint: Checkpoint) -> None:
         """Append a checkpoint to a run of its own; what it has more than the one before is added to the log."""
@@ -171,56 +175,58 @@ class CheckpointStore:
 
 def _step_event(run_step: RunStep, began: tuple[Json, bool], ended: tuple[Json, bool]) -> StepEvent:
     events = run_step.events
-    call = next((event for event in events if isinstance(event, Call)), None)
-    decided = next((event.content for event in events if isinstance(event, Decision)), None)
-    return StepEvent(
+    step_event = StepEvent(
         step_id=run_step.step_id,
         input_state=began[0],
         input_kept=began[1],
-        decision=decided if decided is not None or call is None else call.name,
-        tool_name=call.name if call else None,
-        tool_args=call.arguments if call else None,
-        tool_result=_result(call),
-        error=str(call.error) if call and call.error else None,
+        decision=_decision(events),
         output_state=ended[0],
         output_kept=ended[1],
         timestamp=_moment(events[0].at),
         seq=events[0].seq,
     )
+    call = next((event for event in events if isinstance(event, Call)), None)
+    if call is None:
+        return step_event
+    return replace(
+        step_event,
+        decision=call.name if step_event.decision is None else step_event.decision,
+        tool_name=call.name,
+        tool_args=call.arguments,
+        tool_result=call.result if call.items_json is None else call.items,
+        error=_error(call),
+    )
+
+
+def _decision(events: Iterable[AnyEvent]) -> Json:
+    return next((event.content for event in events if isinstance(event, Decision)), None)
+
+
+def _error(call: Call) -> str | None:
+    return str(call.error) if call.error else None
 
 
 def _info(run_step: RunStep) -> CheckpointInfo:
     events = run_step.events
-    errors = [str(event.error) for event in events if isinstance(event, Call) and event.error]
+    calls = [event for event in events if isinstance(event, Call)]
     return CheckpointInfo(
         step_id=run_step.step_id,
         seq=events[0].seq,
         timestamp=_moment(events[0].at),
-        decision=next((event.content for event in events if isinstance(event, Decision)), None),
-        calls=tuple(event.name for event in events if isinstance(event, Call)),
+        decision=_decision(events),
+        calls=tuple(call.name for call in calls),
         has_state=run_step.state in events and not run_step.unknown,
         kept=not run_step.unknown,
-        error=errors[-1] if errors else None,
+        error=next(filter(None, map(_error, reversed(calls))), None),
     )
 
 
 def _call_as_data(call: ToolCall) -> Json:
-    error = str(call.error) if call.error else None
-    return {"name": call.name, "arguments": call.arguments, "result": call.result, "error": error}
+    return {"name": call.name, "arguments": call.arguments, "result": call.result, "error": _error(call)}
 
 
 def _moment(at: float) -> dt.datetime | None:
-    if at:
-        return dt.datetime.fromtimestamp(at, dt.UTC)
-    return None
-
-
-def _result(call: Call | None) -> Json:
-    if call is None:
-        return None
-    if call.items_json is not None:
-        return call.items
-    return call.result
+    return dt.datetime.fromtimestamp(at, dt.UTC) if at else None
 
 
 class CheckpointWriter:
@@ -236,8 +242,8 @@ class CheckpointWriter:
     def save(self, step_id: str, at: float, state: Json, messages: list[Json], tool_calls: list[Json]) -> None:
         """Append one checkpoint."""
         new_events: list[AnyEvent] = [
-            *(_message(message) for message in messages[self._messages :]),
-            *(_tool_call(call) for call in tool_calls[self._calls :]),
+            *map(_message, messages[self._messages :]),
+            *map(_tool_call, tool_calls[self._calls :]),
         ]
         written = self._states.next(state)
         if written is None and not new_events:

@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from itertools import groupby
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
+from msgspec import structs
 from msgspec.structs import replace
 
 from replaykit.model.diff import Difference, brief
@@ -99,7 +100,7 @@ def _input(a: TraceRun, b: TraceRun) -> FirstDivergence | None:
     found = of_texts(a.input_json, b.input_json)
     if not found:
         return None
-    a_text, b_text = (brief(value_of(run.input_json), _LINE) for run in (a, b))
+    a_text, b_text = brief(value_of(a.input_json), _LINE), brief(value_of(b.input_json), _LINE)
     return FirstDivergence(kind=DivergenceKind.INPUT, text="input", a_text=a_text, b_text=b_text, differences=found)
 
 
@@ -122,66 +123,59 @@ def _ending_text(ending: RunEnding) -> str:
 
 def _outcomes(a: TraceRun, b: TraceRun) -> OutcomeComparison:
     found = of_endings(a, b)
-    one, other = (
-        RunEnding(status=run.status, output=value_of(run.output_json), error=str(run.error) if run.error else None)
-        for run in (a, b)
-    )
-    return OutcomeComparison(a=one, b=other, equal=not found, differences=found)
+    return OutcomeComparison(a=_run_ending(a), b=_run_ending(b), equal=not found, differences=found)
+
+
+def _run_ending(run: TraceRun) -> RunEnding:
+    error = str(run.error) if run.error else None
+    return RunEnding(status=run.status, output=value_of(run.output_json), error=error)
 
 
 def _own_tools(a: EventLog, b: EventLog, rows: Iterable[EventRow]) -> Iterable[tuple[EntryKind, str]]:
     """The calls of tools that the agents themselves made; a changed call is the same tool."""
     for row in rows:
-        if (row.b in b.own_tools) if row.b is not None else (row.a in a.own_tools):
+        is_own = row.a in a.own_tools if row.b is None else row.b in b.own_tools
+        if is_own:
             kind = EntryKind.SAME if row.kind is EntryKind.CHANGED else row.kind
             yield kind, name_of(event_of(a, b, row))
 
 
 def _tools(a: TraceRun, b: TraceRun, both: Iterable[tuple[EntryKind, str]]) -> ToolComparison:
-    names_a, names_b = [call.name for call in a.tool_calls], [call.name for call in b.tool_calls]
+    names_a, names_b = tuple(call.name for call in a.tool_calls), tuple(call.name for call in b.tool_calls)
     count_a, count_b = Counter(names_a), Counter(names_b)
-    return ToolComparison(
-        a=tuple(names_a),
-        b=tuple(names_b),
-        counts=tuple(ToolCount(name=n, a=count_a[n], b=count_b[n]) for n in dict.fromkeys([*names_a, *names_b])),
-        unified=tuple(ToolStretch(kind=kind, name=name, count=len([*calls])) for (kind, name), calls in groupby(both)),
-    )
+    counts, stretches = [], []
+    for name in dict.fromkeys(names_a + names_b):
+        counts.append(ToolCount(name=name, a=count_a[name], b=count_b[name]))
+    for (kind, name), calls in groupby(both):
+        stretches.append(ToolStretch(kind=kind, name=name, count=len(list(calls))))
+    return ToolComparison(a=names_a, b=names_b, counts=tuple(counts), unified=tuple(stretches))
 
 
 def _usage(a: TraceRun, b: TraceRun) -> UsageComparison:
     one, other = _totals(a), _totals(b)
-    return UsageComparison(
-        a=one,
-        b=other,
-        difference=UsageTotals(
-            llm_calls=other.llm_calls - one.llm_calls,
-            tool_calls=other.tool_calls - one.tool_calls,
-            input_tokens=_more(one.input_tokens, other.input_tokens),
-            output_tokens=_more(one.output_tokens, other.output_tokens),
-            tokens=_more(one.tokens, other.tokens),
-            cost_usd=_more(one.cost_usd, other.cost_usd),
-            duration_s=_more(one.duration_s, other.duration_s),
-        ),
-    )
+    differences: Any = map(_more, structs.astuple(one), structs.astuple(other))
+    difference = UsageTotals(**dict(zip(UsageTotals.__struct_fields__, differences, strict=True)))
+    return UsageComparison(a=one, b=other, difference=difference)
 
 
 def _totals(run: TraceRun) -> UsageTotals:
     calls = run.llm_calls
     used = [call.usage for call in calls if call.usage is not None]
-    input_tokens, output_tokens = _sum(u.input_tokens for u in used), _sum(u.output_tokens for u in used)
+    input_tokens = sum_of_known(usage.input_tokens for usage in used)
+    output_tokens = sum_of_known(usage.output_tokens for usage in used)
     return UsageTotals(
         llm_calls=len(calls),
         tool_calls=len(run.tool_calls),
         input_tokens=input_tokens,
         output_tokens=output_tokens,
-        tokens=_sum([input_tokens, output_tokens]),
-        cost_usd=_sum(u.cost_usd for u in used),
+        tokens=sum_of_known([input_tokens, output_tokens]),
+        cost_usd=sum_of_known(usage.cost_usd for usage in used),
         duration_s=run.duration_s,
     )
 
 
-def _sum(numbers: Iterable[N | None]) -> N | None:
-    """The sum of what is known; None when nothing is."""
+def sum_of_known(numbers: Iterable[N | None]) -> N | None:
+    """Return the sum of what is known; None when nothing is."""
     known = [number for number in numbers if number is not None]
     if known:
         return sum(known[1:], known[0])
@@ -261,19 +255,18 @@ class DivergenceFinder:
         self, kind: DivergenceKind, text: str, a: int | None, b: int | None, found: tuple[Difference, ...]
     ) -> FirstDivergence:
         (a_seq, a_step), (b_seq, b_step) = self._a.where(a), self._b.where(b)
-        old, new = (log.events[place] if place is not None else None for log, place in ((self._a, a), (self._b, b)))
-        event = old if old is not None else new
+        found_events = [log.events[place] for log, place in ((self._a, a), (self._b, b)) if place is not None]
         return FirstDivergence(
             kind=kind,
             text=text,
-            event=str(event.__struct_config__.tag) if event is not None else "",
-            name=name_of(event) if event is not None else "",
+            event=str(found_events[0].__struct_config__.tag),
+            name=name_of(found_events[0]),
             a_seq=a_seq,
             b_seq=b_seq,
             a_step=a_step,
             b_step=b_step,
-            a_text=whole_line_of(old) if old is not None else "",
-            b_text=whole_line_of(new) if new is not None else "",
+            a_text="" if a is None else whole_line_of(self._a.events[a]),
+            b_text="" if b is None else whole_line_of(self._b.events[b]),
             differences=found,
         )
 
@@ -299,7 +292,8 @@ def _parting(row: EventRow, event: AnyEvent) -> tuple[DivergenceKind, str]:
         return DivergenceKind.ORDER, f"order of {_called(event)}"
     if row.kind is not EntryKind.CHANGED:
         kind = DivergenceKind.EXTRA if row.kind is EntryKind.INSERTED else DivergenceKind.MISSING
-        return kind, f"{kind} {'call of ' if isinstance(event, Call) else ''}{_called(event)}"
+        what = "call of " if isinstance(event, Call) else ""
+        return kind, f"{kind} {what}{_called(event)}"
     if isinstance(event, LlmCall):
         if row.arguments:
             return DivergenceKind.INPUT, f"input of {event.name}"
@@ -307,10 +301,8 @@ def _parting(row: EventRow, event: AnyEvent) -> tuple[DivergenceKind, str]:
     if isinstance(event, Call):
         if row.arguments:
             return DivergenceKind.TOOL_ARGUMENTS, f"arguments of {event.name}"
-        return (
-            DivergenceKind.TOOL_RESULT,
-            f"{'answer' if isinstance(event, Exchange) else 'tool result'} of {event.name}",
-        )
+        what = "answer" if isinstance(event, Exchange) else "tool result"
+        return DivergenceKind.TOOL_RESULT, f"{what} of {event.name}"
     if isinstance(event, ErrorEvent):
         return DivergenceKind.OUTCOME, "error"
     role = event.role if isinstance(event, Message) else "assistant"

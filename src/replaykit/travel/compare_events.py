@@ -66,13 +66,17 @@ class AlignedEvents(Struct, frozen=True):
 def pair_events(a: TraceRun, b: TraceRun) -> EventPairs:
     """Which events of the two runs belong together; the same pairs whichever run comes first."""
     ids: dict[Key, int] = {}
-    keys_a, keys_b = [answer_key(event) for event in a.events], [answer_key(event) for event in b.events]
+    keys_a, keys_b = list(map(answer_key, a.events)), list(map(answer_key, b.events))
     side_a, side_b = _side(a.events, keys_a, ids), _side(b.events, keys_b, ids)
     if keys_a > keys_b:  # one direction for both questions, so that ties are decided alike
         found = _pair(side_b, _causal(b), side_a, _causal(a))
-        in_order, moved = ([(i, j) for j, i in pairs] for pairs in (found.in_order, found.moved))
-        return EventPairs(in_order, moved, mirrored=True)
+        return EventPairs(flipped(found.in_order), flipped(found.moved), mirrored=True)
     return _pair(side_a, _causal(a), side_b, _causal(b))
+
+
+def flipped(pairs: Iterable[Pair]) -> list[Pair]:
+    """Return the pairs as seen from the other run."""
+    return [(i, j) for j, i in pairs]
 
 
 def takes_part(event: AnyEvent) -> bool:
@@ -97,8 +101,7 @@ def answer_key(event: AnyEvent) -> Key:
     """The event without what is different in every run: numbers, times, traceback."""
     if isinstance(event, Call):
         items = tuple(map(bytes, event.items_json or ()))
-        reason = event.finish_reason or "" if isinstance(event, LlmCall) else ""
-        outcome = (bytes(event.result_json), _error_key(event.error), items, event.complete, reason)
+        outcome = (bytes(event.result_json), _error_key(event.error), items, event.complete, _reason(event) or "")
         return (*request_key(event), outcome)
     if isinstance(event, ErrorEvent):
         return ("error", "", b"", (_error_key(event.error),))
@@ -143,9 +146,12 @@ def _lane(event: AnyEvent) -> tuple[tuple[str, int], ...]:
 def _pair(a: AlignedEvents, causal_a: list[int], b: AlignedEvents, causal_b: list[int]) -> EventPairs:
     a, b, pairs = _aligned(a, causal_a, b, causal_b)
     moved = _moved_pairs(a, b, pairs)
-    pairs = sorted(pairs + _changed_pairs(a, b, pairs, moved))
-    in_order, apart = ([(a.places[i], b.places[j]) for i, j in found] for found in (pairs, moved))
-    return EventPairs(in_order, apart)
+    in_order = sorted(pairs + _changed_pairs(a, b, pairs, moved))
+    return EventPairs(_places(a, b, in_order), _places(a, b, moved))
+
+
+def _places(a: AlignedEvents, b: AlignedEvents, pairs: list[Pair]) -> list[Pair]:
+    return [(a.places[i], b.places[j]) for i, j in pairs]
 
 
 def _aligned(
@@ -153,7 +159,7 @@ def _aligned(
 ) -> tuple[AlignedEvents, AlignedEvents, list[Pair]]:
     """The sides in the order in which they have most in common, and what that is."""
     pairs = align(a.requests, b.requests, a.answers, b.answers)
-    as_logged = all(order == list(range(len(order))) for order in (causal_a, causal_b))
+    as_logged = sorted(causal_a) == causal_a and sorted(causal_b) == causal_b
     most = min(len(a.requests), len(b.requests))
     found = _common(a, b, pairs)
     if as_logged or found == (most, most):
@@ -161,8 +167,8 @@ def _aligned(
     by_cause_a, by_cause_b = a.ordered(causal_a), b.ordered(causal_b)
     more = align(by_cause_a.requests, by_cause_b.requests, by_cause_a.answers, by_cause_b.answers)
     if _common(by_cause_a, by_cause_b, more) > found:
-        return (by_cause_a, by_cause_b, more)
-    return (a, b, pairs)
+        return by_cause_a, by_cause_b, more
+    return a, b, pairs
 
 
 def _common(a: AlignedEvents, b: AlignedEvents, pairs: list[Pair]) -> tuple[int, int]:
@@ -210,10 +216,9 @@ class Differ:
 
     def of_requests(self, a: AnyEvent, b: AnyEvent) -> tuple[Difference, ...]:
         """Return how the requests differ: `name` for another model, `$…` inside the arguments."""
-        if _name(a) != _name(b):
-            renamed = [Difference("changed", "name", _name(a), _name(b))]
-        else:
-            renamed = []
+        renamed = []
+        if isinstance(a, Call) and isinstance(b, Call) and a.name != b.name:
+            renamed.append(Difference("changed", "name", a.name, b.name))
         old, new = bytes(request_json(a)), bytes(request_json(b))
         if old == new:
             return tuple(renamed)
@@ -247,9 +252,7 @@ def of_endings(a: RunHeader, b: RunHeader) -> tuple[Difference, ...]:
 
 def value_of(text: Raw | bytes) -> Json:
     """The JSON value; None for no value at all."""
-    if text:
-        return orjson.loads(bytes(text))
-    return None
+    return orjson.loads(bytes(text)) if text else None
 
 
 def request_json(event: AnyEvent) -> Raw:
@@ -288,16 +291,11 @@ def _answer(call: Call) -> str:
     if call.error is not None:
         return str(call.error)
     if call.items_json is not None:
-        return f"{len(call.items_json)} items" + ("" if call.complete else ", left early")
+        end = "" if call.complete else ", left early"
+        return f"{len(call.items_json)} items{end}"
     if call.result_json:
         return brief(value_of(call.result_json), _LINE)
     return "no answer"
-
-
-def _name(event: AnyEvent) -> str:
-    if isinstance(event, Call):
-        return event.name
-    return ""
 
 
 def _ended_alike(a: Call, b: Call) -> bool:
@@ -313,34 +311,44 @@ def _ended_alike(a: Call, b: Call) -> bool:
 
 def _outcome_values(a: Call, b: Call) -> tuple[Json, Json]:
     """Two outcomes as JSON: what either of them has."""
-    both = []
-    for call in (a, b):
-        value = {"result": value_of(call.result_json)} if call.result_json else {}
-        if call.items_json is not None:
-            value["items"] = [value_of(item) for item in call.items_json]
-        if not call.complete:
-            value["complete"] = False
-        both.append(value)
-    if _reason(a) and _reason(b):
-        both[0]["finish_reason"], both[1]["finish_reason"] = _reason(a), _reason(b)
     old_error, new_error = _error_values(a.error, b.error)
-    return both[0] | old_error, both[1] | new_error
+    old, new = _answer_value(a) | old_error, _answer_value(b) | new_error
+    if _reason(a) and _reason(b):
+        old["finish_reason"], new["finish_reason"] = _reason(a), _reason(b)
+    return old, new
+
+
+def _answer_value(call: Call) -> dict[str, Json]:
+    value: dict[str, Json] = {}
+    if call.result_json:
+        value["result"] = value_of(call.result_json)
+    if call.items_json is not None:
+        value["items"] = list(map(value_of, call.items_json))
+    if not call.complete:
+        value["complete"] = False
+    return value
 
 
 def _error_values(a: ErrorInfo | None, b: ErrorInfo | None) -> tuple[dict[str, Json], dict[str, Json]]:
     """Two errors as JSON, under `error`: all that both logs hold of them, but where they were raised."""
-    old, new = ({"type": error.type, "message": error.message} if error is not None else {} for error in (a, b))
-    for name in ("args", "attributes") if a is not None and b is not None else ():
-        texts = [getattr(error, f"{name}_json") for error in (a, b)]
-        if all(texts):
-            old[name], new[name] = map(value_of, texts)
-    return {"error": old} if old else {}, {"error": new} if new else {}
+    old, new = _error_value(a), _error_value(b)
+    if a is not None and b is not None:
+        if a.args_json and b.args_json:
+            old["error"]["args"], new["error"]["args"] = value_of(a.args_json), value_of(b.args_json)
+        if a.attributes_json and b.attributes_json:
+            old["error"]["attributes"] = value_of(a.attributes_json)
+            new["error"]["attributes"] = value_of(b.attributes_json)
+    return old, new
+
+
+def _error_value(error: ErrorInfo | None) -> dict[str, Json]:
+    if error is None:
+        return {}
+    return {"error": {"type": error.type, "message": error.message}}
 
 
 def _reason(call: Call) -> str | None:
-    if isinstance(call, LlmCall):
-        return call.finish_reason
-    return None
+    return call.finish_reason if isinstance(call, LlmCall) else None
 
 
 def _cut(text: str) -> str:
@@ -373,8 +381,8 @@ class EventLog:
     def where(self, place: int | None) -> tuple[int | None, str | None]:
         """Number and step of the event at this position; None for none."""
         if place is None:
-            return (None, None)
-        return (self.events[place].seq, self.steps[place])
+            return None, None
+        return self.events[place].seq, self.steps[place]
 
 
 def rows_of(a: EventLog, b: EventLog, pairs: EventPairs, lacking: list[int]) -> list[EventRow]:
@@ -442,8 +450,8 @@ def name_of(event: AnyEvent) -> str:
 
 def _row(a: EventLog, b: EventLog, pair: Pair, differ: Differ, kind: EntryKind) -> EventRow:
     i, j = pair
-    arguments = differ.of_requests(a.events[i], b.events[j])
-    outcome = differ.of_outcomes(a.events[i], b.events[j])
+    old, new = a.events[i], b.events[j]
+    arguments, outcome = differ.of_requests(old, new), differ.of_outcomes(old, new)
     if kind is EntryKind.SAME and (arguments or outcome):
         kind = EntryKind.CHANGED
     return EventRow(kind, i, j, arguments, outcome)
@@ -471,8 +479,8 @@ def _steps(run: TraceRun) -> list[str | None]:
 
 def _nesting(run: TraceRun) -> tuple[list[int], list[int]]:
     """Return the nesting depth of each event, and the position of the last event inside it."""
-    places = {event.seq: place for place, event in enumerate(run.events)}
-    parents = [places.get(event.parent, -1) if event.parent is not None else -1 for event in run.events]
+    places: dict[int | None, int] = {event.seq: place for place, event in enumerate(run.events)}
+    parents = [places.get(event.parent, -1) for event in run.events]
     depths, ends = [0] * len(parents), list(range(len(parents)))
     for place, parent in enumerate(parents):
         if 0 <= parent < place:

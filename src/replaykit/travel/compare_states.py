@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate, chain, groupby, pairwise
+from itertools import accumulate, chain, pairwise
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -22,10 +22,10 @@ from msgspec import Struct
 from replaykit.errors import UsageError
 from replaykit.model.changes import StateFold
 from replaykit.model.diff import Difference, differences
-from replaykit.model.events import Change, Note, State
+from replaykit.model.events import Change, State
 from replaykit.model.run import TraceRun
 from replaykit.travel.align import Pair, align
-from replaykit.travel.compare_events import EventLog, EventPairs, value_of
+from replaykit.travel.compare_events import EventLog, EventPairs, flipped, takes_part, value_of
 from replaykit.travel.compare_result import StateEntry
 
 
@@ -49,9 +49,8 @@ class StatePoint(NamedTuple):
 def points_of(a: EventLog, b: EventLog, pairs: EventPairs) -> list[StatePoint]:
     """The moments at which the states count, in the order of both runs."""
     if pairs.mirrored:
-        flipped = [(j, i) for i, j in pairs.in_order]
-        return [point.mirrored for point in _points(_StateLog(b), _StateLog(a), flipped)]
-    return [*_points(_StateLog(a), _StateLog(b), pairs.in_order)]
+        return [point.mirrored for point in _points(_StateLog(b), _StateLog(a), flipped(pairs.in_order))]
+    return list(_points(_StateLog(a), _StateLog(b), pairs.in_order))
 
 
 class _FixedPoint(NamedTuple):
@@ -92,11 +91,14 @@ class _StateLog:
 
     def blocks(self, gap: _StateGap) -> list[tuple[str | None, int]]:
         """The steps whose states directly follow the fixed point, each with the position after its last state."""
-        head = [place for place in gap.states if place < gap.loose]
         found: list[tuple[str | None, int]] = []
-        for step, places in groupby(head, key=self._steps.__getitem__):
-            ends = [place + 1 for place in places]
-            found += [(step, end) for end in (ends if step is None else ends[-1:])]
+        for place in gap.states:
+            if place >= gap.loose:
+                break
+            step = self._steps[place]
+            if step is not None and found and found[-1][0] == step:
+                found.pop()
+            found.append((step, place + 1))
         return found
 
 
@@ -104,8 +106,7 @@ def _following(log: EventLog) -> list[int]:
     """For each position the first event at or after it that is neither a state nor a note."""
     following = [len(log.events)] * (len(log.events) + 1)
     for place in range(len(log.events) - 1, -1, -1):
-        passed = isinstance(log.events[place], State | Note)
-        following[place] = following[place + 1] if passed else place
+        following[place] = place if takes_part(log.events[place]) else following[place + 1]
     return following
 
 
@@ -120,8 +121,7 @@ def _points(a: _StateLog, b: _StateLog, pairs: list[Pair]) -> Iterator[StatePoin
             yield StatePoint(
                 max(end_a, before.a_last + 1), max(end_b, before.b_last + 1), before.a_last, before.b_last, late=False
             )
-        rest = any(gap.states and gap.states[-1] >= end for gap, end in ((gap_a, end_a), (gap_b, end_b)))
-        if rest:
+        if max(gap_a.states, default=-2) >= end_a or max(gap_b.states, default=-2) >= end_b:
             late = gap_a.loose < gap_a.end or gap_b.loose < gap_b.end
             yield StatePoint(after.a_first, after.b_first, before.a_last, before.b_last, late)
 
@@ -141,7 +141,8 @@ def _fixed(pairs: list[Pair]) -> Iterator[_FixedPoint]:
 def _steps_in_common(a: list[tuple[str | None, int]], b: list[tuple[str | None, int]]) -> list[Pair]:
     """The ends of the steps that both have, in order."""
     names: dict[str | None, int] = {}
-    keys_a, keys_b = ([names.setdefault(step, len(names)) for step, _ in blocks] for blocks in (a, b))
+    keys_a = [names.setdefault(step, len(names)) for step, _ in a]
+    keys_b = [names.setdefault(step, len(names)) for step, _ in b]
     return [(a[n][1], b[m][1]) for n, m in align(keys_a, keys_b)]
 
 
@@ -172,9 +173,9 @@ class StateComparison(Struct, frozen=True):
 def compare_states(a: TraceRun, b: TraceRun, points: Iterable[StatePoint]) -> StateComparison:
     """Return where the states differ, in order; nowhere if only one of the runs keeps states."""
     found = StateComparison([], [], 0)
-    if not all(any(isinstance(event, State) for event in run.events) for run in (a, b)):
-        return found
     one, other, unknown, left_bytes = _StateReader(a), _StateReader(b), 0, _DETAILED_BYTES
+    if not one.waiting or not other.waiting:
+        return found
     equal = True
     for point in points:
         alike = _written_alike(one.up_to(point.a), other.up_to(point.b))
@@ -218,9 +219,7 @@ def steps_of_divergence(a: EventLog, b: EventLog, parting: StateDivergence) -> t
 
 
 def _step(log: EventLog, place: int) -> str | None:
-    if place >= 0:
-        return log.steps[place]
-    return None
+    return log.steps[place] if place >= 0 else None
 
 
 class _StateReader:
@@ -229,7 +228,8 @@ class _StateReader:
     def __init__(self, run: TraceRun) -> None:
         self._run = run
         self._fold = StateFold()
-        self._waiting = deque(place for place, event in enumerate(run.events) if isinstance(event, State))
+        self.waiting = deque(place for place, event in enumerate(run.events) if isinstance(event, State))
+        """Positions of the states to come."""
         self.last: int | None = None
         """Position of the state that holds."""
         self.known = False
@@ -242,8 +242,8 @@ class _StateReader:
     def up_to(self, place: int) -> list[State]:
         """Go to the last state before this position; gives the states on the way."""
         passed = []
-        while self._waiting and self._waiting[0] < place:
-            passed.append(self._take(self._waiting.popleft()))
+        while self.waiting and self.waiting[0] < place:
+            passed.append(self._take(self.waiting.popleft()))
         return passed
 
     def _take(self, place: int) -> State:
@@ -259,5 +259,8 @@ class _StateReader:
 
 def _written_alike(a: list[State], b: list[State]) -> bool:
     """True when both logs say the same, apart from saying that nothing changed."""
-    one, other = ([(bytes(s.state_json), s.change) for s in states if s.change != _UNCHANGED] for states in (a, b))
-    return one == other
+    return _written(a) == _written(b)
+
+
+def _written(states: list[State]) -> list[tuple[bytes, Change | None]]:
+    return [(bytes(state.state_json), state.change) for state in states if state.change != _UNCHANGED]

@@ -196,16 +196,15 @@ def _header(parent: TraceRun, plan: ForkPlan, kind: str, edits: Edits) -> RunHea
 
 
 def _ended(header: RunHeader, output: Json, failure: BaseException | None) -> RunHeader:
+    error = None
     if failure is not None:
-        text = "".join(traceback.format_exception(failure))
-    else:
-        text = None
+        error = describe(failure, traceback="".join(traceback.format_exception(failure)))
     return replace(
         header,
         status=status_of(failure),
         ended_at=time.time(),
         output_json=ABSENT if output is None else raw(output),
-        error=describe(failure, traceback=text) if failure is not None else None,
+        error=error,
     )
 
 

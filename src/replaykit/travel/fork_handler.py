@@ -128,11 +128,9 @@ class ForkHandler:
         if self._changes_call and self._target is not None:
             found.append(f"`{self._target.name}` was not changed: the agent did not call it at {self._cut.step}")
         if not any(deviation.kind not in ("live", "done") for deviation in self.deviations):  # it was not stopped
-            found += [
-                f"the state that {self._cut.run_id} has after {change.step} did not come about again"
-                for change, came in zip(self._inherited, self._came_again, strict=True)
-                if not came
-            ]
+            for change, came in zip(self._inherited, self._came_again, strict=True):
+                if not came:
+                    found.append(f"the state that {self._cut.run_id} has after {change.step} did not come about again")
             if not found and not self._edits.of_state and not self._edits.of_call:
                 return self._unreached()
         return [Deviation(kind="unmade", text=text) for text in found]
@@ -141,10 +139,7 @@ class ForkHandler:
         """That the agent ended before the step; after a change it may well go another way."""
         if self.reached:
             return []
-        if self._left == 1:
-            calls = "a recorded call"
-        else:
-            calls = f"{self._left} recorded calls"
+        calls = "a recorded call" if self._left == 1 else f"{self._left} recorded calls"
         text = f"the agent ended before it came to {self._cut.step}: {calls} up to there did not happen again"
         return [Deviation(kind="unreached", text=text)]
 
@@ -214,10 +209,9 @@ class ForkHandler:
             self.would_be_live.append(shown)
             raise self._stop("live", Undecided(f"this would be done for real: {shown}", index=index), call)
         if call.effects not in ("none", "idempotent") and call.name not in self._live:
-            if not self._has_acted:
-                attempt_option = ""
-            else:
-                attempt_option = f" --attempt {self._writer.run_id}"
+            # What was done for real must not be repeated by another attempt.
+            has_acted = any(deviation.kind in ("live", "done") for deviation in self.deviations)
+            attempt_option = f" --attempt {self._writer.run_id}" if has_acted else ""
             question = f"after {self._cut.step} the fork wants to do this for real: {shown}"
             hint = (
                 f"May it? Allow it for this fork: --live {call.name}{attempt_option} (or live=[{call.name!r}]); "
@@ -226,11 +220,6 @@ class ForkHandler:
             raise self._stop("undecided", Undecided(question, index=index, hint=hint), call)
         self.deviations.append(Deviation(kind="live", text=f"done for real: {shown}", index=index, name=call.name))
         return None
-
-    @property
-    def _has_acted(self) -> bool:
-        """True when something was done for real, which another attempt must not repeat."""
-        return any(deviation.kind in ("live", "done") for deviation in self.deviations)
 
     def _repeat(self, call: PendingCall, done: Call) -> CallAnswer:
         """Enter what an attempt has done, and what happened inside it, as what happens here."""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from msgspec import UNSET, Struct
+from msgspec.structs import replace
 
 from replaykit.errors import RunNotFound, UsageError
 from replaykit.handlers.recording.agent_call import call_with, finished
@@ -95,8 +96,9 @@ class ForkPlan(Struct, frozen=True):
         if self.start is None:
             return finished(call_with(self.agent, self.agent_input))
         state = self.start.state
-        others = [name for name in inspect.signature(self.agent).parameters if name != "state"]
-        return finished(self.agent(self.agent_input, state=state) if others else self.agent(state=state))
+        if list(inspect.signature(self.agent).parameters) == ["state"]:
+            return finished(self.agent(state=state))
+        return finished(self.agent(self.agent_input, state=state))
 
 
 def plan_fork(store: Store, parent: TraceRun, step: str, edits: Edits, agent: Callable[..., Any]) -> ForkPlan:
@@ -108,36 +110,50 @@ def plan_fork(store: Store, parent: TraceRun, step: str, edits: Edits, agent: Ca
     start = None
     if takes_state(agent) and not edits.of_call and not anew:
         start = _start(store, parent, run_step, edits)
-    since = start.seq if start is not None else -1
-    cut = _cut(parent, step, since, anew=anew)
-    return ForkPlan(
-        agent=agent,
-        agent_input=edits.input if anew else parent.input,
-        cut=cut,
-        start=start,
-        shared=[event for event in parent.events if event.seq <= since],
-        begins=start.begins if start is not None else AT_FIRST,
-        moment=(moment := _moment(parent, _changed_state(run_step), run_step, since)),
-        sampling=_sampling(parent, moment),
-        target=edits.target(step, cut.own, parent.calls) if edits.of_call else None,
-        inherited_changes=() if anew else inherited_changes(store, parent, step, since),
-    )
+    plan = _plan(parent, run_step, agent, start, _changed_state(run_step), anew=anew)
+    since = -1
+    if start is not None:
+        since = start.seq
+        plan = replace(plan, shared=[event for event in parent.events if event.seq <= since])
+    if edits.of_call:
+        plan = replace(plan, target=edits.target(step, plan.cut.own, parent.calls))
+    if anew:
+        return replace(plan, agent_input=edits.input)
+    return replace(plan, inherited_changes=inherited_changes(store, parent, step, since))
 
 
 def plan_state_lookup(store: Store, parent: TraceRun, step: str, agent: Callable[..., Any]) -> ForkPlan:
     """The plan for getting to a state that was not kept."""
     run_step = find_step(parent, step)
     start = _start(store, parent, run_step, Edits()) if takes_state(agent) else None
-    since = start.seq if start is not None else -1
+    return _plan(parent, run_step, agent, start, run_step.state)
+
+
+def _plan(
+    parent: TraceRun,
+    run_step: RunStep,
+    agent: Callable[..., Any],
+    start: StartState | None,
+    state: State | None,
+    *,
+    anew: bool = False,
+) -> ForkPlan:
+    """The plan for running the agent up to a state at a step, with nothing changed there yet."""
+    since, begins = -1, AT_FIRST
+    if start is not None:
+        since, begins = start.seq, start.begins
+    moment = _moment(parent, state, run_step, since)
+    # Where a step left no state in the log because nothing changed, the change is made to one that left no trace.
+    is_on_change = parent.sampling.on_change and moment.count > 0
     return ForkPlan(
         agent=agent,
         agent_input=parent.input,
-        cut=_cut(parent, step, since),
+        cut=_cut(parent, run_step.step_id, since, anew=anew),
         start=start,
         shared=[],
-        begins=start.begins if start is not None else AT_FIRST,
-        moment=(moment := _moment(parent, run_step.state, run_step, since)),
-        sampling=_sampling(parent, moment),
+        begins=begins,
+        moment=moment,
+        sampling=Sampling(on_change=True) if is_on_change else EVERY_STATE,
     )
 
 
@@ -166,32 +182,28 @@ def _check_fit(store: Store, parent: TraceRun, run_step: RunStep, edits: Edits) 
 
 def _start(store: Store, parent: TraceRun, run_step: RunStep, edits: Edits) -> StartState | None:
     """The nearest state that was kept, at the step (then as it is changed there) or before it."""
+    nearest: RunStep | None = run_step
     if run_step.unknown:
         nearest = nearest_known_step_before(parent, run_step.step_id)
-    else:
-        nearest = run_step
     if nearest is None or nearest.state is None:
         return None
-    nearest_state = nearest.state
-    step, last = next(
-        (run_step.step_id, run_step.events)
-        for run_step in run_steps(parent)
-        if any(event is nearest_state for event in run_step.events)
-    )
+    kept_state = nearest.state
+    owner = next(step for step in run_steps(parent) if any(event is kept_state for event in step.events))
     inner = _inner(inside_of(parent))
-    calls = [event.seq for event in parent.events if isinstance(event, Call) and event.seq not in inner]
+    calls = [call.seq for call in parent.calls if call.seq not in inner]
+
+    def has_calls(after: int, up_to: int) -> bool:
+        return any(after < call <= up_to for call in calls)
+
     # What follows the state in its own step is over as well, unless the agent made calls in between.
-    end = last[-1].seq
-    seq = nearest_state.seq if any(nearest_state.seq < call <= end for call in calls) else end
-    at_step = nearest is run_step and not any(seq < call <= run_step.last.seq for call in calls)
-    state = store.state_at(parent.id, nearest_state.seq)
-    seq = max(seq, run_step.last.seq) if at_step else seq
+    seq = kept_state.seq if has_calls(kept_state.seq, owner.last.seq) else owner.last.seq
+    at_step = nearest is run_step and not has_calls(seq, run_step.last.seq)
+    state = store.state_at(parent.id, kept_state.seq)
+    if at_step:
+        seq = max(seq, run_step.last.seq)
+        state = edits.amended(state)
     return StartState(
-        step=step,
-        seq=seq,
-        state=edits.amended(state) if at_step else state,
-        at_step=at_step,
-        begins=_beginning_after(parent, seq, nearest_state),
+        step=owner.step_id, seq=seq, state=state, at_step=at_step, begins=_beginning_after(parent, seq, kept_state)
     )
 
 
@@ -231,24 +243,23 @@ def _inner(inside: dict[int, list[AnyEvent]]) -> frozenset[int]:
 
 def _changed_state(run_step: RunStep) -> State | None:
     """The state that a change at the step is made to: the last that the step itself hands over."""
-    states = [event for event in run_step.events if isinstance(event, State)]
-    own = [state for state in states if state.step == run_step.step_id]
-    if states:
-        return (own or states)[-1]
-    return None
+    found = None
+    for event in run_step.events:
+        is_own = event.step == run_step.step_id
+        if isinstance(event, State) and (is_own or found is None or found.step != run_step.step_id):
+            found = event
+    return found
 
 
 def _moment(parent: TraceRun, state: State | None, run_step: RunStep, since: int) -> StateMoment:
-    alike = [
-        other
-        for other in parent.events
-        if state is not None
-        and isinstance(other, State)
-        and since < other.seq <= state.seq
-        and (other.step, other.path) == (state.step, state.path)
-    ]
-    if state is not None and alike:
-        return StateMoment(state.step, state.path, len(alike) - _is_kept_after_all(parent, alike))
+    if state is not None:
+        alike = []
+        for event in parent.events:
+            is_there = (event.step, event.path) == (state.step, state.path)
+            if isinstance(event, State) and is_there and since < event.seq <= state.seq:
+                alike.append(event)
+        if alike:
+            return StateMoment(state.step, state.path, len(alike) - _is_kept_after_all(parent, alike))
     marked = any(event.step for event in parent.events)
     return StateMoment(run_step.step_id if marked else None, "", 0)
 
@@ -259,25 +270,20 @@ def _is_kept_after_all(parent: TraceRun, alike: list[State]) -> bool:
     return parent.sampling.every > 1 and alike[-2:] == last and len(last) == 2 and last[1].kept and not last[0].kept
 
 
-def _sampling(parent: TraceRun, moment: StateMoment) -> Sampling:
-    # Where a step left no state in the log because nothing changed, the change is made to one that left no trace.
-    if parent.sampling.on_change and moment.count:
-        return Sampling(on_change=True)
-    return EVERY_STATE
-
-
 def _beginning_after(parent: TraceRun, since: int, state: State) -> Beginning:
     """Return the numbers at which a run goes on counting that begins with this state of its parent.
 
     Calls are matched by their causal path, and paths are numbered where things are started. An agent that begins in the
     middle counts on from there, so that its calls have the paths they had when it was recorded.
     """
-    labels = [event.step for event in parent.events if event.step and event.seq <= since]
-    numbers = [int(match[1]) for label in labels if (match := _STEP_NUMBER.fullmatch(label))]
+    step = 0
+    for event in parent.events:
+        if event.seq <= since and (match := _STEP_NUMBER.fullmatch(event.step or "")):
+            step = max(step, int(match[1]))
     calls = Counter(event.name for event in parent.calls if not event.path and event.seq <= since)
     return Beginning(
         number=max(event.seq for event in parent.events) + 1,
-        step=max(numbers, default=0) + 1,
+        step=step + 1,
         children={**calls, **state.jobs},
     )
 
@@ -304,15 +310,13 @@ class InheritedChange(Struct, frozen=True):
 
     def amended(self, state: Json) -> Json:
         """The state with the same change; what was not changed stays the agent's own."""
-        if not all(isinstance(each, dict) for each in (state, self.before, self.after)):
+        if not (isinstance(state, dict) and isinstance(self.before, dict) and isinstance(self.after, dict)):
             return self.after
-        unchanged = {key: value for key, value in state.items() if key in self.after or key not in self.before}
-        changed = {
-            key: value
-            for key, value in self.after.items()
-            if key not in self.before or canonical(value) != canonical(self.before[key])
-        }
-        return {**unchanged, **changed}
+        amended = {key: value for key, value in state.items() if key in self.after or key not in self.before}
+        for key, value in self.after.items():
+            if key not in self.before or canonical(value) != canonical(self.before[key]):
+                amended[key] = value
+        return amended
 
 
 def _written(state: Json, cleaning: Cleaning | None) -> bytes:

@@ -57,10 +57,9 @@ def _rerun_to(store: Store, run: TraceRun, step: str, agent: Callable[..., Any])
         return scout.state
     if isinstance(failure, ReplayKitError):
         raise failure
+    ended = "it ended before"
     if failure is not None:
         ended = f"it ended with {type(failure).__name__}: {failure}"
-    else:
-        ended = "it ended before"
     raise Divergence(
         f"run {run.id}: the agent did not come to the state after {step} again: {ended}",
         index=scout.calls_made,

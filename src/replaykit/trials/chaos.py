@@ -67,7 +67,9 @@ class InjectedFault(Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def text(self) -> str:
         """The fault and where it struck, in words."""
-        return f"{self.fault} in {f'{self.call} (event {self.seq})' if self.call else 'the input'}"
+        if self.call:
+            return f"{self.fault} in {self.call} (event {self.seq})"
+        return f"{self.fault} in the input"
 
 
 class ChaosRun(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -120,15 +122,18 @@ class ChaosResult(Struct, frozen=True, kw_only=True):
         return self._share(ChaosVerdict.HELD, ChaosVerdict.ERROR)
 
     def _share(self, *verdicts: ChaosVerdict) -> float:
-        tested = [run for run in self.runs if run.scenario not in self.untested]
+        tested = [run.verdict for run in self.runs if run.scenario not in self.untested]
         if tested:
-            return round(100 * sum(run.verdict in verdicts for run in tested) / len(tested), 2)
+            return round(100 * sum(map(tested.count, verdicts)) / len(tested), 2)
         return 0.0
 
     @property
     def exit_code(self) -> ExitCode:
         """Passed only where every scenario had its faults, and every run held."""
-        return gravest([*(_CODES[run.verdict] for run in self.runs), *(ExitCode.NOTHING for _ in self.untested)])
+        codes = {_CODES[run.verdict] for run in self.runs}
+        if self.untested:
+            codes.add(ExitCode.NOTHING)
+        return gravest(codes)
 
 
 _CODES = {
@@ -263,18 +268,17 @@ def _score(trial: ChaosTrial, cell: _ChaosCell, run: TrialRun) -> ChaosRun:
 
 def _last_fault(faults: Sequence[InjectedFault]) -> InjectedFault | None:
     """Return the fault of the latest call; without calls, the first fault of the input."""
-    in_calls = [fault for fault in faults if fault.seq is not None]
-    if in_calls:
-        return max(in_calls, key=lambda fault: fault.seq or 0)
-    return next(iter(faults), None)
+    # Of those without a call, the first: max() returns the first of equals.
+    return max(faults, key=lambda fault: -1 if fault.seq is None else fault.seq, default=None)
 
 
 def injected_faults(run: TraceRun | None, value: Json, plan: ChaosPlan) -> Iterator[InjectedFault]:
     """The faults that were injected: into the input, and into calls, by their paths."""
     for name in attacked(value, plan)[1]:
         yield InjectedFault(fault=name)
-    calls = [] if run is None else sorted(run.calls, key=lambda call: (call.path, call.seq))
-    for call in calls:
+    if run is None:
+        return
+    for call in sorted(run.calls, key=lambda call: (call.path, call.seq)):
         for name in call.faults:
             yield InjectedFault(fault=name, call=call.name, path=call.path, step=call.step, seq=call.seq)
 
@@ -299,11 +303,13 @@ def _failure_text(failures: Sequence[Finding]) -> str:
     if not failures:
         return ""
     first = failures[0]
-    name = f"invariant {first.id!r}" if first.id else first.kind
-    more = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
+    text = first.text
     if first.expected:
-        return f"{name}: expected {first.expected}, got {first.actual}{more}"
-    return first.text + more
+        name = f"invariant {first.id!r}" if first.id else first.kind
+        text = f"{name}: expected {first.expected}, got {first.actual}"
+    if len(failures) > 1:
+        text += f" (and {len(failures) - 1} more)"
+    return text
 
 
 _COMPLETES = parse_assertion("status_is", "success")

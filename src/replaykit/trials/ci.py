@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from msgspec import Struct
@@ -168,11 +169,12 @@ def _nothing(plan: CiPlan) -> NothingSelected:
 
 def _verdict(code: ExitCode, items: Sequence[CiItem], score: float | None, min_score: float | None) -> str:
     """The result in one sentence."""
-    counts = {outcome: sum(item.outcome is outcome for item in items) for outcome in CiOutcome}
-    shown = [f"{count} {outcome.value}" for outcome, count in counts.items() if count]
+    counts = Counter(item.outcome for item in items)
+    shown = [f"{counts[outcome]} {outcome.value}" for outcome in CiOutcome if counts[outcome]]
     reached = "no score" if score is None else f"score {score:g}"
-    floor = "" if min_score is None else f" of at least {min_score:g}"
-    return f"{_WORDS[code]}: {reached}{floor}; {', '.join(shown)}"
+    if min_score is not None:
+        reached += f" of at least {min_score:g}"
+    return f"{_WORDS[code]}: {reached}; {', '.join(shown)}"
 
 
 _WORDS = {

@@ -20,7 +20,7 @@ from replaykit.cases.session import Session
 from replaykit.documents.document import Document, load_document
 from replaykit.documents.document import DocumentPath as Place
 from replaykit.errors import ExitCode, NothingSelected, ReplayKitError
-from replaykit.model.events import ToolCall
+from replaykit.handlers.replay.tape import is_refused
 from replaykit.model.isolation import IsolationLevel
 from replaykit.model.result import Deviation
 from replaykit.model.run import TraceRun
@@ -207,13 +207,8 @@ def run_members(run: TraceRun | None) -> dict[str, Json]:
     return {
         "output_json": run.output_json or ABSENT,
         "error": "" if run.error is None else str(run.error),
-        "calls": tuple(seen(call) for call in run.tool_calls if not _was_stopped(call)),
+        "calls": tuple(seen(call) for call in run.tool_calls if not is_refused(call)),
     }
-
-
-def _was_stopped(call: ToolCall) -> bool:
-    """True for a call that got no answer, since the tape does not hold it."""
-    return call.error is not None and call.error.module == ReplayKitError.__module__
 
 
 def first_divergence(deviations: Iterable[Deviation]) -> Deviation | None:

@@ -140,9 +140,13 @@ def overall(parts: Sequence[CiPart]) -> float | None:
     if not scored:
         return None
     largest = max(weight for _, weight in scored)
-    # As shares of the largest: products with the smallest of all numbers would be rounded to something else.
-    shares = [(score, weight / largest if largest else 1.0) for score, weight in scored]
-    return round(sum(score * share for score, share in shares) / sum(share for _, share in shares), 2)
+    points = whole = 0.0
+    for score, weight in scored:
+        # As shares of the largest: products with the smallest of all numbers would be rounded to something else.
+        share = weight / largest if largest else 1.0
+        points += score * share
+        whole += share
+    return round(points / whole, 2)
 
 
 def exit_code_of(items: Sequence[CiItem], score: float | None, best: float | None, min_score: float | None) -> ExitCode:
@@ -174,8 +178,6 @@ _CODES = {
 
 def payload_text(value: Raw) -> str:
     """A payload for people: a text as it is, anything else as JSON."""
-    if not bytes(value):
-        return ""
     plain = decode(value) if bytes(value)[:1] == b'"' else None
     if isinstance(plain, str):
         return plain

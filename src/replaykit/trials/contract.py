@@ -25,7 +25,7 @@ from replaykit.contracts.score import ContractResult, InvariantCheck, result_of
 from replaykit.errors import NothingSelected
 from replaykit.model.result import Finding
 from replaykit.model.run import TraceRun
-from replaykit.model.values import Json, decode
+from replaykit.model.values import Json
 from replaykit.project.project import Project
 from replaykit.trials.chaos import fault_names, injected_faults, remarks_of
 from replaykit.trials.trial_runs import (
@@ -197,8 +197,13 @@ def _verdict(
     untested: Sequence[str],
 ) -> TrialVerdict:
     plan = cell.scenario.plan
-    reasons = [check.error or check.text for check in checks if check.holds is False]
-    reasons += [check.unjudged for check in checks if check.unjudged]
+    reasons, unjudged = [], []
+    for check in checks:
+        if check.holds is False:
+            reasons.append(check.error or check.text)
+        if check.unjudged:
+            unjudged.append(check.unjudged)
+    reasons += unjudged
     if cell.scenario.name in untested:
         reasons.append(NO_FAULT)
     return TrialVerdict(
@@ -294,8 +299,7 @@ def _untested(pairs: Sequence[tuple[_ContractCell, TrialRun]]) -> list[str]:
 def _compared(assertion: Assertion, baseline: Attempt | None) -> Assertion:
     if not needs_baseline(assertion) or baseline is None or baseline.run is None:
         return assertion
-    output = decode(baseline.run.output_json) if baseline.run.output_json else None
-    return compare_with(assertion, output)
+    return compare_with(assertion, baseline.run.output if baseline.run.output_json else None)
 
 
 def general_contract(contracts: Iterable[Contract]) -> Contract | None:

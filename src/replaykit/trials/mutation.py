@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from replaykit.candidates.attempt import Candidate
-from replaykit.candidates.worlds import live_case
+from replaykit.candidates.worlds import live_case, with_scenario
 from replaykit.cases.case import ReplayCase
 from replaykit.cases.case_shape import DEFAULT_TIMEOUT_S
 from replaykit.checks.assertions import Assertion
@@ -133,8 +133,7 @@ def mutation_runs(
 def _world(trial: MutationTrial, mutation: Mutation) -> tuple[ReplayCase, float]:
     if trial.case is None:
         return live_case(mutation.input, timeout_s=trial.timeout_s), trial.timeout_s
-    scenario = replace(trial.case.scenario, input_json=raw(mutation.input))
-    return replace(trial.case, scenario=scenario), trial.timeout_s
+    return with_scenario(trial.case, input_json=raw(mutation.input)), trial.timeout_s
 
 
 def _with_evidence(runner: TrialRunner, result: MutationRun, run: TrialRun) -> MutationRun:

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from replaykit.candidates.attempt import Again, Attempt, Candidate
+from replaykit.candidates.attempt import Attempt, Candidate, RepeatedRuns
 from replaykit.candidates.evidence import new_workspace, write_evidence
 from replaykit.candidates.replay import side_by_side
 from replaykit.cases.case import ReplayCase
@@ -47,7 +47,7 @@ class TrialRun(Struct, frozen=True, kw_only=True):
     """One run of the agent: the world it ran in, its outcome, and its files."""
 
     case: ReplayCase
-    runs: Again
+    runs: RepeatedRuns
     """The first run, and more like it where an assertion asks for several."""
     workspace: Path
     duration_s: float
@@ -112,7 +112,8 @@ class TrialRunner:
         workspace = Path(self._directory.name) / str(next(self._numbers))
         workspace.mkdir()
         began = time.perf_counter()
-        runs = Again(case, self._candidate, workspace, timeout_s)
+        runs = RepeatedRuns(case, self._candidate, workspace, timeout_s)
+        _ = runs.first  # made here, where runs go side by side and time is taken
         seconds = round(time.perf_counter() - began, 6)
         return TrialRun(case=case, runs=runs, workspace=workspace, duration_s=seconds)
 
