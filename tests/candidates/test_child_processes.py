@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.matrix import sampled
 
 import replaykit as rk
 from replaykit.handlers.replay.tape import Tape
@@ -130,7 +131,7 @@ def _in_process(function: Callable[..., object], *arguments: Any) -> None:
     process.join()
 
 
-@pytest.mark.parametrize("way", STARTS)
+@sampled("way", STARTS, count=3)
 def test_whatever_starts_a_child_it_reaches_nobody_writes_nothing_and_is_named(
     recorded: TraceRun, server: socket.socket, project: Path, way: str
 ) -> None:

@@ -101,7 +101,7 @@ def last_run() -> rk.TraceRun:
         return store.load("trip")
 
 
-@sampled("library", LIBRARIES, count=2)
+@sampled("library", LIBRARIES, count=1)
 def test_model_and_servers_are_one_run_and_are_replayed_dead_in_another_order(library: str, upstream: Upstream) -> None:
     config(weather=STDIO, maps={"url": f"{upstream.url}/mcp"})
     words = ["model:hello", "weather:Bern", "maps:Rome", "weather:Oslo", "maps:Paris", "model:bye"]
@@ -179,7 +179,7 @@ def test_a_file_is_known_by_any_of_its_paths(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize("word", ["--servers={}", "AGENT_CONFIG", "REPLAYKIT_MCP_CONFIG"])
+@sampled("word", ["--servers={}", "AGENT_CONFIG", "REPLAYKIT_MCP_CONFIG"], count=1, start=1)
 def test_the_file_is_found_in_the_command_and_in_variables(word: str, monkeypatch: pytest.MonkeyPatch) -> None:
     file = config("conf/servers.json", weather=STDIO)
     monkeypatch.setenv("AGENT_CONFIG", file if word == "AGENT_CONFIG" else "elsewhere")
@@ -222,7 +222,7 @@ def test_a_case_names_no_file_outside_of_the_working_directory(tmp_path: Path) -
     assert not Path("started").exists()
 
 
-@pytest.mark.parametrize("server", ["weather", "maps"])
+@sampled("server", ["weather", "maps"], count=1)
 def test_a_miss_is_a_deviation_and_an_error_that_the_client_can_read(server: str, upstream: Upstream) -> None:
     config(weather=STDIO, maps={"url": f"{upstream.url}/mcp"})
     recorded(*agent(".mcp.json", f"{server}:Bern"))
@@ -273,7 +273,7 @@ def test_secrets_go_to_the_server_and_nowhere_else(upstream: Upstream) -> None:
     assert not Path(place).exists()
 
 
-@pytest.mark.parametrize("server", ["weather", "maps"])
+@sampled("server", ["weather", "maps"], count=1, start=1)
 def test_a_server_that_dies_in_a_call_dies_there_again(server: str, upstream: Upstream) -> None:
     config(weather=STDIO, maps={"url": f"{upstream.url}/mcp"})
     told = recorded(*agent(".mcp.json", f"{server}:Bern", f"{server}:die/now", library="plain"))
@@ -545,7 +545,7 @@ def test_a_replay_of_servers_in_a_file_elsewhere_is_stopped_before_a_server_star
     assert not Path("started").exists()
 
 
-@pytest.mark.parametrize("command", [["no-such-program"], [sys.executable, "-c", "raise SystemExit(3)"]])
+@sampled("command", [["no-such-program"], [sys.executable, "-c", "raise SystemExit(3)"]], count=1, start=1)
 def test_a_program_that_fails_leaves_the_file_as_it_was(command: list[str]) -> None:
     config(weather=STDIO)
     before = Path(".mcp.json").read_bytes()
@@ -577,8 +577,11 @@ def slow(*verb: str, file: str = ".mcp.json") -> subprocess.Popen[str]:
     return running
 
 
-@pytest.mark.parametrize(
-    ("verb", "number"), [("record", signal.SIGTERM), ("replay", signal.SIGTERM), ("replay", signal.SIGINT)]
+@sampled(
+    ("verb", "number"),
+    [("record", signal.SIGTERM), ("replay", signal.SIGTERM), ("replay", signal.SIGINT)],
+    count=1,
+    start=2,
 )
 def test_a_signal_puts_the_file_back(verb: str, number: signal.Signals) -> None:
     config(weather=STDIO)
