@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.matrix import sampled
+from tests.matrix import matrix, sampled
 
 import replaykit as rk
 from replaykit.candidates.python import PythonCandidate
@@ -153,8 +153,7 @@ def replayed(
     sys.modules.pop("agent_serving", None)
 
 
-@pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("way", WAYS)
+@matrix(way=WAYS, level=LEVELS)
 def test_an_unchanged_agent_with_a_server_in_its_process_is_reproduced(
     way: str, level: str, replayed: Callable[..., ReplayResult]
 ) -> None:
