@@ -205,7 +205,7 @@ def test_a_directory_that_may_be_written_is(recorded: TraceRun, project: Path) -
     assert (project / "open" / "file").read_text() == "text\n"
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+@sampled("method", ["fork", "spawn", "forkserver"], count=2, start=1)
 def test_pools_work(recorded: TraceRun, method: str) -> None:
     def act() -> list[int]:
         with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context(method)) as pool:
