@@ -90,9 +90,9 @@ fidelity: $(VENV)
 	$(BIN)/python -m tests.fidelity.run
 
 crash: $(VENV)
-	CRASH_TRIALS=200 $(BIN)/python -m pytest -q -n 2 -rP tests/crash/test_kill.py
+	CRASH_TRIALS=200 $(BIN)/python -m pytest -q -n 2 -rP -m "" tests/crash/test_kill.py
 	PRUNE_SECONDS=60 $(BIN)/python -m pytest -q -s tests/crash/test_prune.py
-	DAMAGE_TRIALS=100 $(BIN)/python -m pytest -q -n 2 tests/store/test_salvage.py
+	DAMAGE_TRIALS=100 $(BIN)/python -m pytest -q -n 2 -m "" tests/store/test_salvage.py
 
 measure: $(VENV)
 	$(BIN)/python tools/trace-paths

@@ -54,7 +54,7 @@ def output_of(endpoint: str = "agent:answer", given: Any = "hello", *, context: 
     return result.run.output
 
 
-@pytest.mark.parametrize(
+@sampled(
     "code",
     [
         "def answer(question):\n    return question.upper()",
@@ -65,6 +65,7 @@ def output_of(endpoint: str = "agent:answer", given: Any = "hello", *, context: 
         "class A:\n    async def ainvoke(self, question):\n        return question.upper()\nanswer = A()",
         "def answer(question):\n    yield question.upper()",
     ],
+    count=3,
 )
 def test_an_agent_in_python_is_anything_that_can_be_asked(agent: Write, code: str) -> None:
     agent(code)
@@ -160,7 +161,7 @@ later = Later()
 """
 
 
-@sampled("name", ["outputs", "texts", "messages", "message", "plain", "later"], count=3)
+@sampled("name", ["outputs", "texts", "messages", "message", "plain", "later"], count=2, start=1)
 def test_a_langchain_runnable_is_invoked_with_its_input_and_says_its_output(agent: Write, name: str) -> None:
     agent(CHAIN)
 
@@ -219,7 +220,7 @@ def test_an_agent_is_imported_once_for_many_cases(agent: Write) -> None:
     assert Path("loads").read_text() == "x"
 
 
-@pytest.mark.parametrize(
+@sampled(
     "unsafe",
     [
         "import threading\nthreading.Thread(target=time.sleep, args=(60,), daemon=True).start()",
@@ -227,6 +228,7 @@ def test_an_agent_is_imported_once_for_many_cases(agent: Write) -> None:
         "source = open(__file__)",
         "import asyncio\nloop = asyncio.new_event_loop()",
     ],
+    count=2,
 )
 def test_an_agent_whose_import_leaves_what_a_fork_would_share_is_imported_for_each_case(
     agent: Write, unsafe: str
@@ -257,7 +259,7 @@ def test_a_case_whose_process_dies_says_how_and_the_next_one_runs(agent: Write) 
     assert Path("loads").read_text() == ("x" if sys.platform == "linux" else "xx")
 
 
-@pytest.mark.parametrize("jobs", [1, 2, 3])
+@sampled("jobs", [1, 2, 3], count=1, start=2)
 def test_verdicts_do_not_depend_on_the_number_of_workers(agent: Write, jobs: int) -> None:
     agent("""
         from functools import lru_cache

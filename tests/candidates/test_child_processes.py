@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.matrix import sampled
 
 import replaykit as rk
 from replaykit.handlers.replay.tape import Tape
@@ -130,7 +131,7 @@ def _in_process(function: Callable[..., object], *arguments: Any) -> None:
     process.join()
 
 
-@pytest.mark.parametrize("way", STARTS)
+@sampled("way", STARTS, count=3)
 def test_whatever_starts_a_child_it_reaches_nobody_writes_nothing_and_is_named(
     recorded: TraceRun, server: socket.socket, project: Path, way: str
 ) -> None:
@@ -204,7 +205,7 @@ def test_a_directory_that_may_be_written_is(recorded: TraceRun, project: Path) -
     assert (project / "open" / "file").read_text() == "text\n"
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+@sampled("method", ["fork", "spawn", "forkserver"], count=2, start=1)
 def test_pools_work(recorded: TraceRun, method: str) -> None:
     def act() -> list[int]:
         with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context(method)) as pool:

@@ -22,6 +22,12 @@ MakeCase = Callable[..., Path]
 Runner = Callable[..., str]
 
 
+@pytest.fixture
+def runner(runner: Runner) -> Runner:
+    """Programs that nothing of ReplayKit is started inside of, which takes longer than all that they do."""
+    return lambda code: runner(code).replace(sys.executable, f"{sys.executable} -I", 1)
+
+
 def is_running(pid: int) -> bool:
     """True when the process does anything; one that is dead and not yet collected does not."""
     try:
@@ -231,7 +237,7 @@ def test_a_hang_is_a_run_with_the_status_timeout(make_case: MakeCase, runner: Ru
 
 
 def test_an_output_written_before_a_hang_is_not_believed(make_case: MakeCase, runner: Runner) -> None:
-    result = rk.replay(make_case(), runner("import time; tell(final_output='fine'); time.sleep(600)"), timeout_s=4)
+    result = rk.replay(make_case(), runner("import time; tell(final_output='fine'); time.sleep(600)"), timeout_s=3)
 
     assert result.verdict is rk.Verdict.BROKEN
     assert result.run is not None
@@ -254,7 +260,7 @@ def test_nothing_that_it_started_is_left(make_case: MakeCase, runner: Runner, en
         {ending}
     """)
 
-    rk.replay(make_case(), command, timeout_s=5 if "sleep(600)" in ending else 60)
+    rk.replay(make_case(), command, timeout_s=3 if "sleep(600)" in ending else 60)
 
     assert ends(int(Path("own.pid").read_text()))
     assert ends(int(Path("child.pid").read_text()))
@@ -269,7 +275,7 @@ def test_a_program_that_ignores_polite_signals_is_ended_all_the_same(make_case: 
         while True: time.sleep(1)
     """)
 
-    result = rk.replay(make_case(), command, timeout_s=5)
+    result = rk.replay(make_case(), command, timeout_s=3)
 
     assert result.run is not None
     assert result.run.status == "timeout"
@@ -291,7 +297,7 @@ def test_what_it_prints_goes_into_the_logs_and_nowhere_else(
 def test_the_logs_of_a_hang_are_kept(make_case: MakeCase, runner: Runner) -> None:
     command = runner("import time; print('still here', flush=True); time.sleep(600)")
 
-    result = rk.replay(make_case(), command, timeout_s=5, evidence="evidence")
+    result = rk.replay(make_case(), command, timeout_s=3, evidence="evidence")
 
     assert evidence_of(result, "stdout.log") == "still here\n"
 

@@ -355,7 +355,7 @@ def test_a_project_that_is_too_large_to_be_copied_is_replayed_where_it_is(
     assert "too large to be copied" in result.isolation.notes[0]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@sampled("kind", KINDS, count=2)
 @pytest.mark.parametrize("place", ["kept", "."])
 def test_a_directory_of_the_project_that_is_allowed_is_really_written_where_the_project_is_copied(
     tried: Callable[[str], Tried], monkeypatch: pytest.MonkeyPatch, place: str, kind: str

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 from tests.candidates.honest_fixes import AGENTS, CALLS, Refused, report
+from tests.matrix import sampled
 
 import replaykit as rk
 
 
-@pytest.mark.parametrize("agent", AGENTS)
+@sampled("agent", AGENTS, count=9)
 def test_a_fix_is_fixed_and_the_failure_is_reproduced(
     agent: Callable[[bool], str], store: rk.Store, tmp_path: Path
 ) -> None:

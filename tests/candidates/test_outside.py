@@ -40,13 +40,21 @@ import strays  # noqa: E402 (found by its name alone, as the processes it starts
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
 
+IN_WORKERS = ("forked_executor", "spawned_processes", "forkserver_executor", "ids")
+ELSEWHERE = "function_in_a_context_of_its_own"
+
+
 @pytest.fixture(scope="module")
-def recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The store with a run of each agent, recorded in one process."""
+def recordings(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The store with a run of each agent that the tests of this session ask for, recorded in one process."""
+    params = [item.callspec.params for item in request.session.items if hasattr(item, "callspec")]
+    asked_for = {getattr(agent, "__name__", agent) for each in params if (agent := each.get("agent"))}
+    names = [agent.__name__ for agent in (*strays.AGENTS, *strays.INCONCLUSIVE)]
+    wanted = [name for name in names if name in {*asked_for, *IN_WORKERS, ELSEWHERE}]
     directory = tmp_path_factory.mktemp("recorded")
     environment = {**os.environ, EFFECTS: str(directory / "effects")}
     environment.pop("PYTHONHASHSEED", None)
-    command = [sys.executable, str(PLACE / "strays.py")]
+    command = [sys.executable, str(PLACE / "strays.py"), *wanted]
     subprocess.run(command, cwd=directory, env=environment, check=True, timeout=120)
     return directory / ".replaykit" / "store.db"
 
@@ -75,7 +83,7 @@ def names_of_calls(run: TraceRun | None) -> list[str]:
     return sorted(call.name for call in run.calls)
 
 
-@sampled("agent", [agent.__name__ for agent in strays.AGENTS], count=8)
+@sampled("agent", [agent.__name__ for agent in strays.AGENTS], count=5)
 def test_the_unchanged_agent_fails_again_and_nothing_is_really_done(
     agent: str, recordings: Path, effects: Path
 ) -> None:
@@ -91,8 +99,11 @@ def test_the_unchanged_agent_fails_again_and_nothing_is_really_done(
     assert not effects.exists()
 
 
-@pytest.mark.parametrize(
-    "agent", ["spawned_executor", "forks", "python_children", "worker_thread", "ids", "numpy_generators"]
+@sampled(
+    "agent",
+    ["spawned_executor", "forks", "python_children", "worker_thread", "ids", "numpy_generators"],
+    count=2,
+    start=1,
 )
 def test_the_program_around_the_agent_fails_again_as_well(agent: str, recordings: Path, effects: Path) -> None:
     command = f"{sys.executable} {PLACE / 'strays.py'} {agent}"
@@ -103,8 +114,11 @@ def test_the_program_around_the_agent_fails_again_as_well(agent: str, recordings
     assert not effects.exists()
 
 
-@pytest.mark.parametrize(
-    "agent", [strays.forked_executor, strays.spawned_executor, strays.tasks_with_a_context_of_their_own, strays.ids]
+@sampled(
+    "agent",
+    [strays.forked_executor, strays.spawned_executor, strays.tasks_with_a_context_of_their_own, strays.ids],
+    count=2,
+    start=1,
 )
 def test_rk_replaying_serves_them_too(agent: Callable[[str], None], recordings: Path, effects: Path) -> None:
     run = recorded(recordings, agent.__name__)
@@ -120,7 +134,7 @@ def test_rk_replaying_serves_them_too(agent: Callable[[str], None], recordings: 
 
 
 def test_workers_that_run_case_after_case_serve_them_too(recordings: Path, effects: Path) -> None:
-    for agent in ("forked_executor", "spawned_processes", "forkserver_executor", "ids"):
+    for agent in IN_WORKERS:
         run = recorded(recordings, agent)
         rk.scaffold(run, agent, redact=False)
         with WorkerCandidate(WorkerJob(spec=f"strays:{agent}", sort="python")) as candidate:
@@ -152,11 +166,11 @@ def test_the_order_of_sets_is_held_where_it_was_set(effects: Path, tmp_path: Pat
     assert not effects.exists()
 
 
-@pytest.mark.parametrize("agent", [agent.__name__ for agent in strays.EDITED])
+@sampled("agent", [agent.__name__ for agent in strays.EDITED], count=2)
 def test_an_unrecorded_call_elsewhere_is_stopped_counted_and_never_green(
     agent: str, recordings: Path, effects: Path
 ) -> None:
-    result = replayed(recorded(recordings, "function_in_a_context_of_its_own"), PythonCandidate(f"strays:{agent}"))
+    result = replayed(recorded(recordings, ELSEWHERE), PythonCandidate(f"strays:{agent}"))
 
     assert result.verdict is rk.Verdict.DIVERGED
     assert "missing" in {deviation.kind for deviation in result.deviations}
@@ -165,7 +179,7 @@ def test_an_unrecorded_call_elsewhere_is_stopped_counted_and_never_green(
 
 
 def test_a_connection_of_a_child_process_is_stopped_and_named(recordings: Path, effects: Path) -> None:
-    run = recorded(recordings, "function_in_a_context_of_its_own")
+    run = recorded(recordings, ELSEWHERE)
 
     result = replayed(run, PythonCandidate("strays:edited_connection"))
 
@@ -178,7 +192,7 @@ def test_a_connection_of_a_child_process_is_stopped_and_named(recordings: Path, 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
 def test_a_program_in_another_language_reaches_nobody_and_is_named(recordings: Path, effects: Path) -> None:
-    run = recorded(recordings, "function_in_a_context_of_its_own")
+    run = recorded(recordings, ELSEWHERE)
 
     result = replayed(run, PythonCandidate("strays:edited_program"))
 
@@ -195,7 +209,7 @@ def test_a_process_that_is_started_while_the_agent_is_imported_is_part_of_the_re
         "child = subprocess.run([sys.executable, '-c', 'import strays; strays.write_quietly(1)'])\n"
         "def run(question): return 'all is well'\n"
     )
-    run = recorded(recordings, "function_in_a_context_of_its_own")
+    run = recorded(recordings, ELSEWHERE)
 
     result = replayed(run, PythonCandidate("early:run"))
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.matrix import matrix, sampled
 
 import replaykit as rk
 from replaykit.candidates.python import PythonCandidate
@@ -152,8 +153,7 @@ def replayed(
     sys.modules.pop("agent_serving", None)
 
 
-@pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("way", WAYS)
+@matrix(way=WAYS, level=LEVELS)
 def test_an_unchanged_agent_with_a_server_in_its_process_is_reproduced(
     way: str, level: str, replayed: Callable[..., ReplayResult]
 ) -> None:
@@ -163,7 +163,7 @@ def test_an_unchanged_agent_with_a_server_in_its_process_is_reproduced(
     assert result.deviations == ()
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@sampled("level", LEVELS, count=1, start=1)
 def test_a_server_of_somebody_else_stays_shut(level: str, replayed: Callable[..., ReplayResult]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
@@ -197,7 +197,7 @@ except ConnectionRefusedError:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux offers sandboxes")
-@pytest.mark.parametrize("level", ["full", "landlock"])
+@sampled("level", ["full", "landlock"], count=1)
 def test_a_server_in_a_child_process_is_waited_for_and_reached(
     level: str, replayed: Callable[..., ReplayResult]
 ) -> None:

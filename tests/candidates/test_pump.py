@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import signal
 import subprocess
 import sys
 import threading
@@ -116,9 +117,10 @@ def test_nothing_is_lost_when_the_program_is_killed_at_its_time_limit() -> None:
 
 
 def test_a_grandchild_that_keeps_the_pipe_open_holds_nobody_up() -> None:
-    late = "[sys.executable, '-c', 'import time; time.sleep(20)']"
+    late = "subprocess.Popen(['sleep', '60'], start_new_session=True)"
 
-    ended, out, _ = ran(f"import subprocess, sys; subprocess.Popen({late}, start_new_session=True); print('done')")
+    ended, out, _ = ran(f"import subprocess; open('late.pid', 'w').write(str({late}.pid)); print('done')")
+    os.kill(int(Path("late.pid").read_text()), signal.SIGKILL)  # a pump waits for its end of the pipe
 
     assert ended.exit_code == 0
     assert ended.duration_s < 15

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.matrix import matrix
 
 import replaykit as rk
 from replaykit.checks import compare, reading
@@ -78,8 +79,7 @@ class Work:
             monkeypatch.setattr(module, "decode", counted_decode)
 
 
-@pytest.mark.parametrize("secret", ["", "mail {number}@shop-{number}.com, "])
-@pytest.mark.parametrize("kind", [LlmCall, ToolCall])
+@matrix(kind=[LlmCall, ToolCall], secret=["", "mail {number}@shop-{number}.com, "])
 def test_the_work_of_a_case_grows_with_the_conversation_and_not_with_its_square(
     kind: type[LlmCall] | type[ToolCall], secret: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

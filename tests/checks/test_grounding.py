@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.matrix import sampled
 
 from replaykit.checks.assertions import parse_assertion
 from replaykit.checks.figures import stated_figures
@@ -194,6 +195,6 @@ def test_a_run_without_an_output_is_neither_grounded_nor_not():
     assert not grounded(run, grounded=False).holds
 
 
-@pytest.mark.parametrize("text", ["1" * 60_000, "a/" * 30_000, "a@" * 20_000, "<code>" * 10_000, "12 34 " * 10_000])
+@sampled("text", ["1" * 60_000, "a/" * 30_000, "a@" * 20_000, "<code>" * 10_000, "12 34 " * 10_000], count=2, start=1)
 def test_hostile_texts_are_read_in_linear_time(text):
     assert billed(f"You owe 47.50. {text}", text, derive="all").seq is not None

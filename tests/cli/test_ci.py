@@ -15,6 +15,7 @@ from xml.etree import ElementTree as Xml
 
 import pytest
 from tests.cli.conftest import Ran
+from tests.matrix import sampled
 
 AGENT = """
 import os, time
@@ -81,7 +82,7 @@ def has_ended(pid: int) -> bool:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")
-@pytest.mark.parametrize("jobs", ["1", "2"])
+@sampled("jobs", ["1", "2"], count=1, start=1)
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_one_that_is_stopped_says_that_there_is_no_report_and_leaves_nobody_behind(
     started: Callable[..., subprocess.Popen[str]], jobs: str, number: signal.Signals, code: int

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from tests.commands import Ran, caller
+from tests.matrix import sampled
 
 from replaykit.model.run import TraceRun
 from replaykit.report.recordings import recorded_text
@@ -126,7 +127,7 @@ def test_a_run_becomes_a_case_and_the_case_is_replayed_when_the_model_is_gone(
     assert model.asked == 1
 
 
-@pytest.mark.parametrize(("options", "clock"), [([], ""), (["--no-pins"], ""), ([], "tick")])
+@sampled(("options", "clock"), [([], ""), (["--no-pins"], ""), ([], "tick")], count=1, start=2)
 def test_a_program_that_waits_for_the_clock_comes_to_its_end(
     replaykit: Command, own_directory: Path, options: list[str], clock: str
 ) -> None:

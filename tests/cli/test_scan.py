@@ -212,9 +212,9 @@ def test_a_value_that_a_project_allows_is_no_finding() -> None:
     assert said("scan", "a.txt").code == 0
 
 
-def test_ten_thousand_files_take_seconds() -> None:
+def test_thousands_of_files_take_seconds() -> None:
     Path("tree").mkdir()
-    for number in range(100):
+    for number in range(20):
         (directory := Path("tree", str(number))).mkdir()
         for file in range(100):
             (directory / f"{file}.py").write_text(f"def f{file}(x):\n    return x + {number}\n" * 8)
@@ -222,8 +222,8 @@ def test_ten_thousand_files_take_seconds() -> None:
 
     found = said("scan", "tree")
 
-    assert found.out == "10000 files looked at, nothing found\n"
-    assert time.process_time() + sum(os.times()[2:4]) - began < 30
+    assert found.out == "2000 files looked at, nothing found\n"
+    assert time.process_time() + sum(os.times()[2:4]) - began < 6
 
 
 def test_the_hook_of_the_repository_runs_and_refuses() -> None:

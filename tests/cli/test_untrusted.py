@@ -34,7 +34,7 @@ SESSION = {"id": "incident", "input": "Why?", "contract": "contracts/strict.yaml
 
 
 def config(script: str, **more: object) -> str:
-    agent = {"type": "command", "endpoint": shlex.join([sys.executable, script])}
+    agent = {"type": "command", "endpoint": shlex.join([sys.executable, "-I", script])}
     return json.dumps({"replaykit": 1, "agent": agent, "cases": ["cases"], **more})
 
 
@@ -178,7 +178,7 @@ def test_a_revision_without_a_configuration_is_said(repository: Repository, repl
 def test_another_configuration_of_the_pull_request_is_not_found(repository: Repository, replaykit: Command) -> None:
     repository.git("checkout", "-q", "main")
     repository.git("mv", "replaykit.yaml", "flakestorm.yaml")
-    agent = {"type": "command", "endpoint": shlex.join([sys.executable, "good.py"])}
+    agent = {"type": "command", "endpoint": shlex.join([sys.executable, "-I", "good.py"])}
     sessions = {"sessions": [{**SESSION, "contract": "strict"}]}
     flakestorm = {"version": "2.0", "agent": agent, "contract": json.loads(contract("fine")), "replays": sessions}
     repository.commit({"flakestorm.yaml": json.dumps(flakestorm)})
@@ -244,7 +244,7 @@ def test_contracts_are_those_of_the_revision_where_it_has_no_configuration(
     repository.commit({"contracts/strict.yaml": contract("a word that nobody says")})
     repository.base_branch()
     repository.commit({"contracts/strict.yaml": contract("fine"), "cases/incident.yaml": json.dumps(SESSION)})
-    command = shlex.join([sys.executable, "good.py"])
+    command = shlex.join([sys.executable, "-I", "good.py"])
 
     ran = replaykit("replay", "cases/incident.yaml", "--config-from", "origin/main", "--runner-cmd", command)
 
@@ -256,7 +256,7 @@ def test_faults_in_a_file_are_those_of_the_revision(repository: Repository, repl
     repository.commit({"faults.yaml": json.dumps({"tool_faults": [{"tool": "*", "mode": "error"}]})})
     repository.base_branch()
     repository.commit({"faults.yaml": "nonsense: [", "new.yaml": "{}"})
-    command = shlex.join([sys.executable, "good.py"])
+    command = shlex.join([sys.executable, "-I", "good.py"])
     arguments = ("replay", "cases/billing", "--runner-cmd", command, "--config-from", "origin/main", "--chaos")
 
     of_base, new = replaykit(*arguments, "faults.yaml"), replaykit(*arguments, "new.yaml")

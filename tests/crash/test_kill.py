@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from tests.crash.kinds import KINDS, WRITTEN, Kind
 from tests.crash.projects import LEFT_WITHIN_S, Project
+from tests.matrix import sampled
 
 KILLS_PER_PROJECT = 10
 TRIALS = int(os.environ.get("CRASH_TRIALS", str(len(KINDS))))
@@ -34,7 +35,7 @@ def check_what_is_left(kind: Kind, project: Project, files: dict[str, tuple[int,
     assert project.places_of_the_secret() == []
 
 
-@pytest.mark.parametrize("name", KINDS)
+@sampled("name", KINDS, count=3)
 def test_a_killed_command_loses_leaves_and_reveals_nothing(name: str, tmp_path: Path) -> None:
     kind, kills = KINDS[name](), trials_of(name)
     for first in range(0, kills, KILLS_PER_PROJECT):

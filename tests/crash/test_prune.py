@@ -17,7 +17,7 @@ from replaykit.testing import sample_call
 WORKER = Path(__file__).with_name("pruned_worker.py")
 WRITERS = 4
 OLD = 200
-SECONDS = float(os.environ.get("PRUNE_SECONDS", "2"))
+SECONDS = float(os.environ.get("PRUNE_SECONDS", "0.5"))
 NOTHING_SUCCESSFUL = RetentionPolicy(successful_s=0, failed_s=FOREVER)
 
 

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.matrix import sampled
 
 from replaykit.cases.case import ReplayCase, load_case
 from replaykit.cases.lint import lint_case
@@ -35,7 +36,7 @@ def write(case: ReplayCase, answer: str, *, replace: bool) -> None:
     write_take(case, FIX, calls, {}, replace=replace)
 
 
-@pytest.mark.parametrize("mode", ["exchange", "renames"])
+@sampled("mode", ["exchange", "renames"], count=1)
 def test_a_kill_at_any_point_leaves_the_old_take_or_the_new_one(tmp_path: Path, mode: str) -> None:
     template = tmp_path / "template"
     template.mkdir()

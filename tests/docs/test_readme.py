@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
+
+from replaykit.cli import cli
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -70,6 +74,21 @@ def run(command: str, *, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["bash", "-c", command], cwd=cwd, env=env, capture_output=True, text=True, timeout=120)
 
 
+def test_every_command_of_replaykit_has_a_verb_and_options_that_are_there() -> None:
+    lines = [shlex.split(command) for command in commands()]
+    ours = [words for program, *words in lines if program == "replaykit"]
+
+    for words in ours:
+        found = cli.get_command(click.Context(cli), words[0])
+        assert found is not None, words
+        rest = words[1:]
+        if isinstance(found, click.Group) and (inner := found.get_command(click.Context(found), rest[0])):
+            found, rest = inner, rest[1:]
+        found.make_parser(click.Context(found)).parse_args(rest)  # raises for an option that it does not know
+    assert len(ours) >= 15
+
+
+@pytest.mark.exhaustive
 def test_every_command_works_in_a_clone(own_directory: Path) -> None:
     clone(own_directory)
     directory = own_directory

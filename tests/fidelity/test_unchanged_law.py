@@ -9,8 +9,8 @@ import functools
 import tempfile
 from pathlib import Path
 
-import pytest
 from tests.fidelity.harness import Agent, Trial, collection, tried, tried_in_process
+from tests.matrix import sampled
 
 SENTENCES = {
     "a timeout of future.result fires again": "timeouts:future_result",
@@ -51,14 +51,14 @@ def in_process(module: str) -> dict[str, Trial]:
         return {str(trial.agent): trial for trial in tried_in_process(agents, Path(directory))}
 
 
-@pytest.mark.parametrize("sentence", SENTENCES)
+@sampled("sentence", SENTENCES, count=8)
 def test_the_unchanged_law(sentence: str) -> None:
     agent = SENTENCES[sentence]
 
     assert in_process(agent.partition(":")[0])[agent].breaches == []
 
 
-@pytest.mark.parametrize(("agent", "way"), BY_COMMAND)
+@sampled(("agent", "way"), BY_COMMAND, count=1, start=1)
 def test_the_unchanged_law_by_command(agent: str, way: str, tmp_path: Path) -> None:
     assert tried(Agent(*agent.split(":")), way, tmp_path).breaches == []
 

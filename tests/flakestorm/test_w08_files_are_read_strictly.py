@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.matrix import sampled
 
 Run = Callable[..., Any]
 
@@ -117,7 +118,7 @@ def test_w09_a_file_that_is_neither_is_an_error_when_it_is_named(files: Any, rep
     assert "replays/notes.yaml:1: neither a case nor a session" in ran.err
 
 
-@pytest.mark.parametrize("response", [[1, 2], 3, 2.5, True, "text", {"a": [None]}, None, {"$tuple": [1]}])
+@sampled("response", [[1, 2], 3, 2.5, True, "text", {"a": [None]}, None, {"$tuple": [1]}], count=3)
 def test_w10_any_json_is_an_answer(files: Any, replaykit: Run, response: Any) -> None:
     files.agents("""
         def echo(question):

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from tests.incident import market_data_api, web_search
 from tests.langsmith_server import FakeLangSmith, flat, incident, langsmith_server, set_account
+from tests.matrix import sampled
 
 import replaykit as rk
 from replaykit.cases.session import load_session
@@ -121,7 +122,7 @@ def items(ran: Any) -> dict[str, str]:
     return {item["id"]: item["outcome"] for item in json.loads(ran.out)["items"] if item["part"] == "replay"}
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@sampled("version", [1, 2], count=1, start=1)
 def test_ci_runs_the_documents_configuration_with_a_python_agent(
     project: Any, replaykit: Run, langsmith: FakeLangSmith, version: int
 ) -> None:
@@ -323,7 +324,7 @@ def test_a_run_by_its_id_is_written_and_replayed(project: Any, replaykit: Run, l
     assert session.contract == "Research Agent Contract"
 
 
-@pytest.mark.parametrize("and_run", [(), ("--run",)])
+@sampled("and_run", [(), ("--run",)], count=1, start=1)
 def test_the_runs_of_a_project_are_written_one_file_each(
     project: Any, replaykit: Run, langsmith: FakeLangSmith, and_run: tuple[str, ...]
 ) -> None:

@@ -13,6 +13,7 @@ import pytest
 from tests.formats.examples import examples
 from tests.formats.mixing import documents
 from tests.formats.test_mixed_up import ONE_DOCUMENT, guessed, read
+from tests.matrix import sampled
 
 from replaykit.formats.core.source import Source
 from replaykit.intake.files import read_files
@@ -67,7 +68,7 @@ def test_a_line_that_is_nested_too_deeply_is_told_with_its_place(format: str, de
         assert guessed(Source(deep, "deep.json")) is None
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@sampled("format", FORMATS, count=10)
 def test_a_deep_value_that_can_be_read_breaks_no_importer(format: str) -> None:
     texts = [json.dumps(value) for depth in UNREADABLE for value in nested(depth)]
     for good, deep in deepened(format, *nested(300), *nested(500), *nested(950), *texts):

@@ -16,6 +16,7 @@ from tests.formats.examples import examples
 from tests.formats.mixing import ALONE, TOGETHER, Maker, beside, cut, documents, flipped
 from tests.formats.samples import sample, unpacked
 from tests.matrix import examples as properties
+from tests.matrix import sampled
 
 from replaykit.errors import InvalidFile
 from replaykit.formats.core.registry import IMPORTERS
@@ -153,7 +154,7 @@ def test_a_line_of_no_format_is_told_and_the_others_are_read(format: str) -> Non
     assert bool(mixed.runs) is (format not in ONE_DOCUMENT)
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@sampled("format", FORMATS, count=10, start=1)
 def test_thousands_of_records_of_no_format_are_told_soon(format: str) -> None:
     strangers = [{"entirely": "something else", "n": number} for number in range(1000)]
 

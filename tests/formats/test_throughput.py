@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
+from tests.matrix import sampled
 
 from replaykit.errors import InvalidFile
 from replaykit.formats.core import piece_groups
@@ -153,7 +154,7 @@ def test_the_runs_of_langsmith_hold_all_that_its_lines_say(made: Any) -> None:
     assert sum(len(run.tool_calls) for run in runs) == sum(line["run_type"] == "tool" for line in lines)
 
 
-@pytest.mark.parametrize(("name", "size"), [("otlp", 8 * MEGABYTE), ("langsmith", 1000)])
+@sampled(("name", "size"), [("otlp", 8 * MEGABYTE), ("langsmith", 1000)], count=1)
 def test_memory_does_not_grow_with_the_file(
     made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, size: int
 ) -> None:

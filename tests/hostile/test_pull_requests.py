@@ -62,7 +62,7 @@ def check_reports(victim: Victim) -> None:
         assert "<img" not in page
 
 
-@sampled("name", PULL_REQUESTS, count=18)
+@sampled("name", PULL_REQUESTS, count=8, start=1)
 def test_a_pull_request(victim: Victim, name: str) -> None:
     request = PULL_REQUESTS[name]
 
@@ -95,7 +95,7 @@ IN_THE_KERNEL = {
 }
 
 
-@pytest.mark.parametrize("name", IN_THE_KERNEL)
+@sampled("name", IN_THE_KERNEL, count=2, start=1)
 def test_a_pull_request_with_the_isolation_of_the_kernel(victim: Victim, name: str) -> None:
     if support().level is not Level.FULL:
         pytest.skip("; ".join(support().reasons()))

@@ -15,6 +15,7 @@ import pytest
 from tests.formats.samples import DATA, sample, samples_below, unpacked
 from tests.formats.story import ANSWER, PROBLEM
 from tests.intake.traces import failed, lines, native, written
+from tests.matrix import sampled
 
 import replaykit as rk
 from replaykit.cases.detect_outcome import mask
@@ -226,7 +227,7 @@ def kinds(case: rk.ReplayCase) -> list[str]:
     return [one.kind for one in case.observed]
 
 
-@pytest.mark.parametrize("name", REPLAYED)
+@sampled("name", REPLAYED, count=30)
 def test_the_agent_as_it_was_reproduces_the_failure_and_one_that_tries_again_does_not(name: str) -> None:
     told = telling(name)
     case = with_raising_tools(made(name).case)
@@ -244,7 +245,7 @@ def test_the_agent_as_it_was_reproduces_the_failure_and_one_that_tries_again_doe
         assert PROBLEM in caught[0]
 
 
-@pytest.mark.parametrize("name", REPLAYED)
+@sampled("name", REPLAYED, count=30, start=1)
 def test_the_case_names_the_failure_as_a_person_would(name: str) -> None:
     told = telling(name)
     case = made(name).case
@@ -349,13 +350,15 @@ def fixed(question):
 """
 
 
-@pytest.mark.parametrize(
+@sampled(
     ("name", "format"),
     [
         ("openai_chat/messages.json", "openai_chat"),
         ("langfuse/sdk_otel_spans.otlp.json", "otlp"),
         ("pydantic_ai/all_messages.json", "pydantic_ai"),
     ],
+    count=1,
+    start=1,
 )
 def test_a_trace_goes_all_the_way_through_the_commands(replaykit: Run, name: str, format: str) -> None:
     file = written("trace.json", unpacked(sample(name)))

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.matrix import sampled
 
 pytest.importorskip("opentelemetry.exporter.otlp.proto.http")
 
@@ -102,7 +103,7 @@ def text_of(span: Any, name: str) -> str:
     return next((str(a.value.string_value) for a in span.attributes if a.key == name), "")
 
 
-@pytest.mark.parametrize("turned_on", [("--otel",), ()])
+@sampled("turned_on", [("--otel",), ()], count=1)
 def test_a_recorded_program_is_one_trace(collector: Collector, tmp_path: Path, turned_on: tuple[str, ...]) -> None:
     (tmp_path / "agent.py").write_text(AGENT)
     environment = {} if turned_on else {"REPLAYKIT_OTEL": "1"}

@@ -19,6 +19,7 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor
 from opentelemetry.trace import Status, StatusCode, Tracer
+from tests.matrix import sampled
 
 import replaykit as rk
 
@@ -78,7 +79,7 @@ def agent_at_work(tracer: Tracer) -> str:
     return f"{span.get_span_context().trace_id:032x}"
 
 
-@pytest.mark.parametrize("compression", [Compression.Gzip, Compression.NoCompression])
+@sampled("compression", [Compression.Gzip, Compression.NoCompression], count=1)
 @pytest.mark.parametrize("processor", [BatchSpanProcessor, SimpleSpanProcessor])
 def test_a_trace_of_the_sdk_becomes_a_run(receiver: Receiver, compression: Any, processor: Any) -> None:
     provider = TracerProvider(resource=SHOP)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.isolation.outside import python
+from tests.matrix import sampled
 
 from replaykit.isolation import Common, Policy, Sandbox, Written, renames
 
@@ -55,7 +56,7 @@ def _listing(place: Path) -> list[str]:
 BEFORE = ["build", "build/file", "build/sub", "build/sub/deep"]
 
 
-@pytest.mark.parametrize(
+@sampled(
     "call",
     [
         "os.rename('build', 'build.old')",
@@ -68,6 +69,8 @@ BEFORE = ["build", "build/file", "build/sub", "build/sub/deep"]
         "import threading; t = threading.Thread(target=os.rename, args=('build', 'build.old')); t.start(); t.join()",
         "subprocess.run(['mv', '-T', 'build', 'build.old'], check=True)",
     ],
+    count=3,
+    start=1,
 )
 def test_a_directory_that_was_there_before_is_renamed(project: Path, sandbox: Sandbox, call: str) -> None:
     code, printed = python(

@@ -130,7 +130,7 @@ def test_the_lesser_level_holds_for_an_ordinary_user(sources: Path) -> None:
     assert result["connections"] == []
 
 
-@pytest.mark.parametrize("directory", ["/tmp", "/opt"])
+@sampled("directory", ["/tmp", "/opt"], count=1)
 def test_sandboxes_nest_for_an_ordinary_user(sources: Path, directory: str) -> None:
     with _place_in(directory) as place:
         printed = _as_nobody(sources, OUTER, INNER=NESTED, PLACE=str(place), HOME=str(place))
@@ -202,7 +202,7 @@ def test_directories_are_renamed_for_an_ordinary_user(sources: Path) -> None:
     assert result["stopped"] == []
 
 
-@pytest.mark.parametrize(
+@sampled(
     ("change", "target"),
     [
         ("open('shared', 'a').write('x')", "shared"),
@@ -216,6 +216,8 @@ def test_directories_are_renamed_for_an_ordinary_user(sources: Path) -> None:
         ("os.rename('theirs', 'moved')", "theirs"),
         ("os.rename('build', 'moved')", "build"),
     ],
+    count=3,
+    start=1,
 )
 def test_what_a_layer_of_an_ordinary_user_cannot_hold_is_named(sources: Path, change: str, target: str) -> None:
     with _place_in("/var/tmp") as place:

@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,12 @@ from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import raw
 
 RUBRIC = "The answer is polite"
+
+
+def polite_agent(answer: str) -> None:
+    """Write the agent `sh polite.sh`, which answers this; a Python would take longer to start than all else here."""
+    told = json.dumps({"status": "success", "final_output": answer})
+    Path("polite.sh").write_text(f"""printf %s '{told}' > "$REPLAYKIT_OUTPUT_PATH"\n""")
 
 
 class FakeModel:

@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 from tests.commands import Ran, caller
+from tests.judges.conftest import polite_agent
 
 from replaykit.judges.judgement_store import FILE, read_judgements
 
-AGENT = "def answer(text):\n    return 'Thank you for asking.'\n"
+POLITE = "sh polite.sh"
+ANSWER = "Thank you for asking."
 CASE = {
     "replaykit": 1,
     "id": "polite",
@@ -34,14 +36,14 @@ def case(own_directory: Path, cli: Any) -> Path:
     directory = own_directory / "cases" / "polite"
     directory.mkdir(parents=True)
     (directory / "case.yaml").write_text(json.dumps(CASE))
-    Path("politeagent.py").write_text(AGENT)
-    code, *_ = cli("replay", directory, "--agent", "politeagent:answer")
+    polite_agent(ANSWER)
+    code, *_ = cli("replay", directory, "--runner-cmd", POLITE)
     assert code == 0
     return directory
 
 
 def replayed(cli: Any, case: Path) -> dict[str, Any]:
-    _, out, _ = cli("replay", case, "--agent", "politeagent:answer", "--json")
+    _, out, _ = cli("replay", case, "--runner-cmd", POLITE, "--json")
     found: dict[str, Any] = json.loads(out)["results"][0]
     return found
 
@@ -80,7 +82,7 @@ def test_a_sentence_that_fails_fails_the_next_replay(cli: Any, case: Path, model
     model.said = '{"verdict": "fail", "reason": "too short"}'
     assert cli("judge", case, "--record", "--judge", "openai:gpt")[0] == 1
 
-    code, out, _ = cli("replay", case, "--agent", "politeagent:answer")
+    code, out, _ = cli("replay", case, "--runner-cmd", POLITE)
 
     assert code == 1
     assert "a semantic check failed: 'The answer is polite', openai:gpt says: too short" in " ".join(out.split())
@@ -90,12 +92,12 @@ def test_a_sentence_that_fails_fails_the_next_replay(cli: Any, case: Path, model
 
 def test_another_output_is_unjudged_and_does_not_pass(cli: Any, case: Path, model: Any) -> None:
     cli("judge", case, "--record", "--judge", "openai:gpt")
-    Path("politeagent.py").write_text(AGENT.replace("Thank", "thank"))
+    polite_agent(ANSWER.replace("Thank", "thank"))
 
     found = replayed(cli, case)
 
     assert (found["verdict"], found["semantic"][0]["status"]) == ("inconclusive", "unjudged")
-    assert cli("replay", case, "--agent", "politeagent:answer")[0] == 3
+    assert cli("replay", case, "--runner-cmd", POLITE)[0] == 3
     assert cli("judge", case)[0] == 3
 
 
@@ -117,7 +119,7 @@ def test_a_damaged_file_spoils_its_own_case_and_no_other(text: str, cli: Any, ca
     (other / "case.yaml").write_text(json.dumps({**CASE, "id": "other"}))
     (case / FILE).write_text(text)
 
-    code, out, _ = cli("replay", case.parent, "--agent", "politeagent:answer", "--json")
+    code, out, _ = cli("replay", case.parent, "--runner-cmd", POLITE, "--json")
 
     results = {result["case_id"]: result for result in json.loads(out)["results"]}
     assert (code, results["polite"]["verdict"], results["other"]["verdict"]) == (3, "inconclusive", "fixed")
@@ -182,7 +184,7 @@ def test_on_a_terminal_each_open_sentence_is_asked(cli: Any, case: Path, monkeyp
 def test_what_is_shown_to_a_person_cannot_steer_their_terminal(
     cli: Any, case: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    Path("politeagent.py").write_text("def answer(text):\n    return 'a\\x1b[2Jb'\n")
+    polite_agent("a\x1b[2Jb")
     replayed(cli, case)
     monkeypatch.setattr("sys.stdin", type("Terminal", (), {"isatty": lambda self: True})())
     monkeypatch.setattr("click.prompt", lambda *_, **__: "q")

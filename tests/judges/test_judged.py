@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.commands import Ran, caller
+from tests.judges.conftest import polite_agent
 
 import replaykit as rk
 from replaykit.checks.assertions import find_judged, parse_assertion
@@ -37,7 +38,8 @@ SCORE = {"judge.score": {"rubric": "Clarity", "at_least": 0.7}}
 LABEL = {"judge.label": {"labels": ["billing", "other"], "is": "billing"}}
 FACTUAL = {"judge.factual": "It costs $49.99"}
 FAITHFUL = {"judge.faithful": True}
-AGENT = "def answer(text):\n    return 'Thank you for asking.'\n"
+POLITE = "sh polite.sh"
+ANSWER = "Thank you for asking."
 SAID = {
     "verdict": '{"verdict": "pass", "reason": "it is"}',
     "score": '{"score": 0.8, "reason": "clear"}',
@@ -55,7 +57,7 @@ def cli(capsys: pytest.CaptureFixture[str]) -> CLI:
 @pytest.fixture
 def case(own_directory: Path) -> Callable[..., Path]:
     """A case with these assertions, and an agent that answers politely."""
-    Path("politeagent.py").write_text(AGENT)
+    polite_agent(ANSWER)
 
     def make(*desired: Any, **rest: Any) -> Path:
         directory = own_directory / "cases" / "polite"
@@ -89,7 +91,7 @@ def speaking(model: Any) -> Speaking:
 
 
 def replayed(cli: CLI, case: Path) -> dict[str, Any]:
-    _, out, _ = cli("replay", case, "--agent", "politeagent:answer", "--json")
+    _, out, _ = cli("replay", case, "--runner-cmd", POLITE, "--json")
     found: dict[str, Any] = json.loads(out)["results"][0]
     return found
 
@@ -257,7 +259,7 @@ def test_a_bad_answer_changes_the_verdict_and_another_output_is_unjudged(
     assert (result["verdict"], result["semantic"][0]["status"]) == ("broken", "fail")
     assert "got 0.2: muddled" in result["reason"]
 
-    Path("politeagent.py").write_text(AGENT.replace("Thank", "thank"))
+    polite_agent(ANSWER.replace("Thank", "thank"))
     result = replayed(cli, directory)
     assert (result["verdict"], result["semantic"][0]["status"]) == ("inconclusive", "unjudged")
     assert cli("judge", directory)[0] == 3
@@ -373,7 +375,7 @@ def test_a_function_that_returns_something_else_is_unsure(
 
 CONTRACT = """\
 replaykit: 1
-agent: {type: python, endpoint: "politeagent:answer"}
+agent: {type: command, endpoint: sh polite.sh}
 inputs: ["Why?"]
 judge: openai:gpt
 contract:

@@ -199,7 +199,7 @@ def test_an_upstream_that_sends_byte_by_byte_is_passed_on_byte_by_byte(proxies: 
     assert client.run.llm_calls[0].result["content"] == "slow"
 
 
-@pytest.mark.parametrize(
+@sampled(
     "pieces",
     [
         [b"data: {not json\n\n", DONE],
@@ -208,6 +208,7 @@ def test_an_upstream_that_sends_byte_by_byte_is_passed_on_byte_by_byte(proxies: 
         [b'event: error\ndata: {"error": {"message": "overloaded"}}\n\n'],
         [b"data: " + b"x" * 200_000 + b"\n\n"],
     ],
+    count=2,
 )
 def test_a_malformed_stream_is_passed_on_and_served_as_it_is(
     proxies: Proxies, upstream: Upstream, pieces: list[bytes]

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from click.testing import CliRunner
+from tests.commands import Ran, caller
 from tests.matrix import sampled
 from tests.programs.conftest import RESET, Asked, Upstream, completion, wait_for, whole
 
@@ -76,7 +77,7 @@ def config(file: str = ".mcp.json", **servers: Any) -> str:
     return file
 
 
-def agent(config: str, *words: str, library: str = "httpx2") -> list[str]:
+def agent(config: str, *words: str, library: str = "plain") -> list[str]:
     return [sys.executable, str(AGENT), config, library, *words]
 
 
@@ -95,12 +96,31 @@ def replayed(*command: str, options: tuple[str, ...] = (), code: int = 3) -> Any
     return json.loads(done.stdout)["results"][0]
 
 
+@pytest.fixture(scope="module")
+def asked_the_weather(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
+    """Where a program that asks the server `weather` was recorded and made a case, and what it was told."""
+    directory = tmp_path_factory.mktemp("weather")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(directory)
+        patch.delenv("REPLAYKIT_ISOLATION", raising=False)
+        config(weather=STDIO)
+        return directory, recorded(*agent(".mcp.json", "weather:Bern"))
+
+
+@pytest.fixture
+def weather(asked_the_weather: tuple[Path, Any], own_directory: Path) -> Any:
+    """What such a program was told; its configuration, its store and its case are in the test's own directory."""
+    directory, told = asked_the_weather
+    shutil.copytree(directory, own_directory, dirs_exist_ok=True)
+    return told
+
+
 def last_run() -> rk.TraceRun:
     with SQLiteStore.open(".replaykit/store.db") as store:
         return store.load("trip")
 
 
-@sampled("library", LIBRARIES, count=2)
+@sampled("library", LIBRARIES, count=1)
 def test_model_and_servers_are_one_run_and_are_replayed_dead_in_another_order(library: str, upstream: Upstream) -> None:
     config(weather=STDIO, maps={"url": f"{upstream.url}/mcp"})
     words = ["model:hello", "weather:Bern", "maps:Rome", "weather:Oslo", "maps:Paris", "model:bye"]
@@ -128,16 +148,20 @@ def test_a_program_of_another_language_is_served_as_well(upstream: Upstream) -> 
 
     assert json.loads(result["run"]["output"]) == told
     assert {call.path.split("/")[1] for call in last_run().calls} == {"!proxy", "!mcp-weather#0"}
+    shown = CliRunner().invoke(cli, ["show", "trip"]).stdout
+    for name in ("weather.echo", "maps.echo", "small"):
+        assert name in shown
 
 
 def test_a_program_recorded_at_the_proxy_alone_is_served_there_too(upstream: Upstream) -> None:
     config(weather=STDIO)
 
     told = recorded(
-        *agent(".mcp.json", "model:hello", "weather:Bern"), options=("--no-inject", "--mcp-config", ".mcp.json")
+        *agent(".mcp.json", "model:hello", "weather:Bern", library="httpx2"),
+        options=("--no-inject", "--mcp-config", ".mcp.json"),
     )
     upstream.close()
-    result = replayed(*agent(".mcp.json", "model:hello", "weather:Bern"))
+    result = replayed(*agent(".mcp.json", "model:hello", "weather:Bern", library="httpx2"))
 
     assert json.loads(result["run"]["output"]) == told
     assert result["deviations"] == []
@@ -146,22 +170,11 @@ def test_a_program_recorded_at_the_proxy_alone_is_served_there_too(upstream: Ups
 def test_a_model_recorded_in_process_is_served_to_another_language_beside_servers(upstream: Upstream) -> None:
     config(maps={"url": f"{upstream.url}/mcp"})
 
-    told = recorded(*agent(".mcp.json", "model:hello", "maps:Bern"))
+    told = recorded(*agent(".mcp.json", "model:hello", "maps:Bern", library="httpx2"))
     upstream.close()
     stranger = [sys.executable, "-S", "-E", str(AGENT), ".mcp.json", "plain", "model:hello", "maps:Bern"]
 
     assert json.loads(replayed(*stranger)["run"]["output"]) == told
-
-
-def test_the_run_can_be_read(upstream: Upstream) -> None:
-    config(weather=STDIO, maps={"url": f"{upstream.url}/mcp"})
-    recorded(*agent(".mcp.json", "model:hello", "weather:Bern", "maps:Rome"))
-
-    shown = replaykit("show", "trip").stdout
-
-    assert "weather.echo" in shown
-    assert "maps.echo" in shown
-    assert "small" in shown
 
 
 def test_a_file_is_known_by_any_of_its_paths(tmp_path: Path) -> None:
@@ -178,7 +191,7 @@ def test_a_file_is_known_by_any_of_its_paths(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize("word", ["--servers={}", "AGENT_CONFIG", "REPLAYKIT_MCP_CONFIG"])
+@sampled("word", ["--servers={}", "AGENT_CONFIG", "REPLAYKIT_MCP_CONFIG"], count=1, start=1)
 def test_the_file_is_found_in_the_command_and_in_variables(word: str, monkeypatch: pytest.MonkeyPatch) -> None:
     file = config("conf/servers.json", weather=STDIO)
     monkeypatch.setenv("AGENT_CONFIG", file if word == "AGENT_CONFIG" else "elsewhere")
@@ -193,22 +206,18 @@ def test_the_file_is_found_in_the_command_and_in_variables(word: str, monkeypatc
     assert last_run().metadata["program"]["mcp"] == {"configs": [file], "in_place": False}
 
 
-def test_a_replay_takes_another_file(upstream: Upstream) -> None:
-    config(weather=STDIO)
-    told = recorded(*agent(".mcp.json", "weather:Bern"))
+def test_a_replay_takes_another_file(weather: Any) -> None:
     Path(".mcp.json").unlink()
     other = config("elsewhere/mcp.json", weather=DEAD)
 
     result = replayed(*agent(other, "weather:Bern"), options=("--mcp-config", other))
     runner = replayed(options=("--mcp-config", other, "--runner-cmd", " ".join(agent(other, "weather:Bern"))))
 
-    assert json.loads(result["run"]["output"]) == told
-    assert json.loads(runner["run"]["output"]) == told
+    assert json.loads(result["run"]["output"]) == weather
+    assert json.loads(runner["run"]["output"]) == weather
 
 
-def test_a_case_names_no_file_outside_of_the_working_directory(tmp_path: Path) -> None:
-    config(weather=STDIO)
-    recorded(*agent(".mcp.json", "weather:Bern"))
+def test_a_case_names_no_file_outside_of_the_working_directory(weather: Any, tmp_path: Path) -> None:
     outside = tmp_path.parent / f"{tmp_path.name}.json"
     trace = Path("case/source-trace.json")
     trace.write_text(trace.read_text().replace('".mcp.json"', json.dumps(f"../{outside.name}")))
@@ -221,7 +230,7 @@ def test_a_case_names_no_file_outside_of_the_working_directory(tmp_path: Path) -
     assert not Path("started").exists()
 
 
-@pytest.mark.parametrize("server", ["weather", "maps"])
+@sampled("server", ["weather", "maps"], count=1)
 def test_a_miss_is_a_deviation_and_an_error_that_the_client_can_read(server: str, upstream: Upstream) -> None:
     config(weather=STDIO, maps={"url": f"{upstream.url}/mcp"})
     recorded(*agent(".mcp.json", f"{server}:Bern"))
@@ -272,7 +281,7 @@ def test_secrets_go_to_the_server_and_nowhere_else(upstream: Upstream) -> None:
     assert not Path(place).exists()
 
 
-@pytest.mark.parametrize("server", ["weather", "maps"])
+@sampled("server", ["weather", "maps"], count=1, start=1)
 def test_a_server_that_dies_in_a_call_dies_there_again(server: str, upstream: Upstream) -> None:
     config(weather=STDIO, maps={"url": f"{upstream.url}/mcp"})
     told = recorded(*agent(".mcp.json", f"{server}:Bern", f"{server}:die/now", library="plain"))
@@ -297,9 +306,11 @@ def test_a_server_that_dies_in_a_call_dies_there_again(server: str, upstream: Up
         ('{"mcpServers": {}}', ".mcp.json: no MCP server is in it"),
     ],
 )
-def test_a_file_that_cannot_be_used_is_named_before_the_program_starts(text: str | None, said: str) -> None:
-    config("other.json", weather=STDIO)
-    recorded(*agent("other.json", "weather:Bern"), options=("--mcp-config", "other.json"))
+def test_a_file_that_cannot_be_used_is_named_before_the_program_starts(
+    weather: Any, text: str | None, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    replaykit = caller(capsys, Ran)
+    Path(".mcp.json").unlink()
     if text is not None:
         Path(".mcp.json").write_text(text)
     touch = [sys.executable, "-c", "open('started', 'w')"]
@@ -308,10 +319,10 @@ def test_a_file_that_cannot_be_used_is_named_before_the_program_starts(text: str
     second = replaykit("replay", "case", "--mcp-config", ".mcp.json", "--", *touch)
 
     for done in (first, second):
-        assert done.returncode == 2
-        assert said in done.stderr
+        assert done.code == 2
+        assert said in done.err
     assert not Path("started").exists()
-    assert [run["name"] for run in json.loads(replaykit("runs", "--json").stdout)["runs"]] == ["trip"]
+    assert [run["name"] for run in replaykit("runs", "--json").json["runs"]] == ["trip"]
 
 
 def test_a_server_that_leads_nowhere_is_named_and_left_alone() -> None:
@@ -387,14 +398,14 @@ def test_servers_that_nobody_records_are_told_of() -> None:
         ),
     ],
 )
-def test_options_that_do_not_fit_are_refused(words: list[str], said: str) -> None:
+def test_options_that_do_not_fit_are_refused(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     config(weather=STDIO)
     Path("case").mkdir()
 
-    done = replaykit(*words)
+    done = caller(capsys, Ran)(*words)
 
-    assert done.returncode == 2
-    assert said in done.stderr
+    assert done.code == 2
+    assert said in done.err
 
 
 @contextmanager
@@ -460,7 +471,7 @@ def at_its_place(*words: str) -> list[str]:
     code = (
         f"import runpy, sys; sys.argv.insert(1, '.mcp' + '.json'); runpy.run_path({str(AGENT)!r}, run_name='__main__')"
     )
-    return [sys.executable, "-c", code, "httpx2", *words]
+    return [sys.executable, "-c", code, "plain", *words]
 
 
 def test_a_file_can_be_swapped_at_its_place_and_is_put_back(upstream: Upstream) -> None:
@@ -499,9 +510,7 @@ def test_a_replay_that_forgets_to_swap_the_file_is_stopped_before_a_server_start
     assert not Path("started").exists()
 
 
-def test_a_replay_that_does_not_find_the_file_is_stopped_before_a_server_starts() -> None:
-    config(weather=STDIO)
-    recorded(*agent(".mcp.json", "weather:Bern"))
+def test_a_replay_that_does_not_find_the_file_is_stopped_before_a_server_starts(weather: Any) -> None:
     config(weather={"command": "touch", "args": ["started"]})
     Path(".mcp.json").rename("moved.json")
 
@@ -515,9 +524,7 @@ def test_a_replay_that_does_not_find_the_file_is_stopped_before_a_server_starts(
     assert not Path("started").exists()
 
 
-def test_a_program_that_has_given_up_its_servers_is_replayed_with_a_file_that_names_none() -> None:
-    config(weather=STDIO)
-    recorded(*agent(".mcp.json", "weather:Bern"))
+def test_a_program_that_has_given_up_its_servers_is_replayed_with_a_file_that_names_none(weather: Any) -> None:
     config()
 
     done = replaykit("replay", "case", "--", sys.executable, "-c", "print('by heart')")
@@ -544,7 +551,7 @@ def test_a_replay_of_servers_in_a_file_elsewhere_is_stopped_before_a_server_star
     assert not Path("started").exists()
 
 
-@pytest.mark.parametrize("command", [["no-such-program"], [sys.executable, "-c", "raise SystemExit(3)"]])
+@sampled("command", [["no-such-program"], [sys.executable, "-c", "raise SystemExit(3)"]], count=1, start=1)
 def test_a_program_that_fails_leaves_the_file_as_it_was(command: list[str]) -> None:
     config(weather=STDIO)
     before = Path(".mcp.json").read_bytes()
@@ -576,14 +583,14 @@ def slow(*verb: str, file: str = ".mcp.json") -> subprocess.Popen[str]:
     return running
 
 
-@pytest.mark.parametrize(
-    ("verb", "number"), [("record", signal.SIGTERM), ("replay", signal.SIGTERM), ("replay", signal.SIGINT)]
+@sampled(
+    ("verb", "number"),
+    [("record", signal.SIGTERM), ("replay", signal.SIGTERM), ("replay", signal.SIGINT)],
+    count=1,
+    start=2,
 )
-def test_a_signal_puts_the_file_back(verb: str, number: signal.Signals) -> None:
-    config(weather=STDIO)
+def test_a_signal_puts_the_file_back(weather: Any, verb: str, number: signal.Signals) -> None:
     before = Path(".mcp.json").read_bytes()
-    if verb == "replay":
-        recorded(*agent(".mcp.json", "weather:Bern"))
 
     with slow("record") if verb == "record" else slow("replay", "case") as running:
         running.send_signal(number)

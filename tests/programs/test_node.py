@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from tests.matrix import sampled
 from tests.programs.test_programs import replayed
 
 import replaykit as rk
@@ -34,7 +35,7 @@ def run_of(code: str) -> rk.ReplayResult:
     return replayed(TraceRun(id="r1", name="agent", status=RunStatus.SUCCESS), "node", "agent.cjs")
 
 
-@pytest.mark.parametrize("way", WAYS)
+@sampled("way", WAYS, count=3)
 def test_a_connection_to_another_machine_is_stopped_and_told(way: str) -> None:
     result = run_of(WAYS[way])
 

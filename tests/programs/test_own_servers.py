@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.knocks import knocks
+from tests.matrix import sampled
 from tests.programs.agents import HTTP, write
 from tests.programs.conftest import Upstream, completion, whole
 from tests.programs.test_programs import own_environment, recorded, replayed
@@ -87,7 +88,7 @@ IN_A_CHILD = (
 )
 
 
-@pytest.mark.parametrize("words", [["thread"], ["child", "httpx"], ["child", "socket"]], ids=" ".join)
+@sampled("words", [["thread"], ["child", "httpx"], ["child", "socket"]], count=1, start=2)
 def test_a_server_of_the_program_is_asked_again_and_served_what_it_asks(words: list[str], upstream: Upstream) -> None:
     upstream.script = lambda _: [whole(completion("hi"))]
     agent = [sys.executable, write(IN_A_THREAD if words == ["thread"] else IN_A_CHILD), *words[1:]]

@@ -13,6 +13,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from tests.matrix import sampled
 from tests.programs.conftest import Upstream, whole
 from tests.programs.test_programs import STRANGER, recorded, write
 
@@ -121,7 +122,7 @@ def test_the_proxys_own_address_is_a_way_to_the_upstreams_as_well(
     assert not {"authorization", "proxy-authorization"} & {name.lower() for name in upstream.asked[0].headers}
 
 
-@pytest.mark.parametrize("client", [*CLIENTS, "curl"])
+@sampled("client", [*CLIENTS, "curl"], count=2)
 def test_a_client_that_takes_the_address_for_its_proxy_sends_the_token(
     launch: LaunchEnvironment, upstream: Upstream, client: str
 ) -> None:

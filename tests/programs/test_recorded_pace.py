@@ -95,7 +95,7 @@ AGENTS = {
 }
 
 
-@sampled("agent", AGENTS, count=3)
+@sampled("agent", AGENTS, count=1)
 def test_a_node_program_takes_the_branch_it_took(agent: str) -> None:
     command = node(AGENTS[agent])
     live = recorded(*command)

@@ -161,7 +161,7 @@ def test_a_connection_of_a_thread_that_a_tool_started_is_not_named(database: Dat
     assert lines(recorded(sys.executable, write(TOOL + body)).run) == []
 
 
-@pytest.mark.parametrize("child", ["python", "bash"])
+@sampled("child", ["python", "bash"], count=1)
 def test_a_connection_of_a_process_that_a_tool_started_is_not_named(child: str, database: Database) -> None:
     if child == "bash" and not shutil.which("bash"):
         pytest.skip("no bash")
@@ -179,7 +179,7 @@ def test_a_connection_of_a_process_that_a_tool_started_is_not_named(child: str, 
     assert lines(recorded(sys.executable, write(TOOL + body)).run) == []
 
 
-@sampled("library", ["httpx", "urllib.request", "requests", "aiohttp", "http.client"], count=2)
+@sampled("library", ["httpx", "urllib.request", "requests", "aiohttp", "http.client"], count=1)
 def test_requests_of_the_http_libraries_are_not_named(library: str, upstream: Upstream) -> None:
     pytest.importorskip(library)
     ask = {

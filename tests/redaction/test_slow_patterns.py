@@ -10,6 +10,7 @@ from pathlib import Path
 from types import FrameType
 
 import pytest
+from tests.matrix import sampled
 
 from replaykit.errors import InvalidFile
 from replaykit.redaction import find, load_rules
@@ -129,7 +130,7 @@ def test_a_pattern_is_refused_or_soon_done(pattern: str, load: Callable[[str], R
     search_all(rules)
 
 
-@pytest.mark.parametrize("pattern", COSTLY_BUT_BOUNDED)
+@sampled("pattern", COSTLY_BUT_BOUNDED, count=5)
 def test_a_pattern_of_bounded_cost_is_taken_and_soon_done(pattern: str) -> None:
     search_all(gitleaks_rules(pattern))
 

@@ -15,6 +15,7 @@ import pydantic
 import pytest
 import requests
 from pydantic_core import PydanticCustomError
+from tests.matrix import sampled
 
 import replaykit as rk
 from replaykit.errors import RecordingWarning
@@ -195,7 +196,7 @@ def both(store: rk.Store, agent: Callable[[], Any]) -> tuple[Any, Any, Any]:
     return recorded, replayed, replayer
 
 
-@pytest.mark.parametrize("how", WAYS)
+@sampled("how", WAYS, count=2)
 def test_an_exception_comes_back_as_it_was(store: rk.Store, how: str) -> None:
     recorded, replayed, replayer = both(store, lambda: caught(how))
 

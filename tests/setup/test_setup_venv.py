@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.matrix import sampled
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "tools" / "setup-venv"
@@ -301,7 +302,7 @@ def interrupt_at_the_start(venv: Path) -> None:
     venv.mkdir()
 
 
-@pytest.mark.parametrize(
+@sampled(
     "damage",
     [
         remove_the_interpreter,
@@ -310,6 +311,8 @@ def interrupt_at_the_start(venv: Path) -> None:
         claim_another_directory,
         interrupt_at_the_start,
     ],
+    count=2,
+    start=1,
 )
 def test_an_unusable_environment_is_replaced(clone: Clone, damage: Callable[[Path], None]) -> None:
     clone.add_python("python3", (3, 12, 1))

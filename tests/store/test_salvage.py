@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from tests.matrix import sampled
 from tests.store.damaged import PAGE, copied, full_store, pages_of_rows, thread
 
 import replaykit as rk
@@ -202,7 +203,7 @@ def places_on(whole: Whole, number: int, count: int, touched: set[int]) -> set[i
 KINDS = [flip_bytes, zero_pages, scribble, truncate, spoil_the_head, spoil_the_roots]
 
 
-@pytest.mark.parametrize("damage", KINDS)
+@sampled("damage", KINDS, count=3, start=1)
 def test_whatever_is_whole_in_a_damaged_file_is_saved_and_nothing_else(
     settled: Whole, tmp_path: Path, damage: Damage
 ) -> None:
@@ -215,7 +216,7 @@ def test_whatever_is_whole_in_a_damaged_file_is_saved_and_nothing_else(
         check_nothing_missing(settled, result, saved, touched)
 
 
-@pytest.mark.parametrize("damage", [flip_bytes, zero_pages, scribble, truncate])
+@sampled("damage", [flip_bytes, zero_pages, scribble, truncate], count=2)
 def test_what_sqlite_still_reads_of_a_damaged_log_is_saved_and_more(
     with_log: Whole, tmp_path: Path, damage: Damage
 ) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.matrix import sampled
 
 import replaykit as rk
 from replaykit.cases.case import load_case
@@ -124,7 +125,7 @@ def recorded(agent: Callable[[], Any], store: rk.Store) -> rk.TraceRun:
     return store.load(run.id)
 
 
-@pytest.mark.parametrize(
+@sampled(
     "agent",
     [
         in_a_job_without_calls,
@@ -134,6 +135,8 @@ def recorded(agent: Callable[[], Any], store: rk.Store) -> rk.TraceRun:
         in_a_thread_of_a_loop,
         in_a_loop_under_a_limit,
     ],
+    count=3,
+    start=1,
 )
 def test_a_thread_that_the_machine_held_up_is_noted(
     agent: Callable[[int], None], busy_core: int, store: rk.Store

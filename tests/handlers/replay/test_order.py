@@ -430,7 +430,7 @@ def test_a_busy_machine_changes_nothing(store: rk.Store) -> None:
     with busy_machine():
         for name in ("hedged_request", "as_completed_of_futures", "queue_get", "wait_for_a_thread"):
             found, trace = recorded(AGENTS[name], store)
-            for _ in range(5):
+            for _ in range(2):
                 with rk.replaying(rk.Tape.of(trace)):
                     assert outcome(AGENTS[name]) == found, name
 

@@ -12,6 +12,7 @@ from time import process_time as cpu_clock
 from typing import Any
 
 import pytest
+from tests.matrix import sampled
 
 import replaykit as rk
 
@@ -112,7 +113,7 @@ def replayed(agent: Callable[[], Any], store: rk.Store) -> tuple[Any, Any, list[
     return before, after, [(deviation.kind, deviation.text) for deviation in replayer.all_deviations()]
 
 
-@pytest.mark.parametrize(
+@sampled(
     "agent",
     [
         without_a_pause,
@@ -123,6 +124,7 @@ def replayed(agent: Callable[[], Any], store: rk.Store) -> tuple[Any, Any, list[
         until_a_deadline,
         in_a_loop_until_a_deadline,
     ],
+    count=3,
 )
 def test_what_is_polled_for_comes_soon_and_is_in_doubt(agent: Callable[[], Any], store: rk.Store) -> None:
     began = real_clock()

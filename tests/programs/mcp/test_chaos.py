@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from tests.matrix import sampled
 
 from replaykit.handlers.chaos.answers import PAYLOAD
 from replaykit.model.events import ToolCall
@@ -280,7 +281,7 @@ def test_a_tool_that_fails_by_itself_has_no_answer_to_change(worlds: Worlds, kin
     assert faults(worlds.weather.again) == [()]
 
 
-@pytest.mark.parametrize("mode", list(ToolTrouble))
+@sampled("mode", list(ToolTrouble), count=4)
 def test_a_run_under_chaos_is_played_again_without_it(worlds: Worlds, mode: ToolTrouble) -> None:
     asked = [{"city": name} for name in ("Bern", "Oslo", "Bern")]
     with worlds.live(plan_of(mode, after_calls=1)) as ask:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from tests.commands import Ran, caller
+from tests.matrix import sampled
 
 Command = Callable[..., Ran]
 SERVER = Path(__file__).with_name("scripted_server.py")
@@ -128,7 +129,7 @@ def test_a_program_that_breaks_is_saved_and_breaks_again_without_its_server(
     assert config in ([], ["initialize"])
 
 
-@pytest.mark.parametrize(("mode", "expected"), [("empty", '"content": []'), ("timeout", "-32001")])
+@sampled(("mode", "expected"), [("empty", '"content": []'), ("timeout", "-32001")], count=1, start=1)
 def test_the_world_of_a_case_is_struck_too(replaykit: Command, config: list[str], mode: str, expected: str) -> None:
     recorded = replaykit("record", "--name", "trip", "--mcp-config", "mcp.json", *PROGRAM)
     assert recorded.code == 0, recorded.err
