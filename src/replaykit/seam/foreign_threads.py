@@ -77,7 +77,7 @@ def _after_replay(scope: Scope) -> Scope:
 
 @contextmanager
 def apart() -> Iterator[None]:
-    """What happens inside belongs to no run: a server's other requests, while one is served from a tape."""
+    """Keep the block out of any run: a server's other requests, while one is served from a tape."""
     session = RunSession(Nobody())
     session.over, session.gives_way, session.is_apart = True, True, True
     token = enter(session.root)

@@ -10,6 +10,7 @@ import sys
 import threading
 from typing import Any
 
+from replaykit.seam.hooks import hook
 from replaykit.seam.own_code import Function
 from replaykit.seam.scope import current
 
@@ -36,15 +37,12 @@ def is_program_ending() -> bool:
     return not threading.main_thread().is_alive() or (scope is not None and scope.session.is_ending)
 
 
-def stopped(original: Function) -> Function:
+@hook
+def stopped(original: Function, *args: Any, **kwargs: Any) -> Any:
     """For what starts a thread or a pool's job: it would belong to no run, and do everything for real."""
-
-    def start(*args: Any, **kwargs: Any) -> Any:
-        scope = current()
-        if scope is not None and scope.session.over and scope.session.stops_when_over:
-            is_worker = threading.get_ident() in scope.session.idle_threads  # it works for others, too
-            if not is_worker:
-                raise run_over()
-        return original(*args, **kwargs)
-
-    return start
+    scope = current()
+    if scope is not None and scope.session.over and scope.session.stops_when_over:
+        is_worker = threading.get_ident() in scope.session.idle_threads  # it works for others, too
+        if not is_worker:
+            raise run_over()
+    return original(*args, **kwargs)

@@ -68,7 +68,7 @@ _CONTEXTS = frozenset(
 )
 """Classes of these names, in packages of those, are what frameworks hand to a tool beside the model's arguments."""
 _INJECTING = ("Injected", "Depends", "CurrentContext")
-"""How names of classes begin that mark a parameter as injected, in `Annotated` or as a default."""
+"""Prefixes of class names that mark a parameter as injected, in `Annotated` or as a default."""
 _LISTS = frozenset({"$tuple", "$set", "$frozenset"})
 _TEXTS = frozenset({"$datetime", "$date", "$time", "$decimal", "$uuid", "$path"})
 _OPAQUE = "$opaque"
@@ -102,23 +102,26 @@ class Parameters:
     def _hints(self) -> dict[str, Any]:
         """The annotations by name; one that cannot be resolved is the text that it is."""
         names = dict(namespace_of(self.fn))
-        annotations = {name: one.annotation for name, one in self._signature.items() if one.annotation is not one.empty}
-        return {name: _resolved(annotation, names) for name, annotation in annotations.items()}
+        hints = {}
+        for name, parameter in self._signature.items():
+            if parameter.annotation is not parameter.empty:
+                hints[name] = _resolved(parameter.annotation, names)
+        return hints
 
     @cached_property
     def _defaults(self) -> dict[str, bytes]:
         found: dict[str, bytes] = {}
-        for name, one in self._signature.items():
-            if one.kind is one.VAR_POSITIONAL:
+        for name, parameter in self._signature.items():
+            if parameter.kind is parameter.VAR_POSITIONAL:
                 found[name] = b"[]"
-            elif one.default is not one.empty:
-                found[name] = _default_text(one.default, self._hints.get(name))
+            elif parameter.default is not parameter.empty:
+                found[name] = _default_text(parameter.default, self._hints.get(name))
         return found
 
     @cached_property
     def _injected(self) -> frozenset[str]:
-        names = (name for name, one in self._signature.items() if _injects(self._hints.get(name), one.default))
-        return frozenset(names)
+        parameters = self._signature.items()
+        return frozenset(name for name, parameter in parameters if _injects(self._hints.get(name), parameter.default))
 
 
 def signature_of(fn: Function) -> inspect.Signature:
@@ -194,7 +197,8 @@ def _as_json(value: Json, hint: Any) -> Json:
 
 
 def _members(value: dict[str, Json], hint: Any) -> dict[str, Json]:
-    kinds = [kind for option in options_of(hint) if (kind := _record_class(option)) is not None]
+    kinds = [get_origin(option) or option for option in options_of(hint)]
+    kinds = [kind for kind in kinds if isinstance(kind, type) and record_fields(kind) is not None]
     if len(kinds) != 1:
         return {name: _as_json(item, member_hint(hint, name)) for name, item in value.items()}
     (kind,) = kinds
@@ -206,11 +210,6 @@ def _members(value: dict[str, Json], hint: Any) -> dict[str, Json]:
         if name not in defaults or canonical(plain) != _default_text(defaults[name], hints.get(name)):
             remaining[name] = plain
     return remaining
-
-
-def _record_class(option: Any) -> Any:
-    kind = get_origin(option) or option
-    return kind if isinstance(kind, type) and record_fields(kind) is not None else None
 
 
 def _aliases(kind: Any) -> Iterator[tuple[str, str]]:
@@ -235,9 +234,9 @@ def _field_defaults(kind: Any) -> Iterator[tuple[str, Any]]:
     elif hasattr(kind, "__struct_fields__"):
         struct_defaults = kind.__struct_defaults__
         names = kind.__struct_fields__[len(kind.__struct_fields__) - len(struct_defaults) :]
-        yield from (
-            (name, one) for name, one in zip(names, struct_defaults, strict=True) if type(one).__name__ != "_NoDefault"
-        )
+        for name, default in zip(names, struct_defaults, strict=True):
+            if type(default).__name__ != "_NoDefault":
+                yield name, default
     elif hasattr(kind, "_field_defaults"):
         yield from kind._field_defaults.items()
 
@@ -250,13 +249,16 @@ def _scalar(value: Json, hint: Any) -> Json:
     """Numbers and texts in one spelling: JSON does not tell 50 from 50.0, nor a date from its text."""
     if type(value) is float and math.isfinite(value) and value.is_integer():
         value = int(value)
-    spell = next((spell for option in options_of(hint) for kind, spell in _SPELLINGS.items() if option is kind), None)
-    if spell is None or type(value) not in (str, int, float):
+    if type(value) not in (str, int, float):
         return value
-    try:
-        return spell(str(value))
-    except (ValueError, ArithmeticError):
-        return value
+    for option in options_of(hint):
+        for kind, spell in _SPELLINGS.items():
+            if option is kind:
+                try:
+                    return spell(str(value))
+                except (ValueError, ArithmeticError):
+                    return value
+    return value
 
 
 _SPELLINGS: dict[type, Callable[[str], str]] = {

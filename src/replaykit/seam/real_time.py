@@ -1,4 +1,4 @@
-"""What time it is for us: a replay holds the clock still for the agent, and its log still has to be told in order."""
+"""The real time: a replay holds the clock still for the agent, and its log still needs the true order."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ _SEQUENCES: dict[str, Callable[[Any], Any]] = {"$tuple": tuple, "$set": set, "$f
 _OBJECTS = ("$obj", "$error", "$numpy")
 """Tags that no data but ours has."""
 _WRONG = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError)
-"""What content raises that is not of the form which its class asks for."""
+"""Errors that content raises if it lacks the form which its class needs."""
 
 
 class Unbuilt(Opaque):
@@ -194,7 +194,7 @@ class Rebuilder(Struct, eq=False):
         return _filled(kind, {**values, **beside})
 
     def _parts(self, detail: Json) -> dict[str, Any]:
-        """What an object holds beside its fields, part by part."""
+        """Return what an object holds beside its fields, part by part."""
         if type(detail) is not dict:
             return {}
         return {key: self._detail(item) for key, item in detail.items()}

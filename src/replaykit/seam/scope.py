@@ -56,7 +56,7 @@ MCP_RESULT = "mcp"
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
-    """How a call ended: with a result, an error, a stream of items, or (all absent) not at all."""
+    """The end of a call: a result, an error, a stream of items, or (all absent) none at all."""
 
     result_json: Raw = ABSENT
     error: ErrorInfo | None = None
@@ -72,11 +72,11 @@ class Outcome(Struct, frozen=True, kw_only=True):
 
 
 CallAnswer: TypeAlias = Call | Outcome
-"""How a call ended: a recorded call, or an outcome."""
+"""The answer to a call: a recorded call, or an outcome."""
 
 
 class Injected(Struct, eq=False):
-    """What a handler that injects faults does to one call."""
+    """The faults that a handler injects into one call."""
 
     faults: tuple[str, ...] = ()  # the names of those that have struck
     alter: Callable[[CallAnswer], CallAnswer] | None = None  # its answer becomes another one
@@ -133,7 +133,7 @@ def pending_call(
 
 
 class Handler(Protocol):
-    """What stands behind the seam: records, replays, forks, injects faults, or passes through."""
+    """The code behind the seam: it records, replays, forks, injects faults, or passes calls through."""
 
     def serve(self, call: PendingCall) -> CallAnswer | None:
         """The outcome to give back, or None to let the call happen; may raise to stop it."""
@@ -190,7 +190,7 @@ class Unfinished(Protocol):
 
 
 class Beginning(Struct, frozen=True, kw_only=True):
-    """Where a run that goes on from another begins to count."""
+    """The first numbers of a run that continues another."""
 
     number: int = 0
     """Of its events."""
@@ -204,7 +204,7 @@ AT_FIRST = Beginning()
 
 
 class OwnPlaces(Protocol):
-    """Where a program listens itself: what is said there is neither recorded nor served, and no way to the world."""
+    """The places where a program itself listens: requests to them are neither recorded nor served."""
 
     def takes(self, url: str) -> bool:
         """True when a request for this URL stays within the program."""
@@ -227,7 +227,7 @@ class RunSession:
     elsewhere: tuple[str, ...] = ()
     """Places (host, port and the beginning of a path) whose requests somebody else writes down or serves."""
     own: OwnPlaces | None = None
-    """Where the agent, or the whole program, listens itself."""
+    """The places where the agent, or the whole program, itself listens."""
     speed = 0.0
     """The pace at which recorded responses are given: 1 as they came, 2 twice as fast, 0 at once."""
     over = False
@@ -288,7 +288,7 @@ class RunSession:
         self.leaves: Callable[[str], bool] = lambda _: False
         """In a replay: tells by its URL whether a request of http.client is left to the proxy, which recorded it."""
         self.reported: set[tuple[str, str]] = set()
-        """What has been reported, which is done once for each tool."""
+        """Problems that were reported, each once for each tool."""
         self.idle_threads: set[int] = set()
         """Of such a replay: threads that it has started, and that wait for something to do since."""
         self.warning_logs: list[tuple[list[Any], PendingCall | None]] = []

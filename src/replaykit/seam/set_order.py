@@ -47,7 +47,7 @@ def _is_of_set(items: Sequence[Any]) -> bool:
 
 
 def _table_sizes(count: int) -> tuple[int, ...]:
-    """How many slots a set of so many items may have: how it grew decides."""
+    """Return how many slots a set of so many items may have: how it grew decides."""
     smallest = 1 << (count * 5 // 3).bit_length()
     return smallest, smallest * 2, smallest * 4
 

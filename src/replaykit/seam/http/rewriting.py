@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from http.client import responses as _PHRASES
 
-import msgspec
+from msgspec.structs import replace
 
 from replaykit.model.events import ErrorInfo, Usage, WireInfo
 from replaykit.model.values import decode, raw
@@ -17,7 +17,7 @@ from replaykit.seam.http.request import HttpRequest, text_or_bytes
 from replaykit.seam.scope import CallAnswer, Outcome
 from replaykit.wire.api import ModelApi
 from replaykit.wire.error_bodies import error_body, error_headers
-from replaykit.wire.model_calls import ModelAnswer as Said
+from replaykit.wire.model_calls import ModelAnswer
 
 _OF_THE_OLD_BODY = frozenset({"content-length", "content-encoding", "content-type", "content-md5", "etag", "digest"})
 # Each library of HTTP looks these up among its own names: the first that it has is what it raises.
@@ -33,7 +33,7 @@ _NO_CONNECTION = ErrorInfo(
 
 def written(
     api: ModelApi,
-    message: Said,
+    message: ModelAnswer,
     wire: WireInfo,
     *,
     request: bytes,
@@ -59,18 +59,18 @@ def api_error(api: ModelApi, request: HttpRequest, status: int, error: ErrorInfo
     body = error_body(api, status, error)
     wire = wire_of(request, status, (*headers, *error_headers(api, status)))
     error_info = api.read_response(status, (body,)).error
-    return msgspec.structs.replace(with_body(wire, body, "application/json"), error=error_info)
+    return replace(with_body(wire, body, "application/json"), error=error_info)
 
 
 def no_response(request: HttpRequest, text: str, *, timed_out: bool) -> Outcome:
     """The outcome of a request that nobody answered: in time, or at all."""
     error = _TIMEOUT if timed_out else _NO_CONNECTION
-    error_info = msgspec.structs.replace(error, message=text, args_json=raw((text,)))
+    error_info = replace(error, message=text, args_json=raw((text,)))
     return Outcome(error=error_info, wire=wire_of(request), complete=False)
 
 
 def wire_of(request: HttpRequest, status: int = 0, headers: Headers = ()) -> WireInfo:
-    """How the exchange went, as the log says it."""
+    """Return how the exchange went, as the log says it."""
     url, reason = clean_url(request.url), _PHRASES.get(status, "")
     return WireInfo(method=request.method, url=url, status=status, reason=reason, headers=headers)
 
@@ -87,7 +87,7 @@ def answered(wire: WireInfo, content_type: str, status: int = 200, reason: str =
     headers = [(name, value) for name, value in wire.headers if name.lower() not in _OF_THE_OLD_BODY]
     if content_type:
         headers.append(("content-type", content_type))
-    return msgspec.structs.replace(wire, status=status, reason=reason, headers=tuple(headers), pauses_ms=())
+    return replace(wire, status=status, reason=reason, headers=tuple(headers), pauses_ms=())
 
 
 def chunks_of(answer: CallAnswer, wire: WireInfo) -> Sequence[bytes]:

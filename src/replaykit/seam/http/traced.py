@@ -15,7 +15,7 @@ from replaykit.wire.routes import api_of
 from replaykit.wire.traced_calls import TracedOutcome, outcome_of, seed_of
 
 _FORMS = ("content", "tool_calls", "refusal", "parts")
-"""What of an answer has to arrive."""
+"""Parts of an answer that have to arrive."""
 
 
 def on_the_wire(recorded: LlmCall, call: PendingCall, *, asked_again: bool = False) -> LlmCall:
