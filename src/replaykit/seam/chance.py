@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 
 from replaykit.seam.hooks import AfterImport
 from replaykit.seam.own_code import frames_from, is_library, is_ours, module_name
-from replaykit.seam.set_order import hash_seed
 
 if TYPE_CHECKING:
     import random
@@ -252,6 +251,12 @@ class HeldChance:
         digest = self._digest(_NUMPY)
         numpy_random.seed([int.from_bytes(digest[at : at + 4], "big") for at in (0, 4, 8, 12)])
         self._numpy_state = numpy_random.get_state()
+
+
+def hash_seed() -> str:
+    """Return what the order of sets of texts follows from; nothing where it is another one in every process."""
+    value = os.environ.get("PYTHONHASHSEED", "")
+    return value if value.isdecimal() else ""
 
 
 @contextmanager

@@ -17,7 +17,8 @@ from replaykit.model.events import AnyEvent
 from replaykit.model.unrecorded import Unrecorded, UnrecordedKind
 from replaykit.model.values import Json, sayable
 from replaykit.seam.failures import running_task
-from replaykit.seam.leftover_threads import run_over
+from replaykit.seam.hooks import hook
+from replaykit.seam.own_code import Function
 from replaykit.seam.scope import (
     Outcome,
     PendingCall,
@@ -86,6 +87,39 @@ def apart() -> Iterator[None]:
     finally:
         with suppress(ValueError):  # left in another context than it was entered in, as streams may be
             leave(token)
+
+
+class RunOver(SystemExit):
+    """Ends a thread of a replay that is over, without a word."""
+
+
+def run_over() -> BaseException:
+    """Return the exception that ends the task, or else the thread, that goes on here."""
+    asyncio = sys.modules.get("asyncio")
+    if asyncio is not None and asyncio._get_running_loop() is not None:
+        cancelled: BaseException = asyncio.CancelledError("the replay is over")
+        return cancelled
+    return RunOver("the replay is over")
+
+
+def is_program_ending() -> bool:
+    """Return True when the main thread has ended or failed: that interrupts what other threads are still waiting for.
+
+    They end without a word then. A traceback that is printed while the interpreter shuts down can abort the process.
+    """
+    scope = current()
+    return not threading.main_thread().is_alive() or (scope is not None and scope.session.is_ending)
+
+
+@hook
+def stopped(original: Function, *args: Any, **kwargs: Any) -> Any:
+    """For what starts a thread or a pool's job: it would belong to no run, and do everything for real."""
+    scope = current()
+    if scope is not None and scope.session.over and scope.session.stops_when_over:
+        is_worker = threading.get_ident() in scope.session.idle_threads  # it works for others, too
+        if not is_worker:
+            raise run_over()
+    return original(*args, **kwargs)
 
 
 def exports_telemetry() -> bool:

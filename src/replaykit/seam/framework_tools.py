@@ -15,9 +15,8 @@ from replaykit.model.values import Json, Raw, canonical, sayable
 from replaykit.seam.foreign_threads import scope_of_call
 from replaykit.seam.own_code import Function
 from replaykit.seam.parameters import Parameters
-from replaykit.seam.real_time import wall_time
 from replaykit.seam.results import ToolValues
-from replaykit.seam.scope import TOOL, CallAnswer, PendingCall, Scope, pending_call
+from replaykit.seam.scope import TOOL, CallAnswer, PendingCall, Scope, pending_call, wall_time
 from replaykit.seam.through import athrough, through
 
 T = TypeVar("T")

@@ -7,21 +7,24 @@ the two can be compared. A value that was given, and is not the default, always 
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import decimal
 import inspect
 import math
 import typing
 import uuid
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, get_args, get_origin
 
 import orjson
 
 from replaykit.model.values import Json, canonical, record_fields
-from replaykit.seam.hints import field_hints, item_hint, member_hint, options_of
 from replaykit.seam.own_code import Function
+from replaykit.seam.rebuild import field_hints, item_hint, member_hint, options_of
 from replaykit.seam.results import namespace_of
 
 _FRAMEWORKS = frozenset(
@@ -72,6 +75,7 @@ _INJECTING = ("Injected", "Depends", "CurrentContext")
 _LISTS = frozenset({"$tuple", "$set", "$frozenset"})
 _TEXTS = frozenset({"$datetime", "$date", "$time", "$decimal", "$uuid", "$path"})
 _OPAQUE = "$opaque"
+_FEWEST = 5  # of fewer items, too many are in that order by accident
 
 
 class Parameters:
@@ -268,3 +272,40 @@ _SPELLINGS: dict[type, Callable[[str], str]] = {
     decimal.Decimal: lambda text: str(decimal.Decimal(text).normalize()),
     uuid.UUID: lambda text: str(uuid.UUID(text)),
 }
+
+
+def note_order(tool: str, arguments: Mapping[str, Any], noted: set[str]) -> None:
+    """Warn once for each tool that is called with items in the order of a set."""
+    for name, value in arguments.items():
+        kind = type(value)
+        if (kind is list or kind is tuple) and len(value) >= _FEWEST and tool not in noted and _is_of_set(value):
+            noted.add(tool)
+            with contextlib.suppress(RuntimeWarning):  # as an error it would change what the program does
+                warnings.warn(
+                    f"`{tool}` was called with `{name}` in the order of a set, which is another one in every process: "
+                    "sort it, or set PYTHONHASHSEED before Python starts, so that a replay can make the same call",
+                    RuntimeWarning,
+                    stacklevel=4,
+                )
+
+
+def _is_of_set(items: Sequence[Any]) -> bool:
+    if not all(type(item) is str for item in items):
+        return False
+    order = list(items)
+    if len(set(order)) < len(order) or order == sorted(order):
+        return False
+    return list(set(order)) == order or any(_has_order_of_slots(order, size) for size in _table_sizes(len(order)))
+
+
+def _table_sizes(count: int) -> tuple[int, ...]:
+    """Return how many slots a set of so many items may have: how it grew decides."""
+    smallest = 1 << (count * 5 // 3).bit_length()
+    return smallest, smallest * 2, smallest * 4
+
+
+def _has_order_of_slots(order: Sequence[str], size: int) -> bool:
+    """True when the items stand as their hashes place them; one in eight may have found its slot taken."""
+    slots = [hash(item) & (size - 1) for item in order]
+    displaced = sum(slot > following for slot, following in pairwise(slots))
+    return displaced <= len(order) // 8

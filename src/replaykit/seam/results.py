@@ -22,9 +22,8 @@ from replaykit.model.tool_errors import is_raised
 from replaykit.model.unreplayable import MUTATED, UNBUILT, mutated_text, opaque_types, unbuilt_text, uncompared_text
 from replaykit.model.values import Json, Raw, is_tagged, opaque_in_words, raw, raw_in, raw_plain
 from replaykit.seam.failures import came_from_outside, describe, raise_again
-from replaykit.seam.hints import return_hint, stream_item_hint, stream_return_hint
 from replaykit.seam.own_code import Function, frames_from, is_ours, module_name
-from replaykit.seam.rebuild import Rebuilder
+from replaykit.seam.rebuild import Rebuilder, return_hint, stream_item_hint, stream_return_hint
 from replaykit.seam.scope import CallAnswer, RunSession, current
 
 OPAQUE = b'{"$opaque":'

@@ -12,8 +12,7 @@ from typing import Any, TypeVar
 
 from replaykit.model.values import decode
 from replaykit.seam.foreign_threads import scope_of_call
-from replaykit.seam.real_time import wall_time
-from replaykit.seam.scope import EXCHANGE, CallAnswer, pending_call
+from replaykit.seam.scope import EXCHANGE, CallAnswer, pending_call, wall_time
 from replaykit.seam.through import through
 
 T = TypeVar("T")

@@ -21,11 +21,9 @@ from replaykit.model.values import DOLLAR, canonical, sayable
 from replaykit.seam.agent_code import TOOL_BODIES
 from replaykit.seam.foreign_threads import adopted
 from replaykit.seam.own_code import Function
-from replaykit.seam.parameters import Parameters, signature_of
-from replaykit.seam.real_time import wall_time
+from replaykit.seam.parameters import Parameters, note_order, signature_of
 from replaykit.seam.results import END, ITEM, OPAQUE, ToolValues, report_mutated, report_uncompared
-from replaykit.seam.scope import TOOL, CallAnswer, PendingCall, Scope, current
-from replaykit.seam.set_order import note_order
+from replaykit.seam.scope import TOOL, CallAnswer, PendingCall, Scope, current, wall_time
 from replaykit.seam.side_effects import UNCHANGING, Reach, changed_variables, differences
 from replaykit.seam.through import Replayed, astream, athrough, stream, through
 

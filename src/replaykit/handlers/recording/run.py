@@ -29,7 +29,7 @@ from replaykit.model.sampling import sampling
 from replaykit.model.unrecorded import UNRECORDED, all_unrecorded, unrecorded_lines
 from replaykit.model.values import Json, raw, sayable
 from replaykit.seam.agent_code import EntryPoint, entry_at, entry_of
-from replaykit.seam.chance import SETS, held_for_run
+from replaykit.seam.chance import SETS, hash_seed, held_for_run
 from replaykit.seam.changed_files import FileLog, watching_files
 from replaykit.seam.emissions import watching_emissions
 from replaykit.seam.failures import describe, status_of
@@ -38,7 +38,6 @@ from replaykit.seam.own_servers import ServersHere
 from replaykit.seam.processes import recorded_tree
 from replaykit.seam.results import warn_user
 from replaykit.seam.scope import RunSession, Scope, current, enter, leave
-from replaykit.seam.set_order import hash_seed
 from replaykit.seam.unrecorded import watching
 from replaykit.store.open import StoreLike, open_store
 from replaykit.store.protocol import Durability, RunWriter, Store

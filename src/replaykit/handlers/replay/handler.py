@@ -364,7 +364,7 @@ class Replayer:
         recorded = self.matcher.calls[position]
         if call.request is None or not isinstance(recorded, LlmCall):
             return recorded
-        from replaykit.seam.http.traced import on_the_wire  # noqa: PLC0415 (most calls are a tool's)
+        from replaykit.seam.http.rewriting import on_the_wire  # noqa: PLC0415 (most calls are a tool's)
 
         try:
             asked_again = recorded.error is not None and self.matcher.is_asked_again(position)

@@ -27,7 +27,7 @@ from replaykit.seam.http.response import CANCELLED, TOO_LARGE, Served, at_pace, 
 from replaykit.seam.scope import EXCHANGE, MODEL, CallAnswer, Outcome, Scope, current, enter, leave
 from replaykit.seam.unrecorded import websocket_opened
 
-__all__ = ["HttpCall", "HttpRequest", "Served", "listening", "open_call"]
+__all__ = ["HttpCall", "HttpRequest", "Served", "listening"]
 
 KEPT_BYTES = 256 * 1024 * 1024
 """A response above this is passed on and not kept."""
@@ -56,12 +56,6 @@ def listening(url: object = None) -> Scope | None:
     if url is not None and here.session.own is not None and here.session.own.takes(str(url)):
         return None
     return here
-
-
-def open_call(request: HttpRequest, scope: Scope | None = None) -> HttpCall | None:
-    """The exchange that a request begins; None where it is nobody's business. May raise, as the handler says."""
-    here = scope or listening(request.url)
-    return None if here is None else HttpCall(here, request)
 
 
 class Inside:
