@@ -1,8 +1,12 @@
-"""Calls from threads and tasks that no run has started: they belong to the one run that is under way.
+"""Threads and tasks at the edges of a run: those that it has not started, and those that outlive it.
 
 A worker thread may be older than the run, `_thread.start_new_thread` and `create_task(context=Context())` leave the
 scope behind. Where exactly one run is under way in the process, such a call is recorded in it, or served from its tape.
 Where there are several, nobody knows whose it is: a recording leaves it alone, and a replay stops and names it.
+
+What threads and tasks did after the end of the recorded run is not in the recording. So a replay that is over ends them
+where they wait, or where they make their next call: they must neither take answers that belong to others nor do
+anything for real.
 """
 
 from __future__ import annotations

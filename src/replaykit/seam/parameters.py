@@ -3,6 +3,10 @@
 A foreign trace holds the arguments that a model wrote. The call of the function has more: defaults that the model did
 not mention, objects made of its JSON, and what the framework injects. `model_arguments` takes all of that away, so that
 the two can be compared. A value that was given, and is not the default, always stays.
+
+`note_order` warns of arguments in the order of a set, which differs in every process, so that a replay cannot make the
+call again. A list does not say where its order comes from. One that is in the very order that a set of its items has,
+and in no other that explains it, most likely came out of one.
 """
 
 from __future__ import annotations

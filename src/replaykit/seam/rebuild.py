@@ -3,7 +3,8 @@
 A recording names a class. It is looked up among what the tool's annotation, its module and its closure name, and in
 the very module that the recording names, if that is loaded. Enums, dataclasses, named tuples, pydantic models, attrs
 classes and exceptions are rebuilt field by field: no constructor, validator or setter of the class is run. Whatever
-cannot be rebuilt is counted in `Rebuilder.unbuilt`.
+cannot be rebuilt is counted in `Rebuilder.unbuilt`. The functions on hints take annotations apart: they say which
+classes the value at a place may be of.
 """
 
 from __future__ import annotations
@@ -164,7 +165,7 @@ class Rebuilder(Struct, eq=False):
             return _member(kind, fields, detail)
         hints = {}
         if module is None:  # an older recording: annotations tell the classes of what it holds
-            hints = field_hints(kind)
+            hints = _known_field_hints(kind)
         return self._record(kind, which, fields, detail, hints)
 
     def _class(self, module: str | None, name: str, hint: Any) -> type | None:
@@ -352,13 +353,15 @@ def classes_in(hint: Any) -> Iterator[type]:
         yield from _with_subclasses(option)
 
 
-@lru_cache(512)
 def field_hints(kind: Any, *, include_extras: bool = False) -> dict[str, Any]:
     """Return the annotations of a class's fields, resolved; none where they cannot be."""
     try:
         return typing.get_type_hints(kind, include_extras=include_extras)
     except Exception:  # noqa: BLE001 (evaluating a user's annotations can raise anything)
         return {}
+
+
+_known_field_hints = lru_cache(256)(field_hints)  # resolving annotations is slow
 
 
 def options_of(hint: Any) -> Iterator[Any]:

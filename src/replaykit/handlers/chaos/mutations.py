@@ -1,7 +1,7 @@
 """Mutations: the same request said otherwise, by rules and a seed. Each says what it did.
 
 Of an input that is JSON the texts are mutated: of messages what users say, of any other value every text but names and
-ids. Keys, numbers and the order of things stay as they are.
+ids. Keys, numbers and the order of things stay as they are. `WORDINGS` are the kinds that a model can write.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The recording handler: one event per call, on disk when the call returns."""
+"""The recording handler: one event per call, on disk when the call returns, with where it began and ended."""
 
 from __future__ import annotations
 
