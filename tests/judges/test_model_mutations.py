@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from tests.commands import Ran, caller
 
 from replaykit.errors import ExitCode, FormatTooNew, InvalidFile, UsageError
-from replaykit.handlers.chaos.mutations import KINDS, Seeded, texts_of, with_texts
-from replaykit.handlers.chaos.rewording import WORDINGS
+from replaykit.handlers.chaos.mutations import KINDS, WORDINGS, Seeded, texts_of, with_texts
 from replaykit.judges.judge import JudgeFailed, JudgeId
 from replaykit.judges.models import AnthropicJudge, OpenAiJudge
 from replaykit.judges.shape import JudgeSpec

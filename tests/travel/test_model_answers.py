@@ -17,7 +17,7 @@ from replaykit.errors import UsageError
 from replaykit.model.matching import ErrorSpec
 from replaykit.model.run import RunStatus
 from replaykit.model.values import canonical, decode
-from replaykit.seam.http.call import open_call
+from replaykit.seam.http.call import HttpCall, listening
 from replaykit.seam.http.request import HttpRequest
 from replaykit.seam.rebuild import rebuild_error
 from replaykit.seam.results import ToolValues
@@ -58,7 +58,7 @@ def ask_streaming(prompt: str) -> str:
     def live() -> Generator[str, None, None]:
         yield from answer_to(prompt)
 
-    return "".join(stream(*pending(prompt), live, items, ToolValues("gpt", None)))
+    return "".join(stream(*pending(prompt), live, items, ToolValues("gpt", None).keep))
 
 
 def ask_awaiting(prompt: str) -> str:
@@ -77,7 +77,7 @@ def ask_streaming_async(prompt: str) -> str:
             yield letter
 
     async def main() -> str:
-        return "".join([item async for item in astream(*pending(prompt), live, items, ToolValues("gpt", None))])
+        return "".join([item async for item in astream(*pending(prompt), live, items, ToolValues("gpt", None).keep)])
 
     return asyncio.run(main())
 
@@ -383,8 +383,9 @@ def chat(prompt: str) -> bytes:
         headers=(("content-type", "application/json"),),
         body=canonical({"model": "gpt", "messages": [{"role": "user", "content": prompt}]}),
     )
-    call = open_call(request)
-    assert call is not None
+    here = listening(request.url)
+    assert here is not None
+    call = HttpCall(here, request)
     if call.served is not None:
         failure = call.served.failure({})
         if failure is not None:

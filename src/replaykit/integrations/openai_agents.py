@@ -20,7 +20,7 @@ from pydantic import ValidationError
 from replaykit.integrations.wrapping import effect_of, reads_the_same
 from replaykit.model.values import Json, is_plain
 from replaykit.seam.framework_tools import acall_tool
-from replaykit.seam.hints import return_hint
+from replaykit.seam.rebuild import return_hint
 
 _OUTPUTS: dict[str, Any] = {"text": ToolOutputText, "image": ToolOutputImage, "file": ToolOutputFileContent}
 Invoke = Callable[[Any, str], Awaitable[Any]]

@@ -31,8 +31,7 @@ from replaykit.programs.proxy_addresses import UpstreamRouter, base_address, ups
 from replaykit.programs.shared_tape import SHARED_MODES, SharedMatcher, shared_tape
 from replaykit.seam.call_events import event_of, with_source
 from replaykit.seam.http.cleaning import clean_url
-from replaykit.seam.real_time import wall_time
-from replaykit.seam.scope import CallAnswer, Handler, Outcome, PendingCall, RunSession
+from replaykit.seam.scope import CallAnswer, Handler, Outcome, PendingCall, RunSession, wall_time
 from replaykit.seam.time_and_chance import MACHINE
 from replaykit.store.sqlite import SQLiteStore
 from replaykit.store.writer import SQLiteWriter

@@ -192,8 +192,7 @@ def _sessions(document: Document, values: Iterable[Json]) -> Iterator[Session | 
 
 def _mutations(document: Document, value: Json) -> Mutations:
     """Of Flakestorm's block the count and the types are taken, and our own `by`."""
-    from replaykit.handlers.chaos.mutations import KINDS  # noqa: PLC0415 (few configurations have mutations)
-    from replaykit.handlers.chaos.rewording import WORDINGS  # noqa: PLC0415
+    from replaykit.handlers.chaos.mutations import KINDS, WORDINGS  # noqa: PLC0415 (few projects mutate)
 
     block = as_object(value)
     by, known = None, KINDS

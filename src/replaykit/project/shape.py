@@ -102,8 +102,7 @@ _REPLAYS = Record(
 
 
 def _check_kind(text: str) -> None:
-    from replaykit.handlers.chaos.mutations import KINDS  # noqa: PLC0415 (few configurations name kinds; every replay reads one)
-    from replaykit.handlers.chaos.rewording import WORDINGS  # noqa: PLC0415
+    from replaykit.handlers.chaos.mutations import KINDS, WORDINGS  # noqa: PLC0415 (few projects mutate)
 
     known = dict.fromkeys((*KINDS, *WORDINGS))
     if text not in known:
@@ -112,8 +111,7 @@ def _check_kind(text: str) -> None:
 
 def _kinds_flaws(value: JsonObject) -> Flaws:
     """Kinds that whoever writes the mutations does not know."""
-    from replaykit.handlers.chaos.mutations import KINDS  # noqa: PLC0415 (as above)
-    from replaykit.handlers.chaos.rewording import WORDINGS  # noqa: PLC0415
+    from replaykit.handlers.chaos.mutations import KINDS, WORDINGS  # noqa: PLC0415 (few projects mutate)
 
     by_model = "by" in value
     known = list(WORDINGS) if by_model else list(KINDS)

@@ -21,7 +21,7 @@ from weakref import WeakSet
 from replaykit.seam.own_code import Function, frames_from, is_library, module_name
 
 _WRAPPED = ("__func__", "fget", "fset", "func", "__wrapped__")
-"""Where decorators and descriptors keep the function."""
+"""Attributes in which decorators and descriptors keep the function."""
 _MOST_WRAPPERS = 8
 _LOOKS_UP_BY_TEXT = frozenset({"getattr", "hasattr", "attrgetter", "vars", "__dict__", "globals"})
 _ONLY_CHANGES = frozenset(
@@ -192,7 +192,7 @@ class AgentCode:
 
     @functools.cached_property
     def _mentioned(self) -> set[str]:
-        """What is mentioned anywhere, also in tools."""
+        """Names that are mentioned anywhere, also in tools."""
         names: set[str] = set()
         for code in list(TOOL_BODIES):
             names |= _mentions(code)
@@ -369,8 +369,13 @@ def _frames_of(entry: EntryPoint | None) -> Iterator[FrameType]:
     that entered the run. Other threads of a run begin with functions that are mentioned somewhere."""
     here = sys._getframe(1)
     for innermost in sys._current_frames().values():
-        chain = list(frames_from(innermost))
-        has_entry = entry is not None and any(frame.f_code is entry.code for frame in chain)
+        # A plain loop: with less between two looks, frames of other threads have less time to go away.
+        chain = []
+        frame: FrameType | None = innermost
+        while frame is not None:
+            chain.append(frame)
+            frame = frame.f_back
+        has_entry = entry is not None and any(link.f_code is entry.code for link in chain)
         if entry is None or has_entry or here in chain:
             yield from _outside_of_tools(chain, entry if has_entry else None, is_whole=entry is None)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import msgspec
+from msgspec.structs import replace
 
 from replaykit.model.events import AnyEvent, Call, CallSpan, Exchange, LlmCall, ToolCall
 from replaykit.model.values import Raw, canonical
@@ -15,7 +15,7 @@ def with_source(event: AnyEvent, answer: CallAnswer) -> AnyEvent:
     """Return the event with the number of the taped call that answered it, if one did."""
     if not isinstance(answer, Call):
         return event
-    return msgspec.structs.replace(event, source=answer.seq)
+    return replace(event, source=answer.seq)
 
 
 def event_of(call: PendingCall, answer: CallAnswer, duration_s: float, span: CallSpan | None = None) -> AnyEvent:
@@ -38,14 +38,12 @@ def event_of(call: PendingCall, answer: CallAnswer, duration_s: float, span: Cal
         span=span,
     )
     if answer.items_json is not None:
-        event = msgspec.structs.replace(
-            event, items_json=answer.items_json, sent_json=answer.sent_json, pauses_ms=answer.pauses_ms
-        )
+        event = replace(event, items_json=answer.items_json, sent_json=answer.sent_json, pauses_ms=answer.pauses_ms)
     if call.override is not None:
         arguments = Raw(canonical(call.override))
-        event = msgspec.structs.replace(event, arguments_json=arguments, asked_json=event.arguments_json)
+        event = replace(event, arguments_json=arguments, asked_json=event.arguments_json)
     if call.injected is not None:
-        event = msgspec.structs.replace(event, faults=call.injected.faults)
+        event = replace(event, faults=call.injected.faults)
     if isinstance(event, LlmCall) and isinstance(answer, LlmCall | Outcome):
-        event = msgspec.structs.replace(event, usage=answer.usage, finish_reason=answer.finish_reason)
+        event = replace(event, usage=answer.usage, finish_reason=answer.finish_reason)
     return event  # type: ignore[return-value]

@@ -15,12 +15,11 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from importlib.machinery import ModuleSpec, PathFinder
-from types import FrameType, ModuleType
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from replaykit.seam.own_code import is_library
-from replaykit.seam.set_order import hash_seed
+from replaykit.seam.hooks import AfterImport
+from replaykit.seam.own_code import frames_from, is_library, is_ours, module_name
 
 if TYPE_CHECKING:
     import random
@@ -54,7 +53,7 @@ class HeldChance:
         self._generators: dict[int, random.Random] = {}
         self._has_drawn = False
         self.not_held: set[str] = set()
-        """What was drawn and is not held: `SECRETS`, `HASHES`, and those of libraries."""
+        """Names of chance that was drawn and is not held: `SECRETS`, `HASHES`, and those of libraries."""
         self._time_uuids = 0
         self._numpy: Any = None
 
@@ -111,23 +110,23 @@ class HeldChance:
 
         def urandom(size: int, /) -> bytes:
             frame = sys._getframe(1)
-            is_uuid = frame.f_globals.get("__name__") == "uuid"
-            if is_uuid or self._holds_keys:
-                return self._drawn_bytes(size, is_uuid=is_uuid)
-            self._note_keys(frame)
-            return real(size)
+            is_uuid = module_name(frame) == "uuid"
+            if not is_uuid and not self._holds_keys:
+                self._note_keys(frame)
+                return real(size)
+            with self._draws:
+                self._has_drawn = True
+                return self._generator(_UUIDS if is_uuid else _KEYS).randbytes(size)
 
         def getrandbits(count: int, /) -> int:
-            if sys._getframe(1).f_globals.get("__name__") != "uuid":
+            if module_name(sys._getframe(1)) != "uuid":
                 return in_common(count)
-            with self._draws:  # uuid1, which asks the system where the clock is real: `random` must not go on for it
-                self._has_drawn = True
-                return self._generator(_BITS).getrandbits(count)
+            # uuid1, which asks the system where the clock is real: `random` must not go on for it
+            return self._drawn_bits(_BITS, count)
 
         def seed_itself(generator: random.Random, a: Any = None, version: int = 2) -> None:
             if a is None:  # it would ask the operating system, where no Python code is asked
-                with self._draws:
-                    a = self._own_seed(sys._getframe(1))
+                a = self._own_seed(sys._getframe(1))
             real_seed(generator, a, version)
 
         os.urandom = random._urandom = urandom  # type: ignore[attr-defined]
@@ -158,7 +157,9 @@ class HeldChance:
         real = builtins.hash
 
         def noticing(value: object, /) -> int:
-            if not isinstance(value, int | float) and _is_asked_for_number(frame := sys._getframe(1)):
+            frame = sys._getframe(1)
+            # Neither what a set or a dictionary of the agent's objects asks for, nor what we do, decides anything.
+            if not isinstance(value, int | float) and frame.f_code.co_name != "__hash__" and not is_ours(frame):
                 if is_library(frame.f_code.co_filename):
                     self.not_held.add(LIBRARY_HASHES)
                 else:
@@ -174,10 +175,9 @@ class HeldChance:
 
     def _note_keys(self, frame: FrameType) -> None:
         """Note who asked for bytes, past the modules that give them to anybody; what we ask for is no part of a run."""
-        caller: FrameType | None = frame
-        while caller is not None and caller.f_globals.get("__name__") in ("random", "secrets"):
-            caller = caller.f_back
-        if caller is None or _is_ours(caller):
+        callers = (caller for caller in frames_from(frame) if module_name(caller) not in ("random", "secrets"))
+        caller = next(callers, None)
+        if caller is None or is_ours(caller):
             return
         self.not_held.add(LIBRARY_SECRETS if is_library(caller.f_code.co_filename) else SECRETS)
 
@@ -185,16 +185,14 @@ class HeldChance:
         """The seed of a generator that is made without one. That of `tempfile` is made once in a process, and again in
         its run: it must not matter to the others when."""
         maker = frame.f_back
-        if maker is not None and maker.f_globals.get("__name__") == "tempfile":
-            self._has_drawn = True
-            return self._generator(_FILES).getrandbits(128)
-        self._has_drawn = True
-        return self._generator(_SEEDS).getrandbits(128)
+        if maker is not None and module_name(maker) == "tempfile":
+            return self._drawn_bits(_FILES, 128)
+        return self._drawn_bits(_SEEDS, 128)
 
-    def _drawn_bytes(self, size: int, *, is_uuid: bool) -> bytes:
+    def _drawn_bits(self, generator: int, count: int) -> int:
         with self._draws:
             self._has_drawn = True
-            return self._generator(_UUIDS if is_uuid else _KEYS).randbytes(size)
+            return self._generator(generator).getrandbits(count)
 
     @contextmanager
     def _time_based_uuids(self) -> Iterator[None]:
@@ -237,7 +235,7 @@ class HeldChance:
         def hold(numpy_random: Any) -> None:
             source: Any = sys.modules["numpy.random.bit_generator"]
             held.append((source, source.randbits, numpy_random.get_state()))
-            source.randbits = self._numpy_bits
+            source.randbits = partial(self._drawn_bits, _NUMPY_SEEDS)
             self._numpy = numpy_random
             self._begin_numpy(numpy_random)
 
@@ -249,25 +247,16 @@ class HeldChance:
                 source.randbits = randbits
                 self._numpy.set_state(state)
 
-    def _numpy_bits(self, count: int) -> int:
-        with self._draws:
-            self._has_drawn = True
-            return self._generator(_NUMPY_SEEDS).getrandbits(count)
-
     def _begin_numpy(self, numpy_random: Any) -> None:
         digest = self._digest(_NUMPY)
         numpy_random.seed([int.from_bytes(digest[at : at + 4], "big") for at in (0, 4, 8, 12)])
         self._numpy_state = numpy_random.get_state()
 
 
-def _is_asked_for_number(frame: FrameType) -> bool:
-    """True when the agent wants to know a hash, and no set or dictionary of its objects does, nor do we."""
-    return frame.f_code.co_name != "__hash__" and not _is_ours(frame)
-
-
-def _is_ours(frame: FrameType) -> bool:
-    module_name: str = frame.f_globals.get("__name__", "")
-    return module_name.startswith("replaykit.")
+def hash_seed() -> str:
+    """Return what the order of sets of texts follows from; nothing where it is another one in every process."""
+    value = os.environ.get("PYTHONHASHSEED", "")
+    return value if value.isdecimal() else ""
 
 
 @contextmanager
@@ -278,34 +267,12 @@ def _once_imported(name: str, action: Callable[[Any], None]) -> Iterator[None]:
         action(module)
         yield
         return
-    finder: Any = _AfterImport(name, action)
+    finder: Any = AfterImport(name.__eq__, action)
     sys.meta_path.insert(0, finder)
     try:
         yield
     finally:
         sys.meta_path.remove(finder)
-
-
-class _AfterImport:
-    """Finds one module, and does something with it right after it was imported."""
-
-    def __init__(self, name: str, action: Callable[[Any], None]) -> None:
-        self._name = name
-        self._action = action
-
-    def find_spec(self, name: str, path: Any = None, target: ModuleType | None = None) -> ModuleSpec | None:
-        if name != self._name:
-            return None
-        spec = PathFinder.find_spec(name, path, target)
-        if spec is not None and spec.loader is not None:
-            load: Any = spec.loader.exec_module
-
-            def exec_module(module: ModuleType) -> None:
-                load(module)
-                self._action(module)
-
-            spec.loader.exec_module = exec_module  # type: ignore[method-assign]
-        return spec
 
 
 @contextmanager
@@ -342,6 +309,6 @@ def _own_seed(number: int) -> int:
     return hash(tuple(known)) % _MOST
 
 
-def _is_same(one: Any, other: Any) -> bool:
+def _is_same(before: Any, now: Any) -> bool:
     """True when a generator of NumPy has not moved."""
-    return bool((one[1] == other[1]).all()) and one[2:] == other[2:]
+    return bool((before[1] == now[1]).all()) and before[2:] == now[2:]

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from stat import S_ISDIR, S_ISREG
 from types import FrameType
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -24,8 +24,8 @@ from replaykit.model.changed_files import ABSENT_FILE, CHANGED_FILE, ChangedFile
 from replaykit.model.events import Note
 from replaykit.model.values import sayable
 from replaykit.seam.hooks import Hooks
-from replaykit.seam.own_code import Function
-from replaykit.seam.scope import PendingCall, RunSession, active_sessions, current
+from replaykit.seam.own_code import Function, frames_from, is_ours, module_name
+from replaykit.seam.scope import PendingCall, RunSession, current, only_session
 from replaykit.seam.side_effects import remember_directory, remember_variable
 
 LEFTOVER = "leftover"
@@ -48,8 +48,8 @@ _FILE_MODULES = frozenset(
 """Modules of Python that open files for whoever calls them."""
 
 
-class FileWatcher(Protocol):
-    """Wants to know which files a run opens. Paths are absolute."""
+class FileWatcher:
+    """Is told which files a run opens. Paths are absolute."""
 
     def changes(self, path: str, *, anew: bool) -> None:
         """The file is about to be changed; `anew`: none of its old content stays."""
@@ -70,7 +70,7 @@ class FileWatcher(Protocol):
         """The run has ended."""
 
 
-class FileLog:
+class FileLog(FileWatcher):
     """In a recording: notes the files that a process changes."""
 
     def __init__(self, session: RunSession, directory: str = "") -> None:
@@ -79,7 +79,7 @@ class FileLog:
         self._handler = session.handler
         self._process = os.getpid()
         self._directory = directory or os.getcwd()
-        self._known: dict[str, ChangedFile | None] = {}
+        self._known: dict[str, ChangedFile] = {}
         self._found: dict[str, set[str]] = {}
         self._temporary: list[str] = []
         self._databases: set[str] = set()
@@ -90,30 +90,31 @@ class FileLog:
         """Note a file before it is changed for the first time."""
         if self._process != os.getpid() and not self._go_on_in_child():
             return
-        tool = _tool_here()
-        if tool and path in self._databases:
-            self._note_shared(path)
+        call = _call_here()
+        tool = "" if call is None else call.name
+        if call is not None and path in self._databases:
+            self._note_shared(path, call)
         known = self._known.get(path)
-        if path in self._known and (known is None or known.tool or not tool):
+        if known is not None and (known.tool or not tool):
             return
         if not tool and self._is_temporary(path):
             return
-        if path not in self._known and len(self._known) >= _NOTED:
+        if known is None and len(self._known) >= _NOTED:
             if len(self._known) > _NOTED:
                 return
-            path, one = "", ChangedFile(path="", before=str(time.time()))
+            path, changed = "", ChangedFile(path="", before=str(time.time()))
         else:
             before = state_of(path) if known is None else known.before
-            one = ChangedFile(path=_relative(path, self._directory), before=before, tool=tool)
+            changed = ChangedFile(path=_relative(path, self._directory), before=before, tool=tool)
         with self._lock:
-            self._known[path] = one
-            self._unwritten.append(one)
+            self._known[path] = changed
+            self._unwritten.append(changed)
         self._write()
 
     def reads(self, path: str, *, only_existence: bool = False) -> None:
         """Remember what the agent finds of a file that a tool changed."""
         known = self._known.get(path)
-        if known is None or not known.tool or _tool_here():
+        if known is None or not known.tool or _call_here() is not None:
             return
         found = self._found.setdefault(path, set())
         if len(found) < _FOUND:
@@ -121,34 +122,29 @@ class FileLog:
 
     def holds_open(self, path: str) -> None:
         """Remember the databases of the agent: nothing tells when it reads what a tool has written there."""
-        if not _tool_here() and len(self._databases) < _NOTED:
+        if _call_here() is None and len(self._databases) < _NOTED:
             self._databases.add(path)
 
-    def _note_shared(self, path: str) -> None:
-        scope = current()
-        call = None if scope is None else scope.outermost
+    def _note_shared(self, path: str, call: PendingCall) -> None:
         name = f"./{_relative(path, self._directory)}"
-        if call is not None and name not in call.emitted:
+        if name not in call.emitted:
             call.emitted = (*call.emitted, name)
-
-    def lists(self, directory: str) -> None:
-        """Nothing: which files a run changed is known without that."""
 
     def makes_temporary(self, path: str) -> None:
         """Remember what has a name that no replay uses again, unless a tool returns it."""
-        if not _tool_here() and len(self._temporary) < _NOTED:
+        if _call_here() is None and len(self._temporary) < _NOTED:
             self._temporary.append(path)
 
     def end(self) -> None:
         """Note in which state the agent found the files that tools changed."""
         if self._process != os.getpid():
             return
-        for path, one in self._known.items():
-            if one is None or not one.tool:
+        for path, changed in self._known.items():
+            if not changed.tool:
                 continue
             found = self._found.get(path) or {state_of(path)}
-            after = next(iter(found)) if len(found) == 1 else ""
-            self._unwritten.append(msgspec.structs.replace(one, after=after))
+            after = "" if len(found) > 1 else next(iter(found))
+            self._unwritten.append(msgspec.structs.replace(changed, after=after))
         self._write()
 
     def _write(self) -> None:
@@ -157,8 +153,8 @@ class FileLog:
             return
         with self._lock:
             notes, self._unwritten = self._unwritten, []
-        for one in notes:
-            self._session.keep(Note, name=CHANGED_FILE, content_json=one.content)
+        for changed in notes:
+            self._session.keep(Note, name=CHANGED_FILE, content_json=changed.content)
 
     def _is_temporary(self, path: str) -> bool:
         return any(path == own or path.startswith(f"{own}{os.sep}") for own in self._temporary)
@@ -172,7 +168,7 @@ class FileLog:
         return True
 
 
-class LeftoverWatch:
+class LeftoverWatch(FileWatcher):
     """In a replay: notes where a candidate reads a file as the recorded run left it."""
 
     def __init__(
@@ -186,60 +182,57 @@ class LeftoverWatch:
         base = directory or os.getcwd()
         self._session = session
         self._was_served = was_served
-        self._changed = {os.path.normpath(os.path.join(base, one.path)): one for one in changed if one.path}
+        self._changed: dict[str, ChangedFile] = {}
+        self._unnamed: ChangedFile | None = None
+        for file in changed:
+            if file.path:
+                self._changed[os.path.normpath(os.path.join(base, file.path))] = file
+            else:
+                self._unnamed = self._unnamed or file
         self._by_directory: dict[str, list[str]] = {}
         for path in self._changed:
             self._by_directory.setdefault(os.path.dirname(path), []).append(path)
         self._own: dict[str, bool] = {}
-        """What the candidate wrote itself, or was noted already; True where that stands, whatever tool is served."""
-        self._unnamed = next((one for one in changed if not one.path), None)
+        """Files that the candidate wrote, or that were noted; True where no served tool changes that."""
 
     def changes(self, path: str, *, anew: bool) -> None:
         """Remember what the candidate wrote itself."""
-        one = self._changed.get(path)
-        if anew and (one is not None or self._unnamed is not None):
-            self._own[path] = one is None or not one.tool or self._was_served(one.tool)
+        changed = self._changed.get(path)
+        if anew and (changed is not None or self._unnamed is not None):
+            self._own[path] = changed is None or not changed.tool or self._was_served(changed.tool)
 
     def reads(self, path: str, *, only_existence: bool = False) -> None:
         """Note a doubt, once for each file, where the file is not what the recorded run found."""
-        one = self._changed.get(path, self._unnamed)
-        if one is None or self._is_own(one, path) or not self._is_doubtful(one, path, only_existence=only_existence):
+        changed = self._changed.get(path, self._unnamed)
+        if changed is None or self._is_own(changed, path):
+            return
+        if not self._is_doubtful(changed, path, only_existence=only_existence):
             return
         self._own[path] = True
-        if one is self._unnamed:
+        if changed is self._unnamed:
             self._unnamed = None
-        self._session.note_deviation(LEFTOVER, one.doubt)
+        self._session.note_deviation(LEFTOVER, changed.doubt)
 
-    def _is_own(self, one: ChangedFile, path: str) -> bool:
+    def _is_own(self, changed: ChangedFile, path: str) -> bool:
         """True for what the candidate wrote itself, as long as no tool is served that changed it afterwards."""
         stands = self._own.get(path)
-        return stands is not None and (stands or not self._was_served(one.tool))
+        return stands is not None and (stands or not self._was_served(changed.tool))
 
-    def holds_open(self, path: str) -> None:
-        """Nothing: the recorded call tells that its tool wrote there."""
-
-    def _is_doubtful(self, one: ChangedFile, path: str, *, only_existence: bool) -> bool:
-        if not one.path:
-            return _changed_since(path, float(one.before))
-        expected = one.after if one.tool and self._was_served(one.tool) else one.before
-        return not _agrees(state_of(path), expected, only_existence=only_existence)
+    def _is_doubtful(self, changed: ChangedFile, path: str, *, only_existence: bool) -> bool:
+        if not changed.path:
+            return _changed_since(path, float(changed.before))
+        expected = changed.before
+        if changed.tool and self._was_served(changed.tool):
+            expected = changed.after
+        state = state_of(path)
+        if only_existence and expected:
+            return (state == ABSENT_FILE) != (expected == ABSENT_FILE)
+        return state != expected
 
     def lists(self, directory: str) -> None:
         """Look whether what is listed is there as it was."""
         for path in self._by_directory.get(directory, ()):
             self.reads(path, only_existence=True)
-
-    def makes_temporary(self, path: str) -> None:
-        """Nothing: the names differ from those of the recording."""
-
-    def end(self) -> None:
-        """Nothing: doubts are noted when they arise."""
-
-
-def _agrees(state: str, expected: str, *, only_existence: bool) -> bool:
-    if only_existence and expected:
-        return (state == ABSENT_FILE) == (expected == ABSENT_FILE)
-    return state == expected
 
 
 def _changed_since(path: str, moment: float) -> bool:
@@ -251,7 +244,7 @@ def _changed_since(path: str, moment: float) -> bool:
 
 
 def state_of(path: str) -> str:
-    """What is at a path, as a text: equal texts mean equal content. Empty where nobody can tell."""
+    """Return what is at a path, as a text: equal texts mean equal content. Empty where nobody can tell."""
     try:
         status = os.stat(path)
         if S_ISDIR(status.st_mode):
@@ -313,7 +306,7 @@ _busy = _Busy()
 
 
 def _on_event(event: str, args: tuple[Any, ...]) -> None:
-    """What Python calls for every event that it audits, of any kind."""
+    """Handle an event that Python audits; called for every one, of any kind."""
     handle = _EVENTS.get(event)
     if handle is None or not _watched or _busy.is_so:
         return
@@ -331,40 +324,43 @@ def _on_event(event: str, args: tuple[Any, ...]) -> None:
 def _session_here() -> RunSession | None:
     """The run that this thread belongs to: the only one under way, where nobody says."""
     scope = current()
-    if scope is not None and not scope.session.over:
-        return None if scope.session.is_apart else scope.session
-    under_way = [session for session in active_sessions if not session.over]
-    return under_way[0] if len(under_way) == 1 else None
+    if scope is None or scope.session.over:
+        return only_session()
+    if scope.session.is_apart:
+        return None
+    return scope.session
 
 
-def _tool_here() -> str:
-    """The name of the call that this is the inside of: the outermost, which is served as a whole."""
+def _call_here() -> PendingCall | None:
+    """Return the call that this is the inside of: the outermost, which is served as a whole."""
     scope = current()
-    call: PendingCall | None = None if scope is None else scope.outermost
-    return "" if call is None else call.name
+    if scope is None:
+        return None
+    return scope.outermost
 
 
-def _is_our_own(frame: FrameType | None) -> bool:
+def _is_our_own(innermost: FrameType | None) -> bool:
     """True where ReplayKit itself opens the file."""
-    while frame is not None:
-        name = frame.f_globals.get("__name__", "")
-        if name.startswith("replaykit.") and not name.startswith("replaykit.seam."):
+    for frame in frames_from(innermost):
+        if is_ours(frame) and not _is_of_seam(frame):
             return True
-        if name.partition(".")[0] not in _FILE_MODULES and not name.startswith("replaykit.seam."):
+        if not _opens_for_callers(frame):
             return False
-        frame = frame.f_back
     return False
 
 
-def _is_writing(frame: FrameType | None) -> bool:
+def _is_of_seam(frame: FrameType) -> bool:
+    return module_name(frame).startswith("replaykit.seam.")
+
+
+def _opens_for_callers(frame: FrameType) -> bool:
+    """True for code that opens files for whoever calls it."""
+    return module_name(frame).partition(".")[0] in _FILE_MODULES or _is_of_seam(frame)
+
+
+def _is_writing(innermost: FrameType | None) -> bool:
     """True below the code that writes events down: it may hold locks."""
-    while frame is not None:
-        if frame.f_globals.get("__name__", "").startswith(
-            ("replaykit.store.", "replaykit.handlers.recording.recorder")
-        ):
-            return True
-        frame = frame.f_back
-    return False
+    return any(module_name(frame).startswith(_WRITERS) for frame in frames_from(innermost))
 
 
 def _path(path: Any, dir_fd: Any = -1) -> str:
@@ -381,8 +377,9 @@ def _path(path: Any, dir_fd: Any = -1) -> str:
 
 
 def _relative(path: str, directory: str) -> str:
-    is_below = path.startswith(directory.rstrip(os.sep) + os.sep)
-    return sayable(os.path.relpath(path, directory) if is_below else path)
+    if path.startswith(directory.rstrip(os.sep) + os.sep):
+        path = os.path.relpath(path, directory)
+    return sayable(path)
 
 
 def _opened(files: FileWatcher, path: Any, _mode: Any, flags: Any, *_: Any) -> None:
@@ -399,7 +396,9 @@ def _opened(files: FileWatcher, path: Any, _mode: Any, flags: Any, *_: Any) -> N
 
 
 def _connected(files: FileWatcher, database: Any) -> None:
-    text = os.fsdecode(database) if isinstance(database, str | bytes | os.PathLike) else ""
+    if not isinstance(database, str | bytes | os.PathLike):
+        return
+    text = os.fsdecode(database)
     if text.startswith("file:"):
         text, _, options = text.removeprefix("file:").partition("?")
         if "mode=memory" in options:
@@ -456,25 +455,23 @@ def _made_temporary(files: FileWatcher, path: Any) -> None:
 
 
 def _set_variable(files: FileWatcher, name: Any, *_: Any) -> None:
-    known = _surroundings_here(files)
-    if known is not None:
+    if (known := _surroundings_here(files)) is not None:
         remember_variable(known, os.fsdecode(name))
 
 
 def _changed_directory(files: FileWatcher, _path: Any) -> None:
-    known = _surroundings_here(files)
-    if known is not None:
+    if (known := _surroundings_here(files)) is not None:
         remember_directory(known)
 
 
 def _surroundings_here(files: FileWatcher) -> dict[str, str | None] | None:
-    """What the call under way is known to have changed of its process; None outside of a call, and in a replay."""
-    scope = current()
-    if scope is None or scope.outermost is None or not isinstance(files, FileLog):
+    """Return the known changes of the call under way to its process; None outside of a call, and in a replay."""
+    call = _call_here()
+    if call is None or not isinstance(files, FileLog):
         return None
-    if scope.outermost.surroundings is None:
-        scope.outermost.surroundings = {}
-    return scope.outermost.surroundings
+    if call.surroundings is None:
+        call.surroundings = {}
+    return call.surroundings
 
 
 _EVENTS: dict[str, Callable[..., None]] = {
@@ -495,59 +492,44 @@ _EVENTS: dict[str, Callable[..., None]] = {
 }
 
 
-def _accepts_existing(frame: FrameType | None) -> bool:
+def _accepts_existing(innermost: FrameType | None) -> bool:
     """True below `os.makedirs` or `Path.mkdir` with `exist_ok=True`, to which it makes no difference what is there."""
-    while frame is not None:
-        name = frame.f_globals.get("__name__", "")
+    for frame in frames_from(innermost):
         if frame.f_code.co_name in ("makedirs", "mkdir") and frame.f_locals.get("exist_ok"):
             return True
-        if name.partition(".")[0] not in _FILE_MODULES and not name.startswith("replaykit.seam."):
+        if not _opens_for_callers(frame):
             return False
-        frame = frame.f_back
     return False
 
 
-def _is_of_import(frame: FrameType | None) -> bool:
+def _is_of_import(innermost: FrameType | None) -> bool:
     """True where Python looks for a module."""
-    while frame is not None:
-        name = frame.f_globals.get("__name__", "")
-        if not name.startswith("replaykit.seam."):
-            return bool(name.partition(".")[0] == "importlib")
-        frame = frame.f_back
+    for frame in frames_from(innermost):
+        if not _is_of_seam(frame):
+            return module_name(frame).partition(".")[0] == "importlib"
     return False
 
 
-def _looking(only_existence: bool) -> Callable[[Function], Function]:
-    """What looks at a file without opening it, which Python does not audit."""
+def _looking(original: Function) -> Function:
+    """For what looks at a file without opening it, which Python does not audit."""
 
-    def make(original: Function) -> Function:
-        def look(path: Any, *args: Any, **kwargs: Any) -> Any:
-            session = None if _busy.is_so else _session_here()
-            if session is not None and session.files is not None:
-                _busy.is_so = True
-                try:
-                    found = _path(path, kwargs.get("dir_fd"))
-                    frame = sys._getframe().f_back
-                    if found and not _is_our_own(frame) and not _accepts_existing(frame):
-                        session.files.reads(found, only_existence=only_existence)
-                finally:
-                    _busy.is_so = False
-            return original(path, *args, **kwargs)
+    def look(path: Any, *args: Any, **kwargs: Any) -> Any:
+        session = None if _busy.is_so else _session_here()
+        if session is not None and session.files is not None:
+            _busy.is_so = True
+            try:
+                found = _path(path, kwargs.get("dir_fd"))
+                frame = sys._getframe().f_back
+                if found and not _is_our_own(frame) and not _accepts_existing(frame):
+                    session.files.reads(found, only_existence=True)
+            finally:
+                _busy.is_so = False
+        return original(path, *args, **kwargs)
 
-        for supported in (os.supports_dir_fd, os.supports_effective_ids, os.supports_fd, os.supports_follow_symlinks):
-            if original in supported:
-                supported.add(look)  # `shutil` asks
-        return look
-
-    return make
+    for supported in (os.supports_dir_fd, os.supports_effective_ids, os.supports_fd, os.supports_follow_symlinks):
+        if original in supported:
+            supported.add(look)  # `shutil` asks
+    return look
 
 
-_LOOKS = Hooks(
-    {
-        "os": (
-            ("", "access", _looking(only_existence=True)),
-            ("", "lstat", _looking(only_existence=True)),
-            ("", "stat", _looking(only_existence=True)),
-        )
-    },
-)
+_LOOKS = Hooks({"os": tuple(("", name, _looking) for name in ("access", "lstat", "stat"))})

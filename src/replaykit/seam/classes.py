@@ -40,7 +40,7 @@ def is_class(value: object) -> bool:
 
 
 def members(kind: type) -> Mapping[str, Any]:
-    """What the body of the class defines."""
+    """Return what the body of the class defines."""
     return _MEMBERS(kind)  # type: ignore[no-any-return]
 
 
@@ -108,7 +108,7 @@ def is_hashed_as_usual(kind: type) -> bool:
 
 
 def kind_of(kind: type) -> Kind | None:
-    """Which kind of class it is, if its objects are rebuilt; None for any other."""
+    """Return which kind of class it is, if its objects are rebuilt; None for any other."""
     return _kind_of(cast(Hashable, kind)) if is_hashed_as_usual(kind) else None
 
 

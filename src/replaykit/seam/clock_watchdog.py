@@ -19,7 +19,7 @@ from replaykit.seam.virtual_clock import VirtualClock, Wait
 
 _LOOK_S = 0.01
 _STANDS_S = 0.15
-"""How long a thread has to stand. Less is too little on a busy machine: it may only be waiting for a processor."""
+"""A thread that stands still for this long is parked. On a busy machine, less may only be a wait for a processor."""
 _STUCK_S = 1.0
 """After so long, jobs that nobody runs are forgotten, and calls that have no end are given up."""
 _SPINS_S = 0.5
@@ -27,13 +27,13 @@ _SPINS_S = 0.5
 _SPINS_AGAIN_S = 0.1
 """The same, once somebody has polled."""
 _FAR = 10
-"""How many times as long somebody may compute who is about to make a call, or while threads wake each other."""
+"""The patience is so many times longer with a thread that is about to make a call, or while threads wake each other."""
 _IDLE = 4
-"""How many times as long somebody may take who hardly computes."""
+"""The patience for a thread that hardly computes is this many times longer."""
 
 
 class _Effort:
-    """How much was done since something was last different."""
+    """The time and CPU time spent since something last changed."""
 
     def __init__(self) -> None:
         self._last: Any = None

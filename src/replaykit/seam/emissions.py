@@ -10,12 +10,13 @@ import functools
 import io
 import sys
 import warnings
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from typing import Any, cast
 
 from replaykit.seam.agent_code import is_own_class
-from replaykit.seam.hooks import Hooks
-from replaykit.seam.own_code import is_library
+from replaykit.seam.hooks import Hooks, hook
+from replaykit.seam.own_code import Function, is_library
 from replaykit.seam.scope import PendingCall, RunSession, current
 from replaykit.seam.side_effects import Reach, agent_code_of, differences
 
@@ -35,48 +36,43 @@ def _note(call: PendingCall, name: str) -> None:
         call.emitted = (*call.emitted, name)
 
 
-def _handling(original: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+@hook
+def _handling(original: Function, handler: Any, record: Any) -> Any:
     """For `logging.Handler.handle`."""
-
-    def handle(handler: Any, record: Any) -> Any:
-        under_way = _call_under_way()
-        if under_way is None:
+    under_way = _call_under_way()
+    if under_way is None:
+        return original(handler, record)
+    session, call = under_way
+    if not _keeps_text(handler):
+        owners = [handler] if is_own_class(type(handler)) else []
+        with _noting_changes(call, owners, "emit"):
             return original(handler, record)
-        session, call = under_way
-        if _keeps_text(handler):
-            result = original(handler, record)
-            if agent_code_of(session).reads_field("getvalue"):
-                _note(call, f"logging.{type(handler).__name__}.stream")
-            return result
-        if not is_own_class(type(handler)):
-            return original(handler, record)
-        reach = _reach_of(cast(Hashable, type(handler)), "emit")
-        before = reach.look((handler,))
-        result = original(handler, record)
-        for name in sorted(differences(before, reach.look((handler,)))):
-            _note(call, f"{type(handler).__name__}.{name.removeprefix('self.')}")
-        return result
-
-    return handle
+    result = original(handler, record)
+    if agent_code_of(session).reads_field("getvalue"):
+        _note(call, f"logging.{type(handler).__name__}.stream")
+    return result
 
 
-def _filtering(original: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+@hook
+def _filtering(original: Function, filterer: Any, record: Any) -> Any:
     """For `logging.Filterer.filter`, of loggers and handlers."""
+    under_way = _call_under_way()
+    if under_way is None:
+        return original(filterer, record)
+    own = [item for item in filterer.filters if is_own_class(type(item)) and hasattr(item, "filter")]
+    with _noting_changes(under_way[1], own, "filter"):
+        return original(filterer, record)
 
-    def apply(filterer: Any, record: Any) -> Any:
-        under_way = _call_under_way()
-        own = [one for one in filterer.filters if is_own_class(type(one)) and hasattr(one, "filter")]
-        if under_way is None or not own:
-            return original(filterer, record)
-        before = [_reach_of(cast(Hashable, type(one)), "filter").look((one,)) for one in own]
-        result = original(filterer, record)
-        for one, earlier in zip(own, before, strict=True):
-            now = _reach_of(cast(Hashable, type(one)), "filter").look((one,))
-            for name in sorted(differences(earlier, now)):
-                _note(under_way[1], f"{type(one).__name__}.{name.removeprefix('self.')}")
-        return result
 
-    return apply
+@contextmanager
+def _noting_changes(call: PendingCall, owners: list[Any], method: str) -> Iterator[None]:
+    """Note what the method changes inside of the block in objects of the agent's own classes."""
+    reaches = [_reach_of(cast(Hashable, type(owner)), method) for owner in owners]
+    before = [reach.look((owner,)) for reach, owner in zip(reaches, owners, strict=True)]
+    yield
+    for reach, owner, earlier in zip(reaches, owners, before, strict=True):
+        for name in sorted(differences(earlier, reach.look((owner,)))):
+            _note(call, f"{type(owner).__name__}.{name.removeprefix('self.')}")
 
 
 def _keeps_text(handler: Any) -> bool:
@@ -106,24 +102,17 @@ def _entering(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return enter
 
 
-def _showing(original: Callable[[Any], None]) -> Callable[[Any], None]:
+@hook
+def _showing(original: Function, message: Any) -> None:
     """For `warnings._showwarnmsg`, which C code calls as well."""
-
-    def show(message: Any) -> None:
-        under_way = _call_under_way()
-        if under_way is not None:
-            session, call = under_way
-            log = _list_of_warnings()
-            if any(one is log and caught_in is not call for one, caught_in in session.warning_logs):
-                _note(call, _CAUGHT)
-        original(message)
-
-    return show
-
-
-def _list_of_warnings() -> object:
-    """Return the list that warnings are added to now; None where they are shown."""
-    return getattr(getattr(warnings, "_showwarnmsg_impl", None), "__self__", None)
+    under_way = _call_under_way()
+    if under_way is not None:
+        session, call = under_way
+        # The list that warnings are added to now; None where they are shown.
+        log = getattr(getattr(warnings, "_showwarnmsg_impl", None), "__self__", None)
+        if any(caught is log and caught_in is not call for caught, caught_in in session.warning_logs):
+            _note(call, _CAUGHT)
+    original(message)
 
 
 _HOOKS = Hooks(

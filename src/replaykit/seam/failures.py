@@ -73,12 +73,14 @@ def _with_outer(context: BaseException | None, outer: BaseException) -> BaseExce
     return context
 
 
-def _is_alike(one: BaseException, other: BaseException) -> bool:
-    return type(one) is type(other) and canonical(_ARGS.__get__(one)) == canonical(_ARGS.__get__(other))
+def _is_alike(recorded: BaseException, current: BaseException) -> bool:
+    if type(recorded) is not type(current):
+        return False
+    return canonical(_ARGS.__get__(recorded)) == canonical(_ARGS.__get__(current))
 
 
 def status_of(error: BaseException | None) -> RunStatus:
-    """How a run ended that ended with this error, or without one."""
+    """Return how a run ended that ended with this error, or without one."""
     if error is None:
         return RunStatus.SUCCESS
     if isinstance(error, TimeoutError):

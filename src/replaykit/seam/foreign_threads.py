@@ -1,8 +1,12 @@
-"""Calls from threads and tasks that no run has started: they belong to the one run that is under way.
+"""Threads and tasks at the edges of a run: those that it has not started, and those that outlive it.
 
 A worker thread may be older than the run, `_thread.start_new_thread` and `create_task(context=Context())` leave the
 scope behind. Where exactly one run is under way in the process, such a call is recorded in it, or served from its tape.
 Where there are several, nobody knows whose it is: a recording leaves it alone, and a replay stops and names it.
+
+What threads and tasks did after the end of the recorded run is not in the recording. So a replay that is over ends them
+where they wait, or where they make their next call: they must neither take answers that belong to others nor do
+anything for real.
 """
 
 from __future__ import annotations
@@ -17,7 +21,8 @@ from replaykit.model.events import AnyEvent
 from replaykit.model.unrecorded import Unrecorded, UnrecordedKind
 from replaykit.model.values import Json, sayable
 from replaykit.seam.failures import running_task
-from replaykit.seam.leftover_threads import run_over
+from replaykit.seam.hooks import hook
+from replaykit.seam.own_code import Function
 from replaykit.seam.scope import (
     Outcome,
     PendingCall,
@@ -77,7 +82,7 @@ def _after_replay(scope: Scope) -> Scope:
 
 @contextmanager
 def apart() -> Iterator[None]:
-    """What happens inside belongs to no run: a server's other requests, while one is served from a tape."""
+    """Keep the block out of any run: a server's other requests, while one is served from a tape."""
     session = RunSession(Nobody())
     session.over, session.gives_way, session.is_apart = True, True, True
     token = enter(session.root)
@@ -86,6 +91,39 @@ def apart() -> Iterator[None]:
     finally:
         with suppress(ValueError):  # left in another context than it was entered in, as streams may be
             leave(token)
+
+
+class RunOver(SystemExit):
+    """Ends a thread of a replay that is over, without a word."""
+
+
+def run_over() -> BaseException:
+    """Return the exception that ends the task, or else the thread, that goes on here."""
+    asyncio = sys.modules.get("asyncio")
+    if asyncio is not None and asyncio._get_running_loop() is not None:
+        cancelled: BaseException = asyncio.CancelledError("the replay is over")
+        return cancelled
+    return RunOver("the replay is over")
+
+
+def is_program_ending() -> bool:
+    """Return True when the main thread has ended or failed: that interrupts what other threads are still waiting for.
+
+    They end without a word then. A traceback that is printed while the interpreter shuts down can abort the process.
+    """
+    scope = current()
+    return not threading.main_thread().is_alive() or (scope is not None and scope.session.is_ending)
+
+
+@hook
+def stopped(original: Function, *args: Any, **kwargs: Any) -> Any:
+    """For what starts a thread or a pool's job: it would belong to no run, and do everything for real."""
+    scope = current()
+    if scope is not None and scope.session.over and scope.session.stops_when_over:
+        is_worker = threading.get_ident() in scope.session.idle_threads  # it works for others, too
+        if not is_worker:
+            raise run_over()
+    return original(*args, **kwargs)
 
 
 def exports_telemetry() -> bool:

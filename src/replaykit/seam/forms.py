@@ -16,6 +16,7 @@ from typing import Any, TypeAlias, cast
 
 import msgspec
 import orjson
+from msgspec import Struct
 
 from replaykit.errors import ReplayKitError
 from replaykit.model.events import ErrorInfo
@@ -30,12 +31,11 @@ _OWN_MEMBERS = {"args", "__dict__", "__weakref__", "__traceback__", CAUSE, CONTE
 _NOT_KEPT = _OWN_MEMBERS | {"characters_written", "print_file_and_line", "obj", "exceptions", "message"}
 
 
-class ResultForms:
+class ResultForms(Struct, eq=False):
     """The forms that results are recorded in; remembers the classes that it met."""
 
-    def __init__(self, levels: int = _LEVELS) -> None:
-        self.classes: set[type] = set()
-        self._levels = levels
+    _levels: int = _LEVELS
+    classes: set[type] = set()
 
     def freeze(self, value: Json, depth: int) -> Json | None:
         """Return the form of an object of a class that can be rebuilt, and of an exception; else None."""
@@ -52,7 +52,9 @@ class ResultForms:
             return self._enum(value, depth)
         if which is not None:
             return self._record(value, which, depth)
-        base = None if libraries.is_numpy(value) else plain_base(value)
+        if libraries.is_numpy(value):
+            return None
+        base = plain_base(value)
         if base is None:
             return None
         # The content is given back, and that the class was another is known.
@@ -73,7 +75,9 @@ class ResultForms:
 
     def _object(self, kind: type, content: Json, detail: Json = None) -> Json:
         form = [qualname(kind), content, home_of(kind)]
-        return {"$obj": form if detail is None else [*form, detail]}
+        if detail is not None:
+            form.append(detail)
+        return {"$obj": form}
 
     def _error(self, error: BaseException) -> Json:
         if self._levels == 0:
@@ -100,7 +104,7 @@ def describe_in(error: BaseException, forms: ResultForms, traceback: str | None 
 
 
 def slot_members(kind: type) -> dict[str, Slot]:
-    """What objects of the class hold outside of their `__dict__`, by name; the nearest base goes first."""
+    """Return the members that objects of the class hold outside of `__dict__`, by name; the nearest base goes first."""
     return _slot_members(cast(Hashable, kind))
 
 
@@ -137,7 +141,7 @@ def _held(value: Any, name: str, which: Kind) -> Any:
 
 
 def _beside_fields(value: Any, which: Kind, fields: dict[str, Any]) -> dict[str, Any]:
-    """What an object holds that is no field of it."""
+    """Return what an object holds that is no field of it."""
     if which is Kind.MODEL:
         return _beside_model(value, fields)
     if which in (Kind.DATACLASS, Kind.ATTRS):
@@ -166,7 +170,7 @@ def _dict_of(value: Any) -> dict[str, Any]:
 
 
 def _attributes(error: BaseException) -> dict[str, Any]:
-    """What an exception holds beside its arguments: its own attributes, and those of the exceptions behind it."""
+    """Return what an exception holds besides its arguments: its attributes, and the exceptions behind it."""
     if isinstance(error, ReplayKitError):
         return {}  # our own carry live objects for those who catch them; the message says all that is to be kept
     special = libraries.error_content(error)

@@ -8,16 +8,15 @@ and is called by such a framework is one call, not two.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, TypeVar
 
-from replaykit.model.tool_errors import is_raised
 from replaykit.model.values import Json, Raw, canonical, sayable
 from replaykit.seam.foreign_threads import scope_of_call
 from replaykit.seam.own_code import Function
 from replaykit.seam.parameters import Parameters
-from replaykit.seam.real_time import wall_time
 from replaykit.seam.results import ToolValues
-from replaykit.seam.scope import TOOL, CallAnswer, PendingCall, Scope, pending_call
+from replaykit.seam.scope import TOOL, CallAnswer, PendingCall, Scope, pending_call, wall_time
 from replaykit.seam.through import athrough, through
 
 T = TypeVar("T")
@@ -44,9 +43,8 @@ def call_tool(
         return live(dict(arguments))
     call = _pending(scope, name, arguments, effects, fn)
     values = ToolValues(call.name, fn)
-    return through(
-        scope, call, lambda: live(_fork_arguments(call, arguments)), _giver(give, values), _keeper(keep, values)
-    )
+    do = partial(_do, live, call, arguments)
+    return through(scope, call, do, _giver(give, values), _keeper(keep, values))
 
 
 async def acall_tool(
@@ -65,9 +63,8 @@ async def acall_tool(
         return await live(dict(arguments))
     call = _pending(scope, name, arguments, effects, fn)
     values = ToolValues(call.name, fn)
-    return await athrough(
-        scope, call, lambda: live(_fork_arguments(call, arguments)), _giver(give, values), _keeper(keep, values)
-    )
+    do = partial(_do, live, call, arguments)
+    return await athrough(scope, call, do, _giver(give, values), _keeper(keep, values))
 
 
 def _pending(scope: Scope, name: str, arguments: Mapping[str, Json], effects: str, fn: Function | None) -> PendingCall:
@@ -78,19 +75,20 @@ def _pending(scope: Scope, name: str, arguments: Mapping[str, Json], effects: st
     return call
 
 
-def _fork_arguments(call: PendingCall, arguments: Mapping[str, Json]) -> Arguments:
-    return dict(arguments) if call.override is None else call.override
+def _do(live: Callable[[Arguments], T], call: PendingCall, arguments: Mapping[str, Json]) -> T:
+    """Do it, with the arguments of the call, or with others that a fork wants tried."""
+    if call.override is None:
+        return live(dict(arguments))
+    return live(call.override)
 
 
 def _keeper(keep: Callable[[T], Json] | None, values: ToolValues) -> Callable[[T], Raw]:
-    return values.keep if keep is None else lambda result: values.keep(keep(result))
+    if keep is None:
+        return values.keep
+    return lambda result: values.keep(keep(result))
 
 
 def _giver(give: Callable[[Any], T] | None, values: ToolValues) -> Callable[[CallAnswer], T]:
-    def unpack(answer: CallAnswer) -> T:
-        if answer.error is not None and is_raised(answer):
-            values.raise_error(answer.error)
-        value = values.give(answer.result_json)
-        return value if give is None else give(value)
-
-    return unpack
+    if give is None:
+        return values.answer
+    return lambda answer: give(values.answer(answer))

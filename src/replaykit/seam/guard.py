@@ -18,7 +18,8 @@ from types import FrameType
 from typing import Any
 
 from replaykit.errors import LiveConnection
-from replaykit.seam.own_code import Function, is_library
+from replaykit.seam.hooks import Hooks, hook
+from replaykit.seam.own_code import Function, frames_from, is_library
 from replaykit.seam.own_servers import ServersHere, is_in_sandbox, noting_servers
 from replaykit.seam.scope import OwnPlaces, RunSession, current
 from replaykit.seam.sockets import is_loopback
@@ -34,9 +35,6 @@ _HOME = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 class Guard:
     """Decides which connections may be made in a session. `everywhere` holds for threads of no session as well, and for
     those of one that is over."""
-
-    _everywhere = False
-    _session: RunSession | None = None
 
     def __init__(
         self, session: RunSession, allow: Iterable[str], tell: Callable[[str], None], *, everywhere: bool = False
@@ -75,7 +73,7 @@ class Guard:
 
     @property
     def _own(self) -> OwnPlaces | None:
-        return None if self._session is None else self._session.own
+        return self._session.own
 
     def stop(self, host: str, port: int) -> LiveConnection:
         """The error for a connection that was stopped."""
@@ -92,15 +90,15 @@ class Guard:
         """The guard is up inside of this."""
         with _lock:
             _guards.append(self)
-            if len(_guards) == 1:
-                _install()
+            _HOOKS.install()
         try:
             yield self
         finally:
             with _lock:
                 _guards.remove(self)
+                _HOOKS.uninstall()
                 if not _guards:
-                    _uninstall()
+                    _names.clear()
 
 
 def permits(allowed: AbstractSet[str], host: str, port: int) -> bool:
@@ -110,7 +108,7 @@ def permits(allowed: AbstractSet[str], host: str, port: int) -> bool:
         return True
     if not port:  # a name that is looked up for a port yet to be said
         return any(entry.startswith(tuple(f"{name}:" for name in names)) for entry in allowed)
-    return not allowed.isdisjoint([f"{name}:{port}" for name in names] + [f"[{name}]:{port}" for name in names])
+    return any(f"{name}:{port}" in allowed or f"[{name}]:{port}" in allowed for name in names)
 
 
 def _check(sock: socket.socket, address: Any) -> list[Guard]:
@@ -144,8 +142,11 @@ def _looked_up(host: Any, addresses: Iterable[str]) -> None:
 
 
 def _text(host: Any) -> str:
-    name = host.decode("ascii", "replace") if isinstance(host, bytes) else host
-    return name if isinstance(name, str) else ""
+    if isinstance(host, bytes):
+        return host.decode("ascii", "replace")
+    if isinstance(host, str):
+        return host
+    return ""
 
 
 def _is_here(host: Any) -> bool:
@@ -160,45 +161,37 @@ def _is_here(host: Any) -> bool:
     return True
 
 
-def _watched(original: Function) -> Function:
-    def connect(self: socket.socket, address: Any, *rest: Any) -> Any:
-        within = _check(self, address)
-        if any(guard.refuses(str(address[0]), int(address[1])) for guard in within):
-            raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
-        try:
-            return original(self, address, *rest)
-        finally:
-            for guard in within:
-                guard.is_own(str(address[0]), int(address[1]))  # a server that came meanwhile is noticed
-
-    return connect
+@hook
+def _watched(original: Function, sock: socket.socket, address: Any, *rest: Any) -> Any:
+    within = _check(sock, address)
+    if any(guard.refuses(str(address[0]), int(address[1])) for guard in within):
+        raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
+    try:
+        return original(sock, address, *rest)
+    finally:
+        for guard in within:
+            guard.is_own(str(address[0]), int(address[1]))  # a server that came meanwhile is noticed
 
 
-def _sending(original: Function) -> Function:
-    def sendto(self: socket.socket, data: Any, *rest: Any) -> Any:
-        _check(self, rest[-1])
-        return original(self, data, *rest)
-
-    return sendto
+@hook
+def _sending(original: Function, sock: socket.socket, data: Any, *rest: Any) -> Any:
+    _check(sock, rest[-1])
+    return original(sock, data, *rest)
 
 
-def _sending_parts(original: Function) -> Function:
-    def sendmsg(self: socket.socket, buffers: Any, *rest: Any) -> Any:
-        if len(rest) == 3:
-            _check(self, rest[2])
-        return original(self, buffers, *rest)
-
-    return sendmsg
+@hook
+def _sending_parts(original: Function, sock: socket.socket, buffers: Any, *rest: Any) -> Any:
+    if len(rest) == 3:
+        _check(sock, rest[2])
+    return original(sock, buffers, *rest)
 
 
-def _looking_up(original: Function) -> Function:
-    def getaddrinfo(host: Any, port: Any, *rest: Any, **options: Any) -> Any:
-        _check_name(host, port)
-        found = original(host, port, *rest, **options)
-        _looked_up(host, (str(entry[4][0]) for entry in found))
-        return found
-
-    return getaddrinfo
+@hook
+def _looking_up(original: Function, host: Any, port: Any, *rest: Any, **options: Any) -> Any:
+    _check_name(host, port)
+    found = original(host, port, *rest, **options)
+    _looked_up(host, (str(entry[4][0]) for entry in found))
+    return found
 
 
 def _looking_up_later(original: Function) -> Function:
@@ -209,67 +202,49 @@ def _looking_up_later(original: Function) -> Function:
     return getaddrinfo
 
 
-def _looking_up_plainly(original: Function) -> Function:
-    def gethostbyname(host: Any) -> Any:
-        if not _is_here(host):
-            _check_name(host, 0)
-        found = original(host)
-        _looked_up(host, [found] if isinstance(found, str) else found[2])
-        return found
-
-    return gethostbyname
+@hook
+def _looking_up_plainly(original: Function, host: Any) -> Any:
+    if not _is_here(host):
+        _check_name(host, 0)
+    found = original(host)
+    _looked_up(host, [found] if isinstance(found, str) else found[2])
+    return found
 
 
-_originals: list[tuple[Any, str, Any]] = []
-
-
-def _install() -> None:
-    asyncio = sys.modules.get("asyncio.base_events")
-    for owner, name, make in (
-        (socket.socket, "connect", _watched),
-        (socket.socket, "connect_ex", _watched),
-        (socket.socket, "listen", noting_servers),
-        (socket.socket, "sendto", _sending),
-        (socket.socket, "sendmsg", _sending_parts),
-        (socket, "getaddrinfo", _looking_up),
-        (socket, "gethostbyname", _looking_up_plainly),
-        (socket, "gethostbyname_ex", _looking_up_plainly),
-        (getattr(asyncio, "BaseEventLoop", None), "getaddrinfo", _looking_up_later),
-    ):
-        if not hasattr(owner, name):
-            continue  # not on this system, or not imported
-        original = getattr(owner, name)
-        inherited = name not in vars(owner)
-        _originals.append((owner, name, None if inherited else original))
-        setattr(owner, name, make(original))
-
-
-def _uninstall() -> None:
-    _names.clear()
-    while _originals:
-        owner, name, original = _originals.pop()
-        if original is None:
-            delattr(owner, name)
-        else:
-            setattr(owner, name, original)
+_HOOKS = Hooks(
+    {
+        "socket": (
+            ("socket", "connect", _watched),
+            ("socket", "connect_ex", _watched),
+            ("socket", "listen", noting_servers),
+            ("socket", "sendto", _sending),
+            ("socket", "sendmsg", _sending_parts),
+            ("", "getaddrinfo", _looking_up),
+            ("", "gethostbyname", _looking_up_plainly),
+            ("", "gethostbyname_ex", _looking_up_plainly),
+        ),
+        "asyncio.base_events": (("BaseEventLoop", "getaddrinfo", _looking_up_later),),
+    },
+    takes_inherited=True,
+)
 
 
 def _who() -> str:
-    """The line of the program that led here."""
+    """Return the line of the program that led here."""
     frame = frame_of_program()
-    return "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"
+    if frame is None:
+        return ""
+    return f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"
 
 
 def frame_of_program() -> FrameType | None:
     """The frame of the program that led here: the innermost that is neither ours, nor a library's; where all are, the
     innermost of a library."""
-    frame: FrameType | None = sys._getframe(1)
     nearest: FrameType | None = None
-    while frame is not None:
+    for frame in frames_from(sys._getframe(1)):
         file = frame.f_code.co_filename
         if not file.startswith((_HOME, "<")):
             if not is_library(file):
                 return frame
             nearest = nearest or frame
-        frame = frame.f_back
     return nearest

@@ -59,7 +59,7 @@ def is_known(module: object, name: object) -> bool:
 
 
 def error_content(error: BaseException) -> dict[str, Any] | None:
-    """What is kept of an exception that holds its details where Python cannot see them; None for any other."""
+    """Return what is kept of an exception that holds its details where Python cannot see them; None for any other."""
     if type(error) is not _validation_error():
         return None
     found: Any = error

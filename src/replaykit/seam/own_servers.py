@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from replaykit.model.events import Call
+from replaykit.seam.hooks import hook
 from replaykit.seam.own_code import Function
 from replaykit.seam.scope import RunSession, current
 from replaykit.seam.sockets import holders, is_loopback, listeners
@@ -41,18 +42,15 @@ class _Server(NamedTuple):
 _servers: list[_Server] = []
 
 
-def noting_servers(original: Function) -> Function:
-    """Return what takes the place of `socket.listen` while a run is under way."""
-
-    def listen(sock: Any, *args: Any) -> Any:
-        result = original(sock, *args)
-        port, scope = _port_of(sock), current()
-        _servers[:] = [server for server in _servers if not server.is_over]
-        if port is not None:
-            _servers.append(_Server(weakref.ref(sock), port, None if scope is None else weakref.ref(scope.session)))
-        return result
-
-    return listen
+@hook
+def noting_servers(original: Function, sock: Any, *args: Any) -> Any:
+    """For `socket.listen` while a run is under way."""
+    result = original(sock, *args)
+    port, scope = _port_of(sock), current()
+    _servers[:] = [server for server in _servers if not server.is_over]
+    if port is not None:
+        _servers.append(_Server(weakref.ref(sock), port, None if scope is None else weakref.ref(scope.session)))
+    return result
 
 
 class ServersHere:
@@ -102,9 +100,11 @@ class ServersHere:
 
     def _ports_of_tape(self) -> set[int]:
         if self._recorded_ports is None:
-            wires = (call.wire for call in self._recorded if call.wire is not None)
-            local = [parts for parts in (urlsplit(wire.url) for wire in wires) if is_loopback(parts.hostname or "")]
-            self._recorded_ports = {parts.port or _PORTS.get(parts.scheme, 0) for parts in local}
+            self._recorded_ports = set()
+            for call in self._recorded:
+                parts = urlsplit("" if call.wire is None else call.wire.url)
+                if is_loopback(parts.hostname or ""):
+                    self._recorded_ports.add(parts.port or _PORTS.get(parts.scheme, 0))
         return self._recorded_ports
 
 
@@ -113,14 +113,14 @@ def is_in_sandbox(host: str, port: int) -> bool:
 
     Whoever else may listen there, the kernel lets nobody through.
     """
-    level, _, _ = os.environ.get(SANDBOX, "").partition(":")
+    level = os.environ.get(SANDBOX, "").partition(":")[0]
     if level not in ("full", "landlock") or not is_loopback(host):
         return False
     found = listeners(port)
     if not found:
         return _has_children()
     mark = f"{SANDBOX}={os.environ[SANDBOX]}".encode()
-    return level == "full" or all(any(mark in _environment(home) for home in holders(one)) for one in found)
+    return level == "full" or all(any(mark in _environment(home) for home in holders(socket)) for socket in found)
 
 
 def _has_children() -> bool:

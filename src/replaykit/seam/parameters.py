@@ -3,25 +3,32 @@
 A foreign trace holds the arguments that a model wrote. The call of the function has more: defaults that the model did
 not mention, objects made of its JSON, and what the framework injects. `model_arguments` takes all of that away, so that
 the two can be compared. A value that was given, and is not the default, always stays.
+
+`note_order` warns of arguments in the order of a set, which differs in every process, so that a replay cannot make the
+call again. A list does not say where its order comes from. One that is in the very order that a set of its items has,
+and in no other that explains it, most likely came out of one.
 """
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import decimal
 import inspect
 import math
 import typing
 import uuid
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, get_args, get_origin
 
 import orjson
 
 from replaykit.model.values import Json, canonical, record_fields
-from replaykit.seam.hints import field_hints, item_hint, member_hint, options_of
 from replaykit.seam.own_code import Function
+from replaykit.seam.rebuild import field_hints, item_hint, member_hint, options_of
 from replaykit.seam.results import namespace_of
 
 _FRAMEWORKS = frozenset(
@@ -68,10 +75,11 @@ _CONTEXTS = frozenset(
 )
 """Classes of these names, in packages of those, are what frameworks hand to a tool beside the model's arguments."""
 _INJECTING = ("Injected", "Depends", "CurrentContext")
-"""How names of classes begin that mark a parameter as injected, in `Annotated` or as a default."""
+"""Prefixes of class names that mark a parameter as injected, in `Annotated` or as a default."""
 _LISTS = frozenset({"$tuple", "$set", "$frozenset"})
 _TEXTS = frozenset({"$datetime", "$date", "$time", "$decimal", "$uuid", "$path"})
 _OPAQUE = "$opaque"
+_FEWEST = 5  # of fewer items, too many are in that order by accident
 
 
 class Parameters:
@@ -102,23 +110,26 @@ class Parameters:
     def _hints(self) -> dict[str, Any]:
         """The annotations by name; one that cannot be resolved is the text that it is."""
         names = dict(namespace_of(self.fn))
-        annotations = {name: one.annotation for name, one in self._signature.items() if one.annotation is not one.empty}
-        return {name: _resolved(annotation, names) for name, annotation in annotations.items()}
+        hints = {}
+        for name, parameter in self._signature.items():
+            if parameter.annotation is not parameter.empty:
+                hints[name] = _resolved(parameter.annotation, names)
+        return hints
 
     @cached_property
     def _defaults(self) -> dict[str, bytes]:
         found: dict[str, bytes] = {}
-        for name, one in self._signature.items():
-            if one.kind is one.VAR_POSITIONAL:
+        for name, parameter in self._signature.items():
+            if parameter.kind is parameter.VAR_POSITIONAL:
                 found[name] = b"[]"
-            elif one.default is not one.empty:
-                found[name] = _default_text(one.default, self._hints.get(name))
+            elif parameter.default is not parameter.empty:
+                found[name] = _default_text(parameter.default, self._hints.get(name))
         return found
 
     @cached_property
     def _injected(self) -> frozenset[str]:
-        names = (name for name, one in self._signature.items() if _injects(self._hints.get(name), one.default))
-        return frozenset(names)
+        parameters = self._signature.items()
+        return frozenset(name for name, parameter in parameters if _injects(self._hints.get(name), parameter.default))
 
 
 def signature_of(fn: Function) -> inspect.Signature:
@@ -194,7 +205,8 @@ def _as_json(value: Json, hint: Any) -> Json:
 
 
 def _members(value: dict[str, Json], hint: Any) -> dict[str, Json]:
-    kinds = [kind for option in options_of(hint) if (kind := _record_class(option)) is not None]
+    kinds = [get_origin(option) or option for option in options_of(hint)]
+    kinds = [kind for kind in kinds if isinstance(kind, type) and record_fields(kind) is not None]
     if len(kinds) != 1:
         return {name: _as_json(item, member_hint(hint, name)) for name, item in value.items()}
     (kind,) = kinds
@@ -206,11 +218,6 @@ def _members(value: dict[str, Json], hint: Any) -> dict[str, Json]:
         if name not in defaults or canonical(plain) != _default_text(defaults[name], hints.get(name)):
             remaining[name] = plain
     return remaining
-
-
-def _record_class(option: Any) -> Any:
-    kind = get_origin(option) or option
-    return kind if isinstance(kind, type) and record_fields(kind) is not None else None
 
 
 def _aliases(kind: Any) -> Iterator[tuple[str, str]]:
@@ -235,9 +242,9 @@ def _field_defaults(kind: Any) -> Iterator[tuple[str, Any]]:
     elif hasattr(kind, "__struct_fields__"):
         struct_defaults = kind.__struct_defaults__
         names = kind.__struct_fields__[len(kind.__struct_fields__) - len(struct_defaults) :]
-        yield from (
-            (name, one) for name, one in zip(names, struct_defaults, strict=True) if type(one).__name__ != "_NoDefault"
-        )
+        for name, default in zip(names, struct_defaults, strict=True):
+            if type(default).__name__ != "_NoDefault":
+                yield name, default
     elif hasattr(kind, "_field_defaults"):
         yield from kind._field_defaults.items()
 
@@ -250,13 +257,16 @@ def _scalar(value: Json, hint: Any) -> Json:
     """Numbers and texts in one spelling: JSON does not tell 50 from 50.0, nor a date from its text."""
     if type(value) is float and math.isfinite(value) and value.is_integer():
         value = int(value)
-    spell = next((spell for option in options_of(hint) for kind, spell in _SPELLINGS.items() if option is kind), None)
-    if spell is None or type(value) not in (str, int, float):
+    if type(value) not in (str, int, float):
         return value
-    try:
-        return spell(str(value))
-    except (ValueError, ArithmeticError):
-        return value
+    for option in options_of(hint):
+        for kind, spell in _SPELLINGS.items():
+            if option is kind:
+                try:
+                    return spell(str(value))
+                except (ValueError, ArithmeticError):
+                    return value
+    return value
 
 
 _SPELLINGS: dict[type, Callable[[str], str]] = {
@@ -266,3 +276,40 @@ _SPELLINGS: dict[type, Callable[[str], str]] = {
     decimal.Decimal: lambda text: str(decimal.Decimal(text).normalize()),
     uuid.UUID: lambda text: str(uuid.UUID(text)),
 }
+
+
+def note_order(tool: str, arguments: Mapping[str, Any], noted: set[str]) -> None:
+    """Warn once for each tool that is called with items in the order of a set."""
+    for name, value in arguments.items():
+        kind = type(value)
+        if (kind is list or kind is tuple) and len(value) >= _FEWEST and tool not in noted and _is_of_set(value):
+            noted.add(tool)
+            with contextlib.suppress(RuntimeWarning):  # as an error it would change what the program does
+                warnings.warn(
+                    f"`{tool}` was called with `{name}` in the order of a set, which is another one in every process: "
+                    "sort it, or set PYTHONHASHSEED before Python starts, so that a replay can make the same call",
+                    RuntimeWarning,
+                    stacklevel=4,
+                )
+
+
+def _is_of_set(items: Sequence[Any]) -> bool:
+    if not all(type(item) is str for item in items):
+        return False
+    order = list(items)
+    if len(set(order)) < len(order) or order == sorted(order):
+        return False
+    return list(set(order)) == order or any(_has_order_of_slots(order, size) for size in _table_sizes(len(order)))
+
+
+def _table_sizes(count: int) -> tuple[int, ...]:
+    """Return how many slots a set of so many items may have: how it grew decides."""
+    smallest = 1 << (count * 5 // 3).bit_length()
+    return smallest, smallest * 2, smallest * 4
+
+
+def _has_order_of_slots(order: Sequence[str], size: int) -> bool:
+    """True when the items stand as their hashes place them; one in eight may have found its slot taken."""
+    slots = [hash(item) & (size - 1) for item in order]
+    displaced = sum(slot > following for slot, following in pairwise(slots))
+    return displaced <= len(order) // 8

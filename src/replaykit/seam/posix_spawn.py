@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 NOT_ISOLATED = b"not isolated"
-"""What the parent is told of a child that could not enter its sandbox."""
+"""The message of a child that could not enter its sandbox."""
 _FAILED = 127
 
 

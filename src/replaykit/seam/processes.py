@@ -70,7 +70,7 @@ class ProcessTree(Protocol):
     """The processes of one run."""
 
     session: RunSession
-    """Whose forked children go on under a name of their own."""
+    """The session whose forked children continue under names of their own."""
 
     def environment(self, environ: Mapping[Any, Any], name: str) -> dict[Any, Any]:
         """The variables a process of this name is started with, in place of the given ones."""
@@ -449,17 +449,16 @@ def _imap(original: Function, pool: Any, func: Any, iterable: Any, *rest: Any, *
     return original(pool, _ItemJob(job, func, takes_one=True), enumerate(iterable), *rest, **options)
 
 
-class _ItemJob:
+class _ItemJob(NamedTuple):
     """A pool's function for many items, each a job of its own."""
 
-    def __init__(self, job: JobHandle, fn: Function, *, takes_one: bool) -> None:
-        self._job = job
-        self._fn = fn
-        self._takes_one = takes_one
+    job: JobHandle
+    fn: Function
+    takes_one: bool
 
     def __call__(self, *numbered: Any) -> Any:
-        number, *arguments = numbered[0] if self._takes_one else numbered
-        return self._job.item(number)(self._fn, *arguments)
+        number, *arguments = numbered[0] if self.takes_one else numbered
+        return self.job.item(number)(self.fn, *arguments)
 
 
 @hook
@@ -514,7 +513,7 @@ HOOKS: dict[str, Rows] = {
 
 
 class _Fork(threading.local):
-    """What the child of a fork that is under way in this thread has to do first."""
+    """The state of a fork that is under way in this thread."""
 
     renew: Callable[[], None] | None = None
     tree: ProcessTree | None = None

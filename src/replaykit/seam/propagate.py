@@ -4,6 +4,8 @@ Context variables follow `asyncio` tasks by themselves, but not jobs of a pool o
 that share a scope could not be told apart on replay. While a session is active, each task, job and thread
 therefore starts in a child scope of its own, named after its function and numbered where it is *started*.
 
+The iterations of event loops are counted on the way: calls that end in the same burst of a loop do so in a replay, too.
+
 `asyncio` and the pools are slow to import; an agent that does not use them does not pay for them (`seam.hooks`).
 """
 

@@ -12,21 +12,23 @@ import warnings
 from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, NoReturn
+from typing import Any
 
 import orjson
 
 from replaykit.errors import RecordingWarning
 from replaykit.model.events import ErrorInfo, Note
+from replaykit.model.tool_errors import is_raised
 from replaykit.model.unreplayable import MUTATED, UNBUILT, mutated_text, opaque_types, unbuilt_text, uncompared_text
 from replaykit.model.values import Json, Raw, is_tagged, opaque_in_words, raw, raw_in, raw_plain
 from replaykit.seam.failures import came_from_outside, describe, raise_again
-from replaykit.seam.hints import return_hint, stream_item_hint, stream_return_hint
-from replaykit.seam.own_code import Function
-from replaykit.seam.rebuild import Rebuilder
-from replaykit.seam.scope import RunSession, current
+from replaykit.seam.own_code import Function, frames_from, is_ours, module_name
+from replaykit.seam.rebuild import Rebuilder, return_hint, stream_item_hint, stream_return_hint
+from replaykit.seam.scope import CallAnswer, RunSession, current
 
 OPAQUE = b'{"$opaque":'
+RESULT, ITEM, END = "result", "item", "end"
+"""Places of values: what a function returns, and what a generator yields and returns."""
 
 
 class ToolValues:
@@ -38,63 +40,41 @@ class ToolValues:
         self._checked: set[type] = set()
 
     @cached_property
-    def hint(self) -> Any:
-        return None if self._fn is None else return_hint(self._fn)
-
-    @cached_property
-    def item_hint(self) -> Any:
-        """The annotation of what a generator yields."""
-        return stream_item_hint(self.hint)
-
-    @cached_property
-    def end_hint(self) -> Any:
-        """The annotation of what a generator returns."""
-        return stream_return_hint(self.hint)
+    def hints(self) -> dict[str, Any]:
+        """The annotations of what the function returns, and of what a generator yields and returns."""
+        if self._fn is None:
+            return dict.fromkeys((RESULT, ITEM, END))
+        hint = return_hint(self._fn)
+        return {RESULT: hint, ITEM: stream_item_hint(hint), END: stream_return_hint(hint)}
 
     @property
     def namespace(self) -> Mapping[str, Any]:
-        """What the function can name: the globals of its module, and what it closes over."""
-        return {} if self._fn is None else namespace_of(self._fn)
+        """The names that the function can use: the globals of its module, and its closure."""
+        if self._fn is None:
+            return {}
+        return namespace_of(self._fn)
 
-    def keep(self, result: Any) -> Raw:
-        """The result as it is recorded."""
-        return raw_plain(result) or self._keep_object(result, self.hint)
+    def keep(self, value: Any, place: str = RESULT) -> Raw:
+        """Return a result, or an item or the end of a stream, as it is recorded."""
+        return raw_plain(value) or self._keep_object(value, self.hints[place])
 
-    def keep_item(self, item: Any) -> Raw:
-        """An item of a stream as it is recorded."""
-        return raw_plain(item) or self._keep_object(item, self.item_hint)
-
-    def keep_end(self, result: Any) -> Raw:
-        """What a generator returned as it is recorded."""
-        return raw_plain(result) or self._keep_object(result, self.end_hint)
-
-    def give(self, text: Raw) -> Any:
-        """The recorded result, rebuilt."""
+    def give(self, text: Raw, place: str = RESULT) -> Any:
+        """Return what was recorded, rebuilt."""
         data = bytes(text)
-        return self._rebuilt(data, self.hint) if is_tagged(data) else orjson.loads(data)
+        if not is_tagged(data):
+            return orjson.loads(data)
+        return self._rebuilt(lambda rebuilder: rebuilder.value(orjson.loads(data), self.hints[place]))
 
-    def give_item(self, text: Raw) -> Any:
-        """A recorded item of a stream, rebuilt."""
-        data = bytes(text)
-        return self._rebuilt(data, self.item_hint) if is_tagged(data) else orjson.loads(data)
-
-    def give_end(self, text: Raw) -> Any:
-        """What a generator returned, rebuilt."""
-        data = bytes(text)
-        return self._rebuilt(data, self.end_hint) if is_tagged(data) else orjson.loads(data)
+    def answer(self, outcome: CallAnswer) -> Any:
+        """Return the recorded result, or raise the recorded exception."""
+        if outcome.error is not None and is_raised(outcome):
+            raise_again(self.error(outcome.error))
+        return self.give(outcome.result_json)
 
     def error(self, info: ErrorInfo) -> BaseException:
-        """The recorded exception, rebuilt."""
-        report = _uncertain_when_used(self._name)
-        rebuilder = Rebuilder(self.namespace, report)
-        error = rebuilder.error(info)
-        for type_name in rebuilder.unbuilt:
-            report(type_name)
+        """Return the recorded exception, rebuilt."""
+        error: BaseException = self._rebuilt(lambda rebuilder: rebuilder.error(info))
         return error
-
-    def raise_error(self, info: ErrorInfo) -> NoReturn:
-        """Raise the recorded exception."""
-        raise_again(self.error(info))
 
     def check_error(self, error: BaseException) -> None:
         """Report an exception that was raised and cannot be rebuilt."""
@@ -126,22 +106,22 @@ class ToolValues:
                 report_unbuilt(scope.session, self._name, rebuilder.unbuilt, "returned")
         return text
 
-    def _rebuilt(self, data: bytes, hint: Any) -> Any:
+    def _rebuilt(self, rebuild: Callable[[Rebuilder], Any]) -> Any:
         report = _uncertain_when_used(self._name)
         rebuilder = Rebuilder(self.namespace, report)
-        rebuilt = rebuilder.value(orjson.loads(data), hint)
+        value = rebuild(rebuilder)
         for type_name in rebuilder.unbuilt:
             report(type_name)
-        return rebuilt
+        return value
 
 
 def rebuilt(result: Any, fn: Function) -> Any:
-    """What a replay makes of a result of this function."""
+    """Return what a replay makes of a result of this function."""
     from replaykit.seam.forms import ResultForms  # noqa: PLC0415 (slow to import; most results are plain)
 
     values = ToolValues("", fn)
     text = raw_in(result, ResultForms())
-    return Rebuilder(values.namespace).value(orjson.loads(bytes(text)), values.hint)
+    return Rebuilder(values.namespace).value(orjson.loads(bytes(text)), values.hints[RESULT])
 
 
 def report_unbuilt(session: RunSession, tool: str, types: list[str], verb: str) -> None:
@@ -170,28 +150,30 @@ def _report(session: RunSession, what: str, tool: str, text: str, content: Json)
     if any(log is getattr(warnings._showwarnmsg_impl, "__self__", None) for log, _ in session.warning_logs):  # type: ignore[attr-defined]
         print(f"replaykit: {text}", file=sys.stderr)  # the agent would find it among its own
         return
+    warn_user(text)
+
+
+def warn_user(text: str) -> None:
+    """Warn of something at the line of the program that led here."""
+    level = 1
+    for frame in frames_from(sys._getframe()):
+        if not is_ours(frame) and module_name(frame) != "contextlib":
+            break
+        level += 1
     try:
-        warnings.warn(text, RecordingWarning, stacklevel=_level_of_caller())
+        warnings.warn(text, RecordingWarning, stacklevel=level)
     except RecordingWarning:  # made an error by a filter; a recording does not change what the agent does
         print(f"replaykit: {text}", file=sys.stderr)
-
-
-def _level_of_caller() -> int:
-    """How many frames above `_report` the code is that called the tool."""
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("replaykit."):
-        level, frame = level + 1, frame.f_back
-    return level
 
 
 def _uncertain_when_used(tool: str) -> Callable[[str], None]:
     """Return the function that notes that a replay served what cannot be rebuilt."""
     scope = current()
-    session = None if scope is None else scope.session
 
     def report(type_name: str) -> None:
-        if session is None or (type_name, tool) in session.reported:
+        if scope is None or (type_name, tool) in scope.session.reported:
             return
+        session = scope.session
         session.reported.add((type_name, tool))
         text = f"`{tool}` answered with {opaque_in_words(type_name)}, which cannot be rebuilt"
         session.note_deviation("unbuilt", text, tool)
@@ -200,7 +182,7 @@ def _uncertain_when_used(tool: str) -> Callable[[str], None]:
 
 
 def namespace_of(fn: Any) -> Mapping[str, Any]:
-    """What a function can name: the globals of its module, and what it closes over."""
+    """Return the names that a function can use: the globals of its module, and its closure."""
     plain = inspect.unwrap(fn)
     names: dict[str, Any] = getattr(plain, "__globals__", {})
     cells = getattr(plain, "__closure__", None)

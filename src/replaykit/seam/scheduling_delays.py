@@ -36,7 +36,7 @@ class _Thread:
         self.since = since
         """When its counter was last read, or when it was started."""
         self.waited_s = 0.0
-        """How long it had waited for a processor by then."""
+        """The time that it had waited for a processor by then."""
         self._file: int | None = None
         self._opened = (0, 0)
 

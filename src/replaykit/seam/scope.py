@@ -8,7 +8,9 @@ paths however its parts are scheduled. The active scope is the one context varia
 from __future__ import annotations
 
 import itertools
+import sys
 import threading
+import time
 from contextlib import contextmanager, suppress
 from contextvars import Context, ContextVar
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
@@ -32,7 +34,6 @@ from replaykit.model.events import (
 from replaykit.model.result import DEVIATION, Deviation
 from replaykit.model.sampling import EVERY_STATE, NOT_KEPT, Sampling, StateLog, Written
 from replaykit.model.values import ABSENT, Json, Raw, raw
-from replaykit.seam.real_time import wall_time
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -56,7 +57,7 @@ MCP_RESULT = "mcp"
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
-    """How a call ended: with a result, an error, a stream of items, or (all absent) not at all."""
+    """The end of a call: a result, an error, a stream of items, or (all absent) none at all."""
 
     result_json: Raw = ABSENT
     error: ErrorInfo | None = None
@@ -72,11 +73,11 @@ class Outcome(Struct, frozen=True, kw_only=True):
 
 
 CallAnswer: TypeAlias = Call | Outcome
-"""How a call ended: a recorded call, or an outcome."""
+"""The answer to a call: a recorded call, or an outcome."""
 
 
 class Injected(Struct, eq=False):
-    """What a handler that injects faults does to one call."""
+    """The faults that a handler injects into one call."""
 
     faults: tuple[str, ...] = ()  # the names of those that have struck
     alter: Callable[[CallAnswer], CallAnswer] | None = None  # its answer becomes another one
@@ -132,8 +133,17 @@ def pending_call(
     return PendingCall(kind, name, arguments, arguments, scope.path, scope.step, scope.parent, number, at, effects)
 
 
+def wall_time() -> float:
+    """Seconds since the epoch, whatever the agent is made to believe."""
+    machine = sys.modules.get("time_machine")
+    if machine is None or not machine.traveller_stack:
+        return time.time()
+    real: float = machine._time_machine.original_time()  # its public way takes five times as long
+    return real
+
+
 class Handler(Protocol):
-    """What stands behind the seam: records, replays, forks, injects faults, or passes through."""
+    """The code behind the seam: it records, replays, forks, injects faults, or passes calls through."""
 
     def serve(self, call: PendingCall) -> CallAnswer | None:
         """The outcome to give back, or None to let the call happen; may raise to stop it."""
@@ -190,7 +200,7 @@ class Unfinished(Protocol):
 
 
 class Beginning(Struct, frozen=True, kw_only=True):
-    """Where a run that goes on from another begins to count."""
+    """The first numbers of a run that continues another."""
 
     number: int = 0
     """Of its events."""
@@ -204,7 +214,7 @@ AT_FIRST = Beginning()
 
 
 class OwnPlaces(Protocol):
-    """Where a program listens itself: what is said there is neither recorded nor served, and no way to the world."""
+    """The places where a program itself listens: requests to them are neither recorded nor served."""
 
     def takes(self, url: str) -> bool:
         """True when a request for this URL stays within the program."""
@@ -227,7 +237,7 @@ class RunSession:
     elsewhere: tuple[str, ...] = ()
     """Places (host, port and the beginning of a path) whose requests somebody else writes down or serves."""
     own: OwnPlaces | None = None
-    """Where the agent, or the whole program, listens itself."""
+    """The places where the agent, or the whole program, itself listens."""
     speed = 0.0
     """The pace at which recorded responses are given: 1 as they came, 2 twice as fast, 0 at once."""
     over = False
@@ -288,7 +298,7 @@ class RunSession:
         self.leaves: Callable[[str], bool] = lambda _: False
         """In a replay: tells by its URL whether a request of http.client is left to the proxy, which recorded it."""
         self.reported: set[tuple[str, str]] = set()
-        """What has been reported, which is done once for each tool."""
+        """Problems that were reported, each once for each tool."""
         self.idle_threads: set[int] = set()
         """Of such a replay: threads that it has started, and that wait for something to do since."""
         self.warning_logs: list[tuple[list[Any], PendingCall | None]] = []

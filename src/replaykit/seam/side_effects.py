@@ -1,4 +1,4 @@
-"""What a tool can change beside its arguments: fields of its object, variables of its code, context variables.
+"""Side effects of a tool inside the process: fields of its object, variables of its code, context variables.
 
 A replay serves the call and repeats none of that. Only what the agent's own code reads is compared: plain values, the
 items of containers, and the fields of objects whose class is the agent's own. An object that is put in the place of a
@@ -18,6 +18,8 @@ from collections.abc import Iterator, Mapping
 from contextvars import Context
 from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any
+
+from msgspec import Struct
 
 from replaykit.seam.agent_code import AgentCode, fields_of, is_own_class
 from replaykit.seam.own_code import Function
@@ -43,7 +45,7 @@ _WORKING_DIRECTORY = ""
 
 
 class Reach:
-    """What one tool can change beside its arguments."""
+    """Everything that one tool can change besides its arguments."""
 
     def __init__(self, fn: Function, *, receiver: str) -> None:
         """`receiver`: `self` or `cls` for a method."""
@@ -120,15 +122,17 @@ class Reach:
             self._agent, self._plain_class = agent, None
             kind = receiver if isinstance(receiver, type) else type(receiver)
             code = self._code or self._find_code(None if receiver is None else kind)
-            self._variables = [one for one in (*code.variables, *code.assigned) if _may_be_read(one, agent)]
+            variables = (*code.variables, *code.assigned)
+            self._variables = [variable for variable in variables if _may_be_read(variable, agent)]
         return self._variables
 
 
 def agent_code_of(session: RunSession, known: AgentCode | None = None) -> AgentCode:
     """Return what the agent's own code of a run reads; `known` is that of another run, which may be the same."""
     if session.agent_code is None:
-        is_same = known is not None and known.is_running(session.entry)
-        session.agent_code = known if known is not None and is_same else AgentCode(session.entry)
+        if known is None or not known.is_running(session.entry):
+            known = AgentCode(session.entry)
+        session.agent_code = known
     return session.agent_code
 
 
@@ -151,15 +155,12 @@ def _is_object(value: Any) -> bool:
     return _state_of(value) is _OTHER and is_own_class(type(value))
 
 
-class _Seen:
-    """What is there at one moment, as far as the agent reads it."""
+class _Seen(Struct, eq=False):
+    """A look at one moment at everything that the agent reads."""
 
-    __slots__ = ("_agent", "_objects", "values")
-
-    def __init__(self, agent: AgentCode) -> None:
-        self.values: dict[str, Any] = {}
-        self._agent = agent
-        self._objects: list[Any] = []
+    _agent: AgentCode
+    values: dict[str, Any] = {}
+    _objects: list[Any] = []
 
     def add(self, label: str, value: Any, name: str = "", depth: int = 0) -> None:
         """Add a value, or the fields of it."""
@@ -172,17 +173,17 @@ class _Seen:
 
     def add_fields(self, label: str, value: Any, name: str = "", depth: int = 0) -> None:
         """Add those fields of an object that the agent reads; all where it uses the object as a whole."""
-        if depth > _DEEPEST or any(one is value for one in self._objects):
+        if depth > _DEEPEST or any(known is value for known in self._objects):
             return
         self._objects.append(value)
         fields = _fields(value)
         if len(fields) > _MOST_FIELDS:
             return
-        agent, known, values = self._agent, self._agent.fields_read, self.values
+        agent, fields_read, values = self._agent, self._agent.fields_read, self.values
         is_whole = bool(name) and not isinstance(value, type | FunctionType) and agent.passes_on(name)
         for field, content in fields.items():
             kind = type(content)
-            is_read = known[field] if field in known else agent.reads_field(field)
+            is_read = fields_read[field] if field in fields_read else agent.reads_field(field)
             if kind in _PLAIN:  # nearly all
                 if is_read or is_whole:
                     values[f"{label}.{field}"] = content if kind in UNCHANGING else _copied(content)
@@ -270,7 +271,9 @@ def _copied(value: Any, depth: int = 0) -> Any:
 
 
 def _key(key: Any) -> Any:
-    return key if type(key) in UNCHANGING or isinstance(key, tuple) else id(key)
+    if type(key) in UNCHANGING or isinstance(key, tuple):
+        return key
+    return id(key)
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
@@ -313,7 +316,8 @@ def still_changed(known: Mapping[str, str | None]) -> tuple[str, ...]:
     names = []
     for name, before in known.items():
         if name == _WORKING_DIRECTORY:
-            names += ["os.getcwd()"] if _directory() != before else []
+            if _directory() != before:
+                names.append("os.getcwd()")
         elif os.environ.get(name) != before:
             names.append(f"os.environ[{name!r}]")
     return tuple(names)

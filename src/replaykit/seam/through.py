@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator
 from functools import partial
-from typing import Any, NoReturn, Protocol, TypeVar
+from typing import Any, NoReturn, TypeAlias, TypeVar
 
 import orjson
 from msgspec import Struct
@@ -21,6 +21,7 @@ from replaykit.errors import Divergence, Unreplayable
 from replaykit.model.tool_errors import is_raised
 from replaykit.model.values import ABSENT, NULL, Json, Raw, canonical, raw
 from replaykit.seam.failures import came_from_outside, describe, is_interruption, raise_again
+from replaykit.seam.results import END, ITEM
 from replaykit.seam.scope import (
     CallAnswer,
     Handler,
@@ -37,11 +38,13 @@ from replaykit.seam.side_effects import still_changed
 
 T = TypeVar("T")
 
+KeepItem: TypeAlias = Callable[[Any, str], Raw]
+"""Makes data of what a stream yields (`ITEM`) and returns (`END`)."""
 ABANDONED = Outcome(complete=False)
 MOST_ITEMS = 10_000
 """Of a stream that a fault changes: all of it has to be there for that."""
 SEND, THROW, CLOSE = "send", "throw", "close"
-"""What the caller of a generator may do beside taking its next item."""
+"""The operations on a generator besides taking its next item."""
 
 
 def through(
@@ -127,7 +130,7 @@ def stream(
     call: PendingCall,
     live: Callable[[], Generator[T, Any, Any]],
     give: Callable[[CallAnswer], Replayed],
-    keep: ItemKeeper,
+    keep: KeepItem,
 ) -> Generator[T, Any, Any]:
     """The items of a call that yields, its return value at the end."""
     handler, number = scope.session.handler, scope.number(call.name)
@@ -189,7 +192,7 @@ async def astream(
     call: PendingCall,
     live: Callable[[], AsyncGenerator[T, Any]],
     give: Callable[[CallAnswer], Replayed],
-    keep: ItemKeeper,
+    keep: KeepItem,
 ) -> AsyncGenerator[T, Any]:
     """The items of a call that yields asynchronously."""
     handler, number = scope.session.handler, scope.number(call.name)
@@ -248,7 +251,9 @@ async def astream(
 
 def failed(error: BaseException) -> Outcome:
     """The outcome of a call that raised; one that was cancelled or interrupted has none."""
-    return ABANDONED if came_from_outside(error) else Outcome(error=describe(error))
+    if came_from_outside(error):
+        return ABANDONED
+    return Outcome(error=describe(error))
 
 
 def _settle(handler: Handler, call: PendingCall, outcome: Outcome, began: float) -> None:
@@ -264,26 +269,17 @@ def _settle(handler: Handler, call: PendingCall, outcome: Outcome, began: float)
 
 
 class Replayed(Struct):
-    """What a recorded stream gives again: its items, its return value, and the exception it may end with."""
+    """A recorded stream: its items, its return value, and the exception it may end with."""
 
     items: list[Any]
     result: Any = None
     error: BaseException | None = None
 
 
-class ItemKeeper(Protocol):
-    """Makes data of what a stream yields and returns."""
-
-    def keep_item(self, item: Any) -> Raw: ...
-    def keep_end(self, result: Any) -> Raw: ...
-
-
 class _Items:
-    """What a stream yields and is sent, frozen one by one; written down when it ends, or when its run does."""
+    """The items that a stream yields and is sent, each frozen at once; written down when it ends, or its run does."""
 
-    __slots__ = ("_began", "_call", "_keep", "_pauses_s", "_resumed", "_sent", "_session", "items")
-
-    def __init__(self, call: PendingCall, scope: Scope, keep: ItemKeeper) -> None:
+    def __init__(self, call: PendingCall, scope: Scope, keep: KeepItem) -> None:
         self.items: list[Raw] = []
         self._sent: list[list[Json]] = []
         self._call = call
@@ -295,7 +291,7 @@ class _Items:
 
     def add(self, item: Any) -> None:
         self._paused()
-        self.items.append(self._keep.keep_item(item))
+        self.items.append(self._keep(item, ITEM))
 
     def _paused(self) -> None:
         self._pauses_s.append(time.perf_counter() - self._resumed)
@@ -332,20 +328,19 @@ class _Items:
 
     def left(self, result: T) -> T:
         """The caller has closed the stream, and it returned something all the same."""
-        self._settle(Outcome(result_json=self._keep.keep_end(result), complete=False))
+        self._settle(Outcome(result_json=self._keep(result, END), complete=False))
         return result
 
     def failed(self, error: BaseException) -> None:
-        cut = came_from_outside(error)
-        self._settle(Outcome(error=None if cut else describe(error), complete=not cut))
+        self._settle(failed(error))
 
     def broke(self) -> None:
         """The run has ended, and nobody has closed the stream."""
         self._settle(ABANDONED)
 
     def outcome(self, result: Any) -> Outcome:
-        """How the stream ended that returned this."""
-        return Outcome(items_json=tuple(self.items), result_json=self._keep.keep_end(result), sent_json=self._sent_json)
+        """Return how the stream ended that returned this."""
+        return Outcome(items_json=tuple(self.items), result_json=self._keep(result, END), sent_json=self._sent_json)
 
     def _settle(self, outcome: Outcome) -> None:
         if self._session.unfinished.pop(self._call.seq, None) is not self:
@@ -358,11 +353,15 @@ class _Items:
     @property
     def _pauses_ms(self) -> tuple[float, ...]:
         pauses_ms = tuple([round(pause_s * 10_000) / 10 for pause_s in self._pauses_s])
-        return pauses_ms if any(pauses_ms) else ()
+        if any(pauses_ms):
+            return pauses_ms
+        return ()
 
     @property
     def _sent_json(self) -> Raw:
-        return raw(self._sent) if self._sent else ABSENT
+        if self._sent:
+            return raw(self._sent)
+        return ABSENT
 
 
 class ReplayedStream:
@@ -371,26 +370,26 @@ class ReplayedStream:
     def __init__(
         self, call: PendingCall, served: CallAnswer, give: Callable[[CallAnswer], Replayed], order: Order | None
     ) -> None:
-        whole = _streamed(served)
+        self._whole = _streamed(served)
         self.wait_s = 0.0
-        """How long the next item, or the end, is waited for."""
+        """The wait before the next item, or before the end."""
         self._pauses_ms: tuple[float, ...] = ()
         if order is not None:
             order.begin(call, served)
-            self._pauses_ms = served.pauses_ms if order.pace else ()
+            if order.pace:
+                self._pauses_ms = served.pauses_ms
         self._call = call
-        self._whole = whole
-        self._given_value = give(whole)
+        self._replayed = give(self._whole)
         self._sent: dict[int, dict[str, Json]] = {}
-        for place, what in orjson.loads(bytes(served.sent_json)) if served.sent_json else ():
-            self._sent[place] = what
+        if served.sent_json:
+            self._sent.update(orjson.loads(bytes(served.sent_json)))
         self._place = 0
         self._thrown: BaseException | None = None
 
     def items(self) -> Iterator[Any]:
         """The items in turn."""
         pauses_s = iter([pause_ms / 1000 for pause_ms in self._pauses_ms])
-        for place, item in enumerate(self._given_value.items, 1):
+        for place, item in enumerate(self._replayed.items, 1):
             self._place = place
             self.wait_s = next(pauses_s, 0.0)
             yield item
@@ -399,7 +398,7 @@ class ReplayedStream:
     @property
     def was_left(self) -> bool:
         """True when nobody knows how it goes on: it was cancelled, or its caller left it."""
-        return not self._whole.complete and self._given_value.error is None and self._given_value.result is None
+        return not self._whole.complete and self._replayed.error is None and self._replayed.result is None
 
     def resumed(self, sent: Any) -> None:
         """The caller goes on, and may have sent a value."""
@@ -412,17 +411,17 @@ class ReplayedStream:
 
     def closed(self, error: GeneratorExit) -> Any:
         """The caller has closed the stream: return what it returned then, or end as it did."""
-        if CLOSE in self._sent.get(self._place, {}) and self._given_value.error is not None:
-            raise_again(self._given_value.error)
-        if self._whole.complete or self._given_value.result is None:
+        if CLOSE in self._sent.get(self._place, {}) and self._replayed.error is not None:
+            raise_again(self._replayed.error)
+        if self._whole.complete or self._replayed.result is None:
             raise error
-        return self._given_value.result
+        return self._replayed.result
 
     def interrupted(self, error: BaseException) -> None:
         """The caller has thrown an exception into the stream, or closed one that is awaited."""
         if isinstance(error, GeneratorExit):
             self.closed(error)
-        if self.was_left and self._place == len(self._given_value.items) and is_interruption(type(error)):
+        if self.was_left and self._place == len(self._replayed.items) and is_interruption(type(error)):
             raise error  # cancelled where it was left
         recorded = self._sent.get(self._place)
         if recorded is None or not _is_recorded(error, recorded.get(THROW)):
@@ -431,13 +430,17 @@ class ReplayedStream:
 
     def end(self) -> Any:
         """The last item has been given: end as the stream did."""
-        error = self._given_value.error
+        error = self._replayed.error
         if error is not None and self._thrown is not None and _frozen(self._thrown) == _frozen(error):
             raise self._thrown
         if error is not None:
             raise_again(error)
-        _end_of(self._whole, self._call)
-        return self._given_value.result
+        if not self._whole.complete:
+            count = len(self._whole.items_json or ())
+            raise Unreplayable(
+                f"`{self._call.name}` was left after {count} items when it was recorded; there is no item {count + 1}"
+            )
+        return self._replayed.result
 
     def _leave(self, now: str, recorded: dict[str, Json] | None) -> NoReturn:
         before = "nothing" if recorded is None else ", ".join(f"{how} {value}" for how, value in recorded.items())
@@ -484,14 +487,15 @@ async def _apause(injected: Injected) -> None:
 
 
 def _altered(handler: Handler, call: PendingCall, outcome: Outcome, began: float) -> CallAnswer:
-    """What a fault makes of the answer of a call that was done: that is written down, and given."""
-    altered = call.injected.applied(outcome) if call.injected is not None else outcome
+    """Return what a fault makes of the answer of a call that was done: that is written down, and given."""
+    assert call.injected is not None  # who calls this has looked
+    altered = call.injected.applied(outcome)
     _settle(handler, call, altered, began)  # type: ignore[arg-type]
     return altered
 
 
 def _collected(
-    inner: Scope, call: PendingCall, live: Callable[[], Generator[Any, Any, Any]], keep: ItemKeeper
+    inner: Scope, call: PendingCall, live: Callable[[], Generator[Any, Any, Any]], keep: KeepItem
 ) -> CallAnswer:
     """All that a stream yields, changed by a fault; at most `MOST_ITEMS`, since some have no end."""
     handler, recorder, began = inner.session.handler, _Items(call, inner, keep), time.perf_counter()
@@ -510,7 +514,7 @@ def _collected(
 
 
 async def _acollected(
-    inner: Scope, call: PendingCall, live: Callable[[], AsyncIterator[Any]], keep: ItemKeeper
+    inner: Scope, call: PendingCall, live: Callable[[], AsyncIterator[Any]], keep: KeepItem
 ) -> CallAnswer:
     """The same of a stream that is awaited."""
     handler, recorder, began = inner.session.handler, _Items(call, inner, keep), time.perf_counter()
@@ -595,11 +599,3 @@ def _streamed(served: CallAnswer) -> CallAnswer:
     else:
         items = () if whole in (ABSENT, NULL) else (whole,)
     return Outcome(items_json=items, complete=served.complete)
-
-
-def _end_of(served: CallAnswer, call: PendingCall) -> None:
-    if not served.complete:
-        count = len(served.items_json or ())
-        raise Unreplayable(
-            f"`{call.name}` was left after {count} items when it was recorded; there is no item {count + 1}"
-        )

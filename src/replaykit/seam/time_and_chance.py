@@ -1,4 +1,4 @@
-"""What the machine answers, as calls: the time and chance, recorded where they are asked for and served again.
+"""Questions to the machine as calls: the time and chance, recorded where they are asked for and served again.
 
 They are exchanges with the machine, not tools: no assertion counts them.
 """
@@ -12,13 +12,12 @@ from typing import Any, TypeVar
 
 from replaykit.model.values import decode
 from replaykit.seam.foreign_threads import scope_of_call
-from replaykit.seam.real_time import wall_time
-from replaykit.seam.scope import EXCHANGE, CallAnswer, pending_call
+from replaykit.seam.scope import EXCHANGE, CallAnswer, pending_call, wall_time
 from replaykit.seam.through import through
 
 T = TypeVar("T")
 NOW, UUID4, RANDOM = MACHINE = ("rk.now", "rk.uuid4", "rk.random")
-"""What the machine is asked; no tool and no request has such a name."""
+"""The names of these calls; no tool and no request has such a name."""
 
 
 def now() -> dt.datetime:

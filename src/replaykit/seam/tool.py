@@ -18,16 +18,13 @@ import orjson
 from msgspec import Struct
 
 from replaykit.errors import UsageError, nearest
-from replaykit.model.tool_errors import is_raised
 from replaykit.model.values import DOLLAR, canonical, sayable
 from replaykit.seam.agent_code import TOOL_BODIES
 from replaykit.seam.foreign_threads import adopted
 from replaykit.seam.own_code import Function
-from replaykit.seam.parameters import Parameters, signature_of
-from replaykit.seam.real_time import wall_time
-from replaykit.seam.results import OPAQUE, ToolValues, report_mutated, report_uncompared
-from replaykit.seam.scope import TOOL, CallAnswer, PendingCall, Scope, current
-from replaykit.seam.set_order import note_order
+from replaykit.seam.parameters import Parameters, note_order, signature_of
+from replaykit.seam.results import END, ITEM, OPAQUE, ToolValues, report_mutated, report_uncompared
+from replaykit.seam.scope import TOOL, CallAnswer, PendingCall, Scope, current, wall_time
 from replaykit.seam.side_effects import UNCHANGING, Reach, changed_variables
 from replaykit.seam.through import Replayed, astream, athrough, stream, through
 
@@ -91,11 +88,11 @@ class _Tool:
         self.bind = _binder(signature_of(fn), self.receiver)
         self.parameters = Parameters(fn)
         self.values = ToolValues(name, fn)
-        self.keep = self.values.keep
+        self.keep, self.give = self.values.keep, self.values.answer
         self.is_stream = inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn)
         """True where the agent's own code runs between the begin and the end of a call."""
         self.reach: Reach | None = None
-        """What it can change beside its arguments; None where that is nothing, and before it is called."""
+        """Its possible side effects; None if there are none, and before the first call."""
         self.is_simple: bool | None = None
         """True for a plain function without reach; None before it is called."""
         if isinstance(fn, FunctionType):
@@ -144,18 +141,12 @@ class _Tool:
         )
         return _Live(scope, pending, self, args, kwargs, named, arguments)
 
-    def give(self, outcome: CallAnswer) -> Any:
-        """The recorded result, or the recorded exception raised."""
-        if outcome.error is not None and is_raised(outcome):
-            self.values.raise_error(outcome.error)
-        return self.values.give(outcome.result_json)
-
     def give_items(self, outcome: CallAnswer) -> Replayed:
         """The items of a stream, its return value, and the exception it may end with."""
-        items = [self.values.give_item(item) for item in outcome.items_json or ()]
+        items = [self.values.give(item, ITEM) for item in outcome.items_json or ()]
         replayed = Replayed(items)
         if outcome.result_json:
-            replayed.result = self.values.give_end(outcome.result_json)
+            replayed.result = self.values.give(outcome.result_json, END)
         if outcome.error is not None:
             replayed.error = self.values.error(outcome.error)
         return replayed
@@ -306,7 +297,7 @@ def _wrap_generator(spec: _Tool) -> Function:
         if live is None:
             items = fn(*args, **kwargs)
         else:
-            items = stream(live.scope, live.pending, live, spec.give_items, spec.values)
+            items = stream(live.scope, live.pending, live, spec.give_items, spec.keep)
         resume = items.__next__
         try:
             while True:
@@ -345,7 +336,7 @@ def _wrap_asyncgen(spec: _Tool) -> Function:
         if live is None:
             items = fn(*args, **kwargs)
         else:
-            items = astream(live.scope, live.pending, live, spec.give_items, spec.values)
+            items = astream(live.scope, live.pending, live, spec.give_items, spec.keep)
         resume = items.__anext__
         try:
             while True:

@@ -63,7 +63,7 @@ class ToolCode:
         self.functions: set[CodeType] = set()
         self._changes = False
         while isinstance(fn, functools.partial):
-            bound = {**{str(place): value for place, value in enumerate(fn.args)}, **fn.keywords}
+            bound = dict(zip(map(str, range(len(fn.args))), fn.args, strict=True)) | fn.keywords
             self.variables += [Variable(f"partial({name})", name, bound) for name in bound]
             fn = fn.func
         if not isinstance(fn, FunctionType) and is_own_class(type(fn)):  # an object that can be called
@@ -85,10 +85,10 @@ class ToolCode:
         for code in _with_nested(function.__code__):
             names.update(code.co_names)
             self._changes = self._changes or not _CHANGING_NAMES.isdisjoint(code.co_names)
-            for one in dis.get_instructions(code):
-                self._changes = self._changes or one.opname in _CHANGING_OPERATIONS
-                if one.opname in _ASSIGNING_OPERATIONS:
-                    assigned.add(one.argval)
+            for instruction in dis.get_instructions(code):
+                self._changes = self._changes or instruction.opname in _CHANGING_OPERATIONS
+                if instruction.opname in _ASSIGNING_OPERATIONS:
+                    assigned.add(instruction.argval)
         cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=False))
         for name in sorted(names | assigned):
             if name in namespace or (name in assigned and name not in cells):

@@ -10,21 +10,21 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from types import FrameType
 from typing import Any
 
 from replaykit.model.events import Note
 from replaykit.model.unrecorded import UNRECORDED, Unrecorded, UnrecordedEffect, UnrecordedKind, with_count_added
 from replaykit.model.values import raw, sayable
 from replaykit.seam.foreign_threads import exports_telemetry
-from replaykit.seam.hooks import Hooks
-from replaykit.seam.own_code import Function
+from replaykit.seam.hooks import Hooks, hook
+from replaykit.seam.own_code import Function, frames_from, module_name
 from replaykit.seam.own_servers import noting_servers
-from replaykit.seam.scope import RunSession, active_sessions, current
+from replaykit.seam.scope import RunSession, current, only_session
 
 PASSED = "replaykit.passed"
 """Notes of this name, in parts alone, name an address that a process reached through its sockets for a good reason."""
@@ -38,7 +38,7 @@ _LOGS = ("/dev/log", "/run/systemd/", "/var/run/syslog", "/var/run/nscd/", "/run
 
 
 class UnrecordedLog:
-    """What a process does past the recording of one run, each thing once and counted."""
+    """A log of what a process does past the recording of one run: each thing once, with a count."""
 
     def __init__(self, session: RunSession, proxy: str = "") -> None:
         """`proxy` is the host and port where everything is recorded."""
@@ -50,33 +50,36 @@ class UnrecordedLog:
         self._further: set[tuple[str, str, str]] = set()
         self._passed: set[str] = set()
 
-    def note(self, one: Unrecorded) -> None:
+    def note(self, unrecorded: Unrecorded) -> None:
         """Write it down where it was done; what was noted before is counted."""
         if self._process != os.getpid() and not self._go_on_in_child():
             return
-        if one.key not in self._found and len(self._found) >= _NOTED:
+        key = unrecorded.key
+        if key not in self._found and len(self._found) >= _NOTED:
             if len(self._further) < _COUNTED:
-                self._further.add(one.key)
+                self._further.add(key)
             return
-        if self._found.setdefault(one.key, one) is not one:
-            self._found[one.key] = with_count_added(self._found[one.key], 1)
+        if self._found.setdefault(key, unrecorded) is not unrecorded:
+            self._found[key] = with_count_added(self._found[key], 1)
         elif not self._session.over:
-            self._session.keep(Note, name=UNRECORDED, content_json=one.content)
+            self._write(unrecorded)
 
     def end(self) -> None:
         """Write down how often each thing was done after it was noted."""
         if self._process != os.getpid():
             return
-        for one in self._found.values():
-            if one.count > 1:
-                self._write(with_count_added(one, -1))
-        if self._further:
-            self._write(Unrecorded(kind=UnrecordedKind.FURTHER, count=len(self._further)))
+        for unrecorded in self.everything():
+            if unrecorded.kind is UnrecordedKind.FURTHER:
+                self._write(unrecorded)
+            elif unrecorded.count > 1:
+                self._write(with_count_added(unrecorded, -1))
 
     def everything(self) -> list[Unrecorded]:
-        """What this process did."""
-        further = [Unrecorded(kind=UnrecordedKind.FURTHER, count=len(self._further))] if self._further else []
-        return [*self._found.values(), *further]
+        """Return what this process did."""
+        found = list(self._found.values())
+        if self._further:
+            found.append(Unrecorded(kind=UnrecordedKind.FURTHER, count=len(self._further)))
+        return found
 
     def connected(self, kind: UnrecordedKind, host: str, port: int, ip: str) -> None:
         """A connection, or a datagram, went to this place, which has that address."""
@@ -97,14 +100,11 @@ class UnrecordedLog:
             return
         if self._session.own is not None and self._session.own.has_path(path):
             return
-        self.note(
-            Unrecorded(
-                kind=UnrecordedKind.CONNECTION, place=sayable(path), where=_line(), effect=UnrecordedEffect.UNSERVED
-            )
-        )
+        kind, effect = UnrecordedKind.CONNECTION, UnrecordedEffect.UNSERVED
+        self.note(Unrecorded(kind=kind, place=sayable(path), where=_line(), effect=effect))
 
-    def _write(self, one: Unrecorded) -> None:
-        self._session.keep(Note, name=UNRECORDED, content_json=one.content)
+    def _write(self, unrecorded: Unrecorded) -> None:
+        self._session.keep(Note, name=UNRECORDED, content_json=unrecorded.content)
 
     def _pass(self, address: str) -> None:
         if self._session.is_elsewhere and address not in self._passed and len(self._passed) < _COUNTED:
@@ -164,11 +164,15 @@ def _log_here() -> UnrecordedLog | None:
         return None
     if scope is not None and not scope.session.over:
         return scope.session.unrecorded
-    under_way = [session for session in active_sessions if not session.over]
-    return under_way[0].unrecorded if len(under_way) == 1 else None
+    session = only_session()
+    if session is None:
+        return None
+    return session.unrecorded
 
 
-def _note_connection(log: UnrecordedLog, sock: Any, address: Any, *, failed: bool, under_way: bool) -> None:
+def _note_connection(
+    log: UnrecordedLog, sock: Any, address: Any, *, failed: bool = False, under_way: bool = False
+) -> None:
     from replaykit.seam.sockets import is_loopback  # noqa: PLC0415 (most runs open no connection)
 
     socket = sys.modules["socket"]
@@ -177,13 +181,12 @@ def _note_connection(log: UnrecordedLog, sock: Any, address: Any, *, failed: boo
         # Who asks this machine in vain waits for a server of its own, as a rule.
         if is_loopback(host) and (failed or (under_way and _is_refused(sock))):
             return
-        is_stream = sock.type == socket.SOCK_STREAM
-        log.connected(
-            UnrecordedKind.CONNECTION if is_stream else UnrecordedKind.DATAGRAM, host, port, _peer(sock) or host
-        )
+        kind = UnrecordedKind.DATAGRAM
+        if sock.type == socket.SOCK_STREAM:
+            kind = UnrecordedKind.CONNECTION
+        log.connected(kind, host, port, _peer(sock) or host)
     elif sock.family == getattr(socket, "AF_UNIX", None) and not failed:
-        path = os.fsdecode(address)
-        log.connected_path(f"@{path[1:]}" if path.startswith("\0") else path)
+        log.connected_path(re.sub("^\0", "@", os.fsdecode(address)))
 
 
 def _peer(sock: Any) -> str:
@@ -206,81 +209,72 @@ def _is_refused(sock: Any) -> bool:
     return bool(events & (select.POLLERR | select.POLLHUP))
 
 
-def _connecting(original: Function) -> Function:
-    def connect(sock: Any, address: Any) -> Any:
-        log = _log_here()
-        if log is None:
-            return original(sock, address)
-        try:
-            result = original(sock, address)
-        except OSError as error:
-            under_way = error.errno in _UNDER_WAY
-            _note_connection(log, sock, address, failed=not under_way, under_way=under_way)
-            raise
-        _note_connection(log, sock, address, failed=False, under_way=False)
-        return result
-
-    return connect
+@hook
+def _connecting(original: Function, sock: Any, address: Any) -> Any:
+    log = _log_here()
+    if log is None:
+        return original(sock, address)
+    try:
+        result = original(sock, address)
+    except OSError as error:
+        under_way = error.errno in _UNDER_WAY
+        _note_connection(log, sock, address, failed=not under_way, under_way=under_way)
+        raise
+    _note_connection(log, sock, address)
+    return result
 
 
-def _connecting_by_number(original: Function) -> Function:
-    def connect_ex(sock: Any, address: Any) -> Any:
-        number = original(sock, address)
+@hook
+def _connecting_by_number(original: Function, sock: Any, address: Any) -> Any:
+    number = original(sock, address)
+    log = _log_here()
+    if log is not None:
+        is_made = number in _UNDER_WAY
+        _note_connection(log, sock, address, failed=not is_made, under_way=is_made and number != 0)
+    return number
+
+
+@hook
+def _sending(original: Function, sock: Any, data: Any, *rest: Any) -> Any:
+    sent = original(sock, data, *rest)
+    log = _log_here()
+    if log is not None and rest[-1] is not None:
+        _note_connection(log, sock, rest[-1])
+    return sent
+
+
+@hook
+def _sending_parts(original: Function, sock: Any, buffers: Any, *rest: Any) -> Any:
+    sent = original(sock, buffers, *rest)
+    if len(rest) == 3 and rest[2] is not None:
         log = _log_here()
         if log is not None:
-            is_made = number in _UNDER_WAY
-            _note_connection(log, sock, address, failed=not is_made, under_way=is_made and number != 0)
-        return number
-
-    return connect_ex
-
-
-def _sending(original: Function) -> Function:
-    def sendto(sock: Any, data: Any, *rest: Any) -> Any:
-        sent = original(sock, data, *rest)
-        log = _log_here()
-        if log is not None and rest[-1] is not None:
-            _note_connection(log, sock, rest[-1], failed=False, under_way=False)
-        return sent
-
-    return sendto
-
-
-def _sending_parts(original: Function) -> Function:
-    def sendmsg(sock: Any, buffers: Any, *rest: Any) -> Any:
-        sent = original(sock, buffers, *rest)
-        log = _log_here() if len(rest) == 3 and rest[2] is not None else None
-        if log is not None:
-            _note_connection(log, sock, rest[2], failed=False, under_way=False)
-        return sent
-
-    return sendmsg
+            _note_connection(log, sock, rest[2])
+    return sent
 
 
 _names: dict[str, str] = {}
 """The names of hosts, by the addresses they were found to have while something was recorded."""
 
 
-def _looking_up(original: Function) -> Function:
-    def getaddrinfo(host: Any, *args: Any, **options: Any) -> Any:
-        found = original(host, *args, **options)
-        _remember(host, [entry[4][0] for entry in found])
-        return found
-
-    return getaddrinfo
+@hook
+def _looking_up(original: Function, host: Any, *args: Any, **options: Any) -> Any:
+    found = original(host, *args, **options)
+    _remember(host, [entry[4][0] for entry in found])
+    return found
 
 
-def _looking_up_plainly(original: Function) -> Function:
-    def gethostbyname(host: Any) -> Any:
-        found = original(host)
-        _remember(host, [found] if isinstance(found, str) else found[2])
-        return found
-
-    return gethostbyname
+@hook
+def _looking_up_plainly(original: Function, host: Any) -> Any:
+    found = original(host)
+    _remember(host, [found] if isinstance(found, str) else found[2])
+    return found
 
 
 def _remember(host: Any, addresses: list[Any]) -> None:
-    name = os.fsdecode(host) if isinstance(host, str | bytes) else ""
+    if not isinstance(host, str | bytes):
+        return
+    name = os.fsdecode(host)
     if len(_names) > _NAMES:
         _names.clear()
     for address in addresses:
@@ -289,7 +283,9 @@ def _remember(host: Any, addresses: list[Any]) -> None:
 
 
 def _joined(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    if ":" in host:
+        host = f"[{host}]"
+    return f"{host}:{port}"
 
 
 def _line() -> str:
@@ -305,24 +301,20 @@ def _line() -> str:
 
 def _is_of_multiprocessing() -> bool:
     """True below the connections that `multiprocessing` has between the processes of one program."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        if frame.f_globals.get("__name__", "").startswith("multiprocessing."):
-            return True
-        frame = frame.f_back
-    return False
+    return any(module_name(frame).startswith("multiprocessing.") for frame in frames_from(sys._getframe(1)))
 
 
 def _listens_here(path: str) -> bool:
     """True where this very process holds the socket that listens at a path, as far as the system tells."""
     from replaykit.seam.sockets import listening_at  # noqa: PLC0415 (few runs open such a connection)
 
-    numbers = listening_at(path)
+    sockets = {f"socket:[{number}]" for number in listening_at(path)}
+    if not sockets:
+        return False
     try:
-        links = {os.readlink(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd")} if numbers else set()
+        return any(os.readlink(f"/proc/self/fd/{name}") in sockets for name in os.listdir("/proc/self/fd"))
     except OSError:  # one was closed meanwhile
         return False
-    return any(f"socket:[{number}]" in links for number in numbers)
 
 
 _HOOKS = Hooks(

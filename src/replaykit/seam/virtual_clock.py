@@ -16,7 +16,7 @@ from time import perf_counter, process_time, sleep  # the real ones: `time` itse
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary
 
-from replaykit.seam.leftover_threads import RunOver
+from replaykit.seam.foreign_threads import RunOver
 
 if TYPE_CHECKING:
     from replaykit.seam.virtual_loops import LoopState

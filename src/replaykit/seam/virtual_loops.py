@@ -9,7 +9,7 @@ from contextlib import suppress
 from heapq import heapify
 from typing import Any
 
-from replaykit.seam.leftover_threads import RunOver
+from replaykit.seam.foreign_threads import RunOver
 from replaykit.seam.own_code import Function
 from replaykit.seam.through import recorded_pause_over
 from replaykit.seam.virtual_clock import MANY, NEVER, TOP, Member, VirtualClock, Wait

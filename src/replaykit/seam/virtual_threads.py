@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from replaykit.errors import Unreplayable
-from replaykit.seam.leftover_threads import RunOver, is_program_ending
+from replaykit.seam.foreign_threads import RunOver, is_program_ending
 from replaykit.seam.own_code import Function
 from replaykit.seam.virtual_clock import NEVER, VirtualClock, Wait
 from replaykit.seam.virtual_locks import ClockOf

@@ -17,9 +17,9 @@ from time import monotonic, perf_counter  # the real ones
 from typing import Any
 
 from replaykit.seam.clock_watchdog import Watcher
+from replaykit.seam.foreign_threads import RunOver, stopped
 from replaykit.seam.forked_clocks import standing
 from replaykit.seam.hooks import Hooks, Table
-from replaykit.seam.leftover_threads import RunOver, stopped
 from replaykit.seam.own_code import Function
 from replaykit.seam.pinning import travelled
 from replaykit.seam.virtual_alarms import ALARMS, Alarms, ring

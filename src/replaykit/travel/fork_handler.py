@@ -176,7 +176,7 @@ class ForkHandler:
         """The recorded call as the API that the agent speaks sends it, where it was a model's."""
         if call.request is None or not isinstance(recorded, LlmCall):
             return recorded
-        from replaykit.seam.http.traced import on_the_wire  # noqa: PLC0415 (most calls are a tool's)
+        from replaykit.seam.http.rewriting import on_the_wire  # noqa: PLC0415 (most calls are a tool's)
 
         try:
             return on_the_wire(recorded, call, asked_again=True)

@@ -15,8 +15,7 @@ import orjson
 from msgspec import Struct
 
 from replaykit.errors import ReplayKitError, UsageError, nearest
-from replaykit.handlers.chaos.mutations import Mutation, Mutator, Seeded, texts_of, with_texts
-from replaykit.handlers.chaos.rewording import WORDINGS
+from replaykit.handlers.chaos.mutations import WORDINGS, Mutation, Mutator, Seeded, texts_of, with_texts
 from replaykit.judges.judge import JudgeFailed, JudgeId
 from replaykit.judges.judgement_store import AnswerFile, change_answers, read_answers
 from replaykit.judges.models import MODELS, ModelJudge

@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 import replaykit as rk
-from replaykit.handlers.chaos.stale_answers import strand_of
+from replaykit.handlers.chaos.handler import strand_of
 from replaykit.model.events import Call
 from replaykit.model.faults import ChaosPlan, ToolFault, ToolTrouble
 from replaykit.model.run import TraceRun

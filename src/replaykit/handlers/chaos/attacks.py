@@ -11,6 +11,7 @@ from functools import partial
 
 from replaykit.errors import UsageError
 from replaykit.handlers.chaos.chance import SeededChance, draw
+from replaykit.handlers.chaos.mutations import USERS, is_message
 from replaykit.model.faults import Attack, ChaosPlan, ContextAttack, Strategy
 from replaykit.model.jsonpath import JsonPath, Pick, parse_path
 from replaykit.model.values import Json
@@ -83,12 +84,14 @@ def _at(agent_input: Json, place: str | int, edit: Edit) -> Json:
         return edit("")
     if isinstance(agent_input, dict) and isinstance(agent_input.get("messages"), list):
         return {**agent_input, "messages": _in_messages(agent_input["messages"], place, edit)}
-    if isinstance(agent_input, list) and any(_is_message(item) for item in agent_input):
+    if isinstance(agent_input, list) and any(map(is_message, agent_input)):
         return _in_messages(agent_input, place, edit)
     if isinstance(agent_input, dict):
-        texts = {key: item for key, item in agent_input.items() if isinstance(item, str)}
-        key = max(texts, key=lambda name: len(texts[name]), default=_INPUT)
-        return {**agent_input, key: edit(texts.get(key, ""))}
+        lengths = {key: len(item) for key, item in agent_input.items() if isinstance(item, str)}
+        if not lengths:
+            return {**agent_input, _INPUT: edit("")}
+        key = max(lengths, key=lengths.__getitem__)
+        return {**agent_input, key: edit(agent_input[key])}
     if isinstance(agent_input, list):
         return [*agent_input, edit("")]
     return edit(str(agent_input))
@@ -96,19 +99,23 @@ def _at(agent_input: Json, place: str | int, edit: Edit) -> Json:
 
 def _in_messages(messages: list[Json], place: str | int, edit: Edit) -> list[Json]:
     """The messages with one of them changed: the last of the user, or the one of that number."""
-    if isinstance(place, int):
-        index = place if -len(messages) <= place < len(messages) else -1
-    else:
-        users = [i for i, item in enumerate(messages) if _is_message(item) and item.get("role") in ("user", "human")]
-        index = users[-1] if users else -1
-    if not messages or not _is_message(messages[index]):
+    index = -1
+    if isinstance(place, int) and -len(messages) <= place < len(messages):
+        index = place
+    elif not isinstance(place, int):
+        for number, item in enumerate(messages):
+            if is_message(item) and item.get("role") in USERS:
+                index = number
+    if not messages or not is_message(messages[index]):
         return [*messages, {"role": "user", "content": edit("")}]
     copied = list(messages)
     content = copied[index].get("content")
     if isinstance(content, list):
         content = [*content, {"type": "text", "text": edit("")}]
+    elif isinstance(content, str):
+        content = edit(content)
     else:
-        content = edit(content if isinstance(content, str) else "")
+        content = edit("")
     copied[index] = {**copied[index], "content": content}
     return copied
 
@@ -128,16 +135,19 @@ def _at_path(agent_input: Json, path: JsonPath, edit: Edit) -> Json:
         if step.pick is Pick.DEEP:
             raise UsageError(f"inject_at: {path.text!r} may lead to several places", hint="Write the path out.")
         if isinstance(value, dict):
-            return {key: walk(item, below) if step.takes(key) else item for key, item in value.items()}
+            copied: Json = dict(value)
+        elif isinstance(value, list):
+            copied = dict(enumerate(value))
+        else:
+            return value
+        for place, item in copied.items():
+            if step.takes(place):
+                copied[place] = walk(item, below)
         if isinstance(value, list):
-            return [walk(item, below) if step.takes(i) else item for i, item in enumerate(value)]
-        return value
+            return list(copied.values())
+        return copied
 
     result = walk(agent_input, path)
     if not changed:
         raise UsageError(f"inject_at: {path.text!r} leads to no text of the input")
     return result
-
-
-def _is_message(item: Json) -> bool:
-    return isinstance(item, dict) and "role" in item

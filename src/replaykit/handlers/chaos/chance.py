@@ -25,7 +25,7 @@ _RANGE = 2**64
 
 
 class SeededChance(Struct, frozen=True):
-    """What chance says about one call and one fault."""
+    """The draw for one call and one fault."""
 
     drawn: int
     """From 0 up to 2**64."""
@@ -40,13 +40,13 @@ class SeededChance(Struct, frozen=True):
 
 
 def draw(seed: int, *subject: object) -> SeededChance:
-    """What the seed says about this."""
+    """Return what the seed says about this."""
     text = "\0".join(map(str, (seed, *subject)))
     return SeededChance(int.from_bytes(blake2b(text.encode("utf-8", "replace"), digest_size=8).digest()))
 
 
 def number_in(path: str) -> int:
-    """How many calls and strands of the same names were begun before those around a call."""
+    """Return how many calls and strands of the same names were begun before those around a call."""
     return sum(map(int, _NUMBER.findall(path)))
 
 
@@ -58,7 +58,7 @@ class Counting:
         self._lock = threading.Lock()
 
     def next(self, *what: object) -> int:
-        """How many of these there were before."""
+        """Return how many of these there were before."""
         with self._lock:
             number = self._seen[what]
             self._seen[what] += 1

@@ -6,8 +6,8 @@ import random
 import re
 from collections.abc import Callable
 
-import msgspec
 import orjson
+from msgspec.structs import replace
 
 from replaykit.handlers.chaos.answers import partial
 from replaykit.model.faults import Direction, Drift, Grade, ModelFault
@@ -41,19 +41,19 @@ def truncated(answer: ModelAnswer, max_tokens: int, *, as_objects: bool = False)
     """
     if answer.content:
         words = re.findall(r"\s*\S+", answer.content)
-        return msgspec.structs.replace(answer, content="".join(words[:max_tokens]), tool_calls=())
+        return replace(answer, content="".join(words[:max_tokens]), tool_calls=())
     calls = [_cut_call(call, max_tokens, as_objects) for call in answer.tool_calls[-1:]]
-    return msgspec.structs.replace(answer, tool_calls=(*answer.tool_calls[:-1], *calls))
+    return replace(answer, tool_calls=(*answer.tool_calls[:-1], *calls))
 
 
 def _cut_call(call: ToolUse, max_tokens: int, as_objects: bool) -> ToolUse:
     if as_objects:
-        return msgspec.structs.replace(call, arguments=partial(call.arguments))
+        return replace(call, arguments=partial(call.arguments))
     if type(call.arguments) is str:
         text = call.arguments
     else:
         text = orjson.dumps(call.arguments).decode()
-    return msgspec.structs.replace(call, arguments=text[: min(len(text) // 2, 4 * max_tokens)])
+    return replace(call, arguments=text[: min(len(text) // 2, 4 * max_tokens)])
 
 
 def garbage(dice: random.Random) -> ModelAnswer:
@@ -71,12 +71,9 @@ def _renamed(answer: ModelAnswer, fault: ModelFault, dice: random.Random) -> Mod
     value, before, after = _json_in(answer.content or "")
     if value is not None:
         other = _rename(value, fault.severity, dice)
-        return msgspec.structs.replace(answer, content=f"{before}{orjson.dumps(other).decode()}{after}")
-    calls = [
-        msgspec.structs.replace(call, arguments=_rename(call.arguments, fault.severity, dice))
-        for call in answer.tool_calls
-    ]
-    return msgspec.structs.replace(answer, tool_calls=tuple(calls))
+        return replace(answer, content=f"{before}{orjson.dumps(other).decode()}{after}")
+    calls = [replace(call, arguments=_rename(call.arguments, fault.severity, dice)) for call in answer.tool_calls]
+    return replace(answer, tool_calls=tuple(calls))
 
 
 def _rename(value: Json, grade: Grade, dice: random.Random) -> Json:
@@ -133,7 +130,7 @@ def _tone(answer: ModelAnswer, fault: ModelFault, dice: random.Random) -> ModelA
 
 
 def _saying(answer: ModelAnswer, text: str) -> ModelAnswer:
-    return msgspec.structs.replace(answer, content=text)
+    return replace(answer, content=text)
 
 
 def _plainly(value: Json) -> str:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
-import msgspec
 import orjson
 
 from replaykit.errors import UsageError
@@ -18,14 +18,13 @@ from replaykit.handlers.chaos.drifts import drifted, garbage, truncated
 from replaykit.model.events import ErrorInfo, WireInfo
 from replaykit.model.faults import ContextAttack, ModelFault, ModelTrouble, ToolFault, ToolTrouble
 from replaykit.model.nesting import NestedTooDeeply, check_value_nesting
-from replaykit.model.values import ABSENT, Json, Raw, decode, raw
+from replaykit.model.values import Json, Raw, decode, raw
 from replaykit.seam.failures import ToolError, describe
 from replaykit.seam.http.rewriting import api_error, chunks_of, no_response, wire_of, with_body, written
 from replaykit.seam.scope import MCP_RESULT, CallAnswer, Outcome, PendingCall
 from replaykit.wire.api import ModelApi
 from replaykit.wire.finish_reasons import finish_reason_in
-from replaykit.wire.model_calls import ModelAnswer as Said
-from replaykit.wire.model_calls import answer_of
+from replaykit.wire.model_calls import ModelAnswer, answer_of
 
 _FIRST_STATUS, _LAST_STATUS, _TOO_MANY = 100, 599, 429
 _AT_ONCE_MS = 1.0
@@ -33,9 +32,11 @@ Change = Callable[[CallAnswer], CallAnswer | None]
 
 
 def of_tool(fault: ToolFault, call: PendingCall) -> Change:
-    """What the fault does to the answer of a tool or a server."""
-    payload = fault.payload if isinstance(fault.payload, str) else answers.PAYLOAD
-    form = mcp_results if call.form == MCP_RESULT else answers
+    """Return what the fault does to the answer of a tool or a server."""
+    form = _form(call)
+    payload = answers.PAYLOAD
+    if isinstance(fault.payload, str):
+        payload = fault.payload
     spoil: dict[ToolTrouble, Callable[[Json], Json]] = {
         ToolTrouble.MALFORMED: form.malformed,
         ToolTrouble.PARTIAL: form.partial,
@@ -45,9 +46,22 @@ def of_tool(fault: ToolFault, call: PendingCall) -> Change:
     return _change(call, spoil[fault.mode])
 
 
+def _form(call: PendingCall) -> Any:
+    """Return the module that knows the form of a call's answer."""
+    if call.form == MCP_RESULT:
+        return mcp_results
+    return answers
+
+
 def instead(earlier: Callable[[CallAnswer], CallAnswer | None]) -> Change:
     """An answer that was given before; None where there was none, or where the tool fails by itself."""
-    return lambda answer: None if answer.error is not None else earlier(answer)
+
+    def change(answer: CallAnswer) -> CallAnswer | None:
+        if answer.error is not None:
+            return None
+        return earlier(answer)
+
+    return change
 
 
 def serve_value(value: Json, call: PendingCall) -> Change:
@@ -55,24 +69,30 @@ def serve_value(value: Json, call: PendingCall) -> Change:
     if call.form == MCP_RESULT:
         return lambda answer: mcp_results.changed(answer, lambda _: mcp_results.as_result(value))
     as_logged = orjson.loads(bytes(raw(value)))
-    return lambda answer: _changed(answer, lambda _: as_logged if answer.wire is None else value)
+
+    def change(answer: CallAnswer) -> CallAnswer | None:
+        served = value
+        if answer.wire is None:
+            served = as_logged
+        return _changed(answer, lambda _: served)
+
+    return change
 
 
 def hiding(attack: ContextAttack, chance: SeededChance, call: PendingCall) -> Change:
     """One of the attack's payloads in the answer."""
-    payloads = attack.payloads or ((attack.payload,) if attack.payload else (answers.PAYLOAD,))
-    payload = chance.dice().choice(payloads)
-    form = mcp_results if call.form == MCP_RESULT else answers
-    return _change(call, lambda value: form.with_hidden(value, payload))
+    payload = chance.dice().choice(attack.payloads or (attack.payload or answers.PAYLOAD,))
+    return _change(call, lambda value: _form(call).with_hidden(value, payload))
 
 
 def _change(call: PendingCall, change: Callable[[Json], Json]) -> Change:
-    inside = mcp_results.changed if call.form == MCP_RESULT else _changed
-    return lambda answer: inside(answer, change)
+    if call.form == MCP_RESULT:
+        return lambda answer: mcp_results.changed(answer, change)
+    return lambda answer: _changed(answer, change)
 
 
 def of_model(fault: ModelFault, chance: SeededChance, call: PendingCall, api: ModelApi | None) -> Change:
-    """What the fault does to the answer of a model."""
+    """Return what the fault does to the answer of a model."""
 
     def change(answer: CallAnswer) -> CallAnswer | None:
         message = _model_message(answer)
@@ -86,17 +106,17 @@ def of_model(fault: ModelFault, chance: SeededChance, call: PendingCall, api: Mo
     return change
 
 
-def made_up(fault: ModelFault, chance: SeededChance) -> Said | None:
-    """What a model says whatever it was asked; None where the fault needs to know what it would have said."""
+def made_up(fault: ModelFault, chance: SeededChance) -> ModelAnswer | None:
+    """Return what a model says whatever it was asked; None where the fault needs to know what it would have said."""
     if fault.mode is ModelTrouble.EMPTY:
-        return Said(content="")
+        return ModelAnswer(content="")
     if fault.mode is ModelTrouble.GARBAGE:
         return garbage(chance.dice())
     return None
 
 
 def rewritten(
-    message: Said, answer: CallAnswer, call: PendingCall, api: ModelApi | None, finish_reason: str | None = None
+    message: ModelAnswer, answer: CallAnswer, call: PendingCall, api: ModelApi | None, finish_reason: str | None = None
 ) -> Outcome | None:
     """The outcome in which the model says this; None where its API has no way to."""
     request = call.request
@@ -112,27 +132,30 @@ def rewritten(
 
 
 def _other(
-    message: Said, fault: ModelFault, chance: SeededChance, call: PendingCall, api: ModelApi | None
-) -> tuple[Said, str | None]:
+    message: ModelAnswer, fault: ModelFault, chance: SeededChance, call: PendingCall, api: ModelApi | None
+) -> tuple[ModelAnswer, str | None]:
     invented = made_up(fault, chance)
     if invented is not None:
         return invented, None
     if fault.mode is ModelTrouble.TRUNCATED:
-        family = "" if api is None else api.name.partition(".")[0]
-        reason = finish_reason_in("" if api is None else api.name, "length")
-        return truncated(message, fault.max_tokens, as_objects=_sends_objects(call, api, family)), reason
+        name = "" if api is None else api.name
+        cut = truncated(message, fault.max_tokens, as_objects=_sends_objects(call, api))
+        return cut, finish_reason_in(name, "length")
     return drifted(message, fault, chance.dice()), None
 
 
-def _sends_objects(call: PendingCall, api: ModelApi | None, family: str) -> bool:
+def _sends_objects(call: PendingCall, api: ModelApi | None) -> bool:
     """True when the arguments of a tool come as an object, and not as text that can break off anywhere."""
-    if family == "anthropic" and api is not None and call.request is not None:
+    if api is None:
+        return False
+    family = api.name.partition(".")[0]
+    if family == "anthropic" and call.request is not None:
         return not api.read_request(call.request.body).streamed
     return family in ("gemini", "ollama")
 
 
-def _model_message(answer: CallAnswer) -> Said | None:
-    """What the model said; None when it failed, or the log cannot tell."""
+def _model_message(answer: CallAnswer) -> ModelAnswer | None:
+    """Return what the model said; None when it failed, or the log cannot tell."""
     if answer.error is not None or not answer.result_json:
         return None
     try:
@@ -149,8 +172,9 @@ def _changed(answer: CallAnswer, change: Callable[[Json], Json]) -> CallAnswer |
         return _with_body_changed(answer, answer.wire, change)
     if answer.items_json is not None:
         items = change([orjson.loads(bytes(item)) for item in answer.items_json])
-        listed = items if isinstance(items, list) else [items]
-        return _but_for(answer, items_json=tuple(map(_dumped, listed)))
+        if not isinstance(items, list):
+            items = [items]
+        return _but_for(answer, items_json=tuple(map(_dumped, items)))
     if not answer.result_json:
         return None
     return _but_for(answer, result_json=_dumped(change(orjson.loads(bytes(answer.result_json)))))
@@ -180,8 +204,13 @@ def _dumped(value: Json) -> Raw:
 
 
 def _but_for(answer: CallAnswer, **changes: Json) -> Outcome:
-    fields = {name: getattr(answer, name) for name in ("result_json", "items_json", "complete", "wire")}
-    return msgspec.structs.replace(Outcome(result_json=ABSENT), **{**fields, **changes})
+    fields: dict[str, Json] = {
+        "result_json": answer.result_json,
+        "items_json": answer.items_json,
+        "complete": answer.complete,
+        "wire": answer.wire,
+    }
+    return Outcome(**{**fields, **changes})
 
 
 def no_answer(call: PendingCall, message: str) -> Outcome:
@@ -190,7 +219,7 @@ def no_answer(call: PendingCall, message: str) -> Outcome:
     if call.form == MCP_RESULT:
         return mcp_results.refused(mcp_results.TIMED_OUT, text)
     if call.request is None:
-        return Outcome(error=_with_message(ErrorInfo(type="TimeoutError", module="builtins"), text))
+        return Outcome(error=ErrorInfo(type="TimeoutError", module="builtins", message=text, args_json=raw((text,))))
     return no_response(call.request, text, timed_out=True)
 
 
@@ -205,8 +234,10 @@ def failure(call: PendingCall, fault: ToolFault) -> Outcome:
         return Outcome(error=describe(ToolError(text, status=fault.error_code, response=fault.payload)))
     if not _FIRST_STATUS <= fault.error_code <= _LAST_STATUS:
         return no_response(call.request, text, timed_out=False)
-    body: Json = fault.payload if fault.payload is not None else {"error": {"code": fault.error_code, "message": text}}
-    data = answers.body_of(body) if not isinstance(body, str) else orjson.dumps(body)
+    body = fault.payload
+    if body is None:
+        body = {"error": {"code": fault.error_code, "message": text}}
+    data = orjson.dumps(body) if isinstance(body, str) else answers.body_of(body)
     return with_body(wire_of(call.request, fault.error_code), data, "application/json")
 
 
@@ -218,9 +249,3 @@ def rate_limited(call: PendingCall, fault: ModelFault, api: ModelApi | None) -> 
     wait_ms = fault.delay_ms or _AT_ONCE_MS  # SDKs that try again would sleep for longer than anybody asked
     headers = (("retry-after", str(math.ceil(wait_ms / 1000))), ("retry-after-ms", str(math.ceil(wait_ms))))
     return api_error(api, call.request, _TOO_MANY, ErrorInfo(type="RateLimitError", message=text), headers)
-
-
-def _with_message(error: ErrorInfo, message: str) -> ErrorInfo:
-    return ErrorInfo(
-        type=error.type, module=error.module, bases=error.bases, message=message, args_json=raw((message,))
-    )

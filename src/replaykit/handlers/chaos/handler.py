@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+import threading
+from collections.abc import Callable, Iterable, Iterator
 
 from replaykit.handlers.chaos.chance import Counting, SeededChance, draw, is_like, number_in
 from replaykit.handlers.chaos.fault_answers import (
@@ -18,7 +20,6 @@ from replaykit.handlers.chaos.fault_answers import (
     rewritten,
     serve_value,
 )
-from replaykit.handlers.chaos.stale_answers import Earlier
 from replaykit.model.events import AnyEvent, Call
 from replaykit.model.faults import ChaosPlan, ContextAttack, ModelFault, ModelTrouble, ToolFault, ToolTrouble
 from replaykit.model.jsonpath import parse_path, values_at
@@ -27,6 +28,9 @@ from replaykit.seam.scope import EXCHANGE, MCP_RESULT, MODEL, TOOL, CallAnswer, 
 from replaykit.wire.api import ModelApi
 
 Fault = ToolFault | ModelFault | ContextAttack
+_JOB = re.compile(r"/~[^/]*#\d+(?=/|$)")
+_Known = tuple[str, str, str, bytes | None]
+"""A strand, a kind, a name, and the arguments."""
 
 
 class Chaos:
@@ -44,7 +48,7 @@ class Chaos:
         self._earlier = Earlier(recorded)
 
     def serve(self, call: PendingCall) -> CallAnswer | None:
-        """What a fault answers, or else what the handler does, with the faults in it that change an answer."""
+        """Return what a fault answers, or else what the handler does, with the faults in it that change an answer."""
         call.injected = injected = Injected()
         changes: list[tuple[str, Change]] = []
         for fault, chance in self._striking(call):
@@ -52,7 +56,7 @@ class Chaos:
             if outcome is not None:
                 injected.alter = None
                 return self._answered(call, injected, fault, outcome)
-            if _is_slow(fault):
+            if isinstance(fault, ToolFault) and fault.mode is ToolTrouble.SLOW:
                 injected.faults += (fault.name,)
                 self._delay(injected, fault)
             change = self._change(fault, chance, call)
@@ -64,8 +68,9 @@ class Chaos:
 
     def settle(self, call: PendingCall, outcome: Outcome, duration_s: float) -> None:
         """A call that was let through has ended."""
-        more_s = 0.0 if call.injected is None else call.injected.delay_s
-        self._handler.settle(call, outcome, duration_s + more_s)
+        if call.injected is not None:
+            duration_s += call.injected.delay_s
+        self._handler.settle(call, outcome, duration_s)
 
     def keep(self, event: AnyEvent) -> None:
         """Something happened that is not a call."""
@@ -91,7 +96,7 @@ class Chaos:
                 yield fault, chance
 
     def _in_its_place(self, fault: Fault, chance: SeededChance, call: PendingCall) -> Outcome | None:
-        """What is answered though nobody was asked; None where the fault changes an answer."""
+        """Return what is answered though nobody was asked; None where the fault changes an answer."""
         if isinstance(fault, ToolFault):
             if fault.mode is ToolTrouble.TIMEOUT:
                 return no_answer(call, fault.message)
@@ -132,7 +137,8 @@ class Chaos:
         if isinstance(fault, ContextAttack):
             return
         injected.delay_s += fault.delay_ms / 1000
-        injected.wait_s += fault.delay_ms / 1000 if fault.sleep else 0.0
+        if fault.sleep:
+            injected.wait_s += fault.delay_ms / 1000
 
     def _altered(
         self, call: PendingCall, injected: Injected, changes: list[tuple[str, Change]], answer: CallAnswer
@@ -149,8 +155,7 @@ class Chaos:
 
     def _keeps_earlier(self, call: PendingCall) -> bool:
         """True when a later call may be given this answer."""
-        stale = (fault for fault in self._plan.tool_faults if fault.mode is ToolTrouble.STALE)
-        return any(_means(fault, call) for fault in stale)
+        return any(fault.mode is ToolTrouble.STALE and _means(fault, call) for fault in self._plan.tool_faults)
 
 
 def _means(fault: Fault, call: PendingCall) -> bool:
@@ -178,10 +183,10 @@ def _matches(fault: ToolFault, call: PendingCall) -> bool:
     if not fault.match:
         return True
     arguments = decode(call.arguments)
-    return all(
-        any(_is(found, expected) for found in values_at(arguments, parse_path(path)))
-        for path, expected in fault.match.items()
-    )
+    for path, expected in fault.match.items():
+        if not any(_is(found, expected) for found in values_at(arguments, parse_path(path))):
+            return False
+    return True
 
 
 def _is(found: Json, expected: Json) -> bool:
@@ -190,11 +195,83 @@ def _is(found: Json, expected: Json) -> bool:
     return type(found) is type(expected) and bool(found == expected)
 
 
-def _is_slow(fault: Fault) -> bool:
-    return isinstance(fault, ToolFault) and fault.mode is ToolTrouble.SLOW
-
-
 def _api(call: PendingCall) -> ModelApi | None:
     if call.request is None:
         return None
     return call.request.api
+
+
+class Earlier:
+    """The answers of a run so far, and those on its tape: a stale tool gives an earlier one.
+
+    From a tape it is an answer that had ended before this one was asked for, when they were recorded; else one that
+    this run was given before. Either answered the same arguments; where there is none such, the same tool.
+
+    "Before" has to be the same in every execution. Calls of one strand (a task, a job, a thread, and all calls inside
+    of calls there) come one after the other; of two strands nobody knows which comes first. So a run remembers by
+    strands.
+    """
+
+    def __init__(self, recorded: Iterable[Call] = ()) -> None:
+        self._recorded = list(recorded)
+        self._answers: dict[_Known, CallAnswer] = {}
+        self._lock = threading.Lock()
+
+    def keep(self, call: PendingCall, answer: CallAnswer) -> None:
+        """Remember what was answered, before any fault changed it."""
+        if answer.error is not None or not answer.complete:
+            return
+        with self._lock:
+            for known in _names_of(call):
+                self._answers[known] = answer
+
+    def than(self, call: PendingCall) -> Callable[[CallAnswer], CallAnswer | None]:
+        """A way to an answer that is older than the one that the call is about to be given."""
+        with self._lock:
+            exact, same_tool = _names_of(call)
+            before = self._answers.get(exact) or self._answers.get(same_tool)
+
+        def older(answer: CallAnswer) -> CallAnswer | None:
+            found = before
+            if isinstance(answer, Call):
+                found = self._on_tape(answer) or before
+            if found is None:
+                return None
+            items, complete = found.items_json, found.complete
+            return Outcome(result_json=found.result_json, items_json=items, complete=complete, wire=found.wire)
+
+        return older
+
+    def _on_tape(self, answer: Call) -> Call | None:
+        like = None
+        for call in reversed(self._recorded):
+            if _is_before(call, answer):
+                if bytes(call.request_json) == bytes(answer.request_json):
+                    return call
+                like = like or call
+        return like
+
+
+def strand_of(path: str) -> str:
+    """The part of a causal path that names the innermost task, job or thread."""
+    end = 0
+    for job in _JOB.finditer(path):
+        end = job.end()
+    return path[:end]
+
+
+def _names_of(call: PendingCall) -> tuple[_Known, _Known]:
+    place = strand_of(call.path), call.kind, call.name
+    return (*place, call.arguments), (*place, None)
+
+
+def _is_before(call: Call, answer: Call) -> bool:
+    alike = call.seq < answer.seq and (call.kind, call.name) == (answer.kind, answer.name)
+    return alike and call.error is None and call.complete and _had_ended(call, answer)
+
+
+def _had_ended(call: Call, later: Call) -> bool:
+    """True when a recorded call had ended before another one began. Without positions, their times have to tell."""
+    if call.span is None or later.span is None:
+        return call.at + (call.duration_s or 0.0) <= later.at
+    return call.span.end is not None and call.span.end < later.span.begin

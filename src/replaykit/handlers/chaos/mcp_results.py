@@ -28,17 +28,20 @@ def refused(code: int, text: str) -> Outcome:
 
 def failed(text: str, payload: Json) -> Outcome:
     """The result of a tool that failed; a payload is what it has to say."""
-    result = {_CONTENT: [_block(text)]} if payload is None else as_result(payload)
+    result = as_result(text if payload is None else payload)
     return Outcome(result_json=raw({**result, _IS_ERROR: True}))
 
 
 def as_result(value: Json) -> Result:
     """The value as a result: as it is where it is one."""
+    if isinstance(value, str):
+        return {_CONTENT: [_block(value)]}
+    if isinstance(value, dict) and isinstance(value.get(_CONTENT), list):
+        return value
+    result: Result = {_CONTENT: [_block(canonical(value).decode())]}
     if isinstance(value, dict):
-        if isinstance(value.get(_CONTENT), list):
-            return value
-        return {_CONTENT: [_block(_text(value))], _STRUCTURED: value}
-    return {_CONTENT: [_block(_text(value))]}
+        result[_STRUCTURED] = value
+    return result
 
 
 def changed(answer: CallAnswer, change: Callable[[Result], Result]) -> Outcome | None:
@@ -82,20 +85,19 @@ def with_hidden(result: Result, payload: str) -> Result:
     """The payload behind the longest text."""
     return _with_longest(
         result,
-        lambda text: f"{text}\n\n{payload}" if text else payload,
+        lambda text: answers.behind(text, payload),
         lambda value: answers.with_hidden(value, payload),
     )
 
 
 def _with_longest(result: Result, edit: Callable[[str], str], inside: Callable[[Json], Json]) -> Result:
     blocks = list(result[_CONTENT])
-    lengths = [-1 if (text := _text_of(block)) is None else len(text) for block in blocks]
-    longest = max(lengths, default=-1)
-    if longest < 0:
-        blocks.append(_block(edit("")))
+    lengths = {index: len(holder["text"]) for index, block in enumerate(blocks) if (holder := _holder(block))}
+    if lengths:
+        index = max(lengths, key=lengths.__getitem__)
+        blocks[index] = _with_text(blocks[index], edit)
     else:
-        index = lengths.index(longest)
-        blocks[index] = _with_text(blocks[index], lambda text: edit(str(text)))
+        blocks.append(_block(edit("")))
     return _structured({**result, _CONTENT: blocks}, inside)
 
 
@@ -106,26 +108,16 @@ def _structured(result: Result, change: Callable[[dict[str, Json]], Json]) -> Re
 
 
 def _each(value: dict[str, Json], change: Callable[[Json], Json]) -> dict[str, Json]:
-    """The members changed, and none left out: clients hold the structure against a schema."""
-    return {key: change(item) if isinstance(item, str | list | dict) else item for key, item in value.items()}
+    """Return the members changed, and none left out: clients hold the structure against a schema."""
+    changed = dict(value)
+    for key, item in value.items():
+        if isinstance(item, str | list | dict):
+            changed[key] = change(item)
+    return changed
 
 
 def _block(text: str) -> dict[str, Json]:
     return {"type": "text", "text": text}
-
-
-def _text(value: Json) -> str:
-    if isinstance(value, str):
-        return value
-    return canonical(value).decode()
-
-
-def _text_of(block: Json) -> str | None:
-    """The text of a block, or of the resource in it; None where it holds an image, say."""
-    holder = _holder(block)
-    if holder is None:
-        return None
-    return str(holder["text"])
 
 
 def _with_text(block: Json, change: Callable[[Json], Json]) -> Json:
@@ -139,5 +131,10 @@ def _with_text(block: Json, change: Callable[[Json], Json]) -> Json:
 
 
 def _holder(block: Json) -> dict[str, Json] | None:
-    places = (block, block.get("resource")) if isinstance(block, dict) else ()
-    return next((place for place in places if isinstance(place, dict) and isinstance(place.get("text"), str)), None)
+    """Return what holds the text of a block: the block, or the resource in it; None where it holds an image, say."""
+    if not isinstance(block, dict):
+        return None
+    for holder in (block, block.get("resource")):
+        if isinstance(holder, dict) and isinstance(holder.get("text"), str):
+            return holder
+    return None

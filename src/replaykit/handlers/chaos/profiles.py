@@ -98,7 +98,7 @@ def profile(name: str, *, seed: int = 0) -> ChaosPlan:
 
 
 def profile_description(name: str) -> str:
-    """What the profile does, in one line."""
+    """Return what the profile does, in one line."""
     return _PROFILES[name][0]
 
 

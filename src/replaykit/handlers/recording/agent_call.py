@@ -18,7 +18,7 @@ def call_with(agent: Function, agent_input: Json) -> Any:
 
 
 def refusal(agent: Function, agent_input: Json) -> str:
-    """Why the agent cannot be called with a case's input at all; empty when it can, or nobody knows before."""
+    """Return why the agent cannot be called with a case's input at all; empty when it can, or nobody knows before."""
     arguments, named = _arguments(agent, agent_input)
     try:
         # A wrapper may add arguments of its own: what it wraps says nothing about what it takes.

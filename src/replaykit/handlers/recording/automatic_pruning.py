@@ -20,7 +20,7 @@ def prune_sometimes(store: Path) -> None:
     """Start a pruning of this store if one is due. Never an error of the agent's: what fails is left for tomorrow."""
     try:
         if _is_due(store) and _is_wanted():
-            _touch(store)
+            _mark(store).touch()
             _start(store)
     except OSError:
         pass
@@ -35,10 +35,6 @@ def _is_due(store: Path) -> bool:
         return time.time() - _mark(store).stat().st_mtime > _DAY_S
     except FileNotFoundError:
         return True
-
-
-def _touch(store: Path) -> None:
-    _mark(store).touch()
 
 
 def _is_wanted() -> bool:

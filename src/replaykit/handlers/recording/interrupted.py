@@ -5,7 +5,8 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING
 
-import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from replaykit.errors import RecordingWarning, StoreFull
 from replaykit.model.run import RunHeader
@@ -19,12 +20,11 @@ STOPPED = "recording_stopped"
 """The member of a run's metadata that says why its recording ended before it did."""
 
 
-class NoWriter:
+class NoWriter(Struct, eq=False):
     """Writes nothing: in the place of a writer that cannot go on, or could not begin."""
 
-    def __init__(self, run_id: str, cleaning: Cleaning | None = None) -> None:
-        self.run_id = run_id
-        self.cleaning = cleaning
+    run_id: str
+    cleaning: Cleaning | None = None
 
     def append(self, event: StoredEvent) -> None:
         """Drop one event."""
@@ -42,4 +42,4 @@ def with_reason(header: RunHeader, reason: str) -> RunHeader:
     """Return the header with the reason why the recording stopped; as it is, where there is none."""
     if not reason:
         return header
-    return msgspec.structs.replace(header, metadata_json=raw({**header.metadata, STOPPED: reason}))
+    return replace(header, metadata_json=raw({**header.metadata, STOPPED: reason}))

@@ -1,4 +1,4 @@
-"""The recording handler: one event per call, on disk when the call returns."""
+"""The recording handler: one event per call, on disk when the call returns, with where it began and ended."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ class SpanLog:
 
     @property
     def idle_s(self) -> float:
-        """How long ago the last call has ended; 0 while one is running, and before the first."""
+        """Return how long ago the last call has ended; 0 while one is running, and before the first."""
         if self._running or self._ended is None:
             return 0.0
         return perf_counter() - self._ended

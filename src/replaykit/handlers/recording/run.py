@@ -14,7 +14,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
-import msgspec
+from msgspec.structs import replace
 
 from replaykit.errors import StoreFull, UsageError
 from replaykit.handlers.recording.agents import AGENTS
@@ -22,23 +22,22 @@ from replaykit.handlers.recording.automatic_pruning import prune_sometimes
 from replaykit.handlers.recording.interrupted import NoWriter, warn_stopped, with_reason
 from replaykit.handlers.recording.recorder import Recorder
 from replaykit.handlers.recording.sampling import is_kept, share_of
-from replaykit.handlers.recording.unrecorded import cleaned_unrecorded, warn_unrecorded
 from replaykit.model.events import Decision, ErrorEvent, Message, Note
 from replaykit.model.pins import Clock, Pins
 from replaykit.model.run import NO_CHANCE, Chance, RunHeader, TraceRun
 from replaykit.model.sampling import sampling
-from replaykit.model.unrecorded import all_unrecorded
-from replaykit.model.values import ABSENT, Json, raw, sayable
+from replaykit.model.unrecorded import UNRECORDED, all_unrecorded, unrecorded_lines
+from replaykit.model.values import Json, raw, sayable
 from replaykit.seam.agent_code import EntryPoint, entry_at, entry_of
-from replaykit.seam.chance import SETS, held_for_run
+from replaykit.seam.chance import SETS, hash_seed, held_for_run
 from replaykit.seam.changed_files import FileLog, watching_files
 from replaykit.seam.emissions import watching_emissions
 from replaykit.seam.failures import describe, status_of
 from replaykit.seam.own_code import Function
 from replaykit.seam.own_servers import ServersHere
 from replaykit.seam.processes import recorded_tree
+from replaykit.seam.results import warn_user
 from replaykit.seam.scope import RunSession, Scope, current, enter, leave
-from replaykit.seam.set_order import hash_seed
 from replaykit.seam.unrecorded import watching
 from replaykit.store.open import StoreLike, open_store
 from replaykit.store.protocol import Durability, RunWriter, Store
@@ -62,10 +61,10 @@ class Run:
         self.id = run_id
         """The run's id: what `replaykit show` takes."""
         self.input = run_input
-        """What the agent was asked."""
+        """The input of the agent."""
         self.session = session
         self.output: Json = None
-        """What the agent answered; set it before the run ends."""
+        """The agent's answer; set it before the run ends."""
 
     def message(self, role: str, content: Json) -> None:
         """Write down something said."""
@@ -181,7 +180,7 @@ def _is_left_behind(scope: Scope) -> bool:
 
 
 class _InProgress(NamedTuple):
-    """What the processes that a run starts have to know of it."""
+    """The facts of a run that the processes it starts need."""
 
     header: RunHeader
     store: SQLiteStore
@@ -189,7 +188,7 @@ class _InProgress(NamedTuple):
 
 
 class RunRecorder:
-    """What `record(...)` gives: enter it for one run, or decorate an agent function with it."""
+    """A recording that has not begun: enter it for one run, or decorate an agent function with it."""
 
     def __init__(
         self, header: RunHeader, store: StoreLike, durability: Durability, share: float, redact: bool | None = None
@@ -221,44 +220,41 @@ class RunRecorder:
         stack, self._stack = self._stack, None
         if stack is None:
             raise UsageError("this recording was not entered")
+        session = self._run.session
         with stack:
             if self._writer is not None:
-                self._run.session.end_exchanges()
-                self._run.session.keep_last_state()
-                self._end_unrecorded()
+                session.end_exchanges()
+                session.keep_last_state()
+                for log in (session.unrecorded, session.files):
+                    if log is not None:
+                        log.end()
                 self._recorder.end()
                 self._end(self._writer, self._ended(error))
-                self._run.session.end_tree()
+                session.end_tree()
                 self._warn_of_unrecorded()
-
-    def _end_unrecorded(self) -> None:
-        if self._run.session.unrecorded is not None:
-            self._run.session.unrecorded.end()
-        if self._run.session.files is not None:
-            self._run.session.files.end()
 
     def _warn_of_unrecorded(self) -> None:
         """Say what the run did that is not in its recording, and that a replay cannot serve."""
         session, store = self._run.session, self._opened
         if store is None or session.unrecorded is None:
             return
+        found = session.unrecorded.everything()
         if session.has_started_processes:
-            is_there = any(header.id == self._header.id for header in store.headers())
-            if is_there:
+            found = []
+            if any(header.id == self._header.id for header in store.headers()):
                 found = all_unrecorded(store.load(self._header.id).events)
-            else:
-                found = []
-        else:
-            found = session.unrecorded.everything()
-        if found:
-            warn_unrecorded(cleaned_unrecorded(found, store))
+        notes = [Note(seq=seq, name=UNRECORDED, content_json=thing.content) for seq, thing in enumerate(found)]
+        if notes:  # told without what is secret or personal, as the store would write it
+            cleaned = store.cleaned(TraceRun.of(RunHeader(id=""), tuple(notes)))
+            for line in unrecorded_lines(all_unrecorded(cleaned.events)):
+                warn_user(line)
 
     def _begin(self, stack: ExitStack) -> None:
         store = self._opened = self._open(stack)
         started = self._started = time.perf_counter()
-        self._header = msgspec.structs.replace(self._header, id=new_run_id(), started_at=time.time())
+        self._header = replace(self._header, id=new_run_id(), started_at=time.time())
         seed, self._chance = stack.enter_context(held_for_run(self._header.id, self._header.started_at))
-        self._header = msgspec.structs.replace(self._header, chance=Chance(seed=seed, hash_seed=hash_seed()))
+        self._header = replace(self._header, chance=Chance(seed=seed, hash_seed=hash_seed()))
         self._writer = self._begun(store)
         self._recorder = Recorder(self._writer, started)
         session = RunSession(
@@ -294,19 +290,21 @@ class RunRecorder:
             return None
 
     def _begun(self, store: Store | None) -> RunWriter:
-        try:
-            if store is None:
-                return NoWriter(self._header.id)
-            return store.begin(self._header)
-        except StoreFull as error:
-            warn_stopped(error)
-            return NoWriter(self._header.id)
+        if store is not None:
+            try:
+                return store.begin(self._header)
+            except StoreFull as error:
+                warn_stopped(error)
+        return NoWriter(self._header.id)
 
     def _end(self, writer: RunWriter, header: RunHeader) -> None:
         if self._opened is None or isinstance(writer, NoWriter):
             return
         if is_kept(header, self._share):
-            self._finish(writer, header)
+            try:
+                writer.finish(with_reason(header, self._recorder.stopped))
+            except StoreFull as error:
+                self._recorder.stop(error)
         else:
             self._opened.delete([header.id])
             if (watcher := watched(header.id)) is not None:
@@ -314,42 +312,38 @@ class RunRecorder:
         if isinstance(self._opened, SQLiteStore):
             prune_sometimes(self._opened.path)
 
-    def _finish(self, writer: RunWriter, header: RunHeader) -> None:
-        try:
-            writer.finish(with_reason(header, self._recorder.stopped))
-        except StoreFull as error:
-            self._recorder.stop(error)
-
     def _ended(self, error: BaseException | None) -> RunHeader:
-        if error is not None:
-            text = "".join(traceback.format_exception(error))
-        else:
-            text = None
-        return msgspec.structs.replace(
+        started_at, took_s = self._header.started_at, time.perf_counter() - self._started
+        ended = replace(
             self._header,
             status=status_of(error),
-            ended_at=max(time.time(), self._header.started_at + time.perf_counter() - self._started),
-            error=describe(error, traceback=text) if error is not None else None,
-            output_json=ABSENT if self._run.output is None else raw(self._run.output),
+            ended_at=max(time.time(), started_at + took_s),
             chance=self._drawn(),
         )
+        if error is not None:
+            text = "".join(traceback.format_exception(error))
+            ended = replace(ended, error=describe(error, traceback=text))
+        if self._run.output is not None:
+            ended = replace(ended, output_json=raw(self._run.output))
+        return ended
 
     def _drawn(self) -> Chance:
-        """What of chance a replay has to hold: nothing, where nothing was drawn."""
-        known = self._header.chance
+        """Return the chance that a replay has to hold: none if nothing was drawn."""
         recorder = self._recorder
-        known = msgspec.structs.replace(
-            known, held_up_s=recorder.hold_ups.held_up_s, after_calls_s=recorder.after_calls_s
+        known = replace(
+            self._header.chance, held_up_s=recorder.hold_ups.held_up_s, after_calls_s=recorder.after_calls_s
         )
         if self._chance is None:
-            return msgspec.structs.replace(known, not_held=("random",))  # another run has it
+            return replace(known, not_held=("random",))  # another run has it
         if not self._chance.has_drawn() and not self._run.session.has_started_processes:
-            known = msgspec.structs.replace(known, seed="")
+            known = replace(known, seed="")
         not_held = sorted(self._chance.not_held)
         if self._run.session.set_ordered:
             not_held.append(SETS)
-        drawn = msgspec.structs.replace(known, not_held=tuple(not_held))
-        return NO_CHANCE if drawn == NO_CHANCE else drawn  # the very one, which is not written
+        drawn = replace(known, not_held=tuple(not_held))
+        if drawn == NO_CHANCE:
+            return NO_CHANCE  # the very one, which is not written
+        return drawn
 
     def __call__(self, fn: F) -> F:
         """Decorate an agent function: each call of it is a run."""
@@ -357,9 +351,9 @@ class RunRecorder:
         entry = entry_of(fn)
 
         def one_run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> RunRecorder:
-            header = msgspec.structs.replace(self._header, name=self._header.name or fn.__name__)
+            header = replace(self._header, name=self._header.name or fn.__name__)
             if bytes(header.input_json) == b"null":
-                header = msgspec.structs.replace(header, input_json=raw(_input_of(signature, args, kwargs)))
+                header = replace(header, input_json=raw(_input_of(signature, args, kwargs)))
             recorder = RunRecorder(header, self._store, self._durability, self._share, self._redact)
             recorder._entry = entry
             return recorder

@@ -1,4 +1,4 @@
-"""Which successful runs are kept: a share of them, chosen by their ids. All others always are."""
+"""Sampling: a share of the successful runs is kept, chosen by their ids. All other runs are always kept."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def share_of(sample: float | None) -> float:
 
 
 def is_kept(run: RunHeader, share: float) -> bool:
-    """Whether a run that has ended stays. The same id gives the same answer everywhere."""
+    """Return whether a run that has ended stays. The same id gives the same answer everywhere."""
     if run.status is not RunStatus.SUCCESS or KEEP in run.tags:
         return True
     drawn = int.from_bytes(blake2b(run.id.encode(), digest_size=8).digest(), "big")

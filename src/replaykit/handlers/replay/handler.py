@@ -101,11 +101,11 @@ class Replayer:
             changed_files=tape.changed_files,
             source_format=tape.source_format,
         )
-        """What processes that the candidate starts are given."""
+        """The world of the processes that the candidate starts."""
         self.is_alone = False
         """True in a process that is there for the candidate alone: whoever started it has shut it in."""
         self.isolation = Isolation(level=IsolationLevel.PROCESS)
-        """What kept the candidate shut in, when it has ended: its own process, and those that it started."""
+        """The isolation of the candidate and of the processes that it started, known when it has ended."""
         self.tell: Callable[[str], None] | None = None
         """In a forked child: notes a connection that was stopped, where the parent finds it."""
         self._began_at = time.time()
@@ -125,10 +125,7 @@ class Replayer:
             order.hold(call)
         with self._lock:
             index, self._count = self._count, self._count + 1
-            if call.kind == MODEL:
-                mode = self._models
-            else:
-                mode = self._tools.get(call.name, self._default)
+            mode = self._mode(call.kind, call.name)
             if mode is _LIVE:
                 self._note("live", call, index, f"`{call.name}` was done live, as the case says")
                 return None
@@ -183,7 +180,7 @@ class Replayer:
         return state
 
     def events(self) -> list[AnyEvent]:
-        """What the candidate did, as events in the order it began them."""
+        """Return what the candidate did, as events in the order it began them."""
         if self._gathered is not None:
             return list(self._gathered)
         with self._lock:
@@ -216,12 +213,13 @@ class Replayer:
             self.deviations.extend(deviations)
 
     def all_deviations(self) -> list[Deviation]:
-        """What happened off the tape, and what of the tape did not happen."""
+        """Return what happened off the tape, and what of the tape did not happen."""
         calls = [self.matcher.calls[index] for index in self.matcher.unused()]
         names = [call.name or "a model" for call in calls if self._mode(call.kind, call.name) is ToolMode.RECORDED]
         unused = [Deviation(kind="unused", name=name, text=f"`{name}` was not called") for name in names]
-        doubts = [] if self.order is None else self.order.doubts(calls)
-        return [*self.deviations, *unused, *doubts]
+        if self.order is not None:
+            unused += self.order.doubts(calls)
+        return [*self.deviations, *unused]
 
     @contextmanager
     def at_work(
@@ -239,7 +237,9 @@ class Replayer:
         session = RunSession(front or self)
         session.own = ServersHere(session, self.tape.calls, everywhere=alone)
         guard = Guard(session, self.rules.network, self.stopped, everywhere=alone)
-        order = self._recorded_order() if keeps_time else None
+        world, order = self.world, None
+        if keeps_time:
+            order = RecordedOrder(self.tape.calls, world.tie_picks, world.held_up_s, world.after_calls_s)
         session.is_foreign = self.tape.is_foreign
         session.refuse = self.outside
         session.make_tree = partial(self.tree_for, session)
@@ -259,10 +259,6 @@ class Replayer:
                 yield session
         finally:
             self.end_tree()
-
-    def _recorded_order(self) -> RecordedOrder:
-        world = self.world
-        return RecordedOrder(self.tape.calls, world.tie_picks, world.held_up_s, world.after_calls_s)
 
     def tree_for(self, session: RunSession) -> ProcessTree:
         """The processes that this session of the replay starts: one tree for all of its sessions."""
@@ -330,7 +326,10 @@ class Replayer:
         elif policy is OnMiss.FAULT and self.rules.fault is not None:
             fault = self.rules.fault
             self._note("fault", call, index, f"`{call.name}` is not on the tape and was answered with {fault.type}")
-            return self._log(call, Outcome(error=_error_of(fault.type, fault.message)), 0.0)
+            # The error that a case names: a builtin, or a class that the tool's own module can name.
+            args_json = raw((fault.message,) if fault.message else ())
+            error_info = ErrorInfo(type=fault.type, message=fault.message, args_json=args_json)
+            return self._log(call, Outcome(error=error_info), 0.0)
         if call.request is not None and call.kind == MODEL and self._cannot_know_models():
             raise self._stop("unanswerable", unasked(call, self.world.source_format), call, index)
         error = explain(self.tape, self.matcher, call, index)
@@ -353,18 +352,19 @@ class Replayer:
         return call.name in names or ANYTHING in names or (call.kind == MODEL and MODELS in names)
 
     def _by_chance(self, call: PendingCall) -> str:
-        """Why the call may differ from a recorded one by chance alone, if it may."""
-        free = [i for i in self.matcher.of_name(call) if not self.matcher.used[i]][:_COMPARED]
+        """Return why the call may differ from a recorded one by chance alone, if it may."""
         now = orjson.loads(call.arguments)
-        reasons = (by_chance(self.matcher.calls[i], now, not_held=self.world.not_held) for i in free)
-        return next(filter(None, reasons), "")
+        for index in self.matcher.free_of_name(call)[:_COMPARED]:
+            if reason := by_chance(self.matcher.calls[index], now, not_held=self.world.not_held):
+                return reason
+        return ""
 
     def _as_sent(self, call: PendingCall, position: int, index: int) -> Call:
         """The recorded call as the API that the candidate speaks sends it, where it was a model's."""
         recorded = self.matcher.calls[position]
         if call.request is None or not isinstance(recorded, LlmCall):
             return recorded
-        from replaykit.seam.http.traced import on_the_wire  # noqa: PLC0415 (most calls are a tool's)
+        from replaykit.seam.http.rewriting import on_the_wire  # noqa: PLC0415 (most calls are a tool's)
 
         try:
             asked_again = recorded.error is not None and self.matcher.is_asked_again(position)
@@ -437,11 +437,6 @@ def _as_event(call: PendingCall | AnyEvent, answer: CallAnswer, duration_s: floa
     if isinstance(call, PendingCall):
         return event_of(call, answer, duration_s)
     return call
-
-
-def _error_of(name: str, message: str) -> ErrorInfo:
-    """The error a case names: a builtin, or a class the tool's own module can name."""
-    return ErrorInfo(type=name, message=message, args_json=raw((message,) if message else ()))
 
 
 @contextmanager

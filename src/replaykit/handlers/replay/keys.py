@@ -1,4 +1,4 @@
-"""What a recorded call is found by, and what it asked over HTTP."""
+"""The keys by which recorded calls are found, and their HTTP requests."""
 
 from __future__ import annotations
 

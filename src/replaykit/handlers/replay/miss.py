@@ -37,19 +37,17 @@ def explain(tape: Tape, matcher: Matcher, call: PendingCall, index: int) -> Dive
     if prompt:
         return Divergence("\n".join([*lines, *prompt]), index=index, nearest=changed, hint=_PROMPT_HINT)
     near = _nearest(matcher, call)
-    now = orjson.loads(call.arguments)
-    if near is not None:
-        recorded, changes = near
-        lines.append(f"  recorded  {call_text(recorded.name, recorded.arguments)}")
-        lines.append(f"  now       {call_text(call.name, now)}")
-        lines += [f"  {change}" for change in changes[:5]]
-        if not changes and recorded.name == call.name:
-            lines.append(_ALL_SERVED)
-    else:
-        lines.append(f"  now       {call_text(call.name, now)}")
+    now = f"  now       {call_text(call.name, orjson.loads(call.arguments))}"
+    if near is None:
         names = sorted({recorded.name for recorded in tape.calls if recorded.kind == call.kind})
-        lines.append(f"  recorded  {', '.join(names) if names else 'nothing of this kind'}")
-    return Divergence("\n".join(lines), index=index, nearest=near[0] if near else None, hint=_hint(call, near))
+        lines += [now, f"  recorded  {', '.join(names) or 'nothing of this kind'}"]
+        return Divergence("\n".join(lines), index=index, hint=_hint(call, near))
+    recorded, changes = near
+    lines += [f"  recorded  {call_text(recorded.name, recorded.arguments)}", now]
+    lines += [f"  {change}" for change in changes[:5]]
+    if not changes and recorded.name == call.name:
+        lines.append(_ALL_SERVED)
+    return Divergence("\n".join(lines), index=index, nearest=recorded, hint=_hint(call, near))
 
 
 def _prompt(matcher: Matcher, call: PendingCall) -> tuple[Call | None, list[str]]:
@@ -98,7 +96,7 @@ def unanswerable(call: PendingCall, why: str, source_format: str = "") -> Unrepl
 
 
 def advice_on_capture(source_format: str) -> str:
-    """What to turn on so that a trace holds what this one lacks."""
+    """Return what to turn on so that a trace holds what this one lacks."""
     from replaykit.formats.core.capture_advice import capture_advice  # noqa: PLC0415 (nearly all replays do without importers)
 
     return capture_advice(source_format)
@@ -136,21 +134,20 @@ def _nearest(matcher: Matcher, call: PendingCall) -> tuple[Call, list[Difference
 
     What plays no part in matching, such as ids that a provider has minted, is no difference.
     """
+    known = matcher.of_name(call)
     if matcher.mode is MatchMode.STRICT:
         index = matcher.expected()
-        candidates = [] if index is None else [index]
-    else:
-        known = matcher.of_name(call) or [
-            i for i, taped in enumerate(matcher.calls) if taped.kind == call.kind == MODEL
-        ]
-        free = [i for i in known if not matcher.used[i]]
-        candidates = (free or known[::-1])[:_CANDIDATES]
-    compared = [(matcher.calls[i], differences(*_compared(matcher, i, call))) for i in candidates]
+        known = [] if index is None else [index]
+    elif not known:
+        known = [index for index, taped in enumerate(matcher.calls) if taped.kind == call.kind == MODEL]
+    free = [index for index in known if not matcher.used[index]]
+    candidates = (free or known[::-1])[:_CANDIDATES]
+    compared = [(matcher.calls[index], differences(*_compared(matcher, index, call))) for index in candidates]
     return min(compared, key=lambda pair: len(pair[1]), default=None)
 
 
 def _compared(matcher: Matcher, index: int, call: PendingCall) -> tuple[Json, Json]:
-    """What is compared of a recorded call, and of this one."""
+    """Return what is compared of a recorded call, and of this one."""
     recorded = matcher.calls[index]
     before_key, now_key = matcher.key(recorded.name, key_of(recorded)), matcher.key(call.name, call.key)
     before, now = orjson.loads(before_key), orjson.loads(now_key)

@@ -15,7 +15,7 @@ from replaykit.errors import Unreplayable
 from replaykit.handlers.replay.schedule import Schedule
 from replaykit.model.events import Call, CallSpan
 from replaykit.model.result import Deviation
-from replaykit.seam.leftover_threads import RunOver, run_over
+from replaykit.seam.foreign_threads import RunOver, run_over
 from replaykit.seam.scope import CallAnswer, Order, PendingCall, RunSession
 from replaykit.seam.through import answered, running_trio
 from replaykit.seam.virtual_clock import NEVER, SLACK_S, TIE_S, Member, Ties, VirtualClock, Wait

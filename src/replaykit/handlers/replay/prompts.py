@@ -29,11 +29,11 @@ def prompt_difference(recorded: Conversation, now: Conversation) -> list[str]:
 
 
 def _of_message(number: int, before: ConversationLine | None, after: ConversationLine | None) -> list[str]:
-    if before is None or after is None:
-        line = after if before is None else before
-        assert line is not None  # the longer of two conversations has a line here
-        what = "is new" if before is None else "was recorded and is not sent"
-        return [f"  {_named(line, number)} {what}:", *_shown("+" if before is None else "-", _text(line))]
+    if after is None:
+        assert before is not None  # the longer of two conversations has a line here
+        return [f"  {_named(before, number)} was recorded and is not sent:", *_shown("-", _text(before))]
+    if before is None:
+        return [f"  {_named(after, number)} is new:", *_shown("+", _text(after))]
     if (before.role, before.call, before.name) != (after.role, after.call, after.name):
         first = f"  message {number} is {_article(after)}, and {_article(before)} was recorded:"
         return [first, *_shown("-", _text(before)), *_shown("+", _text(after))]
@@ -101,14 +101,13 @@ def _one_line(before: str, after: str) -> list[str]:
 
 
 def _shown(sign: str, text: str) -> list[str]:
-    rows = [_cut(visible(row)) for row in text.splitlines()[: _MOST_LINES + 1]] or [""]
-    return _limited([f"    {sign} {row}".rstrip() for row in rows])
-
-
-def _cut(row: str) -> str:
-    if len(row) <= _WIDTH:
-        return row
-    return f"{row[:_WIDTH]}…"
+    rows = []
+    for line in text.splitlines()[: _MOST_LINES + 1] or [""]:
+        row = visible(line)
+        if len(row) > _WIDTH:
+            row = f"{row[:_WIDTH]}…"
+        rows.append(f"    {sign} {row}".rstrip())
+    return _limited(rows)
 
 
 def _limited(rows: list[str]) -> list[str]:

@@ -28,7 +28,7 @@ Taken = tuple[int, str] | None
 
 
 class ByKind(Struct, frozen=True):
-    """What was found by kinds: the recorded call to give, or None where that many different ones fit."""
+    """A call found by kinds: its index, or None where `fitting` different ones fit."""
 
     index: int | None
     fitting: int = 1
@@ -46,11 +46,10 @@ class Redaction:
         """By what is compared of a call, what was compared of the recorded one that it was given by kinds."""
 
     def take(self, call: PendingCall, look: Callable[[PendingCall], Taken], *, anywhere: bool = True) -> Taken:
-        """What `look` finds for the call as it is, or as it would have been recorded; else one that says the same
-        in other words, at another path too if `anywhere`."""
+        """Return what `look` finds for the call as it is, or as it would have been recorded; else a call that says the
+        same in other words, at another path too if `anywhere`."""
         by_arguments = self._matcher.mode in (MatchMode.CAUSAL, MatchMode.ARGS)
-        found = look(call) if by_arguments else None
-        if found is not None:
+        if by_arguments and (found := look(call)) is not None:
             return found
         originals = call.name, call.path, call.arguments, call.key
         self._unredacted = call, call.arguments
@@ -58,24 +57,21 @@ class Redaction:
             return found
         if not by_arguments or not anywhere:
             return None
-        found = self._take_of_old_tape(call, look, originals) if self._is_old else None
-        return found or self._take_of_part(call)
+        if self._is_old and (found := self._take_of_old_tape(call, look, originals)) is not None:
+            return found
+        return self._take_of_part(call)
 
     def take_by_kind(self, call: PendingCall, *, written: bool = False) -> ByKind | None:
         """The recorded call that can be meant by one with values of its own, where the recording had another key.
 
         `written`: the call comes from a log, where its values have been redacted.
         """
+        arguments = call.arguments
         if self._unredacted and self._unredacted[0] is call:
             arguments = self._unredacted[1]
-        else:
-            arguments = call.arguments
         if (arguments == call.arguments and not written) or not self._is_other_key:
             return self._take_by_part(call)
-        if written:
-            handed_on = set()
-        else:
-            handed_on = {_named(found) for found in placeholders_in(arguments)}
+        handed_on = set() if written else {_named(found) for found in placeholders_in(arguments)}
         key = self._matcher.key(call.name, call.key)
         fitting: dict[bytes, list[int]] = {}
         for index in self._alike.get(_kinds(call.kind, call.name, key), ()):
@@ -88,10 +84,10 @@ class Redaction:
 
     def _only(self, key: bytes, fitting: dict[bytes, list[int]]) -> ByKind | None:
         """The only one of the recorded calls that fit, by what is compared of them."""
-        if len(fitting) != 1:
-            if fitting:
-                return ByKind(None, len(fitting))
+        if not fitting:
             return None
+        if len(fitting) > 1:
+            return ByKind(None, len(fitting))
         ((recorded, indexes),) = fitting.items()
         if any(meant == recorded and other != key for other, meant in self._meant.items()):
             return None  # it stands for another value of the candidate already
@@ -102,7 +98,7 @@ class Redaction:
         return ByKind(taken)
 
     def recorded_key(self, key: bytes) -> bytes:
-        """What was compared of the recorded call that is given for such a call."""
+        """Return what was compared of the recorded call that is given for such a call."""
         return self._meant.get(key, key)
 
     def _take_of_old_tape(
@@ -124,8 +120,9 @@ class Redaction:
         index = self._matcher.take_of(same)
         if index is None:
             return None
-        is_here = self._matcher.calls[index].path == call.path or self._matcher.mode is MatchMode.ARGS
-        return index, "exact" if is_here else "moved"
+        if self._matcher.calls[index].path == call.path or self._matcher.mode is MatchMode.ARGS:
+            return index, "exact"
+        return index, "moved"
 
     def _take_of_part(self, call: PendingCall) -> Taken:
         """A recorded call that differs in parts of redacted values alone, which are no value that is redacted.
@@ -159,10 +156,7 @@ class Redaction:
         arguments = redactor.raw(call.arguments, tool=call.name)
         if (name, path) == (call.name, call.path) and arguments is call.arguments:
             return False
-        if call.key is call.arguments:
-            key = arguments
-        else:
-            key = redactor.raw(call.key, tool=call.name)
+        key = arguments if call.key is call.arguments else redactor.raw(call.key, tool=call.name)
         call.name, call.path = name, path
         call.rephrase(arguments)
         call.key = key
@@ -185,8 +179,11 @@ class Redaction:
     @cached_property
     def _is_old(self) -> bool:
         """True when placeholders on the tape have no form although their kind has one."""
-        texts = (bytes(call.request_json) for call in self._matcher.calls)
-        return any(found.is_old for text in texts if b"<" in text for found in placeholders_in(text))
+        for call in self._matcher.calls:
+            text = bytes(call.request_json)
+            if b"<" in text and any(found.is_old for found in placeholders_in(text)):
+                return True
+        return False
 
     @cached_property
     def _is_other_key(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ import orjson
 from replaykit.errors import ReplayKitError
 from replaykit.handlers.replay.current_time import NOW, NowIndex, without_moments
 from replaykit.handlers.replay.keys import key_of
-from replaykit.handlers.replay.redaction import ByKind, Redaction
+from replaykit.handlers.replay.redaction import ByKind, Redaction, Taken
 from replaykit.handlers.replay.taped_requests import LONG_BYTES, TapedRequests, TextKey, holds_opaque
 from replaykit.model.changed_files import ChangedFile, changed_files
 from replaykit.model.events import Call, LlmCall, ToolCall
@@ -42,7 +42,7 @@ class Tape:
         self.calls = sorted((call for call in calls if not is_refused(call)), key=lambda call: call.seq)
         self.name = name
         self.pins = Pins()
-        """What of the run's chance a replay holds again."""
+        """The part of the run's chance that a replay holds again."""
         self.not_held: tuple[str, ...] = ()
         self.held_up_s = 0.0
         self.after_calls_s = 0.0
@@ -52,7 +52,7 @@ class Tape:
         self.started_at = started_at
         """When the run began, in seconds since the epoch; 0 when nobody knows."""
         self.holds_date = True
-        """Whether the date in a replay is that of the run, where it is known when its calls began and ended."""
+        """True if a replay has the date of the run, where the times of its calls are known."""
 
     @classmethod
     def of(cls, run: TraceRun) -> Tape:
@@ -83,7 +83,7 @@ class Tape:
 
     @cached_property
     def requests(self) -> TapedRequests:
-        """What was asked, and what it is looked up by."""
+        """The requests of the calls, and their keys."""
         return TapedRequests(self.calls)
 
 
@@ -120,11 +120,11 @@ class Matcher:
         self._redaction = Redaction(self, key_id) if tape.is_redacted else None
         tools = {call.seq for call in self.calls if isinstance(call, ToolCall)}
         self.inner = bytearray(call.parent in tools for call in self.calls)
-        """Which calls were made inside a recorded tool: they do not happen when that tool is served."""
-        self.unanswerable = {i: why for i, call in enumerate(self.calls) if (why := _unanswerable(call))}
+        """True for calls inside a recorded tool: they do not happen when that tool is served."""
+        self.unanswerable: dict[int, str] = {}
         """Calls on the tape whose outcome cannot be given again, and why."""
         self._plain = bytearray(len(self.calls))
-        """Which calls are answerable, with nothing to be said about them."""
+        """True for calls that can be answered, with nothing to be noted."""
         self._is_direct = mode is _CAUSAL and not self._ignore and self._redaction is None
         """True when calls are found by their paths and arguments as they are, and nobody else takes them."""
         self._started_at = tape.started_at
@@ -166,6 +166,8 @@ class Matcher:
 
     def _enter(self, index: int, call: Call, requests: TapedRequests) -> None:
         kind, name = call.kind, self._spelled(call.name)
+        if reason := _unanswerable(call):
+            self.unanswerable[index] = reason
         if self._redaction is None and not self._ignore and call.wire is None:
             key, is_opaque = requests.keys[index], requests.are_opaque[index]
         else:
@@ -183,7 +185,7 @@ class Matcher:
         return canonical(name.encode()).decode()
 
     def key(self, name: str, arguments: bytes) -> bytes:
-        """What of the arguments is compared: all of them but the ignored members, and of a placeholder its value."""
+        """Return what is compared of the arguments: no ignored members, and of a placeholder its value."""
         if self._redaction is not None:
             arguments = canonical(arguments)
         if not self._ignore:
@@ -211,18 +213,19 @@ class Matcher:
         self.used[index] = 1
         return self.calls[index]
 
-    def take(self, call: PendingCall) -> tuple[int, str] | None:
+    def take(self, call: PendingCall) -> Taken:
         """The recorded call that answers this one, and how it was found: exact, moved or arguments."""
         if not self._is_traced(call):
             return self._take_recorded(call)
-        found = None if self.traced.is_all else self._take_recorded(call)
-        return found or self.traced.take(self, call)
+        if self.traced.is_all:
+            return self.traced.take(self, call)
+        return self._take_recorded(call) or self.traced.take(self, call)
 
     def _is_traced(self, call: PendingCall) -> bool:
         """True for a call of a model over HTTP that may be found by its conversation."""
         return self.has_traced and call.kind == MODEL and call.request is not None
 
-    def _take_recorded(self, call: PendingCall) -> tuple[int, str] | None:
+    def _take_recorded(self, call: PendingCall) -> Taken:
         if self._is_direct and call.key is call.arguments:
             # Most calls of tasks and threads are found here, in a third of the time that the rest takes.
             waiting = self._by_path.get((call.path, call.kind, call.name, self._text_key(call.name, call.key)))
@@ -230,22 +233,23 @@ class Matcher:
                 index = waiting.popleft()
                 self.used[index] = 1
                 return index, "exact"
-        if self._redaction is not None:
-            return self._redaction.take(call, self._take)
-        found = self._take(call)
-        if found is None and Parts(call.key):  # the input was redacted, and nothing that was asked for
+        found = self._look(call, self._take)
+        if found is None and self._redaction is None and Parts(call.key):
+            # The input was redacted, and nothing that was asked for.
             self._redaction = Redaction(self, self._key_id)
             self._is_direct = False
-            return self._redaction.take(call, self._take)
+            return self._look(call, self._take)
         return found
 
     def nearest_model(self, call: PendingCall) -> tuple[Traced, Conversation] | None:
         """The recorded call of a model that was asked what is most like this one, and what this one asks."""
         now = self.traced.conversation(call)
-        recorded = None if now is None else self.traced.nearest(self, now)
-        if now is None or recorded is None:
+        if now is None:
             return None
-        return (recorded, now)
+        recorded = self.traced.nearest(self, now)
+        if recorded is None:
+            return None
+        return recorded, now
 
     def unknown_models(self) -> bool:
         """True when a call of a model is left of which the tape does not say what was asked."""
@@ -265,41 +269,45 @@ class Matcher:
             return self.traced.take_by_kind(self, call, written=written)
         return found
 
-    def _take(self, call: PendingCall) -> tuple[int, str] | None:
+    def _take(self, call: PendingCall) -> Taken:
         path, name, arguments = self._compared(call)
+        if self.mode is MatchMode.STRICT:
+            return self._take_strictly(call, arguments)
+        if self.mode is MatchMode.SEQUENCE:
+            return self._take_in_sequence(call, arguments)
         original = None if arguments is call.arguments else call.arguments
         key = self._text_key(name, arguments)
-        mode = self.mode
-        if mode is _CAUSAL:
-            waiting = self._by_path.get((path, call.kind, name, key))
-            index = self._first_free(waiting, original) if waiting else None
+        is_causal = self.mode is _CAUSAL
+        if is_causal:
+            index = self._first_free(self._by_path.get((path, call.kind, name, key)), original)
+            if index is not None and (path, name, key) in self._taken_elsewhere:
+                return self._use(index, "moved")
             if index is not None:
-                is_shifted = bool(self._taken_elsewhere) and (path, name, key) in self._taken_elsewhere
-                return self._use(index, "moved" if is_shifted else "exact")
-        if mode in (_CAUSAL, MatchMode.ARGS):
-            index = self._first_free(self._by_arguments.get((call.kind, name, key)), original)
-            if index is None:
-                return None
-            if mode is not _CAUSAL:
                 return self._use(index, "exact")
-            self._taken_elsewhere.add((self._spelled(self.calls[index].path), name, key))
-            return self._use(index, "moved")
-        if mode is MatchMode.STRICT:
-            return self._take_strictly(call, arguments)
-        return self._take_in_sequence(call, arguments)
+        index = self._first_free(self._by_arguments.get((call.kind, name, key)), original)
+        if index is None:
+            return None
+        if not is_causal:
+            return self._use(index, "exact")
+        self._taken_elsewhere.add((self._spelled(self.calls[index].path), name, key))
+        return self._use(index, "moved")
 
-    def take_by_model_arguments(self, call: PendingCall) -> tuple[int, str] | None:
+    def take_by_model_arguments(self, call: PendingCall) -> Taken:
         """The call of a foreign trace with the same arguments, apart from what traces leave out.
 
         Those are defaults of the tool's own signature, and what a framework injects. Recorded calls hold them all.
         """
         if call.parameters is None:
             return None
-        if self._redaction is None:
-            return self._take_by_model_arguments(call)
-        return self._redaction.take(call, self._take_by_model_arguments)
+        return self._look(call, self._take_by_model_arguments)
 
-    def _take_by_model_arguments(self, call: PendingCall) -> tuple[int, str] | None:
+    def _look(self, call: PendingCall, take: Callable[[PendingCall], Taken], *, anywhere: bool = True) -> Taken:
+        """Return what `take` finds, on a redacted tape also for the call as it would have been recorded."""
+        if self._redaction is None:
+            return take(call)
+        return self._redaction.take(call, take, anywhere=anywhere)
+
+    def _take_by_model_arguments(self, call: PendingCall) -> Taken:
         found = self._foreign_calls(call)
         if found is None:
             return None
@@ -315,8 +323,9 @@ class Matcher:
         index = self._first_free(waiting)
         if index is None:
             return None
-        is_here = self.mode is MatchMode.ARGS or self._spelled(self.calls[index].path) == path
-        return self._use(index, "exact" if is_here else "moved")
+        if self.mode is MatchMode.ARGS or self._spelled(self.calls[index].path) == path:
+            return self._use(index, "exact")
+        return self._use(index, "moved")
 
     def _foreign_calls(self, call: PendingCall) -> ForeignCalls | None:
         """The calls of this tool that a foreign trace holds; None where there are none."""
@@ -333,23 +342,19 @@ class Matcher:
             return found
         return None
 
-    def take_as_now(self, call: PendingCall, began_at: float, now: float) -> tuple[int, str] | None:
+    def take_as_now(self, call: PendingCall, began_at: float, now: float) -> Taken:
         """The recorded call that differs from this one only in the current time, where both say it."""
         if not self._started_at or self.mode not in (_CAUSAL, MatchMode.ARGS):
             return None
-        take = partial(self._take_as_now, began_at=began_at, now=now)
-        if self._redaction is None:
-            found = take(call)
-        else:
-            found = self._redaction.take(call, take)
+        found = self._look(call, partial(self._take_as_now, began_at=began_at, now=now))
         if found is None and self._is_traced(call):
             return self.traced.take_as_now(self, call, began_at, now)
         return found
 
-    def _take_as_now(self, call: PendingCall, *, began_at: float, now: float) -> tuple[int, str] | None:
+    def _take_as_now(self, call: PendingCall, *, began_at: float, now: float) -> Taken:
         path, name, arguments = self._compared(call)
         # Where the date is held it is that of the recording, and the process may have begun before it was.
-        without = without_moments(arguments, began_at if began_at <= now else self._started_at, now)
+        without = without_moments(arguments, self._started_at if began_at > now else began_at, now)
         if NOW not in without:
             return None
         if self._now_index is None:
@@ -365,17 +370,14 @@ class Matcher:
 
     def take_exactly(self, call: PendingCall) -> int | None:
         """The recorded call with this very path and these arguments, or nothing."""
-        if self._redaction is None:
-            found = self._take_exactly(call)
-        else:
-            found = self._redaction.take(call, self._take_exactly, anywhere=False)
+        found = self._look(call, self._take_exactly, anywhere=False)
         if found is None and self._is_traced(call):
             return self.traced.take_exactly(self, call)
         if found is None:
             return None
         return found[0]
 
-    def _take_exactly(self, call: PendingCall) -> tuple[int, str] | None:
+    def _take_exactly(self, call: PendingCall) -> Taken:
         path, name, arguments = self._compared(call)
         original = None if arguments is call.arguments else call.arguments
         key = self._text_key(name, arguments)
@@ -386,8 +388,6 @@ class Matcher:
 
     def _compared(self, call: PendingCall) -> tuple[str, str, bytes]:
         """Path, name and arguments of a call as those on the tape are compared with them."""
-        if self._redaction is None:
-            return call.path, call.name, call.key if not self._ignore else self.key(call.name, call.key)
         return self._spelled(call.path), self._spelled(call.name), self.key(call.name, call.key)
 
     def last_outcome(self, call: PendingCall) -> int | None:
@@ -410,10 +410,14 @@ class Matcher:
         """All recorded calls of this kind and name."""
         return self._by_name.get((call.kind, self._spelled(call.name)), [])
 
+    def free_of_name(self, call: PendingCall) -> list[int]:
+        """The recorded calls of this kind and name that are not taken yet."""
+        return [index for index in self.of_name(call) if not self.used[index]]
+
     def has_left(self, call: PendingCall) -> bool:
         """True when a recorded call of this kind and name, made in the same place, is not taken yet."""
         path = self._spelled(call.path)
-        return any(not self.used[i] and self._spelled(self.calls[i].path) == path for i in self.of_name(call))
+        return any(self._spelled(self.calls[index].path) == path for index in self.free_of_name(call))
 
     def expected(self) -> int | None:
         """In strict mode, the recorded call that has to come next."""
@@ -427,7 +431,7 @@ class Matcher:
         """The recorded calls that the candidate did not make."""
         return [i for i in range(len(self.calls)) if not self.used[i] and not self.inner[i]]
 
-    def _take_strictly(self, call: PendingCall, arguments: bytes) -> tuple[int, str] | None:
+    def _take_strictly(self, call: PendingCall, arguments: bytes) -> Taken:
         index = self.expected()
         if index is None:
             return None
@@ -438,7 +442,7 @@ class Matcher:
             return None
         return self._use(index, "exact")
 
-    def _take_in_sequence(self, call: PendingCall, arguments: bytes) -> tuple[int, str] | None:
+    def _take_in_sequence(self, call: PendingCall, arguments: bytes) -> Taken:
         name = (call.kind, self._spelled(call.name))
         recorded, position = self._by_name.get(name, []), self._next_of_name.get(name, 0)
         if position >= len(recorded):
@@ -446,8 +450,9 @@ class Matcher:
         self._next_of_name[name] = position + 1
         index = recorded[position]
         key = key_of(self.calls[index])
-        same = key == UNKNOWN or self.key(call.name, key) == arguments or self._is_same_call(call, index, arguments)
-        return self._use(index, "exact" if same else "arguments")
+        if key == UNKNOWN or self.key(call.name, key) == arguments or self._is_same_call(call, index, arguments):
+            return self._use(index, "exact")
+        return self._use(index, "arguments")
 
     def _is_same_call(self, call: PendingCall, index: int, arguments: bytes) -> bool:
         """True when a foreign trace's call differs only in what traces leave out."""
@@ -458,15 +463,16 @@ class Matcher:
         return key == parameters.model_arguments(arguments)
 
     def _first_free(self, waiting: deque[int] | None, original: bytes | None = None) -> int | None:
-        """The first that is not taken yet. Where less than all is compared (`said` is all), one that agrees in
-        everything goes first."""
+        """Return the first that is not taken yet. Where less than all arguments (`original`) is compared, one that
+        agrees in everything goes first."""
         while waiting and self.used[waiting[0]]:
             waiting.popleft()
         if not waiting:
             return None
         if original is not None and len(waiting) > 1:
-            same = (i for i in waiting if not self.used[i] and bytes(self.calls[i].request_json) == original)
-            return next(same, waiting[0])
+            for index in waiting:
+                if not self.used[index] and bytes(self.calls[index].request_json) == original:
+                    return index
         return waiting[0]
 
     def take_of(self, indexes: Iterable[int]) -> int | None:
@@ -492,7 +498,7 @@ def is_refused(call: Call) -> bool:
 
 
 def _unanswerable(call: Call) -> str:
-    """Why a recorded call has no answer to give; nothing when it has one, or was interrupted and may be again."""
+    """Return why a recorded call cannot be answered; empty when it can, or was interrupted and may be again."""
     if not call.answered and call.complete:
         return "no outcome of it was recorded"
     if bytes(call.result_json).startswith(b'{"$opaque":'):

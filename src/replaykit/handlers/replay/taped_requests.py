@@ -66,9 +66,9 @@ class TapedRequests:
     def __init__(self, calls: Iterable[Call]) -> None:
         self.blocks = TextBlocks()
         self.keys: list[TextKey] = []
-        """What each request is looked up by, where all of it is compared."""
+        """The key of each request, where all of it is compared."""
         self.are_opaque: list[bool] = []
-        """Whether a value stands in each request that cannot be compared."""
+        """True for each request that holds a value which cannot be compared."""
         self._ends: list[bytes] = []
         self._others: list[Raw] = []
         for call in calls:

@@ -12,7 +12,7 @@ from replaykit.handlers.replay.tape import Tape
 from replaykit.model.matching import MatchRules
 from replaykit.model.tool_errors import is_raised
 from replaykit.model.values import Json, canonical
-from replaykit.seam.results import ToolValues
+from replaykit.seam.results import ITEM, ToolValues
 from replaykit.seam.scope import TOOL, CallAnswer, RunSession, pending_call
 from replaykit.seam.through import through
 from replaykit.store.open import StoreLike, open_store
@@ -27,17 +27,15 @@ class ToolReplayer:
         self._scope = RunSession(Replayer(Tape.of(run), rules)).root
 
     def replay(self, tool: str, arguments: Mapping[str, Json] | None = None) -> Json:
-        """What the tool answered to these arguments; its exception is raised again, a miss is a Divergence."""
+        """Return what the tool answered to these arguments; its exception is raised again, a miss is a Divergence."""
         call = pending_call(TOOL, tool, canonical(dict(arguments or {})), self._scope, time.time())
         return through(self._scope, call, lambda: _not_live(tool), partial(_give, ToolValues(tool, None)))
 
 
 def _give(values: ToolValues, outcome: CallAnswer) -> Json:
-    if outcome.error is not None and is_raised(outcome):
-        values.raise_error(outcome.error)
-    if outcome.items_json is not None:
-        return [values.give_item(item) for item in outcome.items_json]
-    return values.give(outcome.result_json)
+    if outcome.items_json is None or is_raised(outcome):
+        return values.answer(outcome)
+    return [values.give(item, ITEM) for item in outcome.items_json]
 
 
 def _not_live(tool: str) -> Json:

@@ -6,7 +6,7 @@ ignored members, placeholders and the current time work as they do for every oth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
@@ -20,7 +20,7 @@ from replaykit.wire.conversation import JOINERS, ComparedFields, Conversation, C
 from replaykit.wire.traced_calls import outcome_of, response_id
 
 if TYPE_CHECKING:
-    from replaykit.handlers.replay.redaction import ByKind
+    from replaykit.handlers.replay.redaction import ByKind, Taken
     from replaykit.handlers.replay.tape import Matcher
 
 T = TypeVar("T")
@@ -54,17 +54,19 @@ class TracedCalls:
                 self._enter(index, call)
         self.is_all = len(self._calls) + len(self.unknown) == sum(isinstance(call, LlmCall) for call in matcher.calls)
         """True when every call of a model on the tape is one of them."""
-        views = sorted(self._in_all_forms(matcher), key=lambda pair: pair[0])
-        self._indexes = [index for index, _ in views]
+        self._indexes: list[int] = []
         """Of each view, the call that it is of, among the calls of the tape."""
         self._views: dict[int, list[int]] = {}
         self._asked_alike: dict[bytes, set[int]] = {}
-        for number, (index, view) in enumerate(views):
+        views = []
+        for number, (index, view) in enumerate(sorted(self._in_all_forms(matcher), key=lambda pair: pair[0])):
+            views.append(view)
+            self._indexes.append(index)
             self._views.setdefault(index, []).append(number)
             self._asked_alike.setdefault(bytes(view.arguments_json), set()).add(index)
-        self._matcher = make([view for _, view in views])
-        scopes = [one.conversation.scope(exact=self._is_exact) for one in self._calls]
-        self._scopes = list(dict.fromkeys(scopes)) or [ComparedFields()]
+        self._matcher = make(views)
+        scopes = dict.fromkeys(traced.conversation.scope(exact=self._is_exact) for traced in self._calls)
+        self._scopes = list(scopes) or [ComparedFields()]
         self._by_response: dict[str, Traced] | None = None
         self._recent: tuple[PendingCall, list[PendingCall]] | None = None
 
@@ -77,16 +79,16 @@ class TracedCalls:
 
     def _in_all_forms(self, matcher: Matcher) -> Iterator[tuple[int, LlmCall]]:
         """Each call with its key for its arguments; several times where its texts may be joined in several ways."""
-        for one in self._calls:
-            has_forms = one.conversation.has_joints and matcher.mode in _BY_KEY
-            for joiner in JOINERS if has_forms else JOINERS[:1]:
-                key = one.conversation.key(one.conversation.scope(exact=self._is_exact), joiner)
-                yield one.index, _view(one.call, key)
+        for traced in self._calls:
+            conversation = traced.conversation
+            for joiner in _joiners(conversation, matcher):
+                key = conversation.key(conversation.scope(exact=self._is_exact), joiner)
+                yield traced.index, _view(traced.call, key)
         if matcher.mode is MatchMode.SEQUENCE:  # the one mode in which nobody has to know what was asked
             for index in self.unknown:
                 yield index, _view(matcher.calls[index], NULL)
 
-    def take(self, matcher: Matcher, call: PendingCall) -> tuple[int, str] | None:
+    def take(self, matcher: Matcher, call: PendingCall) -> Taken:
         """The recorded call that was asked the same, and how it was found; it is taken in `matcher` as well."""
         return self._first(matcher, call, self._matcher.take)
 
@@ -97,7 +99,7 @@ class TracedCalls:
             return None
         return found[0]
 
-    def take_as_now(self, matcher: Matcher, call: PendingCall, began_at: float, now: float) -> tuple[int, str] | None:
+    def take_as_now(self, matcher: Matcher, call: PendingCall, began_at: float, now: float) -> Taken:
         """The same, but for the current time."""
         return self._first(matcher, call, lambda form: self._matcher.take_as_now(form, began_at, now))
 
@@ -105,13 +107,14 @@ class TracedCalls:
         """The same, but for placeholders of another key."""
         for form in self._forms(call):
             found = self._matcher.take_by_kind(form, written=written)
-            if found is not None and found.index is not None:
-                index = self._claim(matcher, found.index)
-                if index is None:
-                    return None
-                return msgspec.structs.replace(found, index=index)
-            if found is not None:
+            if found is None:
+                continue
+            if found.index is None:
                 return found
+            index = self._claim(matcher, found.index)
+            if index is None:
+                return None
+            return msgspec.structs.replace(found, index=index)
         return None
 
     def last_outcome(self, call: PendingCall) -> int | None:
@@ -124,11 +127,13 @@ class TracedCalls:
 
     def is_asked_again(self, matcher: Matcher, index: int) -> bool:
         """True when the tape holds another call, not taken yet, that is asked the same as this one."""
-        alike = (indexes for indexes in self._asked_alike.values() if index in indexes)
-        return any(not matcher.used[other] for indexes in alike for other in indexes)
+        for indexes in self._asked_alike.values():
+            if index in indexes and not all(matcher.used[other] for other in indexes):
+                return True
+        return False
 
     def conversation(self, call: PendingCall) -> Conversation | None:
-        """What a call asks, with what the provider would have kept."""
+        """Return what a call asks, with what the provider would have kept."""
         found = self._reader.read(call.arguments, model=call.name)
         if found is None or not found.continues:
             return found
@@ -139,18 +144,17 @@ class TracedCalls:
 
     def nearest(self, matcher: Matcher, now: Conversation) -> Traced | None:
         """The recorded call whose conversation is most like this one: of those not taken, else of any."""
-        models = [index for index, call in enumerate(matcher.calls) if isinstance(call, LlmCall)]
-        free = [index for index in models if not matcher.used[index]]
+        models = [(index, call) for index, call in enumerate(matcher.calls) if isinstance(call, LlmCall)]
+        free = [(index, call) for index, call in models if not matcher.used[index]]
         candidates: list[Traced] = []
-        for index in (free or models[::-1])[:_COMPARED]:
-            call = matcher.calls[index]
+        for index, call in (free or models[::-1])[:_COMPARED]:
             conversation = self._reader.read(bytes(call.request_json), model=call.name)
-            if isinstance(call, LlmCall) and conversation is not None and conversation.is_known:
+            if conversation is not None and conversation.is_known:
                 candidates.append(Traced(index, call, conversation))
         current_lines = {line.json for line in now.lines}
 
-        def likeness(one: Traced) -> tuple[int, int]:
-            lines = one.conversation.lines
+        def likeness(traced: Traced) -> tuple[int, int]:
+            lines = traced.conversation.lines
             return sum(line.json in current_lines for line in lines), -abs(len(lines) - len(current_lines))
 
         return max(candidates, key=likeness, default=None)
@@ -158,16 +162,16 @@ class TracedCalls:
     def _response_conversation(self, response: str) -> Conversation | None:
         """The conversation behind a response that was served, with its answer."""
         if self._by_response is None:
-            self._by_response = {response_id(one.call): one for one in self._calls}
-        one = self._by_response.get(response)
-        answer = None if one is None else outcome_of(one.call).answer
-        if one is None or answer is None:
+            self._by_response = {response_id(traced.call): traced for traced in self._calls}
+        traced = self._by_response.get(response)
+        if traced is None:
             return None
-        return one.conversation.answered(answer.message)
+        answer = outcome_of(traced.call).answer
+        if answer is None:
+            return None
+        return traced.conversation.answered(answer.message)
 
-    def _first(
-        self, matcher: Matcher, call: PendingCall, look: Callable[[PendingCall], tuple[int, str] | None]
-    ) -> tuple[int, str] | None:
+    def _first(self, matcher: Matcher, call: PendingCall, look: Callable[[PendingCall], Taken]) -> Taken:
         for form in self._forms(call):
             while (found := look(form)) is not None:
                 index = self._claim(matcher, found[0])
@@ -194,12 +198,20 @@ class TracedCalls:
         alone = self._reader.read(call.arguments, model=call.name)
         if alone is None:
             return
-        whole = self.conversation(call) if alone.continues else None
-        for conversation in (alone,) if whole is None else (whole, alone):
-            has_forms = conversation.has_joints and self._matcher.mode in _BY_KEY
-            for joiner in JOINERS if has_forms else JOINERS[:1]:
+        conversations = [alone]
+        if alone.continues and (whole := self.conversation(call)) is not None:
+            conversations.insert(0, whole)
+        for conversation in conversations:
+            for joiner in _joiners(conversation, self._matcher):
                 for scope in self._scopes:
                     yield _form(call, conversation.key(scope, joiner))
+
+
+def _joiners(conversation: Conversation, matcher: Matcher) -> Sequence[str]:
+    """Return the ways in which the texts of a conversation may be joined."""
+    if conversation.has_joints and matcher.mode in _BY_KEY:
+        return JOINERS
+    return JOINERS[:1]
 
 
 def _view(call: Call, key: bytes | Raw) -> LlmCall:
@@ -210,7 +222,7 @@ def _form(call: PendingCall, key: bytes) -> PendingCall:
     return PendingCall(call.kind, _NAME, key, key, call.path, call.step, call.parent, call.seq, call.at, call.effects)
 
 
-def _pair(index: int | None) -> tuple[int, str] | None:
+def _pair(index: int | None) -> Taken:
     if index is None:
         return None
     return (index, "exact")

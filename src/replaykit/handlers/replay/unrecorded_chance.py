@@ -70,7 +70,7 @@ def _without_order(value: Json) -> Json:
 
 def _differ_in(alike: Callable[[Json, Json], bool], before: Json, now: Json) -> bool:
     found = differences(before, now)
-    return bool(found) and all(alike(one.old, one.new) for one in found)
+    return bool(found) and all(alike(difference.old, difference.new) for difference in found)
 
 
 def _are_of_process(before: Json, after: Json) -> bool:

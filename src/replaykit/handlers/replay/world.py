@@ -1,4 +1,4 @@
-"""What an agent meets in a replay."""
+"""The world of a replay."""
 
 # Annotations are values here: msgspec reads them, and would compile each as a text, once for every class that has it.
 
@@ -18,24 +18,24 @@ class World(Struct, frozen=True, kw_only=True, omit_defaults=True):
     case_id: str
     input_json: Raw = NULL
     context_json: Raw = ABSENT
-    """What the agent is given beside its input."""
+    """Context for the agent besides its input."""
     calls: tuple[AnyEvent, ...] = ()
     rules: MatchRules = MatchRules()
     tools: dict[str, ToolMode] = {}
     models: ToolMode = ToolMode.RECORDED
     pins: Pins = Pins()
     not_held: tuple[str, ...] = ()
-    """What of chance the recording could not keep; see `Chance.not_held`."""
+    """Chance that the recording could not keep; see `Chance.not_held`."""
     held_up_s: float = 0.0
     """See `Chance.held_up_s`."""
     after_calls_s: float = 0.0
     """See `Chance.after_calls_s`."""
     changed_files: tuple[ChangedFile, ...] = ()
-    """What the recorded run changed on disk, which a replay finds changed."""
+    """Files that the recorded run changed, which a replay finds changed."""
     chaos: ChaosPlan | None = None
     """Faults that come between the agent and what it calls."""
     tie_picks: tuple[int, ...] = ()
-    """What comes first of things that happened at nearly the same moment; see `Ties`."""
+    """Picks among things that happened at nearly the same moment; see `Ties`."""
     source_format: str = ""
     """The format of the trace that it is made of, where it was imported."""
     notes_sources: bool = False

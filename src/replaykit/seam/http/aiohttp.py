@@ -170,7 +170,7 @@ def _unpacked(headers: Headers) -> Headers:
 
 
 def _failure(request: Any, served: Served) -> BaseException | None:
-    """What a recorded response ends with; what an exception says of its request is taken from the one at hand."""
+    """Return the error that a recorded response ends with, about the request at hand; None when it ends well."""
     error = served.failure(vars(aiohttp))
     if isinstance(error, aiohttp.ClientConnectorError):
         inner = next((part for part in error.args if isinstance(part, Exception)), OSError(str(served.error)))
@@ -266,7 +266,7 @@ class _Frames:
 
 
 class _NoPool:
-    """What a connection is given back to that came from nowhere."""
+    """The pool that a recorded connection is given back to."""
 
     force_close = False
 

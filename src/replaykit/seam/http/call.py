@@ -27,7 +27,7 @@ from replaykit.seam.http.response import CANCELLED, TOO_LARGE, Served, at_pace, 
 from replaykit.seam.scope import EXCHANGE, MODEL, CallAnswer, Outcome, Scope, current, enter, leave
 from replaykit.seam.unrecorded import websocket_opened
 
-__all__ = ["HttpCall", "HttpRequest", "Served", "listening", "open_call"]
+__all__ = ["HttpCall", "HttpRequest", "Served", "listening"]
 
 KEPT_BYTES = 256 * 1024 * 1024
 """A response above this is passed on and not kept."""
@@ -35,11 +35,11 @@ PORTION = 16 * 1024
 """A body that is read in small portions is kept in pieces of this size."""
 _SWITCHING = 101  # to another protocol, of which nothing is seen
 UNPACKED_BYTES = 64 * 1024 * 1024
-"""How much of a compressed answer of a model is read."""
+"""No more of a compressed answer of a model is read."""
 
 
 def listening(url: object = None) -> Scope | None:
-    """Where a request that is made here belongs; None where it is nobody's business.
+    """Return the scope that a request made here belongs to; None where it is nobody's business.
 
     `url` is text or what turns into it. It is looked at only where some requests are left to others, or stay within a
     program of several processes.
@@ -56,12 +56,6 @@ def listening(url: object = None) -> Scope | None:
     if url is not None and here.session.own is not None and here.session.own.takes(str(url)):
         return None
     return here
-
-
-def open_call(request: HttpRequest, scope: Scope | None = None) -> HttpCall | None:
-    """The exchange that a request begins; None where it is nobody's business. May raise, as the handler says."""
-    here = scope or listening(request.url)
-    return None if here is None else HttpCall(here, request)
 
 
 class Inside:
@@ -120,7 +114,7 @@ class HttpCall:
 
     @property
     def wait_s(self) -> float:
-        """How much longer a fault makes it take, in earnest."""
+        """The real delay that a fault adds."""
         return 0.0 if self._call.injected is None else self._call.injected.wait_s
 
     def pause(self) -> None:
@@ -134,7 +128,7 @@ class HttpCall:
         return self._call.injected is not None and self._call.injected.alter is not None
 
     def altered(self, body: bytes) -> Served:
-        """What a fault makes of the response that has begun, and of its whole body; that is written down as well."""
+        """Return, and write down, the response that a fault makes of the one that has begun, with this whole body."""
         encoding = self._header("content-encoding").lower()
         status, reason, version, headers = self._head
         whole = b"".join(_decoded([body], encoding))
@@ -189,7 +183,7 @@ class HttpCall:
         self._came(len(data), now)
 
     def more(self, data: bytes) -> None:
-        """What came belongs to the piece before: it was cut only because it was asked for in small portions."""
+        """Add data to the piece before: it was cut only because it was asked for in small portions."""
         if not self._chunks:
             self.chunk(data)
             return

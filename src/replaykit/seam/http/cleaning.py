@@ -1,5 +1,6 @@
-"""What of an exchange may be written down: no credentials, neither in headers, nor in the URL, nor in known places of
-bodies. What is hidden is hidden when a call is matched as well, so that another key finds the same answer.
+"""Cleaning: exchanges are written down without credentials in headers, in the URL, and in known places of bodies.
+
+The same is hidden when a call is matched, so that another API key finds the same answer.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from replaykit.seam.scope import Scope
 from replaykit.seam.through import later, never
 
 _RETRIES = "x-stainless-retry-count"
-"""What SDKs of that make send: they try again after any exception, and not after a response that says so."""
+"""A header of SDKs by Stainless: they retry after any exception, but not after a response that forbids it."""
 
 
 def handle_request(original: Function, name: str, transport: Any, request: Any) -> Any:
@@ -101,7 +101,7 @@ class _Library:
         return HttpCall(here, HttpRequest(method=request.method, url=url, headers=headers, body=request.content))
 
     def altered(self, response: Any, call: HttpCall, body: bytes) -> Any:
-        """What a fault makes of the live response, whose body is this."""
+        """Return what a fault makes of the live response, whose body is this."""
         self._begin(response, call)
         return self.response(call.altered(body))
 
@@ -137,7 +137,7 @@ class _Library:
         )
 
     def failure(self, served: Served) -> BaseException | None:
-        """What a recorded response ends with; a class of the other library becomes the one of this."""
+        """Return what a recorded response ends with; a class of the other library becomes the one of this."""
         names, error = vars(self.module), served.error
         if error is not None and error.module.partition(".")[0] in ("httpx", "httpx2") and error.type in names:
             error = replace(error, module=names[error.type].__module__)

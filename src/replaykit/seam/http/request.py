@@ -13,8 +13,7 @@ from msgspec import Struct
 
 from replaykit.model.values import Json, canonical, canonical_read, sayable
 from replaykit.seam.http.cleaning import SEEN, Headers, clean_json, clean_query, first_header, taken_apart
-from replaykit.seam.real_time import wall_time
-from replaykit.seam.scope import EXCHANGE, MODEL, PendingCall, Scope, pending_call
+from replaykit.seam.scope import EXCHANGE, MODEL, PendingCall, Scope, pending_call, wall_time
 from replaykit.wire.api import ModelApi
 from replaykit.wire.request_keys import match_key
 from replaykit.wire.routes import api_of

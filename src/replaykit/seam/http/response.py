@@ -37,13 +37,13 @@ class Served(Struct, frozen=True, kw_only=True):
     headers: Headers = ()
     chunks: tuple[bytes, ...] = ()
     pauses_ms: tuple[float, ...] = ()
-    """How long each chunk was waited for."""
+    """The recorded wait before each chunk."""
     waits_s: tuple[float, ...] = ()
-    """How long this time each chunk is to be waited for, before them the head; nothing where all is there at once."""
+    """The waits of this replay, before the head and before each chunk; empty if everything is there at once."""
     complete: bool = True
     """False when it broke off after the last chunk."""
     error: ErrorInfo | None = None
-    """What it broke off with; without one, the caller had left it."""
+    """The error that it broke off with; without one, the caller had left it."""
 
     def header(self, name: str) -> str:
         """Return the first value of a header, by its name in small letters."""
@@ -79,7 +79,7 @@ class Served(Struct, frozen=True, kw_only=True):
         return self.error.message == LEFT or "Timeout" in self.error.type
 
     def failure(self, namespace: Mapping[str, Any]) -> BaseException | None:
-        """What it ends with, as an exception that `namespace` knows; None when it ends well."""
+        """Return what it ends with, as an exception that `namespace` knows; None when it ends well."""
         if self.complete:
             return None
         if self.error is not None and not self.was_cut_off:
