@@ -101,8 +101,8 @@ async def semaphore_of_two(question: str) -> str:
         ended.append(name)
 
     # a and b begin at once; c follows b, and d follows c.
-    work = asyncio.gather(one("a", 0.7), one("b", 0.15), one("c", 0.15), one("d", 0.15))
-    await asyncio.wait([work], timeout=0.58)
+    work = asyncio.gather(one("a", 1.2), one("b", 0.15), one("c", 0.15), one("d", 0.15))
+    await asyncio.wait([work], timeout=0.8)
     words = "".join(ended)
     await work
     return judged(words, is_late=words == "bcd")
@@ -287,12 +287,12 @@ def heartbeats(question: str) -> str:
     stop, beats = threading.Event(), []
 
     def beat() -> None:
-        while not stop.wait(0.2):
+        while not stop.wait(0.4):
             beats.append(time.monotonic())
 
     thread = threading.Thread(target=beat)
     thread.start()
-    ask("long", 0.7)
+    ask("long", 1.4)
     stop.set()
     thread.join()
     return judged(f"{len(beats)} beats", is_late=len(beats) == 3)
