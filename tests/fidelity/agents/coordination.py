@@ -417,13 +417,13 @@ def loops_in_threads(question: str) -> str:
 
     def run(name: str, seconds: float) -> None:
         async def limited() -> None:
-            done, _ = await asyncio.wait([asyncio.create_task(aask(name, seconds))], timeout=0.3)
+            done, _ = await asyncio.wait([asyncio.create_task(aask(name, seconds))], timeout=0.6)
             ended.append(f"{name} {'done' if done else 'late'}")
 
         asyncio.run(limited())
 
     with ThreadPoolExecutor(2) as pool:
-        list(pool.map(run, ("quick", "slow"), (0.1, 0.8)))
+        list(pool.map(run, ("quick", "slow"), (0.1, 1.5)))
     return judged(", ".join(ended), is_late=ended == ["quick done", "slow late"])
 
 
