@@ -8,7 +8,6 @@ import functools
 import gc
 import threading
 import time
-import uuid
 import weakref
 from dataclasses import dataclass, field
 
@@ -164,17 +163,11 @@ def nanoseconds_in_an_argument(question: str) -> str:
 
 @failing("In the time of the system")
 def deadline_by_clock_gettime(question: str) -> str:
-    deadline = time.clock_gettime(time.CLOCK_MONOTONIC) + 0.5
+    deadline = time.clock_gettime(time.CLOCK_MONOTONIC) + 1.25
     answers = []
     while time.clock_gettime(time.CLOCK_MONOTONIC) < deadline:
-        answers.append(slow(f"poll {len(answers)}", 0.2)["name"])
+        answers.append(slow(f"poll {len(answers)}", 0.5)["name"])
     return judged(f"{len(answers)} polls", is_wrong=len(answers) == 3)
-
-
-@failing("An id of the old kind")
-def uuid1_in_an_argument(question: str) -> str:
-    answer = log_time(0.0, str(uuid.uuid1()))
-    return judged(f"{answer['is_accepted']}", is_wrong=not answer["is_accepted"])
 
 
 @failing("A thread that fails")
