@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from replaykit.seam.clock_watchdog import _is_runnable
-from replaykit.seam.system_waits import has_limit
+from replaykit.seam.kernel_delays import has_limit
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not tell")

@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from time import perf_counter, process_time, sleep  # the real ones
 from typing import Any
 
+from replaykit.seam.kernel_delays import has_limit
 from replaykit.seam.own_code import is_library
-from replaykit.seam.system_waits import has_limit
 from replaykit.seam.virtual_clock import VirtualClock, Wait
 
 _LOOK_S = 0.01
