@@ -11,6 +11,7 @@ import random
 import sqlite3
 import threading
 import warnings
+import weakref
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -468,3 +469,41 @@ def test_a_list_in_a_partial_is_noted(store: rk.Store) -> None:
         return len(log)
 
     assert noted(agent, store) == {"partial(0)"}
+
+
+class Held:
+    """Something whose end is seen."""
+
+
+def test_a_recorded_agent_holds_nothing_longer_than_otherwise(store: rk.Store) -> None:
+    is_alive: list[bool] = []
+
+    def agent() -> None:
+        held = Held()
+        reference = weakref.ref(held)
+        quick()
+        del held
+        is_alive.append(reference() is not None)
+
+    with rk.record("agent", store=store):
+        agent()
+
+    assert is_alive == [False]
+
+
+def test_the_variables_that_an_agent_has_taken_stay(store: rk.Store) -> None:
+    def agent(order: str) -> dict[str, Any]:
+        taken = locals()
+        quick()
+        return taken
+
+    with rk.record("agent", store=store):
+        assert agent("a lamp")["order"] == "a lamp"
+
+
+@rk.tool
+def quick() -> None:
+    LISTED.append("called")
+
+
+LISTED: list[str] = []

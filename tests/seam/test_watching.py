@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import os
+import select
+import socket
 import sys
 import threading
+import time
+from collections.abc import Callable
+from multiprocessing import get_context
+from typing import Any
 
 import pytest
 
 from replaykit.seam.clock_watchdog import _is_runnable
+from replaykit.seam.kernel_delays import has_limit
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not tell")
@@ -27,3 +34,41 @@ def test_a_thread_that_waits_for_a_file_is_not_runnable_and_one_that_computes_is
     os.close(source)
     os.close(sink)
     assert not _is_runnable(waiting.native_id or 0), "it has ended"
+
+
+SEMAPHORE = get_context("spawn").Semaphore(0)
+
+
+def in_select(limit_s: float | None) -> Callable[[], Any]:
+    source, _sink = os.pipe()
+    return lambda: select.select([source], [], [], limit_s)
+
+
+def in_recv(limit_s: float | None) -> Callable[[], Any]:
+    pair = socket.socketpair()
+    pair[0].settimeout(limit_s)
+    return lambda: pair[0].recv(1) if pair else None
+
+
+def in_epoll(limit_s: float | None) -> Callable[[], Any]:
+    return lambda: select.epoll().poll(limit_s)
+
+
+def in_semaphore(limit_s: float | None) -> Callable[[], Any]:
+    return lambda: SEMAPHORE.acquire(timeout=limit_s)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not tell")
+@pytest.mark.parametrize("place", [in_select, in_recv, in_epoll, in_semaphore])
+@pytest.mark.parametrize("limit_s", [None, 600.0])
+def test_a_limit_in_the_kernel_is_known(
+    place: Callable[[float | None], Callable[[], Any]], limit_s: float | None
+) -> None:
+    thread = threading.Thread(target=place(limit_s), daemon=True)  # it is left behind
+    thread.start()
+    seen = []
+    for _ in range(50):  # it is on its way
+        time.sleep(0.01)
+        seen.append(has_limit(thread.native_id or 0))
+
+    assert seen[-1] == (limit_s is not None)

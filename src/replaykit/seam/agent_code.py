@@ -126,11 +126,11 @@ class AgentCode:
             self._index(vars(module), module.__name__, "")
             self._find_places(vars(module))
         for frame in frames:
-            self._find_places(frame.f_locals)
+            self._find_places(_locals_of(frame))
         self._codes: dict[CodeType, _Bounds | None] = {}
         self._reach([] if entry is None else [entry.code])
         self._reach([frame.f_code for frame in frames])
-        self._reach([code for frame in frames for value in list(frame.f_locals.values()) for code in _codes_of(value)])
+        self._reach([code for frame in frames for value in _locals_of(frame).values() for code in _codes_of(value)])
 
     def is_running(self, entry: EntryPoint | None) -> bool:
         """Return whether this is the code of the run that was entered there."""
@@ -283,7 +283,7 @@ def _modules_of(entry: EntryPoint | None, frames: Iterable[FrameType]) -> list[M
     names = set()
     for frame in frames:
         names.add(module_name(frame))
-        names.update(type(value).__module__ for value in list(frame.f_locals.values()))
+        names.update(type(value).__module__ for value in _locals_of(frame).values())
     files = () if entry is None else (entry.code.co_filename,)
     pending = [module for name, module in own.items() if name in names or module.__file__ in files]
     found: dict[str, ModuleType] = {}
@@ -362,6 +362,26 @@ def _layout_of(kind: Any) -> tuple[tuple[str, ...], frozenset[str]]:
     for name in ("__dict__", "__weakref__"):
         slots.pop(name, None)
     return tuple(slots), frozenset(computed)
+
+
+def _locals_of(frame: FrameType) -> dict[str, Any]:
+    """Return the variables of a running function.
+
+    Before Python 3.13 its frame keeps what it has once shown, so that an object would outlive the agent's `del`, and
+    its finalizer would run later than without a recording. A dictionary that the agent itself may hold stays.
+    """
+    shown = frame.f_locals
+    found = dict(shown)
+    code = frame.f_code
+    is_snapshot = sys.version_info < (3, 13) and bool(code.co_flags & _IS_FUNCTION)
+    if is_snapshot and _SHOW_LOCALS.isdisjoint(code.co_names) and sys.gettrace() is None:
+        shown.clear()
+    return found
+
+
+_IS_FUNCTION = 0x1  # `inspect.CO_OPTIMIZED`; the namespace of a module or a class is no snapshot
+_SHOW_LOCALS = frozenset({"locals", "vars", "dir", "eval", "exec", "_getframe", "currentframe", "stack"})
+"""What an agent gets hold of its own variables with."""
 
 
 def _frames_of(entry: EntryPoint | None) -> Iterator[FrameType]:

@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from time import perf_counter, process_time, sleep  # the real ones
 from typing import Any
 
+from replaykit.seam.kernel_delays import has_limit
+from replaykit.seam.own_code import is_library
 from replaykit.seam.virtual_clock import VirtualClock, Wait
 
 _LOOK_S = 0.01
@@ -179,6 +181,7 @@ class Watcher:
         if any(_is_runnable(clock.members[ident].tid) for ident in standing):
             return
         for ident in standing:
+            self._note_limit(ident)
             clock.park(clock.members[ident])
         if is_stuck:
             clock.active = 0
@@ -187,6 +190,15 @@ class Watcher:
             clock.advance()
             if is_stuck and clock.progress == before:
                 clock.give_up_one()
+
+    def _note_limit(self, ident: int) -> None:
+        """Note that the agent waits with a limit that runs in real time, such as that of `select.select`: what it waits
+        for may come at any time of the clock."""
+        member, frame = self._clock.members[ident], sys._current_frames().get(ident)
+        if frame is None or member.is_parked or is_library(frame.f_code.co_filename):
+            return
+        if has_limit(member.tid):
+            self._clock.on_tie("the agent waited for something that the clock does not know, with a limit")
 
 
 def _is_runnable(tid: int) -> bool:

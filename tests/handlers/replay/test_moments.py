@@ -37,6 +37,8 @@ def since(moment: float) -> str:
         str(int(START) + 5),
         str(START + 5.5),
         str(int(START * 1000) + 5000),
+        str(int(START * 1_000_000) + 5_000_000),
+        str(int(START) * 1_000_000_000 + 5_123_456_789),
     ],
 )
 def test_the_current_time_is_taken_out_in_every_common_form(text: str) -> None:
@@ -54,6 +56,8 @@ def test_the_current_time_is_taken_out_in_every_common_form(text: str) -> None:
         "99:99:99",
         str(int(START) + 100),
         "11773325925000",
+        str(int(START * 1_000_000) + 100_000_000),
+        str(int(START + 100) * 1_000_000_000),
         "2026-13-45T14:32:05",
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import asyncio
 import inspect
 import multiprocessing
@@ -19,7 +20,9 @@ from msgspec.structs import replace
 
 import replaykit as rk
 from replaykit.errors import Unreplayable
+from replaykit.handlers.replay.handler import Replayer
 from replaykit.model.events import CallSpan
+from replaykit.seam.scope import PendingCall
 
 AGENTS: dict[str, Callable[[], Any]] = {}
 
@@ -779,3 +782,63 @@ def test_a_thread_that_was_held_up_before_its_call_comes_second_again(apart_s: f
     }
 
     assert replayed_names(agent, trace, held_up_s=0.05, **spans) == "ab"
+
+
+def test_threads_that_were_held_up_before_the_first_call_end_their_calls_in_the_recorded_order(store: rk.Store) -> None:
+    ended: list[str] = []
+
+    def agent() -> None:
+        def one(name: str, seconds: float) -> None:
+            if name == "a":
+                sum(range(1_000_000))
+            work(name, seconds)
+            ended.append(name)
+
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(one, "ab", (0.15, 0.05)))
+
+    _, trace = recorded(agent, store)
+    spans = {
+        "a": CallSpan(begin=0, begin_s=0.26, end=3, end_s=0.42),
+        "b": CallSpan(begin=1, begin_s=0.261, end=2, end_s=0.28),
+    }
+    ended.clear()
+
+    assert replayed_names(agent, trace, held_up_s=0.5, **spans) == "ab"
+    assert ended == ["b", "a"]
+
+
+def test_a_call_that_was_overtaken_after_it_got_its_number_comes_second(
+    store: rk.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    has_number, has_begun = _thread.allocate_lock(), _thread.allocate_lock()  # the clock knows nothing of them
+    serve = Replayer.serve
+
+    def one(name: str) -> None:
+        if name == "a":
+            has_number.acquire()
+        work(name, 0.05)
+
+    def agent() -> None:
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(one, "ab"))
+
+    def served(replayer: Replayer, call: PendingCall) -> Any:
+        if b'"b"' in call.arguments:
+            has_number.release()
+            has_begun.acquire()
+            return serve(replayer, call)
+        try:
+            return serve(replayer, call)
+        finally:
+            has_begun.release()
+
+    _, trace = recorded(agent, store)
+    has_begun.acquire()
+    monkeypatch.setattr(Replayer, "serve", served)
+    spans = {
+        "a": CallSpan(begin=0, begin_s=0.001, end=2, end_s=0.1),
+        "b": CallSpan(begin=1, begin_s=0.002, end=3, end_s=0.11),
+    }
+
+    assert replayed_names(agent, trace, **spans) == "ab"

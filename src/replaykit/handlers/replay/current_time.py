@@ -21,7 +21,11 @@ _FORMS = re.compile(
     rb"|(?P<clock>(?<![\d:])\d\d:\d\d:\d\d(?:\.\d{1,9})?(?![\d:]))"
     rb"|(?P<epoch>(?<![\d.])1\d{9}(?:\.\d{1,9})?(?![\d.]))"
     rb"|(?P<epoch_ms>(?<![\d.])1\d{12}(?:\.\d{1,6})?(?![\d.]))"
+    rb"|(?P<epoch_us>(?<![\d.])1\d{15}(?![\d.]))"
+    rb"|(?P<epoch_ns>(?<![\d.])1\d{18}(?![\d.]))"
 )
+
+_PER_SECOND = {"epoch": 1, "epoch_ms": 1_000, "epoch_us": 1_000_000, "epoch_ns": 1_000_000_000}
 
 
 def without_moments(text: bytes, start: float, end: float) -> bytes:
@@ -39,10 +43,8 @@ def without_moments(text: bytes, start: float, end: float) -> bytes:
 def _moments(found: re.Match[bytes], start: float) -> list[float]:
     """Return what a text in one of the forms may mean: without a zone, the time here or that of UTC."""
     text = found[0].decode()
-    if found.lastgroup == "epoch":
-        return [float(text)]
-    if found.lastgroup == "epoch_ms":
-        return [float(text) / 1000]
+    if found.lastgroup in _PER_SECOND:
+        return [float(text) / _PER_SECOND[found.lastgroup]]
     try:
         if found.lastgroup == "iso":
             moment = dt.datetime.fromisoformat(text.replace(",", "."))

@@ -156,10 +156,14 @@ class Replayer:
             recorded = self._as_sent(call, position, index)
             if recorded.mutated:
                 self._note(_MUTATED, call, index, unrepeated_text(call.name, recorded.mutated))
-            if order is None or recorded.span is None or not order.is_before_its_turn(call, recorded.span):
+            if order is None or recorded.span is None:
+                return self._give(call, recorded, recorded.duration_s)
+            if not order.is_before_its_turn(call, recorded.span):
+                order.number(call)
                 return self._give(call, recorded, recorded.duration_s)
         order.take_turn(call, recorded.span)
         with self._lock:
+            order.number(call)
             return self._give(call, recorded, recorded.duration_s)
 
     def settle(self, call: PendingCall, outcome: Outcome, duration_s: float) -> None:

@@ -85,6 +85,7 @@ class RecordedOrder(Order):
         self._clock.ties = Ties(tie_picks)
         self._clock.tie_s = self._tie_s = TIE_S + held_up_s
         self._time = VirtualTime(self._clock)
+        self._latest = -1  # the number of the call that was served last
         self.numbers: Iterator[int] = itertools.count()
         """Of the session's events."""
 
@@ -219,10 +220,20 @@ class RecordedOrder(Order):
                 moment = self._clock.begin_before(span.begin)
             call.seq = next(self.numbers)
 
+    def number(self, call: PendingCall) -> None:
+        """Number calls in the order in which they are served; another one may have overtaken this one since it got its
+        number."""
+        if call.seq < self._latest:
+            call.seq = next(self.numbers)
+        self._latest = call.seq
+
     def _turn_of(self, call: PendingCall, span: CallSpan) -> float:
         """Return when a call begins: at its recorded moment, or at once if that is too far away to be chance."""
-        moment = span.begin_s + self._schedule.lag(call.path)
-        if moment - self._clock.base < self._tie_s:
+        schedule, now = self._schedule, self._clock.base
+        # The first call is made when the candidate comes to it: the clock is set by that.
+        lag_s = schedule.lag(call.path) if schedule.begun else now - schedule.next_begin_s
+        moment = span.begin_s + lag_s
+        if moment - now < self._tie_s:
             return moment
         return 0.0
 
