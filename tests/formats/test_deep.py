@@ -55,7 +55,7 @@ def _put(value: Any, path: tuple[Any, ...], item: Any) -> None:
 
 
 @pytest.mark.parametrize("depth", UNREADABLE)
-@pytest.mark.parametrize("format", FORMATS)
+@sampled("format", FORMATS, count=10, start=1)
 def test_a_line_that_is_nested_too_deeply_is_told_with_its_place(format: str, depth: int) -> None:
     for good, deep in deepened(format, *nested(depth)):
         alone = read(format, Source(deep, "deep.json"))

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 from tests.knocks import knocks
+from tests.matrix import sampled
 from tests.programs.agents import HTTP, LOOP, STRANGER, write
 from tests.programs.conftest import DONE, END, STREAM, Asked, Upstream, chunk, completion, event, wait_for, whole
 
@@ -396,7 +397,7 @@ WAITING = """
 """
 
 
-@pytest.mark.parametrize(
+@sampled(
     ("handler", "number", "code", "status"),
     [
         ("", signal.SIGINT, 130, "cancelled"),
@@ -404,6 +405,8 @@ WAITING = """
         ("signal.signal(signal.SIGINT, lambda *_: sys.exit(7))", signal.SIGINT, 7, "cancelled"),
         ("signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))", signal.SIGTERM, 0, "success"),
     ],
+    count=2,
+    start=1,
 )
 def test_signals_go_to_the_program(upstream: Upstream, handler: str, number: int, code: int, status: str) -> None:
     agent = write(WAITING.replace("HANDLER", handler))

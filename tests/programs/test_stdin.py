@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.matrix import sampled
 from tests.programs.agents import write
 
 import replaykit as rk
@@ -41,7 +42,7 @@ def replayed(case: Path) -> bytes:
     return (Path(str(result.directory)) / "stdout.log").read_bytes()
 
 
-@pytest.mark.parametrize("given", ["é\r\n日 \n".encode(), b"\xff\x00\xfe", b""], ids=["text", "bytes", "nothing"])
+@sampled("given", ["é\r\n日 \n".encode(), b"\xff\x00\xfe", b""], count=1, start=1)
 def test_a_replay_gives_what_the_recording_was_given(given: bytes) -> None:
     ended = record(given, "--input", "-")
 
@@ -69,7 +70,7 @@ def test_what_is_lost_is_told() -> None:
     assert "was not kept, and replays will not give it: record it with --input -" in told
 
 
-@pytest.mark.parametrize("code", ["print(1)", "import os; os.close(0)"])
+@sampled("code", ["print(1)", "import os; os.close(0)"], count=1)
 def test_nothing_is_told_where_nobody_read(code: str) -> None:
     assert "was not kept" not in record(b"Why?", code=code).stderr.decode()
 
