@@ -68,7 +68,7 @@ _REPLAY_OUTCOMES = {Verdict.FIXED: CiOutcome.PASSED, Verdict.INCONCLUSIVE: CiOut
 """Every other verdict is a failure."""
 
 
-class _Part:
+class _TrialPart:
     """One part of `ci`; `count` is 0 where nothing of it is configured."""
 
     part: CiPartName
@@ -89,7 +89,7 @@ class _Part:
         return CiItem(part=self.part, outcome=outcome, file=where.file, line=where.line, **members)
 
 
-class ContractPart(_Part):
+class ContractPart(_TrialPart):
     """The contracts that have something to ask: probes of their own, or the project's inputs."""
 
     part = CiPartName.CONTRACT
@@ -182,7 +182,7 @@ def _contract_reason(outcome: CiOutcome, checks: Sequence[InvariantCheck], faile
     return reason
 
 
-class ChaosPart(_Part):
+class ChaosPart(_TrialPart):
     """The project's faults, around its inputs; around its cases and sessions where there are no inputs."""
 
     part = CiPartName.CHAOS
@@ -247,7 +247,7 @@ class ChaosPart(_Part):
         )
 
 
-class MutationPart(_Part):
+class MutationPart(_TrialPart):
     """The project's inputs in other words."""
 
     part = CiPartName.MUTATION
@@ -312,7 +312,7 @@ def failed_contract(project: Project, failures: Sequence[Finding]) -> str:
     return ""
 
 
-class ReplayPart(_Part):
+class ReplayPart(_TrialPart):
     """All cases and sessions."""
 
     part = CiPartName.REPLAY
