@@ -72,7 +72,7 @@ register_format(FORMAT, "tau2-bench: results with `simulations`", _recognises, _
 
 
 class _Setting:
-    """What all simulations of a file share."""
+    """The settings that all simulations of a file share."""
 
     def __init__(self, whole: Fields) -> None:
         info = whole.object("info")
