@@ -74,7 +74,7 @@ class _Exchanges:
     def __init__(self) -> None:
         self._by_task: dict[str, TaskExchange] = {}
         self._loose: TaskExchange | None = None
-        """What is of no task, as far as it is known yet: a message that was just sent."""
+        """The exchange that belongs to no known task yet: a message that was just sent."""
         self._ended: list[TaskExchange] = []
         self._last: TaskExchange | None = None
 
@@ -93,7 +93,7 @@ class _Exchanges:
             yield self._loose
 
     def _of(self, piece: TaskPiece) -> TaskExchange:
-        """What it belongs to. The first that is told of a task takes up the message that was sent before it."""
+        """Return the exchange of a piece. The first piece of a task takes up the message that was sent before it."""
         name = task_id(piece)
         if name in self._by_task:
             return self._by_task[name]
@@ -170,7 +170,7 @@ def _tell(talk: Talk, exchange: TaskExchange, error: ErrorInfo | None) -> tuple[
 
 
 def _tell_end(talk: Talk, exchange: TaskExchange, replies: list[Json], error: ErrorInfo | None, at: float) -> None:
-    """What came of the last message; nothing yet, where the task is still being worked on."""
+    """Add the result of the last message; none yet while the task is being worked on."""
     artifacts = list(exchange.artifacts.values())
     if error is None and not _is_open(exchange):
         result = filled({"state": exchange.state, "messages": replies, "artifacts": artifacts})
@@ -234,7 +234,7 @@ def said_in(message: dict[str, Json]) -> Json:
 
 
 _KINDS = {"task": "task", "message": "message", "status-update": "statusUpdate", "artifact-update": "artifactUpdate"}
-"""What 0.3 calls the items that 1.x has by name."""
+"""The names of version 0.3 for the items of 1.x."""
 _STATES = frozenset(
     (
         "submitted",
@@ -330,7 +330,7 @@ def is_from_user(message: dict[str, Json]) -> bool:
 
 
 def pieces_of(value: Json, path: JsonPath = ()) -> Iterator[TaskPiece]:
-    """What an item of a file tells; nothing where it is no A2A."""
+    """Return the pieces of an item; none where it is no A2A."""
     item = as_object(value)
     if item.get("jsonrpc") == "2.0":
         if isinstance(item.get("error"), dict):

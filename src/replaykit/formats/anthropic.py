@@ -79,7 +79,7 @@ def _blocks(content: Json) -> Json:
 
 
 def _used(answer: ModelAnswer) -> list[Used]:
-    """What the provider's tools did, each call with its result in the same answer."""
+    """Return the calls that the provider made, each with its result in the same answer."""
     blocks = list(answer.parts)
     results = by_text(as_objects(blocks), "tool_use_id")
     found = []

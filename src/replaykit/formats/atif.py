@@ -34,7 +34,7 @@ from replaykit.wire.usage import usage_of
 FORMAT = "atif"
 _SCHEMA = "ATIF-"
 _REWARDS = ("reward", "rewards", "verifier_result")
-"""Where `extra` may hold what a verifier gave."""
+"""Members of `extra` that may hold a verifier's rewards."""
 _METADATA = ("session_id", "final_metrics", "notes", "continued_trajectory_ref")
 
 
@@ -116,7 +116,7 @@ Subagents: TypeAlias = dict[str, Fields]
 """The trajectories of sub-agents, by their ids; told ones leave."""
 _SOURCES = ("system", "user", "agent")
 _FAILED_MARK = "[error] tool reported failure"
-"""What Harbor's converter writes below the result of a tool that failed."""
+"""The line that Harbor's converter writes below the result of a failed tool."""
 _MAX_DEPTH = 20
 
 
@@ -134,7 +134,7 @@ class AtifConversation:
         """The calls of the step that have not returned."""
         self.times: list[float] = []
         self.answer: Json = UNSET
-        """What the agent said last."""
+        """The agent's last answer."""
 
     @property
     def ending(self) -> tuple[RunStatus, ErrorInfo | None]:

@@ -1,4 +1,4 @@
-"""What Claude Code and its SDK write while they run: `claude -p --output-format stream-json --verbose`.
+"""Messages that Claude Code and its SDK write while they run: `claude -p --output-format stream-json --verbose`.
 
     {"type": "system", "subtype": "init", "session_id", "model", "tools": [names], "cwd", "claude_code_version"}
     {"type": "assistant", "message": {"id", "content": [one block], "usage"}, "parent_tool_use_id", "session_id"}
@@ -155,7 +155,7 @@ def _message(message: dict[str, Json]) -> dict[str, Json]:
 
 
 def _ending(result: dict[str, Json], failure: ErrorInfo | None) -> tuple[RunStatus | None, ErrorInfo | None]:
-    """How it ended: `success` may still be an error of the API."""
+    """Return the status and error of a run; `success` may still be an error of the API."""
     subtype = text_in(result, "subtype")
     if not subtype:
         return None, failure

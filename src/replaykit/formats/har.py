@@ -35,7 +35,7 @@ from replaykit.wire.routes import api_of
 
 FORMAT = "har"
 MAX_BODY = 64 * 1024 * 1024
-"""How much of a compressed body is read."""
+"""The most bytes that are read of a compressed body."""
 
 _CONVERSATION_APIS = {
     module.CONVERSATION_API.dialect.name: module.CONVERSATION_API
@@ -44,7 +44,7 @@ _CONVERSATION_APIS = {
 _EXPECTED = "a HAR: an object with `log` and its `entries`"
 _FIRST_STATUS = 100
 _SHAPES_URL = ("alt",)
-"""What of a query says how the answer is written."""
+"""Parameters of a query that say how the answer is written."""
 _ADVICE = ("Save the HAR with content: some tools leave out bodies, or large ones.",)
 
 
@@ -76,7 +76,7 @@ register_format(
 
 
 def _exchanges(document: Source) -> Iterator[ModelExchange | InvalidFile | None]:
-    """What each entry is: a model's call, something wrong, or None for anything else."""
+    """Return the model call of each entry, an error, or None for any other request."""
     try:
         log = Fields(document, document.value, (), _EXPECTED).object("log")
         if not isinstance(log.get("entries"), list):

@@ -144,7 +144,7 @@ _FIELDS = (
     *("totalCost", "calculatedTotalCost", "toolDefinitions", "promptName", "promptVersion", "version", "statusMessage"),
     *("environment", "userId", "sessionId", "traceName", "tags", "release", "completionStartTime"),
 )
-"""What is said of an observation beside its place and time."""
+"""Members of an observation beside its place and time."""
 
 
 def is_observation(value: Json) -> bool:
@@ -244,7 +244,7 @@ def _tags(holders: Iterable[dict[str, Json]]) -> tuple[str, ...]:
 
 
 def _plain(metadata: Json) -> dict[str, Json]:
-    """What a user said of the trace: short, and nothing of what OpenTelemetry adds."""
+    """Return the user's own metadata: short values, and nothing that OpenTelemetry adds."""
     values = as_object(load_json(metadata))
     return {name: value for name, value in values.items() if _is_short(value)}
 
@@ -287,7 +287,7 @@ def _label(score: dict[str, Json]) -> Label:
 
 
 def _correction(score: dict[str, Json], output: Json) -> Label:
-    """What somebody wrote in the place of the output: a failure, where it is something else."""
+    """Return the label of a corrected output: a failure, where the correction differs."""
     text = text_in(score, "longStringValue", "long_string_value", "stringValue", "string_value")
     failed = bool(text) and output is not UNSET and output not in (text, load_json(text))
     return Label(name="correction", value=text, failed=failed, why=text_in(score, "comment"))

@@ -122,7 +122,7 @@ def _error_type(message: str) -> str:
 
 
 def _message(wrong: dict[str, Json], data: dict[str, Json]) -> str:
-    """What went wrong: the error itself; where it is hidden, what the model was told of it."""
+    """Return the text of an error; where it is hidden, the text that the model was told."""
     if not wrong:
         return ""
     details = object_in(wrong, "data")
@@ -138,7 +138,7 @@ def _message(wrong: dict[str, Json], data: dict[str, Json]) -> str:
 
 
 def _staged(spans: list[Span]) -> list[Span]:
-    """Where agents hand over to each other, what each of them did is a step of the run that has its name."""
+    """Make the work of each agent a step with its name, where agents hand over to each other."""
     ids = {span.id for span in spans}
     by_parent: dict[str, list[Span]] = {}
     for span in spans:

@@ -44,7 +44,7 @@ _BY_AGENT = ("computer_call", "local_shell_call", "shell_call", "apply_patch_cal
 """Calls that the provider asks for, and the agent makes."""
 _FAILED = ("failed", "incomplete")
 _NO_RESULT = ("type", "id", "call_id", "container_id", "name", "server_label", "approval_request_id")
-"""What of a call that the provider made is neither its arguments nor its result."""
+"""Members of a provider's call that are neither its arguments nor its result."""
 _ADVICE = (
     "OpenAI keeps what went before `previous_response_id` or `conversation`: send the whole conversation as `input` "
     "(with `store: false`), or log every request of it."
@@ -136,7 +136,7 @@ def _asked_for(item: dict[str, Json]) -> ToolUse:
 
 
 def _used(answer: ModelAnswer) -> list[Used]:
-    """What the provider's tools did."""
+    """Return the calls that the provider made."""
     parts = as_objects(list(answer.parts))
     results = {call_id: part for part in parts if (call_id := _call_id(part))}
     return [_use(part, results) for part in parts if text_in(part, "type").endswith("_call")]

@@ -145,13 +145,13 @@ _NOT_ARGUMENTS = ("thought", "is_confirmed", "confirmation_state", "action_risk"
 """Arguments of an action that say how it came to be, not what is to be done."""
 _FRAME = ("id", "timestamp", "source", "message", "action", "args", "cause", "timeout", "content", "extras", "success")
 _FRAME_OF_CALLS = ("tool_call_metadata", "llm_metrics", "observation")
-"""What stands around the arguments, in files that have them in the event itself."""
+"""The members around the arguments, in files that have them in the event itself."""
 _NO_CALLS = ("change_agent_state", "null", "recall", "condensation", "condensation_request", "agent_state_changed")
 _FAILED_STATES = ("error", "rate_limited")
 
 
 class Story:
-    """What the events tell."""
+    """The conversation that events add up to."""
 
     def __init__(self, source: Source) -> None:
         self.talk = Talk()
@@ -205,7 +205,7 @@ class Story:
         self._answers(event, ModelAnswer(content=text_in(args, "thought") or None, tool_calls=(use,)), at)
 
     def _answers(self, event: Fields, answer: ModelAnswer, at: float) -> None:
-        """What the model said: its response, where the event has it, once; else what the event says."""
+        """Add the model's answer: its response, once, where the event has it; else the text of the event."""
         body = object_in(event.value.get("tool_call_metadata"), "model_response")
         response = DIALECT.read_response(body)
         if not body or not response.answers:

@@ -31,7 +31,7 @@ from replaykit.formats.spans.exports import (
 )
 from replaykit.formats.spans.span import BadPayload, Span, link_id, span_id, trace_id
 from replaykit.model.values import Json
-from replaykit.wire.json_fields import as_object, as_text
+from replaykit.wire.json_fields import as_object, as_objects, as_text
 
 FORMAT = "phoenix"
 _TRACE, _SPAN = "context.trace_id", "context.span_id"
@@ -169,7 +169,7 @@ def _flatten(found: dict[str, Json], name: str, value: Json, depth: int = 0) -> 
     inner: Iterator[tuple[str, Json]] | None = None
     if isinstance(value, dict) and name not in _WHOLE:
         inner = iter(value.items())
-    elif isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
+    elif isinstance(value, list) and value and len(as_objects(value)) == len(value):
         inner = ((str(index), item) for index, item in enumerate(value))
     if inner is None or depth > _MAX_DEPTH:
         found[name] = value

@@ -33,7 +33,7 @@ from replaykit.wire.model_calls import ModelAnswer, ToolUse
 FORMAT = "pydantic_ai"
 _KINDS = ("request", "response")
 _FAILED = {"retried": "ModelRetry", "failed": "ToolError", "denied": "ToolDenied"}
-"""What became of a call, with the type of its error; anything else than these and success is an error as well."""
+"""Error types by the outcome of a call; any other outcome than these and success is an error as well."""
 _OUTPUT_TOOL = "final_result"
 _DONE = "Final result processed."
 _EXPECTED = "expected messages of Pydantic AI: objects with `kind` (request or response) and `parts`"
@@ -123,7 +123,7 @@ class _HistoryBuilder:
         self.talk = Talk()
         self.prompt: Json = UNSET
         self.result: Json = UNSET
-        """What the agent gave, where it gave it through a call."""
+        """The agent's output, where it gave it through a call."""
         self.metadata: dict[str, Json] = {}
         self._since = 0.0
         self._arguments: dict[str, Json] = {}
@@ -245,7 +245,7 @@ def of_kind(parts: list[Fields], *kinds: str) -> Iterator[Fields]:
 
 
 def answer_of(parts: list[Fields]) -> ModelAnswer:
-    """What a response says."""
+    """Return the answer in a response."""
     return ModelAnswer(
         content=joined(part.text("content") or "" for part in of_kind(parts, "text")),
         tool_calls=tuple(map(use_of, of_kind(parts, "tool-call"))),
@@ -269,7 +269,7 @@ def plain(part: Fields) -> dict[str, Json]:
 
 
 def error_in(content: Json, kind: str) -> ErrorInfo:
-    """What went wrong: a text, or what Pydantic's validation says of each value."""
+    """Return the error in a text, or in the problems that Pydantic's validation lists."""
     problems = [
         f"{text_in(problem, 'msg')} at {encode(problem.get('loc')).decode()}" for problem in as_objects(content)
     ]

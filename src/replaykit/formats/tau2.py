@@ -72,7 +72,7 @@ register_format(FORMAT, "tau2-bench: results with `simulations`", _recognises, _
 
 
 class _Setting:
-    """What all simulations of a file share."""
+    """The settings that all simulations of a file share."""
 
     def __init__(self, whole: Fields) -> None:
         info = whole.object("info")
@@ -181,9 +181,9 @@ def _answers(talk: Talk, message: Fields, content: Json, at: float, setting: _Se
         arguments = call.take("arguments") or {}
         uses.append(ToolUse(id=call.label("id") or "", name=call.required_text("name"), arguments=arguments))
     response = Fields(message.source, message.object("raw_data"), message.path)
-    text = as_text(content)
-    if uses and not text:
-        text = text_in(response.object("message"), "content")
+    text, written = as_text(content), text_in(response.object("message"), "content")
+    if uses:
+        text = text or written
     talk.answers(
         ModelAnswer(content=text or None, tool_calls=tuple(uses)),
         model=setting.model,

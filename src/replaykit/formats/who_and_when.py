@@ -110,7 +110,7 @@ def _tell(talk: Talk, entry: _Entry, following: _Entry | None) -> None:
 
 
 def _answers(entries: list[_Entry]) -> Iterator[str]:
-    """What agents said, the last of it first."""
+    """Return the answers of agents, the last one first."""
     for entry in reversed(entries):
         answer = as_text(entry.content).strip().removesuffix(_THE_END).strip()
         if answer and entry.agent not in (*_HUMANS, *_TERMINALS):

@@ -17,7 +17,7 @@ OnFetched = Callable[[], None]
 
 
 def nobody() -> None:
-    """Tells nobody."""
+    """Do nothing."""
 
 
 def subjects_of(

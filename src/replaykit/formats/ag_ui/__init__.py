@@ -181,7 +181,7 @@ class AgUiRun:
         )
 
     def _remember(self) -> None:
-        """What was said before the run; what it was asked is the last that the user said there."""
+        """Add messages from before the run; the last one of the user is the run's input."""
         messages = messages_of(list(map(_message, self._entries.history))) or []
         self._talk.catches_up(messages)
         for question in of_role(messages, "user"):

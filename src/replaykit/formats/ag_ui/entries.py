@@ -20,7 +20,7 @@ _NOT_KEPT = ("type", "timestamp", "rawEvent", "raw_event")
 
 
 class AgUiEntryKind(Enum):
-    """What an entry is."""
+    """The kind of an entry."""
 
     SPOKEN = "spoken"
     SAYS = "says"
@@ -63,7 +63,7 @@ class AgUiEntry(Struct):
 
 
 class AgUiEntries:
-    """What happened in a run so far."""
+    """The entries of a run so far."""
 
     def __init__(self) -> None:
         self.entries: list[AgUiEntry] = []
@@ -84,7 +84,7 @@ class AgUiEntries:
         """By the kind of a piece: the id it had last, which the next may leave out."""
 
     def begins_with(self, messages: list[dict[str, Json]]) -> None:
-        """What was said before the run."""
+        """Add messages from before the run."""
         self.history += messages
         self._before.update(text_in(message, "id") for message in messages)
 

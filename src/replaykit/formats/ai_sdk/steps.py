@@ -123,7 +123,7 @@ def _tell(talk: Talk, step: Fields, words: dict[str, Json], name: str) -> bool:
 
 
 def content_of(step: Fields) -> list[Json]:
-    """What a step holds, in the words of version 5 and later."""
+    """Return the content of a step in the shape of version 5 and later."""
     if isinstance(step.value.get("content"), list):
         return step.items("content")
     parts: list[Json] = [{"type": "reasoning", "text": text_in(step.value, "reasoning")}]
@@ -161,7 +161,7 @@ def _request_messages(request: dict[str, Json]) -> list[Json]:
 
 
 def _words(steps: Sequence[Fields]) -> dict[str, Json]:
-    """What the model was told of each call: an error that is empty in JSON is said there."""
+    """Return what the model heard of each call; an error that is empty in JSON is spelled out there."""
     found: dict[str, Json] = {}
     for step in steps:
         for message in of_role(_request_messages(body_of(step.object("request").get("body"))), "tool"):
@@ -185,7 +185,7 @@ def _usage(step: Fields) -> Usage | None:
 
 
 def _error(last: dict[str, Json]) -> ErrorInfo | None:
-    """What ended the run: an error of the stream, or a model that stopped with one."""
+    """Return the error that ended the run: the stream's, or that of a model that stopped with one."""
     if "error" in last:
         return spoken(last["error"])
     if last.get("finishReason") == "error":
@@ -218,7 +218,7 @@ class ToolOutcome(NamedTuple):
 
 
 def tell_answer(talk: Talk, content: list[Json], words: Mapping[str, Json], **details: Any) -> Turn:
-    """What the model said, and the results that stand beside its calls. `words` are errors that are told elsewhere."""
+    """Add the model's answer, with the results beside its calls. `words` are errors that stand elsewhere."""
     own = _own(content)
     calls = of_type(content, "tool-call")
     turn = talk.answers(
@@ -254,7 +254,7 @@ def _own(content: list[Json]) -> set[str]:
 
 
 def tell_result(talk: Talk, part: dict[str, Json], words: Mapping[str, Json], **details: Any) -> bool:
-    """What came of a call of a tool; True when the file hides that."""
+    """Add the result of a tool call; return True when the file hides it."""
     outcome = outcome_of(part, words)
     turn = talk.returns(
         outcome.content,

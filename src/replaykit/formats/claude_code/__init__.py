@@ -153,7 +153,7 @@ class SubagentFile(Struct, frozen=True, kw_only=True):
 
     @property
     def prompt(self) -> str:
-        """What it was asked."""
+        """The prompt of the agent."""
         for line in self.lines:
             if line.kind == "user":
                 return joined_texts(line.blocks).strip()
@@ -227,11 +227,11 @@ def _files(session: Path, named: set[str]) -> list[Path]:
 _TITLES = {"summary": "summary", "ai-title": "aiTitle", "custom-title": "customTitle"}
 _MAX_TITLE = 100
 _NAMED = {"summary": "leafUuid", "file-history-snapshot": "messageId"}
-"""What names the place of a line that does not name its session."""
+"""The member that places a line which does not name its session."""
 
 
 class ClaudeSession:
-    """What a file holds of one session. One that went on under another id is the same."""
+    """The lines of one session in a file. One that went on under another id is the same session."""
 
     def __init__(self, id: str) -> None:
         self.id = id
@@ -244,12 +244,12 @@ class ClaudeSession:
 
     @property
     def title(self) -> str:
-        """What the user, Claude Code or a summary calls it."""
+        """The title that the user, Claude Code or a summary gave it."""
         title = filled_in(self.titles, *reversed(_TITLES)) or ""
         return textwrap.shorten(title, _MAX_TITLE, placeholder="…")
 
     def note(self, value: dict[str, Json]) -> None:
-        """What a line says that is no part of the conversation."""
+        """Note the members of a line that are no part of the conversation."""
         kind = text_in(value, "type")
         self.version = text_in(value, "version") or self.version
         self.metadata |= {name: value[key] for key, name in METADATA.items() if isinstance(value.get(key), str)}
@@ -278,9 +278,9 @@ class SessionReading:
     def __init__(self) -> None:
         self.sessions: dict[str, ClaudeSession] = {}
         self.unknown = 0
-        """How many lines are none of a session."""
+        """The number of lines that belong to no session."""
         self.silent = 0
-        """How many messages say nothing."""
+        """The number of messages without content."""
         self._session_of: dict[str, ClaudeSession] = {}
         """By the id of each line."""
         self._latest: ClaudeSession | None = None

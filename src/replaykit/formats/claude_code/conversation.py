@@ -29,7 +29,7 @@ _SHORT = 2000
 
 
 class ClaudeRequest(Struct, frozen=True, kw_only=True):
-    """What was sent beside the messages."""
+    """The members of a request beside its messages."""
 
     at: float = 0.0
     system: Json = None
@@ -38,7 +38,7 @@ class ClaudeRequest(Struct, frozen=True, kw_only=True):
 
 
 class SessionOutcome(Struct, kw_only=True):
-    """How the conversation stands."""
+    """The state in which the conversation ends."""
 
     model: str = ""
     failure: ErrorInfo | None = None
@@ -177,7 +177,7 @@ class _ConversationBuilder:
 
 
 def first_request(lines: Sequence[SessionLine], requests: Mapping[str, ClaudeRequest]) -> ClaudeRequest:
-    """What was sent with the first answer that says so; else the prompt that a line before it holds."""
+    """Return the request of the first answer that names one; else the prompt in a line before it."""
     for line in lines:
         if line.request in requests:
             return requests[line.request]
@@ -193,7 +193,7 @@ def is_local(text: str) -> bool:
 
 
 def first_question(lines: Sequence[SessionLine]) -> Json:
-    """What the user asked first."""
+    """Return the user's first question."""
     first: Json = UNSET
     for line in lines:
         if line.kind == "user" and line.blocks and not line.results:
@@ -218,7 +218,7 @@ def _blocks(lines: list[SessionLine]) -> list[Json]:
 
 
 def _ends(lines: list[SessionLine]) -> dict[str, Json]:
-    """What only the last lines of an answer know: its usage, and why it ended."""
+    """Return the members that only the last lines of an answer have: its usage, and why it ended."""
     ends: dict[str, Json] = {"usage": None, "stop_reason": None}
     for line in lines:
         ends |= pick(line.message, ends)

@@ -46,7 +46,7 @@ class SessionLine(Struct, frozen=True, kw_only=True):
     at: float = 0.0
     message: dict[str, Json] = field(default_factory=dict)
     result: Json = msgspec.UNSET
-    """What a tool returned, where that is more than what the model was told."""
+    """The result of a tool, where it is more than the model was told."""
     request: str = ""
     """The id of the request that it answers."""
     is_api_error: bool = False
@@ -66,7 +66,7 @@ class SessionLine(Struct, frozen=True, kw_only=True):
 
     @property
     def blocks(self) -> list[Json]:
-        """What the message consists of; a text is a block."""
+        """The blocks of the message; a text is a block."""
         content = self.message.get("content")
         if content and isinstance(content, str):
             return [_block(content)]
@@ -134,7 +134,7 @@ def _of_attachment(value: dict[str, Json]) -> dict[str, Json]:
 
 
 def _content(value: dict[str, Json]) -> Json:
-    """What a line holds that is short and not the same on every line."""
+    """Return the content of a line, or its members that are not the same on every line."""
     content = value.get("content")
     if content is not None:
         return content
@@ -148,7 +148,7 @@ def _block(item: Json) -> Json:
 
 
 MAX_REWOUND = 100
-"""How many branches that were left are kept."""
+"""The most abandoned branches that become runs."""
 
 
 class Branch(Struct, frozen=True, kw_only=True):

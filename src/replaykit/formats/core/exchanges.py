@@ -1,4 +1,4 @@
-"""What people log of a model API, whichever API it is.
+"""Logged calls of model APIs, in the shapes that people log them.
 
     a conversation     [message, …], {messages: […]} (a line of fine-tuning data), a message on each line
     a request          {model, messages, tools, …}
@@ -207,7 +207,7 @@ class _Reader:
         return is_answer and all(map(api.is_message, messages[:_LOOK_AT]))
 
     def _owner(self, item: dict[str, Json]) -> ExchangeImporter | None:
-        """Whose requests and responses these are, where they are certainly another API's: read as this one's, they
+        """Return the other API that these requests and responses are certainly of: read as this one's, they
         would lose their calls."""
         for importer in IMPORTERS.values():
             if isinstance(importer, ExchangeImporter) and importer.api is not self._api:

@@ -59,7 +59,7 @@ class Label(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def text(self) -> str:
-        """In one line."""
+        """The text of it in one line."""
         why = " ".join(self.why.split())
         statement = f"{self.name} is {encode(self.value).decode()[:_SHORT]}"
         if why:
@@ -129,7 +129,7 @@ _MIDDLE = 0.5
 
 def says_failure(name: str, value: Json) -> bool:
     """True where the score leaves no doubt that the run failed."""
-    words = {word.lower() for word in _WORDS.findall(name)}
+    words = set(map(str.lower, _WORDS.findall(name)))
     if words & _MEASURES:
         return False
     of_fault = bool(words & _FAULTS) and not words & _NOT

@@ -6,7 +6,7 @@ role and text; SDKs that are wrapped write the provider's own body.
 
 from __future__ import annotations
 
-from replaykit.formats.core.members import joined_texts, not_of_type, object_in, objects_in, text_in, value_in
+from replaykit.formats.core.members import joined_texts, not_of_type, object_in, objects_in, pick, text_in, value_in
 from replaykit.model.values import Json
 from replaykit.wire import anthropic, openai_chat, openai_responses
 from replaykit.wire.dialect import WireResponse
@@ -39,13 +39,13 @@ def message_body(value: Json) -> dict[str, Json] | None:
 
 def message_of(value: Json) -> Json:
     """A message as `{role, content}` with its calls; what is no message of LangChain stays as it is."""
-    if isinstance(value, list) and len(value) == _PAIR and all(isinstance(item, str) for item in value):
+    if isinstance(value, list) and len(value) == _PAIR and set(map(type, value)) == {str}:
         return {"role": _ROLES.get(value[0], value[0]), "content": value[1]}
     body = message_body(value)
     if body is None:
         return value
     message: dict[str, Json] = {"role": _ROLES[body["type"]], "content": body["content"]}
-    message |= {name: body[name] for name in ("name", "tool_call_id") if body.get(name) is not None}
+    message |= pick(body, ("name", "tool_call_id"))
     calls = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in _calls(body)]
     if calls:
         return message | {"tool_calls": calls}

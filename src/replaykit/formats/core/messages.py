@@ -257,7 +257,7 @@ def _content_text(content: Json) -> str | None:
 
 
 class ConversationCache:
-    """What spans were heard to say last, as text and as what it was read into.
+    """The last conversation that was read, as text and as messages.
 
     Each call of a model repeats the conversation before it, and the tools on offer: what was read once is not read
     again. Owned by whoever reads the spans, one after another; nobody may change what it gives.

@@ -56,7 +56,7 @@ class PieceGroups:
                 file.close()
 
     def add(self, key: str, text: bytes, line: int, note: int = 0) -> None:
-        """Another piece."""
+        """Add a piece."""
         pieces = self._held.get(key)
         if pieces is None:
             pieces = self._held[key] = []

@@ -1,4 +1,4 @@
-"""How much of an imported run can be replayed: which calls are whole, which lack something, and what would help.
+"""Replayability of an imported run: which calls are whole, which lack something, and what would help.
 
 What the events themselves show (a call without an answer, a model's call without messages) is seen here, by the code
 that serves them in a replay. What only
@@ -73,7 +73,7 @@ class Replayability(Struct, frozen=True, kw_only=True):
 
     @property
     def summary(self) -> str:
-        """In one line."""
+        """The text of it in one line."""
         past = ""
         if self.unrecorded:
             past = ", and not everything it did was recorded"

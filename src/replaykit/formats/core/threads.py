@@ -191,7 +191,7 @@ class ExchangeThread:
             self._hear(message, exchange)
 
     def _hear(self, message: Json, exchange: ModelExchange) -> None:
-        """What is new to us, answers too: of those the file has no response of their own."""
+        """Add a new message; for an answer, the file has no response of its own."""
         role = message.get("role")
         if role in SPEAKING:
             turn = self.talk.hear(message, model=exchange.call.model)

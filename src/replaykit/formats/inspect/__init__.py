@@ -110,7 +110,7 @@ def _read_document(source: Source) -> Iterator[Found]:
 
 
 def _header_notes(header: dict[str, Json]) -> Iterator[str]:
-    """What is to be said of an evaluation that did not end well."""
+    """Return notes on an evaluation that did not end well."""
     status = text_in(header, "status")
     if status in ("error", "cancelled"):
         note = f"the evaluation of {text_in(header.get('eval'), 'task')} ended with {status}"
@@ -125,7 +125,7 @@ MAGIC = b"PK\x03\x04"
 _ZSTD_METHOD = 93
 _MAX_WINDOW = 128 * 1024 * 1024
 _LOCAL = struct.Struct("<4s22xHH")
-"""What stands before an entry: its signature, and the sizes of its name and of more."""
+"""The header of an entry: its signature, and the sizes of its name and its extra field."""
 _BAD = (
     zipfile.BadZipFile,
     zlib.error,

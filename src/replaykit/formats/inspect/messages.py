@@ -1,4 +1,4 @@
-"""What Inspect's messages say, with what a sample keeps apart put back.
+"""Messages of Inspect, with the parts that a sample keeps apart put back.
 
 Long texts and images are `attachments`, of which the events hold `attachment://HASH` (once `tc://HASH`). The messages
 that a model was asked with are in a pool (`events_data.messages`, `message_pool`), of which an event holds ranges
@@ -21,7 +21,7 @@ from replaykit.wire.usage import usage_of
 _REF = re.compile(r"(?:attachment|tc)://([0-9a-f]{8,64})")
 _MAX_DEPTH = 100
 REMOVED = b"<base64-data-removed>"
-"""What stands in a log without images where one was."""
+"""The placeholder for an image in a log without images."""
 MAX_REFERRED = 10_000_000
 """The most messages that the events of one sample may refer to."""
 ERRORS = {
@@ -39,7 +39,7 @@ ERRORS = {
 
 
 class SampleAttachments:
-    """What a sample keeps apart."""
+    """The values that a sample keeps apart from its messages."""
 
     def __init__(self, sample: dict[str, Json], *, lacks_images: bool = False) -> None:
         self.lacks_images = lacks_images
@@ -89,7 +89,7 @@ class SampleAttachments:
         return found
 
     def answer(self, output: dict[str, Json]) -> ModelAnswer | None:
-        """What a model answered; None where it did not."""
+        """Return a model's answer; None where there is none."""
         for choice in objects_in(output, "choices")[:1]:
             message = object_in(choice, "message")
             if message:

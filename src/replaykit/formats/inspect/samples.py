@@ -124,7 +124,7 @@ def _output(sample: Fields, attachments: SampleAttachments) -> Json:
 
 
 def _ending(header: dict[str, Json], sample: Fields, output: Json) -> tuple[RunStatus, ErrorInfo | None]:
-    """How the sample ended: a log that went well may hold samples that did not."""
+    """Return the status and error of a sample; a log that went well may hold samples that did not."""
     error = sample.take("error")
     if error is not None:
         return RunStatus.ERROR, sample_error(error)

@@ -145,7 +145,7 @@ _PAIR = 2
 
 
 def update_of(value: Json) -> dict[str, Json] | None:
-    """What nodes wrote, by their names; streams of graphs inside of graphs put a namespace or the mode before it."""
+    """Return what nodes wrote, by their names; streams of nested graphs put a namespace or the mode before it."""
     if isinstance(value, list) and value and len(value) <= _PAIR + 1 and isinstance(value[0], str | list):
         value = value[-1]
     if not isinstance(value, dict) or not value:

@@ -131,7 +131,7 @@ def _inputs(value: Json, *, is_root: bool) -> Json:
 
 
 def _question(value: Json) -> Json:
-    """What a graph was asked, where that is all that it was given."""
+    """Return the question to a graph, where it was given nothing else."""
     question = as_object(value)
     if question.keys() == {MESSAGES}:
         messages = conversation(question.get(MESSAGES))

@@ -24,7 +24,7 @@ SUMMARY_FIELDS = (
     "feedback_stats",
     "app_path",
 )
-"""What LangSmith says of a run."""
+"""Members of a run that LangSmith adds to it."""
 _LEFT = (
     *("events", "serialized", "manifest", "manifest_id", "manifest_s3_id", "s3_urls", "attachments", "execution_order"),
     *("prompt_token_details", "completion_token_details", "prompt_cost_details", "completion_cost_details"),

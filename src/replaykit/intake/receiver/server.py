@@ -42,7 +42,7 @@ _SENDING_S = 1.0
 
 
 class Server:
-    """Takes exports for a desk until it is told to end."""
+    """Takes exports for a trace processor until it is told to end."""
 
     def __init__(
         self, desk: TraceProcessor, *, on_tick: Callable[[], None] = lambda: None, allowed_hosts: Collection[str] = ()

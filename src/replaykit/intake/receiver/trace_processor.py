@@ -1,4 +1,4 @@
-"""The desk: takes requests into the spool, and makes runs of traces that have come to rest."""
+"""The trace processor: takes requests into the spool, and makes runs of traces that have come to rest."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ def _tool(span: Span, attributes: dict[str, Json]) -> Meaning:
 
 
 def _tool_input(attributes: dict[str, Json]) -> Json:
-    """What a tool was called with. `tool.parameters` is that in spans that are made by hand; the decorators of
+    """Return the arguments of a tool. `tool.parameters` holds them in spans that are made by hand; the decorators of
     OpenInference write the schema of the tool there, and the arguments as the input."""
     called = first(attributes, "tool_call.function.arguments")
     if called is not UNSET:
