@@ -16,7 +16,7 @@ from replaykit.cases.case import RECORDED, ReplayCase
 from replaykit.cases.proof import ProofWriter
 from replaykit.cases.requests import REFUSED
 from replaykit.errors import ExitCode
-from replaykit.model.consent import EVERYTHING, NO_CONSENT, Consent
+from replaykit.model.isolation import EVERYTHING, NO_CONSENT, Consent
 from replaykit.model.result import ReplayResult, Verdict
 from replaykit.model.run import RunStatus, TraceRun
 

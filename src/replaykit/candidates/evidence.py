@@ -18,7 +18,7 @@ from replaykit.candidates.output_log import LOGS
 from replaykit.candidates.shared_arguments import clean_with_runs
 from replaykit.config import make_home
 from replaykit.errors import StoreError
-from replaykit.model.compact_calls import with_large_values, without_large_values
+from replaykit.model.compact_run import with_large_values, without_large_values
 from replaykit.model.events import Call, ErrorEvent
 from replaykit.model.isolation import Isolation
 from replaykit.model.result import Finding, ReplayResult, SemanticCheck, Verdict

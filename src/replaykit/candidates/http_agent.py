@@ -30,8 +30,8 @@ from replaykit.cases.case import EVERY_TOOL, ReplayCase
 from replaykit.cases.requests import REFUSED
 from replaykit.errors import UsageError
 from replaykit.middleware.messages import RequestLog
-from replaykit.model.consent import ANYTHING
 from replaykit.model.events import ErrorInfo
+from replaykit.model.isolation import ANYTHING
 from replaykit.model.matching import ToolMode
 from replaykit.model.result import Deviation
 from replaykit.model.run import Origin, RunStatus, TraceRun

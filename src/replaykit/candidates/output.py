@@ -17,7 +17,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from replaykit.candidates.attempt import Attempt
 from replaykit.candidates.shared_arguments import clean_with_runs
-from replaykit.model.compact_calls import with_large_values, without_large_values
+from replaykit.model.compact_run import with_large_values, without_large_values
 from replaykit.model.events import AnyEvent, Call, Decision, ErrorEvent, ErrorInfo, Message, Note, ToolCall
 from replaykit.model.nesting import check_nesting
 from replaykit.model.result import Deviation

@@ -27,8 +27,7 @@ from replaykit.candidates.task_codec import receive_reply, send_task
 from replaykit.candidates.worker_logs import in_files, worker_logs
 from replaykit.candidates.worlds import world_of
 from replaykit.cases.case import ReplayCase
-from replaykit.model.consent import Consent
-from replaykit.model.isolation import Isolation
+from replaykit.model.isolation import Consent, Isolation
 from replaykit.model.values import sayable
 from replaykit.programs.pinned_variables import hash_seed
 

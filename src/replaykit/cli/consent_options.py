@@ -9,8 +9,7 @@ from typing import Any
 import click
 
 from replaykit.errors import UsageError
-from replaykit.model.consent import NO_CONSENT, Consent
-from replaykit.model.isolation import IsolationLevel
+from replaykit.model.isolation import NO_CONSENT, Consent, IsolationLevel
 
 live = click.option(
     "--live",

@@ -21,8 +21,8 @@ from replaykit.checks.verdict import EXIT_CODES
 from replaykit.cli import candidate_options, consent_options, options, program_options
 from replaykit.config import default_evidence_path
 from replaykit.errors import ExitCode, UsageError, gravest
-from replaykit.model.consent import MODELS
 from replaykit.model.events import LlmCall
+from replaykit.model.isolation import MODELS
 from replaykit.model.result import Verdict
 from replaykit.model.values import raw
 from replaykit.project.case_selection import select_cases

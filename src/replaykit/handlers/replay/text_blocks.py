@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from replaykit.model.common_prefix import common_prefix
+from replaykit.model.text_splice import common_prefix
 
 TextKey: TypeAlias = bytes | tuple[bytes, ...]
 """A short text itself, or the blocks of a long one. Two keys are equal where the texts are."""

@@ -25,7 +25,7 @@ from replaykit.formats.otel.documents import by_trace
 from replaykit.formats.spans.span import Span
 from replaykit.intake.receiver.span_codec import Clean, as_it_is, pack, unpack
 from replaykit.private_files import make_file
-from replaykit.store.frames import compress, decompress, seal, unseal
+from replaykit.store.rows import compress, decompress, seal, unseal
 from replaykit.store.schema import BUSY_TIMEOUT_S, translate
 from replaykit.store.untrusted_files import check_definitions, distrust
 
