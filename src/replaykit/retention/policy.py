@@ -151,16 +151,18 @@ RETENTION = Record(
 
 def build_policy(value: JsonObject) -> RetentionPolicy:
     """Return the policy that a value of this shape describes."""
-    tags = {tag: _rule(rule) for tag, rule in value.get("tags", {}).items()}
-    agents = {agent: _rule(rule) for agent, rule in value.get("agents", {}).items()}
     return RetentionPolicy(
         **_durations(value, "successful", "failed", "threads"),
         limits=_limits(value),
-        tags=tags,
-        agents=agents,
+        tags=_rules(value.get("tags", {})),
+        agents=_rules(value.get("agents", {})),
         sample=value.get("sample", 1.0),
         auto=value.get("auto", False),
     )
+
+
+def _rules(value: JsonObject) -> dict[str, RetentionRule]:
+    return {name: _rule(rule) for name, rule in value.items()}
 
 
 def _rule(value: Json) -> RetentionRule:
