@@ -34,7 +34,7 @@ from replaykit.model.run import RunHeader
 from replaykit.model.values import Opaque, Raw, canonical, decode, raw
 from replaykit.seam.failures import RecordedError
 from replaykit.seam.rebuild import Rebuilder, rebuild_error
-from replaykit.store.frames import seal
+from replaykit.store.rows import seal
 from replaykit.testing import sample_call, sample_run
 
 

@@ -26,7 +26,7 @@ from replaykit.documents.slug import slug
 from replaykit.errors import Divergence, ReplayKitError, UsageError
 from replaykit.export.forms import export_run
 from replaykit.handlers.recording.agents import AGENTS
-from replaykit.model.consent import Consent
+from replaykit.model.isolation import Consent
 from replaykit.report.replays import failure_text
 from replaykit.terminal import visible
 

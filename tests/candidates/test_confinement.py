@@ -26,8 +26,7 @@ from replaykit.cases.case import ReplayCase, load_case
 from replaykit.cli import run
 from replaykit.errors import UsageError
 from replaykit.isolation import Level, support
-from replaykit.model.consent import Consent
-from replaykit.model.isolation import IsolationLevel
+from replaykit.model.isolation import Consent, IsolationLevel
 from replaykit.model.result import ReplayResult, Verdict
 from replaykit.programs.isolation_level import ISOLATION
 

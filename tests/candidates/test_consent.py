@@ -20,7 +20,7 @@ from replaykit.cases.case import Scenario, dump_case
 from replaykit.cases.golden import golden_of, write_golden
 from replaykit.cases.requests import refusal_text, refused_in, requests_of
 from replaykit.errors import InvalidFile, UsageError
-from replaykit.model.consent import EVERYTHING, NO_CONSENT, Consent
+from replaykit.model.isolation import EVERYTHING, NO_CONSENT, Consent
 from replaykit.model.matching import MatchRules, OnMiss
 from replaykit.model.run import RunStatus, TraceRun
 

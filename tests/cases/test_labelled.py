@@ -21,8 +21,8 @@ from replaykit.cases.signatures import detect, propose_desired, propose_semantic
 from replaykit.checks.verdict import judge_run
 from replaykit.formats.core.labels import ExpectedCall, Label, as_it_ended, labelled, labels_of
 from replaykit.formats.files import import_trace
-from replaykit.model.consent import Consent
 from replaykit.model.events import ErrorInfo, LlmCall, ToolCall
+from replaykit.model.isolation import Consent
 from replaykit.model.result import ReplayResult, Verdict
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import ABSENT, canonical, raw

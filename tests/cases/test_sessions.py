@@ -23,7 +23,7 @@ from replaykit.cases.session_shape import looks_like_session
 from replaykit.checks.assertions import parse_assertion
 from replaykit.documents.document import parse_document
 from replaykit.errors import InvalidFile, NothingSelected
-from replaykit.model.consent import Consent
+from replaykit.model.isolation import Consent
 from replaykit.model.matching import MatchMode, OnMiss
 from replaykit.model.values import decode
 from replaykit.seam.rebuild import rebuild_error

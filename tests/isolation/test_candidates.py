@@ -24,8 +24,7 @@ from replaykit.candidates.workers import WorkerCandidate
 from replaykit.cases.case import ReplayCase, Scenario
 from replaykit.checks.assertions import parse_assertion
 from replaykit.isolation import Level, support
-from replaykit.model.consent import Consent
-from replaykit.model.isolation import IsolationLevel
+from replaykit.model.isolation import Consent, IsolationLevel
 from replaykit.model.result import ReplayResult, Verdict
 from replaykit.programs.isolation_level import ISOLATION
 

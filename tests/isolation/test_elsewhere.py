@@ -12,7 +12,7 @@ PROGRAM = """
 import sys
 sys.platform = "darwin"
 sys.modules["fcntl"] = None  # as on Windows: to import it is an error
-from replaykit.model.consent import NO_CONSENT
+from replaykit.model.isolation import NO_CONSENT
 from replaykit.candidates.consent import consent_of
 from replaykit.candidates.confinement import confined_tree, without_sandbox
 

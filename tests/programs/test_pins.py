@@ -19,7 +19,7 @@ from replaykit.candidates.command import CommandCandidate
 from replaykit.candidates.worlds import left_unset, with_consent, with_pins, world_of
 from replaykit.cases.scaffold import scaffold
 from replaykit.errors import UsageError
-from replaykit.model.consent import Consent
+from replaykit.model.isolation import Consent
 from replaykit.model.run import TraceRun
 from replaykit.programs.plan import new_pins, variables_of_pins
 from replaykit.programs.recording import Recorded, record_program

@@ -28,9 +28,9 @@ from replaykit.model.result import Finding, ReplayResult, Side, Verdict
 from replaykit.model.run import RunStatus, TraceRun, encode_run
 from replaykit.model.values import raw
 from replaykit.programs.plan import new_pins
-from replaykit.redaction.edits import Edit
 from replaykit.redaction.events import Door
 from replaykit.redaction.files import Leak, clean_struct, file_redactor, leaks_in, refuse_leaks, write_clean
+from replaykit.redaction.finding import Edit
 from replaykit.redaction.redactor import Located, Redactor
 
 EMAIL = "jane.doe@customer-mail.org"

@@ -2,8 +2,8 @@
 
 import json
 
-from replaykit.redaction.clean_texts import HitlessTexts
 from replaykit.redaction.redactor import Redactor
+from replaykit.redaction.search import HitlessTexts
 
 PROSE = "The order 0.1234567891 came late, and nobody knew why. " * 2000
 SECRET = "password: Kormel-vita418"

@@ -10,8 +10,7 @@ from tests.redaction.makers import drawn, pem
 
 from replaykit.redaction import DEFAULT
 from replaykit.redaction.finding import Hit
-from replaykit.redaction.long_texts import LEAST_CHARS, long_hits
-from replaykit.redaction.search import hits_in
+from replaykit.redaction.search import LEAST_CHARS, hits_in, long_hits
 from replaykit.redaction.text_view import View
 
 PLAIN = ["the order is late and so on. ", "page 3 of 7\n", '{"row": 12, "name": "lamp"}, ', "def run(self) -> None:\n"]

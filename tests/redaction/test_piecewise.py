@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.redaction.makers import drawn, hexed, pem
 
-from replaykit.model.common_prefix import common_prefix
+from replaykit.model.text_splice import common_prefix
 from replaykit.redaction import Redactor
 from replaykit.redaction.pieces import LEAST_BYTES, Pieces, grown_pieces, joined, pieces_of
 from replaykit.redaction.piecewise import Piecewise

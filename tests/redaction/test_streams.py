@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from tests.matrix import examples
 
 from replaykit.redaction import Redactor
-from replaykit.redaction.similar_events import ALSO_APART, TELLS_APART, Alike, tokens_of
-from replaykit.redaction.stream_texts import joined_texts
+from replaykit.redaction.stream_texts import ALSO_APART, TELLS_APART, Alike, joined_texts, tokens_of
 from replaykit.redaction.streams import _events, _members, is_plainly_clean
 
 SECRET = "sk-proj-" + "aB3dE5gH7jK9" * 5

@@ -19,7 +19,7 @@ from replaykit.errors import CorruptStore, FormatTooNew, RecordingWarning, Repla
 from replaykit.model.changes import StateFold
 from replaykit.model.events import State
 from replaykit.model.run import RunHeader, TraceRun
-from replaykit.store.frames import seal
+from replaykit.store.rows import seal
 from replaykit.testing import sample_call, sample_run
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from replaykit.model.events import ErrorInfo
 from replaykit.model.values import decode
-from replaykit.wire.error_reading import error_of
+from replaykit.wire.api import error_of
 from replaykit.wire.routes import api_of
 
 

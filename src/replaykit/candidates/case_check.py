@@ -19,7 +19,7 @@ from replaykit.cases.requests import REFUSED
 from replaykit.cases.scaffold import scaffold as write_case
 from replaykit.cases.upgrade import outdated_files, write_files
 from replaykit.errors import ExitCode
-from replaykit.model.consent import EVERYTHING, NO_CONSENT, Consent
+from replaykit.model.isolation import EVERYTHING, NO_CONSENT, Consent
 from replaykit.model.result import ReplayResult, Verdict
 from replaykit.model.run import RunStatus, TraceRun
 

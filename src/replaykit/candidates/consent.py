@@ -8,7 +8,7 @@ from pathlib import Path
 
 from replaykit.errors import UsageError
 from replaykit.isolation.policy import Address
-from replaykit.model.consent import Consent
+from replaykit.model.isolation import Consent
 
 _SPECIAL = ("/proc", "/sys", "/dev")
 

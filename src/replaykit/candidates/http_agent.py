@@ -37,8 +37,8 @@ from replaykit.candidates.worlds import world_of
 from replaykit.cases.case import EVERY_TOOL, ReplayCase
 from replaykit.cases.requests import REFUSED
 from replaykit.middleware.messages import RequestLog
-from replaykit.model.consent import ANYTHING
 from replaykit.model.events import ErrorInfo
+from replaykit.model.isolation import ANYTHING
 from replaykit.model.jsonpath import members, parse_path
 from replaykit.model.matching import ToolMode
 from replaykit.model.result import Deviation

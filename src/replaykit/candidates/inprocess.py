@@ -22,7 +22,7 @@ from replaykit.cases.proof import RECORDED_RUN
 from replaykit.errors import ReplayKitError
 from replaykit.formats.core.labels import as_it_ended
 from replaykit.handlers.replay.keys import key_of
-from replaykit.model.compact_calls import large_values
+from replaykit.model.compact_run import large_values
 from replaykit.model.events import Call, ToolCall
 from replaykit.model.run import TraceRun
 from replaykit.model.values import ABSENT, Raw

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Struct
 
-from replaykit.model.compact_calls import NO_REFERENCES, References, large_values, put_together, take_apart
+from replaykit.model.compact_run import NO_REFERENCES, References, large_values, put_together, take_apart
 from replaykit.model.events import AnyEvent, Call
 from replaykit.model.shared_parts import BadReference, ExpansionBudget, PartReader, PartWriter
 from replaykit.model.values import Raw

@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from replaykit.cases.fixtures import reference_names
-from replaykit.model.compact_calls import with_large_values, without_large_values
+from replaykit.model.compact_run import with_large_values, without_large_values
 from replaykit.model.events import AnyEvent, Call
 from replaykit.model.run import TraceRun
 from replaykit.model.shared_parts import ExpansionBudget, PartReader, PartWriter, Reference

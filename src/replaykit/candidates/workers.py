@@ -24,8 +24,7 @@ from replaykit.candidates.process import kill_group, last_lines, timed_out_run
 from replaykit.candidates.worker_protocol import Reply, Task, WorkerJob, receive, receive_reply, send, send_task
 from replaykit.candidates.worlds import world_of
 from replaykit.cases.case import ReplayCase
-from replaykit.model.consent import Consent
-from replaykit.model.isolation import Isolation
+from replaykit.model.isolation import Consent, Isolation
 from replaykit.model.values import sayable
 from replaykit.programs.plan import hash_seed
 

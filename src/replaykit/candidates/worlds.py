@@ -13,9 +13,9 @@ from replaykit.cases.requests import refusal_text, refused_in
 from replaykit.cases.takes import take_calls
 from replaykit.errors import UsageError
 from replaykit.handlers.replay.world import World
-from replaykit.model.consent import EVERYTHING, MODELS, Consent
 from replaykit.model.events import Call, LlmCall
 from replaykit.model.faults import ChaosPlan
+from replaykit.model.isolation import EVERYTHING, MODELS, Consent
 from replaykit.model.matching import MatchRules, ModelMatch, OnMiss, ToolMode
 from replaykit.model.pins import Clock, Pins, is_harmless
 from replaykit.model.run import TraceRun

@@ -19,9 +19,9 @@ from replaykit.documents.document import Document, FilePath, confined_file, conf
 from replaykit.documents.shape import Flaw, Flaws, describe, find_flaws, refuse_flaws
 from replaykit.errors import FormatTooNew, InvalidFile
 from replaykit.model.changed_files import ChangedFile
-from replaykit.model.consent import NO_CONSENT, Consent
 from replaykit.model.events import Call
 from replaykit.model.faults import ChaosPlan
+from replaykit.model.isolation import NO_CONSENT, Consent
 from replaykit.model.matching import MatchRules, ToolErrors, ToolMode
 from replaykit.model.tool_errors import EVERY_TOOL as EVERY_TOOL
 from replaykit.model.values import ABSENT, NULL, Json, JsonObject, Raw, decode

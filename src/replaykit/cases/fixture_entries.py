@@ -7,7 +7,7 @@ from typing import Annotated, Literal, TypeVar
 import msgspec
 from msgspec import Meta, Struct
 
-from replaykit.model.compact_calls import WriteValue, take_apart
+from replaykit.model.compact_run import WriteValue, take_apart
 from replaykit.model.events import Call, CallSpan, ErrorInfo, Exchange, LlmCall, ToolCall, Usage, WireInfo
 from replaykit.model.shared_parts import PartWriter, Reference
 from replaykit.model.values import ABSENT, NULL, JsonObject, Raw

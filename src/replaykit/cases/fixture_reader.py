@@ -28,7 +28,7 @@ from replaykit.cases.fixture_entries import (
 from replaykit.documents.document import read_bytes
 from replaykit.documents.struct_files import FileVersion
 from replaykit.errors import FormatTooNew, InvalidFile, nearest
-from replaykit.model.compact_calls import References, put_together
+from replaykit.model.compact_run import References, put_together
 from replaykit.model.events import Call, CallSpan, ToolCall, Usage, WireInfo
 from replaykit.model.json_positions import line_of
 from replaykit.model.nesting import NestedTooDeeply, check_nesting, line_nested_too_deeply

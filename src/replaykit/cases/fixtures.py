@@ -35,7 +35,7 @@ from replaykit.documents.document import FilePath, confined_file
 from replaykit.documents.slug import slug
 from replaykit.errors import UsageError
 from replaykit.handlers.replay.completion_order import ended_before
-from replaykit.model.compact_calls import WriteValue
+from replaykit.model.compact_run import WriteValue
 from replaykit.model.events import Call
 from replaykit.model.json_layout import laid_out
 from replaykit.model.shared_parts import CanBeNamed, PartWriter

@@ -1,7 +1,7 @@
 """Requests of a case: what it asks to be done for real, and what of that nobody has allowed.
 
 A case, a session or a golden trace is data, and may come from a stranger: it can ask for live calls and connections.
-Whether they happen, the person who runs it decides, by name; see `replaykit.model.consent`.
+Whether they happen, the person who runs it decides, by name; see `replaykit.model.isolation`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from replaykit.cases.case import EVERY_TOOL, ReplayCase, Scenario
 from replaykit.cases.case_shape import ModelMode
-from replaykit.model.consent import ANYTHING, MODELS, Consent
+from replaykit.model.isolation import ANYTHING, MODELS, Consent
 from replaykit.model.matching import OnMiss, ToolMode
 from replaykit.model.result import Deviation
 from replaykit.terminal import visible

@@ -25,8 +25,7 @@ from replaykit.documents.slug import typeable
 from replaykit.errors import InvalidFile, ReplayKitError, UsageError
 from replaykit.formats import run_log
 from replaykit.model.changed_files import changed_files
-from replaykit.model.compact_calls import WriteValue
-from replaykit.model.compact_run import encode_compact_run
+from replaykit.model.compact_run import WriteValue, encode_compact_run
 from replaykit.model.json_layout import laid_out
 from replaykit.model.matching import MatchRules, OnMiss, ToolErrors
 from replaykit.model.run import TraceRun
@@ -95,8 +94,8 @@ def scaffold(
 
 def _redacted(run: TraceRun, redactor: Redactor) -> tuple[TraceRun, list[Raw]]:
     """The run as it may be written, and those of its large results in which nothing was found."""
-    from replaykit.redaction.clean_texts import HitlessTexts  # noqa: PLC0415
     from replaykit.redaction.events import Door  # noqa: PLC0415 (not where redaction is turned off)
+    from replaykit.redaction.search import HitlessTexts  # noqa: PLC0415
 
     redactor.hitless_texts = HitlessTexts()
     door = Door(redactor)

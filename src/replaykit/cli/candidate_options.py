@@ -20,9 +20,8 @@ import click
 from replaykit.cli import options
 from replaykit.config import default_evidence_path
 from replaykit.errors import UsageError
-from replaykit.model.consent import NO_CONSENT, Consent
 from replaykit.model.faults import ChaosPlan
-from replaykit.model.isolation import IsolationLevel
+from replaykit.model.isolation import NO_CONSENT, Consent, IsolationLevel
 from replaykit.programs.launch_options import ORIGINAL
 
 candidate = options.combined(

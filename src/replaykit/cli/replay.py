@@ -32,7 +32,7 @@ from replaykit.report.replays import (
 )
 
 if TYPE_CHECKING:
-    from replaykit.model.consent import Consent
+    from replaykit.model.isolation import Consent
     from replaykit.model.result import ReplayResult
     from replaykit.project.case_selection import SelectedCase, SelectedCases
 

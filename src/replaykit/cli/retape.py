@@ -22,8 +22,8 @@ from replaykit.checks.verdict import EXIT_CODES
 from replaykit.cli import candidate_options, options
 from replaykit.config import default_evidence_path
 from replaykit.errors import ExitCode, UsageError, failed_if, gravest
-from replaykit.model.consent import MODELS
 from replaykit.model.events import LlmCall
+from replaykit.model.isolation import MODELS
 from replaykit.model.result import Verdict
 from replaykit.model.values import raw
 from replaykit.project.case_selection import select_cases

@@ -23,7 +23,7 @@ from replaykit.redaction.keys import FILE, VARIABLE, check_key
 from replaykit.redaction.project import RULES_FILE, SWITCH, is_on, rules_file
 from replaykit.redaction.rule_files import load_rules
 from replaykit.retention.policy import shown_bytes
-from replaykit.store.file_format import store_format
+from replaykit.store.image import store_format
 from replaykit.store.schema import STORE_FORMAT
 
 _item = partial(item, "project")

@@ -14,8 +14,7 @@ from replaykit.errors import FormatTooNew, InvalidFile
 from replaykit.formats.core.items import of_each
 from replaykit.formats.core.registry import register_format
 from replaykit.formats.core.source import Source
-from replaykit.model.compact_calls import put_together
-from replaykit.model.compact_run import COMPACT_RUN_FORMAT, CompactRunFile
+from replaykit.model.compact_run import COMPACT_RUN_FORMAT, CompactRunFile, put_together
 from replaykit.model.events import AnyEvent, Call
 from replaykit.model.json_positions import split_where
 from replaykit.model.nesting import check_nesting

@@ -7,6 +7,7 @@ from itertools import islice
 
 from msgspec import Struct
 
+from replaykit.model.jsonpath import member_path
 from replaykit.model.values import Json
 
 _LEAD = 20  # how much is shown of what long texts have in common, before they differ
@@ -85,12 +86,12 @@ def _walk(old: Json, new: Json, path: str) -> Iterator[Difference]:
     if isinstance(old, dict) and isinstance(new, dict):
         for key in old:
             if key not in new:
-                yield Difference("removed", _member(path, key), old=old[key])
+                yield Difference("removed", member_path(path, key), old=old[key])
             else:
-                yield from _walk(old[key], new[key], _member(path, key))
+                yield from _walk(old[key], new[key], member_path(path, key))
         for key in new:
             if key not in old:
-                yield Difference("added", _member(path, key), new=new[key])
+                yield Difference("added", member_path(path, key), new=new[key])
     elif isinstance(old, list) and isinstance(new, list):
         for index, (a, b) in enumerate(zip(old, new, strict=False)):
             yield from _walk(a, b, f"{path}[{index}]")
@@ -100,10 +101,3 @@ def _walk(old: Json, new: Json, path: str) -> Iterator[Difference]:
             yield Difference("added", f"{path}[{index}]", new=new[index])
     elif type(old) is not type(new) or old != new:
         yield Difference("changed", path, old=old, new=new)
-
-
-def _member(path: str, key: Json) -> str:
-    plain = isinstance(key, str) and key.replace("_", "a").isalnum()
-    if plain:
-        return f"{path}.{key}"
-    return f"{path}[{key!r}]"

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from replaykit.model.values import Json
+from replaykit.model.values import Json, JsonObject
 
 
 class ToolTrouble(StrEnum):
@@ -90,7 +90,7 @@ class ToolFault(Struct, frozen=True, kw_only=True, omit_defaults=True):
     probability: float = 1.0
     after_calls: int = 0
     """It strikes from the next call on, once this many were made; `chaos.chance` says how they are counted."""
-    match: dict[str, Json] = {}
+    match: JsonObject = {}
     """JSON paths into the arguments, and what has to stand there; texts may be patterns."""
     match_url: str = ""
     """A pattern for the URL of HTTP exchanges: then only those are meant, inside of tools as well."""

@@ -172,11 +172,17 @@ def _deep(value: Json, place: str, key: str | int | None) -> Iterator[tuple[str,
         waiting.extend(reversed(below))
 
 
+def member_path(path: str, key: Json) -> str:
+    """Return the path of a member or item below another path."""
+    if isinstance(key, str) and key.replace("_", "a").isalnum():
+        return f"{path}.{key}"
+    return f"{path}[{key!r}]"
+
+
 def _children(value: Json, place: str) -> Iterator[tuple[str | int, str, Json]]:
     if isinstance(value, dict):
         for key, item in value.items():
-            plain = isinstance(key, str) and key.replace("_", "a").isalnum()
-            yield key, f"{place}.{key}" if plain else f"{place}[{key!r}]", item
+            yield key, member_path(place, key), item
     elif isinstance(value, list | tuple):
         for index, item in enumerate(value):
-            yield index, f"{place}[{index}]", item
+            yield index, member_path(place, index), item

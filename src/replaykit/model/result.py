@@ -9,8 +9,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from replaykit.errors import FormatTooNew
-from replaykit.model.consent import NO_CONSENT, Consent
-from replaykit.model.isolation import NOT_ISOLATED, Isolation
+from replaykit.model.isolation import NO_CONSENT, NOT_ISOLATED, Consent, Isolation
 from replaykit.model.nesting import decode_json
 from replaykit.model.run import TraceRun
 

@@ -25,8 +25,8 @@ import msgspec
 import orjson
 from msgspec import Raw, Struct
 
-from replaykit.model.common_prefix import common_prefix
 from replaykit.model.growing_objects import ObjectSplitter
+from replaykit.model.text_splice import common_prefix
 from replaykit.model.values import Json
 
 CanBeNamed: TypeAlias = Callable[[str], bool]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol
 
-import msgspec
+from msgspec.structs import replace
 
 from replaykit.model.events import Call, ErrorInfo, ToolCall
 from replaykit.model.matching import ToolErrors
@@ -57,5 +57,5 @@ def with_tool_errors(calls: Iterable[Call], modes: Mapping[str, ToolErrors]) -> 
         if mode is None or call.error is None or not is_switchable(call):
             yield call
             continue
-        error = msgspec.structs.replace(call.error, raised=mode is ToolErrors.RAISED)
-        yield msgspec.structs.replace(call, error=error)
+        error = replace(call.error, raised=mode is ToolErrors.RAISED)
+        yield replace(call, error=error)

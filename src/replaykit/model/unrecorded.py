@@ -116,10 +116,15 @@ def with_count_added(one: Unrecorded, count: int) -> Unrecorded:
 
 def unrecorded_lines(found: Iterable[Unrecorded], shown: int = SHOWN) -> list[str]:
     """One sentence each for those that are shown, and one for how many there are beside them."""
-    every = list(found)
-    named = [one for one in every if one.kind is not UnrecordedKind.FURTHER]
-    left_off = len(named[shown:]) + sum(one.count for one in every if one.kind is UnrecordedKind.FURTHER)
-    lines = [one.text for one in named[:shown]]
+    lines: list[str] = []
+    left_off = 0
+    for action in found:
+        if action.kind is UnrecordedKind.FURTHER:
+            left_off += action.count
+        elif len(lines) < shown:
+            lines.append(action.text)
+        else:
+            left_off += 1
     if left_off:
-        return [*lines, f"and {left_off} more"]
+        lines.append(f"and {left_off} more")
     return lines

@@ -85,10 +85,16 @@ def mutated_text(tool: str, names: Sequence[str]) -> str:
 
 def unrepeated_text(tool: str, names: Sequence[str]) -> str:
     """The same, without advice. What is no argument has a name with a dot or a bracket, such as `self.errors`."""
-    arguments = [f"`{name}`" for name in names if name.isidentifier()]
-    others = [f"`{name}`" for name in names if not name.isidentifier()]
-    arguments_text = [f"what it was given as {', '.join(arguments)}"] if arguments else []
-    return f"`{tool}` changed {' and '.join([*arguments_text, *others])}; a replay cannot repeat that"
+    arguments: list[str] = []
+    others: list[str] = []
+    for name in names:
+        if name.isidentifier():
+            arguments.append(f"`{name}`")
+        else:
+            others.append(f"`{name}`")
+    if arguments:
+        others.insert(0, f"what it was given as {', '.join(arguments)}")
+    return f"`{tool}` changed {' and '.join(others)}; a replay cannot repeat that"
 
 
 def _named(types: list[str]) -> str:

@@ -38,6 +38,9 @@ from replaykit.model.arrays import array_content, is_array, is_number, number_co
 Json: TypeAlias = Any
 """A user's payload: any JSON value, or a Python value that `freeze` turns into one."""
 
+JsonObject: TypeAlias = dict[str, Json]
+"""A JSON object."""
+
 Raw = msgspec.Raw
 """JSON text that is already encoded."""
 
@@ -413,7 +416,7 @@ def record_fields(kind: Any) -> list[str] | None:
     return None
 
 
-def _object_fields(value: Json) -> dict[str, Json] | None:
+def _object_fields(value: Json) -> JsonObject | None:
     """Field names and values of a record-like object, or None when it is not one."""
     names = record_fields(type(value))
     if names is None:
@@ -532,4 +535,3 @@ READERS: dict[str, Callable[[Json], Json]] = {
     "$ref": lambda v: Opaque(_read_text(v)),
     "$opaque": lambda v: Opaque(_read_text(v)),
 }
-JsonObject: TypeAlias = dict[str, Json]

@@ -1,4 +1,4 @@
-"""Checksums: what tells a card or an account from a number that only looks like one."""
+"""Checksums and codes: what tells a card, an account or a phone from a number that only looks like one."""
 
 from __future__ import annotations
 
@@ -26,13 +26,14 @@ _LOOSE_CARD = lazy(r"(?:4\d{12}|5[0678]\d{10,17}|6\d{11,18})")
 
 def luhn(digits: str) -> bool:
     """True when the last digit is the Luhn check digit of the others, and they are not all the same."""
-    total = sum(map(int, digits[-1::-2])) + sum(_DOUBLED[int(digit)] for digit in digits[-2::-2])
-    return total % 10 == 0 and len(set(digits)) > 1
+    return luhn_digit(digits[:-1]) == digits[-1:] and len(set(digits)) > 1
 
 
 def luhn_digit(digits: str) -> str:
-    """The Luhn check digit that belongs behind these digits."""
-    total = sum(_DOUBLED[int(digit)] for digit in digits[-1::-2]) + sum(map(int, digits[-2::-2]))
+    """Return the Luhn check digit that belongs behind these digits."""
+    total = sum(map(int, digits[-2::-2]))
+    for digit in digits[-1::-2]:
+        total += _DOUBLED[int(digit)]
     return str(-total % 10)
 
 
@@ -48,34 +49,40 @@ def is_imei(digits: str, *, named: bool = False) -> bool:
 
 
 def iban_length(text: str) -> int:
-    """How many characters of `text`, blanks aside, are an IBAN; 0 when it does not begin with one."""
+    """Return how many characters of `text`, blanks aside, are an IBAN; 0 when it does not begin with one."""
     length = IBAN_LENGTHS.get(text[:2].upper(), 0)
     account = text[:length].upper()
     if not length or len(account) < length or not (account.isascii() and account.isalnum()):
         return 0
-    number = "".join(str(int(char, 36)) for char in account[4:] + account[:4])
-    return length if int(number) % 97 == 1 else 0
+    if _iban_remainder(account[4:] + account[:4]) != 1:
+        return 0
+    return length
 
 
 def iban_check_digits(country: str, account: str) -> str:
-    """The two check digits of an account, of which letters and digits are given in capitals."""
-    number = "".join(str(int(char, 36)) for char in f"{account}{country}00")
-    return f"{98 - int(number) % 97:02}"
+    """Return the two check digits of an account, of which letters and digits are given in capitals."""
+    return f"{98 - _iban_remainder(f'{account}{country}00'):02}"
 
 
-def is_ssn(area: str, group: str, serial: str) -> bool:
+def _iban_remainder(account: str) -> int:
+    number = "".join([str(int(char, 36)) for char in account])
+    return int(number) % 97
+
+
+def is_ssn(digits: str) -> bool:
     """True for a US social security number that can have been given out."""
-    return area not in ("000", "666") and area[0] != "9" and group != "00" and serial != "0000"
+    area = digits[:3]
+    return area not in ("000", "666") and area[0] != "9" and digits[3:5] != "00" and digits[5:] != "0000"
 
 
-def jwt_header(token: str) -> bool:
+def has_jwt_header(token: bytes) -> bool:
     """True when the first part decodes to a JSON object, as the header of a JWT does."""
-    head = unbase64(token.partition(".")[0])
+    head = unbase64(token.partition(b".")[0])
     return head is not None and head.startswith(b'{"') and b'"alg"' in head
 
 
 def unbase64(text: str | bytes) -> bytes | None:
-    """The bytes that base64 of either alphabet, padded or not, stands for; None when it stands for none."""
+    """Return the bytes that base64 of either alphabet, padded or not, stands for; None when it stands for none."""
     data = text.encode() if isinstance(text, str) else text
     data = data.rstrip(b"=").replace(b"-", b"+").replace(b"_", b"/")
     if len(data) % 4 == 1:
@@ -84,3 +91,18 @@ def unbase64(text: str | bytes) -> bytes | None:
         return a2b_base64(data + b"=" * (-len(data) % 4))
     except Error:
         return None
+
+
+COUNTRY_CODE = lazy(
+    rb"1|7|2(?:0|7|1[1-8]|[2-4]\d|5[0-8]|6[0-9]|9[017-9])|3(?:[0-469]|5\d|7[0-8]|8[0-9])|4(?:[013-9]|2[013])"
+    rb"|5(?:[1-8]|0\d|9\d)|6(?:[0-6]|7[02-9]|8\d|9[0-2])|8(?:[1246]|5[0-6]|8[0-8])|9(?:[0-58]|6[0-8]|7[0-79]|9[2-8])"
+)
+"""The code of a country, or of a service that is in none."""
+
+
+def country_code(digits: str) -> str:
+    """Return the country code that these digits begin with; nothing when they begin with none."""
+    found = COUNTRY_CODE.match(digits.encode())
+    if found is None:
+        return ""
+    return found[0].decode()

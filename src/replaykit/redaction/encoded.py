@@ -1,6 +1,6 @@
-"""Encoded: text inside of text. It is decoded and looked into, to a depth.
+"""Encoded text: percent-encoding and forms, base64, hexadecimal digits, and compressed text in base64.
 
-Percent-encoding and forms, base64, hexadecimal digits, and compressed text in base64.
+It is decoded and searched, to a depth.
 """
 
 from __future__ import annotations
@@ -9,11 +9,10 @@ from binascii import Error, a2b_base64
 from collections.abc import Callable, Iterator
 from string import ascii_lowercase, ascii_uppercase, digits
 
-from replaykit.redaction import traits
 from replaykit.redaction.checksums import unbase64
 from replaykit.redaction.finding import Hit, Spelling
 from replaykit.redaction.lazy_patterns import lazy
-from replaykit.redaction.text_view import View
+from replaykit.redaction.text_view import Trait, View
 from replaykit.redaction.tokens import HEX_HEADS, HEX_TEXT, Run
 
 MAX_DEPTH = 3
@@ -24,6 +23,7 @@ _ESCAPED = lazy(rb"%[0-9A-Fa-f]{2}")
 _ESCAPED_OR_PLUS = lazy(rb"%[0-9A-Fa-f]{2}|\+")
 _FIELD = lazy(rb"[\w.\-\]%]=[^=]")
 """The name of a field and the beginning of its value."""
+_STOPS = (b" ", b'"', b"'", b"<", b">", b"`", b"\n", b"\t", b"\r")
 _REST = lazy(rb"[^\s\"'<>`]{0,4096}+")
 _UNIT = lazy(r"(?:%[0-9A-Fa-f]{2})+|[^%]+|%")
 _TEXT = bytes(range(32, 127)) + b"\t\r\n"
@@ -31,16 +31,21 @@ _NO_CONTROLS = _TEXT + bytes(range(128, 256))
 
 
 def percent_hits(view: View, scan: Scan) -> Iterator[Hit]:
-    """What is found in encoded words once they are decoded, at the places where they stand encoded."""
+    """Yield what is found in encoded words once they are decoded, at the places where they stand encoded."""
     flat, done = view.flat, 0
-    is_form = view.traits & traits.FORM != 0
-    escape = _ESCAPED_OR_PLUS if is_form else _ESCAPED
+    is_form = view.traits & Trait.FORM != 0
+    escape = _ESCAPED
+    if is_form:
+        escape = _ESCAPED_OR_PLUS
     found = escape.search(flat)
     while found:
         at = found.start()
-        start = max(done, max(flat.rfind(stop, max(0, at - _LONGEST), at) for stop in _STOPS) + 1, at - _LONGEST)
+        start = max(done, at - _LONGEST)
+        for stop in _STOPS:
+            start = max(start, flat.rfind(stop, start, at) + 1)
         rest = _REST.match(flat, at)
-        done = rest.end() if rest else found.end()
+        assert rest is not None  # it may be empty
+        done = max(rest.end(), found.end())
         word = view.text[start:done]
         if found[0] != b"+":
             yield from _decoded_hits(word, start, scan)
@@ -50,7 +55,7 @@ def percent_hits(view: View, scan: Scan) -> Iterator[Hit]:
 
 
 def _decoded_hits(word: str, start: int, scan: Scan, form: str = "") -> Iterator[Hit]:
-    """What is found in one word; `form`: the same word with a plus where there are blanks."""
+    """Yield what is found in one word; `form`: the same word with a plus where there are blanks."""
     text, places = _unquoted(word)
     for hit in scan(text):
         first, last = places[hit.start], places[hit.end]
@@ -62,11 +67,18 @@ def _decoded_hits(word: str, start: int, scan: Scan, form: str = "") -> Iterator
         yield Hit(hit.kind, start + first, start + last, hit.rank, spelling)
 
 
-_STOPS = (b" ", b'"', b"'", b"<", b">", b"`", b"\n", b"\t", b"\r")
+def encoded_hits(view: View, runs: list[Run], scan: Scan) -> Iterator[Hit]:
+    """Yield runs that are text in base64, compressed text in base64, or text in hexadecimal digits, with a finding."""
+    for spelling, spans_of in _SPANS.items():
+        decode, _ = CODECS[spelling]
+        for start, end in spans_of(view, runs):
+            text = decode(view.flat[start:end])
+            hits = scan(text) if text is not None else []
+            if hits:
+                yield Hit(hits[0].kind, start, end, 4, spelling)
 
 
-def base64_hits(view: View, runs: list[Run], scan: Scan) -> Iterator[Hit]:
-    """Runs that are text in base64 with a finding in it."""
+def _base64_spans(view: View, runs: list[Run]) -> Iterator[Run]:
     flat = view.flat
     for start, end in runs:
         if view.shape.find(b"A", start, end) < 0:
@@ -75,40 +87,52 @@ def base64_hits(view: View, runs: list[Run], scan: Scan) -> Iterator[Hit]:
             start = flat.find(b"/", start, end) + 1  # base64 below a path, as in a URL
             if not start or not begins_text(flat, start):
                 continue
-        end += len(flat[end : end + 2]) - len(flat[end : end + 2].lstrip(b"="))
-        text = text_in(flat[start:end])
-        hits = scan(text) if text is not None else []
-        if hits:
-            yield Hit(hits[0].kind, start, end, 4, Spelling.BASE64)
+        yield start, _padded(flat, end)
 
 
-def packed_hits(view: View, runs: list[Run], scan: Scan) -> Iterator[Hit]:
-    """Runs that are compressed text in base64 with a finding in it."""
+def _packed_spans(view: View, runs: list[Run]) -> Iterator[Run]:
+    flat = view.flat
     for start, end in runs:
-        if view.flat[start : start + 2] not in _PACKED_HEADS:
-            start = view.flat.find(b"/H4sI", start, end) + 1  # below a path, as in a URL
+        if flat[start : start + 2] not in _PACKED_HEADS:
+            start = flat.find(b"/H4sI", start, end) + 1  # below a path, as in a URL
             if not start:
                 continue
-        if not PACKED.match(view.flat, start, end):
-            continue
-        end += len(view.flat[end : end + 2]) - len(view.flat[end : end + 2].lstrip(b"="))
-        text = unpacked(view.flat[start:end])
-        hits = scan(text) if text is not None else []
-        if hits:
-            yield Hit(hits[0].kind, start, end, 4, Spelling.PACKED)
+        if _PACKED.match(flat, start, end):
+            yield start, _padded(flat, end)
 
 
-PACKED = lazy(rb"H4sI|eJ[w-z]|eN[o-r]|eAE")
+def _hex_spans(view: View, runs: list[Run]) -> Iterator[Run]:
+    flat = view.flat
+    for start, end in runs:
+        found = None
+        if flat[start] in HEX_HEADS:
+            found = HEX_TEXT.match(flat, start)
+        below = flat.rfind(b"/", start, end) + 1  # as in a URL
+        if found is None and below and end - below >= _SHORTEST_HEX:
+            found = HEX_TEXT.match(flat, below)
+        if found:
+            yield found.span(1)
+
+
+def _padded(flat: bytes, end: int) -> int:
+    """Return where base64 ends that has its padding from this place on."""
+    padding = flat[end : end + 2]
+    return end + len(padding) - len(padding.lstrip(b"="))
+
+
+_SPANS = {Spelling.BASE64: _base64_spans, Spelling.PACKED: _packed_spans, Spelling.HEX: _hex_spans}
+_SHORTEST_HEX = 20
+_PACKED = lazy(rb"H4sI|eJ[w-z]|eN[o-r]|eAE")
 """What gzip and zlib begin with, in base64."""
 _PACKED_HEADS = frozenset([b"H4", b"eJ", b"eN", b"eA"])
 _MAX_UNPACKED = 256 * 1024
 _GZIP_OR_ZLIB = 47
 
 
-def unpacked(encoded: str | bytes, *, whole: bool = False) -> str | None:
-    """The beginning of the text that is compressed in base64; None when it is anything else.
+def _unpack(encoded: str | bytes) -> str | None:
+    """Return the beginning of the text that is compressed in base64; None when it is anything else.
 
-    `whole`: None as well when there is more of it than is looked at.
+    Of a text that is to be packed again (`str`), all of it has to be there.
     """
     import zlib  # noqa: PLC0415 (few texts come here)
 
@@ -122,60 +146,60 @@ def unpacked(encoded: str | bytes, *, whole: bool = False) -> str | None:
         return None
     if reader.eof:
         return _as_text(plain)
-    return None if whole else _as_text(plain.decode("utf-8", "ignore").encode())
+    if isinstance(encoded, str):
+        return None
+    return _as_text(plain.decode("utf-8", "ignore").encode())
 
 
-def unpacked_whole(encoded: str) -> str | None:
-    """The same; None where it is not all of the text."""
-    return unpacked(encoded, whole=True)
-
-
-def packed(text: str, like: str) -> str:
-    """The text compressed and in base64, as `like` is."""
+def _pack(text: str, like: str) -> str:
     import gzip  # noqa: PLC0415 (few texts come here)
     import zlib  # noqa: PLC0415
 
     data = text.encode("utf-8", "surrogatepass")
-    small = gzip.compress(data, mtime=0) if like.startswith("H4sI") else zlib.compress(data)
-    return as_base64(small, like)
+    if like.startswith("H4sI"):
+        return _as_base64(gzip.compress(data, mtime=0), like)
+    return _as_base64(zlib.compress(data), like)
 
 
-def as_base64(data: bytes, like: str) -> str:
-    """The data in base64, in the alphabet of `like`, and padded if that is."""
-    from base64 import b64encode, urlsafe_b64encode  # noqa: PLC0415 (rarely needed)
+def _as_base64(data: bytes, like: str) -> str:
+    """Return the data in base64, in the alphabet of `like`, and padded if that is."""
+    from base64 import b64encode  # noqa: PLC0415 (rarely needed)
 
-    url_safe = "-" in like or "_" in like
-    encoded = (urlsafe_b64encode if url_safe else b64encode)(data).decode()
-    return encoded if like.endswith("=") or len(like) % 4 == 0 else encoded.rstrip("=")
-
-
-def hex_hits(view: View, runs: list[Run], scan: Scan) -> Iterator[Hit]:
-    """Runs that are text in hexadecimal digits with a finding in it."""
-    for start, end in runs:
-        found = HEX_TEXT.match(view.flat, start) if view.flat[start] in HEX_HEADS else None
-        if found is None:
-            below = view.flat.rfind(b"/", start, end) + 1  # as in a URL
-            found = HEX_TEXT.match(view.flat, below) if below and end - below >= _SHORTEST_HEX else None
-        if found is None:
-            continue
-        text = text_in_hex(found[1].decode())
-        hits = scan(text) if text is not None else []
-        if hits:
-            yield Hit(hits[0].kind, *found.span(1), 4, Spelling.HEX)
+    encoded = b64encode(data).decode()
+    if "-" in like or "_" in like:
+        encoded = encoded.replace("+", "-").replace("/", "_")
+    if like.endswith("=") or len(like) % 4 == 0:
+        return encoded
+    return encoded.rstrip("=")
 
 
-_SHORTEST_HEX = 20
+def _text_in_base64(encoded: str | bytes) -> str | None:
+    return _as_text(unbase64(encoded) or b"\0")
 
 
-def text_in_hex(digits: str) -> str | None:
-    """The text that hexadecimal digits stand for; None when it is none."""
-    return _as_text(bytes.fromhex(digits))
+def _in_base64(text: str, like: str) -> str:
+    return _as_base64(text.encode("utf-8", "surrogatepass"), like)
 
 
-def text_in(encoded: str | bytes) -> str | None:
-    """The text that base64 stands for; None when it stands for anything else."""
-    data = unbase64(encoded)
-    return None if data is None else _as_text(data)
+def _text_in_hex(encoded: str | bytes) -> str | None:
+    if isinstance(encoded, bytes):
+        encoded = encoded.decode()
+    return _as_text(bytes.fromhex(encoded))
+
+
+def _in_hex(text: str, like: str) -> str:
+    digits = text.encode("utf-8", "surrogatepass").hex()
+    if like.isupper():
+        return digits.upper()
+    return digits
+
+
+CODECS: dict[Spelling, tuple[Callable[[str | bytes], str | None], Callable[[str, str], str]]] = {
+    Spelling.BASE64: (_text_in_base64, _in_base64),
+    Spelling.HEX: (_text_in_hex, _in_hex),
+    Spelling.PACKED: (_unpack, _pack),
+}
+"""How text is taken out of what is encoded as a whole (None when it is no text), and put back like that was."""
 
 
 def _as_text(data: bytes) -> str | None:
@@ -185,7 +209,9 @@ def _as_text(data: bytes) -> str | None:
         text = data.decode("utf-8", "surrogatepass")
     except UnicodeDecodeError:
         return None
-    return text if len(data.translate(None, _TEXT)) * 2 < len(data) else None
+    if len(data.translate(None, _TEXT)) * 2 < len(data):
+        return text
+    return None
 
 
 def begins_text(flat: bytes, start: int) -> bool:
@@ -211,7 +237,7 @@ _STANDARD = bytes.maketrans(b"-_", b"+/")
 
 
 def _may_begin_text() -> str:
-    """A pattern that is there wherever `begins_text` says yes, and hardly anywhere else: no decoding is needed to ask.
+    """Return a pattern that is there wherever `begins_text` says yes, and hardly anywhere else; it needs no decoding.
 
     Four letters stand for three bytes: three of them hold the first six, four and two bits of one. In UTF-8 a byte
     above 127 begins a character (`lead`) or goes on with it (`more`): plain bytes are not followed by more, a lead is,
@@ -221,9 +247,9 @@ def _may_begin_text() -> str:
     more, lead = bytes(range(0x80, 0xC0)), bytes(range(0xC2, 0xF5))
 
     def letters(bits: int, kind: bytes) -> str:
-        """Those that hold the first bits of a byte of this kind."""
+        """Return those that hold the first bits of a byte of this kind."""
         begun = {byte >> (8 - bits) for byte in kind}
-        chosen = "".join(letter for value, letter in enumerate(alphabet) if value % 2**bits in begun)
+        chosen = "".join([letter for value, letter in enumerate(alphabet) if value % 2**bits in begun])
         return f"[{chosen}]".replace("+", r"+\-").replace("/", "/_")
 
     first = (
@@ -237,7 +263,7 @@ MAY_BEGIN_TEXT = _may_begin_text()
 
 
 def _unquoted(text: str) -> tuple[str, list[int]]:
-    """The decoded text, and for each of its characters where it stood; one more for the end."""
+    """Return the decoded text, and for each of its characters where it stood; one more for the end."""
     pieces: list[str] = []
     places: list[int] = []
     for unit in _UNIT.finditer(text):
@@ -250,9 +276,37 @@ def _unquoted(text: str) -> tuple[str, list[int]]:
         if "\ufffd" in decoded:
             decoded = bytes.fromhex(word.replace("%", "")).decode("latin-1")
         pieces.append(decoded)
-        latin = len(decoded) * 3 == len(word)
+        is_latin = len(decoded) * 3 == len(word)
         for char in decoded:
             places.append(at)
-            at += 3 if latin else 3 * len(char.encode())
+            at += 3
+            if not is_latin:
+                at += 3 * len(char.encode()) - 3
     places.append(len(text))
     return "".join(pieces), places
+
+
+MAX_LAYERS = 4
+
+
+def unquoted(raw: str, *, in_form: bool = False) -> tuple[str, int]:
+    """Return the value behind percent-encoding, and how many layers of it there were."""
+    from urllib.parse import unquote  # noqa: PLC0415 (slow to import, rarely needed)
+
+    value, layers = raw, 0
+    if in_form:
+        value, layers = unquote(raw.replace("+", " ")), 1
+    while layers < MAX_LAYERS and "%" in value and (plain := unquote(value)) != value:
+        value, layers = plain, layers + 1
+    return value, layers
+
+
+def quoted(text: str, layers: int, *, in_form: bool = False) -> str:
+    """Return the text in as many layers of percent-encoding."""
+    from urllib.parse import quote, quote_plus  # noqa: PLC0415 (slow to import, rarely needed)
+
+    for _ in range(layers - in_form):
+        text = quote(text, safe="")
+    if in_form:
+        return quote_plus(text)
+    return text

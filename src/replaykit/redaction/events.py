@@ -5,9 +5,11 @@ from __future__ import annotations
 import zlib
 from collections import defaultdict
 from functools import lru_cache
+from typing import TypeVar
 
 import msgspec
 import zstandard
+from msgspec.structs import replace
 
 from replaykit.model.changes import StateFold
 from replaykit.model.events import (
@@ -31,6 +33,9 @@ from replaykit.redaction.redactor import Redactor
 from replaykit.redaction.streams import is_plainly_clean
 
 _UNPACKED_BYTES = 64 * 1024 * 1024
+_ENCODING = "content-encoding"
+_WBITS = {"gzip": 47, "x-gzip": 47, "deflate": 15}
+E = TypeVar("E", bound=Event)
 
 
 class Door:
@@ -52,8 +57,8 @@ class Door:
         return self._names(key)
 
     def header(self, header: RunHeader) -> RunHeader:
-        """All of it but ids."""
-        return msgspec.structs.replace(
+        """Redact all of a header but ids."""
+        return replace(
             header,
             name=self.name(header.name),
             agent=self.name(header.agent),
@@ -65,36 +70,43 @@ class Door:
         )
 
     def event(self, event: StoredEvent, served: Call | None = None) -> StoredEvent:
-        """An event; its state, if it is one, has been seen to where it was made, and so has an answer off a tape."""
+        """Redact an event. Its state, if it is one, was redacted where it was made, and so was an answer off a tape."""
         if isinstance(event, Call):
             return self._call(event, served)  # type: ignore[return-value]
         if isinstance(event, Shared):
             return event
         place = self._place(event)
         if isinstance(event, Message | Decision):
-            return msgspec.structs.replace(event, **place, content_json=self._raw(event.content_json))
+            return replace(event, **place, content_json=self._raw(event.content_json))
         if isinstance(event, Note):
             name = self.name(event.name)
-            return msgspec.structs.replace(event, **place, name=name, content_json=self._raw(event.content_json, name))
+            return replace(event, **place, name=name, content_json=self._raw(event.content_json, name))
         if isinstance(event, ErrorEvent):
-            return msgspec.structs.replace(event, **place, error=self._error(event.error))
-        return msgspec.structs.replace(event, **place) if place else event
+            return replace(event, **place, error=self._error(event.error))
+        return _with_changes(event, place)
 
     def run(self, run: TraceRun) -> TraceRun:
-        """A whole run that somebody else has written down; its states are taken apart and put together again."""
+        """Redact a whole run that somebody else has written down; its states are taken apart and put together again."""
         states = _States(self)
-        events = [self.event(states.next(event) if isinstance(event, State) else event) for event in run.events]
+        events: list[StoredEvent] = []
+        for event in run.events:
+            if isinstance(event, State):
+                event = states.next(event)
+            events.append(self.event(event))
         return TraceRun.of(self.header(run.header), tuple(events))  # type: ignore[arg-type]
 
-    def _place(self, event: Event) -> dict[str, str]:
-        """Where it happened, where that has to be said otherwise."""
-        places = {name: value for name in ("path", "step") if (value := getattr(event, name))}
-        return {name: shown for name, value in places.items() if (shown := self.name(value)) != value}
+    def _place(self, event: Event) -> dict[str, object]:
+        """Return where it happened, as far as that has to be said otherwise."""
+        changed: dict[str, object] = {}
+        for field, value in (("path", event.path), ("step", event.step)):
+            if value and (shown := self.name(value)) != value:
+                changed[field] = shown
+        return changed
 
     def _call(self, call: Call, served: Call | None) -> Call:
         if self._is_plainly_clean(call, served):
             return call  # as most do: one look for all of it
-        changed: dict[str, object] = dict(self._place(call))
+        changed = self._place(call)
         for field in ("arguments_json", "asked_json", "result_json", "sent_json"):
             before: Raw = getattr(call, field)
             after = self._raw(before, tool=call.name)
@@ -108,7 +120,7 @@ class Door:
             changed["wire"] = self._wire(call.wire)
         if (name := self.name(call.name)) != call.name:
             changed["name"] = name
-        return msgspec.structs.replace(call, **changed) if changed else call
+        return _with_changes(call, changed)
 
     def _is_plainly_clean(self, call: Call, served: Call | None) -> bool:
         if call.asked_json or call.sent_json or len(call.arguments_json) >= LEAST_BYTES:
@@ -143,55 +155,69 @@ class Door:
         return not any(self.redactor.tells_of_header(name) for name, _ in wire.headers)
 
     def _answer(self, call: Call, items: tuple[Raw, ...]) -> dict[str, object]:
-        """The items of a streamed answer; of one that went over the wire, what is said of it besides."""
+        """Redact the items of a streamed answer; of one that went over the wire, what is said of it besides."""
         values = _decoded(items)
-        if call.wire is not None and all(isinstance(value, str | bytes) for value in values):
-            return self._chunks(call.wire, values)
-        wire_field: dict[str, object] = {} if call.wire is None else {"wire": self._wire(call.wire)}
-        if all(type(value) is str for value in values):
+        kinds = set(map(type, values))
+        changed: dict[str, object] = {}
+        if call.wire is not None:
+            if kinds <= {str, bytes}:
+                return self._chunks(call.wire, values)
+            changed["wire"] = self._wire(call.wire)
+        if kinds <= {str}:
             shown = self.redactor.chunks(values)
-            return wire_field if shown is values else {**wire_field, "items_json": tuple(map(raw, shown))}
-        return {**wire_field, "items_json": tuple(self._raw(item, tool=call.name) for item in items)}
+            if shown is not values:
+                changed["items_json"] = tuple(map(raw, shown))
+        else:
+            changed["items_json"] = tuple([self._raw(item, tool=call.name) for item in items])
+        return changed
 
     def _chunks(self, wire: WireInfo, chunks: list[Json]) -> dict[str, object]:
-        """A body. One that is compressed, and holds what may not be written, is written as it is unpacked."""
+        """Redact a body. One that is compressed, and holds what may not be written, is written as it is unpacked."""
         cleaned_wire = self._wire(wire)
         body = list(map(_as_bytes, chunks))
         packing = _packing(wire)
         if packing:
-            plain = _unpacked(b"".join(body), packing)
-            body = [] if plain is None else [plain]
+            body = _unpacked(b"".join(body), packing)
         shown = self.redactor.chunks(body)
         if shown is body:
-            return {} if cleaned_wire == wire else {"wire": cleaned_wire}
+            if cleaned_wire == wire:
+                return {}
+            return {"wire": cleaned_wire}
         if packing:
-            headers = tuple(pair for pair in cleaned_wire.headers if pair[0].lower() != "content-encoding")
-            cleaned_wire = msgspec.structs.replace(cleaned_wire, headers=headers, pauses_ms=cleaned_wire.pauses_ms[:1])
-        return {"wire": cleaned_wire, "items_json": tuple(raw(_text_or_bytes(piece)) for piece in shown)}
+            headers = tuple([pair for pair in cleaned_wire.headers if pair[0].lower() != _ENCODING])
+            cleaned_wire = replace(cleaned_wire, headers=headers, pauses_ms=cleaned_wire.pauses_ms[:1])
+        return {"wire": cleaned_wire, "items_json": tuple(map(raw, map(_text_or_bytes, shown)))}
 
     def _wire(self, wire: WireInfo) -> WireInfo:
-        headers = tuple((name, self.redactor.header(name, value)) for name, value in wire.headers)
-        return msgspec.structs.replace(wire, url=self._urls(wire.url), headers=headers)
+        headers = tuple([(name, self.redactor.header(name, value)) for name, value in wire.headers])
+        return replace(wire, url=self._urls(wire.url), headers=headers)
 
     def _error(self, error: ErrorInfo | None) -> ErrorInfo | None:
         if error is None or self.redactor.is_clean(msgspec.json.encode(error)):
             return error
-        return msgspec.structs.replace(
+        traceback = error.traceback
+        if traceback is not None:
+            traceback = self.redactor.text(traceback)
+        return replace(
             error,
             message=self.redactor.text(error.message),
             args_json=self._raw(error.args_json),
             attributes_json=self._raw(error.attributes_json),
-            traceback=None if error.traceback is None else self.redactor.text(error.traceback),
+            traceback=traceback,
         )
 
     def _raw(self, data: Raw, name: str = "", tool: str = "") -> Raw:
+        if not data:
+            return data
         text = bytes(data)
-        shown = self.redactor.raw(text, name=name, tool=tool) if text else text
-        return data if shown is text else Raw(shown)
+        shown = self.redactor.raw(text, name=name, tool=tool)
+        if shown is text:
+            return data
+        return Raw(shown)
 
 
 class _States:
-    """The states of a run, as they may be written: as they are until the first that may not."""
+    """The states of a run as they may be written: unchanged until the first that may not."""
 
     def __init__(self, door: Door) -> None:
         self._door = door
@@ -211,19 +237,21 @@ class _States:
             if shown is text and self._written is None:
                 return event
             self._written = StateFold()
-            return msgspec.structs.replace(event, state_json=Raw(shown), change=None)
+            return replace(event, state_json=Raw(shown), change=None)
         cleaned = {self._door.name(key): self._cleaned(key, value) for key, value in members.items()}
         if self._written is None:
             if all(cleaned.get(key) is value for key, value in members.items()):
                 return event
             self._written = StateFold()
         whole, change = self._written.advance_to_text(cleaned)
-        return msgspec.structs.replace(event, state_json=whole, change=change)
+        return replace(event, state_json=whole, change=change)
 
     def _cleaned(self, key: str, value: Raw) -> Raw:
         text = bytes(value)
         shown = self._shown(text, key)
-        return value if shown is text else Raw(shown)
+        if shown is text:
+            return value
+        return Raw(shown)
 
     def _shown(self, text: bytes, key: str) -> bytes:
         if not self._door.is_local:
@@ -231,20 +259,33 @@ class _States:
         return self._rows[key].cleaned(text, key, self._door.text)
 
 
+def _with_changes(event: E, changed: dict[str, object]) -> E:
+    if not changed:
+        return event
+    return replace(event, **changed)
+
+
 def _decoded(items: tuple[Raw, ...]) -> list[Json]:
-    """All of them at once, which is quicker than one by one."""
+    """Decode all of them at once, which is quicker than one by one."""
     values: list[Json] = decode(b"[%b]" % b",".join(map(bytes, items)))
     return values
 
 
 def _packing(wire: WireInfo) -> str:
-    """How the body is compressed; nothing when it is not."""
-    encoding = next((value.lower() for name, value in wire.headers if name.lower() == "content-encoding"), "")
-    return "" if encoding == "identity" else encoding
+    """Return how the body is compressed; nothing when it is not."""
+    for name, value in wire.headers:
+        if name.lower() == _ENCODING:
+            encoding = value.lower()
+            if encoding != "identity":
+                return encoding
+            break
+    return ""
 
 
 def _as_bytes(piece: Json) -> bytes:
-    return piece.encode("utf-8", "surrogatepass") if isinstance(piece, str) else bytes(piece)
+    if isinstance(piece, str):
+        return piece.encode("utf-8", "surrogatepass")
+    return bytes(piece)
 
 
 def _text_or_bytes(data: bytes) -> str | bytes:
@@ -254,13 +295,13 @@ def _text_or_bytes(data: bytes) -> str | bytes:
         return data
 
 
-def _unpacked(body: bytes, packing: str) -> bytes | None:
-    """The body without its compression; None where it is one that nobody here can read."""
+def _unpacked(body: bytes, packing: str) -> list[bytes]:
+    """Return the body without its compression; nothing where it is one that nobody here can read."""
     try:
         if packing == "zstd":
-            return zstandard.ZstdDecompressor().decompress(body, max_output_size=_UNPACKED_BYTES)
-        if packing in ("gzip", "x-gzip", "deflate"):
-            return zlib.decompressobj(wbits=47 if packing != "deflate" else 15).decompress(body, _UNPACKED_BYTES)
+            return [zstandard.ZstdDecompressor().decompress(body, max_output_size=_UNPACKED_BYTES)]
+        if packing in _WBITS:
+            return [zlib.decompressobj(_WBITS[packing]).decompress(body, _UNPACKED_BYTES)]
     except (zlib.error, zstandard.ZstdError):
-        return None
-    return None
+        pass
+    return []

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import replace
 
 from replaykit.errors import UsageError
 from replaykit.model.values import Json
 
 if TYPE_CHECKING:
-    from replaykit.redaction.redactor import Located, Redactor
+    from replaykit.redaction.redactor import Redactor
     from replaykit.redaction.second_check import SecondCheck
 
 T = TypeVar("T", bound=Struct)
@@ -55,18 +56,25 @@ def file_redactor(redact: bool | None = None, *, store: Path | None = None, fore
     """
     from replaykit.redaction.project import is_on, project_redactor  # noqa: PLC0415 (many files are written without)
 
-    is_wanted = is_on() if redact is None else redact
-    return project_redactor(store, foreign=foreign) if is_wanted else None
+    if redact is None:
+        redact = is_on()
+    if not redact:
+        return None
+    return project_redactor(store, foreign=foreign)
 
 
 def clean_text(text: str, redactor: Redactor | None) -> str:
     """The text as it may be written."""
-    return text if redactor is None else redactor.text(text)
+    if redactor is None:
+        return text
+    return redactor.text(text)
 
 
 def clean_bytes(data: bytes, redactor: Redactor | None) -> bytes:
     """JSON, or any other text, as it may be written; what is no text stays as it is."""
-    return data if redactor is None else redactor.raw(data)
+    if redactor is None:
+        return data
+    return redactor.raw(data)
 
 
 def clean_struct(value: T, redactor: Redactor | None, kind: type[T] | None = None) -> T:
@@ -103,8 +111,9 @@ def write_clean(file: Path, data: bytes | str, redactor: Redactor | None, *, fai
 
     With `fail_closed` a finding that is left is a `UsageError`, and nothing is written.
     """
-    raw = data.encode() if isinstance(data, str) else data
-    clean = clean_bytes(raw, redactor)
+    if isinstance(data, str):
+        data = data.encode()
+    clean = clean_bytes(data, redactor)
     if fail_closed:
         refuse_leaks({str(file): clean}, redactor)
     replace_file(file, clean)
@@ -126,7 +135,7 @@ def leaks_in(name: str, data: bytes | str, redactor: Redactor | None) -> list[Le
     """What would be replaced in a file of this name."""
     if redactor is None:
         return []
-    return [_leak(name, found) for found in redactor.scan(data)]
+    return [Leak(name, found.line, found.column, found.kind, found.path) for found in redactor.scan(data)]
 
 
 def missed_leaks(
@@ -137,40 +146,42 @@ def missed_leaks(
         return []
     from replaykit.redaction.second_check import SecondCheck  # noqa: PLC0415 (only what leaves the machine needs it)
 
-    raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
-    suspicions = (check or SecondCheck(redactor.rules)).suspicions(raw)
-    text = raw.decode("utf-8", "surrogateescape") if suspicions else ""
-    known = [(found.start, found.end) for found in redactor.scan(text)] if suspicions else []
+    if isinstance(data, str):
+        data = data.encode("utf-8", "surrogatepass")
+    suspicions = (check or SecondCheck(redactor.rules)).suspicions(data)
+    if not suspicions:
+        return []
+    text = data.decode("utf-8", "surrogateescape")
+    known = redactor.scan(text)
     leaks = []
-    for one in suspicions:
-        if any(start < one.end and one.start < end for start, end in known):
+    for suspicion in suspicions:
+        start, end = suspicion.start, suspicion.end
+        if any(found.start < end and start < found.end for found in known):
             continue
-        line = text.count("\n", 0, one.start) + 1
-        column = one.start - text.rfind("\n", 0, one.start)
-        leaks.append(Leak(name, line, column, one.rule, allow=one.allowance))
+        line = text.count("\n", 0, start) + 1
+        column = start - text.rfind("\n", 0, start)
+        leaks.append(Leak(name, line, column, suspicion.rule, allow=suspicion.allowance))
     return leaks
 
 
 def refuse_leaks(files: Mapping[str, bytes], redactor: Redactor | None) -> None:
     """A `UsageError` where one of these files, named as people know them, still holds something."""
-    leaks = [leak for name, data in files.items() for leak in leaks_in(name, data, redactor)]
+    if redactor is None:
+        return
+    leaks: list[Leak] = []
+    for name, data in files.items():
+        leaks += leaks_in(name, data, redactor)
     if leaks:
         raise UsageError(f"{_REASON}:\n{listed(leaks)}", hint=HINT)
-    missed = _missed_in(files, redactor)
-    if missed:
-        hashes = ", ".join(f'"{leak.allow}"' for leak in missed[:_SHOWN])
-        places = [f"  {leak.file}:{leak.line}:{leak.column} {leak.kind}" for leak in missed[:_SHOWN]]
-        more = [f"  and {len(missed) - _SHOWN} more"] if len(missed) > _SHOWN else []
-        raise UsageError("\n".join([f"{_MISSED}:", *places, *more]), hint=f"{_ALLOW}\n  allow = [{hashes}]")
-
-
-def _missed_in(files: Mapping[str, bytes], redactor: Redactor | None) -> list[Leak]:
-    if redactor is None:
-        return []
     from replaykit.redaction.second_check import SecondCheck  # noqa: PLC0415 (only what leaves the machine needs it)
 
     check = SecondCheck(redactor.rules)
-    return [leak for name, data in files.items() for leak in missed_leaks(name, data, redactor, check)]
+    for name, data in files.items():
+        leaks += missed_leaks(name, data, redactor, check)
+    if leaks:
+        hashes = ", ".join([f'"{leak.allow}"' for leak in leaks[:_SHOWN]])
+        places = listed([replace(leak, allow=UNSET) for leak in leaks])
+        raise UsageError(f"{_MISSED}:\n{places}", hint=f"{_ALLOW}\n  allow = [{hashes}]")
 
 
 HINT = (
@@ -182,10 +193,8 @@ HINT = (
 
 def listed(leaks: Iterable[Leak]) -> str:
     """The first of them, one on each line."""
-    shown = list(leaks)
-    more = [f"  and {len(shown) - _SHOWN} more"] if len(shown) > _SHOWN else []
-    return "\n".join([*(f"  {leak}" for leak in shown[:_SHOWN]), *more])
-
-
-def _leak(name: str, found: Located) -> Leak:
-    return Leak(name, found.line, found.column, found.kind, found.path)
+    every = list(leaks)
+    lines = [f"  {leak}" for leak in every[:_SHOWN]]
+    if len(every) > _SHOWN:
+        lines.append(f"  and {len(every) - _SHOWN} more")
+    return "\n".join(lines)

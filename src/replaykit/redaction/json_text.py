@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import orjson
 from msgspec import Struct
 
-from replaykit.model.jsonpath import JsonPath, Rest, advance
+from replaykit.model.jsonpath import JsonPath, Rest, advance, member_path
 from replaykit.redaction.lazy_patterns import lazy
 
 _TOKEN = lazy(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\],:]|[^\s{}\[\],:"]++', re.DOTALL)
@@ -22,6 +22,7 @@ _STRICT = lazy(
 )
 _BEGIN = lazy(r'[\s\ufeff]*(?:\{\s*["}]|\[\s*["\[\]{tfn\d-])')
 _ESCAPE = lazy(r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_SCALAR_BEGINS = tuple('"-0123456789')
 PAIR_NAMES = frozenset({"name", "key", "header", "field", "param", "parameter", "variable", "env"})
 _PAIR_VALUES = frozenset({"value", "val", "content", "default"})
 
@@ -38,19 +39,18 @@ class Leaf(Struct, frozen=True):
     """True when a path of the rules leads here."""
 
 
-class _Frame:
+class _Frame(Struct):
     """An open object or array."""
 
-    __slots__ = ("index", "is_object", "key", "name", "pair", "path", "rests")
-
-    def __init__(self, is_object: bool, name: str, path: str, rests: list[Rest] | None) -> None:
-        self.is_object = is_object
-        self.name = name  # of the container itself
-        self.path = path
-        self.rests = rests  # of the paths of the rules, what is still to go; None below the end of one
-        self.key: str | None = None
-        self.pair = ""
-        self.index = 0
+    is_object: bool
+    name: str
+    """Of the container itself."""
+    path: str
+    rests: list[Rest] | None
+    """Of the paths of the rules, what is still to go; None below the end of one."""
+    key: str | None = None
+    pair: str = ""
+    index: int = 0
 
 
 def looks_like_json(text: str) -> bool:
@@ -60,7 +60,7 @@ def looks_like_json(text: str) -> bool:
 
 def is_scalar(text: str) -> bool:
     """True when the text may be a JSON string or a number."""
-    return text[:1] in '"-0123456789' if text else False
+    return text.startswith(_SCALAR_BEGINS)
 
 
 def is_whole(text: str) -> bool:
@@ -77,17 +77,21 @@ def _is_balanced(text: str) -> bool:
     open_brackets: list[str] = []
     for token in _TOKEN.finditer(text):
         first = text[token.start()]
-        if first in "{[":
-            open_brackets.append("}" if first == "{" else "]")
+        if first == "{":
+            open_brackets.append("}")
+        elif first == "[":
+            open_brackets.append("]")
         elif first in "}]" and (not open_brackets or open_brackets.pop() != first):
             return False
     return not open_brackets
 
 
 def leaves(text: str, paths: tuple[JsonPath, ...] = (), *, name: str = "", tool: str = "") -> Iterator[Leaf]:
-    """The keys and scalars of the text, in order."""
+    """Yield the keys and scalars of the text, in order."""
     rests = [path.steps for path in paths if path.tool is None or path.tool == tool]
-    top = _Frame(False, name, "$", None if () in rests else rests)
+    top = _Frame(False, name, "$", rests)
+    if () in rests:
+        top.rests = None
     frames = [top]
     for token in _TOKEN.finditer(text):
         first = text[token.start()]
@@ -105,9 +109,10 @@ def leaves(text: str, paths: tuple[JsonPath, ...] = (), *, name: str = "", tool:
             yield Leaf(token.start(), token.end(), "", frame.path, is_key=True)
         else:
             own, path, below = _enter(frame, top=frame is top)
-            if first in "{[":
-                inherited = own if first == "[" else ""
-                frames.append(_Frame(first == "{", inherited, path, below))
+            if first == "{":
+                frames.append(_Frame(True, "", path, below))
+            elif first == "[":
+                frames.append(_Frame(False, own, path, below))
             else:
                 _note_pair(frame, token[0])
                 if frame.pair and (frame.key in _PAIR_VALUES or (frame.index == 1 and not frame.is_object)):
@@ -118,7 +123,7 @@ def leaves(text: str, paths: tuple[JsonPath, ...] = (), *, name: str = "", tool:
 
 
 class Places:
-    """For each character of a decoded text where it stood, and one more for the end.
+    """The place where each character of a decoded text stood, and one more for the end.
 
     Kept are only the places behind escapes: a text of 50 MB has as many characters, and few escapes.
     """
@@ -148,7 +153,7 @@ class Places:
 
 
 def unescaped(text: str) -> tuple[str, Places]:
-    """The inside of a JSON string, decoded, and where each of its characters stood."""
+    """Return the inside of a JSON string, decoded, and where each of its characters stood."""
     try:
         value = orjson.loads(f'"{text}"')
     except ValueError:  # what others take for a string, or a part of one
@@ -157,7 +162,7 @@ def unescaped(text: str) -> tuple[str, Places]:
 
 
 def escaped(text: str) -> str:
-    """The text as the inside of a JSON string."""
+    """Return the text as the inside of a JSON string."""
     try:
         return orjson.dumps(text).decode()[1:-1]
     except TypeError:  # a lone surrogate
@@ -176,25 +181,30 @@ def _unescape(word: str) -> str:
 
 
 def _key(token: str) -> str:
-    inside = token[1:-1] if token[0] == '"' else token
-    return unescaped(inside)[0] if "\\" in inside else inside
+    if token[0] == '"':
+        token = token[1:-1]
+    if "\\" in token:
+        return unescaped(token)[0]
+    return token
 
 
 def _enter(frame: _Frame, *, top: bool) -> tuple[str, str, list[Rest] | None]:
-    """The name, the path and the remaining paths of the value that begins."""
+    """Return the name, the path and the remaining paths of the value that begins."""
     if top:
         return frame.name, "$", frame.rests
-    key: str | int = (frame.key or "") if frame.is_object else frame.index
-    if isinstance(key, int):
-        path = f"{frame.path}[{key}]"
-    else:
-        path = f"{frame.path}.{key}" if key.replace("_", "a").isalnum() else f"{frame.path}[{key!r}]"
+    key: str | int = frame.index
+    if frame.is_object:
+        key = frame.key or ""
+    path = member_path(frame.path, key)
     if len(path) > 400:
         path = f"{path[:200]}…{path[-190:]}"
-    return frame.key or frame.name, path, advance(frame.rests, key) if frame.rests else frame.rests
+    rests = frame.rests
+    if rests:
+        rests = advance(rests, key)
+    return frame.key or frame.name, path, rests
 
 
 def _note_pair(frame: _Frame, token: str) -> None:
-    """`{"name": "API_KEY", "value": …}`: the name that tells is a value itself."""
+    """Note the name in `{"name": "API_KEY", "value": …}`, where the name that tells is a value itself."""
     if frame.key in PAIR_NAMES and token[0] == '"' and len(token) < 80:
         frame.pair = token[1:-1]

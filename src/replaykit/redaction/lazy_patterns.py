@@ -1,16 +1,23 @@
-"""Patterns that are compiled when they are first needed: most texts need few of them, and compiling takes longer."""
+"""Patterns, automata and word lists. Patterns and automata are built when they are first needed: most texts need few of
+them, and building takes longer than searching.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import AnyStr, cast
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from ahocorasick_rs import BytesAhoCorasick
 
-class _Lazy:
+_PATTERN_METHODS = ("search", "match", "fullmatch", "findall", "finditer", "sub")
+
+
+class _LazyPattern:
     """Stands for a compiled pattern; its methods become those of the pattern on the first use of one."""
 
     def __init__(self, pattern: Any, flags: int) -> None:
@@ -19,11 +26,36 @@ class _Lazy:
 
     def __getattr__(self, name: str) -> Any:
         compiled = re.compile(self._pattern, self._flags)
-        for method in ("search", "match", "fullmatch", "findall", "finditer", "sub"):
+        for method in _PATTERN_METHODS:
             setattr(self, method, getattr(compiled, method))
         return getattr(compiled, name)
 
 
+class _LazyAutomaton:
+    """Stands for an automaton that looks for many words at once, in about the time of two or three searches."""
+
+    def __init__(self, words: Iterable[bytes]) -> None:
+        self._words = words
+
+    def __getattr__(self, name: str) -> Any:
+        from ahocorasick_rs import BytesAhoCorasick, Implementation  # noqa: PLC0415 (reading a store needs none of it)
+
+        # Of more than 100 words this implementation is not the default.
+        automaton = BytesAhoCorasick(list(self._words), implementation=Implementation.DFA)
+        self.find_matches_as_indexes = automaton.find_matches_as_indexes
+        return getattr(automaton, name)
+
+
 def lazy(pattern: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
-    """The pattern, compiled on its first use."""
-    return cast("re.Pattern[AnyStr]", _Lazy(pattern, flags))
+    """Return the pattern, compiled on its first use."""
+    return cast("re.Pattern[AnyStr]", _LazyPattern(pattern, flags))
+
+
+def lazy_automaton(words: Iterable[bytes]) -> BytesAhoCorasick:
+    """Return an automaton for these words, built on its first use."""
+    return cast("BytesAhoCorasick", _LazyAutomaton(words))
+
+
+def words_of(text: str) -> list[str]:
+    """Return the words of a text: a hundred of them fit on ten lines."""
+    return text.split()

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from replaykit.redaction.wordlist import words_of
+from replaykit.redaction.lazy_patterns import words_of
 
 
 class Trust(IntEnum):
@@ -105,29 +105,26 @@ NUMBER_STEMS = tuple(b"ssn social card cvv cvc pin otp licen national tax".split
 """The same for names whose value has digits; asked only where there are some."""
 
 
-def _table() -> dict[str, NameHint]:
-    table = {name: NameHint("secret", Trust.ANY) for name in _PASSWORDS}
-    table |= {name: NameHint("secret", Trust.SECRET) for name in _SECRETS}
-    table |= {name: NameHint("secret", Trust.RANDOM) for name in _RANDOM}
-    table |= {name: NameHint("secret", Trust.COOKIE) for name in ("cookie", "setcookie", "cookies")}
-    for kind, names in _PERSONAL.items():
-        table |= {name: NameHint(kind, Trust.NUMBER) for name in names.split()}
-    return table
-
-
-_TABLE = _table()
+_TABLE = {
+    **dict.fromkeys(_PASSWORDS, NameHint("secret", Trust.ANY)),
+    **dict.fromkeys(_SECRETS, NameHint("secret", Trust.SECRET)),
+    **dict.fromkeys(_RANDOM, NameHint("secret", Trust.RANDOM)),
+    **dict.fromkeys(("cookie", "setcookie", "cookies"), NameHint("secret", Trust.COOKIE)),
+}
+for _kind, _names in _PERSONAL.items():
+    _TABLE |= dict.fromkeys(_names.split(), NameHint(_kind, Trust.NUMBER))
 
 
 def words(name: str) -> list[str]:
-    """The words of a name in lower case, whichever way it is spelled."""
-    return [word.lower() for word in _WORD.findall(name)]
+    """Return the words of a name in lower case, whichever way it is spelled."""
+    return list(map(str.lower, _WORD.findall(name)))
 
 
 _OPENING = b"\\\"'`([{*>"
 
 
 def several_words(flat: bytes, start: int, end: int) -> bytes:
-    """The name that ends in the word from `start` to `end`, with the word or two before it."""
+    """Return the name that ends in the word from `start` to `end`, with the word or two before it."""
     first = start
     for _ in range(2):
         first = flat.rfind(b" ", max(0, first - 16), first - 1) + 1 or max(0, first - 16)
@@ -137,13 +134,13 @@ def several_words(flat: bytes, start: int, end: int) -> bytes:
 
 
 def compact(name: str) -> str:
-    """The words of a name, run together."""
+    """Return the words of a name, run together."""
     return "".join(words(name))
 
 
 @lru_cache(maxsize=4096)
 def hint_of_name(name: str) -> NameHint | None:
-    """What the name says about its value, or None when it says nothing."""
+    """Return what the name says about its value, or None when it says nothing."""
     if not 2 <= len(name) <= 80:
         return None
     parts = words(name)
@@ -155,31 +152,40 @@ def hint_of_name(name: str) -> NameHint | None:
 
 
 def _longest_match(parts: list[str], name: str) -> NameHint | None:
-    for first in range(len(parts)):
+    if not parts:
+        return None
+    *_, last = parts
+    before = ""
+    for first, word in enumerate(parts):
         hint = _TABLE.get("".join(parts[first:]))
-        if hint is not None:
-            before = parts[first - 1] if first else ""
-            if hint.trust is Trust.RANDOM and parts[-1] in ("token", "tokens", "auth") and before in _NOT_TOKEN:
+        if hint is None:
+            before = word
+            continue
+        if hint.trust is Trust.RANDOM and last in ("token", "tokens", "auth") and before in _NOT_TOKEN:
+            return None
+        if parts == ["tokens"] or _has_other_sense(parts[first:], before):
+            return None
+        return hint
+    if last in ("key", "keys") and len(parts) > 1:
+        owner = parts[-2]
+        if owner in _KEY_WORDS or name.isupper():
+            if owner in ("public", "primary", "foreign", "cache", "sort", "partition"):
                 return None
-            if parts[-1] == "tokens" and first == 0 and len(parts) == 1:
-                return None
-            return None if _other_sense(parts[first:], before) else hint
-    if len(parts) > 1 and parts[-1] in ("key", "keys") and (parts[-2] in _KEY_WORDS or name.isupper()):
-        return None if parts[-2] in ("public", "primary", "foreign", "cache", "sort", "partition") else _TABLE["apikey"]
-    return _glued(parts[-1]) if parts else None
+            return _TABLE["apikey"]
+    return _glued(last)
 
 
-def _other_sense(parts: list[str], before: str) -> bool:
-    """Words that mean something else in company: `spin`, `by pass`, `first pass`, `graphics card`."""
-    short = parts == ["pass"] or parts == ["pin"] or parts == ["auth"]
-    return short and before in ("by", "first", "second", "test", "single", "multi", "one", "two", "boarding", "gpio")
+def _has_other_sense(parts: list[str], before: str) -> bool:
+    """True for words that mean something else in company: `spin`, `by pass`, `first pass`, `graphics card`."""
+    is_short = parts in (["pass"], ["pin"], ["auth"])
+    return is_short and before in ("by", "first", "second", "test", "single", "multi", "one", "two", "boarding", "gpio")
 
 
 def _glued(word: str) -> NameHint | None:
-    """Names without a seam: `dbpassword`, `mysqlpwd`, `githubtoken`."""
-    for ending in ("password", "passwort", "passwd", "pwd", "passphrase", "apikey", "secretkey", "accesskey"):
+    """Return what a name without a seam says: `dbpassword`, `mysqlpwd`, `githubtoken`."""
+    for ending in ("password", "passwort", "passwd", "pwd", "passphrase", "apikey", "secretkey", "accesskey", "secret"):
         if word.endswith(ending):
             return _TABLE[ending]
-    if word.endswith("token") and len(word) > 7:
-        return None if word[:-5] in _NOT_TOKEN else _TABLE["token"]
-    return _TABLE["secret"] if word.endswith("secret") else None
+    if word.endswith("token") and len(word) > 7 and word[:-5] not in _NOT_TOKEN:
+        return _TABLE["token"]
+    return None

@@ -10,16 +10,14 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-from replaykit.redaction import traits
-from replaykit.redaction.composed_values import cookie_hides_more, rest_is_secret
 from replaykit.redaction.finding import Hit
 from replaykit.redaction.lazy_patterns import lazy
 from replaykit.redaction.name_hints import NUMBER_STEMS, STEMS, WIDE_STEMS, NameHint, Trust, compact, several_words
-from replaykit.redaction.placeholders import is_placeholder
-from replaykit.redaction.plausible_values import is_plausible
+from replaykit.redaction.placeholders import digits_in, is_placeholder
+from replaykit.redaction.plausible_values import cookie_hides_more, is_plausible, rest_is_secret
 from replaykit.redaction.rules import Rules
 from replaykit.redaction.tables import csv_hits
-from replaykit.redaction.text_view import View
+from replaykit.redaction.text_view import Trait, View
 
 _Q = rb"(?:\\{0,8}[\"'`]|&quot;|&\#3[49];|%22)"
 _SEPARATOR = lazy(
@@ -67,16 +65,19 @@ _SCHEME = lazy(rb"(?:bearer|basic|token|bot|apikey|api-key|key|digest|negotiate|
 _ENV_LINE = lazy(rb"(?:^|[\r\n])[ \t]*(?:export |set |ENV |\$env:)?[A-Z][A-Z0-9_]*=?\Z")
 _BLANKED = lazy(rb"<{8,}+(?=[A-Za-z0-9_.~-])")
 _REST = lazy(rb"[ \t]*(?:[\r\n,;&)}\]<|#]|//|\\|\.?\Z|\.\s|\"|')")
-_HARD = lazy(rb"[^A-Za-z]")
 
 
 def assigned_hits(view: View, rules: Rules, literals: frozenset[bytes]) -> Iterator[Hit]:
-    """Every value beside a telling name; `view.findings` are what such values may hold."""
+    """Yield every value beside a telling name; `view.findings` are what such values may hold."""
     low, runs, flat = view.low, view.runs, view.flat
     seen: set[int] = set()
     heads: set[int] = set()
     done = 0
-    for stem in stems_for(view.traits, rules, literals):
+    stems = list(filter(literals.__contains__, STEMS))
+    stems += rules.stems
+    if view.traits & Trait.DIGITS:
+        stems += filter(literals.__contains__, NUMBER_STEMS)
+    for stem in stems:
         at = low.find(stem)
         while at >= 0:
             end = runs.find(b" ", at)
@@ -94,41 +95,40 @@ def assigned_hits(view: View, rules: Rules, literals: frozenset[bytes]) -> Itera
             at = low.find(stem, max(end, done))  # a name inside of a value is a part of it
         done = 0
     if not view.text.isascii():
-        yield from _wide(view, rules)
+        yield from _wide(view)
 
 
+_IS = "是为為は은는이가"
 _ENDS_CELL = (b",", b";", b"\t", b"|", b"\r", b"\n", b"\v", b"\\", b'"')
 
 
-def stems_for(text_traits: int, rules: Rules, literals: frozenset[bytes]) -> list[bytes]:
-    """What is in every name that could tell in this text."""
-    stems = [stem for stem in STEMS if stem in literals]
-    stems += rules.stems
-    if text_traits & traits.DIGITS:
-        stems += [stem for stem in NUMBER_STEMS if stem in literals]
-    return stems
-
-
-def _wide(view: View, rules: Rules) -> Iterator[Hit]:
-    """Names beyond ASCII; what follows them is read as for all others."""
-    stems = [stem for sign, words in WIDE_STEMS.items() if sign in view.text for stem in words.split()]
-    lowered = view.text.lower() if stems else ""
+def _wide(view: View) -> Iterator[Hit]:
+    """Yield values beside names beyond ASCII; what follows a name is read as for all others."""
+    stems: dict[str, None] = {}
+    for sign, words in WIDE_STEMS.items():
+        if sign in view.text:
+            stems |= dict.fromkeys(words.split())
+    if not stems:
+        return
+    lowered = view.text.lower()
     if len(lowered) != len(view.text):
         return  # a letter that changes its length with its case: positions would be off
-    for stem in dict.fromkeys(stems):
+    for stem in stems:
         at = lowered.find(stem)
         while at >= 0:
             end = at + len(stem)
-            while end < len(lowered) and (lowered[end].isalnum() and not lowered[end].isascii() and end - at < 20):
-                if lowered[end] in "是为為は은는이가":
+            while end < min(len(lowered), at + 20) and lowered[end].isalnum() and not lowered[end].isascii():
+                if lowered[end] in _IS:
                     break
                 end += 1
             skip = end
-            while skip < len(lowered) and skip - end < 3 and lowered[skip] in "是为為は은는이가 ":
+            while skip < min(len(lowered), end + 3) and lowered[skip] in f"{_IS} ":
                 skip += 1
-            yield from _value(view, rules, end, NameHint("secret", Trust.ANY), "", skipped=skip if skip > end else 0)
+            yield from _value(view, end, NameHint("secret", Trust.ANY), "", skipped=skip)
             value = _BARE.match(view.flat, skip + 1)  # a name inside of a value is a part of it
-            at = lowered.find(stem, value.end() if value else end)
+            if value:
+                end = value.end()
+            at = lowered.find(stem, end)
 
 
 @lru_cache(maxsize=4096)
@@ -142,61 +142,49 @@ def _beside(view: View, rules: Rules, start: int, end: int, hint: NameHint | Non
     if not after or (after == b" " and _NEXT.match(flat, end) is None):
         return
     name = flat[start:end]
-    if hint is None:
-        name, hint = _two_words(view, rules, start, end)
+    if hint is None:  # `API key: x`, `mot de passe : x`, `driver's license: x`
+        name = several_words(flat, start, end).replace(b"'", b"")
+        if name[:1].isalpha():
+            hint = _hint_of(name, rules)
     if hint is not None:
-        yield from _value(view, rules, end, hint, name.decode(), start=start)
+        yield from _value(view, end, hint, name.decode(), start=start)
 
 
 _NEXT = lazy(rb"\s{1,16}(?:[:=!>|]|->|is\b|ist\b|lautet|est\b|es\b|was\b|jest\b|value|content|\S{2})")
 
 
-def _two_words(view: View, rules: Rules, start: int, end: int) -> tuple[bytes, NameHint | None]:
-    """`API key: x`, `mot de passe : x`, `driver's license: x`: names of several words."""
-    name = several_words(view.flat, start, end).replace(b"'", b"")
-    return name, _hint_of(name, rules) if name[:1].isalpha() else None
-
-
-def _value(
-    view: View, rules: Rules, end: int, hint: NameHint, name: str, *, start: int = 0, skipped: int = 0
-) -> Iterator[Hit]:
+def _value(view: View, end: int, hint: NameHint, name: str, *, start: int = 0, skipped: int = 0) -> Iterator[Hit]:
+    """Yield the value behind a name that ends at `end`, or, with a word for "is" behind it, at `skipped`."""
     flat = view.flat
-    digest = _DIGEST.match(flat, end) if hint.kind == "secret" and b"igest" in flat[end : end + 12] else None
-    if digest is not None:
-        yield from _checked(view, digest.span(1), NameHint(hint.kind, Trust.ANY), name, quoted=True)
-        return
-    sign = _SEPARATOR.match(flat, skipped or end)
+    if hint.kind == "secret" and b"igest" in flat[end : end + 12]:
+        digest = _DIGEST.match(flat, end)
+        if digest is not None:
+            yield from _checked(view, digest.span(1), NameHint(hint.kind, Trust.ANY), name, quoted=True)
+            return
+    sign = _SEPARATOR.match(flat, max(skipped, end))
     if sign is None:
         return
     at = sign.end()
     how = sign.lastgroup or "flag"
-    if skipped and how == "flag":
+    if how == "flag" and skipped > end:
         how = "word"
     if hint.trust is Trust.NUMBER and how in ("flag", "word"):
         yield from _numbered(view, end, hint)
         return
     if how == "flag" and flat[end : end + 1] == b" ":
         yield from _after_blank(view, end + 1, hint, start)
-        if flat[start : start + 2] != b"--":
-            return
-    if how == "cell" and b"| " not in flat[max(0, start - 4) : start]:
-        return
     if how == "flag":
         if flat[start : start + 2] != b"--" or flat[end : end + 1] not in (b" ", b"\t"):
             return
         at = end + 1
+    if how == "cell" and b"| " not in flat[max(0, start - 4) : start]:
+        return
     if how == "list" and not sign["close"]:
         return
     if how == "xml":
-        found = (
-            _XML.match(flat, at)
-            if flat[max(0, start - 1) : start] == b"<" or b"<" in flat[max(0, start - 24) : start]
-            else None
-        )
-        span = None
-        if found:
-            span = found.span(1 if found[1] is not None else 2)
-        yield from _checked(view, span, hint, name, quoted=True)
+        content = b"<" in flat[max(0, start - 24) : start] and _XML.match(flat, at)
+        if content:
+            yield from _checked(view, content.span(content.lastindex or 0), hint, name, quoted=True)
         return
     if name.lower().endswith("cookie"):
         if how == "sign":
@@ -204,47 +192,51 @@ def _value(
         return
     quoted = _QUOTED.match(flat, at)
     if quoted is not None:
-        span = next(quoted.span(group) for group in _GROUPS if quoted[group] is not None)
-        if how == "list" and (hint.trust is not Trust.NUMBER and flat[quoted.end() : quoted.end() + 1] != b":"):
+        span = quoted.span(quoted.lastgroup or 0)
+        if how == "list":
+            if hint.trust is Trust.NUMBER or flat[quoted.end() : quoted.end() + 1] == b":":
+                return
             hint = NameHint(hint.kind, Trust.RANDOM, hint.is_own)
-        elif how == "list":
-            return
         elif how == "call" and hint.trust is Trust.ANY:
             hint = NameHint(hint.kind, Trust.SECRET, hint.is_own)
-        first, last = _after_scheme(flat, *span)
-        if first > span[0] and b"=" in flat[first:last] and b"," in flat[first:last]:
-            hint = NameHint(hint.kind, Trust.ANY)  # the parameters of Digest
-        yield from _checked(view, (first, last), hint, name, quoted=True)
+        scheme = _SCHEME.match(flat, *span)
+        if scheme:
+            span = scheme.end(), span[1]
+            if b"=" in flat[slice(*span)] and b"," in flat[slice(*span)]:
+                hint = NameHint(hint.kind, Trust.ANY)  # the parameters of Digest
+        yield from _checked(view, span, hint, name, quoted=True)
     elif how != "list":
         yield from _bare(view, at, hint, name, how, sign)
-
-
-_GROUPS = ("escaped", "double", "single", "tick", "html", "percent")
 
 
 def _bare(view: View, at: int, hint: NameHint, name: str, how: str, sign: re.Match[bytes]) -> Iterator[Hit]:
     flat = view.flat
     scheme = _SCHEME.match(flat, at)
-    at = scheme.end() if scheme else at
-    is_env = sign[0] == b"=" and _ENV_LINE.search(flat, max(0, sign.start() - 80), sign.start()) is not None
+    if scheme:
+        at = scheme.end()
+    form = _BARE
+    if sign[0] == b"=" and _ENV_LINE.search(flat, max(0, sign.start() - 80), sign.start()):
+        form = _LINE_BARE
+    first = at
     blanked = _BLANKED.match(flat, at)  # a placeholder that the value goes on behind
-    found = (_LINE_BARE if is_env else _BARE).match(flat, blanked.end() if blanked else at)
+    if blanked:
+        at = blanked.end()
+    found = form.match(flat, at)
     if found is None:
         return
-    first, last = at, found.end()
-    last = _closed(flat, first, last)
+    last = _closed(flat, first, found.end())
     while last > first and flat[last - 1] in b".,:!?":
         last -= 1
     if flat[last : last + 1] in (b"(", b"[") and flat[last - 1 : last].isalnum():
         return  # a call or a subscript: code
-    tight = not sign[0][-1:].isspace() or how == "flag"
-    alone = _REST.match(flat, last) is not None
-    loose = alone and (tight or b":" in sign[0])
-    if how == "word" and not _HARD.search(flat, first, last):
+    is_tight = not sign[0][-1:].isspace() or how == "flag"
+    loose = _REST.match(flat, last) is not None and (is_tight or b":" in sign[0])
+    if how == "word" and flat[first:last].isalpha():
         return
     if hint.trust is Trust.NUMBER:
-        found = _NUMBER.match(flat, first)
-        last = found.end() if found else last
+        number = _NUMBER.match(flat, first)
+        if number:
+            last = number.end()
     yield from _checked(view, (first, last), hint, name, quoted=False, loose=loose)
 
 
@@ -252,13 +244,16 @@ _TOKEN_ALONE = lazy(rb"[\"'`]?([A-Za-z0-9_\-./+=~]{8,2048}+)")
 
 
 def _after_blank(view: View, at: int, hint: NameHint, start: int) -> Iterator[Hit]:
-    """`the API key a8f5…`: without a sign, only what no sentence goes on with; and `login x password y` of netrc."""
+    """Yield the value of `the API key a8f5…` and of `login x password y` in netrc.
+
+    Without a sign, only what no sentence goes on with is a value.
+    """
     found = _TOKEN_ALONE.match(view.flat, at)
     if found is None or hint.trust not in (Trust.RANDOM, Trust.SECRET, Trust.ANY):
         return
     token = found[1].rstrip(b".")
     is_netrc = b"login " in view.low[max(0, start - 80) : start]
-    if any(48 <= char <= 57 for char in token) and not token.isdigit() and (len(token) >= 16 or is_netrc):
+    if digits_in(token) and not token.isdigit() and (len(token) >= 16 or is_netrc):
         yield from _checked(view, (found.start(1), found.start(1) + len(token)), _AS_DRAWN, "", quoted=True)
 
 
@@ -270,18 +265,14 @@ _NUMBERED = lazy(
 
 
 def _numbered(view: View, end: int, hint: NameHint) -> Iterator[Hit]:
-    """`Passport No. X1234567`, `SSN is 123 45 6789`."""
+    """Yield the value of `Passport No. X1234567` and of `SSN is 123 45 6789`."""
     found = _NUMBERED.match(view.flat, end)
-    if found and (found["sign"] or hint.kind not in ("secret", "phone")) and _digits(found["value"]) >= 4:
+    if found and (found["sign"] or hint.kind not in ("secret", "phone")) and len(digits_in(found["value"])) >= 4:
         yield from _checked(view, found.span("value"), hint, "", quoted=True)
 
 
-def _digits(text: bytes) -> int:
-    return sum(48 <= char <= 57 for char in text)
-
-
 def _closed(flat: bytes, first: int, last: int) -> int:
-    """Without a bracket that closes what was opened before the value."""
+    """Return the end without a bracket that closes what was opened before the value."""
     for opener, closer in (b"()", b"[]", b"{}"):
         at = flat.find(closer, first, last)
         if at >= 0 and flat.find(opener, first, at) < 0:
@@ -292,22 +283,14 @@ def _closed(flat: bytes, first: int, last: int) -> int:
 _NUMBER = lazy(rb"[A-Za-z0-9+(][A-Za-z0-9]*(?:[ \-./()]{1,2}[A-Z0-9]*\d[A-Z0-9]*)*")
 
 
-def _after_scheme(flat: bytes, start: int, end: int) -> tuple[int, int]:
-    scheme = _SCHEME.match(flat, start, end)
-    return (scheme.end(), end) if scheme else (start, end)
-
-
 def _checked(
-    view: View, span: tuple[int, int] | None, hint: NameHint, name: str, *, quoted: bool, loose: bool = True
+    view: View, span: tuple[int, int], hint: NameHint, name: str, *, quoted: bool, loose: bool = True
 ) -> Iterator[Hit]:
-    if span is None or span[0] >= span[1]:
-        return
     start, end = span
-    while start < end and view.flat[start : start + 1].isspace():
-        start += 1
-    while start < end and view.flat[end - 1 : end].isspace():
-        end -= 1
-    if b"<<<<<<<<" in view.flat[start:end] and not view.flat[start:end].strip(b"<"):
+    flat = view.flat[start:end]
+    end -= len(flat) - len(flat.rstrip())
+    start += len(flat) - len(flat.lstrip())
+    if start >= end or (b"<<<<<<<<" in flat and not flat.strip().strip(b"<")):
         return
     value = view.text[start:end]
     is_secret = is_plausible(value, hint, quoted=quoted, loose=loose) or _is_composed(view, value, start, hint)
@@ -319,10 +302,10 @@ def _checked(
 
 
 def _cookie(view: View, end: int) -> Iterator[Hit]:
-    """All pairs of a cookie, unless they have been redacted one by one."""
+    """Yield all pairs of a cookie as one, unless they have been redacted one by one."""
     sign = _COLON.match(view.flat, end)
-    found = _COOKIE.match(view.flat, sign.end()) if sign else None
-    if found is None or b"=" not in found[0]:
+    found = sign and _COOKIE.match(view.flat, sign.end())
+    if not found or b"=" not in found[0]:
         return
     start, end = found.span()
     if b"<<<<" not in found[0] or cookie_hides_more(view.text[start:end]):
@@ -346,10 +329,12 @@ _DSN = lazy(
 
 
 def refined(name: str, value: str, before: bytes = b"") -> str:
-    """The kind of a secret that its name, or what stands before it, knows better."""
+    """Return the kind of a secret that its name, or what stands before it, knows better."""
     words = compact(name)
     if ("aws" in words or words.endswith("secretaccesskey")) and _AWS_SECRET.fullmatch(value):
         return "aws-secret"
     if words.endswith(("accountkey", "sharedaccesskey")):
         return "azure-key"
-    return "connection-string" if before and _DSN.search(before) else "secret"
+    if _DSN.search(before):
+        return "connection-string"
+    return "secret"

@@ -8,19 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from functools import cache
-from typing import TYPE_CHECKING
+from operator import mul
 
 from msgspec import Struct
 
-from replaykit.redaction import traits
 from replaykit.redaction.checksums import is_ssn, luhn
 from replaykit.redaction.finding import Hit
-from replaykit.redaction.lazy_patterns import lazy
-from replaykit.redaction.text_view import View
-
-if TYPE_CHECKING:
-    from ahocorasick_rs import BytesAhoCorasick
+from replaykit.redaction.lazy_patterns import lazy, lazy_automaton
+from replaykit.redaction.text_view import Trait, View, places_of
 
 WORDS = (
     b"cpf dni aadhaar aadhar uidai steuer identifikationsn pesel bsn burgerservice personnummer samordningsn dselsn "
@@ -34,6 +29,7 @@ _APART = lazy(rb"[^0-9A-Za-z]+")
 _SPANISH_LETTERS = "TRWAGMYFPDXBNJZSQVHLCKE"
 _ODD = (1, 0, 5, 7, 9, 13, 15, 17, 19, 21, 2, 4, 18, 20, 11, 3, 6, 8, 12, 14, 16, 10, 22, 25, 24, 23)
 """What letters count for at odd places of a codice fiscale; digits count as the first ten of them."""
+_AS_LETTERS = str.maketrans("0123456789", "ABCDEFGHIJ")
 _FINNISH = "0123456789ABCDEFHJKLMNPRSTUVWXY"
 _VERHOEFF = (
     "0123456789", "1234067895", "2340178956", "3401289567", "4012395678",
@@ -56,43 +52,51 @@ class NationalId(Struct, frozen=True):
     words: tuple[bytes, ...] = ()
     kind: str = "id-number"
 
+    def is_named_in(self, low: bytes) -> bool:
+        """True when one of the words is in the text by itself, or none is needed."""
+        for word in self.words:
+            for at in places_of(low, word):
+                if stands_alone(low, at, at + len(word)):
+                    return True
+        return not self.words
 
-def national_id_hits(view: View) -> list[Hit]:
-    """The numbers that pass a strict check."""
-    if not view.traits & traits.DIGITS:
-        return []
-    signs = _signs().find_matches_as_indexes(view.shape, overlapping=True)
-    if not signs:
-        return []
+
+def national_id_hits(view: View) -> Iterator[Hit]:
+    """Yield the numbers that pass a strict check."""
+    if not view.traits & Trait.DIGITS:
+        return
     places: dict[NationalId, list[int]] = {}
-    for index, start, _ in signs:
+    for index, start, _ in _SIGNS.find_matches_as_indexes(view.shape, overlapping=True):
         places.setdefault(_OWNERS[index], []).append(start)
-    return [hit for one, starts in places.items() for hit in _hits(view, one, starts, _LONGEST)]
+    for national_id, starts in places.items():
+        yield from _hits(view, national_id, starts, _LONGEST)
 
 
 def named_id_hits(view: View, literals: frozenset[bytes]) -> Iterator[Hit]:
-    """The numbers near a word for them."""
+    """Yield the numbers near a word for them."""
     if literals.isdisjoint(NAMES_OF_IDS):
         return
-    for one in _NAMED:
-        starts = [at for word in one.words if word in literals for at in places_of(view.low, word)]
+    for national_id in _NAMED:
+        starts: list[int] = []
+        for word in literals.intersection(national_id.words):
+            starts += places_of(view.low, word)
         if starts:
-            yield from _hits(view, one, sorted(starts), 0)
+            yield from _hits(view, national_id, sorted(starts), 0)
 
 
-def _hits(view: View, one: NationalId, signs: list[int], before_sign: int) -> Iterator[Hit]:
-    """The numbers that begin near one of these places, or up to `before_sign` characters before it.
+def _hits(view: View, national_id: NationalId, signs: list[int], before_sign: int) -> Iterator[Hit]:
+    """Yield the numbers that begin near one of these places, or up to `before_sign` characters before it.
 
     A search of the whole text takes a hundred times as long: the forms begin with no literal.
     """
     for first, last in _stretches(signs, before_sign, _NEAR + _LONGEST):
-        for found in one.form.finditer(view.flat, first, last):
+        for found in national_id.form.finditer(view.flat, first, last):
             start, end = found.span()
             before = view.low[max(0, start - _NEAR) : start]
-            if one.words and not any(_is_word(word, before) for word in one.words):
+            if not national_id.is_named_in(before):
                 continue
-            if one.is_right(_APART.sub(b"", found[0]).decode().upper()):
-                yield Hit(one.kind, start, end, 4)
+            if national_id.is_right(_APART.sub(b"", found[0]).decode().upper()):
+                yield Hit(national_id.kind, start, end, 4)
 
 
 def _stretches(places: list[int], before: int, after: int) -> Iterator[tuple[int, int]]:
@@ -106,25 +110,15 @@ def _stretches(places: list[int], before: int, after: int) -> Iterator[tuple[int
     yield first, last
 
 
-def places_of(low: bytes, word: bytes) -> Iterator[int]:
-    """Yield every place where the word begins."""
-    at = low.find(word)
-    while at >= 0:
-        yield at
-        at = low.find(word, at + 1)
-
-
 def _weighted(digits: str, weights: str) -> int:
-    return sum(int(digit) * int(weight) for digit, weight in zip(digits, weights.split(), strict=False))
+    return sum(map(mul, map(int, digits), map(int, weights.split())))
 
 
 def is_cpf(digits: str) -> bool:
     """True for a number of the Brazilian taxpayers' registry."""
-    for length in (9, 10):
-        total = sum(int(digit) * (length + 1 - place) for place, digit in enumerate(digits[:length]))
-        if total * 10 % 11 % 10 != int(digits[length]):
-            return False
-    return len(set(digits)) > 1
+    first = _weighted(digits[:9], "10 9 8 7 6 5 4 3 2") * 10 % 11 % 10
+    second = _weighted(digits[:10], "11 10 9 8 7 6 5 4 3 2") * 10 % 11 % 10
+    return digits[9:] == f"{first}{second}" and len(set(digits)) > 1
 
 
 def is_dni(text: str) -> bool:
@@ -155,7 +149,7 @@ def is_nir(text: str) -> bool:
 
 def is_steuer_id(digits: str) -> bool:
     """True for a German tax id: one digit of the first ten is there twice or three times."""
-    counts = sorted(digits[:10].count(digit) for digit in set(digits[:10]))
+    counts = sorted(map(digits[:10].count, set(digits[:10])))
     if counts[-1] not in (2, 3) or counts[-2:-1] == [counts[-1]] or digits[0] == "0":
         return False
     product = 10
@@ -167,9 +161,11 @@ def is_steuer_id(digits: str) -> bool:
 def is_codice_fiscale(text: str) -> bool:
     """True for an Italian tax code."""
     total = 0
-    for place, char in enumerate(text[:15]):
-        value = int(char) if char.isdigit() else ord(char) - 65
-        total += value if place % 2 else _ODD[value]
+    for place, char in enumerate(text[:15].translate(_AS_LETTERS)):
+        value = ord(char) - 65
+        if place % 2 == 0:
+            value = _ODD[value]
+        total += value
     return chr(65 + total % 26) == text[15]
 
 
@@ -207,7 +203,8 @@ def is_finnish_id(text: str) -> bool:
 
 def is_belgian_id(digits: str) -> bool:
     """True for a Belgian national number; of those born since 2000 a 2 is put before it."""
-    return any(97 - int(century + digits[:9]) % 97 == int(digits[9:]) for century in ("", "2"))
+    number, check = int(digits[:9]), 97 - int(digits[9:])
+    return check in (number % 97, (2 * 10**9 + number) % 97)
 
 
 def is_turkish_id(digits: str) -> bool:
@@ -219,10 +216,6 @@ def is_turkish_id(digits: str) -> bool:
 def _is_date(digits: str) -> bool:
     year, month, day = int(digits[:4]), int(digits[4:6]), int(digits[6:])
     return 1900 <= year <= 2100 and 1 <= month <= 12 and 1 <= day <= 31
-
-
-def _is_named_ssn(digits: str) -> bool:
-    return is_ssn(digits[:3], digits[3:5], digits[5:])
 
 
 def _has_no_check(_: str) -> bool:
@@ -268,31 +261,14 @@ _NAMED = (
     NationalId(_form(rb"(?:19|20)?\d{6}[-+]?\d{4}"), is_personnummer, words=(b"personnummer", b"samordningsn")),
     NationalId(_form(rb"\d{6} ?\d{5}"), is_norwegian_id, words=(b"dselsn", b"personnummer")),
     NationalId(_form(rb"[1-9]\d{10}"), is_turkish_id, words=(b"kimlik",)),
-    NationalId(_form(rb"\d{9}|\d{3} \d\d \d{4}"), _is_named_ssn, words=(b"ssn", b"social security"), kind="ssn"),
+    NationalId(_form(rb"\d{9}|\d{3} \d\d \d{4}"), is_ssn, words=(b"ssn", b"social security"), kind="ssn"),
 )
 """Found near one of their words."""
-NAMES_OF_IDS = tuple(word for one in _NAMED for word in one.words)
-_OWNERS = tuple(one for one in _STRICT for _ in one.signs)
-
-
-@cache
-def _signs() -> BytesAhoCorasick:
-    from ahocorasick_rs import BytesAhoCorasick  # noqa: PLC0415 (reading a store needs none of it)
-
-    return BytesAhoCorasick([sign for one in _STRICT for sign in one.signs])
-
-
+NAMES_OF_IDS = tuple(word for national_id in _NAMED for word in national_id.words)
+_SIGNS_AND_OWNERS = [(sign, national_id) for national_id in _STRICT for sign in national_id.signs]
+_SIGNS = lazy_automaton([sign for sign, _ in _SIGNS_AND_OWNERS])
+_OWNERS = [national_id for _, national_id in _SIGNS_AND_OWNERS]
 _SHORT = 5
-
-
-def _is_word(word: bytes, text: bytes) -> bool:
-    """True when the word is in the text, and by itself."""
-    at = text.find(word)
-    while at >= 0:
-        if stands_alone(text, at, at + len(word)):
-            return True
-        at = text.find(word, at + 1)
-    return False
 
 
 def stands_alone(low: bytes, start: int, end: int) -> bool:

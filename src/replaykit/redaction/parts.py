@@ -25,14 +25,17 @@ class Parts:
     """The placeholders in a text, parts of such among them, and what stands between them."""
 
     def __init__(self, text: bytes) -> None:
-        names = [FoundPlaceholder(*one.span(), "name", one[1].decode()) for one in _NAME.finditer(text)]
-        self._found = sorted([*placeholders_in(text), *names])
-        self._texts = [text[one.start : one.end] for one in self._found]
+        found = placeholders_in(text)
+        for name in _NAME.finditer(text):
+            found.append(FoundPlaceholder(*name.span(), "name", name[1].decode()))
+        self._found = sorted(found)
+        self._texts: list[bytes] = []
         self._between: list[bytes] = []
         at = 0
-        for one in self._found:
-            self._between.append(text[at : one.start])
-            at = one.end
+        for part in self._found:
+            self._texts.append(text[part.start : part.end])
+            self._between.append(text[at : part.start])
+            at = part.end
         self._between.append(text[at:])
 
     def __bool__(self) -> bool:
@@ -41,11 +44,11 @@ class Parts:
     @property
     def are_names(self) -> bool:
         """True when one of them is a name before an @, which no key can check by itself."""
-        return any(one.kind == "name" for one in self._found)
+        return any(part.kind == "name" for part in self._found)
 
     def agree_with(self, other: bytes, key: bytes) -> bool:
         """True when the other text is the same, some of it in clear, as the key shows."""
-        return self._each(other, lambda one, text: _slot(key, one.kind, text) == one.slot)
+        return self._each(other, lambda part, text: _slot(key, part.kind, text) == part.slot)
 
     def fit(self, other: bytes) -> bool:
         """True when the other text may be the same, some of it in clear."""
@@ -56,7 +59,7 @@ class Parts:
         if plain is None:
             return False
         rows = zip(self._found, self._texts, plain, strict=True)
-        return all(text == own or is_same(one, text) for one, own, text in rows)
+        return all(text == own or is_same(part, text) for part, own, text in rows)
 
     def _in_place(self, other: bytes) -> list[bytes] | None:
         """What the other text has in the places of the placeholders; None when it differs elsewhere."""
@@ -65,8 +68,9 @@ class Parts:
             return None
         at, plain = len(first), []
         for number, between in enumerate(rest, 1):
-            is_last = number == len(rest)
-            end = len(other) - len(between) if is_last else other.find(between, at)
+            end = other.find(between, at)
+            if number == len(rest):
+                end = len(other) - len(between)
             if end < at or not other.startswith(between, end):
                 return None
             plain.append(other[at:end])
@@ -74,8 +78,8 @@ class Parts:
         return plain
 
 
-def _may_be(one: FoundPlaceholder, text: bytes) -> bool:
-    form = _PLAIN.get(one.kind)
+def _may_be(part: FoundPlaceholder, text: bytes) -> bool:
+    form = _PLAIN.get(part.kind)
     return form is not None and form.fullmatch(text) is not None and not placeholders_in(text)
 
 
@@ -87,4 +91,6 @@ def _slot(key: bytes, kind: str, text: bytes) -> str:
     if kind == "name":
         return ""
     found = placeholders_in(b"(%b)" % canonical(placeholder(key, kind, value).encode()))
-    return found[0].slot if found else ""
+    if not found:
+        return ""
+    return found[0].slot

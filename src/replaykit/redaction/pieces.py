@@ -6,6 +6,8 @@ at each distinct piece once, and at the rest of the text with its pieces taken o
 
 from __future__ import annotations
 
+import re
+import sys
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from functools import cached_property
@@ -67,23 +69,26 @@ class Pieces:
         return places
 
     def borders(self, since: int = 0) -> Iterator[tuple[int, int, int]]:
-        """The places where a piece begins or ends, with the numbers of the pieces before and behind (-1: the rest).
+        """Yield the places where a piece begins or ends, with the numbers of the pieces around it (-1: the rest).
 
         From a place on: all borders behind it, and maybe the one before.
         """
-        first = bisect_left(self.spans, since, key=_end) if since > 0 else 0
-        last_end = self.spans[first - 1].end if first else 0
+        first = bisect_left(self.spans, since, key=_end)
+        last_end = 0
+        if first:
+            last_end = self.spans[first - 1].end
+        before = first - 1
         for number, (start, end) in enumerate(self.spans[first:], first):
-            is_next = number > 0 and start - last_end < _SMALLEST_PIECE
-            if number and not is_next:
-                yield last_end, number - 1, -1
-            yield start, number - 1 if is_next else -1, number
-            last_end = end
+            if before >= 0 and start - last_end >= _SMALLEST_PIECE:
+                yield last_end, before, -1
+                before = -1
+            yield start, before, number
+            last_end, before = end, number
         if self.spans:
             yield last_end, len(self.spans) - 1, -1
 
     def cuts(self, first: int, last: int) -> Iterator[int]:
-        """The places between two others where a piece begins or ends."""
+        """Yield the places between two others where a piece begins or ends."""
         for number in range(bisect_right(self.spans, first, key=_end), len(self.spans)):
             start, end = self.spans[number]
             if start >= last:
@@ -102,27 +107,25 @@ class Pieces:
 
 
 def pieces_of(text: bytes, *, smallest: int = _SMALLEST_PIECE, largest: int = _LARGEST_PIECE) -> Pieces | None:
-    """The text in pieces; None when it is no JSON, is too large, or says a name twice."""
+    """Return the text in pieces; None when it is no JSON, is too large, or says a name twice."""
     if len(text) > _LARGEST_TEXT:
         return None
-    try:
-        walk = _Walk(smallest, largest)
-        return walk.pieces(text, walk.spans(text.rstrip(), 0))
-    except (ValueError, RecursionError, msgspec.MsgspecError):
-        pass  # it may be a value on each line
-    spans: list[TextSpan] = []
-    at = 0
-    try:
-        for line in text.splitlines(keepends=True):
-            spans += _Walk(smallest, largest).spans(line.rstrip(), at)
-            at += len(line)
-    except (ValueError, RecursionError, msgspec.MsgspecError):
-        return None
+    walk = _Walk(smallest, largest)
+    spans = walk.spans(text.rstrip(), 0)
+    if spans is not None:
+        return walk.pieces(text, spans)
+    spans, at = [], 0  # it may be a value on each line
+    for line in text.splitlines(keepends=True):
+        more = walk.spans(line.rstrip(), at)
+        if more is None:
+            return None
+        spans += more
+        at += len(line)
     return Pieces(text, spans)
 
 
 def grown_pieces(before: Pieces, text: bytes, common: int) -> tuple[Pieces, int] | None:
-    """The text in pieces, and how many of them it shares with another text, with which it has `common` bytes in common.
+    """Return the text in pieces, and how many of them it shares with a text with which it has `common` bytes in common.
 
     The result is that of `pieces_of`, and only what is new is read. None where `pieces_of` has to tell.
     """
@@ -135,16 +138,13 @@ def grown_pieces(before: Pieces, text: bytes, common: int) -> tuple[Pieces, int]
         first = last
     # Of the pieces that follow each other in a list, one is enough to read on behind them.
     head = rest[: places[first]] + STAND_IN
-    moved = before.spans[last].end - len(head)
     walk = _Walk(_SMALLEST_PIECE, _LARGEST_PIECE)
-    try:
-        new = walk.spans((head + text[before.spans[last].end :]).rstrip(), moved)
-    except (ValueError, RecursionError, msgspec.MsgspecError):
+    known = before.spans[last].end
+    new = walk.spans((head + text[known:]).rstrip(), known - len(head))
+    if new is None:
         return None
     grown = walk.pieces(text, before.spans[:shared] + new)
-    tail = Pieces(
-        text[before.spans[last].end :], [TextSpan(*(at - before.spans[last].end for at in span)) for span in new]
-    )
+    tail = Pieces(text[known:], [TextSpan(start - known, end - known) for start, end in new])
     end = places[last] + len(STAND_IN)
     grown.texts = before.texts[:shared] + tail.texts
     grown.rest = rest[:end] + tail.rest
@@ -157,7 +157,7 @@ def _end(span: TextSpan) -> int:
 
 
 def joined(rest: bytes, places: list[int], texts: list[bytes]) -> bytes:
-    """The rest with these texts in the places of its empty objects."""
+    """Return the rest with these texts in the places of its empty objects."""
     parts: list[bytes] = []
     at = 0
     for place, text in zip(places, texts, strict=True):
@@ -172,63 +172,62 @@ class _Walk:
     def __init__(self, smallest: int, largest: int) -> None:
         self._smallest = smallest
         self._largest = largest
-        self._first_nested: int | None = None
+        self._first_nested = sys.maxsize
         """Where the first object of a list begins that is in pieces itself."""
 
     def pieces(self, text: bytes, spans: list[TextSpan]) -> Pieces:
-        """The pieces of a text that these spans were found in."""
-        if self._first_nested is None:
-            return Pieces(text, spans, len(spans))
+        """Return the pieces of a text that these spans were found in."""
         return Pieces(text, spans, bisect_left(spans, self._first_nested, key=_end))
 
-    def spans(self, value: bytes, at: int) -> list[TextSpan]:
-        """The pieces below a list or an object that begins at this place."""
+    def spans(self, value: bytes, at: int) -> list[TextSpan] | None:
+        """Return the pieces below a list or an object that begins at this place; None when it is no JSON."""
+        try:
+            return self._spans(value, at)
+        except (ValueError, RecursionError, msgspec.MsgspecError):
+            return None
+
+    def _spans(self, value: bytes, at: int) -> list[TextSpan]:
         found: list[TextSpan] = []
-        children = _list_items(value) if value[:1] == b"[" else _object_members(value)
-        for start, child in children:
-            is_container = child[:1] in (b"{", b"[")
+        for start, child in _children(value):
+            place = at + start
             is_piece = child[:1] == b"{" and value[:1] == b"[" and len(child) >= self._smallest
+            most = self._smallest
+            if is_piece:
+                most = self._largest
             below: list[TextSpan] = []
-            if is_container and len(child) > (self._largest if is_piece else self._smallest):
-                below = self.spans(child, at + start)
-            if is_piece and below and (self._first_nested is None or at + start < self._first_nested):
-                self._first_nested = at + start
-            if is_piece and not below:
-                below = [TextSpan(at + start, at + start + len(child))]
+            if len(child) > most and child[:1] in (b"{", b"["):
+                below = self._spans(child, place)
+            if is_piece and below:
+                self._first_nested = min(self._first_nested, place)
+            elif is_piece:
+                below = [TextSpan(place, place + len(child))]
             found += below
         return found
 
 
-def _list_items(value: bytes) -> Iterator[tuple[int, bytes]]:
+def _children(value: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield the items of a list or the values of an object, and where each begins; nothing for a blank or a scalar."""
+    gap: re.Pattern[bytes] = _GAP
+    children: list[msgspec.Raw]
+    if value[:1] == b"[":
+        children = _items(value)
+    elif value[:1] == b"{":
+        gap, children = _KEY, list(_members(value).values())
+    else:
+        return
     at = 1
-    for item in map(bytes, _items(value)):
-        gap = _GAP.match(value, at)
-        at = gap.end() if gap else at
-        _check(value, item, at)
-        yield at, item
-        at += len(item)
-    _check_end(value, at)
-
-
-def _object_members(value: bytes) -> Iterator[tuple[int, bytes]]:
-    if value[:1] != b"{":
-        return  # blank, or a scalar
-    at = 1
-    for member in map(bytes, _members(value).values()):
-        key = _KEY.match(value, at)
-        at = key.end() if key else at
-        _check(value, member, at)
-        yield at, member
-        at += len(member)
-    _check_end(value, at)
-
-
-def _check(value: bytes, part: bytes, at: int) -> None:
-    if not value.startswith(part, at):
+    for child in map(bytes, children):
+        at = _behind(gap, value, at)
+        if not value.startswith(child, at):
+            raise ValueError("a name is there twice, so places are not known")
+        yield at, child
+        at += len(child)
+    if _behind(_GAP, value, at) != len(value) - 1:
         raise ValueError("a name is there twice, so places are not known")
 
 
-def _check_end(value: bytes, at: int) -> None:
-    gap = _GAP.match(value, at)
-    if (gap.end() if gap else at) != len(value) - 1:
-        raise ValueError("a name is there twice, so places are not known")
+def _behind(gap: re.Pattern[bytes], value: bytes, at: int) -> int:
+    found = gap.match(value, at)
+    if found is None:
+        return at
+    return found.end()

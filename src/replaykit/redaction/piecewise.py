@@ -16,13 +16,14 @@ in the pieces that both have is taken over (`_Reading`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate, pairwise
-from operator import attrgetter, or_
+from itertools import chain, islice, pairwise, repeat
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from replaykit.model.common_prefix import common_prefix
-from replaykit.redaction.edits import Edit, applied
-from replaykit.redaction.finding import Hit
+from msgspec import Struct
+
+from replaykit.model.text_splice import common_prefix
+from replaykit.redaction.finding import Edit, Hit, applied
 from replaykit.redaction.lazy_patterns import lazy
 from replaykit.redaction.pieces import STAND_IN, Pieces, TextSpan, grown_pieces, joined, pieces_of
 from replaykit.redaction.search import hits_in
@@ -41,7 +42,7 @@ _BEGIN, _END = b"-----BEGIN", b"-----END"
 
 
 class _Unit:
-    """One piece, or the rest: what is known of it whatever it is a part of."""
+    """One piece, or the rest, with what is known of it whatever it is a part of."""
 
     __slots__ = ("_held", "_traits", "_value_count", "is_clean", "is_open", "raw", "text")
 
@@ -56,7 +57,7 @@ class _Unit:
         self._value_count = 0
 
     def held(self, values: list[str]) -> list[str]:
-        """Those of the values that may stand in it. The list only grows, and each value is looked for once."""
+        """Return those of the values that may stand in it. The list only grows, and each value is looked for once."""
         for value in values[self._value_count :]:
             if _may_hold(self.text, value):
                 self._held.append(value)
@@ -70,66 +71,58 @@ class _Unit:
         return self._traits
 
 
-class _Look:
-    """What one pass finds in a unit."""
+class _Look(Struct, eq=False):
+    """The findings of one pass in a unit."""
 
-    __slots__ = ("after", "edits", "hits", "may_find", "values")
-
-    def __init__(self, hits: list[Hit], *, may_find: bool) -> None:
-        self.hits = hits
-        self.may_find = may_find
-        """True when the pass walks over the members of the whole text on account of this unit."""
-        self.edits: list[Edit] | None = None
-        self.values: Known = {}
-        """Values of the edits that are looked for elsewhere, too."""
-        self.after: _Unit | None = None
-        """The unit with these edits; None where there are none."""
+    hits: list[Hit]
+    may_find: bool
+    """True when the pass walks over the members of the whole text on account of this unit."""
+    edits: list[Edit] | None = None
+    values: Known = {}
+    """Values of the edits that are looked for elsewhere, too."""
+    after: _Unit | None = None
+    """The unit with these edits; None where there are none."""
 
 
-class _Pass:
+class _Pass(Struct, eq=False):
     """One pass over the units of a text: what it began with, and what it saw."""
 
-    __slots__ = ("known", "looks", "sums", "traits", "units")
-
-    def __init__(self, units: list[_Unit], known: Known, sums: list[int], traits: int, looks: list[_Look]) -> None:
-        self.units = units
-        self.known = known
-        self.sums = sums
-        """The traits of each unit and of all before it."""
-        self.traits = traits
-        """Those of the whole text."""
-        self.looks = looks
+    units: list[_Unit]
+    known: Known
+    sums: list[int]
+    """The traits of each unit and of all before it, and none before the first."""
+    traits: int
+    """Those of the whole text."""
+    looks: list[_Look]
 
 
-class _State:
+class _State(Struct, eq=False):
     """A text as its units, in one state: before the passes, or after them."""
 
-    __slots__ = ("pieces", "rest", "units")
-
-    def __init__(self, pieces: Pieces, units: list[_Unit], rest: _Unit) -> None:
-        self.pieces = pieces
-        self.units = units
-        self.rest = rest
+    pieces: Pieces
+    units: list[_Unit]
+    rest: _Unit
 
     def end_of(self, shared: int) -> int:
-        """Where the first so many units end in the text."""
-        return self.pieces.spans[shared - 1].end if shared else 0
+        """Return where the first so many units end in the text."""
+        if not shared:
+            return 0
+        return self.pieces.spans[shared - 1].end
 
     def borders_known_from(self, other: _State, shared: int) -> int:
-        """Up to where no border needs a look, since another text, with the same first units, has had one."""
-        return self.end_of(shared) - _FAR if self.rest.is_clean == other.rest.is_clean else 0
+        """Return up to where no border needs a look, since another text, with the same first units, has had one."""
+        if self.rest.is_clean != other.rest.is_clean:
+            return 0
+        return self.end_of(shared) - _FAR
 
 
-class _Reading:
+class _Reading(Struct, eq=False):
     """A text that was redacted, for those that begin like it."""
 
-    __slots__ = ("after", "before", "name", "passes")
-
-    def __init__(self, name: str, before: _State, passes: list[_Pass], after: _State) -> None:
-        self.name = name
-        self.before = before
-        self.passes = passes
-        self.after = after
+    name: str
+    before: _State
+    passes: list[_Pass]
+    after: _State
 
 
 class Piecewise:
@@ -137,75 +130,76 @@ class Piecewise:
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
+        self._forget()
+
+    def _forget(self) -> None:
+        """Begin anew. Only between two texts: units remember which of the values they were asked for."""
         self._units: dict[bytes, _Unit] = {}
         self._looks: dict[tuple[object, ...], _Look] = {}
         self._borders: dict[tuple[bytes, tuple[int, ...]], bool] = {}
         self._readings: tuple[_Reading, ...] = ()
         """The last texts, the newest first."""
-        self._has_forms = redactor.has_forms
+        self._has_forms = self._redactor.has_forms
         self._size_bytes = 0
         self._values: list[str] = []
         """Values that were found in any text so far, in order."""
         self._listed: set[str] = set()
 
     def redacted(self, raw: bytes, name: str = "") -> bytes | None:
-        """The text redacted, the same object when nothing was found; None where only a look at all of it can tell."""
+        """Return the text redacted, the same object without a finding; None where only a look at all of it can tell."""
         if self._size_bytes > _LIMIT_BYTES or self._has_forms != self._redactor.has_forms:
             self._forget()
         last, common = self._longest(raw, name)
-        grown = grown_pieces(last.before.pieces, raw, common) if last is not None else None
-        pieces, shared = grown or (pieces_of(raw), 0)
+        pieces, shared = grown_pieces(last.before.pieces, raw, common) or (pieces_of(raw), 0)
         if pieces is None or len(pieces.spans) < 2:
             return None
         units = list(map(self._unit, pieces.texts[shared:]))
         rest = self._unit(pieces.rest)
-        if rest.is_open or any(unit.is_open for unit in units):
+        if any(map(_is_open, (rest, *units))):
             return None
-        if last is None or not shared:
-            return self._shown(_State(pieces, units, rest), name)
+        if not shared:
+            last = _NO_READING
         return self._shown(_State(pieces, last.before.units[:shared] + units, rest), name, last, shared)
 
-    def _longest(self, raw: bytes, name: str) -> tuple[_Reading | None, int]:
-        """The one of the last texts that the text has most in common with, and how much."""
-        best, most = None, 0
+    def _longest(self, raw: bytes, name: str) -> tuple[_Reading, int]:
+        """Return the one of the last texts that the text has most in common with, and how much."""
+        best, most = _NO_READING, 0
         for reading in self._readings:
-            common = common_prefix(reading.before.pieces.text, raw) if reading.name == name else 0
-            if common > most:
-                best, most = reading, common
+            if reading.name == name:
+                common = common_prefix(reading.before.pieces.text, raw)
+                if common > most:
+                    best, most = reading, common
         return best, most
 
-    def _shown(self, before: _State, name: str, last: _Reading | None = None, shared: int = 0) -> bytes | None:
-        """The text as it may be written; `last` is another one that has its first so many units."""
-        since = before.borders_known_from(last.before, shared) if last is not None else 0
-        if not self._is_separable(before, since):
+    def _shown(self, before: _State, name: str, last: _Reading, shared: int) -> bytes | None:
+        """Return the text as it may be written; `last` is another one that has its first so many units."""
+        if not self._is_separable(before, before.borders_known_from(last.before, shared)):
             return None
         passes: list[_Pass] = []
         rest, places, units = before.rest, before.pieces.places, before.units
-        if not (rest.is_clean and all(map(_is_clean, units))):
-            rest, places, units = self._settled(before, name, last.passes if last is not None else [], passes)
-        raw = before.pieces.text
+        if not all(map(_is_clean, (rest, *units))):
+            rest, places, units = self._settled(before, name, last.passes, passes)
         after = before
         if rest is not before.rest or units != before.units:
-            after, since = self._joined(rest, places, units, last.after if last is not None else None)
+            after, since = self._joined(rest, places, units, last.after)
             if not self._is_separable(after, since):
                 return None  # its pieces touch each other now
-        if len(raw) <= _LARGEST_READING:
+        if len(before.pieces.text) <= _LARGEST_READING:
             others = [reading for reading in self._readings if reading is not last]
             self._readings = (_Reading(name, before, passes, after), *others[: _MAX_READINGS - 1])
         return after.pieces.text
 
-    def _joined(self, rest: _Unit, places: list[int], units: list[_Unit], last: _State | None) -> tuple[_State, int]:
-        """The whole text again, and up to where its borders are known. `last` is another that may begin like it."""
-        shared = 0 if last is None else _same_beginning(last.units, units)
-        if last is None or not shared or not _has_same_places(last, rest, places, shared):
-            pieces = Pieces(joined(rest.raw, places, [unit.raw for unit in units]), _spans(places, units, 0))
-            pieces.places = places
-            return _State(pieces, units, rest), 0
-        start, at = last.end_of(shared), places[shared - 1] + len(STAND_IN)
-        moved = [place - at for place in places[shared:]]
-        tail = joined(rest.raw[at:], moved, [unit.raw for unit in units[shared:]])
-        spans = last.pieces.spans[:shared] + _spans(moved, units[shared:], start)
-        pieces = Pieces(last.pieces.text[:start] + tail, spans)
+    def _joined(self, rest: _Unit, places: list[int], units: list[_Unit], last: _State) -> tuple[_State, int]:
+        """Return the whole text again, and up to where its borders are known. `last` is another that may begin so."""
+        shared = _same_beginning(last.units, units)
+        start = at = 0
+        if shared:
+            start, at = last.end_of(shared), places[shared - 1] + len(STAND_IN)
+            if last.pieces.places[:shared] != places[:shared] or last.rest.raw[:at] != rest.raw[:at]:
+                shared = start = at = 0  # they stand elsewhere in the rest
+        moved, new = [place - at for place in places[shared:]], units[shared:]
+        tail = joined(rest.raw[at:], moved, [unit.raw for unit in new])
+        pieces = Pieces(last.pieces.text[:start] + tail, last.pieces.spans[:shared] + _spans(moved, new, start))
         pieces.places = places
         after = _State(pieces, units, rest)
         return after, after.borders_known_from(last, shared)
@@ -213,41 +207,44 @@ class Piecewise:
     def _settled(
         self, before: _State, name: str, last: list[_Pass], passes: list[_Pass]
     ) -> tuple[_Unit, list[int], list[_Unit]]:
-        """Pass by pass over all units, as the plain path does over the whole text. `last` are those of another text."""
+        """Go over all units pass by pass, as the plain path goes over the text. `last` are passes of another text."""
         from replaykit.redaction.redactor import MAX_PASSES  # noqa: PLC0415 (it imports this module)
 
         known: Known = {}
         rest, places, units = before.rest, before.pieces.places, before.units
-        for number in range(MAX_PASSES):
-            this = self._pass(units, rest.traits, known, last[number] if number < len(last) else None)
+        for earlier in islice(chain(last, repeat(_NO_PASS)), MAX_PASSES):
+            this = self._pass(units, rest.traits, known, earlier)
             passes.append(this)
             looks, rest_look = this.looks, self._look(rest, this.traits, known, name)
-            if not rest_look.may_find and not any(map(_may_find, looks)):
+            if not any(map(_may_find, (rest_look, *looks))):
                 break
             for unit, look in zip(units, looks, strict=True):
                 if look.edits is None:
                     self._find_edits(unit, look, known, "")
             self._find_edits(rest, rest_look, known, name)
-            if not rest_look.edits and not any(map(_edits, looks)):
+            if not any(map(_edits, (rest_look, *looks))):
                 break
             known = known | rest_look.values
             for values in filter(None, map(_values, looks)):
                 known |= values
-            self._list(known)
+            new = [value for value in known if value not in self._listed]
+            self._values += new
+            self._listed.update(new)
+            self._size_bytes += sum(map(len, new))
             units = [look.after or unit for unit, look in zip(units, looks, strict=True)]
             places = _shifted(places, rest, rest_look.edits or [])
             rest = rest_look.after or rest
         return rest, places, units
 
-    def _pass(self, units: list[_Unit], rest_traits: int, known: Known, last: _Pass | None) -> _Pass:
+    def _pass(self, units: list[_Unit], rest_traits: int, known: Known, last: _Pass) -> _Pass:
         """Look at all units; what another pass saw in those that it began with, too, is taken over."""
-        shared = 0 if last is None else _same_beginning(last.units, units)
-        sums = [] if last is None else last.sums[:shared]
-        new = [unit.traits for unit in units[shared:]]
-        sums += accumulate(new, or_) if not sums else list(accumulate(new, or_, initial=sums[-1]))[1:]
+        shared = _same_beginning(last.units, units)
+        sums = [0, *last.sums[1 : shared + 1]]
+        for unit in units[shared:]:
+            sums.append(sums[-1] | unit.traits)
         traits = rest_traits | sums[-1]
         looks: list[_Look] = []
-        if last is not None and traits == last.traits and last.known.items() <= known.items():
+        if traits == last.traits and last.known.items() <= known.items():
             looks = last.looks[:shared]
             values = [value for value in known if value not in last.known]
             for index in _holding(units[:shared], values):
@@ -261,19 +258,6 @@ class Piecewise:
             self._size_bytes += len(raw)
             unit = self._units[raw] = _Unit(raw, self._redactor.passes(raw))
         return unit
-
-    def _list(self, known: Known) -> None:
-        new = [value for value in known if value not in self._listed]
-        self._values += new
-        self._listed.update(new)
-        self._size_bytes += sum(map(len, new))
-
-    def _forget(self) -> None:
-        """Begin anew. Only between two texts: units remember which of the values they were asked for."""
-        self._units, self._looks, self._borders, self._readings = {}, {}, {}, ()
-        self._values, self._listed = [], set()
-        self._has_forms = self._redactor.has_forms
-        self._size_bytes = 0
 
     def _look(self, unit: _Unit, traits: int, known: Known, name: str) -> _Look:
         values = tuple((value, *known[value]) for value in unit.held(self._values) if value in known)
@@ -290,23 +274,23 @@ class Piecewise:
         return look
 
     def _find_edits(self, unit: _Unit, look: _Look, known: Known, name: str) -> None:
-        from replaykit.redaction.redactor import is_worth_knowing  # noqa: PLC0415 (it imports this module)
+        from replaykit.redaction.redactor import values_worth_knowing  # noqa: PLC0415 (it imports this module)
 
         if look.edits is not None:
             return
         edits = self._redactor.json_edits(unit.text, look.hits, known, name=name)
-        look.values = {edit.value: (edit.text, edit.kind) for edit in edits if is_worth_knowing(edit)}
+        look.values = values_worth_knowing(edits)
         if edits:
             look.after = self._unit(applied(unit.text, edits).encode("utf-8", "surrogateescape"))
         look.edits = edits
 
     def _is_separable(self, state: _State, since: int) -> bool:
         """True when nothing is found over a border, from this place on, that is not found on one of its sides."""
-        units, rest, text = state.units, state.rest, state.pieces.text
+        around, text = [*state.units, state.rest], state.pieces.text  # -1 stands for the rest
         for at, before, behind in state.pieces.borders(since):
-            left = units[before] if before >= 0 else rest
-            right = units[behind] if behind >= 0 else rest
-            reach = _NEAR if left.is_clean and right.is_clean else _FAR
+            reach = _NEAR
+            if not (around[before].is_clean and around[behind].is_clean):
+                reach = _FAR
             first = max(0, at - reach)
             window = text[first : at + reach]
             cuts = tuple(cut - first for cut in state.pieces.cuts(first, first + len(window)))
@@ -334,31 +318,29 @@ class Piecewise:
         apart: list[Hit] = []
         at = 0
         for text in texts:
-            for hit in hits_in(text, rules, around=traits):
-                apart.append(Hit(hit.kind, hit.start + at, hit.end + at, hit.rank, hit.spelling, hit.is_own))
+            apart += [hit.moved(at) for hit in hits_in(text, rules, around=traits)]
             at += len(text)
         return apart == hits_in(whole, rules)
 
 
-_is_clean, _may_find, _edits, _values = map(attrgetter, ("is_clean", "may_find", "edits", "values"))
+_is_clean, _is_open, _may_find, _edits, _values = map(
+    attrgetter, ("is_clean", "is_open", "may_find", "edits", "values")
+)
+_NO_PASS = _Pass([], {}, [], -1, [])
+_NO_STATE = _State(Pieces(b"", []), [], _Unit(b"", is_clean=True))
+_NO_READING = _Reading("", _NO_STATE, [], _NO_STATE)
 
 
 def _same_beginning(one: Sequence[_Unit], other: Sequence[_Unit]) -> int:
-    """How many units at the beginning are the same."""
+    """Return how many units at the beginning are the same."""
     count = min(len(one), len(other))
     if one[:count] == other[:count]:  # as most are: this is quick
         return count
     return next(index for index in range(count) if one[index] is not other[index])
 
 
-def _has_same_places(last: _State, rest: _Unit, places: list[int], shared: int) -> bool:
-    """True when the first so many units stand in the rest of another text as they stand in this one."""
-    end = places[shared - 1] + len(STAND_IN)
-    return last.pieces.places[:shared] == places[:shared] and last.rest.raw[:end] == rest.raw[:end]
-
-
 def _spans(places: list[int], units: list[_Unit], at: int) -> list[TextSpan]:
-    """Where units stand that are put into these places of a rest, which begins at this place."""
+    """Return where units stand that are put into these places of a rest, which begins at this place."""
     spans = []
     for place, unit in zip(places, units, strict=True):
         spans.append(TextSpan(place + at, place + at + len(unit.raw)))
@@ -367,7 +349,7 @@ def _spans(places: list[int], units: list[_Unit], at: int) -> list[TextSpan]:
 
 
 def _holding(units: list[_Unit], values: list[str]) -> list[int]:
-    """The numbers of units that may hold one of the values."""
+    """Return the numbers of units that may hold one of the values."""
     if not values or not units:
         return []
     # Most values that are new are in none of the units before.
@@ -388,7 +370,7 @@ _ESCAPED = lazy(r'["\\/\x00-\x1f]')
 
 
 def _shifted(places: list[int], rest: _Unit, edits: list[Edit]) -> list[int]:
-    """Where the empty objects stand when the edits are made. Places count bytes, edits characters."""
+    """Return where the empty objects stand when the edits are made. Places count bytes, edits characters."""
     if not edits:
         return places
     moved, shift, at, chars = [], 0, 0, 0

@@ -9,21 +9,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from operator import attrgetter
 
 from msgspec import Struct
 
 from replaykit.redaction.checksums import IBAN_LENGTHS
+from replaykit.redaction.finding import in_order
 from replaykit.redaction.forms import (
+    CARD,
     DOMAIN,
+    IMEI,
     JWT,
     JWT_TAIL,
     WITH_FORM,
     Slot,
-    card_slot,
     domain_of,
     formed,
     iban_slot,
-    imei_slot,
     international,
     ip_slot,
     phone_slot,
@@ -53,6 +55,7 @@ _IPV4 = lazy(rb"2(?<![\w.]2)(?:4\d|5[0-4])\.\d{1,3}\.\d{1,3}\.\d{1,3}(?!\w|\.\d)
 _NUMBER = lazy(rb"0(?=[0 .\-()/]{8})(?:[ .\-()/]{0,2}+0){8,18}(?!\w)")  # most numbers end at the look ahead
 """Of a text with `0` for all digits: a pattern that begins with a literal is found in a tenth of the time."""
 _ZEROS = bytes.maketrans(b"123456789", b"000000000")
+_NOT_DIGITS = bytes({*range(256)} - {*b"0123456789"})
 _SEPARATORS = b" .-()/"
 _NINE = b"0" * 9
 _LIMITS = frozenset(b",]}")
@@ -60,7 +63,6 @@ _JSON_NUMBER = lazy(rb"\d+(?:\.\d+)?")
 
 OF_DIGITS = frozenset({"card", "imei", "ip", "phone", "ssn"})
 """Kinds whose placeholders are digits. They are ones by their range, and beside another name may be something else."""
-_LOWER = frozenset({"email"})
 _COMPACT = frozenset({"card", "iban", "ssn", "imei"})
 _APART = lazy(r"[^0-9A-Za-z+]|(?<!^)\+")
 
@@ -79,21 +81,24 @@ class FoundPlaceholder(Struct, frozen=True, order=True):
 
 
 def placeholder(key: bytes, kind: str, value: str) -> str:
-    """What stands for the value; values that differ in spelling alone differ in nothing else here."""
-    domain = domain_of(value) if kind == "email" else None
+    """Return what stands for the value; values that differ in spelling alone differ in nothing else here."""
+    domain = 0
+    if kind == "email":
+        domain = digest(key, "domain", domain_of(value) or "")
     number = digest(key, kind, value)
-    shown = formed(kind, value, number, 0 if domain is None else digest(key, "domain", domain))
-    return f"<{kind}:{number:08x}>" if shown is None else shown
+    return formed(kind, value, number, domain) or f"<{kind}:{number:08x}>"
 
 
 def old_placeholder(key: bytes, kind: str, value: str) -> str:
-    """The same without a form, as older versions made it."""
-    spelled = _compact(value) if kind == "phone" else normal(kind, value)
+    """Return the same without a form, as older versions made it."""
+    spelled = normal(kind, value)
+    if kind == "phone":
+        spelled = _compact(value)
     return f"<{kind}:{_mac(key, kind, spelled):08x}>"
 
 
 def digest(key: bytes, kind: str, value: str) -> int:
-    """The first four bytes of an HMAC of the value, however it is spelled."""
+    """Return the first four bytes of an HMAC of the value, however it is spelled."""
     return _mac(key, kind, normal(kind, value))
 
 
@@ -105,17 +110,19 @@ def _mac(key: bytes, kind: str, text: str) -> int:
 
 
 def key_id(key: bytes) -> str:
-    """What tells one key from another, and says nothing of it."""
+    """Return what tells one key from another, and says nothing of it."""
     return f"{digest(key, 'key', ''):08x}"
 
 
 def normal(kind: str, value: str) -> str:
-    """The value without what people spell differently: case of an e-mail address, separators of a number."""
-    if kind in _LOWER:
+    """Return the value without what people spell differently: case of an e-mail address, separators of a number."""
+    if kind == "email":
         return value.lower()
     if kind == "phone":
         return _normal_phone(_compact(value))
-    return _compact(value) if kind in _COMPACT else value
+    if kind in _COMPACT:
+        return _compact(value)
+    return value
 
 
 def _compact(value: str) -> str:
@@ -123,10 +130,14 @@ def _compact(value: str) -> str:
 
 
 def _normal_phone(compact: str) -> str:
-    plus = compact.startswith("+")
-    digits = compact[plus:]
-    number = international(digits, plus=plus) if digits.isascii() and digits.isdigit() else None
-    return compact if number is None else f"+{number}"
+    has_plus = compact.startswith("+")
+    digits = compact[has_plus:]
+    number = None
+    if digits.isascii() and digits.isdigit():
+        number = international(digits, plus=has_plus)
+    if number is None:
+        return compact
+    return f"+{number}"
 
 
 def is_placeholder(text: str, kind: str = "") -> bool:
@@ -135,33 +146,18 @@ def is_placeholder(text: str, kind: str = "") -> bool:
     What is one only by its range has to be of the kind: `000 1234567` is no phone, but it may be a password.
     """
     raw = text.encode("utf-8", "surrogatepass")
-    found = placeholders_in(raw)
-    if len(found) != 1:
+    all_found = placeholders_in(raw)
+    if len(all_found) != 1:
         return False
-    one = found[0]
-    if one.kind == kind and kind in WITH_FORM:
-        rest = raw[: one.start] + raw[one.end :]
-        return not _DIGIT.search(rest)
-    return one.start == 0 and one.end == len(raw) and one.kind not in OF_DIGITS
-
-
-_DIGIT = lazy(rb"\d")
+    (found,) = all_found
+    if found.kind == kind and kind in WITH_FORM:
+        return not digits_in(raw[: found.start] + raw[found.end :])
+    return found.start == 0 and found.end == len(raw) and found.kind not in OF_DIGITS
 
 
 def placeholders_in(raw: bytes) -> list[FoundPlaceholder]:
-    """All placeholders in a text, in order; those of digits alone among them."""
-    return _without_overlaps([*_marked(raw), *_numbers(raw)])
-
-
-def _without_overlaps(found: list[FoundPlaceholder]) -> list[FoundPlaceholder]:
-    if len(found) < 2:
-        return found
-    found.sort(key=lambda one: (one.start, -one.end))
-    found_slots: list[FoundPlaceholder] = []
-    for one in found:
-        if not found_slots or one.start >= found_slots[-1].end:
-            found_slots.append(one)
-    return found_slots
+    """Return all placeholders in a text, in order; those of digits alone among them."""
+    return in_order([*_marked(raw), *_numbers(raw)])
 
 
 def may_be_redacted(texts: Iterable[bytes]) -> bool:
@@ -176,34 +172,41 @@ def holds_placeholder(raw: bytes) -> bool:
 
 
 def without_placeholders(raw: bytes) -> bytes:
-    """The text with its placeholders blanked; the same object when it has none."""
-    all_found = _without_overlaps([*_marked(raw), *_numbers(raw, certain_alone=True)])
-    found = [one for one in all_found if one.is_certain]
-    if not found:
+    """Return the text with its placeholders blanked; the same object when it has none."""
+    found = in_order([*_marked(raw), *_numbers(raw, certain_alone=True)])
+    return blanked(raw, [(placeholder.start, placeholder.end) for placeholder in found if placeholder.is_certain])
+
+
+def blanked(raw: bytes, stretches: list[tuple[int, int]]) -> bytes:
+    """Return the text with `<` in the place of every character of these stretches; the same object without any."""
+    if not stretches:
         return raw
     masked = bytearray(raw)
-    for one in found:
-        masked[one.start : one.end] = b"<" * (one.end - one.start)
+    for start, end in stretches:
+        masked[start:end] = b"<" * (end - start)
     return bytes(masked)
 
 
 def spans(raw: bytes) -> list[tuple[int, int]]:
-    """Where placeholders are that can be nothing else, whatever stands around them; also those that were cut off."""
-    found = [(one.start, one.end) for one in _marked(raw)]
+    """Return where placeholders are that can be nothing else, wherever they stand; also those that were cut off."""
+    found = [(placeholder.start, placeholder.end) for placeholder in _marked(raw)]
     if b"@" in raw and b"p-" in raw:
-        found += [one.span() for one in _CUT_ADDRESS.finditer(raw)]
+        found += [match.span() for match in _CUT_ADDRESS.finditer(raw)]
     if b"J" in raw and b".7" in raw:
-        found += [one.span() for one in _CUT_TOKEN.finditer(raw)]
+        found += [match.span() for match in _CUT_TOKEN.finditer(raw)]
     at = raw.find(_HOST)
     while at >= 0:
         before = _CUT_BEFORE.search(raw, max(0, at - 80), at)
-        found.append((before.start() if before else at, at + len(_HOST)))
-        at = raw.find(_HOST, at + 1)
+        start, end = at, at + len(_HOST)
+        if before:
+            start = before.start()
+        found.append((start, end))
+        at = raw.find(_HOST, end)
     return found
 
 
 def _beginnings(text: str) -> str:
-    """A pattern for the beginnings of a text, all of it among them."""
+    """Return a pattern for the beginnings of a text, all of it among them."""
     pattern = ""
     for char in reversed(text):
         pattern = f"(?:{re.escape(char)}{pattern})?"
@@ -216,19 +219,19 @@ _CUT_TOKEN = lazy(rf"eyJ[\w-]{{8,60}}\.7{_beginnings(JWT_TAIL[1:])}[0-9a-fA]*(?!
 
 
 def _marked(raw: bytes) -> Iterator[FoundPlaceholder]:
-    """Placeholders with a mark or a checksum that no other text has."""
+    """Yield placeholders with a mark or a checksum that no other text has."""
     # One byte is found much faster than several, and most texts lack it.
     for sign, form in _TAGS:
         if sign[:1] in raw and sign in raw:
-            for one in form.finditer(raw):
-                kind = one[1].decode()
-                yield FoundPlaceholder(
-                    _with_prefix(raw, one.start(), kind), one.end(), kind, one[2].decode(), is_old=kind in WITH_FORM
-                )
+            for tag in form.finditer(raw):
+                kind, slot = tag[1].decode(), tag[2].decode()
+                start = _with_prefix(raw, tag.start(), kind)
+                yield FoundPlaceholder(start, tag.end(), kind, slot, is_old=kind in WITH_FORM)
     if b".invalid" in raw or (b"V" in raw and b".INVALID" in raw):
         yield from _addresses(raw.lower())
     if b"D" in raw and b".REDACTED" in raw:
-        yield from (FoundPlaceholder(*one.span(), "jwt", one[1].decode()) for one in _TOKEN.finditer(raw))
+        for token in _TOKEN.finditer(raw):
+            yield FoundPlaceholder(*token.span(), "jwt", token[1].decode())
     if _UUID_SIGN in raw:
         yield from _slots(raw, "secret", _UUID, uuid_slot)
     if b"X" in raw and b"XX" in raw:
@@ -238,7 +241,7 @@ def _marked(raw: bytes) -> Iterator[FoundPlaceholder]:
 
 
 def _addresses(low: bytes) -> Iterator[FoundPlaceholder]:
-    """Addresses at the reserved domain, and the domains of such addresses by themselves."""
+    """Yield addresses at the reserved domain, and the domains of such addresses by themselves."""
     at = low.find(_HOST)
     while at >= 0:
         end = at + len(_HOST)
@@ -250,7 +253,7 @@ def _addresses(low: bytes) -> Iterator[FoundPlaceholder]:
 
 
 def _with_prefix(raw: bytes, start: int, kind: str) -> int:
-    """Where the placeholder begins with what the keys of a provider begin with."""
+    """Return where the placeholder begins with what the keys of a provider begin with."""
     for literal in LITERALS.get(kind, ()):
         if raw.endswith(literal.encode(), 0, start):
             return start - len(literal)
@@ -260,19 +263,19 @@ def _with_prefix(raw: bytes, start: int, kind: str) -> int:
 def _slots(
     raw: bytes, kind: str, form: re.Pattern[bytes], read: Callable[[str], Slot | None]
 ) -> Iterator[FoundPlaceholder]:
-    for one in form.finditer(raw):
-        slot = read(one[0].decode())
+    for found in form.finditer(raw):
+        slot = read(found[0].decode())
         if slot is not None:
-            yield FoundPlaceholder(*one.span(), kind, str(slot))
+            yield FoundPlaceholder(*found.span(), kind, str(slot))
 
 
 def _ibans(raw: bytes) -> Iterator[FoundPlaceholder]:
-    for one in _IBAN.finditer(raw):
-        places = [at for at in range(*one.span()) if raw[at] not in b" .-"]
-        text = bytes(raw[at] for at in places).decode()
+    for found in _IBAN.finditer(raw):
+        places = [at for at in range(*found.span()) if raw[at] not in b" .-"]
+        text = bytes([raw[at] for at in places]).decode()
         for length in _LENGTHS:
             if length <= len(text) and (slot := iban_slot(text[:length])) is not None:
-                yield FoundPlaceholder(one.start(), places[length - 1] + 1, "iban", str(slot))
+                yield FoundPlaceholder(found.start(), places[length - 1] + 1, "iban", str(slot))
                 break
 
 
@@ -280,19 +283,19 @@ _LENGTHS = sorted(set(IBAN_LENGTHS.values()), reverse=True)
 
 
 def _numbers(raw: bytes, *, certain_alone: bool = False) -> Iterator[FoundPlaceholder]:
-    """Placeholders of digits; `certain_alone`: bare digits need not be asked that can be none for certain."""
+    """Yield placeholders of digits; `certain_alone`: bare digits need not be asked that can be none for certain."""
     if b"24" in raw or b"25" in raw:
         yield from _slots(raw, "ip", _IPV4, ip_slot)
     zeros = raw.translate(_ZEROS)
     if _NINE in zeros.translate(None, _SEPARATORS):
-        for one in _NUMBER.finditer(zeros):
-            start = one.start()
+        for found in _NUMBER.finditer(zeros):
+            start, end = found.span()
             before = raw[max(0, start - 1) : start]
-            is_certain = not one[0].isdigit() or raw.startswith(_CERTAIN, start) or before in (b"+", b"(")
+            is_certain = not found[0].isdigit() or raw.startswith(_CERTAIN, start) or before in (b"+", b"(")
             if certain_alone and not is_certain:
                 continue
             if not before.isalnum() and before not in (b".", b"_"):
-                yield from number_placeholders(raw, max(0, start - 2), one.end())
+                yield from number_placeholders(raw, max(0, start - 2), end)
 
 
 _CERTAIN = (b"9999", b"00")
@@ -304,60 +307,62 @@ _DOTTED = lazy(rb"\d{1,3}(?:\.\d{1,3}){3}")
 """The address of a machine, which has as many digits as some phones."""
 _PHONE = lazy(rb"(?<!\d)(?:\+|\(\+?)?\d(?:[ .\-()/]{0,2}\d){8,14}(?!\d)")
 _READERS: tuple[tuple[str, re.Pattern[bytes], Callable[[str], Slot | None]], ...] = (
-    ("card", _CARD, card_slot),
-    ("imei", _IMEI, imei_slot),
+    ("card", _CARD, CARD.slot),
+    ("imei", _IMEI, IMEI.slot),
     ("ssn", _SSN, ssn_slot),
     ("ip", _IPV4, ip_slot),
 )
 
 
 def number_placeholders(raw: bytes, start: int, end: int) -> list[FoundPlaceholder]:
-    """The placeholders in a stretch of digits and separators."""
+    """Return the placeholders in a stretch of digits and separators."""
     found: list[FoundPlaceholder] = []
     for kind, form, read in _READERS:
-        for one in form.finditer(raw, start, end):
-            slot = read(one[0].decode() if kind == "ip" else _digits(one[0]))
+        for number in form.finditer(raw, start, end):
+            text = number[0]
+            slot = read(digits_in(text)) if kind != "ip" else read(text.decode())
             if slot is not None:
-                found.append(FoundPlaceholder(*one.span(), kind, str(slot), kind != "ssn" or not one[0].isdigit()))
+                found.append(FoundPlaceholder(*number.span(), kind, str(slot), kind != "ssn" or not text.isdigit()))
     if found:
         return found
-    for one in _PHONE.finditer(raw, start, end):
-        plus = b"+" in one[0][:2]
-        digits = _digits(one[0])
-        slot = None if _DOTTED.fullmatch(one[0]) else phone_slot(digits, plus=plus)
-        if slot is not None:
-            is_grouped = not one[0].lstrip(b"(").isdigit() and (len(digits) == 10 or digits.startswith(("000", "129")))
-            found.append(FoundPlaceholder(*one.span(), "phone", str(slot), plus or is_grouped))
+    for number in _PHONE.finditer(raw, start, end):
+        text = number[0]
+        has_plus = b"+" in text[:2]
+        digits = digits_in(text)
+        slot = phone_slot(digits, plus=has_plus)
+        if slot is not None and not _DOTTED.fullmatch(text):
+            is_grouped = not text.lstrip(b"(").isdigit() and (len(digits) == 10 or digits.startswith(("000", "129")))
+            found.append(FoundPlaceholder(*number.span(), "phone", str(slot), has_plus or is_grouped))
     return found
 
 
-def _digits(raw: bytes) -> str:
-    return bytes(char for char in raw if 48 <= char <= 57).decode()
+def digits_in(raw: bytes) -> str:
+    """Return the digits of a text."""
+    return raw.translate(None, _NOT_DIGITS).decode()
 
 
 def canonical(raw: bytes) -> bytes:
-    """The text with every placeholder as `<kind:slot>`: equal where the same values are spelled differently.
+    """Return the text with every placeholder as `<kind:slot>`: equal where the same values are spelled differently.
 
     Bare digits stay: in a range of placeholders they may be ids, of which no two are the same.
     """
-    certain = [one for one in placeholders_in(raw) if one.is_certain]
+    certain = [found for found in placeholders_in(raw) if found.is_certain]
     return _replaced(raw, certain, lambda found: f"<{found.kind}:{found.slot}>")
 
 
 def blurred(raw: bytes) -> bytes:
-    """The text with every placeholder as `<kind:*>`: equal where only the key was another."""
+    """Return the text with every placeholder as `<kind:*>`: equal where only the key was another."""
     return _replaced(raw, placeholders_in(raw), lambda found: f"<{found.kind}:*>")
 
 
 def _replaced(raw: bytes, found: list[FoundPlaceholder], text_of: Callable[[FoundPlaceholder], str]) -> bytes:
-    if not found:
-        return raw
     pieces, at = [], 0
-    for one in found:
-        if _is_bare(raw, one):
-            continue
-        pieces += [raw[at : one.start], text_of(one).encode()]
-        at = one.end
+    for placeholder in found:
+        if not _is_bare(raw, placeholder):
+            pieces += [raw[at : placeholder.start], text_of(placeholder).encode()]
+            at = placeholder.end
+    if not pieces:
+        return raw
     return b"".join([*pieces, raw[at:]])
 
 
@@ -375,12 +380,15 @@ def agree(one: bytes, other: bytes) -> bool:
     first, second = placeholders_in(one), placeholders_in(other)
     if len(first) != len(second) or blurred(one) != blurred(other):
         return False
-    return all(_same_slot(a.slot, b.slot) for a, b in zip(first, second, strict=True))
+    return all(map(_same_slot, map(_slot_text, first), map(_slot_text, second)))
+
+
+_slot_text = attrgetter("slot")
 
 
 def _same_slot(one: str, other: str) -> bool:
-    if "/" not in one or "/" not in other:
-        whole, part = (one, other) if "/" in other else (other, one)
-        if "/" in part and "*" not in whole:
-            return str(slot_of(int(whole, 16), int(part.partition("/")[2]))) == part
+    if "/" in one:
+        one, other = other, one
+    if "/" in other and "/" not in one and "*" not in one:
+        return str(slot_of(int(one, 16), int(other.partition("/")[2]))) == other
     return one == other

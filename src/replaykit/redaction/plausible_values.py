@@ -1,4 +1,4 @@
-"""Plausible: whether what stands beside a telling name is a value, or stands in for one.
+"""Plausible values: whether what stands beside a telling name is a secret, or stands in for one.
 
 `password: ********`, `password=${DB_PASSWORD}`, `password = hasher.hash(text)` and `token: Optional[str]` hold no
 secret. Quoted values are trusted more than bare ones, which may be code.
@@ -7,12 +7,14 @@ secret. Quoted values are trusted more than bare ones, which may be code.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from math import log2
 from string import ascii_letters, digits
 
-from replaykit.redaction.lazy_patterns import lazy
+from replaykit.redaction.finding import Hit
+from replaykit.redaction.lazy_patterns import lazy, words_of
 from replaykit.redaction.name_hints import NameHint, Trust
-from replaykit.redaction.wordlist import words_of
+from replaykit.redaction.placeholders import blanked, spans
 
 _WORDS = frozenset(
     words_of(
@@ -45,7 +47,6 @@ _CODE = lazy(
     re.VERBOSE,
 )
 _NAME = lazy(r"[A-Za-z_$][A-Za-z_$-]*")
-_NAME_OF_SECRET = lazy(r"[A-Za-z_$][\w$.-]*", re.ASCII)
 _STEM = lazy(r"pass|pwd|token|secret|key|cred|auth", re.IGNORECASE)
 _DATE = lazy(r"\d{4}-\d\d-\d\d(?:[T ].*)?")
 _PATH = lazy(
@@ -63,7 +64,7 @@ _MOST_CHARS = {"secret": 10, "card": 30, "ssn": 15, "phone": 30, "imei": 24, "ib
 
 
 def is_plausible(value: str, hint: NameHint, *, quoted: bool, loose: bool = True) -> bool:
-    """True when the value is one that `told` speaks of. `loose`: the value stands alone, so a plain word counts."""
+    """True when the value is one that the name speaks of. `loose`: the value stands alone, so a plain word counts."""
     bare = value.strip()
     if not bare or len(bare) > 8192 or bare.lower() in _WORDS:
         return False
@@ -92,15 +93,17 @@ def looks_random(value: str) -> bool:
     if not letters:
         return len(value) >= 20 and entropy(value) > 2.5
     if not digits:
-        mixed = not (value.islower() or value.isupper())
-        return (len(value) >= 16 and mixed and not _SLUG.fullmatch(value)) or (
-            len(value) >= 20 and not _wordy(value) and entropy(value) > 3.5
-        )
-    return entropy(value) >= (2.0 if len(value) < 12 else 2.5)
+        is_mixed = not (value.islower() or value.isupper())
+        if len(value) >= 16 and is_mixed and not _SLUG.fullmatch(value):
+            return True
+        return len(value) >= 20 and not _is_wordy(value) and entropy(value) > 3.5
+    if len(value) < 12:
+        return entropy(value) >= 2.0
+    return entropy(value) >= 2.5
 
 
 def entropy(text: str) -> float:
-    """Bits of entropy a character, by how often each occurs."""
+    """Return the bits of entropy of a character, by how often each occurs."""
     length = len(text)
     return -sum([count * log2(count / length) for count in map(text.count, set(text))]) / length
 
@@ -124,16 +127,67 @@ def _is_number(value: str, kind: str) -> bool:
 def _is_code(value: str, *, loose: bool) -> bool:
     if _CODE.match(value) or _TYPE.fullmatch(value):
         return True
-    if _NAME.fullmatch(value):
-        return not loose or bool(_STEM.search(value))
-    return False
+    return _NAME.fullmatch(value) is not None and (not loose or _STEM.search(value) is not None)
 
 
 def _names_secret(value: str) -> bool:
-    """`DB_PASSWORD`, `my-api-key-1`: the name of a secret, not one."""
-    return len(value) < 40 and bool(_SLUG.fullmatch(value.rstrip("0123456789"))) and bool(_STEM.search(value))
+    """True for `DB_PASSWORD` and `my-api-key-1`: the name of a secret, not one."""
+    if len(value) >= 40 or not _SLUG.fullmatch(value.rstrip("0123456789")):
+        return False
+    return _STEM.search(value) is not None
 
 
-def _wordy(value: str) -> bool:
-    vowels = sum(value.lower().count(vowel) for vowel in "aeiou")
+def _is_wordy(value: str) -> bool:
+    vowels = sum(map(value.lower().count, "aeiou"))
     return vowels > len(value) * 0.28
+
+
+# Composed values: a secret that holds other findings, or placeholders of such. `Cookie: sessionid=x; access=<a JWT>` is
+# one secret, and what is left of it is not shown because a part is recognized.
+
+
+COOKIE_ATTRIBUTES = frozenset(words_of("path expires max-age domain samesite version comment priority"))
+"""What a cookie says of itself, and not of who has it."""
+_BLANKED = lazy(rb"<{4,}+")
+_APART = lazy(r"[\s;,&\"'=<>]+", re.ASCII)
+_WORD = lazy(rb"[A-Za-z0-9]{3}")
+_MIXED = lazy(r"(?=[^\s]{0,200}[A-Za-z])[^\s]{0,200}\d")
+_LEAST = 6
+
+
+def hides_more(flat: bytes) -> bool:
+    """True when a value, its placeholders blanked with `<`, holds more than those."""
+    rest = _BLANKED.sub(b" ", flat)
+    if any(map(looks_random, _APART.split(rest.decode()))):
+        return True
+    is_one_word = not _APART.search(_BLANKED.sub(b"", flat).decode())
+    return is_one_word and _WORD.search(rest) is not None
+
+
+def rest_is_secret(value: str, start: int, findings: Iterable[Hit]) -> bool:
+    """True when words beside the findings in a value look as if they belonged to the same secret.
+
+    `start`: where the value begins in the text that the findings are in.
+    """
+    pieces, at = [], 0
+    for hit in sorted(findings, key=lambda hit: hit.start):
+        pieces.append(value[at : max(at, hit.start - start)])
+        at = max(at, hit.end - start)
+    if not pieces:
+        return False
+    words = " ".join([*pieces, value[at:]]).split()
+    return any(len(word) >= _LEAST and _MIXED.match(word) for word in words)
+
+
+def cookie_hides_more(text: str) -> bool:
+    """True when a pair of a cookie holds a value that is neither a word nor a placeholder."""
+    raw = text.encode("utf-8", "replace")
+    return any(map(_is_shown, blanked(raw, spans(raw)).split(b";")))
+
+
+def _is_shown(pair: bytes) -> bool:
+    name, sign, value = pair.partition(b"=")
+    if not sign or name.strip().lower().decode("utf-8", "replace") in COOKIE_ATTRIBUTES:
+        return False
+    rest = value.strip(b'<" \r\n')
+    return bool(rest) and not rest.isalpha()

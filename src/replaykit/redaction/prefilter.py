@@ -11,24 +11,20 @@ from string import ascii_uppercase, digits, hexdigits
 from typing import TYPE_CHECKING
 
 from replaykit.redaction.checksums import IBAN_LENGTHS
-from replaykit.redaction.commands import PROGRAMS
 from replaykit.redaction.encoded import MAY_BEGIN_TEXT, begins_text
-from replaykit.redaction.lazy_patterns import lazy
+from replaykit.redaction.lazy_patterns import lazy, lazy_automaton
 from replaykit.redaction.name_hints import NUMBER_STEMS, STEMS, WIDE_STEMS, hint_of_name, several_words
 from replaykit.redaction.national_ids import WORDS as ID_WORDS
 from replaykit.redaction.national_ids import stands_alone
-from replaykit.redaction.phones import BEFORE, named_by
-from replaykit.redaction.phrases import NAMES as PHRASE_NAMES
-from replaykit.redaction.phrases import SEED_NAMES
-from replaykit.redaction.providers import BOUND, HEADS
-from replaykit.redaction.text_view import RUNS
+from replaykit.redaction.numbers import BEFORE, named_by
+from replaykit.redaction.phrases import PHRASE_NAMES, PROGRAMS, SEED_NAMES, VENDOR_WORDS
+from replaykit.redaction.placeholders import without_placeholders
+from replaykit.redaction.providers import BOUND
+from replaykit.redaction.text_view import RUNS, class_table, places_of
 from replaykit.redaction.tokens import HEX_CHAR, HEX_HEADS, HEX_TEXT, JOINTS, RUN, before_joints, is_token_like
-from replaykit.redaction.vendors import WORDS as VENDOR_WORDS
 
 if TYPE_CHECKING:
     import re
-
-    from ahocorasick_rs import BytesAhoCorasick
 
 _NAMES = (*(stem for stem in STEMS if stem != b"bearer"), *NUMBER_STEMS, b"iban")
 _SIGNS = (
@@ -58,20 +54,8 @@ _GOES_ON = (b".", b"~")
 _WORDS = bytes.maketrans(b"_-+/.:~$", b" " * 8)
 
 
-def _class(byte: int) -> int:
-    """Digits are `0`, capitals `A`, what stands between digits stays, what is not ASCII is `~`, the rest is `x`."""
-    char = chr(byte)
-    if byte > 127:
-        return ord("~")
-    if char in digits:
-        return ord("0")
-    if char in _BETWEEN:
-        return byte
-    return ord("A" if char in ascii_uppercase else "x")
-
-
-_SHAPE = bytes(map(_class, range(256)))
-"""With it patterns begin with a literal, which is what they are found fast by."""
+_SHAPE = class_table({"0": digits, "A": ascii_uppercase} | {char: char for char in _BETWEEN}, "x")[:128] + b"~" * 128
+"""Classes of characters: what is not ASCII is `~`. With it patterns begin with a literal, which is found fast."""
 _MANY = lazy(rb"0(?=[0 .\-()/+~]{6})(?:[ .\-()/+~]{0,6}+0){6}")
 """Seven digits. Most numbers are shorter, and end at the look ahead: all of it costs three times as much."""
 _FISCAL_SIGN = b"AAAAAA00A00A000A"
@@ -98,11 +82,19 @@ _SHORT, _BYTES_A_RUN = 3000, 200  # in longer texts, and where ids are fewer, on
 _COLONS = lazy(rb":[0-9a-fA-F]{1,4}:[0-9a-fA-F]{1,4}:[0-9a-fA-F]{1,4}:")
 
 
+def passes_quick_look(raw: bytes) -> bool:
+    """True when nothing is there that any built-in rule begins with, placeholders aside. False says nothing."""
+    if is_plainly_clean(raw):
+        return True
+    masked = without_placeholders(raw)
+    return masked is not raw and is_plainly_clean(masked)
+
+
 def is_plainly_clean(raw: bytes) -> bool:
     """True when nothing is there that any built-in rule begins with. False says nothing."""
     low = raw.lower()
     runs = raw.translate(RUNS)
-    signs = _signs().find_matches_as_indexes(low)
+    signs = _AUTOMATON.find_matches_as_indexes(low)
     near_ids = False
     if signs:
         if not _all_tell_nothing(signs, raw, low, runs):
@@ -153,7 +145,8 @@ def _name_ids(signs: list[tuple[int, int, int]], raw: bytes, low: bytes) -> bool
     for index, at, end in signs:
         if index in _OF_IDS and stands_alone(low, at, end):
             near = raw[end : end + _NEAR_IDS]
-            near = near[:_NEAR_ASCII] if near.isascii() else near
+            if near.isascii():
+                near = near[:_NEAR_ASCII]
             if b"000000" in near.translate(_SHAPE).translate(None, _BETWEEN_DIGITS):
                 return True
     return False
@@ -178,7 +171,11 @@ def _is_in_company(number: int, raw: bytes, low: bytes, runs: bytes, at: int) ->
 @cache
 def _harmless_members() -> frozenset[bytes]:
     """Stems in quotes that tell nothing: the `"key"` of a row, as most of them are."""
-    return frozenset(b'"%b"' % stem for stem in _NAMES if stem != b"iban" and hint_of_name(stem.decode()) is None)
+    harmless = set()
+    for stem in _NAMES[:_IBAN]:
+        if hint_of_name(stem.decode()) is None:
+            harmless.add(b'"%b"' % stem)
+    return frozenset(harmless)
 
 
 @lru_cache(maxsize=4096)
@@ -235,11 +232,15 @@ def _id_at(raw: bytes, low: bytes, start: int) -> re.Match[bytes] | None:
     if found is None:
         return None
     before = low[max(0, start - BEFORE) : start]
-    readings = _readings(low[max(0, start - 2 * BEFORE) : start]) if b"\\" in before else (before,)
+    readings: tuple[bytes, ...] = (before,)
+    if b"\\" in before:
+        readings = _readings(low[max(0, start - 2 * BEFORE) : start])
     for reading in readings:
         if b"+" in reading[-3:] or not reading.isascii() or named_by(reading.translate(None, _TEN)):
             return None
-    return found if readings else None
+    if not readings:
+        return None
+    return found
 
 
 def _readings(before: bytes) -> tuple[bytes, ...]:
@@ -249,17 +250,17 @@ def _readings(before: bytes) -> tuple[bytes, ...]:
     for escape, char in ((b"\\n", b"\n"), (b"\\r", b"\r"), (b"\\t", b"\t")):
         as_text = as_text.replace(escape, char)
         as_json = as_json.replace(escape, b"\v ")
-    return () if b"\\" in as_text else (as_json[-BEFORE:], as_text[-BEFORE:])
+    if b"\\" in as_text:
+        return ()
+    return as_json[-BEFORE:], as_text[-BEFORE:]
 
 
 def _may_have_iban(raw: bytes, shape: bytes) -> bool:
     """True when a country and two digits begin a word; the rest of an IBAN may be letters for the most part."""
-    at = shape.find(b"AA00")
-    while at >= 0:
+    for at in places_of(shape, b"AA00"):
         is_begun = not raw[at - 1 : at].isalnum() or raw[at - 2 : at - 1] == b"\\"
         if is_begun and raw[at : at + 2].decode() in IBAN_LENGTHS:
             return True
-        at = shape.find(b"AA00", at + 1)
     return False
 
 
@@ -269,7 +270,8 @@ def _has_tokens(raw: bytes, runs: bytes) -> bool:
         return False
     while start >= 0:
         end = runs.find(b" ", start)
-        end = len(runs) if end < 0 else end
+        if end < 0:
+            end = len(runs)
         if not _ID.match(raw, start - 1) and _is_suspicious(raw, runs, start, end):
             return True
         start = runs.find(RUN, end)
@@ -345,17 +347,18 @@ def _has_head(run: bytes) -> bool:
 
 _MAILGUN_LENGTH = 50
 _PACKED_HEADS = b"H4sI eJw eJx eJy eJz eNo eNp eNq eNr eAE".split()
-_HEADS = dict(HEADS)
-for _head in (*_PACKED_HEADS, b"AC"):  # compressed text, and the first part of Twilio's login
+_HEADS: dict[bytes, tuple[bytes, ...]] = {}
+"""What tokens begin with, by the first two characters: there is no time to compile a pattern."""
+for _head in (*BOUND, *_PACKED_HEADS, b"AC"):  # also compressed text, and the first part of Twilio's login
     _HEADS[_head[:2]] = (*_HEADS.get(_head[:2], ()), _head)
 
 
-@cache
-def _signs() -> BytesAhoCorasick:
-    from ahocorasick_rs import BytesAhoCorasick, Implementation  # noqa: PLC0415 (reading a store needs none of it)
+def _wide_words() -> list[bytes]:
+    """Return names beyond ASCII as people write them, and what escapes begin with."""
+    words = {f"%{char}" for char in hexdigits.lower()}
+    for stem in " ".join(WIDE_STEMS.values()).split():
+        words |= {stem, stem.upper(), stem.capitalize()}
+    return sorted(map(str.encode, words))
 
-    wide = {word for words in WIDE_STEMS.values() for word in words.split()}
-    spelled = {form.encode() for word in wide for form in (word, word.upper(), word.capitalize())}
-    escapes = {b"%" + char.lower().encode() for char in hexdigits}
-    words = [*_NAMES, *_SIGNS, *_PHRASES, *_COMPANY, *sorted(spelled | escapes)]
-    return BytesAhoCorasick(words, implementation=Implementation.DFA)  # of more than 100 words it is not the default
+
+_AUTOMATON = lazy_automaton([*_NAMES, *_SIGNS, *_PHRASES, *_COMPANY, *_wide_words()])

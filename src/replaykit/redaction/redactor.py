@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, overload
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from replaykit.model.values import Json, decode, encode
-from replaykit.redaction.composed_values import COOKIE_ATTRIBUTES, cookie_hides_more, rest_is_secret
-from replaykit.redaction.edits import Edit, applied, in_order
-from replaykit.redaction.encoded import as_base64, packed, text_in, text_in_hex, unpacked_whole
-from replaykit.redaction.finding import Hit, Spelling, settled
-from replaykit.redaction.json_text import Leaf, escaped, is_scalar, is_whole, leaves, looks_like_json, unescaped
-from replaykit.redaction.lazy_patterns import lazy
+from replaykit.redaction.encoded import CODECS, quoted, unquoted
+from replaykit.redaction.finding import Edit, Hit, Spelling, applied, in_order, settled
+from replaykit.redaction.json_text import Leaf, Places, escaped, is_scalar, is_whole, leaves, looks_like_json, unescaped
+from replaykit.redaction.lazy_patterns import lazy, words_of
 from replaykit.redaction.name_hints import NameHint, Trust
 from replaykit.redaction.named_values import refined
 from replaykit.redaction.names import NameFinder, installed_finder
-from replaykit.redaction.percent import quoted, unquoted
 from replaykit.redaction.pieces import LEAST_BYTES
 from replaykit.redaction.placeholders import (
     OF_DIGITS,
@@ -26,21 +24,26 @@ from replaykit.redaction.placeholders import (
     placeholder,
     placeholders_in,
     spans,
-    without_placeholders,
 )
-from replaykit.redaction.plausible_values import is_plausible, looks_random
-from replaykit.redaction.prefilter import is_plainly_clean
+from replaykit.redaction.plausible_values import (
+    COOKIE_ATTRIBUTES,
+    cookie_hides_more,
+    is_plausible,
+    looks_random,
+    rest_is_secret,
+)
+from replaykit.redaction.prefilter import passes_quick_look
 from replaykit.redaction.rules import DEFAULT, Rules
 from replaykit.redaction.search import hits_in
-from replaykit.redaction.wordlist import words_of
 
 if TYPE_CHECKING:
-    from replaykit.redaction.clean_texts import HitlessTexts
     from replaykit.redaction.piecewise import Piecewise
+    from replaykit.redaction.search import HitlessTexts
 
 MAX_PASSES = 6
 MAX_DEPTH = 4
 _SCHEMES = ("bearer ", "basic ", "token ", "bot ", "apikey ", "digest ", "negotiate ")
+_COOKIES = ("cookie", "set-cookie")
 _HEADERS = frozenset(
     words_of(
         "authorization proxy-authorization cookie set-cookie x-api-key api-key x-auth-token x-amz-security-token "
@@ -51,8 +54,8 @@ _HEADERS = frozenset(
 _PARAMETERS = frozenset(words_of("key sig code auth signature k apikey access"))
 _ANY = NameHint("secret", Trust.ANY)
 Known = dict[str, tuple[str, str]]
-"""Values that were found before: what stands for them, and their kind."""
-_BYTE_LIMIT = 8
+"""Values that were found before, with what stands for them and their kind."""
+_LEAST_CHARS = 8
 _HIDES_SOMETHING = lazy(r'\\[u/]|\[\["')
 _TEXTS = lazy(r'\[\s*"')
 _WIDEST_SIGN = 64
@@ -81,7 +84,9 @@ class Redactor:
             raise ValueError("expected a key of at least one byte")
         self.key = key
         self.rules = rules
-        self.names = names or (installed_finder() if rules.names else None)
+        if names is None and rules.names:
+            names = installed_finder()
+        self.names = names
         self.has_forms = True
         """False where placeholders shall be as older versions made them."""
         self._is_usual = self.names is None and rules.are_usual
@@ -90,7 +95,7 @@ class Redactor:
         """Long texts in which nothing was found, where somebody has them looked at again."""
 
     def text(self, text: str) -> str:
-        """The text without what must not be kept; the same object when there is nothing of that kind."""
+        """Return the text without what must not be kept; the same object when there is nothing of that kind."""
         return self._settled(text)
 
     def raw(self, raw: bytes, *, name: str = "", tool: str = "") -> bytes:
@@ -101,13 +106,13 @@ class Redactor:
             return raw
         before = raw.decode("utf-8", "surrogateescape")
         after = self._settled(before, name=name, tool=tool, is_json=is_scalar(before), looked=True)
-        return raw if after is before else after.encode("utf-8", "surrogateescape")
+        if after is before:
+            return raw
+        return after.encode("utf-8", "surrogateescape")
 
     def passes(self, raw: bytes) -> bool:
         """True when a quick look shows that nothing in it would be replaced; False says nothing."""
-        if not self._is_usual:
-            return False
-        return is_plainly_clean(raw) or ((masked := without_placeholders(raw)) is not raw and is_plainly_clean(masked))
+        return self._is_usual and passes_quick_look(raw)
 
     def value(self, value: Json, *, name: str = "", tool: str = "") -> Json:
         """The same for a value; `name` is the key that it stands under, `tool` the tool whose paths hold."""
@@ -115,66 +120,65 @@ class Redactor:
             return value
         before = encode(value)
         after = self.raw(before, name=name, tool=tool)
-        return value if after is before else decode(after)
+        if after is before:
+            return value
+        return decode(after)
 
     def header(self, name: str, value: str) -> str:
-        """The value of a header: all of it but its scheme where the name tells; of a cookie its name stays."""
-        if not self.tells_of_header(name):
-            return self.text(value)
-        if name.lower() in ("cookie", "set-cookie"):
+        """Redact the value of a header: all of it but its scheme where the name tells; of a cookie its name stays."""
+        if name.lower() in _COOKIES:
             return "; ".join(map(self._cookie, value.split("; ")))
         hint = self.rules.hint_of(name)
-        if name.lower() in _HEADERS or (hint is not None and is_plausible(value, hint, quoted=True)):
-            start = _after_scheme(value)
-            secret = value[start:]
-            if is_placeholder(secret) or not is_plausible(secret, _ANY, quoted=True):
-                return value
-            return value[:start] + self._stand_in(refined(name, secret), secret)
-        return self.text(value)
+        if name.lower() not in _HEADERS and (hint is None or not is_plausible(value, hint, quoted=True)):
+            return self.text(value)
+        start = _after_scheme(value)
+        secret = value[start:]
+        if is_placeholder(secret) or not is_plausible(secret, _ANY, quoted=True):
+            return value
+        return value[:start] + self._stand_in(refined(name, secret), secret)
 
     def _stand_in(self, kind: str, value: str) -> str:
-        return (placeholder if self.has_forms else old_placeholder)(self.key, kind, value)
+        if self.has_forms:
+            return placeholder(self.key, kind, value)
+        return old_placeholder(self.key, kind, value)
 
     def tells_of_header(self, name: str) -> bool:
         """True when the name of a header says that its value is not for everybody."""
         return name.lower() in _HEADERS or self.rules.hint_of(name) is not None
 
     def url(self, url: str) -> str:
-        """A URL: credentials, and parameters of telling names, among them those that tell in a URL alone."""
+        """Redact credentials in a URL and parameters of telling names, among them those that tell in a URL alone."""
         head, mark, query = url.partition("?")
-        if mark:
-            parts = query.split("&")
-            changed = [self._parameter(part) for part in parts]
-            if changed != parts:
-                url = f"{head}?{'&'.join(changed)}"
-        return self.text(url)
+        return self.text(head + mark + "&".join(map(self._parameter, query.split("&"))))
 
     @overload
     def chunks(self, chunks: list[bytes]) -> list[bytes]: ...
     @overload
     def chunks(self, chunks: list[str]) -> list[str]: ...
     def chunks(self, chunks: list[bytes] | list[str]) -> list[bytes] | list[str]:
-        """A body in pieces: looked at as one text, and event by event. Their number and their borders stay."""
+        """Redact a body in pieces, as one text and event by event. Their number and their borders stay."""
         from replaykit.redaction.streams import redacted_chunks  # noqa: PLC0415 (it imports this module)
 
         return redacted_chunks(self, chunks)  # type: ignore[misc]
 
     def is_clean(self, content: bytes | str) -> bool:
         """True when nothing in the text would be replaced."""
-        if isinstance(content, bytes) and self._is_clean_in_pieces(content):
-            return True
-        text = content.decode("utf-8", "surrogateescape") if isinstance(content, bytes) else content
-        return not self.edits(text)
+        if isinstance(content, bytes):
+            if self._is_clean_in_pieces(content):
+                return True
+            content = content.decode("utf-8", "surrogateescape")
+        return not self.edits(content)
 
     def scan(self, content: bytes | str | Json) -> list[Located]:
-        """What would be replaced in a text, or in the JSON text of a value, with its places."""
+        """Return what would be replaced in a text, or in the JSON text of a value, with its places."""
         if not isinstance(content, bytes | str):
             content = encode(content)
-        if isinstance(content, bytes):
-            is_known = self.hitless_texts is not None and self.hitless_texts.has(content)
-            if is_known or self._is_clean_in_pieces(content):
+        text: str | bytes = content
+        if isinstance(text, bytes):
+            is_known = self.hitless_texts is not None and self.hitless_texts.has(text)
+            if is_known or self._is_clean_in_pieces(text):
                 return []
-        text = content.decode("utf-8", "surrogateescape") if isinstance(content, bytes) else content
+            text = text.decode("utf-8", "surrogateescape")
         found, line, counted = [], 1, 0
         for edit in self.edits(text):
             line += text.count("\n", counted, edit.start)
@@ -186,7 +190,7 @@ class Redactor:
     def edits(
         self, text: str, *, name: str = "", tool: str = "", known: Known | None = None, is_json: bool = False
     ) -> list[Edit]:
-        """What one look at the text replaces, in order. `known`: values that were found before, and their stand-ins."""
+        """Return what one look at the text replaces, in order. `known`: values that were found before."""
         if not known and self._is_plainly_clean(text.encode("utf-8", "surrogatepass"), name):
             return []
         return self._edits(text, name, tool, known or {}, depth=0, is_json=is_json or name != "")
@@ -207,7 +211,7 @@ class Redactor:
             if not edits:
                 break
             text = applied(text, edits)
-            known |= {edit.value: (edit.text, edit.kind) for edit in edits if is_worth_knowing(edit)}
+            known |= values_worth_knowing(edits)
         return text
 
     def _edits(self, text: str, name: str, tool: str, known: Known, *, depth: int, is_json: bool = False) -> list[Edit]:
@@ -256,22 +260,18 @@ class Redactor:
         """What is found in a text, and the known values in it; `around`: traits of what it is a part of."""
         hits = hits_in(text, self.rules, around=around)
         if known:
-            again = [Hit("", at, at + len(value), 9) for value in known for at in _places(text, value)]
-            hits = settled(hits + again, text)
+            hits = settled([*hits, *_known_hits(text, known)], text)
         if self.names is not None and not looks_like_json(text):
-            named = [Hit("name", *span, 8) for span in self.names.find(text)]
-            taken = placeholders_in(text.encode("ascii", "replace"))
-            free = [hit for hit in named if not any(hit.start < one.end and one.start < hit.end for one in taken)]
-            hits = settled(hits + free, text)
+            hits = settled([*hits, *_name_hits(text, self.names)], text)
         return hits
 
     def _edit(self, text: str, hit: Hit, known: Known) -> Edit:
         raw = text[hit.start : hit.end]
         if not hit.kind:
             return Edit(hit.start, hit.end, *known[raw], raw)
-        if hit.spelling in (Spelling.BASE64, Spelling.HEX, Spelling.PACKED):
+        if hit.spelling in CODECS:
             return Edit(hit.start, hit.end, self._encoded(raw, hit), hit.kind)
-        if hit.spelling in (Spelling.PERCENT, Spelling.FORM):
+        if hit.spelling is not Spelling.PLAIN:
             in_form = hit.spelling is Spelling.FORM
             value, layers = unquoted(raw, in_form=in_form)
             shown = quoted(self._stand_in(hit.kind, value), layers, in_form=in_form)
@@ -279,13 +279,14 @@ class Redactor:
         return Edit(hit.start, hit.end, self._stand_in(hit.kind, raw), hit.kind, raw)
 
     def _encoded(self, raw: str, hit: Hit) -> str:
-        """The same text in the same encoding, redacted."""
-        decode_text, encode_text = _CODECS[hit.spelling]
+        """Return the same text in the same encoding, redacted."""
+        decode_text, encode_text = CODECS[hit.spelling]
         text = decode_text(raw)
-        after = self.text(text) if text is not None else None
-        if text is None or after is None or after == text:
-            return self._stand_in(hit.kind, raw)
-        return encode_text(after, raw)
+        if text is not None:
+            after = self.text(text)
+            if after != text:
+                return encode_text(after, raw)
+        return self._stand_in(hit.kind, raw)
 
     def _json(self, text: str, hits: list[Hit], name: str, tool: str, known: Known, depth: int) -> list[Edit]:
         edits: list[Edit] = []
@@ -304,65 +305,54 @@ class Redactor:
 
     def _string(self, text: str, leaf: Leaf, hits: list[Hit], known: Known, depth: int) -> list[Edit]:
         start, end = leaf.start + 1, leaf.end - 1
-        inside = text[start:end]
-        places = None
-        value = inside
-        if "\\" in inside:
-            value, places = unescaped(inside)
-        edit = None if leaf.is_key else self._named_edit(leaf, value)
+        value = text[start:end]
+        places: Places | range = range(len(value) + 1)
+        is_escaped = "\\" in value
+        if is_escaped:
+            value, places = unescaped(value)
+        edit = None
+        if not leaf.is_key:
+            edit = self._named_edit(leaf, value)
         if edit is not None:
-            return (
-                [Edit(start + edit.start, end, edit.text, edit.kind, edit.value, leaf.path)]
-                if not places
-                else [Edit(start + places[edit.start], end, edit.text, edit.kind, edit.value, leaf.path)]
-            )
-        if places is None and not (depth < MAX_DEPTH and looks_like_json(value)) and self.names is None:
-            return [
-                self._clipped(text, hit, start, end, leaf, known)
-                for hit in hits
-                if max(hit.start, start) < min(hit.end, end)
-            ]
+            return [replace(edit, start=start + places[edit.start], end=end, path=leaf.path)]
+        edits: list[Edit] = []
+        if not is_escaped and not (depth < MAX_DEPTH and looks_like_json(value)) and self.names is None:
+            for hit in hits:
+                # A hit in the JSON text is kept inside of the string that it is in.
+                clipped = replace(hit, start=max(hit.start, start), end=min(hit.end, end), is_own=False)
+                if clipped.start < clipped.end:
+                    edits.append(replace(self._edit(text, clipped, known), path=leaf.path))
+            return edits
         if depth >= MAX_DEPTH:
             return []
-        inner = self._edits(value, "", "", known, depth=depth + 1)
-        if not inner and hits and places is not None:
-            return [
-                self._clipped(text, hit, start, end, leaf, known)
-                for hit in hits
-                if start <= hit.start and hit.end <= end and "\\" not in text[hit.start : hit.end]
-            ]
-        where = places or range(len(value) + 1)
-        return [
-            Edit(
-                start + where[edit.start], start + where[edit.end], escaped(edit.text), edit.kind, edit.value, leaf.path
-            )
-            for edit in inner
-        ]
-
-    def _clipped(self, text: str, hit: Hit, start: int, end: int, leaf: Leaf, known: Known) -> Edit:
-        """A hit in the JSON text, kept inside of the string that it is in."""
-        within = Hit(hit.kind, max(hit.start, start), min(hit.end, end), hit.rank, hit.spelling)
-        edit = self._edit(text, within, known)
-        return Edit(edit.start, edit.end, edit.text, edit.kind, edit.value, leaf.path)
+        for edit in self._edits(value, "", "", known, depth=depth + 1):
+            first, last = start + places[edit.start], start + places[edit.end]
+            edits.append(replace(edit, start=first, end=last, text=escaped(edit.text), path=leaf.path))
+        if not edits and is_escaped:
+            for hit in hits:
+                if start <= hit.start and hit.end <= end and "\\" not in text[hit.start : hit.end]:
+                    edits.append(replace(self._edit(text, hit, known), path=leaf.path))
+        return edits
 
     def _named_edit(self, leaf: Leaf, value: str) -> Edit | None:
         """The edit of a whole value that its name or a path gives away."""
-        is_own = leaf.picked
-        if leaf.picked:
-            kind = "secret"
-        else:
-            hint = self.rules.hint_of(leaf.name) if leaf.name else None
+        kind, is_own = "secret", True
+        if not leaf.picked:
+            hint = self.rules.hint_of(leaf.name)
             if hint is None or not self._is_secret(value, hint):
                 return None
-            kind = refined(leaf.name, value) if hint.kind == "secret" else hint.kind
-            is_own = hint.is_own
+            kind, is_own = hint.kind, hint.is_own
+            if kind == "secret":
+                kind = refined(leaf.name, value)
         start = _after_scheme(value)
         secret = value[start:]
         if not secret or is_placeholder(secret, kind) or self.rules.allows(value, is_own=is_own):
             return None
         found = hits_in(secret, self.rules)
-        if len(found) == 1 and found[0].start == 0 and found[0].end == len(secret) and not found[0].spelling:
-            kind = found[0].kind if found[0].kind not in OF_DIGITS else kind  # `token: ghp_…`: as anywhere else
+        if len(found) == 1 and found[0].kind not in OF_DIGITS:
+            (hit,) = found
+            if (hit.start, hit.end, hit.spelling) == (0, len(secret), Spelling.PLAIN):
+                kind = hit.kind  # `token: ghp_…`: as anywhere else
         return Edit(start, len(value), self._stand_in(kind, secret), kind, secret)
 
     def _is_secret(self, value: str, hint: NameHint) -> bool:
@@ -374,24 +364,31 @@ class Redactor:
         if hint.trust not in (Trust.SECRET, Trust.RANDOM):
             return False
         start = _after_scheme(value)
-        if start and is_plausible(value[start:], _ANY if '="' in value else hint, quoted=True):
-            return True
+        if start:
+            if '="' in value:
+                hint = _ANY
+            if is_plausible(value[start:], hint, quoted=True):
+                return True
         return rest_is_secret(value, 0, hits_in(value, self.rules))
 
     def _scalar(self, text: str, leaf: Leaf) -> list[Edit]:
-        """A bare number is taken by its name alone: ids and seeds pass every check on numbers now and then."""
+        """Take a bare number by its name alone: ids and seeds pass every check on numbers now and then."""
         word = text[leaf.start : leaf.end]
-        edit = None if word in ("true", "false", "null") else self._named_edit(leaf, word)
+        edit = None
+        if word not in ("true", "false", "null"):
+            edit = self._named_edit(leaf, word)
         if edit is None:
             return []
-        is_number = edit.text.isdigit() and edit.text[0] != "0"
-        return [Edit(leaf.start, leaf.end, edit.text if is_number else f'"{edit.text}"', edit.kind, "", leaf.path)]
+        shown = edit.text
+        if not shown.isdigit() or shown[0] == "0":
+            shown = f'"{shown}"'
+        return [Edit(leaf.start, leaf.end, shown, edit.kind, path=leaf.path)]
 
     def _cookie(self, part: str) -> str:
-        name, sign, value = part.partition("=")
-        if not sign or value.isalpha() or is_placeholder(value) or name.lower() in COOKIE_ATTRIBUTES:
+        name, _, value = part.partition("=")
+        if not value or value.isalpha() or is_placeholder(value) or name.lower() in COOKIE_ATTRIBUTES:
             return part
-        return f"{name}={self._stand_in('secret', value)}" if value else part
+        return f"{name}={self._stand_in('secret', value)}"
 
     def _parameter(self, part: str) -> str:
         name, sign, value = part.partition("=")
@@ -403,30 +400,16 @@ class Redactor:
         return f"{name}={quoted(self._stand_in('secret', plain), max(layers, 1))}"
 
 
-def _in_base64(text: str, like: str) -> str:
-    return as_base64(text.encode("utf-8", "surrogatepass"), like)
-
-
-def _in_hex(text: str, like: str) -> str:
-    digits = text.encode("utf-8", "surrogatepass").hex()
-    return digits.upper() if like.isupper() else digits
-
-
-_CODECS: dict[Spelling, tuple[Callable[[str], str | None], Callable[[str, str], str]]] = {
-    Spelling.BASE64: (text_in, _in_base64),
-    Spelling.HEX: (text_in_hex, _in_hex),
-    Spelling.PACKED: (unpacked_whole, packed),
-}
-"""How text is taken out of what is encoded as a whole, and put back."""
-
-
 def _has_texts_of_a_name(text: str) -> bool:
     """True when JSON may have a name with texts in brackets behind it.
 
     The bracket is looked for first: a pattern that begins with the quote of the name stops at every quote of the text,
     which takes six times as long.
     """
-    return any(_ends_with_name(text, found.start()) for found in _TEXTS.finditer(text))
+    for found in _TEXTS.finditer(text):
+        if _ends_with_name(text, found.start()):
+            return True
+    return False
 
 
 def _ends_with_name(text: str, end: int) -> bool:
@@ -440,18 +423,33 @@ def _ends_with_name(text: str, end: int) -> bool:
 
 
 def _after_scheme(value: str) -> int:
+    """Return where a credential begins behind its scheme: `Bearer x`."""
     lowered = value[:12].lower()
-    return next((len(scheme) for scheme in _SCHEMES if lowered.startswith(scheme)), 0)
+    for scheme in _SCHEMES:
+        if lowered.startswith(scheme):
+            return len(scheme)
+    return 0
 
 
-def is_worth_knowing(edit: Edit) -> bool:
-    """A value that is looked for elsewhere too: long enough to be no word by chance."""
-    return len(edit.value) >= _BYTE_LIMIT and looks_random(edit.value)
+def values_worth_knowing(edits: list[Edit]) -> Known:
+    """Return the values that are looked for elsewhere too: long enough to be no word by chance."""
+    known = {}
+    for edit in edits:
+        if len(edit.value) >= _LEAST_CHARS and looks_random(edit.value):
+            known[edit.value] = (edit.text, edit.kind)
+    return known
 
 
-def _places(text: str, value: str) -> list[int]:
-    places, at = [], text.find(value)
-    while at >= 0:
-        places.append(at)
-        at = text.find(value, at + len(value))
-    return places
+def _known_hits(text: str, known: Known) -> Iterator[Hit]:
+    for value in known:
+        at = text.find(value)
+        while at >= 0:
+            yield Hit("", at, at + len(value), 9)
+            at = text.find(value, at + len(value))
+
+
+def _name_hits(text: str, names: NameFinder) -> Iterator[Hit]:
+    placeholders = placeholders_in(text.encode("ascii", "replace"))
+    for start, end in names.find(text):
+        if not any(start < known.end and known.start < end for known in placeholders):
+            yield Hit("name", start, end, 8)

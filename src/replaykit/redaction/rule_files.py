@@ -15,20 +15,19 @@ from __future__ import annotations
 import re
 import stat
 import tomllib
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from replaykit.errors import InvalidFile, nearest
-from replaykit.model.jsonpath import parse_path
+from replaykit.model.jsonpath import JsonPath, parse_path
 from replaykit.model.nesting import NestedTooDeeply, check_value_nesting
 from replaykit.redaction.forms import WITH_FORM
+from replaykit.redaction.lazy_patterns import words_of
 from replaykit.redaction.name_hints import compact
 from replaykit.redaction.providers import LITERALS
 from replaykit.redaction.re2 import compile_re2
 from replaykit.redaction.rules import HASH, MAX_ALLOWED_CHARS, WINDOW, LeadIn, RedactionRule, Rules
-from replaykit.redaction.wordlist import words_of
 
 _LISTS = ("headers", "keys", "paths", "allow", "allow_patterns", "rule_files")
 _SWITCHES = ("names", "strict_rule_files")
@@ -49,70 +48,225 @@ class _Unusable(InvalidFile):
     """A pattern is none, or could take Python too long."""
 
 
-@dataclass(slots=True)
-class _LeftOut:
-    """What of a file is not used, with lines and reasons."""
-
-    rules: list[str] = field(default_factory=list)
-    allowing: list[str] = field(default_factory=list)
-
-    def notices(self, path: Path, count: int) -> Iterator[str]:
-        """Yield what somebody should know who counts on the file; `count` is that of its rules."""
-        if self.rules:
-            names = "; ".join(self.rules)
-            share = f"{len(self.rules)} of {count} rules"
-            yield f"{path}: {share} are not used, so what only they find is not redacted: {names}"
-        if self.allowing:
-            names = "; ".join(self.allowing)
-            yield f"{path}: {len(self.allowing)} patterns that allow values are not used, so more is redacted: {names}"
-
-
 def load_rules(path: Path | str) -> Rules:
-    """The built-in rules and those of the file; an `InvalidFile` says what is wrong with it, and where."""
-    return _read(Path(path), (), None)
+    """Return the built-in rules and those of the file; an `InvalidFile` says what is wrong with it, and where."""
+    return _opened(Path(path)).rules((), is_foreign=False)
 
 
-def _read(path: Path, through: tuple[Path, ...], left_out: _LeftOut | None) -> Rules:
-    """Read a file. Without `left_out`, a pattern that cannot be used is an error."""
-    text, table = _parsed(path)
-    known = {*_LISTS, *_GITLEAKS, *_SWITCHES, "patterns"}
-    for key in table:
-        if key not in known:
-            raise _wrong(path, text, key, f"unknown key {key!r}; {nearest(key, known)}")
-    lists = {key: _texts(path, text, table, key) for key in _LISTS}
-    for key in _SWITCHES:
-        if not isinstance(table.get(key, False), bool):
-            raise _wrong(path, text, key, f"`{key}` is true or false")
-    for name in (*lists["headers"], *lists["keys"]):
-        if not compact(name):
-            raise _wrong(path, text, name, f"expected a name with letters in it, got {name!r}")
-    for value in lists["allow"]:
-        if value.startswith(HASH) and not _SHA256.fullmatch(value):
-            raise _wrong(path, text, value, "`allow`: a hash is `sha256:` and 64 hexadecimal digits in lower case")
-    allowed = _allowlists(path, text, table, "the file", left_out)
-    patterns = (*(_allowing(path, text, one, "allow_patterns") for one in lists["allow_patterns"]), *allowed[0])
-    own_rules = tuple(_rules(path, text, table, allowed[1], left_out))
-    left_out_notices = () if left_out is None else tuple(left_out.notices(path, len(table.get("rules", ()))))
-    rules = Rules(
-        headers=lists["headers"],
-        keys=lists["keys"],
-        paths=tuple(_path(path, text, one) for one in lists["paths"]),
-        allow=frozenset(lists["allow"]),
-        allow_patterns=patterns,
-        extra=(*_named_patterns(path, text, table), *own_rules),
-        names=table.get("names", False),
-        notices=(*left_out_notices, *_notices(path, text, table, lists["allow_patterns"], patterns)),
-    )
-    is_strict = table.get("strict_rule_files", False) or (bool(through) and left_out is None)
-    for name in lists["rule_files"]:
-        other = path.parent / name
-        if other.resolve() in through or other.resolve() == path.resolve():
-            raise _wrong(path, text, name, f"the rule file {name!r} leads back to itself")
-        rules = rules.plus(_read(other, (*through, path.resolve()), None if is_strict else _LeftOut()))
-    return rules
+class _RuleFile:
+    """One rule file: its text, and what of it is not used."""
+
+    def __init__(self, path: Path, text: str, table: _Table) -> None:
+        self.path = path
+        self.text = text
+        self.table = table
+        self.is_foreign = False
+        """Somebody else wrote it: a pattern that cannot be used is left out, and named."""
+        self.unused_rules: list[str] = []
+        self.unused_allowances: list[str] = []
+
+    def rules(self, through: tuple[Path, ...], *, is_foreign: bool) -> Rules:
+        """Return the rules of the file and of those that it names; `through` are the files that led here."""
+        table, path = self.table, self.path
+        self.is_foreign = is_foreign
+        known = {*_LISTS, *_GITLEAKS, *_SWITCHES, "patterns"}
+        for key in table:
+            if key not in known:
+                raise self.error(key, f"unknown key {key!r}; {nearest(key, known)}")
+        lists = {key: self.texts(table, key) for key in _LISTS}
+        for key in _SWITCHES:
+            if not isinstance(table.get(key, False), bool):
+                raise self.error(key, f"`{key}` is true or false")
+        for name in (*lists["headers"], *lists["keys"]):
+            if not compact(name):
+                raise self.error(name, f"expected a name with letters in it, got {name!r}")
+        for value in lists["allow"]:
+            if value.startswith(HASH) and not _SHA256.fullmatch(value):
+                raise self.error(value, "`allow`: a hash is `sha256:` and 64 hexadecimal digits in lower case")
+        listed, stopwords = self.allowlists(table, "the file")
+        spelled = lists["allow_patterns"]
+        patterns = (*[self.allowance(pattern, "allow_patterns") for pattern in spelled], *listed)
+        own_rules = list(self.own_rules(stopwords))
+        rules = Rules(
+            headers=lists["headers"],
+            keys=lists["keys"],
+            paths=tuple(map(self.json_path, lists["paths"])),
+            allow=frozenset(lists["allow"]),
+            allow_patterns=patterns,
+            extra=(*self.named_patterns(), *own_rules),
+            names=table.get("names", False),
+            notices=(*self.unused_notices(), *self.notices(spelled, patterns)),
+        )
+        are_foreign = not table.get("strict_rule_files", False) and (is_foreign or not through)
+        for name in lists["rule_files"]:
+            other = path.parent / name
+            if other.resolve() in (*through, path.resolve()):
+                raise self.error(name, f"the rule file {name!r} leads back to itself")
+            rules = rules.plus(_opened(other).rules((*through, path.resolve()), is_foreign=are_foreign))
+        return rules
+
+    def error(self, near: str, message: str, kind: type[InvalidFile] = InvalidFile) -> InvalidFile:
+        """Return an error at the first line that has `near` in it."""
+        line = None
+        if near in self.text:
+            line = self.line_of(near)
+        return kind(message, file=str(self.path), line=line)
+
+    def line_of(self, near: str) -> int:
+        """Return the number of the first line that has `near` in it; 1 where none has."""
+        return self.text.count("\n", 0, max(0, self.text.find(near))) + 1
+
+    def unused_notices(self) -> Iterator[str]:
+        """Yield what somebody should know who counts on the whole file."""
+        if self.unused_rules:
+            share = f"{len(self.unused_rules)} of {len(self.table.get('rules', ()))} rules"
+            names = "; ".join(self.unused_rules)
+            yield f"{self.path}: {share} are not used, so what only they find is not redacted: {names}"
+        if self.unused_allowances:
+            count, names = len(self.unused_allowances), "; ".join(self.unused_allowances)
+            yield f"{self.path}: {count} patterns that allow values are not used, so more is redacted: {names}"
+
+    def notices(self, spelled: tuple[str, ...], patterns: tuple[re.Pattern[str], ...]) -> Iterator[str]:
+        """Yield what the project should know of its file."""
+        if "extend" in self.table:
+            yield f"{self.path}: [extend] is passed over: the rules it names are not read"
+        for number, pattern in enumerate(patterns):
+            if not any(map(pattern.search, _BUILT_IN_FINDINGS)):
+                continue
+            source, near, where = pattern.pattern, "regexes", "of an allowlist"
+            if number < len(spelled):
+                source = near = spelled[number]
+                where = "in allow_patterns"
+            yield (
+                f"{self.path}:{self.line_of(near)}: the pattern {source!r} {where} is not applied to what the built-in "
+                'rules find; allow single values: allow = ["…"], or their hash "sha256:…"'
+            )
+
+    def named_patterns(self) -> Iterator[RedactionRule]:
+        """Yield the rules of `patterns`."""
+        entries = self.table.get("patterns", {})
+        if not isinstance(entries, dict) or not _are_all(str, entries.values()):
+            raise self.error("patterns", "`patterns` is a table of names and patterns: {customer-id = 'CUST-\\d+'}")
+        for name, pattern in entries.items():
+            if not _NAME.fullmatch(name):
+                raise self.error(
+                    name,
+                    f"the name of a pattern is in lower case, with digits and dashes, as customer-id is; got {name!r}",
+                )
+            if name in WITH_FORM or name in LITERALS or name == "secret":
+                raise self.error(name, f"the name {name!r} is taken by a built-in rule; name the pattern otherwise")
+            compiled = self.compiled(pattern, f"pattern {name!r}", near=name)
+            yield RedactionRule(kind=name, pattern=compiled, group=min(1, compiled.groups))
+
+    def own_rules(self, stopwords: tuple[str, ...]) -> Iterator[RedactionRule]:
+        """Yield the rules in the format of gitleaks; `stopwords` are those of the whole file."""
+        entries = self.table.get("rules", [])
+        if not isinstance(entries, list) or not _are_all(dict, entries):
+            raise self.error("rules", "`rules` is a list of tables: [[rules]]")
+        for entry in entries:
+            try:
+                rule = self.rule(entry, stopwords)
+            except _Unusable as error:
+                if not self.is_foreign:
+                    raise
+                self.unused_rules.append(_short(error, f"rule {entry['id']!r}"))
+            else:
+                if rule is not None:
+                    yield rule
+
+    def rule(self, entry: _Table, stopwords: tuple[str, ...]) -> RedactionRule | None:
+        """Return one rule; None for one about names of files, of which there are none here."""
+        name = entry.get("id")
+        if not isinstance(name, str) or not name:
+            raise self.error("[[rules]]", "a rule has no `id`")
+        where = f"rule {name!r}"
+        for key in entry:
+            if key not in _RULE:
+                raise self.error(name, f"{where}: unknown key {key!r}; {nearest(key, _RULE)}")
+        if "regex" not in entry and "path" in entry:
+            return None
+        regex, group, entropy = entry.get("regex"), entry.get("secretGroup", 0), entry.get("entropy", 0)
+        if not isinstance(regex, str) or type(group) is not int or type(entropy) not in (int, float):
+            raise self.error(name, f"{where}: expected `regex` as text, `secretGroup` and `entropy` as numbers")
+        short, lead_in = _without_lead_in(regex)
+        pattern = self.compiled(short, where, near=name)
+        if lead_in is not None and not pattern.groups:  # then it is a part of the value
+            lead_in = None
+            pattern = self.compiled(regex, where, near=name)
+        if not 0 <= group <= pattern.groups:
+            raise self.error(name, f"{where}: secretGroup is {group}, but the pattern has {pattern.groups} groups")
+        allowed, words = self.allowlists(entry, where)
+        return RedactionRule(
+            kind=_KIND.sub("-", name.lower()).strip("-")[:30] or "secret",
+            pattern=pattern,
+            keywords=_lowered(self.texts(entry, "keywords")),
+            group=group or min(1, pattern.groups),
+            entropy=float(entropy),
+            allow=allowed,
+            stopwords=words + stopwords,
+            lead_in=lead_in,
+        )
+
+    def allowlists(self, table: _Table, where: str) -> tuple[tuple[re.Pattern[str], ...], tuple[str, ...]]:
+        """Return the patterns and words of `allowlist` and `allowlists`; paths and commits in them are passed over."""
+        entries = table.get("allowlists", [])
+        if not isinstance(entries, list):
+            entries = [entries]
+        if table.get("allowlist") is not None:
+            entries = [*entries, table["allowlist"]]
+        patterns: list[re.Pattern[str]] = []
+        words: tuple[str, ...] = ()
+        for entry in entries:
+            if not isinstance(entry, dict):
+                raise self.error("allowlist", f"{where}: an allowlist is a table")
+            if entry.get("condition", "OR").upper() == "AND" and ("paths" in entry or "commits" in entry):
+                continue  # it holds for some files only: leaving it out finds more, never less
+            for regex in self.texts(entry, "regexes"):
+                try:
+                    patterns.append(self.allowance(regex, where))
+                except _Unusable as error:
+                    if not self.is_foreign:
+                        raise
+                    self.unused_allowances.append(_short(error, where))
+            words += _lowered(self.texts(entry, "stopwords"))
+        return tuple(patterns), words
+
+    def texts(self, table: _Table, key: str) -> tuple[str, ...]:
+        """Return the list of texts under a key."""
+        value = table.get(key, [])
+        if not isinstance(value, list) or not _are_all(str, value) or not all(value):
+            raise self.error(key, f"`{key}` is a list of texts")
+        return tuple(value)
+
+    def allowance(self, pattern: str, where: str) -> re.Pattern[str]:
+        """Compile a pattern that allows values."""
+        return self.compiled(pattern, where, window=MAX_ALLOWED_CHARS)
+
+    def compiled(self, pattern: str, where: str, *, near: str = "", window: int = WINDOW) -> re.Pattern[str]:
+        """Compile a pattern that is to search `window` characters at once."""
+        try:
+            return compile_re2(pattern, window)
+        except ValueError as error:
+            message = f"{where}: the pattern {pattern[:80]!r} cannot be used: {error}"
+            raise self.error(near or pattern[:40], message, _Unusable) from None
+
+    def json_path(self, path: str) -> JsonPath:
+        """Return the JSON path that a text spells."""
+        try:
+            return parse_path(path)
+        except ValueError as error:
+            raise self.error(path, str(error)) from None
 
 
-def _parsed(path: Path) -> tuple[str, _Table]:
+def _are_all(kind: type, values: Iterable[object]) -> bool:
+    return all(isinstance(value, kind) for value in values)
+
+
+def _lowered(words: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(map(str.lower, words))
+
+
+def _opened(path: Path) -> _RuleFile:
     data = _data(path)
     try:
         text = data.decode()
@@ -125,7 +279,7 @@ def _parsed(path: Path) -> tuple[str, _Table]:
     except tomllib.TOMLDecodeError as error:
         line = re.search(r"at line (\d+)", str(error))
         raise InvalidFile(f"is no TOML: {error}", file=str(path), line=int(line[1]) if line else None) from None
-    return text, table
+    return _RuleFile(path, text, table)
 
 
 def _data(path: Path) -> bytes:
@@ -142,107 +296,10 @@ def _data(path: Path) -> bytes:
         raise InvalidFile(f"cannot be read: {reason}", file=str(path)) from None
 
 
-def _notices(
-    path: Path, text: str, table: _Table, spelled: tuple[str, ...], patterns: tuple[re.Pattern[str], ...]
-) -> Iterator[str]:
-    """What the project should know of its file."""
-    if "extend" in table:
-        yield f"{path}: [extend] is passed over: the rules it names are not read"
-    for number, pattern in enumerate(patterns):
-        if not any(pattern.search(value) for value in _BUILT_IN_FINDINGS):
-            continue
-        is_listed = number < len(spelled)
-        source = spelled[number] if is_listed else pattern.pattern
-        line = text.count("\n", 0, max(0, text.find(source if is_listed else "regexes"))) + 1
-        where = "in allow_patterns" if is_listed else "of an allowlist"
-        yield (
-            f"{path}:{line}: the pattern {source!r} {where} is not applied to what the built-in rules find; "
-            'allow single values: allow = ["…"], or their hash "sha256:…"'
-        )
-
-
-_BUILT_IN_FINDINGS = (
-    "jane.doe@example.com", "4111 1111 1111 1111", "4111111111111111", "DE89370400440532013000", "+49 30 12345678",
-    "123-45-6789", "203.0.113.77", "AKIAIOSFODNN7EXAMPLE", "sk-proj-q8Zr4TnW1xVb7YpLs0Kd", "hunter2-Zq9!",
-)  # fmt: skip
-"""One of each kind, to ask a pattern whether it is meant for such."""
-
-
-def _named_patterns(path: Path, text: str, table: _Table) -> Iterator[RedactionRule]:
-    """The rules of `patterns`."""
-    entries = table.get("patterns", {})
-    if not isinstance(entries, dict) or not all(isinstance(pattern, str) for pattern in entries.values()):
-        raise _wrong(path, text, "patterns", "`patterns` is a table of names and patterns: {customer-id = 'CUST-\\d+'}")
-    for name, pattern in entries.items():
-        if not _NAME.fullmatch(name):
-            message = f"the name of a pattern is in lower case, with digits and dashes, as customer-id is; got {name!r}"
-            raise _wrong(path, text, name, message)
-        if name in WITH_FORM or name in LITERALS or name == "secret":
-            raise _wrong(path, text, name, f"the name {name!r} is taken by a built-in rule; name the pattern otherwise")
-        compiled = _pattern(path, text, pattern, f"pattern {name!r}", near=name)
-        yield RedactionRule(kind=name, pattern=compiled, group=1 if compiled.groups else 0)
-
-
-def _rules(
-    path: Path, text: str, table: _Table, stopwords: tuple[str, ...], left_out: _LeftOut | None
-) -> Iterator[RedactionRule]:
-    entries = table.get("rules", [])
-    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise _wrong(path, text, "rules", "`rules` is a list of tables: [[rules]]")
-    for entry in entries:
-        try:
-            rule = _rule(path, text, entry, stopwords, left_out)
-        except _Unusable as error:
-            if left_out is None:
-                raise
-            left_out.rules.append(_short(error, f"rule {entry['id']!r}"))
-        else:
-            if rule is not None:
-                yield rule
-
-
 def _short(error: _Unusable, name: str) -> str:
     """Return the name of what is left out with its line and the reason, without what to write instead."""
     reason = error.message.partition("cannot be used: ")[2].partition(";")[0]
     return f"{name} (line {error.line}: {reason})"
-
-
-def _rule(
-    path: Path, text: str, entry: _Table, stopwords: tuple[str, ...], left_out: _LeftOut | None
-) -> RedactionRule | None:
-    name = entry.get("id")
-    if not isinstance(name, str) or not name:
-        raise _wrong(path, text, "[[rules]]", "a rule has no `id`")
-    for key in entry:
-        if key not in _RULE:
-            raise _wrong(path, text, name, f"rule {name!r}: unknown key {key!r}; {nearest(key, _RULE)}")
-    if "regex" not in entry and "path" in entry:
-        return None  # a rule about names of files: there are none here
-    group, entropy = entry.get("secretGroup", 0), entry.get("entropy", 0)
-    if not isinstance(entry.get("regex"), str) or type(group) is not int or type(entropy) not in (int, float):
-        raise _wrong(
-            path, text, name, f"rule {name!r}: expected `regex` as text, `secretGroup` and `entropy` as numbers"
-        )
-    regex, lead_in = _without_lead_in(entry["regex"])
-    pattern = _pattern(path, text, regex, f"rule {name!r}", near=name)
-    if lead_in is not None and not pattern.groups:  # then it is a part of the value
-        lead_in = None
-        pattern = _pattern(path, text, entry["regex"], f"rule {name!r}", near=name)
-    if not 0 <= group <= pattern.groups:
-        raise _wrong(
-            path, text, name, f"rule {name!r}: secretGroup is {group}, but the pattern has {pattern.groups} groups"
-        )
-    allowed, words = _allowlists(path, text, entry, f"rule {name!r}", left_out)
-    return RedactionRule(
-        kind=_KIND.sub("-", name.lower()).strip("-")[:30] or "secret",
-        pattern=pattern,
-        keywords=tuple(word.lower() for word in _texts(path, text, entry, "keywords")),
-        group=group or (1 if pattern.groups else 0),
-        entropy=float(entropy),
-        allow=allowed,
-        stopwords=words + stopwords,
-        lead_in=lead_in,
-    )
 
 
 def _without_lead_in(regex: str) -> tuple[str, LeadIn | None]:
@@ -258,61 +315,8 @@ def _without_lead_in(regex: str) -> tuple[str, LeadIn | None]:
     return flags + regex[found.end() :], LeadIn(before, most)
 
 
-def _allowlists(
-    path: Path, text: str, table: _Table, where: str, left_out: _LeftOut | None
-) -> tuple[tuple[re.Pattern[str], ...], tuple[str, ...]]:
-    """The patterns and words of `allowlist` and `allowlists`; what they say of paths and commits is passed over."""
-    lists = table.get("allowlists", [])
-    one = table.get("allowlist")
-    entries = [*(lists if isinstance(lists, list) else [lists]), *([one] if one is not None else [])]
-    patterns: list[re.Pattern[str]] = []
-    words: list[str] = []
-    for entry in entries:
-        if not isinstance(entry, dict):
-            raise _wrong(path, text, "allowlist", f"{where}: an allowlist is a table")
-        if entry.get("condition", "OR").upper() == "AND" and ("paths" in entry or "commits" in entry):
-            continue  # it holds for some files only: leaving it out finds more, never less
-        for regex in _texts(path, text, entry, "regexes"):
-            try:
-                patterns.append(_allowing(path, text, regex, where))
-            except _Unusable as error:
-                if left_out is None:
-                    raise
-                left_out.allowing.append(_short(error, where))
-        words += [word.lower() for word in _texts(path, text, entry, "stopwords")]
-    return tuple(patterns), tuple(words)
-
-
-def _texts(path: Path, text: str, table: _Table, key: str) -> tuple[str, ...]:
-    value = table.get(key, [])
-    if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
-        raise _wrong(path, text, key, f"`{key}` is a list of texts")
-    return tuple(value)
-
-
-def _allowing(path: Path, text: str, pattern: str, where: str) -> re.Pattern[str]:
-    return _pattern(path, text, pattern, where, window=MAX_ALLOWED_CHARS)
-
-
-def _pattern(
-    path: Path, text: str, pattern: str, where: str, *, near: str = "", window: int = WINDOW
-) -> re.Pattern[str]:
-    """Compile a pattern that is to search `window` characters at once."""
-    try:
-        return compile_re2(pattern, window)
-    except ValueError as error:
-        message = f"{where}: the pattern {pattern[:80]!r} cannot be used: {error}"
-        raise _wrong(path, text, near or pattern[:40], message, _Unusable) from None
-
-
-def _path(path: Path, text: str, one: str) -> Any:
-    try:
-        return parse_path(one)
-    except ValueError as error:
-        raise _wrong(path, text, one, str(error)) from None
-
-
-def _wrong(path: Path, text: str, near: str, message: str, kind: type[InvalidFile] = InvalidFile) -> InvalidFile:
-    """An error at the first line that has `near` in it."""
-    at = text.find(near)
-    return kind(message, file=str(path), line=text.count("\n", 0, at) + 1 if at >= 0 else None)
+_BUILT_IN_FINDINGS = (
+    "jane.doe@example.com", "4111 1111 1111 1111", "4111111111111111", "DE89370400440532013000", "+49 30 12345678",
+    "123-45-6789", "203.0.113.77", "AKIAIOSFODNN7EXAMPLE", "sk-proj-q8Zr4TnW1xVb7YpLs0Kd", "hunter2-Zq9!",
+)  # fmt: skip
+"""One of each kind, to ask a pattern whether it is meant for such."""

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from replaykit.model.jsonpath import JsonPath, parse_path
 from replaykit.redaction.name_hints import NameHint, Trust, compact, hint_of_name, words
+from replaykit.redaction.text_view import places_of
 
 WINDOW = 4096
 OVERLAP = 1024
@@ -23,7 +24,7 @@ HASH = "sha256:"
 
 
 def sha256_of(value: str) -> str:
-    """The hash of a value, as `allow` takes it."""
+    """Return the hash of a value, as `allow` takes it."""
     from hashlib import sha256  # noqa: PLC0415 (slow to import, and most projects allow nothing)
 
     return HASH + sha256(value.encode("utf-8", "surrogatepass")).hexdigest()
@@ -46,7 +47,7 @@ class LeadIn(Struct, frozen=True):
     def start(self, found: re.Match[str], first: int) -> int:
         """Return where a match begins that has it, no earlier than `first`."""
         begin = self.pattern.search(found.string, max(first, found.start() - self.most), found.start())
-        return begin.start() if begin else found.start()
+        return (begin or found).start()
 
 
 class RedactionRule(Struct, frozen=True):
@@ -62,24 +63,20 @@ class RedactionRule(Struct, frozen=True):
     lead_in: LeadIn | None = None
 
     def windows(self, low: bytes) -> Iterator[tuple[int, int]]:
-        """The stretches of the text to look at: around the keywords, or all of it in pieces that overlap."""
+        """Yield the stretches of the text to look at: around the keywords, or all of it in pieces that overlap."""
         if not self.keywords:
-            yield from ((at, at + WINDOW) for at in range(0, len(low), WINDOW - OVERLAP))
+            for at in range(0, len(low), WINDOW - OVERLAP):
+                yield at, at + WINDOW
             return
-        places = sorted(at for word in self.keywords for at in _places(low, word.encode("ascii", "replace")))
+        places: list[int] = []
+        for word in self.keywords:
+            places += places_of(low, word.encode("ascii", "replace"))
         last = 0
-        for at in places:
+        for at in sorted(places):
             if at + OVERLAP > last:
                 start = max(0, at - OVERLAP, last - OVERLAP)
                 last = start + WINDOW
                 yield start, last
-
-
-def _places(low: bytes, word: bytes) -> Iterator[int]:
-    at = low.find(word)
-    while at >= 0:
-        yield at
-        at = low.find(word, at + 1)
 
 
 class Rules(Struct, frozen=True, dict=True):
@@ -101,7 +98,7 @@ class Rules(Struct, frozen=True, dict=True):
         return self is other
 
     def hint_of(self, name: str) -> NameHint | None:
-        """What the name says about its value."""
+        """Return what the name says about its value."""
         hint = hint_of_name(name)
         if hint is None and self.own_names and compact(name) in self.own_names:
             return NameHint("secret", Trust.ANY, is_own=True)
@@ -119,7 +116,7 @@ class Rules(Struct, frozen=True, dict=True):
     @cached_property
     def hashes(self) -> frozenset[str]:
         """The allowed values that are given as hashes."""
-        return frozenset(value for value in self.allow if value.startswith(HASH))
+        return frozenset([value for value in self.allow if value.startswith(HASH)])
 
     @cached_property
     def are_usual(self) -> bool:
@@ -129,7 +126,7 @@ class Rules(Struct, frozen=True, dict=True):
     @cached_property
     def own_names(self) -> frozenset[str]:
         """The names that the project added, whichever way they are spelled."""
-        return frozenset(compact(name) for name in (*self.keys, *self.headers))
+        return frozenset(map(compact, (*self.keys, *self.headers)))
 
     @cached_property
     def stems(self) -> tuple[bytes, ...]:
@@ -137,7 +134,7 @@ class Rules(Struct, frozen=True, dict=True):
         return tuple({max(words(name), key=len).encode() for name in (*self.keys, *self.headers) if name.isascii()})
 
     def plus(self, other: Rules) -> Rules:
-        """These rules and others."""
+        """Return these rules and others."""
         return Rules(
             headers=self.headers + other.headers,
             keys=self.keys + other.keys,
@@ -160,7 +157,7 @@ def with_additions(
     return Rules(
         headers=tuple(headers),
         keys=tuple(keys),
-        paths=tuple(parse_path(path) for path in paths),
+        paths=tuple(map(parse_path, paths)),
         allow=frozenset(allow),
     )
 

@@ -15,12 +15,12 @@ from pathlib import Path
 from msgspec import Struct
 
 from replaykit.redaction.forms import DOMAIN
+from replaykit.redaction.lazy_patterns import words_of
 from replaykit.redaction.pieces import LEAST_BYTES, Pieces, pieces_of
 from replaykit.redaction.placeholders import placeholders_in
 from replaykit.redaction.plausible_values import entropy
 from replaykit.redaction.rule_files import load_rules
 from replaykit.redaction.rules import RedactionRule, Rules, sha256_of
-from replaykit.redaction.wordlist import words_of
 
 RULES_FILE = Path(__file__).with_name("second_check.toml")
 ENTROPY_RULE = "random-beside-a-telling-word"
@@ -65,9 +65,10 @@ class SecondCheck:
 
     def suspicions(self, data: bytes) -> list[Suspicion]:
         """What `suspicions_in` finds in a file."""
-        pieces = pieces_of(data) if len(data) >= LEAST_BYTES else None
-        if pieces is not None and self._pass(pieces):
-            return []
+        if len(data) >= LEAST_BYTES:
+            pieces = pieces_of(data)
+            if pieces is not None and self._pass(pieces):
+                return []
         return suspicions_in(data.decode("utf-8", "surrogateescape"), self._rules)
 
     def _pass(self, pieces: Pieces) -> bool:
@@ -85,11 +86,11 @@ class SecondCheck:
 
 def suspicions_in(text: str, rules: Rules) -> list[Suspicion]:
     """What the second check finds in a text, in order; neither placeholders nor what the project allows."""
-    taken = [(one.start, one.end) for one in placeholders_in(text.encode("ascii", "replace"))]
+    placeholders = placeholders_in(text.encode("ascii", "replace"))
     found: dict[tuple[int, int], Suspicion] = {}
     for name, start, end in (*_by_rules(text), *_by_entropy(text)):
         value = text[start:end]
-        is_placeholder = any(first < end and start < last for first, last in taken) or DOMAIN in value
+        is_placeholder = any(known.start < end and start < known.end for known in placeholders) or DOMAIN in value
         if not is_placeholder and not rules.allows(value):
             found.setdefault((start, end), Suspicion(name, start, end, sha256_of(value)))
     return [found[span] for span in sorted(found)]

@@ -1,16 +1,126 @@
-"""Joined: what the events of a stream say together, told quickly and for a quick look alone.
+"""The texts that the events of a stream make together, for a quick look alone.
 
-The same texts as a close look joins (`streams`), from decoded values, with no record of where they stand. Whatever it
-would join otherwise (names said twice, pairs, deep nesting) is left to it.
+They are the texts that a close look joins (`streams`), from decoded values, with no record of where they stand.
+Whatever it would join otherwise (names said twice, pairs, deep nesting) is left to it.
+
+Most events of a stream differ from the one before in nothing but texts and numbers. Such events are one event with
+longer texts, which is read as soon as one of them (`Alike`). Numbers tell nothing, unless they tell parts apart.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from operator import itemgetter
+
 import orjson
 
-from replaykit.model.values import Json
+from replaykit.model.values import Json, JsonObject
 from replaykit.redaction.json_text import PAIR_NAMES
-from replaykit.redaction.similar_events import ALSO_APART, TELLS_APART, Alike, tokens_of
+
+TELLS_APART = frozenset({"index", "type", "output_index", "content_index", "item_id", "summary_index"})
+"""Members that number and name the parts of a stream."""
+ALSO_APART = TELLS_APART | {"id", "tool_call_id", "name"}
+"""Those that may do so, and may be cut into deltas as well."""
+_APART_NAMES = frozenset(map(str.encode, ALSO_APART))
+_PAIRS = frozenset(map(str.encode, PAIR_NAMES - ALSO_APART))
+_SLASH, _QUOTE = b"\xfe", b"\xff"  # for these when they are escaped; no text has such bytes
+_BACKSLASH = ord("\\")  # as a number: of bytes, `in` first fails to make a number, and then looks for them
+_DIGITS = b"0123456789"
+
+
+def tokens_of(payload: bytes) -> list[bytes] | None:
+    """Split JSON text into what stands between the quotes, texts and the rest in turn; None for what is no JSON.
+
+    Where it has no escapes, and nothing beyond ASCII, longer texts are valid when each of them is: that is seen later.
+    """
+    if payload.isascii() and _BACKSLASH not in payload:
+        return payload.split(b'"')
+    if not is_json(payload):
+        return None
+    return payload.replace(b"\\\\", _SLASH).replace(b'\\"', _QUOTE).split(b'"')
+
+
+class Alike:
+    """Events that are alike: the first, and those that it takes."""
+
+    def __init__(self, payload: bytes, tokens: list[bytes]) -> None:
+        self.payload = payload
+        """The first one."""
+        self.strings = (len(tokens) - 1) / 2
+        """How many texts it has, with the names of its members."""
+        self._rows = [tokens]
+        self._shape: _Shape | None = None
+
+    @property
+    def count(self) -> int:
+        return len(self._rows)
+
+    def takes(self, payload: bytes, tokens: list[bytes]) -> bool:
+        """True, and it belongs to them, when that event is like the first."""
+        first = self._rows[0]
+        if len(tokens) != len(first):
+            return False
+        if self._shape is None:
+            self._shape = _Shape(first)
+        if self._shape.same_in(tokens) != self._shape.same or not self._shape.is_usual:
+            return False
+        has_other_numbers = False
+        for place in self._shape.numbers:
+            if tokens[place] != first[place]:
+                has_other_numbers = True
+                if tokens[place].translate(None, _DIGITS) != first[place].translate(None, _DIGITS):
+                    return False
+        if has_other_numbers and not is_json(payload):
+            return False
+        self._rows.append(tokens)
+        return True
+
+    def value(self) -> Json:
+        """All of them as one; raises what orjson does."""
+        if self._shape is None or len(self._rows) == 1:
+            return orjson.loads(self.payload)
+        tokens = list(self._rows[0])
+        for place in self._shape.texts:
+            tokens[place] = b"".join([row[place] for row in self._rows])
+        return orjson.loads(b'"'.join(tokens).replace(_QUOTE, b'\\"').replace(_SLASH, b"\\\\"))
+
+
+def is_json(payload: bytes | str) -> bool:
+    """True for a JSON text."""
+    try:
+        orjson.loads(payload)
+    except ValueError:
+        return False
+    return True
+
+
+class _Shape:
+    """Where events that are alike may differ, and what is the same in all of them."""
+
+    def __init__(self, first: list[bytes]) -> None:
+        self.texts: list[int] = []
+        self.numbers: list[int] = []
+        same = [0]
+        name = b""
+        for place in range(1, len(first) - 1, 2):
+            after = first[place + 1].strip()
+            is_name = after[:1] == b":"
+            if is_name or name in _APART_NAMES:
+                same.append(place)
+            else:
+                self.texts.append(place)
+            if is_name and after != b":" and first[place] not in _APART_NAMES:
+                self.numbers.append(place + 1)
+            else:
+                same.append(place + 1)
+            name = b""
+            if after == b":":
+                name = first[place]
+        self.same_in = itemgetter(0, *same)  # one twice: of several it gives a tuple
+        self.same = self.same_in(first)
+        whole = b"".join(self.same)
+        self.is_usual = whole.isascii() and b"\\" not in whole and _PAIRS.isdisjoint(self.same)
+
 
 _MAX_DEPTH = 12
 _LONGEST_PATH = 300
@@ -23,7 +133,7 @@ _Members = dict[str, list[str]]
 
 
 def joined_texts(body: bytes) -> list[bytes] | None:
-    """The texts that members of several events make; None where only a close look can tell."""
+    """Return the texts that members of several events make; None where only a close look can tell."""
     events: list[_Event] = []
     plain: list[bytes] = []
     for text in _texts_in(body):
@@ -44,14 +154,18 @@ def joined_texts(body: bytes) -> list[bytes] | None:
 
 
 def _texts_in(body: bytes) -> list[bytes | Alike]:
-    """What the lines say, in order: events, and what is none."""
+    """Return what the lines say, in order: events, and what is none."""
     texts: list[bytes | Alike] = []
     last: Alike | None = None
     for line in body.splitlines():
-        payload = line[6:] if line.startswith(b"data: ") else line.removeprefix(b"data:")
+        payload = line.removeprefix(b"data:")
+        if payload is not line:
+            payload = payload.removeprefix(b" ")
         if not payload or payload == b"[DONE]":
             continue
-        tokens = tokens_of(payload) if payload[:1] in (b"{", b"[") else None
+        tokens = None
+        if payload[:1] in (b"{", b"["):
+            tokens = tokens_of(payload)
         if tokens is None:
             texts.append(payload)
         elif last is None or not last.takes(payload, tokens):
@@ -67,7 +181,7 @@ def _texts(events: list[_Event]) -> list[bytes]:
         first.add(event.texts, marks, event.count)
         first.add(event.names, marks, event.count)
     then = _Groups()
-    if any((event.marks, event.all_marks) != (events[0].marks, events[0].all_marks) for event in events):
+    if any(event.marks != events[0].marks or event.all_marks != events[0].all_marks for event in events):
         for event in events:
             then.add(event.texts, tuple(event.all_marks), event.count)
     return [*first.texts(), *then.texts()]
@@ -89,12 +203,16 @@ class _Groups:
             for name, text in texts:
                 if name in members:
                     members[name].append(text)
+                elif count == 1:
+                    members[name] = [text]
                 else:
-                    members[name] = [text] if count == 1 else ["", text]
+                    members[name] = ["", text]
 
-    def texts(self) -> list[bytes]:
-        shared_parts = (parts for members in self._groups.values() for parts in members.values() if len(parts) > 1)
-        return ["".join(parts).encode("utf-8", "surrogatepass") for parts in shared_parts]
+    def texts(self) -> Iterator[bytes]:
+        for members in self._groups.values():
+            for parts in members.values():
+                if len(parts) > 1:
+                    yield "".join(parts).encode("utf-8", "surrogatepass")
 
 
 class _Event:
@@ -114,7 +232,7 @@ class _Event:
         if type(value) is dict:
             self._walk(value, "", 0)
 
-    def _walk(self, value: dict[str, Json], path: str, depth: int) -> None:
+    def _walk(self, value: JsonObject, path: str, depth: int) -> None:
         if depth > _MAX_DEPTH or len(path) > _LONGEST_PATH:
             self.is_odd = True
             return

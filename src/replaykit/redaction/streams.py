@@ -12,19 +12,20 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from replaykit.redaction.edits import Edit, in_order, spread
+from replaykit.redaction.finding import Edit, in_order, spread
 from replaykit.redaction.json_text import Leaf, Places, escaped, leaves, unescaped
-from replaykit.redaction.similar_events import ALSO_APART, TELLS_APART, is_json
-from replaykit.redaction.stream_texts import joined_texts
+from replaykit.redaction.stream_texts import ALSO_APART, TELLS_APART, is_json, joined_texts
 
 if TYPE_CHECKING:
     from replaykit.redaction.redactor import Known, Redactor
 
 _Piece = TypeVar("_Piece", bytes, str)
 _LINE = re.compile(r"[^\r\n]+")
-_DATA = re.compile(r"data: ?")
+_DATA = re.compile(r"\Adata: ?")
 MAX_PASSES = 6
+_LEAST_CHARS = 12
 
 
 class _Part(Struct, frozen=True):
@@ -44,27 +45,33 @@ class _StreamEvent(Struct, frozen=True):
 
 
 def redacted_chunks(redactor: Redactor, chunks: list[_Piece]) -> list[_Piece]:
-    """The pieces, redacted as one; the same list when nothing was found."""
+    """Return the pieces, redacted as one; the same list when nothing was found."""
     if not chunks:
         return chunks
-    as_text = isinstance(chunks[0], str)
-    errors = "surrogatepass" if as_text else "surrogateescape"
-    pieces = [piece.encode("utf-8", errors) if isinstance(piece, str) else piece for piece in chunks]
-    if is_plainly_clean(redactor, b"".join(pieces)):
+    if isinstance(chunks[0], bytes):
+        return _redacted_pieces(redactor, chunks, "surrogateescape")
+    before = [chunk.encode("utf-8", "surrogatepass") for chunk in chunks]
+    after = _redacted_pieces(redactor, before, "surrogatepass")
+    if after is before:
         return chunks
-    found = False
+    return [piece.decode("utf-8", "surrogatepass") for piece in after]
+
+
+def _redacted_pieces(redactor: Redactor, pieces: list[bytes], errors: str) -> list[bytes]:
+    """Return the pieces without what must not be kept; the same list when nothing was found."""
+    if is_plainly_clean(redactor, b"".join(pieces)):
+        return pieces
     known: Known = {}
     for _ in range(MAX_PASSES):
         text = b"".join(pieces).decode("utf-8", errors)
         edits = _edits(redactor, text, known)
         if not edits:
             break
-        found = True
-        known |= {edit.value: (edit.text, edit.kind) for edit in edits if len(edit.value) >= 12}
+        for edit in edits:
+            if len(edit.value) >= _LEAST_CHARS:
+                known[edit.value] = (edit.text, edit.kind)
         pieces = spread(pieces, _in_bytes(text, edits, errors))
-    if not found:
-        return chunks
-    return [piece.decode("utf-8", errors) if as_text else piece for piece in pieces]  # type: ignore[misc]
+    return pieces
 
 
 def is_plainly_clean(redactor: Redactor, body: bytes, *others: bytes) -> bool:
@@ -74,30 +81,31 @@ def is_plainly_clean(redactor: Redactor, body: bytes, *others: bytes) -> bool:
 
 
 def _edits(redactor: Redactor, text: str, known: Known) -> list[Edit]:
-    events = list(_events(text))
-    if sum(event.members is not None for event in events) < 2 and not text.startswith(("data:", "event:", ":")):
+    events: list[_StreamEvent] = []
+    plain: list[_Part] = []
+    for event in _events(text):
+        if event.members is None:
+            plain.append(_Part(event.text, event.start, range(len(event.text) + 1)))
+        else:
+            events.append(event)
+    if len(events) < 2 and not text.startswith(("data:", "event:", ":")):
         return redactor.edits(text, known=known)
     across: list[Edit] = []
     for apart in (TELLS_APART, ALSO_APART):
         for parts in _members(events, apart).values():
             if len(parts) > 1:
-                across += _spread_over(redactor, parts, known, apart is not None)
-    plain = [_Part(event.text, event.start, range(len(event.text) + 1)) for event in events if event.members is None]
+                across += _spread_over(redactor, parts, known, as_json=True)
     across += _spread_over(redactor, plain, known, as_json=False)
-    alone = [
-        Edit(event.start + edit.start, event.start + edit.end, edit.text, edit.kind, edit.value, edit.path)
-        for event in events
-        if event.members is not None
-        for edit in redactor.edits(event.text, known=known)
-    ]
+    alone: list[Edit] = []
+    for event in events:
+        alone += [edit.moved(event.start) for edit in redactor.edits(event.text, known=known)]
     return _without_overlaps(in_order(across), alone)
 
 
 def _events(text: str) -> Iterator[_StreamEvent]:
     for line in _LINE.finditer(text):
-        data = _DATA.match(line[0])
-        start = line.start() + (data.end() if data else 0)
-        payload = text[start : line.end()]
+        payload = _DATA.sub("", line[0], count=1)
+        start = line.end() - len(payload)
         if payload[:1] in ("{", "[") and is_json(payload):
             yield _StreamEvent(start, payload, [leaf for leaf in leaves(payload) if not leaf.is_key])
         elif payload != "[DONE]":
@@ -105,52 +113,60 @@ def _events(text: str) -> Iterator[_StreamEvent]:
 
 
 def _members(events: list[_StreamEvent], apart: frozenset[str]) -> dict[tuple[str, ...], list[_Part]]:
-    """The texts of the same member of all events, each in its share."""
+    """Return the texts of the same member of all events, each in its share."""
     groups: dict[tuple[str, ...], list[_Part]] = {}
     for event in events:
-        marks = [
-            (leaf.path.rpartition(".")[0], unescaped(event.text[leaf.start : leaf.end])[0])
-            for leaf in event.members or ()
-            if leaf.name in apart
-        ]
+        texts: list[Leaf] = []
+        marks: list[tuple[str, str]] = []
         for leaf in event.members or ():
-            inside = event.text[leaf.start + 1 : leaf.end - 1]
-            if event.text[leaf.start] == '"' and inside and leaf.name not in apart:
-                key = (leaf.path, *(mark for place, mark in marks if leaf.path.startswith((f"{place}.", f"{place}["))))
-                text, places = unescaped(inside) if "\\" in inside else (inside, range(len(inside) + 1))
-                groups.setdefault(key, []).append(_Part(text, event.start + leaf.start + 1, places))
+            if leaf.name in apart:
+                marks.append((leaf.path.rpartition(".")[0], unescaped(event.text[leaf.start : leaf.end])[0]))
+            elif event.text[leaf.start] == '"' and leaf.end - leaf.start > 2:
+                texts.append(leaf)
+        for leaf in texts:
+            key = [leaf.path]
+            for place, mark in marks:
+                if leaf.path.startswith((f"{place}.", f"{place}[")):
+                    key.append(mark)
+            text = event.text[leaf.start + 1 : leaf.end - 1]
+            places: Places | range = range(len(text) + 1)
+            if "\\" in text:
+                text, places = unescaped(text)
+            groups.setdefault(tuple(key), []).append(_Part(text, event.start + leaf.start + 1, places))
     return groups
 
 
 def _spread_over(redactor: Redactor, parts: list[_Part], known: Known, as_json: bool) -> list[Edit]:
-    """The edits of the joined text, cut at the borders of its parts."""
-    joined = "".join(part.text for part in parts)
+    """Return the edits of the joined text, cut at the borders of its parts."""
+    joined = "".join([part.text for part in parts])
     edits: list[Edit] = []
     for edit in redactor.edits(joined, known=known):
         at, text = 0, edit.text
+        if as_json:
+            text = escaped(text)
         for part in parts:
             first, last = max(edit.start - at, 0), min(edit.end - at, len(part.text))
             if first < last:
-                span = part.start + part.places[first], part.start + part.places[last]
-                edits.append(Edit(*span, escaped(text) if as_json else text, edit.kind, edit.value, edit.path))
+                start, end = part.start + part.places[first], part.start + part.places[last]
+                edits.append(replace(edit, start=start, end=end, text=text))
                 text = ""
             at += len(part.text)
     return edits
 
 
 def _without_overlaps(first: list[Edit], second: list[Edit]) -> list[Edit]:
-    taken = [(edit.start, edit.end) for edit in first]
-    at, pieces = 0, []
+    """Return all edits in order, of the second ones those that overlap none of the first."""
+    at, pieces = 0, list(first)
     for edit in in_order(second):
-        while at < len(taken) and taken[at][1] <= edit.start:
+        while at < len(first) and first[at].end <= edit.start:
             at += 1
-        if at == len(taken) or taken[at][0] >= edit.end:
+        if at == len(first) or first[at].start >= edit.end:
             pieces.append(edit)
-    return in_order([*first, *pieces])
+    return in_order(pieces)
 
 
 def _in_bytes(text: str, edits: list[Edit], errors: str) -> list[tuple[int, int, bytes]]:
-    """The edits at positions in the encoded text."""
+    """Return the edits at positions in the encoded text."""
     if text.isascii():
         return [(edit.start, edit.end, edit.text.encode()) for edit in edits]
     spans, at, size = [], 0, 0

@@ -26,12 +26,12 @@ _ITEM = lazy(rb"\s*(?:N?'((?:[^'\\]|''|\\.){0,4096}+)'|\"((?:[^\"\\]|\\.){0,4096
 _OPENING = (b'"', b"=", b"{")
 _MAX_ROWS = 10_000
 _LONGEST = 1_000
-(_TAB,) = b"\t"
+_SIGNS = (b",", b";", b"\t", b"|")
 Columns = dict[int, NameHint]
 
 
 def sql_hits(view: View, rules: Rules) -> Iterator[Hit]:
-    """The values of an INSERT below telling columns."""
+    """Yield the values of an INSERT below telling columns."""
     for found in _VALUES.finditer(view.flat):
         columns = _columns(found[1].split(b","), rules)
         if columns:
@@ -39,7 +39,7 @@ def sql_hits(view: View, rules: Rules) -> Iterator[Hit]:
 
 
 def csv_hits(view: View, rules: Rules, at: int, heads: set[int]) -> Iterator[Hit]:
-    """The values below telling columns, when the line with the telling name at `at` is the head of a table.
+    """Yield the values below telling columns, when the line with the telling name at `at` is the head of a table.
 
     `heads`: where the tables begin that were read before, to which this one is added.
     """
@@ -47,13 +47,11 @@ def csv_hits(view: View, rules: Rules, at: int, heads: set[int]) -> Iterator[Hit
     if head is None or head.start() in heads:
         return
     heads.add(head.start())
-    sign = next(char for char in b",;\t|" if bytes([char]) in head[1])
-    names = head[1].strip(b"| ").split(bytes([sign]))
+    (sign, *_) = filter(head[1].__contains__, _SIGNS)
+    names = head[1].strip(b"| ").split(sign)
     columns = _columns(names, rules)
     for start, end, place in _cells(head.string, head.end(), columns, len(names), sign):
-        hit = _hit(view, start, end, columns[place])
-        if hit:
-            yield hit
+        yield from _hits(view, start, end, columns[place])
 
 
 def _head_at(flat: bytes, at: int) -> re.Match[bytes] | None:
@@ -61,33 +59,39 @@ def _head_at(flat: bytes, at: int) -> re.Match[bytes] | None:
     start = flat.rfind(b"\n", first, at) + 1
     head = _HEAD.match(flat, start, start + _LONGEST)
     if head is None:  # the table may be the value of a member or of a field
-        start = max(flat.rfind(sign, first, at) for sign in _OPENING) + 1
+        start = max([flat.rfind(sign, first, at) for sign in _OPENING]) + 1
         head = _HEAD.match(flat, start, start + _LONGEST)
     return head
 
 
 def _head_in_json(view: View, at: int) -> re.Match[bytes] | None:
-    """The head of a table whose lines end with `\\n`, or `\\\\n`, as those in a string of JSON do."""
+    """Return the head of a table whose lines end with `\\n`, or `\\\\n`, as those in a string of JSON do."""
     around = view.text[at : at + _LONGEST].encode("ascii", "replace")
     line_end = _ESCAPED_LINE_END.search(around)
-    flat = view.unescaped(len(line_end[1])) if line_end else None
+    flat = line_end and view.unescaped(len(line_end[1]))
     return _head_at(flat, at) if flat else None
 
 
 def _columns(names: list[bytes], rules: Rules) -> Columns:
-    hints = ((place, rules.hint_of(name.strip(b" \"`'[]\n\r\t").decode())) for place, name in enumerate(names))
-    return {place: telling for place, telling in hints if telling is not None}
+    columns = {}
+    for place, name in enumerate(names):
+        hint = rules.hint_of(name.strip(b" \"`'[]\n\r\t").decode())
+        if hint is not None:
+            columns[place] = hint
+    return columns
 
 
-def _cells(flat: bytes, at: int, columns: Columns, width: int, sign: int) -> Iterator[tuple[int, int, int]]:
-    """Where the cells of these columns begin and end, row by row, and which column each is of."""
-    pattern = _CELL_BEFORE_TAB if sign == _TAB else _CELL
+def _cells(flat: bytes, at: int, columns: Columns, width: int, sign: bytes) -> Iterator[tuple[int, int, int]]:
+    """Yield where the cells of these columns begin and end, row by row, and which column each is of."""
+    pattern = _CELL
+    if sign == b"\t":
+        pattern = _CELL_BEFORE_TAB
     for _ in range(_MAX_ROWS):
         row = []
         while cell := pattern.match(flat, at):
             at = cell.end()
-            row.append(cell.span(1) if cell[1] is not None else cell.span(2))
-            if cell[3] != bytes([sign]):
+            row.append(_value_span(cell))
+            if cell[3] != sign:
                 break
         if len(row) != width:
             return
@@ -104,10 +108,7 @@ def _rows_of_sql(view: View, at: int, columns: Columns) -> Iterator[Hit]:
         while item := _ITEM.match(view.flat, at):
             at = item.end()
             if place in columns:
-                group = next(number for number in (1, 2, 3) if item[number] is not None)
-                hit = _hit(view, *item.span(group), columns[place])
-                if hit:
-                    yield hit
+                yield from _hits(view, *_value_span(item), columns[place])
             place += 1
             if item[4] == b")":
                 break
@@ -115,10 +116,18 @@ def _rows_of_sql(view: View, at: int, columns: Columns) -> Iterator[Hit]:
             return
 
 
-def _hit(view: View, start: int, end: int, hint: NameHint) -> Hit | None:
-    while end > start and view.flat[end - 1 : end].isspace():
-        end -= 1
+def _value_span(cell: re.Match[bytes]) -> tuple[int, int]:
+    """Return where the value of a cell stands: the first group that matched."""
+    group = 1
+    while cell[group] is None:
+        group += 1
+    return cell.span(group)
+
+
+def _hits(view: View, start: int, end: int, hint: NameHint) -> Iterator[Hit]:
+    end -= len(view.flat[start:end]) - len(view.flat[start:end].rstrip())
     value = view.text[start:end]
-    if start == end or (hint.trust is Trust.ANY and " " in value) or not is_plausible(value, hint, quoted=True):
-        return None
-    return None if is_placeholder(value, hint.kind) else Hit(hint.kind, start, end, 4, is_own=hint.is_own)
+    if not value or (hint.trust is Trust.ANY and " " in value) or not is_plausible(value, hint, quoted=True):
+        return
+    if not is_placeholder(value, hint.kind):
+        yield Hit(hint.kind, start, end, 4, is_own=hint.is_own)

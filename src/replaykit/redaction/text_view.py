@@ -7,21 +7,19 @@ literals. Escaped line ends and placeholders are blanked: neither may hide or ma
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from string import ascii_lowercase, ascii_uppercase, digits
 
 from replaykit.redaction.finding import Hit
 from replaykit.redaction.lazy_patterns import lazy
-from replaykit.redaction.placeholders import spans
-from replaykit.redaction.traits import traits_of
+from replaykit.redaction.placeholders import blanked, spans
 
-_SAME = {
-    " ": "\u00a0\u2009\u202f\u3000",
-    "-": "\u2010\u2011\u2012\u2013\u2212",
-    '"': "\u201c\u201d\u201e",
-    "'": "\u2018\u2019",
-    ":": "\uff1a",
-    "+": "\uff0b",
-}
+_TYPOGRAPHIC = (
+    "\u00a0\u2009\u202f\u3000\u2010\u2011\u2012\u2013\u2212\u201c\u201d\u201e\u2018\u2019\uff1a\uff0b",
+    '    -----"""\'\':+',
+)
+"""Dashes, blanks, quotes and signs, and the plain ones that stand for them."""
+_FORM = lazy(rb"=(?<=[\w.\-\]%]=)[^\s=\"'<>`]{1,4096}\+")
 _RARE_ESCAPE = lazy(rb"\\[rt]")
 _LEVELS = {
     count: lazy(
@@ -34,7 +32,50 @@ _LEVELS = {
 _CONTROLS = {b"n": b"\n", b"t": b"\t", b"r": b" "}
 
 
-def _table(classes: dict[str, str], other: str) -> bytes:
+class Trait:
+    """Traits of a text that decide which rules are asked at all, wherever in the text their values stand.
+
+    A part of a text has the traits of the whole: it is searched as it would be inside of it. They are bits of a
+    number, because a flag of `enum` takes a microsecond each time it is asked.
+    """
+
+    DIGITS = 1
+    """Three digits: names of numbers may have a value."""
+    PLUS = 2
+    EQUALS = 4
+    FIELDS = PLUS | EQUALS
+    """What forms are made of."""
+    FORM = 8
+    """A field of a form with a plus, which is a blank there."""
+    SERVICE_ACCOUNT = 16
+    """The file that Google gives out with a private key."""
+
+
+def _traits_of(flat: bytes, shape: bytes) -> int:
+    traits = 0
+    if b"000" in shape:
+        traits |= Trait.DIGITS
+    if b"=" in flat:
+        traits |= Trait.EQUALS
+    if b"+" in flat:
+        traits |= Trait.PLUS
+        if traits & Trait.EQUALS and _FORM.search(flat):
+            traits |= Trait.FORM
+    if b"service_account" in flat:
+        traits |= Trait.SERVICE_ACCOUNT
+    return traits
+
+
+def places_of(text: bytes, word: bytes, first: int = 0, last: int | None = None) -> Iterator[int]:
+    """Yield every place where the word begins."""
+    at = text.find(word, first, last)
+    while at >= 0:
+        yield at
+        at = text.find(word, at + 1, last)
+
+
+def class_table(classes: dict[str, str], other: str) -> bytes:
+    """Return a table for `bytes.translate` that turns the members of each class into its name."""
     table = bytearray(other.encode() * 256)
     for name, members in classes.items():
         for member in members:
@@ -42,10 +83,10 @@ def _table(classes: dict[str, str], other: str) -> bytes:
     return bytes(table)
 
 
-_SHAPE = _table(
+_SHAPE = class_table(
     {"a": ascii_lowercase + "_", "A": ascii_uppercase, "0": digits, **{char: char for char in " .-()/+:"}}, "x"
 )
-RUNS = _table({"a": ascii_lowercase + ascii_uppercase + digits + "_-+/"}, " ")
+RUNS = class_table({"a": ascii_lowercase + ascii_uppercase + digits + "_-+/"}, " ")
 
 
 class View:
@@ -65,12 +106,12 @@ class View:
         if b"\\" in flat:
             # A blank to patterns that ends a number, as a real line end does.
             flat = _RARE_ESCAPE.sub(b"\v ", flat.replace(b"\\n", b"\v "))
-        flat = _without_placeholders(flat)
+        flat = blanked(flat, spans(flat))
         self.flat = flat
         self.low = flat.lower()
         self.shape = flat.translate(_SHAPE)
         self.runs = flat.translate(RUNS)
-        self.traits = around | traits_of(flat, self.shape)
+        self.traits = around | _traits_of(flat, self.shape)
 
     def unescaped(self, backslashes: int) -> bytes | None:
         """Return the bytes as they read inside of the JSON strings whose line ends have so many backslashes.
@@ -82,9 +123,11 @@ class View:
             return None
         if backslashes not in self._unescaped:
             flat = _flattened(self.text)
-            is_simple = backslashes == 1 and not any(sign in flat for sign in _NOT_SIMPLE)
-            plain = _unescaped_once(flat) if is_simple else level.sub(_unescape, flat)
-            self._unescaped[backslashes] = _without_placeholders(plain)
+            if backslashes == 1 and not any(map(flat.__contains__, _NOT_SIMPLE)):
+                plain = _unescaped_once(flat)
+            else:
+                plain = level.sub(_unescape, flat)
+            self._unescaped[backslashes] = blanked(plain, spans(plain))
         return self._unescaped[backslashes]
 
 
@@ -117,23 +160,8 @@ def _unescape(escape: re.Match[bytes]) -> bytes:
 
 
 def _flattened(text: str) -> bytes:
-    return (text if text.isascii() else _plainer(text)).encode("ascii", "replace")
-
-
-def _plainer(text: str) -> str:
-    """Typographic dashes, blanks and quotes as plain ones, each for each."""
-    for plain, others in _SAME.items():
-        for other in others:
-            if other in text:
-                text = text.replace(other, plain)
-    return text
-
-
-def _without_placeholders(flat: bytes) -> bytes:
-    found = spans(flat)
-    if not found:
-        return flat
-    blank = bytearray(flat)
-    for start, end in found:
-        blank[start:end] = b"<" * (end - start)
-    return bytes(blank)
+    """Return the text as bytes of the same length, with plain dashes, blanks and quotes for typographic ones."""
+    if not text.isascii():
+        for char, plain in zip(*_TYPOGRAPHIC, strict=True):
+            text = text.replace(char, plain)  # most are not there; `translate` asks a table for each character
+    return text.encode("ascii", "replace")

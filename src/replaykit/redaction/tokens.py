@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from replaykit.redaction import traits
 from replaykit.redaction.checksums import unbase64
 from replaykit.redaction.finding import Hit
 from replaykit.redaction.lazy_patterns import lazy
-from replaykit.redaction.providers import BEGIN, LOOSE, may_begin, spans_at
-from replaykit.redaction.text_view import View
+from replaykit.redaction.providers import BEGIN, LITERAL_FINDER, LOOSE, token_at
+from replaykit.redaction.text_view import Trait, View, places_of
 
 SHORTEST = 20
 RUN = b"a" * SHORTEST
@@ -49,7 +48,7 @@ HEX_TEXT = lazy(rb"(?:0x)?((?:%b){10,4096}+)(?![A-Za-z0-9])" % HEX_CHAR)
 
 
 def long_runs(view: View) -> list[Run]:
-    """The runs that may be a token: not words alone, not digests and UUIDs."""
+    """Return the runs that may be a token: not words alone, not digests and UUIDs."""
     runs, flat = view.runs, view.flat
     found: list[Run] = []
     start = runs.find(RUN)
@@ -73,19 +72,23 @@ def is_token_like(piece: bytes) -> bool:
 
 
 def token_hits(view: View, runs: list[Run]) -> Iterator[Hit]:
-    """The keys of providers, in the runs."""
+    """Yield the keys of providers, in the runs."""
     flat, done = view.flat, 0
     for start, end in runs:
         first = start
         if start and flat[start - 1] in JOINTS:
             first = before_joints(flat, view.runs, start)
-        begin = BEGIN.search(flat, max(first, done), end) if may_begin(flat[first:end]) else None
+        begin = None
+        # None is in most runs, and asking so takes a third of a search for `BEGIN`.
+        if LITERAL_FINDER.find_matches_as_indexes(flat[first:end]):
+            begin = BEGIN.search(flat, max(first, done), end)
         while begin:
-            span = spans_at(flat, begin.start(), begin[0])
-            if span:
-                yield Hit(*span, 1)
-                done = span[2]
-            begin = BEGIN.search(flat, span[2] if span else begin.start() + 1, end)
+            token = token_at(flat, begin.start(), begin[0])
+            following = begin.start() + 1
+            if token:
+                yield token
+                done = following = token.end
+            begin = BEGIN.search(flat, following, end)
         if end - start == _MAILGUN_LENGTH and _MAILGUN.fullmatch(flat, start, end):
             yield Hit("mailgun-key", start, end, 1)
         if first < start or flat[end : end + 1] in (b".", b"~") or flat.find(b"-us", end - 5, end) > 0:
@@ -94,22 +97,21 @@ def token_hits(view: View, runs: list[Run]) -> Iterator[Hit]:
 
 def _loose(flat: bytes, first: int, end: int) -> Iterator[Hit]:
     for provider in LOOSE:
-        at = flat.find(provider.literal, first, end + 2)
-        while at >= 0:
-            span = provider.span(flat, at)
-            if span:
-                yield Hit(provider.kind, *span, 1)
-            at = flat.find(provider.literal, at + 1, end + 2)
+        for at in places_of(flat, provider.literal, first, end + 2):
+            token = provider.token(flat, at)
+            if token:
+                yield token
 
 
 def secret_hits(view: View, found: list[Hit], literals: frozenset[bytes]) -> Iterator[Hit]:
-    """What is a secret by its surroundings: keys in armour, headers, hashes of passwords, AWS secrets by their ids."""
+    """Yield secrets that their surroundings give away: keys in armour, headers, password hashes, AWS secrets."""
     low = view.low
     if b"private" in literals and b"-----" in view.flat:
         yield from _armoured(view)
     if b"bearer" in literals:
         for match in _BEARER.finditer(low):
-            if _mixed(view.flat[match.start(1) : match.end(1)]):
+            token = view.flat[match.start(1) : match.end(1)]
+            if not token.isalpha() and not token.isdigit():
                 yield Hit("secret", *match.span(1), 3)
     if b"basic" in literals:
         for match in _BASIC.finditer(low):
@@ -119,28 +121,29 @@ def secret_hits(view: View, found: list[Hit], literals: frozenset[bytes]) -> Ite
         for match in _CURL.finditer(view.flat):
             yield Hit("url-credentials", *match.span(1), 2)
     if b"$" in view.flat:
-        yield from (Hit("password-hash", *match.span(), 2) for match in _HASH.finditer(view.flat))
+        for match in _HASH.finditer(view.flat):
+            yield Hit("password-hash", *match.span(), 2)
     for hit in found:
         if hit.kind == "aws-key":
             for match in _SECRET_AWS.finditer(view.flat, max(0, hit.start - _NEAR_AWS), hit.end + _NEAR_AWS):
-                if _mixed(match[0]) and _is_varied(match[0]):
+                if _is_mixed(match[0]) and len(set(match[0])) > 14:
                     yield Hit("aws-secret", *match.span(), 2)
 
 
 def before_joints(flat: bytes, runs: bytes, start: int) -> int:
-    """Where the token begins that has this run as one of its later parts: `SG.x.y`, `123:AAx`."""
-    first = start
+    """Return where the token begins that has this run as one of its later parts: `SG.x.y`, `123:AAx`."""
     for _ in range(6):
-        if first and flat[first - 1] in JOINTS:
-            first = max(runs.rfind(b" ", max(0, first - 40), first - 1) + 1, first - 40)
-        else:
+        if start <= 0 or flat[start - 1] not in JOINTS:
             break
-    return max(0, first)
+        start = max(runs.rfind(b" ", max(0, start - 40), start - 1) + 1, start - 40)
+    return max(0, start)
 
 
 def _armoured(view: View) -> Iterator[Hit]:
     flat = view.flat
-    kind = "gcp-service-account" if view.traits & traits.SERVICE_ACCOUNT else "private-key"
+    kind = "private-key"
+    if view.traits & Trait.SERVICE_ACCOUNT:
+        kind = "gcp-service-account"
     at = 0
     while found := _PEM.search(flat, at):
         end = _PEM_END.search(flat, found.end(), found.end() + _PEM_LONGEST)
@@ -153,15 +156,11 @@ def _armoured(view: View) -> Iterator[Hit]:
             yield Hit(kind, found.start(), at, 0)
 
 
-def _mixed(token: bytes) -> bool:
-    return not token.isalpha() and not token.isdigit()
-
-
-def _is_varied(token: bytes) -> bool:
-    return any(65 <= char <= 90 for char in token) and any(97 <= char <= 122 for char in token) and len(set(token)) > 14
+def _is_mixed(token: bytes) -> bool:
+    """True for one with letters of both cases, and something else."""
+    return not token.isalpha() and token != token.lower() and token != token.upper()
 
 
 def _is_user_and_password(token: bytes) -> bool:
-
     decoded = unbase64(token)
     return decoded is not None and b":" in decoded and decoded.isascii() and decoded.decode().isprintable()

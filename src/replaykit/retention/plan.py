@@ -207,12 +207,17 @@ class _Planner:
 
     def _limit_s(self, group: RunGroup) -> float:
         """The longest time that a rule for this run gives it."""
-        limits = [rule.successful_s if group.is_success else rule.failed_s for rule in self._rules(group)]
+        field = "failed_s"
         if group.is_success:
-            usual = self._policy.successful_s
-        else:
-            usual = self._policy.failed_s
-        return max((usual if limit is None else limit for limit in limits), default=usual)
+            field = "successful_s"
+        usual: float = getattr(self._policy, field)
+        limits: list[float] = []
+        for rule in self._rules(group):
+            limit = getattr(rule, field)
+            if limit is None:
+                limit = usual
+            limits.append(limit)
+        return max(limits, default=usual)
 
     def _rules(self, group: RunGroup) -> list[RetentionRule]:
         """Those of its tags; without any, that of its agent."""
@@ -298,5 +303,8 @@ def _bytes_of(groups: Iterable[RunGroup], contents: Contents) -> Mapping[str, in
             alone[runs[0]] = alone.get(runs[0], 0) + contents.blobs[blob][0]
     sizes = {}
     for group in groups:
-        sizes[group.root.id] = sum(contents.sizes[run.number].stored + alone.get(run.number, 0) for run in group.runs)
+        size = 0
+        for run in group.runs:
+            size += contents.sizes[run.number].stored + alone.get(run.number, 0)
+        sizes[group.root.id] = size
     return sizes

@@ -12,7 +12,7 @@ from msgspec import Struct
 from replaykit.documents.shape import FLAG, Either, MapOf, Number, Record, Shape, Text
 from replaykit.errors import nearest
 from replaykit.handlers.recording.sampling import KEEP as KEEP
-from replaykit.model.values import Json
+from replaykit.model.values import Json, JsonObject
 
 DAY_S = 86_400.0
 FOREVER = float("inf")
@@ -149,18 +149,20 @@ RETENTION = Record(
 )
 
 
-def build_policy(value: dict[str, Json]) -> RetentionPolicy:
+def build_policy(value: JsonObject) -> RetentionPolicy:
     """Return the policy that a value of this shape describes."""
-    tags = {tag: _rule(rule) for tag, rule in value.get("tags", {}).items()}
-    agents = {agent: _rule(rule) for agent, rule in value.get("agents", {}).items()}
     return RetentionPolicy(
         **_durations(value, "successful", "failed", "threads"),
         limits=_limits(value),
-        tags=tags,
-        agents=agents,
+        tags=_rules(value.get("tags", {})),
+        agents=_rules(value.get("agents", {})),
         sample=value.get("sample", 1.0),
         auto=value.get("auto", False),
     )
+
+
+def _rules(value: JsonObject) -> dict[str, RetentionRule]:
+    return {name: _rule(rule) for name, rule in value.items()}
 
 
 def _rule(value: Json) -> RetentionRule:
@@ -169,13 +171,13 @@ def _rule(value: Json) -> RetentionRule:
     return RetentionRule(**_durations(value, "successful", "failed"), limits=_limits(value))
 
 
-def _limits(value: dict[str, Json]) -> RetentionLimits:
+def _limits(value: JsonObject) -> RetentionLimits:
     max_bytes = None
     if "max_size" in value:
         max_bytes = parse_size(value["max_size"])
     return RetentionLimits(max_runs=value.get("max_runs"), max_bytes=max_bytes)
 
 
-def _durations(value: dict[str, Json], *keys: str) -> dict[str, float]:
+def _durations(value: JsonObject, *keys: str) -> dict[str, float]:
     """Return the durations under these keys in seconds, by the names of a policy's fields."""
     return {f"{key}_s": parse_duration(value[key]) for key in keys if key in value}

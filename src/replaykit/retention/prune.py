@@ -43,9 +43,12 @@ def _files(places: Iterable[Path]) -> Iterator[Path]:
         if not place.exists():
             continue
         try:
-            yield from (found.file for found in find_files([place]).files if isinstance(found, CaseFile))
+            files = find_files([place]).files
         except NothingSelected:
             continue
+        for found in files:
+            if isinstance(found, CaseFile):
+                yield found.file
 
 
 class PruneResult(Struct, frozen=True, kw_only=True):
@@ -84,24 +87,28 @@ def prune(
         named=named,
         last_at=lambda run: _last_at(store, run),
     )
-    notes = [*deletions.notes, *(f"{damage.where} is damaged, its run stays: {damage.what}" for damage in found.damage)]
+    notes = list(deletions.notes)
+    for damage in found.damage:
+        notes.append(f"{damage.where} is damaged, its run stays: {damage.what}")
     before = file_bytes(store)
-    if dry_run:
-        going = deletions.going
-    else:
+    deleted, missed_bytes, missed = list(deletions.going), 0, 0
+    if not dry_run:
         gone = {run.id for run in discard(store, deletions.runs, newest=found.newest)}
-        going = tuple(run for run in deletions.going if run.run in gone)
-        if len(going) < len(deletions.going):
-            notes.append(f"{len(deletions.going) - len(going)} changed or were forked meanwhile, and stay")
+        for run in deletions.going:
+            if run.run not in gone:
+                deleted.remove(run)
+                missed += 1
+                missed_bytes += run.size_bytes
+        if missed:
+            notes.append(f"{missed} changed or were forked meanwhile, and stay")
         if not give_back(store, rewrite=compact):
             notes.append("this store was made without a way to shrink; rewrite it once: replaykit prune --compact")
-    lost = {run.run for run in deletions.going} - {run.run for run in going}
     return PruneResult(
         dry_run=dry_run,
-        runs=going,
-        kept=deletions.remaining + len(lost),
+        runs=tuple(deleted),
+        kept=deletions.remaining + missed,
         stays=deletions.stays,
-        freed_bytes=deletions.size_bytes - sum(run.size_bytes for run in deletions.going if run.run in lost),
+        freed_bytes=deletions.size_bytes - missed_bytes,
         file_bytes_before=before,
         file_bytes=file_bytes(store),
         free_bytes=free_bytes(store),

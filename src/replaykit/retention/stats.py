@@ -16,9 +16,9 @@ from replaykit.cases.signatures import FailureSignature, detect
 from replaykit.errors import StoreError
 from replaykit.model.nesting import decode_json
 from replaykit.model.result import upgraded_verdict
-from replaykit.model.run import RunStatus
+from replaykit.model.run import RunHeader, RunStatus
 from replaykit.retention.plan import RunGroup, group_runs
-from replaykit.retention.policy import DAY_S
+from replaykit.retention.policy import DAY_S, FOREVER
 from replaykit.store.sqlite import SQLiteStore
 from replaykit.store.summaries import Contents, contents
 from replaykit.store.vacuum import file_bytes, free_bytes
@@ -57,25 +57,24 @@ class _Result(Struct, frozen=True, kw_only=True):
         return upgraded_verdict(self.verdict, (deviation.kind for deviation in self.deviations))
 
 
-_decode = msgspec.json.Decoder(_Result).decode
-
-
 def replays_since(evidence: Path, *, days: float, now: float) -> ReplayStats:
     """The replays of the last days."""
-    names = _names(evidence, time.strftime("%Y%m%d-%H%M%S", time.gmtime(now - days * 86_400)))
-    results = [result for name in names[:_MOST] if (result := _read(evidence / name / "result.json")) is not None]
+    names = _names(evidence, time.strftime("%Y%m%d-%H%M%S", time.gmtime(now - days * DAY_S)))
+    results: list[_Result] = []
+    for name in names[:_MOST]:
+        result = _read(evidence / name / "result.json")
+        if result is not None:
+            results.append(result)
     if not results:
         return ReplayStats(days=days, total=len(names))
-    verdicts: dict[str, int] = {}
-    for result in results:
-        verdicts[result.upgraded] = verdicts.get(result.upgraded, 0) + 1
-    times = sorted(result.duration_s for result in results)
+    verdicts = Counter([result.upgraded for result in results])
+    times = sorted([result.duration_s for result in results])
     return ReplayStats(
         days=days,
         total=len(names),
         looked_at=len(results),
         verdicts=dict(sorted(verdicts.items())),
-        success_rate=1 - verdicts.get("inconclusive", 0) / len(results),
+        success_rate=1 - verdicts["inconclusive"] / len(results),
         latency_p50_s=quantile(times, 0.5),
         latency_p95_s=quantile(times, 0.95),
         latency_sum_s=sum(times),
@@ -92,10 +91,10 @@ def _names(evidence: Path, since: str) -> list[str]:
     """The directories of replays since a moment, the newest first."""
     try:
         with os.scandir(evidence) as entries:
-            names = [entry.name for entry in entries]
+            names = [entry.name for entry in entries if entry.name[:8].isdigit() and entry.name[:_STAMP] >= since]
     except OSError:
         return []
-    return sorted((name for name in names if name[:8].isdigit() and name[:_STAMP] >= since), reverse=True)
+    return sorted(names, reverse=True)
 
 
 def _read(file: Path) -> _Result | None:
@@ -107,7 +106,7 @@ def _read(file: Path) -> _Result | None:
 
 
 ABANDONED = "abandoned"
-_AGES = (1, 7, 30, 90)
+_AGES = {1: "under 1 day", 7: "under 7 days", 30: "under 30 days", 90: "under 90 days", FOREVER: "older"}
 _DAYS_SHOWN = 14
 _MOST_FORKS = 1000
 _MOST_FAILED = 200
@@ -208,47 +207,43 @@ def _share(part: int, whole: int) -> float | None:
 
 
 def _word(group: RunGroup) -> str:
-    if group.root.status is not RunStatus.RUNNING:
-        return group.root.status
-    if any(run.alive for run in group.runs):
-        return group.root.status
-    return ABANDONED
+    if group.root.status is RunStatus.RUNNING and not any(run.alive for run in group.runs):
+        return ABANDONED
+    return group.root.status
 
 
 def _ages(groups: Iterable[RunGroup], now: float) -> dict[str, int]:
-    names = [*(f"under {days} {'day' if days == 1 else 'days'}" for days in _AGES), "older"]
+    names = list(_AGES.values())
     counts = dict.fromkeys(names, 0)
     for group in groups:
-        counts[names[bisect_right(_AGES, (now - group.time) / DAY_S)]] += 1
+        counts[names[bisect_right(list(_AGES), (now - group.time) / DAY_S)]] += 1
     return counts
 
 
 def _days(groups: Iterable[RunGroup], found: Contents, now: float) -> tuple[Day, ...]:
     """The last days, the oldest first; each ends at this time of day."""
-    tallies = [[0, 0, 0] for _ in range(_DAYS_SHOWN)]
+    runs, failed, stored = Counter[int](), Counter[int](), Counter[int]()
     for group in groups:
         age = int((now - group.root.started_at) // DAY_S)
-        if 0 <= age < _DAYS_SHOWN:
-            tally = tallies[age]
-            tally[0] += 1
-            tally[1] += not group.is_success and _word(group) != RunStatus.RUNNING
-            tally[2] += sum(found.sizes[run.number].stored for run in group.runs)
-    return tuple(
-        Day(
-            day=time.strftime("%Y-%m-%d", time.gmtime(now - age * DAY_S)),
-            runs=tallies[age][0],
-            failed=tallies[age][1],
-            stored_bytes=tallies[age][2],
-        )
-        for age in reversed(range(_DAYS_SHOWN))
-    )
+        runs[age] += 1
+        failed[age] += not group.is_success and _word(group) != RunStatus.RUNNING
+        for run in group.runs:
+            stored[age] += found.sizes[run.number].stored
+    days: list[Day] = []
+    for age in reversed(range(_DAYS_SHOWN)):
+        name = time.strftime("%Y-%m-%d", time.gmtime(now - age * DAY_S))
+        days.append(Day(day=name, runs=runs[age], failed=failed[age], stored_bytes=stored[age]))
+    return tuple(days)
 
 
 def _checkpointed(groups: Iterable[RunGroup], found: Contents) -> tuple[int, int]:
     """Return the number of runs with their whole log, and the number of finished runs."""
-    over = [group for group in groups if _word(group) != RunStatus.RUNNING]
-    whole = [group for group in over if group.root.event_count == found.sizes[group.root.number].events]
-    return len(whole), len(over)
+    whole = over = 0
+    for group in groups:
+        if _word(group) != RunStatus.RUNNING:
+            over += 1
+            whole += group.root.event_count == found.sizes[group.root.number].events
+    return whole, over
 
 
 def _forks(store: SQLiteStore, groups: Sequence[RunGroup]) -> tuple[int, int]:
@@ -270,16 +265,15 @@ def _forks(store: SQLiteStore, groups: Sequence[RunGroup]) -> tuple[int, int]:
     return compared, diverged
 
 
-def _outcome(header: msgspec.Struct) -> tuple[object, ...]:
-    status, output, error = (getattr(header, name) for name in ("status", "output_json", "error"))
-    return status, bytes(output), str(error)
+def _outcome(header: RunHeader) -> tuple[object, ...]:
+    return header.status, bytes(header.output_json), str(header.error)
 
 
 def _signatures(store: SQLiteStore, groups: Sequence[RunGroup], found: Contents) -> tuple[int, tuple[Signature, ...]]:
     """Return the signatures of the newest failed runs: as many as can be read in a moment."""
     failed = [group.root for group in groups if not group.is_success and group.root.status is not RunStatus.RUNNING]
     give_up, looked_at = time.monotonic() + _TIME_S, 0
-    counts: dict[str, int] = {}
+    counts = Counter[str]()
     newest: dict[str, str] = {}
     for run in sorted(failed, key=lambda run: run.started_at, reverse=True)[:_MOST_FAILED]:
         if time.monotonic() > give_up:
@@ -292,7 +286,7 @@ def _signatures(store: SQLiteStore, groups: Sequence[RunGroup], found: Contents)
             continue
         looked_at += 1
         for text in _specific_texts(signatures):
-            counts[text] = counts.get(text, 0) + 1
+            counts[text] += 1
             newest.setdefault(text, run.id)
     ranked = sorted(counts, key=lambda text: (-counts[text], text))
     return looked_at, tuple(Signature(signature=text, runs=counts[text], newest=newest[text]) for text in ranked[:10])
@@ -301,10 +295,8 @@ def _signatures(store: SQLiteStore, groups: Sequence[RunGroup], found: Contents)
 def _specific_texts(signatures: list[FailureSignature]) -> list[str]:
     """Return the specific signatures of a failure; the general ones only where there is nothing else."""
     specific = [signature for signature in signatures if signature.code not in _GENERAL_CODES]
-    texts: dict[str, None] = {}
-    for signature in specific or signatures:
-        texts.setdefault(f"{signature.assertion.kind}: {_value(signature.assertion.value)}")
-    return list(texts)
+    texts = [f"{one.assertion.kind}: {_value(one.assertion.value)}" for one in specific or signatures]
+    return list(dict.fromkeys(texts))
 
 
 def _value(value: object) -> str:

@@ -15,7 +15,7 @@ from msgspec import Struct
 from replaykit.config import make_home
 from replaykit.errors import CorruptStore, FormatTooNew, StoreError, UsageError
 from replaykit.private_files import make_file
-from replaykit.store.schema import translate
+from replaykit.store.schema import is_locked, translate
 from replaykit.store.sqlite import SQLiteStore
 
 _BESIDE = ("-wal", "-shm")
@@ -89,9 +89,9 @@ def new_file_beside(file: Path) -> Iterator[Path]:
     except OSError as error:
         raise StoreError(f"{file} cannot be written: {error.strerror or error}") from None
     finally:
-        for path in (partial, *(_named(partial, suffix) for suffix in (*_BESIDE, "-journal"))):
+        for suffix in ("", *_BESIDE, "-journal"):
             with suppress(OSError):
-                path.unlink()
+                _named(partial, suffix).unlink()
 
 
 def _checked(file: Path, original: Path, what: str, hint: str) -> int:
@@ -128,7 +128,7 @@ def _nobody_else(target: Path) -> Iterator[None]:
             old.execute("PRAGMA journal_mode = DELETE").fetchone()  # refused while others have it open
             old.execute("BEGIN EXCLUSIVE")
         except sqlite3.DatabaseError as error:
-            if "locked" in str(error):
+            if is_locked(error):
                 raise StoreError(
                     f"{target}: other processes have the store open", hint="End them, and restore it then."
                 ) from None
@@ -141,8 +141,7 @@ def _nobody_else(target: Path) -> Iterator[None]:
 
 def _put_aside(target: Path) -> None:
     for suffix in _BESIDE:
-        with suppress(FileNotFoundError):
-            _named(target, suffix).unlink()
+        _named(target, suffix).unlink(missing_ok=True)
 
 
 def _named(file: Path, suffix: str) -> Path:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 import msgspec
 import zstandard
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from replaykit.errors import CorruptStore
 from replaykit.model.events import StoredEvent, encode_event
 from replaykit.model.values import Raw
-from replaykit.store.frames import compress, decompress, digest
+from replaykit.store.rows import compress, decompress, digest
 
 if TYPE_CHECKING:
     from replaykit.store.sqlite import SQLiteStore
@@ -57,7 +58,7 @@ def externalise(
             small[info.name] = info.default
     if not references:
         return body
-    rest = encode_event(msgspec.structs.replace(event, **small))
+    rest = encode_event(replace(event, **small))
     return rest[:-1] + b',"$blobs":' + msgspec.json.encode(references) + b"}"
 
 
@@ -79,7 +80,7 @@ def _fill(store: SQLiteStore, event: StoredEvent, references: dict[str, str]) ->
         if not name.endswith("_json"):
             raise CorruptStore(f"no large field {encoded!r} in such an event", where=f"event {event.seq}")
         values[name] = _decode_items(text) if name == "items_json" else Raw(text)
-    return msgspec.structs.replace(event, **values)
+    return replace(event, **values)
 
 
 def _put(db: sqlite3.Connection, run: int, body: bytes, compressor: zstandard.ZstdCompressor) -> bytes:

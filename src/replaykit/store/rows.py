@@ -1,8 +1,17 @@
-"""Rows: how headers and packs are written to and read from their tables."""
+"""Rows: how headers, events and packs are written to and read from their tables, as bytes that prove themselves.
+
+A *seal* is a CRC-32 over the row's key and its bytes, so a flipped bit, a torn write or a row under a wrong
+key is noticed. A *frame* is a zstd frame whose size is known and bounded before anything is allocated.
+"""
 
 from __future__ import annotations
 
 import sqlite3
+import struct
+import zlib
+from collections.abc import Callable
+from hashlib import blake2b
+from typing import Protocol, TypeVar
 
 import msgspec
 import zstandard
@@ -10,10 +19,90 @@ import zstandard
 from replaykit.errors import CorruptStore, RunExists
 from replaykit.model.nesting import check_nesting
 from replaykit.model.run import RunHeader
-from replaykit.store.frames import checksum, compress, seal, unseal
+
+_SEAL = struct.Struct("<I")
+_KEY = struct.Struct("<q")
+MAX_EXPANSION = 10  # a frame above FREE_EXPANSION may not grow by more than this
+FREE_EXPANSION = 8 * 1024 * 1024
+_LONG_ROW = 1500  # of a shorter one several fit on a page
+
+
+def seal(key: int, body: bytes) -> bytes:
+    """The body with its checksum in front."""
+    return _SEAL.pack(zlib.crc32(body, zlib.crc32(_KEY.pack(key)))) + body
+
+
+def unseal(key: int, data: object, where: str) -> bytes:
+    """The body of a sealed row, or CorruptStore."""
+    if not isinstance(data, bytes) or len(data) < _SEAL.size:
+        raise CorruptStore("the row is not a sealed value", where=where)
+    body = data[_SEAL.size :]
+    if _SEAL.unpack_from(data)[0] != zlib.crc32(body, zlib.crc32(_KEY.pack(key))):
+        raise CorruptStore("the checksum does not match", where=where)
+    return body
+
+
+def seal_event(key: int, body: bytes, compressor: zstandard.ZstdCompressor) -> bytes:
+    """The row of one event. A long one is a frame, which takes less time than the pages that it would fill."""
+    return seal(key, compress(body, compressor) if len(body) > _LONG_ROW else body)
+
+
+def unseal_event(key: int, data: object, where: str) -> bytes:
+    """The JSON text of an event's row, or CorruptStore."""
+    body = unseal(key, data, where)
+    if body[:1] in (b"z", b"r"):
+        return decompress(body, where)
+    return body
+
+
+def checksum(*numbers: int) -> int:
+    """A CRC-32 over a row's own numbers."""
+    return zlib.crc32(b"".join(map(_KEY.pack, numbers)))
+
+
+def compress(body: bytes, compressor: zstandard.ZstdCompressor) -> bytes:
+    """A frame of the body; left as it is where reading it back would break the bound."""
+    frame = compressor.compress(body)
+    if len(body) <= _allowed(len(frame)):
+        return b"z" + frame
+    return b"r" + body
+
+
+def decompress(frame: bytes, where: str) -> bytes:
+    """The body of a frame, or CorruptStore; never allocates more than the bound."""
+    if frame[:1] == b"r":
+        return frame[1:]
+    if frame[:1] != b"z":
+        raise CorruptStore("not a frame", where=where)
+    data = frame[1:]
+    try:
+        size = zstandard.frame_content_size(data)
+        if not 0 <= size <= _allowed(len(data)):
+            raise CorruptStore(f"the frame claims {size} bytes, which is not plausible", where=where)
+        return zstandard.ZstdDecompressor().decompress(data, allow_extra_data=False)
+    except zstandard.ZstdError as error:
+        raise CorruptStore(f"the frame does not decompress ({error})", where=where) from None
+
+
+def _allowed(frame_bytes: int) -> int:
+    return max(FREE_EXPANSION, MAX_EXPANSION * frame_bytes)
+
+
+def digest(body: bytes) -> bytes:
+    """The content address of a large value."""
+    return blake2b(body, digest_size=20).digest()
+
 
 _encode_header = msgspec.json.Encoder().encode
 _decode_header = msgspec.json.Decoder(RunHeader).decode
+
+
+class _WithId(Protocol):
+    @property
+    def id(self) -> str: ...
+
+
+H = TypeVar("H", bound=_WithId)
 
 
 def insert_run(db: sqlite3.Connection, header: RunHeader) -> int:
@@ -47,12 +136,17 @@ def write_header(db: sqlite3.Connection, number: int, header: RunHeader) -> None
 
 
 def read_header(number: int, run_id: str, data: bytes) -> RunHeader:
-    """A run's header from its row, checked."""
+    """Return a run's header from its row, checked."""
+    return read_header_as(_decode_header, number, run_id, data)
+
+
+def read_header_as(decode: Callable[[bytes], H], number: int, run_id: str, data: bytes) -> H:
+    """Return a run's header from its row, checked, as whatever `decode` reads."""
     where = f"run {run_id}, header"
     try:
         text = unseal(number, data, where)
         check_nesting(text)
-        header = _decode_header(text)
+        header = decode(text)
     except msgspec.MsgspecError as error:
         raise CorruptStore(f"not a run header ({error})", where=where) from None
     if header.id != run_id:

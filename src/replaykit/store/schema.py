@@ -36,6 +36,7 @@ _UNWRITABLE = frozenset(
     }
 )
 _BESIDE = ("-wal", "-shm", "-live")
+_SYNCHRONOUS = {Durability.POWER: "FULL", Durability.PROCESS: "NORMAL"}
 
 _TABLES = """
 CREATE TABLE runs (
@@ -114,7 +115,9 @@ def _make_file(path: Path) -> None:
     try:
         make_home(path.parent, files=(f"{path.name}*", f"{path.stem}-otlp.db*", f".{path.name}.*"))
     except OSError as error:
-        kind = StoreFull if is_full(error) else StoreError
+        kind: type[StoreError] = StoreError
+        if is_full(error):
+            kind = StoreFull
         raise kind(f"{path.parent} cannot be made: {error.strerror}") from None
     with suppress(OSError):  # SQLite says what is wrong, and in its own words
         make_file(path)
@@ -130,7 +133,7 @@ def _prepare(db: sqlite3.Connection, durability: Durability, *, read_only: bool)
     version = _version(db)
     if version == 0 and not read_only:
         db.execute("PRAGMA auto_vacuum = INCREMENTAL")  # so that what is deleted can be given back piece by piece
-        _retry_busy(lambda: db.execute("PRAGMA journal_mode = WAL"))
+        _switch_to_wal(db)
         _create(db)
         version = _version(db)
     if version == 0:
@@ -142,9 +145,8 @@ def _prepare(db: sqlite3.Connection, durability: Durability, *, read_only: bool)
     check_definitions(db, _TABLES, what="store", where=_file(db))
     if not read_only:
         if db.execute("PRAGMA journal_mode").fetchone()[0] != "wal":  # a backup that is used as a store
-            _retry_busy(lambda: db.execute("PRAGMA journal_mode = WAL"))
-        level = "FULL" if durability is Durability.POWER else "NORMAL"
-        db.execute(f"PRAGMA synchronous = {level}")
+            _switch_to_wal(db)
+        db.execute(f"PRAGMA synchronous = {_SYNCHRONOUS[durability]}")
 
 
 def _text(data: bytes) -> str:
@@ -180,15 +182,14 @@ def _create(db: sqlite3.Connection) -> None:
         raise
 
 
-def _retry_busy(action: object) -> None:
-    """Switching to WAL does not wait for other connections by itself."""
-    assert callable(action)
+def _switch_to_wal(db: sqlite3.Connection) -> None:
+    """Wait for other connections, which the switch does not do by itself."""
     give_up = time.monotonic() + BUSY_TIMEOUT_S
     while True:
         try:
-            action()
+            db.execute("PRAGMA journal_mode = WAL")
         except sqlite3.OperationalError as error:
-            if "locked" not in str(error) or time.monotonic() > give_up:
+            if not is_locked(error) or time.monotonic() > give_up:
                 raise
             time.sleep(0.005)
         else:
@@ -206,6 +207,11 @@ def _primary(error: sqlite3.Error) -> int | None:
     return None
 
 
+def is_locked(error: sqlite3.Error) -> bool:
+    """True when somebody else has the store, or a table of it."""
+    return _primary(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
 def translate(error: sqlite3.Error, where: str) -> StoreError:
     """Return an error of SQLite as a ReplayKitError."""
     primary = _primary(error)
@@ -217,6 +223,6 @@ def translate(error: sqlite3.Error, where: str) -> StoreError:
         return StoreFull(f"{where}: the disk is full; the last event was not written")
     if getattr(error, "sqlite_errorcode", None) in _UNWRITABLE:
         return StoreFull(f"{where}: the disk is full, or a limit is reached; the last event was not written ({error})")
-    if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+    if is_locked(error):
         return StoreError(f"{where}: another process held the store for {BUSY_TIMEOUT_S} s")
     return StoreError(f"{where}: {error}")

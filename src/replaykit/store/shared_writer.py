@@ -12,9 +12,8 @@ from replaykit.errors import StoreError
 from replaykit.model.events import StoredEvent, encode_event
 from replaykit.model.run import RunHeader
 from replaykit.store import blobs
-from replaykit.store.frames import seal, unseal_event
 from replaykit.store.protocol import News
-from replaykit.store.rows import insert_run, missing_events, read_header, write_header, write_pack
+from replaykit.store.rows import insert_run, missing_events, read_header, seal, unseal_event, write_header, write_pack
 from replaykit.store.schema import translate
 from replaykit.store.writer import PACK_BYTES, PACK_EVENTS
 

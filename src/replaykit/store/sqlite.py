@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec.structs import replace
 
 from replaykit.errors import CorruptStore, RunNotFound, StoreError
 from replaykit.model.events import AnyEvent, Shared, StoredEvent, decode_event, decode_events
@@ -20,11 +21,19 @@ from replaykit.model.run import RunHeader, TraceRun
 from replaykit.model.text_splice import ArgumentsFold
 from replaykit.model.values import Json
 from replaykit.store import blobs
-from replaykit.store.frames import checksum, decompress, unseal, unseal_event
 from replaykit.store.protocol import Damage, Durability
 from replaykit.store.removal import delete_runs, replace_runs
 from replaykit.store.repair.verify import verify_sqlite
-from replaykit.store.rows import insert_run, missing_events, read_header, write_header
+from replaykit.store.rows import (
+    checksum,
+    decompress,
+    insert_run,
+    missing_events,
+    read_header,
+    unseal,
+    unseal_event,
+    write_header,
+)
 from replaykit.store.run_locks import RunLocks
 from replaykit.store.schema import connect, translate
 from replaykit.store.shared_writer import SharedWriter
@@ -164,7 +173,7 @@ class SQLiteStore:
         """Keep a whole run, all or nothing."""
         run = self.cleaned(run)
         with self.transaction() as db:
-            add_run(db, msgspec.structs.replace(run, event_count=len(run.events)))
+            add_run(db, replace(run, event_count=len(run.events)))
 
     def cleaned(self, run: TraceRun) -> TraceRun:
         """The run as `add` keeps it."""
@@ -192,7 +201,7 @@ class SQLiteStore:
         with self.transaction() as db:
             number, header = self.find(run_id)
             remaining = [tag for tag in header.tags if tag not in set(remove)]
-            tagged = msgspec.structs.replace(header, tags=tuple(dict.fromkeys([*remaining, *add])))
+            tagged = replace(header, tags=tuple(dict.fromkeys([*remaining, *add])))
             if tagged.tags != header.tags:
                 write_header(db, number, tagged)
         return tagged
@@ -392,4 +401,4 @@ def _whole(event: StoredEvent, arguments: ArgumentsFold, parents: dict[str, dict
         return arguments.restore(event)
     original = parents[event.run][event.of]
     place = {name: getattr(event, name) for name in ("seq", "at", "step", "parent", "path")}
-    return msgspec.structs.replace(original, **place)
+    return replace(original, **place)

@@ -41,8 +41,13 @@ class EventStretch(NamedTuple):
     @classmethod
     def of(cls, key: int, events: list[StoredEvent]) -> EventStretch:
         """Return the states in these events, the first of which has this key."""
-        states = [event for event in events if isinstance(event, State)]
-        return cls(key, states, [event for event in events if isinstance(event, Shared)])
+        stretch = cls(key, [], [])
+        for event in events:
+            if isinstance(event, State):
+                stretch.states.append(event)
+            elif isinstance(event, Shared):
+                stretch.shared.append(event)
+        return stretch
 
 
 class Recent(Generic[T]):

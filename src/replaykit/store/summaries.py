@@ -8,13 +8,12 @@ from itertools import chain
 import msgspec
 import zstandard
 from msgspec import Struct, field
-from msgspec.structs import force_setattr
+from msgspec.structs import force_setattr, replace
 
 from replaykit.errors import CorruptStore
-from replaykit.model.nesting import check_nesting
 from replaykit.model.run import Origin, RunStatus
-from replaykit.store.frames import unseal
 from replaykit.store.protocol import Damage
+from replaykit.store.rows import read_header_as
 from replaykit.store.run_locks import running_numbers
 from replaykit.store.sqlite import SQLiteStore
 
@@ -84,7 +83,9 @@ def contents(store: SQLiteStore) -> Contents:
         rows = store.query("SELECT n, id, header FROM runs ORDER BY n")
         sizes = _sizes(store)
         runs, damage = _summaries(rows)
-        runs = [run if run.status is not RunStatus.RUNNING else _with_end(store, run) for run in runs]
+        for place, run in enumerate(runs):
+            if run.status is RunStatus.RUNNING:
+                runs[place] = replace(run, last_key=last_key(store.db, run.number))
         blobs = store.query(
             "SELECT n, length(data), size FROM blobs WHERE typeof(size) = 'integer' AND typeof(data) = 'blob'"
         )
@@ -114,16 +115,14 @@ def _summaries(rows: list[tuple[int, str, bytes]]) -> tuple[list[RunSummary], li
     return runs, damage
 
 
-def _with_end(store: SQLiteStore, run: RunSummary) -> RunSummary:
-    return msgspec.structs.replace(run, last_key=last_key(store.db, run.number))
-
-
 def _with_life(store: SQLiteStore, runs: list[RunSummary]) -> list[RunSummary]:
     """Say of each run without an end whether somebody writes it. One that ended since it was read was written too."""
-    open_ones = [run for run in runs if run.status is RunStatus.RUNNING]
-    written = running_numbers(store.path, [run.number for run in open_ones])
-    alive = {run.number for run in open_ones if written is None or run.number in written or _has_changed(store, run)}
-    return [msgspec.structs.replace(run, alive=True) if run.number in alive else run for run in runs]
+    running = {place: run for place, run in enumerate(runs) if run.status is RunStatus.RUNNING}
+    written = running_numbers(store.path, [run.number for run in running.values()])
+    for place, run in running.items():
+        if written is None or run.number in written or _has_changed(store, run):
+            runs[place] = replace(run, alive=True)
+    return runs
 
 
 def _has_changed(store: SQLiteStore, run: RunSummary) -> bool:
@@ -138,15 +137,7 @@ def last_event_at(store: SQLiteStore, number: int) -> float | None:
 
 
 def _read(number: int, run_id: str, data: bytes) -> RunSummary:
-    where = f"run {run_id}, header"
-    try:
-        text = unseal(number, data, where)
-        check_nesting(text)
-        run = _decode(text)
-    except msgspec.MsgspecError as error:
-        raise CorruptStore(f"not a run header ({error})", where=where) from None
-    if run.id != run_id:
-        raise CorruptStore(f"the row says {run_id!r}, the header {run.id!r}", where=where)
+    run = read_header_as(_decode, number, run_id, data)
     # Nobody has seen it yet; a copy of each of many would double the time.
     force_setattr(run, "number", number)
     force_setattr(run, "seal", data[:4])
@@ -160,7 +151,7 @@ def last_key(db: sqlite3.Connection, number: int) -> int | None:
         db.execute(f"SELECT max(key) FROM {table} WHERE key >= ? AND key < ?", span).fetchone()[0]
         for table in ("events", "packs")
     ]
-    return max((key for key in found if key is not None), default=None)
+    return max(filter(None, found), default=None)
 
 
 def _sizes(store: SQLiteStore) -> dict[int, RunSize]:

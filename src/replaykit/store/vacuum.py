@@ -6,7 +6,7 @@ import sqlite3
 import time
 from collections.abc import Callable
 
-from replaykit.store.schema import translate
+from replaykit.store.schema import is_locked, translate
 from replaykit.store.sqlite import SQLiteStore
 
 HELD_S = 0.02
@@ -19,13 +19,17 @@ _CHECKPOINT_WAIT_MS = 500
 
 def file_bytes(store: SQLiteStore) -> int:
     """Return the size of the store's file and its log on the disk."""
+    size = store.path.stat().st_size
     log = store.path.with_name(store.path.name + "-wal")
-    return store.path.stat().st_size + (log.stat().st_size if log.exists() else 0)
+    if log.exists():
+        size += log.stat().st_size
+    return size
 
 
 def free_bytes(store: SQLiteStore) -> int:
     """Of these, what holds nothing."""
-    pages, size = (store.query(f"PRAGMA {name}")[0][0] for name in ("freelist_count", "page_size"))
+    ((pages,),) = store.query("PRAGMA freelist_count")
+    ((size,),) = store.query("PRAGMA page_size")
     return int(pages * size)
 
 
@@ -88,7 +92,7 @@ def _cut(store: SQLiteStore) -> None:
             store.db.execute(f"PRAGMA busy_timeout = {_CHECKPOINT_WAIT_MS}")
             store.db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         except sqlite3.OperationalError as error:
-            if "locked" not in str(error):
+            if not is_locked(error):
                 raise translate(error, str(store.path)) from None
         finally:
             store.db.execute(f"PRAGMA busy_timeout = {wait}")

@@ -15,8 +15,7 @@ from replaykit.model.events import Call, StoredEvent, encode_event
 from replaykit.model.run import RunHeader
 from replaykit.model.text_splice import ArgumentsFold
 from replaykit.store import blobs
-from replaykit.store.frames import seal_event
-from replaykit.store.rows import insert_run, write_header, write_pack
+from replaykit.store.rows import insert_run, seal_event, write_header, write_pack
 from replaykit.store.schema import translate
 
 if TYPE_CHECKING:

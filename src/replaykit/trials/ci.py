@@ -14,8 +14,7 @@ from replaykit.cases.case import ReplayCase
 from replaykit.cases.find import Unusable
 from replaykit.errors import ExitCode, NothingSelected
 from replaykit.intake.source_subjects import subjects_of
-from replaykit.model.consent import NO_CONSENT, Consent
-from replaykit.model.isolation import IsolationLevel
+from replaykit.model.isolation import NO_CONSENT, Consent, IsolationLevel
 from replaykit.project.case_selection import SelectedCases
 from replaykit.project.project import Project
 from replaykit.trials.ci_items import CiSection, CiSettings, CiWorkers, Locations, PartResult, make_ids_unique

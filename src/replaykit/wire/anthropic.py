@@ -1,11 +1,38 @@
-"""Anthropic messages: direct, on Bedrock and on Vertex."""
+"""Anthropic messages: direct, on Bedrock and on Vertex. A stream is blocks that start, grow and stop."""
 
 from __future__ import annotations
 
-from replaykit.model.values import Json
-from replaykit.wire.anthropic_stream import fold, unfold
-from replaykit.wire.dialect import ApiDialect, Draft, MintedIds, WireRequest, WireResponse, call_id, split_request
-from replaykit.wire.json_fields import as_object, as_objects, as_text, joined, nth
+from collections.abc import Iterable
+
+from replaykit.model.values import Json, JsonObject
+from replaykit.wire.dialect import (
+    ApiDialect,
+    Draft,
+    FoldedStream,
+    MintedIds,
+    StreamEvents,
+    WireRequest,
+    WireResponse,
+    call_id,
+    split_request,
+)
+from replaykit.wire.frames import Frame
+from replaykit.wire.json_fields import (
+    as_objects,
+    as_text,
+    dump,
+    dump_arguments,
+    joined_at,
+    load_arguments,
+    not_of_type,
+    nth,
+    object_at,
+    objects_at,
+    of_type,
+    present,
+    text_at,
+    without,
+)
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 from replaykit.wire.usage import usage_of
 
@@ -15,73 +42,68 @@ _PARTS = ("_tool_use", "_tool_result", "container_upload", "compaction", "fallba
 _INPUTS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 
 
-def _read_request(body: dict[str, Json]) -> WireRequest:
+def _read_request(body: JsonObject) -> WireRequest:
     return split_request(body, "messages", system="system")
 
 
-def _read_response(body: dict[str, Json]) -> WireResponse:
-    reason = as_text(body.get("stop_reason")) or None
+def _read_response(body: JsonObject) -> WireResponse:
+    reason = text_at(body, "stop_reason") or None
     answers: tuple[ModelAnswer, ...] = ()
     if type(body.get("content")) is list:
+        refusal = ""
         if reason == "refusal":
-            refusal = as_text(as_object(body.get("stop_details")).get("explanation"))
-        else:
-            refusal = ""
+            refusal = text_at(object_at(body, "stop_details"), "explanation")
         answers = (_answer(as_objects(body["content"]), refusal or None),)
     return WireResponse(
         answers=answers,
         finish_reason=reason,
         usage=usage_of(body.get("usage"), inputs=_INPUTS, outputs=("output_tokens",)),
-        id=as_text(body.get("id")),
-        model=as_text(body.get("model")),
+        id=text_at(body, "id"),
+        model=text_at(body, "model"),
     )
 
 
-def _answer(content: list[dict[str, Json]], refusal: str | None) -> ModelAnswer:
+def _answer(content: list[JsonObject], refusal: str | None) -> ModelAnswer:
     return ModelAnswer(
         content=_text_of(content),
-        tool_calls=tuple(_call(block) for block in content if block.get("type") == "tool_use"),
+        tool_calls=tuple(map(_call, of_type(content, "tool_use"))),
         thinking=_thinking_of(content),
         refusal=refusal,
-        parts=tuple(block for block in content if block.get("type") not in ("text", "tool_use", *_THINKING)),
+        parts=tuple(not_of_type(content, "text", "tool_use", *_THINKING)),
     )
 
 
-def _text_of(content: list[dict[str, Json]]) -> str | None:
-    return joined(as_text(block.get("text")) for block in content if block.get("type") == "text")
+def _text_of(content: list[JsonObject]) -> str | None:
+    return joined_at(of_type(content, "text"), "text")
 
 
-def _thinking_of(content: list[dict[str, Json]]) -> str | None:
-    return joined((as_text(block.get("thinking")) for block in content if block.get("type") == "thinking"), "\n\n")
+def _thinking_of(content: list[JsonObject]) -> str | None:
+    return joined_at(of_type(content, "thinking"), "thinking", "\n\n")
 
 
-def _call(block: dict[str, Json]) -> ToolUse:
+def _call(block: JsonObject) -> ToolUse:
     arguments = block.get("input")
-    if type(arguments) in (dict, list, str):
-        usable = arguments
-    else:
-        usable = {}
-    return ToolUse(id=as_text(block.get("id")), name=as_text(block.get("name")), arguments=usable)
+    if type(arguments) not in (dict, list, str):
+        arguments = {}
+    return ToolUse(id=text_at(block, "id"), name=text_at(block, "name"), arguments=arguments)
 
 
-def _fill(recorded: dict[str, Json], draft: Draft) -> dict[str, Json]:
+def _fill(recorded: JsonObject, draft: Draft) -> JsonObject:
     answer = draft.answer
-    before = as_objects(recorded.get("content"))
-    calls = [block for block in before if block.get("type") == "tool_use"]
-    content = [
-        *_thinking_blocks(before, draft),
-        *answer.parts,
-        *_text_blocks(before, draft),
-        *(_tool_use(draft, index, nth(calls, index) or {}) for index in range(len(answer.tool_calls))),
-    ]
-    if answer.tool_calls:
-        plain = "tool_use"
-    else:
-        plain = "end_turn"
-    filled: dict[str, Json] = {
+    before = objects_at(recorded, "content")
+    calls = of_type(before, "tool_use")
+    content = [*_thinking_blocks(before, draft), *answer.parts, *_text_blocks(before, draft)]
+    for index in range(len(answer.tool_calls)):
+        content.append(_tool_use(draft, index, nth(calls, index)))
+    reason = "end_turn"
+    if answer.refusal:
+        reason = "refusal"
+    elif answer.tool_calls:
+        reason = "tool_use"
+    filled: JsonObject = {
         "role": answer.role,
         "content": content,
-        "stop_reason": draft.finish_reason or ("refusal" if answer.refusal else plain),
+        "stop_reason": draft.finish_reason or reason,
         "stop_sequence": None,
     }
     if answer.refusal:
@@ -93,33 +115,144 @@ def _fill(recorded: dict[str, Json], draft: Draft) -> dict[str, Json]:
         "model": draft.request.model,
         "usage": {"input_tokens": tokens_in, "output_tokens": tokens_out},
     }
-    return envelope | {name: value for name, value in recorded.items() if name != "stop_details"} | filled
+    return envelope | without(recorded, "stop_details") | filled
 
 
-def _thinking_blocks(before: list[dict[str, Json]], draft: Draft) -> list[dict[str, Json]]:
+def _thinking_blocks(before: list[JsonObject], draft: Draft) -> list[JsonObject]:
     """The recorded blocks, with their signatures, unless the answer thinks something else."""
     content = draft.answer.thinking
     if content == _thinking_of(before):
-        return [block for block in before if block.get("type") in _THINKING]
+        return of_type(before, *_THINKING)
     if content is None:
         return []
     return [{"type": "thinking", "thinking": content, "signature": ""}]
 
 
-def _text_blocks(before: list[dict[str, Json]], draft: Draft) -> list[dict[str, Json]]:
+def _text_blocks(before: list[JsonObject], draft: Draft) -> list[JsonObject]:
     """The recorded blocks, with their citations, unless the answer says something else."""
     content = draft.answer.content
     if content == _text_of(before):
-        return [block for block in before if block.get("type") == "text"]
+        return of_type(before, "text")
     if content:
         return [{"type": "text", "text": content}]
     return []
 
 
-def _tool_use(draft: Draft, index: int, recorded: dict[str, Json]) -> dict[str, Json]:
+def _tool_use(draft: Draft, index: int, recorded: JsonObject) -> JsonObject:
     call = draft.answer.tool_calls[index]
     members = {"id": call_id(draft, index, recorded.get("id"), "toolu_"), "name": call.name, "input": call.arguments}
     return {**recorded, "type": "tool_use", **members}
+
+
+_CALLS = ("tool_use", "server_tool_use", "mcp_tool_use")
+_AT_STOP = ("stop_reason", "stop_sequence", "stop_details", "container")
+_GROWS = {
+    "text_delta": "text",
+    "thinking_delta": "thinking",
+    "input_json_delta": "partial_json",
+    "compaction_delta": "content",
+}
+"""Delta → its member that is a piece of text."""
+
+
+def fold(frames: Iterable[Frame]) -> FoldedStream:
+    """The message that the events add up to; it ends with `message_stop`."""
+    events = StreamEvents(frames)
+    message: JsonObject = {}
+    blocks: dict[int, _Block] = {}
+    ended = False
+    for event in events:
+        kind = text_at(event, "type")
+        index = event.get("index")
+        if kind == "message_start":
+            message = dict(object_at(event, "message"))
+        elif kind == "content_block_start" and type(index) is int:
+            blocks[index] = _Block(object_at(event, "content_block"))
+        elif kind == "content_block_delta" and type(index) is int:
+            blocks.setdefault(index, _Block({})).add(object_at(event, "delta"))
+        elif kind == "message_delta":
+            message |= object_at(event, "delta")
+            # Counts are totals so far; one that is not given leaves the one before.
+            message["usage"] = object_at(message, "usage") | present(object_at(event, "usage").items())
+        elif kind == "message_stop":
+            ended = True
+        elif kind == "error" or (event.get("error") and not kind):
+            events.error = event
+    if message or blocks:
+        message["content"] = [blocks[index].body() for index in sorted(blocks)]
+    return events.folded(message, ended=ended)
+
+
+class _Block:
+    """A block of a stream, while it grows."""
+
+    def __init__(self, block: JsonObject) -> None:
+        self._block = block
+        self._pieces: dict[str, list[str]] = {}
+        self._citations: list[Json] = []
+        self._rest: JsonObject = {}
+
+    def add(self, delta: JsonObject) -> None:
+        kind = text_at(delta, "type")
+        if kind in _GROWS:
+            self._pieces.setdefault(_GROWS[kind], []).append(text_at(delta, _GROWS[kind]))
+        elif kind == "citations_delta":
+            self._citations.append(delta.get("citation"))
+        if kind in ("signature_delta", "compaction_delta"):
+            self._rest |= without(delta, "type", "content")
+
+    def body(self) -> JsonObject:
+        block: JsonObject = {"type": _GROWN_TYPES.get(next(iter(self._pieces), ""), "text")} | self._block | self._rest
+        for name, pieces in self._pieces.items():
+            text = "".join(pieces)
+            if name == "partial_json":
+                block.setdefault("input", {})
+                if text:
+                    block["input"] = load_arguments(text)
+            else:
+                block[name] = text_at(block, name) + text
+        if self._citations:
+            block["citations"] = self._citations
+        return block
+
+
+_GROWN_TYPES = {"thinking": "thinking", "partial_json": "tool_use"}
+"""The type of a block whose start is missing, by the member that grew."""
+
+
+def unfold(body: JsonObject, _request: WireRequest) -> list[Frame]:
+    """The events of a message."""
+    stop = {name: body[name] for name in _AT_STOP if name in body}
+    began = body | dict.fromkeys(stop) | {"content": []}
+    events: list[JsonObject] = [{"type": "message_start", "message": began}]
+    for index, block in enumerate(objects_at(body, "content")):
+        empty, deltas = _grown(block)
+        events.append({"type": "content_block_start", "index": index, "content_block": empty})
+        events += [{"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas]
+        events.append({"type": "content_block_stop", "index": index})
+    usage = {"output_tokens": 0} | object_at(body, "usage")
+    events += [{"type": "message_delta", "delta": stop, "usage": usage}, {"type": "message_stop"}]
+    return [Frame(dump(event), as_text(event["type"])) for event in events]
+
+
+def _grown(block: JsonObject) -> tuple[JsonObject, list[JsonObject]]:
+    """The block before it grew, and the deltas that make it grow."""
+    kind = block.get("type")
+    if kind == "text":
+        deltas = [{"type": "citations_delta", "citation": cited} for cited in objects_at(block, "citations")]
+        empty: JsonObject = block | {"text": ""}
+        if deltas:
+            empty["citations"] = []
+        return empty, [{"type": "text_delta", "text": block.get("text")}, *deltas]
+    if kind == "thinking":
+        return block | {"thinking": "", "signature": ""}, [
+            {"type": "thinking_delta", "thinking": block.get("thinking")},
+            {"type": "signature_delta", "signature": block.get("signature", "")},
+        ]
+    if kind in _CALLS:
+        text = dump_arguments(block.get("input", {}))
+        return block | {"input": {}}, [{"type": "input_json_delta", "partial_json": text}]
+    return block, []
 
 
 DIALECT = ApiDialect(
@@ -129,7 +262,7 @@ DIALECT = ApiDialect(
     fold=fold,
     fill=_fill,
     unfold=unfold,
-    holds=lambda part: as_text(part.get("type")).endswith(_PARTS),
+    holds=lambda part: text_at(part, "type").endswith(_PARTS),
     minted=MintedIds(
         conversation=("messages",),
         ids=(

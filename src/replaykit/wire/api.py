@@ -8,14 +8,14 @@ from enum import Enum
 import msgspec
 import orjson
 from msgspec import Struct
+from msgspec.structs import replace
 
-from replaykit.model.events import Usage
-from replaykit.model.values import Json
+from replaykit.model.events import ErrorInfo, Usage
+from replaykit.model.values import ABSENT, Json, JsonObject, raw
 from replaykit.wire.dialect import ApiDialect, Draft, FoldedStream, WireRequest
-from replaykit.wire.error_reading import error_of
 from replaykit.wire.eventstream import EventStreamSplitter, encode_frames
 from replaykit.wire.frames import ArraySplitter, Frame, LineSplitter, Splitter, SseSplitter
-from replaykit.wire.json_fields import dump, load_object
+from replaykit.wire.json_fields import as_object, dump, first_text, load_object, text_at
 from replaykit.wire.model_calls import ModelAnswer, ModelCall, ModelOutcome
 
 _FIRST_ERROR = 400  # of the HTTP statuses
@@ -85,21 +85,25 @@ class ModelApi(Struct, frozen=True, kw_only=True):
         if status >= _FIRST_ERROR:
             return ModelOutcome(error=error_of(folded.error or _any_json(b"".join(chunks)), status))
         response = self.dialect.read_response(folded.body)
-        if folded.error is not None or not folded.body.get("error"):
-            wrong = folded.error
-        else:
-            wrong = folded.body
-        nothing = folded.ended and not response.answers and wrong is None
+        answer, problem, error = None, folded.problem, None
+        if folded.error is not None:
+            error = error_of(folded.error)
+        elif folded.body.get("error"):
+            error = error_of(folded.body)
+        if response.answers:
+            answer = response.answers[0]
+        elif folded.ended and error is None:
+            problem = problem or "the response holds no answer"
         return ModelOutcome(
             model=response.model,
-            answer=response.answers[0] if response.answers else None,
+            answer=answer,
             alternatives=response.answers[1:],
             finish_reason=response.finish_reason,
             usage=response.usage,
             response_id=response.id,
-            error=None if wrong is None else error_of(wrong),
+            error=error,
             complete=folded.ended and response.complete,
-            problem=folded.problem or ("the response holds no answer" if nothing else None),
+            problem=problem,
         )
 
     def write(
@@ -129,12 +133,13 @@ class ModelApi(Struct, frozen=True, kw_only=True):
             finish_reason=finish_reason,
             usage=usage or Usage(),
         )
-        body = self.dialect.fill(recorded if self.dialect.read_response(recorded).answers else {}, draft)
+        if not self.dialect.read_response(recorded).answers:
+            recorded = {}
+        body = self.dialect.fill(recorded, draft)
         if not request_parts.streamed:
             return EncodedResponse("application/json", (dump(body),))
-        return EncodedResponse(
-            self.framing.value, tuple(_encoded(self.framing, self.dialect.unfold(body, request_parts)))
-        )
+        frames = self.dialect.unfold(body, request_parts)
+        return EncodedResponse(self.framing.value, tuple(_encoded(self.framing, frames)))
 
     def read_request(self, request: bytes) -> WireRequest:
         """The request, taken apart; what the path says completes it."""
@@ -142,12 +147,13 @@ class ModelApi(Struct, frozen=True, kw_only=True):
         request_parts = self.dialect.read_request(body or {})
         if body is not None and not self.model and self.streamed is None:
             return request_parts
-        return msgspec.structs.replace(
-            request_parts,
-            model=request_parts.model or self.model,
-            streamed=request_parts.streamed if self.streamed is None else self.streamed,
-            problem="the request is no JSON object" if body is None else request_parts.problem,
-        )
+        streamed, problem = request_parts.streamed, request_parts.problem
+        if self.streamed is not None:
+            streamed = self.streamed
+        if body is None:
+            problem = "the request is no JSON object"
+        model = request_parts.model or self.model
+        return replace(request_parts, model=model, streamed=streamed, problem=problem)
 
     def _response(self, chunks: Sequence[bytes]) -> FoldedStream:
         """The response as a body: as it is, or folded from its stream."""
@@ -165,13 +171,16 @@ class ModelApi(Struct, frozen=True, kw_only=True):
         folded = self.dialect.fold([*splitter.feed(b"".join(chunks)), *splitter.close()])
         if splitter.problem is None or folded.problem is not None:
             return folded
-        return msgspec.structs.replace(folded, problem=splitter.problem)
+        return replace(folded, problem=splitter.problem)
 
 
 def _detect_framing(chunks: Sequence[bytes]) -> Framing | None:
     """The framing that the first byte shows; None for an object, or nothing at all."""
-    first = next((start[:1] for chunk in chunks if (start := chunk.lstrip())), b"{")
-    return {b"{": None, b"[": Framing.ARRAY, b"\0": Framing.AWS}.get(first, Framing.SSE)
+    for chunk in chunks:
+        first = chunk.lstrip()[:1]
+        if first:
+            return {b"{": None, b"[": Framing.ARRAY, b"\0": Framing.AWS}.get(first, Framing.SSE)
+    return None
 
 
 def _any_json(whole: bytes) -> Json:
@@ -189,12 +198,53 @@ def _encoded(framing: Framing, frames: list[Frame]) -> list[bytes]:
         return [frame.data + b"\n" for frame in frames]
     if framing is Framing.ARRAY:
         return [b"[", *(b",\r\n" * (number > 0) + frame.data for number, frame in enumerate(frames)), b"]"]
-    return [_sse(frame) for frame in frames]
+    return list(map(_sse, frames))
 
 
 def _sse(frame: Frame) -> bytes:
+    data = b"data: " + frame.data + b"\n\n"
     if frame.name:
-        name = b"event: " + frame.name.encode() + b"\n"
-    else:
-        name = b""
-    return name + b"data: " + frame.data + b"\n\n"
+        return b"event: " + frame.name.encode() + b"\n" + data
+    return data
+
+
+_MAX_TEXT = 2000  # of an error that is no JSON: the page of some proxy on the way
+
+
+def error_of(value: Json, status: int | None = None) -> ErrorInfo:
+    """The error that a body or an event tells of; `value` is text where it was no JSON."""
+    if type(value) is list and value:
+        value = value[0]
+    body = as_object(value)
+    inner = body.get("error", body)
+    details = as_object(inner)
+    message = details.get("message") or details.get("Message") or details.get("detail")
+    if type(inner) is str:
+        message = inner
+    elif type(value) is str:
+        message = value[:_MAX_TEXT].strip()
+    if type(message) is not str:
+        message = _message_text(message)
+    attributes = {"status": status, "code": details.get("code"), "param": details.get("param")}
+    known = {name: item for name, item in attributes.items() if type(item) in (str, int)}
+    attributes_json = ABSENT
+    if known:
+        attributes_json = raw(known)
+    return ErrorInfo(type=_error_type(details, status), message=message, attributes_json=attributes_json)
+
+
+def _error_type(details: JsonObject, status: int | None) -> str:
+    """The most telling of the names an error has."""
+    kind = text_at(details, "type")
+    if kind == "error":
+        kind = ""
+    name = kind or first_text(details, "status", "code")
+    if not name and status:
+        return f"http_{status}"
+    return name or "error"
+
+
+def _message_text(message: Json) -> str:
+    if message is None:
+        return ""
+    return bytes(raw(message)).decode()[:_MAX_TEXT]

@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from msgspec import Struct
 
 from replaykit.errors import UsageError
 from replaykit.model.events import Usage
-from replaykit.model.values import Json
+from replaykit.model.values import Json, JsonObject
 from replaykit.wire.frames import Frame
-from replaykit.wire.json_fields import as_text, without
+from replaykit.wire.json_fields import as_text, load_object, text_at, without
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
 
 class WireRequest(Struct, frozen=True, kw_only=True):
     """A request, taken apart."""
 
-    body: dict[str, Json]
+    body: JsonObject
     model: str
     system: Json
     messages: Json
     tools: Json
-    parameters: dict[str, Json]
+    parameters: JsonObject
     streamed: bool
     problem: str | None = None
 
@@ -42,7 +42,7 @@ class WireResponse(Struct, frozen=True, kw_only=True):
 class FoldedStream(Struct, frozen=True, kw_only=True):
     """A stream, as the body it would have been."""
 
-    body: dict[str, Json]
+    body: JsonObject
     ended: bool
     """False when the end that the API promises never came."""
     error: Json = None
@@ -98,16 +98,16 @@ class ApiDialect(Struct, frozen=True, kw_only=True):
     """One API: how it asks, tells, streams and is written."""
 
     name: str
-    read_request: Callable[[dict[str, Json]], WireRequest]
-    read_response: Callable[[dict[str, Json]], WireResponse]
+    read_request: Callable[[JsonObject], WireRequest]
+    read_response: Callable[[JsonObject], WireResponse]
     fold: Callable[[Iterable[Frame]], FoldedStream]
-    fill: Callable[[dict[str, Json], Draft], dict[str, Json]]
+    fill: Callable[[JsonObject, Draft], JsonObject]
     """The recorded body with the draft's answer in it; an empty body gives one of its own."""
-    unfold: Callable[[dict[str, Json], WireRequest], list[Frame]]
+    unfold: Callable[[JsonObject, WireRequest], list[Frame]]
     """The events that fold into the body."""
     carries: frozenset[str] = frozenset({"content", "thinking", "tool_calls", "refusal", "parts"})
     """The members of an answer that the API can carry."""
-    holds: Callable[[dict[str, Json]], bool] = lambda part: True
+    holds: Callable[[JsonObject], bool] = lambda part: True
     """Whether a part of an answer, beside texts and calls, is one of its own."""
     minted: MintedIds = MintedIds()
 
@@ -119,7 +119,7 @@ class ApiDialect(Struct, frozen=True, kw_only=True):
 
 
 def split_request(
-    body: dict[str, Json],
+    body: JsonObject,
     conversation: str,
     *,
     system: str | None = None,
@@ -130,7 +130,7 @@ def split_request(
     stream = body.get("stream")
     return WireRequest(
         body=body,
-        model=as_text(body.get("model")),
+        model=text_at(body, "model"),
         system=body.get(system) if system else None,
         messages=body.get(conversation),
         tools=body.get(tools),
@@ -144,3 +144,34 @@ def call_id(draft: Draft, index: int, recorded: Json, prefix: str) -> str:
     """The id of the n-th tool call: its own, else the recorded one's, else a minted one."""
     call: ToolUse = draft.answer.tool_calls[index]
     return call.id or as_text(recorded) or draft.mint(prefix, index)
+
+
+class StreamEvents:
+    """The objects of a stream, one after the other; what is none is passed over and told."""
+
+    def __init__(self, frames: Iterable[Frame], *, done: bytes = b"") -> None:
+        self.error: Json = None
+        self.done = False
+        """True when the frame that says "done" came."""
+        self._frames = frames
+        self._done = done
+        self._cut = False
+        self._problem: str | None = None
+
+    def __iter__(self) -> Iterator[JsonObject]:
+        for frame in self._frames:
+            if self._done and frame.data.strip() == self._done:
+                self.done = True
+                continue
+            event = load_object(frame.data)
+            if event is not None:
+                yield event
+            elif frame.whole:
+                self._problem = self._problem or f"an event that is no JSON object: {frame.data[:60]!r}"
+            else:
+                self._cut = True
+
+    def folded(self, body: JsonObject, *, ended: bool) -> FoldedStream:
+        """Return the folded stream: an error ends it too, an incomplete frame never does."""
+        over = (ended or self.error is not None) and not self._cut
+        return FoldedStream(body=body, ended=over, error=self.error, problem=self._problem)

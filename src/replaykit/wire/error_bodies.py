@@ -8,9 +8,9 @@ import re
 import orjson
 
 from replaykit.model.events import ErrorInfo
-from replaykit.model.values import Json, decode
+from replaykit.model.values import Json, JsonObject, decode
 from replaykit.wire.api import Framing, ModelApi
-from replaykit.wire.json_fields import as_object, as_text
+from replaykit.wire.json_fields import as_object, object_at, text_at
 
 _FIRST_ERROR, _LAST_ERROR = 400, 599
 _STATED = re.compile(
@@ -81,8 +81,8 @@ def status_of(error: ErrorInfo) -> int | None:
 def error_body(api: ModelApi, status: int, error: ErrorInfo) -> bytes:
     """Return the body in which the API tells of the error, as far as possible in the words that were traced."""
     stated = _body_in(error.message)
-    details = as_object(stated.get("error")) or stated
-    text = as_text(details.get("message")) or _message_without_status(error)
+    details = object_at(stated, "error") or stated
+    text = text_at(details, "message") or _message_without_status(error)
     return orjson.dumps(_body_of_api(api, status, text, details))
 
 
@@ -93,11 +93,11 @@ def error_headers(api: ModelApi, status: int) -> tuple[tuple[str, str], ...]:
     return (("x-amzn-errortype", _AWS.get(status, "InternalServerException")),)
 
 
-def _body_of_api(api: ModelApi, status: int, text: str, details: dict[str, Json]) -> Json:
+def _body_of_api(api: ModelApi, status: int, text: str, details: JsonObject) -> Json:
     if api.framing is Framing.AWS:
         return {"message": text}
     family = api.name.partition(".")[0]
-    kind = as_text(details.get("type"))
+    kind = text_at(details, "type")
     if family == "anthropic":
         if kind not in _ANTHROPIC.values() and kind != "api_error":
             kind = _ANTHROPIC.get(status, "api_error")
@@ -124,7 +124,7 @@ def _message_without_status(error: ErrorInfo) -> str:
     return re.sub(r"^Error code: \d{3} - ", "", error.message) or error.type
 
 
-def _body_in(message: str) -> dict[str, Json]:
+def _body_in(message: str) -> JsonObject:
     """The body that an SDK writes into the message of its exception, as JSON or as Python does; else nothing."""
     start = message.find("{")
     if start < 0 or len(message) > _MOST_TEXT:

@@ -15,7 +15,7 @@ import struct
 import zlib
 
 from replaykit.wire.frames import Frame
-from replaykit.wire.json_fields import as_text, dump, load_object
+from replaykit.wire.json_fields import dump, load_object, text_at
 
 _PRELUDE = struct.Struct(">III")
 _CRC = struct.Struct(">I")
@@ -81,7 +81,7 @@ def _unwrap(headers: dict[str, str], payload: bytes) -> list[Frame]:
     kind = headers.get(":message-type", "event")
     if kind != "event":
         code = headers.get(":exception-type") or headers.get(":error-code") or kind
-        message = as_text(body.get("message")) or headers.get(":error-message", "")
+        message = text_at(body, "message") or headers.get(":error-message", "")
         return [Frame(dump({"type": "error", "error": {"type": code, "message": message}}), "error")]
     encoded = body.get("bytes")
     if type(encoded) is not str:

@@ -1,12 +1,35 @@
-"""Gemini `generateContent`: contents made of parts; Gemini API and Vertex."""
+"""Gemini `generateContent`: contents made of parts; Gemini API and Vertex. Every event of a stream is a response."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from replaykit.errors import UsageError
-from replaykit.model.values import Json
-from replaykit.wire.dialect import ApiDialect, Draft, MintedIds, WireRequest, WireResponse, split_request
-from replaykit.wire.gemini_stream import fold, unfold
-from replaykit.wire.json_fields import as_object, as_objects, as_text, joined, nth, without
+from replaykit.model.jsonpath import PathStep, Pick, parse_path
+from replaykit.model.values import Json, JsonObject
+from replaykit.wire.dialect import (
+    ApiDialect,
+    Draft,
+    FoldedStream,
+    MintedIds,
+    StreamEvents,
+    WireRequest,
+    WireResponse,
+    split_request,
+)
+from replaykit.wire.frames import Frame
+from replaykit.wire.json_fields import (
+    as_index,
+    dump,
+    first_text,
+    joined_at,
+    nth,
+    object_at,
+    objects_at,
+    text_at,
+    text_or_last,
+    without,
+)
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 from replaykit.wire.usage import usage_of
 
@@ -18,78 +41,87 @@ _INPUTS = ("promptTokenCount", "toolUsePromptTokenCount")
 _OUTPUTS = ("candidatesTokenCount", "thoughtsTokenCount")
 
 
-def _read_request(body: dict[str, Json]) -> WireRequest:
-    return split_request(
-        body, "contents", system="system_instruction" if "system_instruction" in body else "systemInstruction"
-    )
+def _read_request(body: JsonObject) -> WireRequest:
+    system = "systemInstruction"
+    if "system_instruction" in body:
+        system = "system_instruction"
+    return split_request(body, "contents", system=system)
 
 
-def _read_response(body: dict[str, Json]) -> WireResponse:
-    candidates = as_objects(body.get("candidates"))
-    feedback = as_object(body.get("promptFeedback"))
-    answers = tuple(_answer(_parts(candidate)) for candidate in candidates)
-    if (refusal := _refusal(feedback)) and not answers:
+def _read_response(body: JsonObject) -> WireResponse:
+    candidates = objects_at(body, "candidates")
+    feedback = object_at(body, "promptFeedback")
+    answers = tuple(map(_answer, map(_parts, candidates)))
+    reason = first_text(feedback, "blockReason") or None
+    if candidates:
+        reason = text_at(candidates[0], "finishReason") or None
+    elif refusal := _refusal(feedback):
         answers = (ModelAnswer(refusal=refusal),)
     return WireResponse(
         answers=answers,
-        finish_reason=as_text(candidates[0].get("finishReason") if candidates else feedback.get("blockReason")) or None,
+        finish_reason=reason,
         usage=usage_of(body.get("usageMetadata"), inputs=_INPUTS, outputs=_OUTPUTS),
-        id=as_text(body.get("responseId")),
-        model=as_text(body.get("modelVersion")),
+        id=text_at(body, "responseId"),
+        model=text_at(body, "modelVersion"),
     )
 
 
-def _refusal(feedback: dict[str, Json]) -> str | None:
-    return as_text(feedback.get("blockReasonMessage")) or as_text(feedback.get("blockReason")) or None
+def _refusal(feedback: JsonObject) -> str | None:
+    return first_text(feedback, "blockReasonMessage", "blockReason") or None
 
 
-def _parts(candidate: dict[str, Json]) -> list[dict[str, Json]]:
-    return as_objects(as_object(candidate.get("content")).get("parts"))
+def _parts(candidate: JsonObject) -> list[JsonObject]:
+    return objects_at(object_at(candidate, "content"), "parts")
 
 
-def _answer(parts: list[dict[str, Json]]) -> ModelAnswer:
+def _answer(parts: list[JsonObject]) -> ModelAnswer:
     return ModelAnswer(
         content=_text(parts, thought=False),
-        tool_calls=tuple(_call(part) for part in parts if _is_call(part)),
+        tool_calls=tuple(map(_call, filter(_is_call, parts))),
         thinking=_text(parts, thought=True),
-        parts=tuple(part for part in parts if "text" not in part and not _is_call(part) and set(part) != _SIGNATURE),
+        parts=tuple(filter(_is_other, parts)),
     )
 
 
-_SIGNATURE = {"thoughtSignature"}
+def _is_other(part: JsonObject) -> bool:
+    return "text" not in part and not _is_call(part) and part.keys() != {"thoughtSignature"}
 
 
-def _text(parts: list[dict[str, Json]], *, thought: bool) -> str | None:
-    return joined(as_text(part.get("text")) for part in parts if bool(part.get("thought")) is thought)
+def _text_parts(parts: list[JsonObject], *, thought: bool) -> list[JsonObject]:
+    return [part for part in parts if "text" in part and bool(part.get("thought")) is thought]
 
 
-def _is_call(part: dict[str, Json]) -> bool:
+def _text(parts: list[JsonObject], *, thought: bool) -> str | None:
+    return joined_at(_text_parts(parts, thought=thought), "text")
+
+
+def _is_call(part: JsonObject) -> bool:
     return type(part.get("functionCall")) is dict
 
 
-def _call(part: dict[str, Json]) -> ToolUse:
+def _call(part: JsonObject) -> ToolUse:
     call = part["functionCall"]
-    return ToolUse(id=as_text(call.get("id")), name=as_text(call.get("name")), arguments=as_object(call.get("args")))
+    return ToolUse(id=text_at(call, "id"), name=text_at(call, "name"), arguments=object_at(call, "args"))
 
 
-def _fill(recorded: dict[str, Json], draft: Draft) -> dict[str, Json]:
+def _fill(recorded: JsonObject, draft: Draft) -> JsonObject:
     tokens_in, tokens_out = draft.tokens
     counts = {
         "promptTokenCount": tokens_in,
         "candidatesTokenCount": tokens_out,
         "totalTokenCount": tokens_in + tokens_out,
     }
-    envelope: dict[str, Json] = {"modelVersion": draft.request.model, "responseId": draft.mint("")}
+    envelope: JsonObject = {"modelVersion": draft.request.model, "responseId": draft.mint("")}
     if not recorded:
         envelope["usageMetadata"] = counts
     rest = without(recorded, "promptFeedback", "candidates")
     if draft.answer.refusal:
-        return envelope | rest | {"promptFeedback": _blocked(as_object(recorded.get("promptFeedback")), draft)}
-    first, *others = as_objects(recorded.get("candidates")) or [{}]
+        return envelope | rest | {"promptFeedback": _blocked(object_at(recorded, "promptFeedback"), draft)}
+    first, *others = objects_at(recorded, "candidates") or [{}]
     return envelope | rest | {"candidates": [_candidate(_parts(first), draft), *others]}
 
 
-def _blocked(recorded: dict[str, Json], draft: Draft) -> dict[str, Json]:
+def _blocked(recorded: JsonObject, draft: Draft) -> JsonObject:
     """A prompt that was blocked: the one form of refusal that has a text, and it has no answer beside it."""
     answer = draft.answer
     if answer.content or answer.thinking or answer.tool_calls or answer.parts:
@@ -99,34 +131,193 @@ def _blocked(recorded: dict[str, Json], draft: Draft) -> dict[str, Json]:
     return {"blockReason": draft.finish_reason or "OTHER", "blockReasonMessage": answer.refusal}
 
 
-def _candidate(before: list[dict[str, Json]], draft: Draft) -> dict[str, Json]:
-    calls = [part for part in before if _is_call(part)]
+def _candidate(before: list[JsonObject], draft: Draft) -> JsonObject:
+    calls = list(filter(_is_call, before))
     answer = draft.answer
     parts = [
         *_texts(before, answer.thinking, thought=True),
         *answer.parts,
         *_texts(before, answer.content, thought=False),
-        *(_function_call(call, nth(calls, index) or {}) for index, call in enumerate(answer.tool_calls)),
     ]
+    for index, call in enumerate(answer.tool_calls):
+        parts.append(_function_call(call, nth(calls, index)))
     content = {"parts": parts, "role": "model"}
     return {"content": content, "finishReason": draft.finish_reason or "STOP", "index": 0}
 
 
-def _texts(before: list[dict[str, Json]], content: str | None, *, thought: bool) -> list[dict[str, Json]]:
+def _texts(before: list[JsonObject], content: str | None, *, thought: bool) -> list[JsonObject]:
     """The recorded parts, with their signatures, unless the answer says something else."""
     if content == _text(before, thought=thought):
-        return [part for part in before if "text" in part and bool(part.get("thought")) is thought]
+        return _text_parts(before, thought=thought)
     if not content:
         return []
-    return [{"text": content, "thought": True} if thought else {"text": content}]
+    return [_text_part(content, thought=thought)]
 
 
-def _function_call(call: ToolUse, recorded: dict[str, Json]) -> dict[str, Json]:
+def _text_part(text: str, *, thought: bool) -> JsonObject:
+    if thought:
+        return {"text": text, "thought": True}
+    return {"text": text}
+
+
+def _function_call(call: ToolUse, recorded: JsonObject) -> JsonObject:
     if type(call.arguments) is not dict:
         raise UsageError(f"tool call {call.name!r}: this API takes its arguments as an object")
-    identity = call.id or as_text(as_object(recorded.get("functionCall")).get("id"))
-    members: dict[str, Json] = {"id": identity} if identity else {}
+    members: JsonObject = {}
+    if identity := call.id or text_at(object_at(recorded, "functionCall"), "id"):
+        members["id"] = identity
     return recorded | {"functionCall": members | {"name": call.name, "args": call.arguments}}
+
+
+_VALUES = ("stringValue", "numberValue", "boolValue")
+
+
+def fold(frames: Iterable[Frame]) -> FoldedStream:
+    """The response that the events add up to; it ends with a reason to finish, or when the prompt was blocked."""
+    events = StreamEvents(frames)
+    top: JsonObject = {}
+    candidates: dict[int, _Candidate] = {}
+    for event in events:
+        if event.get("error"):
+            events.error = event
+        top |= without(event, "candidates", "error")
+        for candidate in objects_at(event, "candidates"):
+            candidates.setdefault(as_index(candidate.get("index")), _Candidate()).add(candidate)
+    bodies = [candidates[index].body() for index in sorted(candidates)]
+    ended = bool(object_at(top, "promptFeedback").get("blockReason"))
+    if bodies:
+        top["candidates"] = bodies
+        ended = ended or all(body.get("finishReason") for body in bodies)
+    return events.folded(top, ended=ended)
+
+
+class _Candidate:
+    """One answer of a stream, while it grows."""
+
+    def __init__(self) -> None:
+        self._rest: JsonObject = {}
+        self._content: JsonObject = {}
+        self._parts: list[_GrowingText | _GrowingCall | JsonObject] = []
+
+    def add(self, candidate: JsonObject) -> None:
+        content = object_at(candidate, "content")
+        self._rest |= without(candidate, "content")
+        self._content |= without(content, "parts")
+        for part in objects_at(content, "parts"):
+            self._add_part(part)
+
+    def _add_part(self, part: JsonObject) -> None:
+        last = None
+        if self._parts:
+            last = self._parts[-1]
+        call = part.get("functionCall")
+        if type(call) is dict:
+            if isinstance(last, _GrowingCall) and last.goes_on and not call.get("name"):
+                last.add(part, call)
+            else:
+                self._parts.append(_GrowingCall(part, call))
+        elif part.keys() <= {"text", "thought"} and type(part.get("text")) is str:
+            thought = bool(part.get("thought"))
+            if not (isinstance(last, _GrowingText) and last.thought is thought):
+                last = _GrowingText(thought)
+                self._parts.append(last)
+            last.pieces.append(part["text"])
+        else:
+            self._parts.append(part)
+
+    def body(self) -> JsonObject:
+        parts = [part if isinstance(part, dict) else part.body() for part in self._parts]
+        return self._rest | {"content": {"role": "model", **self._content, "parts": parts}}
+
+
+class _GrowingText:
+    """A text that comes in pieces."""
+
+    def __init__(self, thought: bool) -> None:
+        self.thought = thought
+        self.pieces: list[str] = []
+
+    def body(self) -> JsonObject:
+        return _text_part("".join(self.pieces), thought=self.thought)
+
+
+class _GrowingCall:
+    """A function call; its arguments may come in pieces, each with the path it belongs to."""
+
+    def __init__(self, part: JsonObject, call: JsonObject) -> None:
+        self.goes_on = False
+        self._part: JsonObject = {}
+        self._call: JsonObject = {}
+        self._values: dict[str, list[Json]] = {}
+        self.add(part, call)
+
+    def add(self, part: JsonObject, call: JsonObject) -> None:
+        self.goes_on = call.get("willContinue") is True
+        self._part |= without(part, "functionCall")
+        self._call |= without(call, "partialArgs", "willContinue")
+        for piece in objects_at(call, "partialArgs"):
+            value = next((piece[name] for name in _VALUES if name in piece), None)
+            self._values.setdefault(text_at(piece, "jsonPath"), []).append(value)
+
+    def body(self) -> JsonObject:
+        if not self._values:
+            return self._part | {"functionCall": self._call}
+        arguments: JsonObject = dict(object_at(self._call, "args"))
+        for path, values in self._values.items():
+            _put(arguments, path, text_or_last(values))
+        return self._part | {"functionCall": self._call | {"args": arguments}}
+
+
+def _put(arguments: JsonObject, path: str, value: Json) -> None:
+    """Set what the path names; one that leads nowhere sets nothing."""
+    try:
+        steps = parse_path(path).steps
+    except ValueError:
+        return
+    place: Json = arguments
+    for step, following in zip(steps, [*steps[1:], None], strict=True):
+        item = value
+        if following is not None:
+            item = {}
+            if following.pick is Pick.ITEM:
+                item = []
+        place = _step(place, step, item, last=following is None)
+        if place is None:
+            return
+
+
+def _step(place: Json, step: PathStep, item: Json, *, last: bool) -> Json:
+    """One step down; what is not there yet is made, but a list only grows by one."""
+    if step.pick is Pick.MEMBER and type(place) is dict:
+        if last or type(place.get(step.key)) not in (dict, list):
+            place[step.key] = item
+        return place[step.key]
+    if step.pick is Pick.ITEM and type(place) is list and type(step.key) is int and step.key <= len(place):
+        if step.key == len(place):
+            place.append(item)
+        elif last:
+            place[step.key] = item
+        return place[step.key]
+    return None
+
+
+def unfold(body: JsonObject, _request: WireRequest) -> list[Frame]:
+    """One event per part; the last of each answer says why it ended, and the last of all counts."""
+    if not objects_at(body, "candidates"):
+        return [Frame(dump(body))]
+    base = without(body, "candidates", "usageMetadata")
+    events: list[JsonObject] = []
+    for candidate in objects_at(body, "candidates"):
+        content = object_at(candidate, "content")
+        parts: list[Json] = objects_at(content, "parts") or [{"text": ""}]
+        for number, part in enumerate(parts, 1):
+            rest = {"index": candidate.get("index", 0)}
+            if number == len(parts):
+                rest = without(candidate, "content")
+            events.append(base | {"candidates": [rest | {"content": content | {"parts": [part]}}]})
+    if "usageMetadata" in body:
+        events[-1] = events[-1] | {"usageMetadata": body["usageMetadata"]}
+    return [Frame(dump(event)) for event in events]
 
 
 DIALECT = ApiDialect(

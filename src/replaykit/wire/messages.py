@@ -21,8 +21,18 @@ from collections.abc import Iterator
 import orjson
 from msgspec import Struct
 
-from replaykit.model.values import Json
-from replaykit.wire.json_fields import as_object, as_objects, as_text, load_arguments, plain_numbers, without
+from replaykit.model.values import Json, JsonObject
+from replaykit.wire.json_fields import (
+    as_objects,
+    as_text,
+    first_text,
+    load_arguments,
+    object_at,
+    objects_at,
+    plain_numbers,
+    text_at,
+    without,
+)
 
 SYSTEM, USER, ASSISTANT, TOOL = "system", "user", "assistant", "tool"
 
@@ -90,15 +100,15 @@ Piece = TextPiece | ToolCallPiece | ToolResultPiece | MediaPiece
 
 def pieces_of(message: Json, role: str = USER) -> tuple[Piece, ...]:
     """Return what a message says; `role` is whose it is where the message does not say."""
-    if isinstance(message, str):
-        if message:
-            return (TextPiece(role, message),)
-        return ()
+    pieces: list[Piece] = []
     if isinstance(message, list):
-        return tuple(piece for item in message for piece in pieces_of(item, role))
-    if isinstance(message, dict):
-        return tuple(_message_pieces(message, role))
-    return ()
+        for item in message:
+            pieces += pieces_of(item, role)
+    elif isinstance(message, dict):
+        pieces += _message_pieces(message, role)
+    elif isinstance(message, str) and message:
+        pieces.append(TextPiece(role, message))
+    return tuple(pieces)
 
 
 def is_silent(message: Json) -> bool:
@@ -116,11 +126,11 @@ def canonical(value: Json) -> bytes:
     return orjson.dumps(plain_numbers(value), option=orjson.OPT_SORT_KEYS)
 
 
-def _message_pieces(message: dict[str, Json], role: str) -> Iterator[Piece]:
+def _message_pieces(message: JsonObject, role: str) -> Iterator[Piece]:
     if not _is_message(message):
         yield from _part_pieces(message, role)
         return
-    named = as_text(message.get("role"))
+    named = text_at(message, "role")
     if named:
         role = _ROLES.get(named, USER)
     content = _first(message, "content", "parts")
@@ -128,13 +138,13 @@ def _message_pieces(message: dict[str, Json], role: str) -> Iterator[Piece]:
         yield _result(message, content)
         return
     yield from _content_pieces(content, role)
-    if as_text(message.get("refusal")):
+    if text_at(message, "refusal"):
         yield TextPiece(role, message["refusal"])
     if role == ASSISTANT:
         yield from _calls_beside(message)
 
 
-def _is_message(value: dict[str, Json]) -> bool:
+def _is_message(value: JsonObject) -> bool:
     """True for what somebody says; False for an item or a part that stands alone."""
     if "role" in value or "parts" in value:
         return True
@@ -144,42 +154,38 @@ def _is_message(value: dict[str, Json]) -> bool:
 def _holds_results(content: Json) -> bool:
     """True for the content of a tool's message that names the calls itself, part by part."""
     parts = as_objects(content)
-    return any(part.get("type") in _RESULT_TYPES or _gemini(part, "functionResponse") for part in parts)
+    return any(part.get("type") in _RESULT_TYPES or _gemini_result(part) for part in parts)
 
 
 def _content_pieces(content: Json, role: str) -> Iterator[Piece]:
-    if isinstance(content, str):
-        if content:
-            yield TextPiece(role, content)
-    elif isinstance(content, list):
-        for part in content:
-            if isinstance(part, str):
-                yield from _content_pieces(part, role)
-            elif isinstance(part, dict):
-                yield from _part_pieces(part, role)
-    elif isinstance(content, dict):
-        yield from _part_pieces(content, role)
+    if not isinstance(content, list):
+        content = [content]
+    for part in content:
+        if isinstance(part, dict):
+            yield from _part_pieces(part, role)
+        elif isinstance(part, str) and part:
+            yield TextPiece(role, part)
 
 
-def _calls_beside(message: dict[str, Json]) -> Iterator[ToolCallPiece]:
+def _calls_beside(message: JsonObject) -> Iterator[ToolCallPiece]:
     """The calls that a message lists beside its content."""
-    for call in as_objects(message.get("tool_calls")):
+    for call in objects_at(message, "tool_calls"):
         yield _request(call)
-    if as_object(message.get("function_call")):
+    if object_at(message, "function_call"):
         yield _request(message["function_call"])
 
 
-def _part_pieces(part: dict[str, Json], role: str) -> Iterator[Piece]:
-    kind = as_text(part.get("type"))
+def _part_pieces(part: JsonObject, role: str) -> Iterator[Piece]:
+    kind = text_at(part, "type")
     if kind in _HIDDEN_TYPES or part.get("thought") is True:
         return
     if kind in _RESULT_TYPES or kind.endswith("_call_output"):
         yield _result(part, _first(part, "content", "output", "result", "response"))
     elif kind in _CALL_TYPES:
         yield _request(part)
-    elif call := _gemini(part, "functionCall"):
+    elif call := object_at(part, "functionCall") or object_at(part, "function_call"):
         yield _request(call)
-    elif answer := _gemini(part, "functionResponse"):
+    elif answer := _gemini_result(part):
         yield _result(answer, answer.get("response"))
     elif kind in _TEXT_TYPES or (not kind and type(part.get("text")) is str):
         text = _first(part, "text", "content", "refusal")
@@ -189,26 +195,25 @@ def _part_pieces(part: dict[str, Json], role: str) -> Iterator[Piece]:
         yield MediaPiece(role, _medium(part))
 
 
-def _gemini(part: dict[str, Json], name: str) -> dict[str, Json]:
-    """The member of a part by its name in JSON, or in Python."""
-    found = part.get(name) or part.get({"functionCall": "function_call"}.get(name, "function_response"))
-    return as_object(found)
+def _gemini_result(part: JsonObject) -> JsonObject:
+    """Return the result in a part by its name in JSON, or in Python."""
+    return object_at(part, "functionResponse") or object_at(part, "function_response")
 
 
-def _request(call: dict[str, Json]) -> ToolCallPiece:
-    inner = as_object(call.get("function")) or as_object(call.get("custom")) or call
+def _request(call: JsonObject) -> ToolCallPiece:
+    inner = object_at(call, "function") or object_at(call, "custom") or call
     arguments = _first(inner, "arguments", "input", "args")
     if isinstance(arguments, str):
         arguments = load_arguments(arguments)
-    identity = next((call[name] for name in ("call_id", "id", "toolCallId") if as_text(call.get(name))), "")
-    name = as_text(inner.get("name")) or as_text(inner.get("toolName"))
-    return ToolCallPiece(identity, name, canonical({} if arguments is None else arguments))
+    if arguments is None:
+        arguments = {}
+    identity = first_text(call, "call_id", "id", "toolCallId")
+    return ToolCallPiece(identity, first_text(inner, "name", "toolName"), canonical(arguments))
 
 
-def _result(holder: dict[str, Json], content: Json) -> ToolResultPiece:
-    names = ("tool_call_id", "tool_use_id", "call_id", "toolCallId", "id")
-    identity = next((holder[name] for name in names if as_text(holder.get(name))), "")
-    name = next((holder[name] for name in ("name", "tool_name", "toolName") if as_text(holder.get(name))), "")
+def _result(holder: JsonObject, content: Json) -> ToolResultPiece:
+    identity = first_text(holder, "tool_call_id", "tool_use_id", "call_id", "toolCallId", "id")
+    name = first_text(holder, "name", "tool_name", "toolName")
     return ToolResultPiece(identity, name, canonical(_value(content)))
 
 
@@ -219,7 +224,7 @@ def _value(content: Json) -> Json:
         if _are_texts(parts):
             content = parts
     if _are_texts(content):
-        content = "\n".join(str(_part_text(part)) for part in content)
+        content = "\n".join([str(_part_text(part)) for part in content])
     if isinstance(content, dict) and content.keys() == {"type", "value"}:  # the AI SDK's
         content = content["value"]
     if isinstance(content, str):
@@ -239,10 +244,7 @@ def _are_texts(content: Json) -> bool:
 
 def _part_text(part: Json) -> str | None:
     if isinstance(part, dict) and part.get("type") in _TEXT_TYPES:
-        text = _first(part, "text", "content")
-        if isinstance(text, str):
-            return text
-        return None
+        part = _first(part, "text", "content")
     if isinstance(part, str):
         return part
     return None
@@ -258,17 +260,17 @@ def _parse_json(text: Json) -> Json:
         return text
 
 
-def _medium(part: dict[str, Json]) -> bytes:
+def _medium(part: JsonObject) -> bytes:
     """Return what identifies a medium: its bytes or its address, however an API wraps them."""
-    data, address = "", ""
+    address: Json = ""
     inner = part
     for name in ("image_url", "input_audio", "source", "inlineData", "inline_data", "fileData", "file_data", "file"):
         if isinstance(part.get(name), dict):
             inner = part[name]
-        elif as_text(part.get(name)):
+        elif text_at(part, name):
             address = part[name]
-    data = as_text(inner.get("data"))
-    address = address or next((inner[name] for name in ("url", "fileUri", "file_uri", "uri") if inner.get(name)), "")
+    data = text_at(inner, "data")
+    address = address or _first(inner, "url", "fileUri", "file_uri", "uri") or ""
     if isinstance(address, str) and address.startswith("data:"):
         data = address.partition(",")[2]
     reference = _LANGFUSE_MEDIUM.match(data or as_text(address))
@@ -290,5 +292,8 @@ def _digest(data: str) -> str:
     return base64.urlsafe_b64encode(hashlib.sha256(content).digest())[:22].decode()
 
 
-def _first(holder: dict[str, Json], *names: str) -> Json:
-    return next((holder[name] for name in names if holder.get(name) is not None), None)
+def _first(holder: JsonObject, *names: str) -> Json:
+    for name in names:
+        if holder.get(name) is not None:
+            return holder[name]
+    return None

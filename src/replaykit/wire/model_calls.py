@@ -22,7 +22,7 @@ from msgspec import Struct, field
 
 from replaykit.errors import UsageError
 from replaykit.model.events import ErrorInfo, Usage
-from replaykit.model.values import Json
+from replaykit.model.values import Json, JsonObject
 
 
 class ToolUse(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -44,10 +44,10 @@ class ModelAnswer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     parts: tuple[Json, ...] = ()
 
     @property
-    def message(self) -> dict[str, Json]:
+    def message(self) -> JsonObject:
         """As JSON, in the shape this module describes."""
         calls = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in self.tool_calls]
-        message: dict[str, Json] = {"role": self.role, "content": self.content, "tool_calls": calls}
+        message: JsonObject = {"role": self.role, "content": self.content, "tool_calls": calls}
         more = {"thinking": self.thinking, "refusal": self.refusal, "parts": list(self.parts)}
         return message | {name: value for name, value in more.items() if value}
 
@@ -87,12 +87,12 @@ class ModelCall(ModelOutcome, frozen=True, kw_only=True):
     """The conversation, as sent."""
     tools: Json = None
     """The tools on offer, as sent."""
-    parameters: dict[str, Json] = field(default_factory=dict)
+    parameters: JsonObject = field(default_factory=dict)
     """Everything else in the request, as sent."""
     streamed: bool = False
 
     @property
-    def arguments(self) -> dict[str, Json]:
+    def arguments(self) -> JsonObject:
         """The request, as the arguments of the run log's `llm_call`."""
         request = {"system": self.system, "messages": self.messages, "tools": self.tools, "parameters": self.parameters}
         return {name: value for name, value in request.items() if value or name == "messages"}

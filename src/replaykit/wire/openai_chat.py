@@ -2,22 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from replaykit.errors import UsageError
 from replaykit.model.events import Usage
-from replaykit.model.values import Json
-from replaykit.wire.dialect import ApiDialect, Draft, MintedIds, WireRequest, WireResponse, call_id, split_request
+from replaykit.model.values import Json, JsonObject
+from replaykit.wire.dialect import (
+    ApiDialect,
+    Draft,
+    FoldedStream,
+    MintedIds,
+    StreamEvents,
+    WireRequest,
+    WireResponse,
+    call_id,
+    split_request,
+)
+from replaykit.wire.frames import Frame
 from replaykit.wire.json_fields import (
+    as_index,
     as_object,
     as_objects,
     as_text,
+    dump,
     dump_arguments,
+    first_text,
     joined,
+    joined_at,
     load_arguments,
+    not_of_type,
     nth,
+    object_at,
+    objects_at,
+    of_type,
+    present,
+    text_at,
+    text_or_last,
     without,
 )
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
-from replaykit.wire.openai_chat_stream import fold, unfold
 from replaykit.wire.usage import usage_of
 
 _THINKING = ("reasoning_content", "reasoning")
@@ -25,133 +48,141 @@ _THINKING = ("reasoning_content", "reasoning")
 _KNOWN = ("role", "content", "refusal", "tool_calls", "function_call", *_THINKING)
 
 
-def _read_request(body: dict[str, Json]) -> WireRequest:
-    return split_request(body, "messages", tools="functions" if _is_old(body) else "tools")
+def _read_request(body: JsonObject) -> WireRequest:
+    if _is_old(body):
+        return split_request(body, "messages", tools="functions")
+    return split_request(body, "messages")
 
 
-def _is_old(body: dict[str, Json]) -> bool:
+def _is_old(body: JsonObject) -> bool:
     """True for a request from before there were tools, which is answered in the old way too."""
     return "functions" in body and "tools" not in body
 
 
-def _read_response(body: dict[str, Json]) -> WireResponse:
-    choices = as_objects(body.get("choices"))
+def _read_response(body: JsonObject) -> WireResponse:
+    choices = objects_at(body, "choices")
     return WireResponse(
-        answers=tuple(_answer(as_object(choice.get("message"))) for choice in choices),
-        finish_reason=as_text(choices[0].get("finish_reason")) or None if choices else None,
+        answers=tuple([_answer(object_at(choice, "message")) for choice in choices]),
+        finish_reason=text_at(nth(choices, 0), "finish_reason") or None,
         usage=chat_usage(body),
-        id=as_text(body.get("id")),
-        model=as_text(body.get("model")),
+        id=text_at(body, "id"),
+        model=text_at(body, "model"),
     )
 
 
-def chat_usage(body: dict[str, Json]) -> Usage | None:
+def chat_usage(body: JsonObject) -> Usage | None:
     """The usage of a body, wherever the server put it."""
-    counts = body.get("usage") or as_object(body.get("x_groq")).get("usage")
+    counts = body.get("usage") or object_at(body, "x_groq").get("usage")
     return usage_of(counts, inputs=("prompt_tokens",), outputs=("completion_tokens",))
 
 
-def _answer(message: dict[str, Json]) -> ModelAnswer:
+def _answer(message: JsonObject) -> ModelAnswer:
     content = message.get("content")
     blocks = as_objects(content)
-    named = next((message[name] for name in _THINKING if message.get(name)), None)
     return ModelAnswer(
-        role=as_text(message.get("role")) or "assistant",
-        content=as_text(content) or joined(as_text(one.get("text")) for one in blocks if one.get("type") == "text"),
+        role=text_at(message, "role") or "assistant",
+        content=as_text(content) or joined_at(of_type(blocks, "text"), "text"),
         tool_calls=_calls(message),
-        thinking=as_text(named) or joined(_thought(block) for block in blocks),
-        refusal=as_text(message.get("refusal")) or None,
-        parts=(
-            *(block for block in blocks if block.get("type") not in ("text", "thinking")),
-            *({name: value} for name, value in message.items() if name not in _KNOWN and value),
-        ),
+        thinking=first_text(message, *_THINKING) or joined(map(_thought, blocks)),
+        refusal=text_at(message, "refusal") or None,
+        parts=(*not_of_type(blocks, "text", "thinking"), *_members(message, *_KNOWN)),
     )
 
 
-def _thought(block: dict[str, Json]) -> str:
+def _thought(block: JsonObject) -> str:
     """The text of a block of thinking, where thinking is a part of the content."""
     pieces = block.get("thinking")
-    return as_text(pieces) or joined(as_text(piece.get("text")) for piece in as_objects(pieces)) or ""
+    return as_text(pieces) or joined_at(as_objects(pieces), "text") or ""
 
 
-def _calls(message: dict[str, Json]) -> tuple[ToolUse, ...]:
+def _members(message: JsonObject, *known: str) -> list[JsonObject]:
+    """Return the members that say something, but for the known ones, each as an object of its own."""
+    return [{name: value} for name, value in message.items() if name not in known and value]
+
+
+def _calls(message: JsonObject) -> tuple[ToolUse, ...]:
     calls = []
-    for call in as_objects(message.get("tool_calls")):
-        custom, function = as_object(call.get("custom")), as_object(call.get("function"))
-        name = as_text((custom or function).get("name"))
-        if custom:
-            arguments = as_text(custom.get("input"))
-        else:
+    for call in objects_at(message, "tool_calls"):
+        custom, function = object_at(call, "custom"), object_at(call, "function")
+        name = text_at(custom or function, "name")
+        arguments = text_at(custom, "input")
+        if not custom:
             arguments = _arguments(function)
-        calls.append(ToolUse(id=as_text(call.get("id")), name=name, arguments=arguments))
-    if legacy := as_object(message.get("function_call")):
-        calls.append(ToolUse(name=as_text(legacy.get("name")), arguments=_arguments(legacy)))
+        calls.append(ToolUse(id=text_at(call, "id"), name=name, arguments=arguments))
+    if legacy := object_at(message, "function_call"):
+        calls.append(ToolUse(name=text_at(legacy, "name"), arguments=_arguments(legacy)))
     return tuple(calls)
 
 
-def _arguments(function: dict[str, Json]) -> Json:
+def _arguments(function: JsonObject) -> Json:
     arguments = function.get("arguments")
     if type(arguments) is dict:
         return arguments
     return load_arguments(as_text(arguments))
 
 
-def _fill(recorded: dict[str, Json], draft: Draft) -> dict[str, Json]:
-    choices = as_objects(recorded.get("choices"))
-    choice = nth(choices, 0) or {}
-    if _is_old(draft.request.body):
-        called = "function_call"
-    else:
-        called = "tool_calls"
-    filled = {
-        "index": 0,
-        "message": _message(as_object(choice.get("message")), draft),
-        "logprobs": None,
-        "finish_reason": draft.finish_reason or (called if draft.answer.tool_calls else "stop"),
-    }
+def _fill(recorded: JsonObject, draft: Draft) -> JsonObject:
+    choices = objects_at(recorded, "choices")
+    message = _message(object_at(nth(choices, 0), "message"), draft)
+    reason = "stop"
+    if draft.answer.tool_calls:
+        reason = "tool_calls"
+        if _is_old(draft.request.body):
+            reason = "function_call"
+    filled = {"index": 0, "message": message, "logprobs": None, "finish_reason": draft.finish_reason or reason}
     envelope = {"id": draft.mint("chatcmpl-"), "object": "chat.completion", "created": 0, "model": draft.request.model}
-    return envelope | ({} if recorded else _usage(draft)) | recorded | {"choices": [filled, *choices[1:]]}
+    if not recorded:
+        envelope |= _usage(draft)
+    return envelope | recorded | {"choices": [filled, *choices[1:]]}
 
 
-def _usage(draft: Draft) -> dict[str, Json]:
+def _usage(draft: Draft) -> JsonObject:
     """The usage of an answer that was never on the wire; a stream tells it only to those who ask."""
     request = draft.request
-    if request.streamed and not as_object(request.body.get("stream_options")).get("include_usage"):
+    if request.streamed and not object_at(request.body, "stream_options").get("include_usage"):
         return {}
     tokens_in, tokens_out = draft.tokens
     counts = {"prompt_tokens": tokens_in, "completion_tokens": tokens_out, "total_tokens": tokens_in + tokens_out}
     return {"usage": counts}
 
 
-def _message(recorded: dict[str, Json], draft: Draft) -> dict[str, Json]:
+def _message(recorded: JsonObject, draft: Draft) -> JsonObject:
     answer = draft.answer
-    blocks = [part for part in answer.parts if "type" in as_object(part)]
-    message: dict[str, Json] = {"role": answer.role, "content": answer.content, "refusal": answer.refusal}
+    blocks: list[Json] = []
+    message: JsonObject = {"role": answer.role, "content": answer.content, "refusal": answer.refusal}
     for part in answer.parts:
-        message |= {} if part in blocks else as_object(part)
+        if "type" in as_object(part):
+            blocks.append(part)
+        else:
+            message |= as_object(part)
     in_content = type(recorded.get("content")) is list
     if answer.thinking and in_content:
         blocks.insert(0, {"type": "thinking", "thinking": [{"type": "text", "text": answer.thinking}]})
     elif answer.thinking:
-        message[next((name for name in _THINKING if name in recorded), _THINKING[0])] = answer.thinking
+        usual, other = _THINKING
+        if other in recorded and usual not in recorded:
+            usual = other
+        message[usual] = answer.thinking
     if blocks:
-        message["content"] = [*blocks, *([{"type": "text", "text": answer.content}] if answer.content else [])]
-    return message | _tool_calls_member(as_objects(recorded.get("tool_calls")), draft)
+        if answer.content:
+            blocks.append({"type": "text", "text": answer.content})
+        message["content"] = blocks
+    return message | _tool_calls_member(objects_at(recorded, "tool_calls"), draft)
 
 
-def _tool_calls_member(recorded: list[dict[str, Json]], draft: Draft) -> dict[str, Json]:
+def _tool_calls_member(recorded: list[JsonObject], draft: Draft) -> JsonObject:
     """The member of a message that calls tools, if it calls any."""
     calls = draft.answer.tool_calls
     if not calls:
         return {}
     if not _is_old(draft.request.body):
-        return {"tool_calls": [_tool_call(draft, index, nth(recorded, index) or {}) for index in range(len(calls))]}
+        return {"tool_calls": [_tool_call(draft, index, nth(recorded, index)) for index in range(len(calls))]}
     if len(calls) > 1:
         raise UsageError("a request with `functions` can be answered with one call only")
     return {"function_call": {"name": calls[0].name, "arguments": dump_arguments(calls[0].arguments)}}
 
 
-def _tool_call(draft: Draft, index: int, recorded: dict[str, Json]) -> dict[str, Json]:
+def _tool_call(draft: Draft, index: int, recorded: JsonObject) -> JsonObject:
     call = draft.answer.tool_calls[index]
     common = without(recorded, "function", "custom") | {"id": call_id(draft, index, recorded.get("id"), "call_")}
     if call.name in _custom_tools(draft.request.tools):
@@ -161,8 +192,210 @@ def _tool_call(draft: Draft, index: int, recorded: dict[str, Json]) -> dict[str,
 
 
 def _custom_tools(tools: Json) -> set[str]:
-    customs = (as_object(tool.get("custom")) for tool in as_objects(tools) if tool.get("type") == "custom")
-    return {as_text(custom.get("name")) for custom in customs}
+    return {text_at(object_at(tool, "custom"), "name") for tool in of_type(as_objects(tools), "custom")}
+
+
+_DONE = b"[DONE]"
+_TEXT_NAMES = {"custom": "input", "function": "arguments"}
+"""The member with the text of a call, by the type of its tool."""
+_GROWING = ("refusal", "reasoning_content", "reasoning")
+"""Members of a delta whose texts are pieces of one."""
+_NOT_KEPT = ("error", "object", "obfuscation")
+
+
+def fold(frames: Iterable[Frame]) -> FoldedStream:
+    """The body that the chunks add up to; it ends with a reason to finish, or with `[DONE]`."""
+    events = StreamEvents(frames, done=_DONE)
+    top: JsonObject = {}
+    choices: dict[int, _Choice] = {}
+    last: JsonObject = {}
+    for chunk in events:
+        deltas = chunk.pop("choices", None)
+        if chunk != last:  # most say the same of themselves as the one before
+            last = chunk
+            if chunk.get("error"):
+                events.error = chunk
+            top |= present(without(chunk, *_NOT_KEPT).items())
+        for choice in deltas if type(deltas) is list else ():
+            if type(choice) is not dict:
+                continue
+            index = as_index(choice.get("index"))
+            if index not in choices:
+                choices[index] = _Choice()
+            choices[index].add(choice)
+    if not top and not choices:
+        return events.folded({}, ended=events.done)
+    ordered = [choices[index].body(index) for index in sorted(choices)]
+    is_finished = bool(choices) and all(choice["finish_reason"] for choice in ordered)
+    body = top | {"object": "chat.completion", "choices": ordered}
+    return events.folded(body, ended=is_finished or events.done)
+
+
+class _Choice:
+    """One answer of a stream, while it grows."""
+
+    def __init__(self) -> None:
+        self.finish_reason: str | None = None
+        self._content: list[Json] = []
+        self._texts: dict[str, list[str]] = {}
+        self._calls = _ToolCallDeltas()
+        self._function: list[JsonObject] = []
+        self._rest: dict[str, list[Json]] = {}
+
+    def add(self, choice: JsonObject) -> None:
+        if choice.get("finish_reason"):
+            self.finish_reason = as_text(choice["finish_reason"]) or self.finish_reason
+        delta = choice.get("delta")
+        for name, value in delta.items() if type(delta) is dict else ():
+            if name == "content":
+                if type(value) is str:
+                    self._content.append(value)
+                else:
+                    self._content += as_objects(value)
+            elif name in _GROWING:
+                self._texts.setdefault(name, []).append(as_text(value))
+            elif name == "tool_calls":
+                self._calls.add(value)
+            elif name == "function_call":
+                if type(value) is dict:
+                    self._function.append(value)
+            elif value is not None:
+                self._rest.setdefault(name, []).append(value)
+
+    def body(self, index: int) -> JsonObject:
+        message = {"role": "assistant", "content": self._text()}
+        message |= {name: _whole(pieces) for name, pieces in self._rest.items()}
+        for name, pieces in self._texts.items():
+            if text := "".join(pieces):
+                message[name] = text
+        if calls := self._calls.bodies():
+            message["tool_calls"] = calls
+        if self._function:
+            function = {name: joined_at(self._function, name) or "" for name in ("name", "arguments")}
+            message["function_call"] = function
+        return {"index": index, "message": message, "finish_reason": self.finish_reason}
+
+    def _text(self) -> Json:
+        if not self._content:
+            return None
+        if set(map(type, self._content)) == {str}:
+            return "".join(self._content)
+        blocks: list[Json] = []
+        for piece in self._content:
+            if type(piece) is str:
+                piece = {"type": "text", "text": piece}
+            blocks.append(piece)
+        return blocks
+
+
+class _ToolCallDeltas:
+    """The tool calls of a stream, while they grow.
+
+    Pieces belong together by their index. Some servers leave it out, or give every parallel call the same one; there
+    a piece that names a function under another id begins a call of its own.
+    """
+
+    def __init__(self) -> None:
+        self._slots: list[_ToolCallDelta] = []
+        self._by_index: dict[int, _ToolCallDelta] = {}
+
+    def add(self, deltas: Json) -> None:
+        for delta in as_objects(deltas):
+            index = delta.get("index")
+            call = None
+            if type(index) is int:
+                call = self._by_index.get(index)
+            elif self._slots:
+                call = self._slots[-1]
+            if call is None or call.is_another(delta):
+                call = _ToolCallDelta()
+                self._slots.append(call)
+            if type(index) is int:
+                self._by_index[index] = call
+            call.add(delta)
+
+    def bodies(self) -> list[JsonObject]:
+        return [call.body() for call in self._slots]
+
+
+class _ToolCallDelta:
+    def __init__(self) -> None:
+        self._id = ""
+        self._kind = "function"
+        self._name: list[str] = []
+        self._text: list[str] = []
+        self._rest: JsonObject = {}
+
+    def is_another(self, delta: JsonObject) -> bool:
+        call_id = text_at(delta, "id")
+        named = object_at(delta, "function").get("name") or object_at(delta, "custom").get("name")
+        return bool(named) and bool(call_id) and bool(self._id) and call_id != self._id
+
+    def add(self, delta: JsonObject) -> None:
+        self._id = self._id or text_at(delta, "id")
+        if "custom" in delta or delta.get("type") == "custom":
+            self._kind = "custom"
+        for part in (object_at(delta, "function"), object_at(delta, "custom")):
+            name = text_at(part, "name")
+            if name and self._name != [name]:  # some servers repeat the whole name with every piece
+                self._name.append(name)
+            self._text.append(text_at(part, "arguments") or text_at(part, "input"))
+        self._rest |= without(delta, "index", "id", "type", "function", "custom")
+
+    def body(self) -> JsonObject:
+        part = {"name": "".join(self._name), _TEXT_NAMES[self._kind]: "".join(self._text)}
+        return {"id": self._id, "type": self._kind, self._kind: part, **self._rest}
+
+
+def _whole(pieces: list[Json]) -> Json:
+    """A member that came in pieces: lists are one list, objects one object whose texts go on; else the last counts."""
+    if all(type(piece) is list for piece in pieces):
+        return [item for piece in pieces for item in piece]
+    if not all(type(piece) is dict for piece in pieces):
+        return pieces[-1]
+    members: dict[str, list[Json]] = {}
+    for piece in pieces:
+        for name, value in piece.items():
+            members.setdefault(name, []).append(value)
+    return {name: text_or_last(values) for name, values in members.items()}
+
+
+def unfold(body: JsonObject, request: WireRequest) -> list[Frame]:
+    """The chunks of a body: the role, what is said and called, the reason to finish, the usage, `[DONE]`."""
+    base = without(body, "choices", "usage") | {"object": "chat.completion.chunk"}
+    usage = body.get("usage")
+    apart = object_at(request.body, "stream_options").get("include_usage") is True
+    chunks: list[JsonObject] = []
+    for choice in objects_at(body, "choices"):
+        index = choice.get("index", 0)
+        deltas = _deltas(object_at(choice, "message"))
+        for delta in deltas:
+            chunks.append(base | {"choices": [{"index": index, "delta": delta, "finish_reason": None}]})
+        last = {"index": index, "delta": {}, "finish_reason": choice.get("finish_reason")}
+        chunks.append(base | {"choices": [last]})
+    if usage and apart:
+        chunks.append(base | {"choices": [], "usage": usage})
+    elif usage and chunks:
+        chunks[-1] = chunks[-1] | {"usage": usage}
+    return [*(Frame(dump(chunk)) for chunk in chunks), Frame(_DONE)]
+
+
+def _deltas(message: JsonObject) -> list[JsonObject]:
+    content = message.get("content")
+    empty = None
+    if type(content) is str:
+        empty = ""
+    deltas: list[JsonObject] = [{"role": message.get("role"), "content": empty}]
+    deltas += _members(message, "role", "content", "tool_calls")
+    if content:
+        deltas.append({"content": content})
+    for index, call in enumerate(objects_at(message, "tool_calls")):
+        kind = text_at(call, "type") or "function"
+        part = object_at(call, kind)
+        text_name = _TEXT_NAMES.get(kind, "arguments")
+        deltas.append({"tool_calls": [{"index": index, **call, kind: part | {text_name: ""}}]})
+        deltas.append({"tool_calls": [{"index": index, kind: {text_name: part.get(text_name)}}]})
+    return deltas
 
 
 DIALECT = ApiDialect(

@@ -4,59 +4,62 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from replaykit.model.values import Json
-from replaykit.wire.dialect import ApiDialect, Draft, FoldedStream, WireRequest, WireResponse, split_request
+from replaykit.model.values import JsonObject
+from replaykit.wire.dialect import (
+    ApiDialect,
+    Draft,
+    FoldedStream,
+    StreamEvents,
+    WireRequest,
+    WireResponse,
+    split_request,
+)
 from replaykit.wire.frames import Frame
-from replaykit.wire.json_fields import as_objects, as_text, dump, without
+from replaykit.wire.json_fields import as_index, dump, nth, objects_at, present, text_at, without
 from replaykit.wire.model_calls import ModelAnswer
 from replaykit.wire.openai_chat import chat_usage
-from replaykit.wire.stream_events import StreamEvents
 
 _DONE = b"[DONE]"
 
 
-def _response(
-    body: dict[str, Json], answers: tuple[ModelAnswer, ...], finish_reason: str | None = None
-) -> WireResponse:
+def _response(body: JsonObject, answers: tuple[ModelAnswer, ...], finish_reason: str | None = None) -> WireResponse:
     return WireResponse(
         answers=answers,
         finish_reason=finish_reason,
         usage=chat_usage(body),
-        id=as_text(body.get("id")),
-        model=as_text(body.get("model")),
+        id=text_at(body, "id"),
+        model=text_at(body, "model"),
     )
 
 
-def _read_completion(body: dict[str, Json]) -> WireResponse:
-    choices = as_objects(body.get("choices"))
-    answers = tuple(ModelAnswer(content=as_text(choice.get("text")) or None) for choice in choices)
-    return _response(body, answers, as_text(choices[0].get("finish_reason")) or None if choices else None)
+def _read_completion(body: JsonObject) -> WireResponse:
+    choices = objects_at(body, "choices")
+    answers = tuple([ModelAnswer(content=text_at(choice, "text") or None) for choice in choices])
+    return _response(body, answers, text_at(nth(choices, 0), "finish_reason") or None)
 
 
 def _fold_completion(frames: Iterable[Frame]) -> FoldedStream:
     events = StreamEvents(frames, done=_DONE)
-    top: dict[str, Json] = {}
-    choices: dict[int, dict[str, Json]] = {}
+    top: JsonObject = {}
+    choices: dict[int, JsonObject] = {}
     texts: dict[int, list[str]] = {}
     for chunk in events:
         if chunk.get("error"):
             events.error = chunk
-        top |= {name: value for name, value in without(chunk, "choices", "error").items() if value is not None}
-        for choice in as_objects(chunk.get("choices")):
-            if type(choice.get("index")) is int:
-                index = choice["index"]
-            else:
-                index = 0
-            texts.setdefault(index, []).append(as_text(choice.get("text")))
-            response = {name: value for name, value in choice.items() if value is not None}
-            choices.setdefault(index, {}).update(response)
+        top |= present(without(chunk, "choices", "error").items())
+        for choice in objects_at(chunk, "choices"):
+            index = as_index(choice.get("index"))
+            texts.setdefault(index, []).append(text_at(choice, "text"))
+            choices.setdefault(index, {}).update(present(choice.items()))
     bodies = [choices[index] | {"index": index, "text": "".join(texts[index])} for index in sorted(choices)]
     finished = bool(bodies) and all(body.get("finish_reason") for body in bodies)
-    return events.folded(top | {"choices": bodies} if top else {}, ended=finished or events.done)
+    if top:
+        top["choices"] = bodies
+    return events.folded(top, ended=finished or events.done)
 
 
-def _fill_completion(recorded: dict[str, Json], draft: Draft) -> dict[str, Json]:
-    others = as_objects(recorded.get("choices"))[1:]
+def _fill_completion(recorded: JsonObject, draft: Draft) -> JsonObject:
+    others = objects_at(recorded, "choices")[1:]
     reason = draft.finish_reason or "stop"
     choice = {"index": 0, "text": draft.answer.content or "", "logprobs": None, "finish_reason": reason}
     tokens_in, tokens_out = draft.tokens
@@ -67,20 +70,22 @@ def _fill_completion(recorded: dict[str, Json], draft: Draft) -> dict[str, Json]
     return envelope | recorded | {"choices": [choice, *others]}
 
 
-def _unfold_completion(body: dict[str, Json], _request: WireRequest) -> list[Frame]:
+def _unfold_completion(body: JsonObject, _request: WireRequest) -> list[Frame]:
     base = without(body, "choices", "usage")
-    chunks = [base | {"choices": [choice]} for choice in as_objects(body.get("choices"))]
+    chunks = [base | {"choices": [choice]} for choice in objects_at(body, "choices")]
     if chunks and body.get("usage"):
         chunks[-1] = chunks[-1] | {"usage": body["usage"]}
     return [*(Frame(dump(chunk)) for chunk in chunks), Frame(_DONE)]
 
 
-def _read_embeddings(body: dict[str, Json]) -> WireResponse:
+def _read_embeddings(body: JsonObject) -> WireResponse:
     vectors = body.get("data")
-    return _response(body, (ModelAnswer(parts=tuple(vectors)),) if type(vectors) is list else ())
+    if type(vectors) is not list:
+        return _response(body, ())
+    return _response(body, (ModelAnswer(parts=tuple(vectors)),))
 
 
-def _fill_embeddings(recorded: dict[str, Json], draft: Draft) -> dict[str, Json]:
+def _fill_embeddings(recorded: JsonObject, draft: Draft) -> JsonObject:
     envelope = {"object": "list", "model": draft.request.model, "usage": {"prompt_tokens": 0, "total_tokens": 0}}
     return envelope | recorded | {"data": list(draft.answer.parts)}
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 import orjson
 from msgspec import Struct
 
-from replaykit.model.values import Json
-from replaykit.wire.json_fields import as_object, as_objects, as_text
+from replaykit.model.values import Json, JsonObject
+from replaykit.wire.json_fields import as_object, object_at, objects_at, text_at
 
 _DECLARATIONS = ("functionDeclarations", "function_declarations")
 _SCHEMAS = (
@@ -49,14 +49,14 @@ def _listed(value: Json) -> Iterator[Tool]:
             value = [value]
     for item in value if isinstance(value, list) else ():
         definition = _loaded(item)
-        declared = [one for name in _DECLARATIONS for one in as_objects(definition.get(name))]
+        declared = [one for name in _DECLARATIONS for one in objects_at(definition, name)]
         if declared:
             yield from map(_tool, declared)
         elif definition:
-            yield _tool(as_object(definition.get("function")) or as_object(definition.get("custom")) or definition)
+            yield _tool(object_at(definition, "function") or object_at(definition, "custom") or definition)
 
 
-def _loaded(item: Json) -> dict[str, Json]:
+def _loaded(item: Json) -> JsonObject:
     """A definition that a trace may hold as text."""
     if not isinstance(item, str):
         return as_object(item)
@@ -66,9 +66,9 @@ def _loaded(item: Json) -> dict[str, Json]:
         return {"name": item}
 
 
-def _tool(definition: dict[str, Json]) -> Tool:
-    name = as_text(definition.get("name")) or as_text(definition.get("type")) or next(iter(definition), "")
-    described = as_text(definition.get("description")).strip()
+def _tool(definition: JsonObject) -> Tool:
+    name = text_at(definition, "name") or text_at(definition, "type") or next(iter(definition), "")
+    described = text_at(definition, "description").strip()
     schema = next((definition[name] for name in _SCHEMAS if isinstance(definition.get(name), dict)), None)
     if schema is not None and isinstance(schema.get("json"), dict):
         schema = schema["json"]
@@ -81,30 +81,30 @@ def _reduced(schema: Json, levels: int) -> Json:
     for name in _ALTERNATIVES:
         if isinstance(schema.get(name), list):
             return _of_alternatives(schema, schema[name], levels)
-    found: dict[str, Json] = {}
+    found: JsonObject = {}
     kind = _type(schema.get("type"))
     if kind:
         found["type"] = kind
-    if as_text(schema.get("description")).strip():
+    if text_at(schema, "description").strip():
         found["description"] = schema["description"].strip()
     choices = schema.get("enum")
     if isinstance(choices, list):
         found["enum"] = [choice for choice in choices if choice is not None]
-    if as_text(schema.get("$ref")):
+    if text_at(schema, "$ref"):
         found["$ref"] = schema["$ref"].rpartition("/")[2]
     if isinstance(schema.get("items"), dict):
         found["items"] = _reduced(schema["items"], levels - 1)
     for name in ("properties", "$defs"):
-        members = as_object(schema.get(name))
+        members = object_at(schema, name)
         if members:
             found[name] = {key: _reduced(member, levels - 1) for key, member in members.items()}
     return found
 
 
-def _of_alternatives(schema: dict[str, Json], alternatives: list[Json], levels: int) -> Json:
+def _of_alternatives(schema: JsonObject, alternatives: list[Json], levels: int) -> Json:
     """One of several schemas; where all but one say null, that one."""
     reduced = [_reduced(one, levels - 1) for one in alternatives if as_object(one).get("type") != _NULL]
-    described = as_text(schema.get("description")).strip()
+    described = text_at(schema, "description").strip()
     more: Json = {"description": described} if described else {}
     if len(reduced) == 1 and isinstance(reduced[0], dict):
         return {**reduced[0], **more}

@@ -5,9 +5,9 @@ A replay serves what `TracedOutcome` holds, and an importer promises what it hol
 
 from __future__ import annotations
 
-import msgspec
 import orjson
 from msgspec import Struct
+from msgspec.structs import replace
 
 from replaykit.errors import UsageError
 from replaykit.model.events import ErrorInfo, LlmCall
@@ -60,7 +60,7 @@ def outcome_of(call: LlmCall) -> TracedOutcome:
     if is_masked(answer.content or ""):
         return TracedOutcome(problem="the trace hides its answer")
     parts = tuple(part for part in answer.parts if not _is_metadata(part))
-    return TracedOutcome(answer=_with_ids(msgspec.structs.replace(answer, parts=parts), seed_of(call)))
+    return TracedOutcome(answer=_with_ids(replace(answer, parts=parts), seed_of(call)))
 
 
 def _is_metadata(part: Json) -> bool:
@@ -130,4 +130,4 @@ def _with_ids(answer: ModelAnswer, seed: bytes) -> ModelAnswer:
         ToolUse(id=call.id or minted_id(seed, "call_", index), name=call.name, arguments=call.arguments)
         for index, call in enumerate(answer.tool_calls)
     ]
-    return msgspec.structs.replace(answer, tool_calls=tuple(calls))
+    return replace(answer, tool_calls=tuple(calls))

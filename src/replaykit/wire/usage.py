@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from replaykit.model.events import Usage
-from replaykit.model.values import Json
+from replaykit.model.values import Json, JsonObject
 from replaykit.wire.json_fields import as_count, as_object
 
 _USD_PER_TICK = 1e-10
@@ -26,14 +26,14 @@ def usage_of(value: Json, *, inputs: tuple[str, ...], outputs: tuple[str, ...]) 
     return usage
 
 
-def _sum(counts: dict[str, Json], names: tuple[str, ...]) -> int | None:
+def _sum(counts: JsonObject, names: tuple[str, ...]) -> int | None:
     found = [count for name in names if (count := as_count(counts.get(name))) is not None]
     if found:
         return sum(found)
     return None
 
 
-def _cost(counts: dict[str, Json]) -> float | None:
+def _cost(counts: JsonObject) -> float | None:
     """Return the cost that a gateway reports: a number, an object with a total, or ticks of a dollar."""
     cost = counts.get("cost")
     if type(cost) is dict:

@@ -27,9 +27,8 @@ from replaykit.handlers.replay.tape import Matcher, Tape
 from replaykit.handlers.replay.taped_requests import LONG_BYTES
 from replaykit.handlers.replay.unrecorded_chance import CHANCE, by_chance
 from replaykit.handlers.replay.world import World
-from replaykit.model.consent import ANYTHING, MODELS
 from replaykit.model.events import AnyEvent, Call, ErrorInfo, LlmCall, Note
-from replaykit.model.isolation import Isolation, IsolationLevel
+from replaykit.model.isolation import ANYTHING, MODELS, Isolation, IsolationLevel
 from replaykit.model.matching import MatchMode, MatchRules, OnMiss, ToolMode
 from replaykit.model.result import DEVIATION, Deviation
 from replaykit.model.run import TraceRun

@@ -6,10 +6,9 @@ import difflib
 from itertools import zip_longest
 
 from replaykit.terminal import visible
-from replaykit.wire.conversation import Conversation
+from replaykit.wire.conversation import Conversation, ConversationLine
 from replaykit.wire.messages import ASSISTANT, SYSTEM, TOOL
 from replaykit.wire.tools import Tool
-from replaykit.wire.turns import ConversationLine
 
 _MOST_LINES = 12
 _MOST_COMPARED = 400

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
-from replaykit.model.common_prefix import common_prefix
 from replaykit.model.events import Call
 from replaykit.model.shared_parts import distinct_texts
+from replaykit.model.text_splice import common_prefix
 from replaykit.model.values import DOLLAR, Raw
 from replaykit.seam.results import OPAQUE
 

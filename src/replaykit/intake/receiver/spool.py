@@ -24,7 +24,7 @@ from replaykit.formats.otel import by_trace
 from replaykit.formats.spans.span import Span, SpanEvent
 from replaykit.model.values import Json
 from replaykit.private_files import make_file
-from replaykit.store.frames import compress, decompress, seal, unseal
+from replaykit.store.rows import compress, decompress, seal, unseal
 from replaykit.store.schema import BUSY_TIMEOUT_S, translate
 from replaykit.store.untrusted_files import check_definitions, distrust
 

@@ -14,12 +14,11 @@ from replaykit.errors import CorruptStore, StoreError, UsageError
 from replaykit.model.run import RunHeader
 from replaykit.store import blobs
 from replaykit.store.backup import new_file_beside, sync
-from replaykit.store.frames import checksum, unseal, unseal_event
 from replaykit.store.image import BASE, Image
 from replaykit.store.repair.cells import Cell, cells
 from replaykit.store.repair.salvaged_run import Loss, SalvagedPiece, SalvagedRun
 from replaykit.store.repair.trees import NamedRun, named_runs
-from replaykit.store.rows import read_header
+from replaykit.store.rows import checksum, read_header, unseal, unseal_event
 from replaykit.store.sqlite import SQLiteStore
 from replaykit.store.writer import add_stored
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from replaykit.errors import CorruptStore
 from replaykit.model.events import Message, Shared, State, StoredEvent, decode_event
@@ -14,7 +15,7 @@ from replaykit.model.run import RunHeader
 from replaykit.model.text_splice import ArgumentsFold
 from replaykit.model.values import ABSENT, raw
 from replaykit.store import blobs
-from replaykit.store.frames import decompress
+from replaykit.store.rows import decompress
 from replaykit.store.sqlite import SQLiteStore
 
 SALVAGED = "salvaged"
@@ -96,9 +97,9 @@ class SalvagedRun:
         events = _in_place(found) if _is_thread(whole) else whole
         header = self._header
         if self._lost:
-            header = msgspec.structs.replace(header, tags=tuple(dict.fromkeys([*header.tags, SALVAGED])))
+            header = replace(header, tags=tuple(dict.fromkeys([*header.tags, SALVAGED])))
         if header.event_count is not None:
-            header = msgspec.structs.replace(header, event_count=len(events))
+            header = replace(header, event_count=len(events))
         has_header = not self._flaw.startswith("the header is lost")
         return SavedEvents(header=header, has_header=has_header, events=events, whole=len(whole), lost=self._lost)
 
@@ -139,14 +140,14 @@ class SalvagedRun:
             return event
         if event.about_json:  # of a framework that takes a state for what it says it is
             raise ValueError("the state builds on a lost one")
-        return msgspec.structs.replace(event, change=None, state_json=ABSENT)
+        return replace(event, change=None, state_json=ABSENT)
 
     def _lose(self, place: int, why: str) -> None:
         """Note that later events may depend on what was lost here."""
         self._arguments, self._state_is_known = ArgumentsFold(), False
         last = self._lost[-1] if self._lost else None
         if last is not None and last.last == place - 1 and last.what == why:
-            self._lost[-1] = msgspec.structs.replace(last, last=place)
+            self._lost[-1] = replace(last, last=place)
         else:
             self._lost.append(self._loss(place, why))
 
