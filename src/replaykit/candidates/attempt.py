@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from copy import copy
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -22,9 +22,6 @@ from replaykit.model.matching import MatchMode, ToolMode
 from replaykit.model.result import Deviation, Effect, Evidence, EvidenceSource
 from replaykit.model.run import TraceRun
 from replaykit.seam.time_and_chance import MACHINE
-
-if TYPE_CHECKING:
-    from replaykit.cases.case import ReplayCase  # a candidate's own process does without
 
 
 class Attempt(Struct, frozen=True, kw_only=True):

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from replaykit.model.run import RunHeader
     from replaykit.model.values import Json
     from replaykit.travel.edits import Edits
-    from replaykit.travel.fork import ForkResult
 
 
 _KEYS = "123456789abcdefghijklmnoprtuvwxyz"

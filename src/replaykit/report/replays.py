@@ -127,8 +127,10 @@ def isolation_text(isolation: Isolation) -> str:
 
 
 def _level_text(level: IsolationLevel, channels: Mapping[str, IsolationLevel]) -> str:
-    others = [f"{name} {level.value}" for name, level in channels.items() if level is not level]
-    return level.value + (f" ({', '.join(others)})" if others else "")
+    others = [f"{name} {own.value}" for name, own in channels.items() if own is not level]
+    if not others:
+        return level.value
+    return f"{level.value} ({', '.join(others)})"
 
 
 def isolation_of_many(results: Sequence[ReplayResult]) -> str:
