@@ -164,7 +164,7 @@ class StoreConformance:
             assert store.state_at("sampled", seq)["n"] == seq
         for unkept in (1, 9, 63, 64, 65, 149, None):
             _raises(StateNotKept, lambda unkept=unkept: store.state_at("sampled", unkept))
-        assert [event.kept for event in store.load("sampled").events] == [seq % 10 == 0 for seq in range(150)]
+        assert [event.is_kept for event in store.load("sampled").events] == [seq % 10 == 0 for seq in range(150)]
         assert store.header("sampled").sampling == Sampling(every=10)
         self.check_is_whole(store)
 

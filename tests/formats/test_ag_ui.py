@@ -74,7 +74,7 @@ def states(run: TraceRun) -> list[Any]:
     for event in run.events:
         if isinstance(event, State):
             fold.apply(event)
-            found.append(json.loads(fold.text) if event.kept else "unknown")
+            found.append(json.loads(fold.text) if event.is_kept else "unknown")
     return found
 
 

@@ -318,7 +318,7 @@ def test_states_are_events_that_hold_what_changed():
     for state in states[:2]:
         fold.apply(state)
     assert decode(fold.text) == {"a": 2, "b": [1, 2]}
-    assert [state.kept for state in states] == [True, True, False]
+    assert [state.is_kept for state in states] == [True, True, False]
 
 
 # What the next request repeats

@@ -123,8 +123,8 @@ def found(written: dict[str, Any], answer: Judgement, run: TraceRun | None = Non
         (FACTUAL, Judgement(Answer.PASS, "so"), Judgement(Answer.FAIL, "so")),
         (FAITHFUL, Judgement(Answer.PASS, "so"), Judgement(Answer.FAIL, "so")),
         ({"judge.faithful": False}, Judgement(Answer.FAIL, "so"), Judgement(Answer.PASS, "so")),
-        (SCORE, Judgement(Answer.GIVEN, "so", score=0.7), Judgement(Answer.GIVEN, "so", score=0.69)),
-        (LABEL, Judgement(Answer.GIVEN, "so", label="billing"), Judgement(Answer.GIVEN, "so", label="other")),
+        (SCORE, Judgement(Answer.VALUE, "so", score=0.7), Judgement(Answer.VALUE, "so", score=0.69)),
+        (LABEL, Judgement(Answer.VALUE, "so", label="billing"), Judgement(Answer.VALUE, "so", label="other")),
         ({"not": RUBRIC}, Judgement(Answer.FAIL, "so"), Judgement(Answer.PASS, "so")),
     ],
 )
@@ -135,7 +135,7 @@ def test_an_answer_decides(written: dict[str, Any], good: Judgement, bad: Judgem
 
 
 @pytest.mark.parametrize("written", [RUBRIC, FACTUAL, FAITHFUL, SCORE, LABEL, {"not": RUBRIC}])
-@pytest.mark.parametrize("answer", [Judgement(Answer.UNSURE, "hm"), Judgement(Answer.GIVEN, "hm")])
+@pytest.mark.parametrize("answer", [Judgement(Answer.UNSURE, "hm"), Judgement(Answer.VALUE, "hm")])
 def test_an_answer_that_is_none_never_decides(written: dict[str, Any], answer: Judgement) -> None:
     with pytest.raises(CannotTell, match="unjudged"):
         found(written, answer)
@@ -149,7 +149,7 @@ def test_a_verdict_is_no_answer_where_something_else_was_asked_for(written: dict
 
 def test_a_threshold_may_change_without_asking_again() -> None:
     lower = {"judge.score": {"rubric": "Clarity", "at_least": 0.5}}
-    answer = Judgement(Answer.GIVEN, score=0.6)
+    answer = Judgement(Answer.VALUE, score=0.6)
 
     assert (found(SCORE, answer).holds, found(lower, answer).holds) == (False, True)
 
@@ -189,10 +189,10 @@ ASKED = {
 @pytest.mark.parametrize(
     ("asks", "said", "answer"),
     [
-        (Asks.SCORE, '{"score": 0.5, "reason": "r"}', Judgement(Answer.GIVEN, "r", score=0.5)),
-        (Asks.SCORE, '{"score": 1, "reason": "r"}', Judgement(Answer.GIVEN, "r", score=1.0)),
+        (Asks.SCORE, '{"score": 0.5, "reason": "r"}', Judgement(Answer.VALUE, "r", score=0.5)),
+        (Asks.SCORE, '{"score": 1, "reason": "r"}', Judgement(Answer.VALUE, "r", score=1.0)),
         (Asks.SCORE, '{"score": null, "reason": "r"}', Judgement(Answer.UNSURE, "r")),
-        (Asks.LABEL, '{"label": "b", "reason": "r"}', Judgement(Answer.GIVEN, "r", label="b")),
+        (Asks.LABEL, '{"label": "b", "reason": "r"}', Judgement(Answer.VALUE, "r", label="b")),
         (Asks.LABEL, '{"label": null, "reason": "r"}', Judgement(Answer.UNSURE, "r")),
     ],
 )
@@ -357,8 +357,8 @@ def test_a_function_may_return_what_it_is_asked_for(own_directory: Path, monkeyp
     monkeypatch.syspath_prepend(str(own_directory))
     judge = judge_of("python:plainjudge:judge")
 
-    assert judge.judge(ASKED[Asks.SCORE]) == Judgement(Answer.GIVEN, score=0.5)
-    assert judge.judge(ASKED[Asks.LABEL]) == Judgement(Answer.GIVEN, label="b")
+    assert judge.judge(ASKED[Asks.SCORE]) == Judgement(Answer.VALUE, score=0.5)
+    assert judge.judge(ASKED[Asks.LABEL]) == Judgement(Answer.VALUE, label="b")
 
 
 @pytest.mark.parametrize("said", ["True", "1.5", "'a'", "None", "Judgement(Answer.PASS)"])

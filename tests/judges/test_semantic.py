@@ -80,7 +80,7 @@ def test_an_unsure_judge_never_passes_anything(result: ReplayResult) -> None:
 
 @pytest.mark.parametrize("by", [JUDGE, PERSON])
 def test_a_stored_answer_that_is_no_verdict_never_passes_a_sentence(by: JudgeId, result: ReplayResult) -> None:
-    judged = with_judgements(CASE, result, known(run_of(result), Answer.GIVEN, by))
+    judged = with_judgements(CASE, result, known(run_of(result), Answer.VALUE, by))
 
     assert (judged.semantic[0].status, judged.verdict) == ("unjudged", Verdict.INCONCLUSIVE)
 

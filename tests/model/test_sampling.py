@@ -36,10 +36,10 @@ def test_what_is_kept_is_the_state_itself_and_the_rest_is_said_not_to_be(states:
         assert (event is None) == (rules.on_change and same)
         if event is None:
             continue
-        assert event.kept == (seen % rules.every == 0)
+        assert event.is_kept == (seen % rules.every == 0)
         seen += 1
         fold.apply(event)
-        if event.kept:
+        if event.is_kept:
             assert encode(decode(fold.text)) == encode(state)
 
     last = log.last()
@@ -58,7 +58,7 @@ def test_a_run_that_goes_on_from_a_state_says_nothing_of_it_and_writes_the_next_
     log.go_on_from(start)
 
     assert log.next(start, only_on_change=True) is None
-    events = [event for event in logged(log, states) if event is not None and event.kept]
+    events = [event for event in logged(log, states) if event is not None and event.is_kept]
     assert all(event.state_json for event in events[:1])
     fold = StateFold()
     for event in events:

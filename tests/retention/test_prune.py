@@ -50,7 +50,7 @@ def test_what_goes_is_gone_and_the_file_is_as_small_as_what_stays(store: rk.Stor
 
     assert ids(store) == {"young"}
     assert len(result.runs) == 60
-    assert result.kept == 1
+    assert result.remaining == 1
     assert result.freed_bytes > 60 * 30_000
     assert result.file_bytes == store.path.stat().st_size < result.file_bytes_before / 8
     assert result.free_bytes == 0
@@ -65,7 +65,7 @@ def test_a_dry_run_says_the_same_and_takes_nothing(store: rk.Store) -> None:
     told = prune(store, RetentionPolicy(), now=NOW, dry_run=True)
 
     assert [run.run for run in told.runs] == ["old"]
-    assert (told.kept, told.dry_run) == (1, True)
+    assert (told.remaining, told.dry_run) == (1, True)
     assert ids(store) == {"old", "young"}
     assert prune(store, RetentionPolicy(), now=NOW).runs == told.runs
 
@@ -201,7 +201,7 @@ def test_nothing_old_changes_nothing(store: rk.Store) -> None:
     add(store, "young", days=1)
     before = store.path.stat().st_size
     result = prune(store, RetentionPolicy(failed_s=FOREVER), now=NOW)
-    assert (result.runs, result.kept, result.stays, result.notes) == ((), 1, {}, ())
+    assert (result.runs, result.remaining, result.stays, result.notes) == ((), 1, {}, ())
     assert result.file_bytes <= max(before, result.file_bytes_before)
 
 

@@ -142,7 +142,7 @@ def check_nothing_wrong(whole: Whole, result: Salvaged, *, log_is_damaged: bool 
                 saved[run].add(place_of[event.seq])
                 expected = whole.events[run][place_of[event.seq]]
                 if isinstance(event, State) and event != expected:
-                    assert not event.kept
+                    assert not event.is_kept
                     assert any(NOT_KEPT in loss.what and loss.first == place_of[event.seq] for loss in losses)
                 else:
                     assert event == expected

@@ -58,7 +58,7 @@ def recorded(store: rk.Store, agent: Callable[..., Any] = walker, **rules: Any) 
 
 
 def kept(store: rk.Store, run_id: str) -> list[tuple[str | None, bool]]:
-    return [(event.step, event.kept) for event in store.load(run_id).events if isinstance(event, State)]
+    return [(event.step, event.is_kept) for event in store.load(run_id).events if isinstance(event, State)]
 
 
 # What is written
@@ -148,7 +148,7 @@ def test_every_view_tells_a_state_that_was_not_kept_from_one_that_was(store: rk.
         checkpoints.load_checkpoint(run_id, "step_6")
     assert "--step step_6 --state --agent module:function" in str(caught.value)
     assert isinstance(caught.value, UsageError)
-    listed = {info.step_id: (info.has_state, info.kept) for info in checkpoints.list_checkpoints(run_id)}
+    listed = {info.step_id: (info.has_state, info.is_kept) for info in checkpoints.list_checkpoints(run_id)}
     assert (listed["step_4"], listed["step_5"]) == ((True, True), (False, False))
     events = {event.step_id: event for event in rk.step_events(store.load(run_id))}
     assert (events["step_1"].input_state, events["step_1"].input_kept) == (begun(), True)

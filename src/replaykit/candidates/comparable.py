@@ -74,7 +74,7 @@ def _apart(events: list[AnyEvent], lanes: list[str]) -> Iterator[AnyEvent]:
     """The events with each state written as a change from the one before it in the same task or thread."""
     fold, folds = StateFold(), defaultdict[str, StateFold](StateFold)
     for event, lane in zip(events, lanes, strict=True):
-        if isinstance(event, State) and event.kept:
+        if isinstance(event, State) and event.is_kept:
             fold.apply(event)
             whole, change = folds[lane].advance(orjson.loads(fold.text))
             yield replace(event, state_json=whole, change=change)
@@ -119,12 +119,12 @@ class _ComparedStates:
     def passed(self, event: State) -> None:
         """Take in a state that is not compared."""
         self._fold.apply(event)
-        self._gap = self._gap or event.kept
+        self._gap = self._gap or event.is_kept
 
     def masked_state(self, event: State) -> State:
         """A state that is compared, as it is to be compared."""
         self._fold.apply(event)
-        if not event.kept or (not self._paths and not self._gap):
+        if not event.is_kept or (not self._paths and not self._gap):
             return event
         change = None if self._gap or self._whole else self._change(event.change)
         self._gap = False

@@ -23,7 +23,7 @@ class Answer(StrEnum):
 
     PASS = "pass"
     FAIL = "fail"
-    GIVEN = "given"  # the number or the label that was asked for
+    VALUE = "given"  # the number or the label that was asked for
     UNSURE = "unsure"  # or an answer that could not be read: never a pass
 
 
@@ -86,8 +86,8 @@ class Judgement(Struct, frozen=True):
         if question.asks is Asks.VERDICT:
             return self.answer in (Answer.PASS, Answer.FAIL)
         if question.asks is Asks.LABEL:
-            return self.answer is Answer.GIVEN and self.label in question.labels
-        return self.answer is Answer.GIVEN and self.score is not None and 0 <= self.score <= 1
+            return self.answer is Answer.VALUE and self.label in question.labels
+        return self.answer is Answer.VALUE and self.score is not None and 0 <= self.score <= 1
 
 
 class KnownAnswer(Struct, frozen=True, kw_only=True):

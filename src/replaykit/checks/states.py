@@ -34,7 +34,7 @@ def state_at(run: TraceRun, step: str | None) -> StateSeen | None:
     """The state after that step, or at the end; None when the log does not hold it."""
     states = _state_events(run)
     last_state = first(reversed(states), lambda event: step in (None, event.step))
-    if last_state is None or not last_state.kept:
+    if last_state is None or not last_state.is_kept:
         return None
     fold = StateFold()
     for event in states[: states.index(last_state) + 1]:
@@ -222,7 +222,7 @@ class StateRepeated(Rule, frozen=True):
         fold = StateFold()
         states: defaultdict[bytes, list[State]] = defaultdict(list)
         for event in _state_events(run):
-            if event.kept:
+            if event.is_kept:
                 _apply(fold, event)
                 # A digest, because a run may hold thousands of large states.
                 states[hashlib.sha256(bytes(fold.text)).digest()].append(event)

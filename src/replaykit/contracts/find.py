@@ -137,7 +137,7 @@ def _contracts(value: Json, parts: list[str]) -> Iterator[tuple[DocumentPath, Js
 
 def _unregistered(path: DocumentPath, contract: JsonObject) -> Flaws:
     """Checks in Python that nobody has registered where this is linted."""
-    assertions = [assertion_of(invariant) for invariant in contract["invariants"]]
+    assertions = list(map(assertion_of, contract["invariants"]))
     for index, name in unregistered_in(assertions):
         place = (*path, "invariants", index)
         yield Flaw(place, "unknown-check", unregistered_text(name), REGISTER_HINT, FlawSeverity.WARNING)

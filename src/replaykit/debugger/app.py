@@ -175,7 +175,7 @@ class Debugger:
         self._wait("judging the run …")
         retaping = take_from_run(place, self._steps.run)
         if retaping.take is None:
-            lines = [ScreenLine(line) for line in retaping_text(retaping).splitlines()]
+            lines = list(map(ScreenLine, retaping_text(retaping).splitlines()))
             words = "w write it all the same|q back"
             if not self._dialog.read(f"not fixed: {place}", lines, words=words, keys=("w",)):
                 return
@@ -306,7 +306,7 @@ class RunReader:
         """The state that a step began with; None when there was none."""
         if at:
             return self.state(step_list, at - 1)
-        state_numbers = [event.seq for event in step_list.stops[0].own if isinstance(event, State) and event.kept]
+        state_numbers = [event.seq for event in step_list.stops[0].own if isinstance(event, State) and event.is_kept]
         if len(state_numbers) < 2:
             return None
         with open_store(self.store_path, read_only=True) as store:

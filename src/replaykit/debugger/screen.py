@@ -230,7 +230,7 @@ def state_change(event: State) -> str:
     """Which keys of the state a checkpoint changed, as the log says it, without putting the state together."""
     change = event.change
     if change is None:
-        if event.kept:
+        if event.is_kept:
             return "kept as a whole"
         return "not kept"
     parts = []

@@ -101,7 +101,7 @@ class Terminal:
 
     def show(self, rows: Sequence[ScreenLine], *, cursor: bool = False) -> None:
         """Write a screen; with `cursor` it stands at the end of the last row."""
-        texts = [self._painted(row) for row in rows]
+        texts = list(map(self._painted, rows))
         if self._dumb:
             self._write("\n".join(["", *texts]) + ("" if cursor else "\n"))
             return

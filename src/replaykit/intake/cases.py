@@ -47,7 +47,7 @@ _NOBODYS = _Failure()
 class CaseResult(StrEnum):
     """The result of making a case of a failed run."""
 
-    MADE = "made"
+    CREATED = "made"
     THERE = "there"  # it has been made before
     SAME = "same"  # another case of this agent fails in the same way
 
@@ -99,7 +99,7 @@ class Cases:
                 why = f"not ready: {problem.splitlines()[0]}"
         self._new_cases.add(place)
         self._known.setdefault(clean.observed, []).append((clean, place))
-        return CaseMade(directory=str(place), result=CaseResult.MADE, why=why)
+        return CaseMade(directory=str(place), result=CaseResult.CREATED, why=why)
 
     def _same(self, failure: _Failure) -> Path | None:
         if failure.observed == _NOTHING:

@@ -70,5 +70,5 @@ def _from_recorded(value: Any) -> Any:
         return [Content.from_text(value)]
     parts = isinstance(value, dict) and value.keys() == {_CONTENTS}
     if parts:
-        return [Content.from_dict(content) for content in value[_CONTENTS]]
+        return list(map(Content.from_dict, value[_CONTENTS]))
     return value

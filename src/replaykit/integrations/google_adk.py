@@ -114,7 +114,7 @@ def _inside(value: Any) -> Any:
             return {_MEDIA: {_NO_MEDIA: plain[_MEDIA]}}
         return plain
     if type(value) in (list, tuple):
-        return [_inside(item) for item in value]
+        return list(map(_inside, value))
     return value
 
 
@@ -129,5 +129,5 @@ def _rich(value: Any) -> Any:
             return types.Part.model_validate(plain)
         return {key: _rich(item) for key, item in value.items()}
     if type(value) is list:
-        return [_rich(item) for item in value]
+        return list(map(_rich, value))
     return value

@@ -79,7 +79,7 @@ def _parse_arguments(text: str) -> dict[str, Json]:
 def _to_recorded(result: Any) -> Json:
     """Plain data, and what the SDK knows; anything else as the text that the model is told."""
     if isinstance(result, list):
-        return [_to_recorded(item) for item in result]
+        return list(map(_to_recorded, result))
     is_sdk_output = isinstance(result, tuple(_OUTPUTS.values()))
     if is_sdk_output:
         return result.model_dump(exclude_none=True)
@@ -90,7 +90,7 @@ def _to_recorded(result: Any) -> Json:
 
 def _from_recorded(value: Any) -> Any:
     if isinstance(value, list):
-        return [_from_recorded(item) for item in value]
+        return list(map(_from_recorded, value))
     kind = _OUTPUTS.get(str(value.get("type"))) if isinstance(value, dict) else None
     try:
         if kind is None:

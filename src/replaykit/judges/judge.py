@@ -184,9 +184,9 @@ def _parse_value(value: Json, question: Question) -> tuple[Answer, float | None,
     if value is None:
         return Answer.UNSURE, None, None
     if asks is Asks.LABEL:
-        return (Answer.GIVEN, None, value) if value in question.labels else None
+        return (Answer.VALUE, None, value) if value in question.labels else None
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return (Answer.GIVEN, float(value), None) if is_number and 0 <= value <= 1 else None
+    return (Answer.VALUE, float(value), None) if is_number and 0 <= value <= 1 else None
 
 
 def _unsure(reason: str) -> Judgement:

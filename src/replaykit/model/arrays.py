@@ -76,7 +76,7 @@ def _items(value: Any, freeze: Freeze) -> Any:
         value = value.astype("i8")
     if value.dtype.kind in _NUMBERS and value.size > LISTED:
         return base64.b64encode(value.tobytes()).decode()
-    return [freeze(item) for item in value.ravel().tolist()]
+    return list(map(freeze, value.ravel().tolist()))
 
 
 def dtype_parts(text: object) -> tuple[str, int] | None:
@@ -108,7 +108,7 @@ def plain_array(content: Any, thaw: Thaw) -> Any:
     if isinstance(items, str):
         flat = _unpacked(items, parts, content[0])
     else:
-        flat = [thaw(item) for item in items]
+        flat = list(map(thaw, items))
     if len(flat) != math.prod(shape):
         raise ValueError(shape)
     return _nested(flat, shape)

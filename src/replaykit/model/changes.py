@@ -96,7 +96,7 @@ class StateFold:
         """Take the fold over a recorded state event; raises ValueError or KeyError when it does not fit."""
         if event.change is not None:
             self._apply(event.change)
-        elif event.kept:
+        elif event.is_kept:
             self._load(bytes(event.state_json))
 
     def keys(self) -> Set[str]:

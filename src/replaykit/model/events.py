@@ -146,7 +146,7 @@ class Call(Event, frozen=True, kw_only=True, omit_defaults=True):
     def items(self) -> list[Json] | None:
         if self.items_json is None:
             return None
-        return [decode(item) for item in self.items_json]
+        return list(map(decode, self.items_json))
 
     @property
     def answered(self) -> bool:
@@ -205,13 +205,13 @@ class State(Event, frozen=True, kw_only=True, omit_defaults=True, tag="state"):
     """The number of tasks, pool jobs and threads of each name that the agent had started by then."""
 
     @property
-    def about(self) -> Json:
+    def framework_metadata(self) -> Json:
         if self.about_json:
             return decode(self.about_json)
         return None
 
     @property
-    def kept(self) -> bool:
+    def is_kept(self) -> bool:
         """True when the log holds the state itself."""
         return self.change is not None or bool(self.state_json)
 

@@ -74,7 +74,7 @@ class PartWriter:
     @property
     def tables(self) -> dict[str, list[Raw]]:
         """The shared items of the arguments that were split so far, by the path of their member."""
-        return {path: [Raw(item) for item in table.items] for path, table in self._tables.items()}
+        return {path: list(map(Raw, table.items)) for path, table in self._tables.items()}
 
     def split(self, arguments: Raw) -> Split:
         """Take the members out of one call's arguments that are shared, or large."""
@@ -395,7 +395,7 @@ class _ReadTable:
     """The items of one member, each as canonical text, and how much any range of them holds."""
 
     def __init__(self, items: Sequence[Raw]) -> None:
-        self.items = [canonical_text(item) for item in items]
+        self.items = list(map(canonical_text, items))
         self.followed = [text for item in self.items for text in (item, b",")]
         """The items, with a comma behind each."""
         self._ends = [0, *accumulate(len(item) + 1 for item in self.items)]

@@ -502,7 +502,7 @@ def _read_path(content: Json) -> Json:
 def _read_list(content: Json) -> list[Json]:
     if type(content) is not list:
         raise TypeError(content)
-    return [thaw(item) for item in content]
+    return list(map(thaw, content))
 
 
 def _read_text(content: Json) -> str:

@@ -223,7 +223,7 @@ def _refold_states(events: list[AnyEvent], orders: list[int]) -> list[AnyEvent]:
     whole = StateFold()
     found: list[AnyEvent] = []
     for order, event in zip(orders, events, strict=True):
-        if isinstance(event, State) and event.kept:
+        if isinstance(event, State) and event.is_kept:
             fold = folds.setdefault(order, StateFold())
             fold.apply(event)
             text, change = _advanced(whole, fold.text)

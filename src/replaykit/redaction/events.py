@@ -226,7 +226,7 @@ class _States:
         self._rows: defaultdict[str, IncrementalRedaction] = defaultdict(IncrementalRedaction)
 
     def next(self, event: State) -> State:
-        if not event.kept:
+        if not event.is_kept:
             return event
         self._read.apply(event)
         text = self._read.text

@@ -23,7 +23,7 @@ def ci_text(result: CiResult) -> str:
     groups = _alike(result.failures)
     blocks = ["\n".join(_block(*group)) for group in groups[:_SHOWN_FAILURES]]
     if len(groups) > _SHOWN_FAILURES:
-        left = sum(len(group) for group in groups[_SHOWN_FAILURES:])
+        left = sum(map(len, groups[_SHOWN_FAILURES:]))
         blocks.append(f"… and {left} more; --json and the reports have all")
     return "\n\n".join([*blocks, _table(result.parts), *notes_of(result), verdict_text(result)])
 

@@ -9,7 +9,7 @@ from replaykit.report.layout import counted, indented, to_json
 from replaykit.terminal import style, visible
 
 _COLOURS = {ItemState.OK: "green", ItemState.NOTE: "yellow", ItemState.PROBLEM: "red"}
-_STATE_WIDTH = max(len(state) for state in ItemState)
+_STATE_WIDTH = max(map(len, ItemState))
 
 
 def doctor_json(found: Examination) -> str:

@@ -31,7 +31,7 @@ def checkpoints_text(checkpoints: Sequence[CheckpointInfo]) -> str:
 def _state_word(checkpoint: CheckpointInfo) -> str:
     if checkpoint.has_state:
         return "state"
-    if checkpoint.kept:
+    if checkpoint.is_kept:
         return ""
     return "not kept"
 

@@ -18,7 +18,7 @@ MAX_ROWS = 200
 MAX_PROBLEMS = 100
 MAX_INCOMPLETE = 20
 _CASE_WORDS: dict[str, str] = {
-    CaseResult.MADE: "made",
+    CaseResult.CREATED: "made",
     CaseResult.THERE: "there already",
     CaseResult.SAME: "that fail as another does",
 }

@@ -41,9 +41,9 @@ def pruned_text(result: PruneResult) -> str:
 def _summary(result: PruneResult) -> str:
     runs, size = counted(len(result.runs), "run"), shown_bytes(result.freed_bytes)
     if result.dry_run:
-        return f"{runs} would go, about {size}; {result.kept} would stay. Do it: replaykit prune"
+        return f"{runs} would go, about {size}; {result.remaining} would stay. Do it: replaykit prune"
     before, after = shown_bytes(result.file_bytes_before), shown_bytes(result.file_bytes)
-    return f"{runs} went, about {size}; {result.kept} stay. The file had {before}, and has {after}."
+    return f"{runs} went, about {size}; {result.remaining} stay. The file had {before}, and has {after}."
 
 
 def copied_json(copied: Copied) -> str:

@@ -134,7 +134,7 @@ def _what(event: AnyEvent) -> str:
     if isinstance(event, State):
         if event.change is not None:
             return "checkpoint (change)"
-        if event.kept:
+        if event.is_kept:
             return "checkpoint"
         return "checkpoint (not kept)"
     return f"{event.name} {short(note_text(event) or str(event.content), 70)}"

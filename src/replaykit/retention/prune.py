@@ -6,7 +6,7 @@ import time
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from replaykit.cases.case import MAX_CASE_BYTES
 from replaykit.cases.find import CaseFile, find_files
@@ -57,7 +57,8 @@ class PruneResult(Struct, frozen=True, kw_only=True):
     replaykit: int = 1
     dry_run: bool
     runs: tuple[PrunedRun, ...]
-    kept: int
+    remaining: int = field(name="kept")
+    """The number of runs that stay."""
     stays: dict[str, int]
     """The number of expired runs that stay, by the reason."""
     freed_bytes: int
@@ -106,7 +107,7 @@ def prune(
     return PruneResult(
         dry_run=dry_run,
         runs=tuple(deleted),
-        kept=deletions.remaining + missed,
+        remaining=deletions.remaining + missed,
         stays=deletions.stays,
         freed_bytes=deletions.size_bytes - missed_bytes,
         file_bytes_before=before,

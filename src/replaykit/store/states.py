@@ -125,7 +125,7 @@ class StateReader:
         question: Callable[[StateFold], T],
     ) -> T:
         seq = states[-1].seq
-        if not states[-1].kept:
+        if not states[-1].is_kept:
             raise StateNotKept(f"run {header.id}: the state at event {seq} was not kept")
         try:
             changes, found = _since_whole(states)
@@ -205,6 +205,6 @@ def _until(seq: int | None, events: list[E]) -> list[E]:
 def _since_whole(states: list[State]) -> tuple[list[State], bool]:
     """The states from the last whole one on, and whether there is one."""
     for index in range(len(states) - 1, -1, -1):
-        if states[index].change is None and states[index].kept:
+        if states[index].change is None and states[index].is_kept:
             return states[index:], True
     return states, False

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from contextlib import ExitStack
 from types import TracebackType
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from replaykit.errors import UsageError
@@ -67,7 +67,7 @@ class CheckpointInfo(Struct, frozen=True, kw_only=True):
     calls: tuple[str, ...] = ()
     has_state: bool = False
     """True when the step has a state of its own, and the log holds it."""
-    kept: bool = True
+    is_kept: bool = field(default=True, name="kept")
     """False when there is a state after the step and the log does not hold it."""
     error: str | None = None
 
@@ -84,7 +84,7 @@ def step_events(run: TraceRun) -> list[StepEvent]:
         for event in run_step.events:
             if isinstance(event, State):
                 fold.apply(event)
-                state, known = (decode(fold.text), True) if event.kept else (None, False)
+                state, known = (decode(fold.text), True) if event.is_kept else (None, False)
                 if first:
                     began = (state, known)  # kept before the first step did anything: what the run began with
             else:
@@ -216,7 +216,7 @@ def _info(run_step: RunStep) -> CheckpointInfo:
         decision=_decision(events),
         calls=tuple(call.name for call in calls),
         has_state=run_step.state in events and not run_step.unknown,
-        kept=not run_step.unknown,
+        is_kept=not run_step.unknown,
         error=next(filter(None, map(_error, reversed(calls))), None),
     )
 

@@ -253,7 +253,7 @@ class _StateReader:
             self._fold.apply(event)
         except (ValueError, KeyError) as error:
             raise UsageError(f"run {self._run.id}: the state at event {event.seq} does not follow: {error}") from None
-        self.last, self.known = place, event.kept
+        self.last, self.known = place, event.is_kept
         return event
 
 

@@ -267,7 +267,9 @@ def _moment(parent: TraceRun, state: State | None, run_step: RunStep, since: int
 def _is_kept_after_all(parent: TraceRun, alike: list[State]) -> bool:
     """True when the last of these is the one before it once more: at the end of a run the last state is kept."""
     last = [event for event in parent.events if isinstance(event, State)][-2:]
-    return parent.sampling.every > 1 and alike[-2:] == last and len(last) == 2 and last[1].kept and not last[0].kept
+    return (
+        parent.sampling.every > 1 and alike[-2:] == last and len(last) == 2 and last[1].is_kept and not last[0].is_kept
+    )
 
 
 def _beginning_after(parent: TraceRun, since: int, state: State) -> Beginning:

@@ -33,7 +33,7 @@ class RunStep(Struct, frozen=True):
     @property
     def unknown(self) -> bool:
         """True when there is a state after the step and the log does not hold it."""
-        return self.state is not None and not self.state.kept
+        return self.state is not None and not self.state.is_kept
 
 
 def run_steps(run: TraceRun) -> list[RunStep]:
@@ -97,7 +97,7 @@ def _nearest(run: TraceRun, step_id: str) -> tuple[RunStep | None, RunStep | Non
     for run_step in run_steps(run):
         if run_step.step_id == step_id:
             passed = True
-        elif run_step.state is not None and run_step.state.kept:
+        elif run_step.state is not None and run_step.state.is_kept:
             if passed:
                 return before, run_step
             before = run_step

@@ -56,9 +56,9 @@ def judgement_of(question: Question, value: Any, note: str = "") -> Judgement:
         return Judgement(Answer.PASS if value else Answer.FAIL, note)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if question.asks is Asks.SCORE and is_number and 0 <= value <= 1:
-        return Judgement(Answer.GIVEN, note, score=float(value))
+        return Judgement(Answer.VALUE, note, score=float(value))
     if question.asks is Asks.LABEL and value in question.labels:
-        return Judgement(Answer.GIVEN, note, label=value)
+        return Judgement(Answer.VALUE, note, label=value)
     return Judgement(Answer.UNSURE, f"the judge returned a {type(value).__name__}, not {_expected_answer(question)}")
 
 

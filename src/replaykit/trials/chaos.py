@@ -8,7 +8,7 @@ from enum import StrEnum
 from functools import partial
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from replaykit.candidates.attempt import Candidate
@@ -87,7 +87,7 @@ class ChaosRun(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The last fault before it broke."""
     conditions: Conditions = Conditions()
     """The faults that were active: they decide which invariants are asked."""
-    asked: int = 0
+    invariant_count: int = field(default=0, name="asked")
     """The number of invariants that were asked."""
     failures: tuple[Finding, ...] = ()
     run: TraceRun | None = None
@@ -180,7 +180,9 @@ def run_chaos(
     with TrialRunner(CHAOS, candidate, evidence) as runner:
         scored = runner.run_cells(cells, partial(_world, trial), partial(_score, trial), jobs=jobs, on_done=on_done)
         runs = tuple(result for result, _ in scored)
-        if trial.contract is not None and not any(run.asked or run.verdict is ChaosVerdict.ERROR for run in runs):
+        if trial.contract is not None and not any(
+            run.invariant_count or run.verdict is ChaosVerdict.ERROR for run in runs
+        ):
             raise _nothing_asked(trial.contract)
         contract = "" if trial.contract is None else trial.contract.name
         result = ChaosResult(agent=candidate.label, contract=contract, runs=runs)
@@ -251,7 +253,7 @@ def _score(trial: ChaosTrial, cell: _ChaosCell, run: TrialRun) -> ChaosRun:
     assertions: tuple[Assertion, ...] = ()
     if trial.contract is not None:
         assertions = trial.contract.assertions(conditions)
-    result = replace(result, conditions=conditions, asked=len(assertions))
+    result = replace(result, conditions=conditions, invariant_count=len(assertions))
     findings, inconclusive = check_run(run, assertions, trial.answers)
     failures = tuple(finding for finding in findings if not finding.holds)
     reason = divergence_text(attempt, assertions) or _failure_text(failures)

@@ -350,7 +350,7 @@ def _items_in(members: dict[str, Raw], names: Iterable[str]) -> list[bytes]:
         return []
     text = bytes(found)
     if text[:1] == b"[":
-        return [bytes(item) for item in _items(text)]
+        return list(map(bytes, _items(text)))
     return [text]
 
 

@@ -160,7 +160,7 @@ def plain_numbers(value: Json) -> Json:
     if type(value) is dict:
         return {name: plain_numbers(item) for name, item in value.items()}
     if type(value) is list:
-        return [plain_numbers(item) for item in value]
+        return list(map(plain_numbers, value))
     if type(value) is float and value.is_integer() and abs(value) < _EXACT:
         return int(value)
     return value

@@ -146,7 +146,7 @@ def test_a_contract_is_asked_what_fits_the_faults_that_struck() -> None:
     result = tried(guessing, scenario("error", probability=0.5), runs=8, contract=CONTRACT)
 
     for run in result.runs:
-        assert run.asked == (2 if run.faults else 1)
+        assert run.invariant_count == (2 if run.faults else 1)
         assert [finding.id for finding in run.failures] == (["no-guess"] if run.faults else [])
     assert tried(careful, scenario("error"), contract=CONTRACT).exit_code is ExitCode.PASSED
 

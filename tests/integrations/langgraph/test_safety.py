@@ -260,9 +260,11 @@ def test_a_chain_of_parents_that_bites_its_tail_ends(own_directory: Path) -> Non
     tampered('"the value"')
     with rk.Store.open("s.db") as store:
         run = store.load("thread:t")
-        ids = [event.about["id"] for event in run.events if isinstance(event, State)]
+        ids = [event.framework_metadata["id"] for event in run.events if isinstance(event, State)]
         changed = [
-            msgspec.structs.replace(event, about_json=Raw(msgspec.json.encode({**event.about, "parent": ids[-1]})))
+            msgspec.structs.replace(
+                event, about_json=Raw(msgspec.json.encode({**event.framework_metadata, "parent": ids[-1]}))
+            )
             if isinstance(event, State)
             else event
             for event in run.events

@@ -183,7 +183,7 @@ class KnownTypes:
             name, fields = content
             return self._build(name, self._decode(fields))
         if tag in _MAKE_SEQUENCE:
-            return _MAKE_SEQUENCE[tag]([self._decode(item) for item in content])
+            return _MAKE_SEQUENCE[tag](list(map(self._decode, content)))
         if tag == "$dict":
             return {self._decode(key): self._decode(item) for key, item in content}
         if tag not in _LEAVES:

@@ -115,7 +115,7 @@ class SalvagedRun:
             except (ValueError, CorruptStore, msgspec.MsgspecError) as error:
                 self._lose(place, error.reason if isinstance(error, CorruptStore) else str(error))
                 event = None
-            if isinstance(event, State) and not event.kept and b'"change"' in text:
+            if isinstance(event, State) and not event.is_kept and b'"change"' in text:
                 self._lost.append(self._loss(place, "the state builds on a lost one, and counts as not kept"))
             yield event
 
@@ -134,7 +134,7 @@ class SalvagedRun:
     def _state(self, event: State) -> State:
         """A state whose change can be applied; after a lost event that may be another one than the change is from."""
         if event.change is None:
-            self._state_is_known |= event.kept
+            self._state_is_known |= event.is_kept
             return event
         if self._state_is_known:
             return event
