@@ -54,12 +54,13 @@ def clean_with_runs(rest: S, runs: Sequence[TraceRun], redactor: "Redactor | Non
     """Return a value and runs that belong to it as they may be written."""
     if redactor is None:
         return rest, list(runs)
-    clean_runs = [redacted_run(run, redactor) for run in runs]
-    # Large values are clean by now, and a second look at them as one text would take memory for several of it.
-    sharing = _Sharing(list(map(without_large_values, clean_runs)), redactor)
+    # All of it as one text comes first, while the names beside secrets still stand there. Large values are left out: as
+    # one text they would take several times their memory. They are looked at with their events.
+    sharing = _Sharing(list(map(without_large_values, runs)), redactor)
     kind = cast("type[_Shown[S]]", types.GenericAlias(_Shown, (type(rest),)))
     shown = clean_struct(_Shown(rest, sharing.runs, sharing.parts), redactor, kind)
-    return shown.rest, list(map(with_large_values, sharing.whole(shown.runs, shown.parts), clean_runs))
+    whole = map(with_large_values, sharing.whole(shown.runs, shown.parts), runs)
+    return shown.rest, [redacted_run(run, redactor) for run in whole]
 
 
 class _Sharing:
