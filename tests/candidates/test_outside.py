@@ -46,8 +46,9 @@ ELSEWHERE = "function_in_a_context_of_its_own"
 
 @pytest.fixture(scope="module")
 def recordings(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The store with a run of each agent that the tests of this session ask for, recorded in one process."""
-    params = [item.callspec.params for item in request.session.items if hasattr(item, "callspec")]
+    """The store with a run of each agent that the tests of this file ask for, recorded in one process."""
+    tests = [item for item in request.session.items if item.path == request.path and hasattr(item, "callspec")]
+    params = [test.callspec.params for test in tests]
     asked_for = {getattr(agent, "__name__", agent) for each in params if (agent := each.get("agent"))}
     names = [agent.__name__ for agent in (*strays.AGENTS, *strays.INCONCLUSIVE)]
     wanted = [name for name in names if name in {*asked_for, *IN_WORKERS, ELSEWHERE}]

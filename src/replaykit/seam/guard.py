@@ -36,6 +36,10 @@ class Guard:
     """Decides which connections may be made in a session. `everywhere` holds for threads of no session as well, and for
     those of one that is over."""
 
+    # A guard of no session, which watches what sessions leave behind, sets neither.
+    _everywhere = False
+    _session: RunSession | None = None
+
     def __init__(
         self, session: RunSession, allow: Iterable[str], tell: Callable[[str], None], *, everywhere: bool = False
     ) -> None:
@@ -73,6 +77,8 @@ class Guard:
 
     @property
     def _own(self) -> OwnPlaces | None:
+        if self._session is None:
+            return None
         return self._session.own
 
     def stop(self, host: str, port: int) -> LiveConnection:

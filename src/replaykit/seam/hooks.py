@@ -54,6 +54,11 @@ class Hooks:
         self._users = 0
         self._replaced: list[tuple[Any, str, Any, Any]] = []
 
+    @property
+    def is_installed(self) -> bool:
+        """True while somebody needs the hooks."""
+        return self._users > 0
+
     @contextmanager
     def installed(self) -> Iterator[None]:
         """Keep the hooks in place inside; the last one out takes them away."""

@@ -154,6 +154,8 @@ def accounted() -> Iterator[None]:
 def watching(session: RunSession, proxy: str = "") -> AbstractContextManager[None]:
     """Note what is done past the recording of this session during the block."""
     session.unrecorded = UnrecordedLog(session, proxy)
+    if not _HOOKS.is_installed:
+        _names.clear()  # an address need not have the name that an earlier run looked up
     return _HOOKS.installed()
 
 
