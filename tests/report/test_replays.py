@@ -6,8 +6,9 @@ import msgspec
 import pytest
 from click import unstyle
 
+from replaykit.model.isolation import Isolation, IsolationLevel
 from replaykit.model.result import Deviation, Finding, ReplayResult, Verdict
-from replaykit.report.replays import result_text, results_text
+from replaykit.report.replays import isolation_text, result_text, results_text
 
 
 def replayed(*deviations: tuple[str, str, str | None], **said: object) -> ReplayResult:
@@ -121,3 +122,10 @@ def test_whether_it_reproduced_is_told_only_where_there_is_a_failure_to_look_for
 
     assert "reproduced:" not in result_text(replayed(desired=(FAILED,)))
     assert "Observed failure reproduced: Yes" in result_text(replayed(observed=(seen,), reproduced=True))
+
+
+def test_channels_at_another_level_than_the_weakest_are_named() -> None:
+    channels = {"network": IsolationLevel.FULL, "files": IsolationLevel.LANDLOCK}
+
+    assert isolation_text(Isolation(level=IsolationLevel.LANDLOCK, channels=channels)) == "landlock (network full)"
+    assert isolation_text(Isolation(level=IsolationLevel.FULL, channels={"files": IsolationLevel.FULL})) == "full"
