@@ -176,6 +176,15 @@ def test_a_member_is_told_by_its_name_where_something_is_found_in_another_messag
     assert b"12 34 56" not in after
 
 
+def test_texts_behind_a_name_are_looked_at_where_another_message_holds_a_sign() -> None:
+    raw = json.dumps({"messages": [{**message("hello"), "pin": None}, {**message("hello"), "phone": ["12-34-56"]}]})
+
+    after = Piecewise(REDACTOR).redacted(raw.encode())
+
+    assert after == REDACTOR.raw(raw.encode())
+    assert b"12-34-56" not in after
+
+
 OPENING = [message("hello"), message("write to jane.doe@example.com")]
 FAR = 5000 * "word "
 

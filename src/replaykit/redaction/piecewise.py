@@ -216,7 +216,8 @@ class Piecewise:
             this = self._pass(units, rest.traits, known, earlier)
             passes.append(this)
             looks, rest_look = this.looks, self._look(rest, this.traits, known, name)
-            if not any(map(_may_find, (rest_look, *looks))):
+            is_plain = not known and rest.is_clean and all(map(_is_clean, units))
+            if is_plain or not any(map(_may_find, (rest_look, *looks))):
                 break
             for unit, look in zip(units, looks, strict=True):
                 if look.edits is None:
@@ -266,7 +267,7 @@ class Piecewise:
         if look is not None:
             return look
         if unit.is_clean and not values:
-            look = _Look([], may_find=False)
+            look = _Look([], may_find=self._redactor.must_walk(unit.text, name))
         else:
             hits = self._redactor.hits(unit.text, {value: (shown, kind) for value, shown, kind in values}, traits)
             look = _Look(hits, may_find=bool(hits) or self._redactor.must_walk(unit.text, name))
