@@ -22,6 +22,7 @@ from replaykit.cases.golden import (
     golden_file,
     golden_of,
     read_golden,
+    redacted_golden,
     refuse_taken,
     write_golden,
 )
@@ -31,6 +32,7 @@ from replaykit.model.changes import StateFold
 from replaykit.model.events import AnyEvent, Decision, ErrorInfo, LlmCall, Message, Note, State, ToolCall, Usage
 from replaykit.model.run import Origin, RunStatus, TraceRun
 from replaykit.model.values import ABSENT, Json, Raw, canonical, raw
+from replaykit.redaction.files import file_redactor
 
 
 def call(seq: int = 0, name: str = "ask", result: Json = "ok", **fields: Any) -> ToolCall:
@@ -105,7 +107,7 @@ def test_a_golden_trace_comes_back_as_it_was_written(
 
     found = read_golden("x.golden.json")
 
-    assert found == golden
+    assert found == redacted_golden(golden, file_redactor())
     assert encode_golden(found) == Path("x.golden.json").read_bytes()
 
 

@@ -79,12 +79,12 @@ def test_every_command_of_replaykit_has_a_verb_and_options_that_are_there() -> N
     ours = [words for program, *words in lines if program == "replaykit"]
 
     for words in ours:
-        found = cli.get_command(click.Context(cli), words[0])
-        assert found is not None, words
-        rest = words[1:]
-        if isinstance(found, click.Group) and (inner := found.get_command(click.Context(found), rest[0])):
-            found, rest = inner, rest[1:]
-        found.make_parser(click.Context(found)).parse_args(rest)  # raises for an option that it does not know
+        found: click.Command = cli
+        context = click.Context(cli, **cli.context_settings)  # commands keep the help option of their first context
+        while isinstance(found, click.Group) and (inner := found.get_command(context, words[0])):
+            found, context, words = inner, click.Context(inner, parent=context), words[1:]
+        assert found is not cli, words
+        found.make_parser(context).parse_args(words)  # raises for an option that it does not know
     assert len(ours) >= 15
 
 
