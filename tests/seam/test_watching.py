@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from replaykit.seam.clock_watchdog import _is_runnable
+from replaykit.seam.clock_watchdog import _cpu_s, _is_runnable
 from replaykit.seam.kernel_delays import has_limit
 
 
@@ -34,6 +34,20 @@ def test_a_thread_that_waits_for_a_file_is_not_runnable_and_one_that_computes_is
     os.close(source)
     os.close(sink)
     assert not _is_runnable(waiting.native_id or 0), "it has ended"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not tell")
+def test_how_long_a_thread_has_computed_is_known_until_it_has_ended() -> None:
+    usual = threading.stack_size(64 << 20)  # so large a stack is given back at once
+    try:
+        ended = threading.Thread(target=time.sleep, args=(0,))
+        ended.start()
+        ended.join()
+    finally:
+        threading.stack_size(usual)
+
+    assert _cpu_s(threading.get_native_id()) > 0
+    assert [_cpu_s(ended.native_id or 0) for _ in range(100)] == [0.0] * 100
 
 
 SEMAPHORE = get_context("spawn").Semaphore(0)
