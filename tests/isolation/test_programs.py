@@ -172,7 +172,8 @@ COMMANDS = {
     "find and tar": ["bash", "-c", "tar cf - . | tar tf - > /dev/null"],
     "ps": ["bash", "-c", "ps aux | grep -q ps"],
     "a compiler": ["bash", "-c", "echo 'int main(){return 0;}' > m.c && cc m.c -o m && ./m"],
-    "pytest": [sys.executable, "-m", "pytest", "-q", "-p", "no:replaykit", "-p", "no:randomly", "--basetemp=base", "test_it.py"],
+    "pytest": [sys.executable, "-m", "pytest", "-q", "-p", "no:replaykit", "-p", "no:randomly",
+               "--basetemp=base", "test_it.py"],
 }  # fmt: skip
 
 
