@@ -255,7 +255,7 @@ def test_a_kind_that_there_is_not_names_the_nearest() -> None:
 
 
 def test_the_verb_lists_every_kind_with_an_example(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli(["assertions"]) == 0
+    assert cli(["help", "assertions"]) == 0
     out = capsys.readouterr().out
 
     for info in all_kinds():
@@ -265,7 +265,7 @@ def test_the_verb_lists_every_kind_with_an_example(capsys: pytest.CaptureFixture
 
 
 def test_the_verb_tells_all_about_one_kind(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli(["assertions", "budget.latency"]) == 0
+    assert cli(["help", "assertions", "budget.latency"]) == 0
     out = capsys.readouterr().out
 
     assert "virtual time of the log" in out
@@ -274,7 +274,7 @@ def test_the_verb_tells_all_about_one_kind(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_the_verb_gives_the_kinds_as_json(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli(["assertions", "--json"]) == 0
+    assert cli(["help", "assertions", "--json"]) == 0
     found = msgspec.json.decode(capsys.readouterr().out)
 
     assert [entry["kind"] for entry in found["assertions"]] == [info.kind for info in all_kinds()]
@@ -282,5 +282,5 @@ def test_the_verb_gives_the_kinds_as_json(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_the_verb_refuses_a_kind_that_there_is_not(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli(["assertions", "output.contain"]) == 2
+    assert cli(["help", "assertions", "output.contain"]) == 2
     assert "did you mean 'output.contains'?" in capsys.readouterr().err

@@ -82,7 +82,7 @@ def test_an_unknown_verb_is_answered_with_the_nearest(replaykit: Command, wrong:
     ran = replaykit(wrong)
 
     assert (ran.code, ran.out) == (2, "")
-    assert f"no such verb {wrong!r}; did you mean {right!r}?" in ran.err
+    assert f"no such command {wrong!r}; did you mean {right!r}?" in ran.err
 
 
 def test_a_verb_like_no_other_is_answered_with_all(replaykit: Command) -> None:
@@ -380,15 +380,15 @@ def test_a_run_that_is_not_there_is_said_with_what_to_type(replaykit: Command, r
 
 
 def test_verify_says_that_a_sound_store_is(replaykit: Command, recorded: Path) -> None:
-    assert replaykit("verify") == (0, "2 runs, whole\n", "")
-    assert replaykit("verify", "--json").json == {"replaykit": 1, "whole": True, "damage": []}
+    assert replaykit("store", "verify") == (0, "2 runs, whole\n", "")
+    assert replaykit("store", "verify", "--json").json == {"replaykit": 1, "whole": True, "damage": []}
 
 
 def test_verify_names_the_damage(replaykit: Command, recorded: Path) -> None:
     damage(recorded, "UPDATE packs SET data = x'0011223344' WHERE key >> 32 = 1")
 
-    ran = replaykit("verify")
-    told = replaykit("verify", "--json")
+    ran = replaykit("store", "verify")
+    told = replaykit("store", "verify", "--json")
 
     assert ran.code == told.code == 3
     assert "damaged  run 1, pack at event 0: the checksum does not match" in ran.out
@@ -405,13 +405,13 @@ def test_verify_names_the_run_that_is_damaged(replaykit: Command, recorded: Path
     run_id = replaykit("runs", "--name", "billing", "--json").json["runs"][0]["id"]
     damage(recorded, sql)
 
-    assert run_id in replaykit("verify").out
+    assert run_id in replaykit("store", "verify").out
 
 
 def test_verify_of_a_file_that_is_no_database_names_the_file(replaykit: Command, tmp_path: Path) -> None:
     (tmp_path / "s.db").write_bytes(b"not a database" * 100)
 
-    ran = replaykit("verify", "--store", "s.db")
+    ran = replaykit("store", "verify", "--store", "s.db")
 
     assert ran.code == 3
     assert "s.db" in ran.out + ran.err
@@ -464,7 +464,7 @@ def test_demo_keeps_its_store_and_case_where_it_is_told(replaykit: Command) -> N
 
 
 def test_the_schema_is_json_that_accepts_a_case(replaykit: Command, case: Path) -> None:
-    schema = replaykit("schema").json
+    schema = replaykit("help", "schema").json
 
     jsonschema.validate(json.loads((case / "case.yaml").read_text()), schema)
     with pytest.raises(jsonschema.ValidationError):
@@ -479,7 +479,7 @@ READING = {
     "version": ("--version",),
     "runs without a store": ("runs", "--store", "none/s.db"),
     "show without a store": ("show", "x", "--store", "none/s.db"),
-    "verify without a store": ("verify", "--store", "none/s.db"),
+    "verify without a store": ("store", "verify", "--store", "none/s.db"),
     "replay of nothing": ("replay", "none", "--runner-cmd", "true"),
     "scaffold of nothing": ("scaffold", "none.json"),
 }

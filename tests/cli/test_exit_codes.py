@@ -117,7 +117,7 @@ def test_1_when_lint_finds_an_error(replaykit: Command, make_case: Command) -> N
 
 
 USAGE = {
-    "an unknown verb": (["rplay"], "no such verb"),
+    "an unknown verb": (["rplay"], "no such command"),
     "an unknown option": (["replay", "cases", "--runer-cmd", "true"], "No such option"),
     "no case": (["replay", "--runner-cmd", "true"], "nothing to replay"),
     "no candidate": (["replay", "cases"], "no candidate to run"),
@@ -372,7 +372,7 @@ def unread(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_reader_that_has_gone_is_no_failure_of_an_agent() -> None:
-    done = unread("schema")
+    done = unread("help", "schema")
 
     assert done.stderr == ""
     assert done.returncode not in (ExitCode.FAILED, ExitCode.USAGE, ExitCode.CANNOT, ExitCode.NOTHING)

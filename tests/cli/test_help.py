@@ -1,16 +1,105 @@
-"""The table of verbs says what the verbs say."""
+"""The lists of commands agree with the commands; old words still work; reference material is where help is."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
+from typing import Any
 
+import jsonschema
 import pytest
 
-from replaykit.cli import VERBS
+from replaykit.cli import FLAKESTORM, MOVED, VERBS
+from replaykit.cli.help import TOPICS
+from replaykit.cli.help.schema import DOCUMENTS
+from replaykit.cli.store import COMMANDS
+from replaykit.documents.document import load_document
+
+Command = Callable[..., Any]
+EXAMPLES = Path(__file__).parents[2] / "examples"
+SUMMARIES = {
+    **VERBS,
+    **{f"store.{name}": summary for name, summary in COMMANDS.items()},
+    **{f"help.{name}": summary for name, summary in TOPICS.items()},
+}
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_the_table_of_verbs_holds_the_first_line_of_each_verbs_help(verb: str) -> None:
-    command = import_module(f"replaykit.cli.{verb}").command
+@pytest.mark.parametrize("module", SUMMARIES)
+def test_a_summary_is_the_first_line_of_the_commands_help(module: str) -> None:
+    command = import_module(f"replaykit.cli.{module}").command
 
-    assert command.help.splitlines()[0] == VERBS[verb]
+    assert command.help.splitlines()[0] == SUMMARIES[module]
+
+
+@pytest.mark.parametrize(("words", "now"), MOVED.items())
+def test_a_command_that_has_moved_runs_by_its_old_words_and_says_the_new_ones(
+    replaykit: Command, words: tuple[str, ...], now: tuple[str, ...]
+) -> None:
+    ran = replaykit(*words, "--help")
+
+    assert (ran.code, ran.out) == (0, replaykit(*now, "--help").out)
+    assert ran.err == f"note: `replaykit {' '.join(words)}` is now `replaykit {' '.join(now)}`\n"
+
+
+@pytest.mark.parametrize(("words", "here"), FLAKESTORM.items())
+def test_commands_as_flakestorm_spells_them_work(
+    replaykit: Command, words: tuple[str, ...], here: tuple[str, ...]
+) -> None:
+    assert replaykit(*words, "--help") == replaykit(*here, "--help")
+
+
+def test_a_case_may_be_called_run(replaykit: Command) -> None:
+    Path("run").mkdir()
+    Path("run", "case.yaml").write_text("replaykit: 1\nid: run\nscenario: {}\nobserved: [{status_is: error}]\n")
+
+    (result,) = replaykit("replay", "run", "--agent", "no_such_module:agent", "--json").json["results"]
+
+    assert result["case_id"] == "run"
+
+
+def test_help_of_a_command_is_what_its_option_prints(replaykit: Command) -> None:
+    assert replaykit("help", "fork") == replaykit("fork", "--help")
+    assert replaykit("help", "store", "prune") == replaykit("store", "prune", "--help")
+    assert replaykit("help") == replaykit("--help")
+
+
+def test_help_of_a_command_that_does_not_exist_names_the_nearest(replaykit: Command) -> None:
+    ran = replaykit("help", "forkk")
+
+    assert ran.code == 2
+    assert "no such command 'forkk'; did you mean 'fork'?" in ran.err
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_document_has_a_valid_schema(replaykit: Command, document: str) -> None:
+    schema = replaykit("help", "schema", document).json
+
+    jsonschema.Draft202012Validator.check_schema(schema)
+
+
+@pytest.mark.parametrize(
+    ("document", "file"), [("config", "sessions/replaykit.yaml"), ("session", "sessions/replays/incident_001.yaml")]
+)
+def test_an_example_is_valid_by_the_schema_and_one_with_a_wrong_key_is_not(
+    replaykit: Command, document: str, file: str
+) -> None:
+    validator = jsonschema.Draft202012Validator(replaykit("help", "schema", document).json)
+    value = load_document(EXAMPLES / file).value
+
+    assert list(validator.iter_errors(value)) == []
+    assert list(validator.iter_errors({**value, "no_such_key": 1}))
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_gets_its_completion_script(replaykit: Command, shell: str) -> None:
+    ran = replaykit("completion", shell)
+
+    assert ran.code == 0
+    assert "_REPLAYKIT_COMPLETE" in ran.out
+
+
+def test_bash_completes_commands_of_groups(spawned: Command) -> None:
+    ran = spawned(_REPLAYKIT_COMPLETE="bash_complete", COMP_WORDS="replaykit store p", COMP_CWORD="2")
+
+    assert ran.out == "plain,prune\n"

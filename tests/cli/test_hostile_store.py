@@ -93,7 +93,7 @@ def test_a_store_that_somebody_has_analysed_is_one(tmp_path: Path) -> None:
 def test_a_backup_with_a_view_is_not_restored(endless: Path, replaykit: Callable[..., Ran]) -> None:
     endless.rename("stranger.db")
 
-    ran = replaykit("restore", "stranger.db")
+    ran = replaykit("store", "restore", "stranger.db")
 
     assert (ran.code, "`runs` is a view" in ran.err) == (3, True), ran
     assert not endless.exists()

@@ -17,6 +17,8 @@ from tests.commands import Ran
 
 import replaykit as rk
 from replaykit.cli import VERBS
+from replaykit.cli.help import TOPICS
+from replaykit.cli.store import COMMANDS
 from replaykit.model.run import encode_run
 
 HOSTILE = (
@@ -92,17 +94,21 @@ LINES: dict[str, list[str]] = {
     "export": ["RUN", "RUN --format otlp", "RUN --format replaykit", f"RUN --format {HOSTILE}", f"RUN -o {HOSTILE}/a"],
     "scan": ["TRACE", "TRACE --json", HOSTILE],
     "redact": ["TRACE --dry-run", HOSTILE],
-    "keep": ["RUN", HOSTILE],
-    "prune": ["--dry-run --config prune.yaml", "--dry-run --config prune.yaml --json", f"--store {HOSTILE}"],
-    "stats": ["", "--json", "--prometheus"],
-    "backup": [f"{HOSTILE}.db"],
-    "restore": [f"{HOSTILE}.nothing"],
-    "verify": ["", f"--store {HOSTILE}"],
+    "store keep": ["RUN", HOSTILE],
+    "store prune": ["--dry-run --config prune.yaml", "--dry-run --config prune.yaml --json", f"--store {HOSTILE}"],
+    "store stats": ["", "--json", "--prometheus"],
+    "store backup": [f"{HOSTILE}.db"],
+    "store restore": [f"{HOSTILE}.nothing"],
+    "store verify": ["", f"--store {HOSTILE}"],
     "doctor": [f"--store {HOSTILE}", f"--store {HOSTILE} --json", "--config CONFIG"],
     "init": [HOSTILE],
     "demo": [HOSTILE],
-    "assertions": [HOSTILE],
-    "schema": [HOSTILE],
+    "examples": ["copy " + HOSTILE, HOSTILE],
+    "completion": [HOSTILE],
+    "help": [HOSTILE],
+    "help formats": [HOSTILE],
+    "help assertions": [HOSTILE],
+    "help schema": [HOSTILE],
 }
 """What each verb is tried with; RUN, TRACE and CONFIG are the hostile ones."""
 
@@ -113,14 +119,17 @@ def words(line: str, run_id: str) -> list[str]:
 
 
 def test_every_verb_is_tried() -> None:
-    assert list(LINES) == list(VERBS)
+    groups = {"store": COMMANDS, "help": TOPICS}
+    commands = {f"{group} {name}" for group, names in groups.items() for name in names}
+
+    assert set(LINES) == VERBS.keys() - {"store"} | commands
 
 
 def test_no_verb_prints_a_control_character_that_came_out_of_data(replaykit: Call, run_id: str) -> None:
     raw = {}
     for verb, lines in LINES.items():
         for line in lines:
-            ran = replaykit(verb, *words(line, run_id))
+            ran = replaykit(*verb.split(), *words(line, run_id))
             found = NEVER & set(ran.out + ran.err)
             if found:
                 raw[f"{verb} {line!a}"] = sorted(map(ascii, found))

@@ -47,55 +47,55 @@ def ids() -> set[str]:
 
 
 def test_prune_says_what_would_go_and_then_lets_it_go(replaykit: Command, filled: Path) -> None:
-    told = replaykit("prune", "--dry-run")
+    told = replaykit("store", "prune", "--dry-run")
     assert told.code == 0
     assert "run-old  old   success" in told.out
     assert "1 run: successful and older than 14 days" in told.out
     assert "1 run would go" in told.out
-    assert told.out.endswith("2 would stay. Do it: replaykit prune\n")
+    assert told.out.endswith("2 would stay. Do it: replaykit store prune\n")
     assert ids() == {"old", "bad", "young"}
 
-    done = replaykit("prune")
+    done = replaykit("store", "prune")
 
     assert done.code == 0
     assert "1 run went" in done.out
     assert ids() == {"bad", "young"}
-    assert replaykit("prune").out.startswith("0 runs went")
+    assert replaykit("store", "prune").out.startswith("0 runs went")
 
 
 def test_prune_tells_programs_everything(replaykit: Command, filled: Path) -> None:
-    told = replaykit("prune", "--dry-run", "--json").json
+    told = replaykit("store", "prune", "--dry-run", "--json").json
     assert told["dry_run"] is True
     (run,) = told["runs"]
     assert {"run": "run-old", "status": "success", "why": "successful and older than 14 days"}.items() <= run.items()
     assert run["size_bytes"] == told["freed_bytes"] > 0
-    done = replaykit("prune", "--json").json
+    done = replaykit("store", "prune", "--json").json
     assert (done["dry_run"], done["kept"]) == (False, 2)
     assert done["file_bytes"] <= done["file_bytes_before"]
 
 
 def test_prune_follows_the_configuration(replaykit: Command, filled: Path) -> None:
     Path("replaykit.yaml").write_text("replaykit: 1\nretention: {successful: 30 days, failed: 2 weeks}\n")
-    replaykit("prune")
+    replaykit("store", "prune")
     assert ids() == {"old", "young"}
 
 
 def test_prune_leaves_what_a_case_names(replaykit: Command, filled: Path, make_case: Command) -> None:
     make_case("billing", source={"run": "run-old"})
-    done = replaykit("prune")
+    done = replaykit("store", "prune")
     assert "1 old run stays: named by a case" in done.out
     assert "old" in ids()
     Path("elsewhere").mkdir()
     Path("cases/billing").rename("elsewhere/billing")
     Path("replaykit.yaml").write_text("replaykit: 1\ncases: [elsewhere]\n")
-    replaykit("prune")
+    replaykit("store", "prune")
     assert "old" in ids()
 
 
 def test_prune_takes_nothing_while_a_case_cannot_be_read(replaykit: Command, filled: Path) -> None:
     Path("cases/broken").mkdir(parents=True)
     Path("cases/broken/case.yaml").write_text("source: {run: [")
-    done = replaykit("prune")
+    done = replaykit("store", "prune")
     assert done.code == 2
     assert "cases/broken/case.yaml:1" in done.err
     assert ids() == {"old", "bad", "young"}
@@ -119,7 +119,7 @@ def test_a_wrong_policy_is_named_with_its_line_and_nothing_goes(
     replaykit: Command, filled: Path, said: str, error: str
 ) -> None:
     Path("replaykit.yaml").write_text(f"replaykit: 1\n{said}\n")
-    done = replaykit("prune")
+    done = replaykit("store", "prune")
     assert done.code == 2
     assert error in done.err
     assert ids() == {"old", "bad", "young"}
@@ -158,34 +158,34 @@ retention:
 
 
 def test_prune_auto_does_nothing_unless_it_is_on(replaykit: Command, filled: Path) -> None:
-    assert replaykit("prune", "--auto") == (0, "", "")
+    assert replaykit("store", "prune", "--auto") == (0, "", "")
     assert "old" in ids()
     Path("replaykit.yaml").write_text("replaykit: 1\nretention: {auto: true}\n")
-    replaykit("prune", "--auto")
+    replaykit("store", "prune", "--auto")
     assert "old" not in ids()
 
 
 @pytest.mark.parametrize("verb", [["prune"], ["prune", "--dry-run"], ["stats"], ["keep", "x"], ["backup", "b.db"]])
 def test_where_there_is_no_store_none_is_made(replaykit: Command, verb: list[str]) -> None:
-    done = replaykit(*verb)
+    done = replaykit("store", *verb)
     assert done.code == 3
     assert "there is no store at .replaykit/store.db" in done.err
     assert not STORE.exists()
 
 
 def test_kept_runs_stay_until_that_is_undone(replaykit: Command, filled: Path) -> None:
-    assert replaykit("keep", "run-old", "young") == (0, "run-old  stays\nrun-young  stays\n", "")
-    assert "1 old run stays: tagged 'keep'" in replaykit("prune").out
-    assert replaykit("keep", "old", "--undo", "--json").json == {
+    assert replaykit("store", "keep", "run-old", "young") == (0, "run-old  stays\nrun-young  stays\n", "")
+    assert "1 old run stays: tagged 'keep'" in replaykit("store", "prune").out
+    assert replaykit("store", "keep", "old", "--undo", "--json").json == {
         "replaykit": 1,
         "runs": [{"id": "run-old", "tags": []}],
     }
-    replaykit("prune")
+    replaykit("store", "prune")
     assert ids() == {"bad", "young"}
 
 
 def test_keep_takes_all_or_none(replaykit: Command, filled: Path) -> None:
-    done = replaykit("keep", "run-old", "nobody")
+    done = replaykit("store", "keep", "run-old", "nobody")
     assert done.code == 3
     assert "no run 'nobody'" in done.err
     with rk.Store.open(STORE) as store:
@@ -194,35 +194,35 @@ def test_keep_takes_all_or_none(replaykit: Command, filled: Path) -> None:
 
 def test_a_run_that_is_being_recorded_needs_no_keeping(replaykit: Command, filled: Path) -> None:
     with rk.record("now", store=STORE) as run:
-        done = replaykit("keep", run.id)
+        done = replaykit("store", "keep", run.id)
     assert done.code == 2
-    assert f"When it has ended: replaykit keep {run.id}" in done.err
-    assert replaykit("keep", run.id).code == 0
+    assert f"When it has ended: replaykit store keep {run.id}" in done.err
+    assert replaykit("store", "keep", run.id).code == 0
 
 
 def test_stats_are_text_json_or_metrics(replaykit: Command, filled: Path) -> None:
-    text = replaykit("stats")
+    text = replaykit("store", "stats")
     assert text.code == 0
     assert "3: 1 error, 2 success" in text.out
     assert "run.error: the database is locked  (run-bad)" in text.out
-    told = replaykit("stats", "--json").json
+    told = replaykit("store", "stats", "--json").json
     assert (told["runs"], told["by_status"]) == (3, {"error": 1, "success": 2})
-    metrics = replaykit("stats", "--prometheus").out
+    metrics = replaykit("store", "stats", "--prometheus").out
     assert 'replaykit_runs{store=".replaykit/store.db",status="success"} 2\n' in metrics
-    assert replaykit("stats", "--prometheus", "--json").code == 2
+    assert replaykit("store", "stats", "--prometheus", "--json").code == 2
 
 
 def test_backup_and_restore(replaykit: Command, filled: Path) -> None:
-    done = replaykit("backup", "copy.db")
+    done = replaykit("store", "backup", "copy.db")
     assert done.code == 0
     assert done.out.startswith("copy.db: 3 runs, ")
-    assert replaykit("backup", "copy.db").code == 2
-    assert replaykit("backup", "nowhere/copy.db").code == 2
-    replaykit("prune")
-    refused = replaykit("restore", "copy.db")
+    assert replaykit("store", "backup", "copy.db").code == 2
+    assert replaykit("store", "backup", "nowhere/copy.db").code == 2
+    replaykit("store", "prune")
+    refused = replaykit("store", "restore", "copy.db")
     assert refused.code == 2
-    assert "replaykit restore copy.db --force" in refused.err
-    assert replaykit("restore", "copy.db", "--force", "--json").json["runs"] == 3
+    assert "replaykit store restore copy.db --force" in refused.err
+    assert replaykit("store", "restore", "copy.db", "--force", "--json").json["runs"] == 3
     assert ids() == {"old", "bad", "young"}
 
 
@@ -232,21 +232,21 @@ def test_repair_saves_what_is_whole_and_lists_what_is_lost(replaykit: Command, f
         store.query("UPDATE packs SET data = substr(data, 1, 40) WHERE key >> 32 = ?", number)
     before = STORE.read_bytes()
 
-    done = replaykit("verify", "--repair")
+    done = replaykit("store", "verify", "--repair")
 
     assert done.code == 3
     assert "lost  run run-bad, event 0: damaged\n" in done.out
     assert "3 runs with 2 events saved in .replaykit/store-salvaged.db" in done.out
     assert STORE.read_bytes() == before
-    assert replaykit("verify", "--repair").code == 2  # the file is there already
-    assert replaykit("verify", "--store", ".replaykit/store-salvaged.db").code == 0
+    assert replaykit("store", "verify", "--repair").code == 2  # the file is there already
+    assert replaykit("store", "verify", "--store", ".replaykit/store-salvaged.db").code == 0
     replaykit(*done.out.splitlines()[-1].partition("replaykit ")[2].split())
-    assert replaykit("verify").code == 0
+    assert replaykit("store", "verify").code == 0
     assert ids() == {"old", "bad", "young"}
 
 
 def test_repair_of_a_whole_store_loses_nothing(replaykit: Command, filled: Path) -> None:
-    told = replaykit("verify", "--repair", "--out", "new.db", "--json").json
+    told = replaykit("store", "verify", "--repair", "--out", "new.db", "--json").json
     assert told == {"replaykit": 1, "store": "new.db", "runs": 3, "events": 3, "lost": []}
 
 
@@ -255,16 +255,16 @@ def test_repair_of_what_holds_nothing_gives_an_empty_store_and_no_traceback(
     replaykit: Command, own_directory: Path, content: bytes
 ) -> None:
     Path("s.db").write_bytes(content)
-    done = replaykit("verify", "--repair", "--store", "s.db", "--json")
+    done = replaykit("store", "verify", "--repair", "--store", "s.db", "--json")
     assert json.loads(done.out)["runs"] == 0
     assert done.err == ""
     assert Path("s.db").read_bytes() == content
 
 
 def test_options_that_do_not_go_together_are_refused(replaykit: Command, filled: Path) -> None:
-    assert replaykit("verify", "--out", "x.db").code == 2
-    assert replaykit("prune", "--compact", "--dry-run").code == 2
-    assert replaykit("verify", "--repair", "--out", "nowhere/x.db").code == 2
+    assert replaykit("store", "verify", "--out", "x.db").code == 2
+    assert replaykit("store", "prune", "--compact", "--dry-run").code == 2
+    assert replaykit("store", "verify", "--repair", "--out", "nowhere/x.db").code == 2
 
 
 def test_a_recorded_program_that_succeeds_may_leave_nothing(replaykit: Command, spawned: Command) -> None:

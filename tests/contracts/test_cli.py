@@ -308,4 +308,4 @@ def test_a_part_that_is_not_there_is_answered_with_the_nearest(cli: Cli) -> None
     ran = cli("scor")
 
     assert ran.code == 2
-    assert "no such part 'scor'; did you mean 'score'?" in ran.err
+    assert "no such command 'scor'; did you mean 'score'?" in ran.err

@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from replaykit.errors import UsageError
+from replaykit.project.examples import all_examples, copy_example
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -74,3 +77,38 @@ def test_a_chat_that_somebody_kept_becomes_a_test(monkeypatch: pytest.MonkeyPatc
     assert "Result: FAILURE REPRODUCED" in ended[3].stdout
     assert "Result: FIXED" in ended[4].stdout
     assert "a model × 3" in ended[4].stdout, "recorded and not called"
+
+
+def test_an_example_is_copied_whole_and_replaces_nothing(tmp_path_factory: pytest.TempPathFactory) -> None:
+    place = tmp_path_factory.mktemp("empty")
+
+    copied = python("-m", "replaykit", "examples", "copy", "golden", str(place))
+
+    assert copied.endswith("\nNext: cd examples/golden && pytest\n")
+    assert {path.name for path in (place / "examples" / "golden").iterdir()} >= {"refunds.py", "pytest.ini"}
+    with pytest.raises(UsageError, match="is there already"):
+        copy_example("golden", place)
+    with pytest.raises(UsageError, match="no example 'goldne'; did you mean 'golden'"):
+        copy_example("goldne", place)
+
+
+@pytest.mark.parametrize("name", all_examples())
+def test_an_example_has_all_the_files_that_its_first_command_names(name: str, tmp_path: Path) -> None:
+    place = tmp_path / "empty"
+
+    example = copy_example(name, place)
+
+    named = re.findall(r"examples/[\w/.-]+", example.first_command)
+    assert named
+    assert [path for path in named if not (place / path).exists()] == []
+
+
+@pytest.mark.parametrize("name", ["incident_response", "cases", "time_travel", "golden", "sessions", "imported", "mcp"])
+def test_the_first_command_of_a_copied_example_works(name: str, tmp_path: Path) -> None:
+    example = copy_example(name, tmp_path / "empty")
+    env = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+
+    command = ["bash", "-c", example.first_command]
+    done = subprocess.run(command, cwd=tmp_path / "empty", env=env, capture_output=True, text=True, timeout=120)
+
+    assert done.returncode == 0, done.stdout + done.stderr

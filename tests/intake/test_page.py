@@ -125,7 +125,7 @@ def test_an_installed_importer_is_one_like_any_other() -> None:
 def test_an_installed_importer_is_listed_named_and_makes_cases() -> None:
     written("one.json", {"acme": "s-7", "stars": 0, "steps": [STEP]})
 
-    assert "acme" in replaykit("import", "formats").stdout.splitlines()[-1]
+    assert "acme" in replaykit("help", "formats").stdout.splitlines()[-1]
     assert replaykit("import", "one.json", "--format", "acme", "--scaffold", "cases").returncode == 0
     assert Path("cases/s-7/case.yaml").exists()
     assert replaykit("scaffold", "one.json", "--out", "cases/again").returncode == 0

@@ -178,7 +178,7 @@ def test_a_large_one_is_rewritten_only_when_somebody_asks(store: rk.Store, monke
     add(store, "old", size=300_000)
 
     result = prune(store, ALL, now=NOW)
-    assert "replaykit prune --compact" in result.notes[0]
+    assert "replaykit store prune --compact" in result.notes[0]
     assert result.free_bytes > 300_000
     result = prune(store, ALL, now=NOW, compact=True)
     assert (result.free_bytes, result.notes) == (0, ())

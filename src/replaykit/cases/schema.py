@@ -12,6 +12,7 @@ import msgspec
 
 from replaykit.cases.case_shape import CASE
 from replaykit.checks.rule import ASSERTIONS, Rule
+from replaykit.documents.shape import Shape
 from replaykit.model.values import JsonObject
 
 SCHEMA_FILE = "case.schema.json"
@@ -19,10 +20,15 @@ SCHEMA_FILE = "case.schema.json"
 
 def case_schema() -> JsonObject:
     """The schema of a case file, with the assertions that are known here."""
+    return document_schema("ReplayKit case", CASE)
+
+
+def document_schema(title: str, shape: Shape) -> JsonObject:
+    """The schema of a document of this shape, with the assertions that are known here."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "ReplayKit case",
-        **CASE.schema(),
+        "title": title,
+        **shape.schema(),
         "$defs": {"assertion": _assertion_schema(), **_shared()},
     }
 

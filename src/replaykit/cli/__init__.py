@@ -10,13 +10,13 @@ import errno
 import gc
 import os
 import sys
-from importlib import import_module
 from typing import Any
 
 import click
 
 from replaykit import __version__
-from replaykit.errors import ExitCode, ReplayKitError, nearest
+from replaykit.cli.lazy_group import LazyGroup
+from replaykit.errors import ExitCode, ReplayKitError
 from replaykit.terminal import guarded_output, style
 
 GARBAGE_AT = 100_000
@@ -27,72 +27,98 @@ _OF_THE_MACHINE = frozenset(
 """Errors of the machine, not of ReplayKit: a full disk, a foreign file, too many open files."""
 _READER_HAS_GONE = 141  # what a shell says of a program that a closed pipe ended
 
-VERBS = {
-    "scaffold": "Make a case from a failed trace file, or from a recorded run.",
-    "lint": "Check cases: schema, references, fixtures, contradictions.",
-    "replay": "Run a candidate against cases: does the failure still happen?",
-    "contract": "Try an agent against a contract: named promises, in good worlds and broken ones.",
-    "judge": "Show what judges say about a case, or ask them.",
-    "review": "Answer what a case wants judged yourself, about its newest replay.",
-    "retape": "Record new answers for a candidate that asks something new.",
-    "prove": "Prove that a case can tell a broken agent from a fixed one.",
-    "upgrade": "Rewrite cases of an older format in the current one.",
-    "chaos": "Try an agent in broken worlds: seeded faults of its tools, models and context.",
-    "ci": "Run everything that is configured, and weigh it: one result for a pipeline.",
-    "record": "Run a program, and record what it does as one run.",
-    "import": "Bring runs in: from trace files of any vendor, or from a service that keeps them.",
-    "serve": "Receive traces over OTLP: each becomes a run in the store.",
-    "runs": "List recorded runs, newest first.",
-    "show": "Show a run: what was asked, what happened, how it ended.",
-    "checkpoints": "List the steps of a run that one can stand at.",
-    "resume": "Go on from a step of a run, with nothing changed.",
-    "fork": "Go on from a step of a run with something changed there.",
-    "debug": "Step through a run key by key, and fork from any step.",
-    "compare": "Compare two runs: where do their worlds part?",
-    "golden": "Make a golden trace of a run: a test that it comes out again.",
-    "tree": "Show the family of a run: its parent, its forks, and theirs.",
-    "mcp": "Stand between an MCP client and its server: record what they say, or play the server.",
-    "export": "Write a run to a file that others can read.",
-    "scan": "Look for secrets and personal data in files: a gate for commits and pipelines.",
-    "redact": "Replace secrets and personal data in files, cases and recorded runs.",
-    "keep": "Tag runs with `keep`: no pruning takes them.",
-    "prune": "Take out recorded runs that are past their time, and give the space back.",
-    "stats": "Show what the store holds, how it grows, and how runs and replays end.",
-    "backup": "Copy the store to a file, whole and checked, while others write.",
-    "restore": "Put a backup in the place of the store.",
-    "verify": "Check the whole store, and name what is damaged.",
-    "doctor": "Show what this machine supports, what ReplayKit finds here, and how to fix what is wrong.",
-    "init": "Prepare a project for cases and recordings.",
-    "demo": "See the whole loop, offline, in seconds.",
-    "assertions": "List what a case can assert, or tell all about one kind.",
-    "schema": "Print the JSON Schema of case.yaml.",
+SECTIONS = {
+    "Capture": {
+        "record": "Run a program and record everything it does as one run.",
+        "mcp": "Record or replay an MCP server, between a client and the server.",
+    },
+    "Bring in": {
+        "import": "Import runs from trace files of any vendor, or from a tracing service.",
+        "serve": "Receive OTLP traces and store each one as a run.",
+        "export": "Write a run to a file that other tools can read.",
+    },
+    "Test": {
+        "scaffold": "Turn a failed trace or recorded run into a case.",
+        "lint": "Check cases for schema errors, missing files and contradictions.",
+        "replay": "Run an agent against cases: does the failure still happen?",
+        "retape": "Record new answers for an agent that makes new calls.",
+        "prove": "Prove that a case fails a broken agent and passes a fixed one.",
+        "golden": "Save a run as a golden trace that later runs must match.",
+        "judge": "Show or collect the judges' answers about a case.",
+        "review": "Answer a case's open questions about its latest replay yourself.",
+        "contract": "Test an agent against a contract, with and without faults.",
+        "chaos": "Test an agent under faults in its tools, models and context.",
+        "ci": "Run everything the configuration names, and give a pipeline one result.",
+    },
+    "Travel": {
+        "runs": "List recorded runs, newest first.",
+        "show": "Show a run: its input, its events and how it ended.",
+        "checkpoints": "List the steps of a run that you can resume or fork from.",
+        "resume": "Continue a run from one of its steps, unchanged.",
+        "fork": "Continue a run from one of its steps, with something changed.",
+        "compare": "Compare two runs and show where they part.",
+        "tree": "Show a run's parent and forks as a tree.",
+        "debug": "Step through a run, and fork from any step.",
+    },
+    "Keep safe": {
+        "scan": "Find secrets and personal data in files.",
+        "redact": "Replace secrets and personal data in files, cases and runs.",
+    },
+    "Project": {
+        "init": "Set up a project: configuration, cases and store.",
+        "doctor": "Check this machine and project, and say how to fix what is wrong.",
+        "demo": "Watch the whole loop run offline, in seconds.",
+        "examples": "List the examples, or copy one into your directory.",
+        "upgrade": "Rewrite cases of an older format in the current one.",
+        "store": "Look after the store: stats, verify, prune, keep, backup, restore.",
+        "help": "Look up assertions, formats and schemas, or a command.",
+        "completion": "Print a completion script for bash, zsh or fish.",
+    },
 }
-"""Each verb and the first line of its help, so that `--help` imports none of them."""
+"""Each command and the first line of its help, in the sections of `--help`, which imports none of them."""
+VERBS = {name: summary for summaries in SECTIONS.values() for name, summary in summaries.items()}
+MOVED: dict[tuple[str, ...], tuple[str, ...]] = {
+    ("stats",): ("store", "stats"),
+    ("verify",): ("store", "verify"),
+    ("prune",): ("store", "prune"),
+    ("keep",): ("store", "keep"),
+    ("backup",): ("store", "backup"),
+    ("restore",): ("store", "restore"),
+    ("assertions",): ("help", "assertions"),
+    ("schema",): ("help", "schema"),
+    ("import", "formats"): ("help", "formats"),
+}
+"""The words that a command used to be called by, and its words now."""
+FLAKESTORM: dict[tuple[str, ...], tuple[str, ...]] = {("replay", "run"): ("replay",), ("replay", "export"): ("export",)}
+"""Commands as Flakestorm spells them, and as they are spelled here."""
 
 
-class Verbs(click.Group):
-    """The verbs, each imported when it is asked for."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(VERBS)
-
-    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        if name not in VERBS:
-            return None
-        command: click.Command = import_module(f"replaykit.cli.{name}").command
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(VERBS.items()))
+class Verbs(LazyGroup):
+    """The commands of `replaykit`; one that has moved still runs by its old words, and says what they are now."""
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        if args and args[0] not in VERBS and not args[0].startswith("-"):
-            raise click.UsageError(f"no such verb {args[0]!r}; {nearest(args[0], VERBS)}", ctx)
-        return super().resolve_command(ctx, args)
+        return super().resolve_command(ctx, _as_spelled_here(args))
 
 
-@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+def _as_spelled_here(args: list[str]) -> list[str]:
+    """Return a command line with the current words for a command that has others as well."""
+    for words, now in MOVED.items():
+        if tuple(args[: len(words)]) == words:
+            _say(f"note: `replaykit {' '.join(words)}` is now `replaykit {' '.join(now)}`")
+            return [*now, *args[len(words) :]]
+    for words, now in FLAKESTORM.items():
+        is_a_case = os.path.exists(words[-1])  # `replaykit replay run`, where a case of that name lies here
+        if tuple(args[: len(words)]) == words and not is_a_case:
+            return [*now, *args[len(words) :]]
+    return args
+
+
+@click.group(
+    cls=Verbs,
+    package="replaykit.cli",
+    sections=SECTIONS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(__version__, "-V", "--version", message="%(prog)s %(version)s")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error; REPLAYKIT_DEBUG=1 does as well.")
 @click.pass_context
@@ -100,9 +126,9 @@ def cli(ctx: click.Context, debug: bool) -> None:
     """Turn failed agent runs into replayable regression cases.
 
     \b
+    See it work:              replaykit demo
     Failed trace → case:      replaykit scaffold TRACE --out cases/NAME
     Does it still fail?       replaykit replay cases/NAME --agent module:function
-    See it work:              replaykit demo
 
     Exit codes: 0 passed, 1 the agent failed, 2 wrong usage, 3 could not do it, 5 nothing selected.
     """

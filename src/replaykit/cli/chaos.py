@@ -57,7 +57,7 @@ _trial_options = options.combined(
 
 @click.group(name="chaos")
 def command() -> None:
-    """Try an agent in broken worlds: seeded faults of its tools, models and context.
+    """Test an agent under faults in its tools, models and context.
 
     The same seed gives the same faults at the same calls, whatever runs in parallel.
 

@@ -17,7 +17,7 @@ from replaykit.travel.checkpoints import CheckpointStore
 @options.store
 @options.as_json
 def command(run_id: str, store_path: Path | None, as_json: bool) -> None:
-    """List the steps of a run that one can stand at.
+    """List the steps of a run that you can resume or fork from.
 
     An agent that marks no steps has one per call. See the state after one: replaykit show RUN --step STEP --state
     """

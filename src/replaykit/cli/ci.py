@@ -86,7 +86,7 @@ def command(
     quiet: bool,
     as_json: bool,
 ) -> int:
-    """Run everything that is configured, and weigh it: one result for a pipeline.
+    """Run everything the configuration names, and give a pipeline one result.
 
     The project's cases and sessions are replayed, its contracts tried, its faults let loose, and its inputs asked in
     other words. No model is needed but those that the agent asks itself. Exit 1 when a replay is not fixed, a critical

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 @options.store
 @options.as_json
 def command(a: str, b: str, whole: bool, store_path: Path | None, as_json: bool) -> int:
-    """Compare two runs: where do their worlds part?
+    """Compare two runs and show where they part.
 
     A and B are runs (an id, the beginning of one, or a name), or trace files. Calls are aligned, so that one call
     more is one difference; ids, times and what a run took never count. Exit 0 when the runs are identical, 1 when

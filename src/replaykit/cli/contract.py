@@ -60,7 +60,7 @@ _trial = options.combined(
 
 @click.group(name="contract", cls=options.SubcommandGroup)
 def command() -> None:
-    """Try an agent against a contract: named promises, in good worlds and broken ones.
+    """Test an agent against a contract, with and without faults.
 
     CONTRACT is the name of a contract in the project's file, or a file that holds one; it may be left out where the
     project has one contract.

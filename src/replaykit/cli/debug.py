@@ -21,7 +21,7 @@ _TERMINATED = 143  # what a shell says of a program that SIGTERM ended
 @options.repeated("--live", metavar="TOOL", help="Forks may call this tool for real. Repeatable.")
 @options.store
 def command(run_id: str, step: str | None, agent: str | None, live: tuple[str, ...], store_path: Path | None) -> int:
-    """Step through a run key by key, and fork from any step.
+    """Step through a run, and fork from any step.
 
     Needs a terminal. One line of keys is always in sight; ? shows all of them. The run stays as it is: a fork, made by
     editing the state, an answer or arguments, is a run of its own, and asks before it does anything for real.

@@ -29,7 +29,7 @@ from replaykit.terminal import style
     help="Keep the store and the case there.  [default: a temporary directory]",
 )
 def command(directory: Path | None) -> None:
-    """See the whole loop, offline, in seconds.
+    """Watch the whole loop run offline, in seconds.
 
     Records a failing agent, makes a case of it, and replays it against the bug and against the fix.
 

@@ -17,7 +17,7 @@ from replaykit.report.doctor import doctor_json, doctor_text
 @options.store
 @options.as_json
 def command(config: Path | None, store_path: Path | None, as_json: bool) -> int:
-    """Show what this machine supports, what ReplayKit finds here, and how to fix what is wrong.
+    """Check this machine and project, and say how to fix what is wrong.
 
     Only reads: it writes no file and imports no agent, SDK or framework. Exit 1 when something is wrong that would make
     commands fail, or leak.

@@ -51,7 +51,7 @@ def command(
     output: Path | None,
     store_path: Path | None,
 ) -> None:
-    """Write a run to a file that others can read.
+    """Write a run to a file that other tools can read.
 
     `run_log` keeps everything; `replaykit` is the small trace that `scaffold` reads; `otlp` is a trace of OpenTelemetry
     with all contents, as JSON. With --from-report each failure becomes a session: the input that failed, what the tools

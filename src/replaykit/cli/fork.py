@@ -29,7 +29,7 @@ from replaykit.travel.fork import fork
 @options.store
 @options.as_json
 def command(run_id: str, step: str, fork_arguments: dict[str, Any], **changes: Any) -> Any:
-    """Go on from a step of a run with something changed there.
+    """Continue a run from one of its steps, with something changed.
 
     Makes a new run, linked to its parent, which stays as it is. Exit 1 when the agent fails. Compare the two with
     replaykit compare.

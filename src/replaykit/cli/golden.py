@@ -46,7 +46,7 @@ def command(
     store_path: Path | None,
     as_json: bool,
 ) -> int:
-    """Make a golden trace of a run: a test that it comes out again.
+    """Save a run as a golden trace that later runs must match.
 
     RUN is an id, the beginning of one, or a name (its newest run). pytest collects the file and runs the agent in the
     recorded world: the calls, the states and the outcome have to be those of the recording. With --agent that is tried

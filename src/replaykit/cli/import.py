@@ -10,14 +10,12 @@ import click
 from replaykit.cli import import_runs, import_services, options
 from replaykit.cli.options import counting
 from replaykit.errors import NothingSelected, UsageError, failed_if, nearest
-from replaykit.formats.core.registry import IMPORTERS
 from replaykit.intake.files import read_files
 from replaykit.intake.job import ImportTarget
 from replaykit.intake.services import fetch_records
 from replaykit.intake.source_sessions import import_sources
 from replaykit.project.find import config_file
 from replaykit.project.project import load_project
-from replaykit.report.formats import formats_json, formats_text
 
 
 class ImportGroup(click.Group):
@@ -39,7 +37,7 @@ class ImportGroup(click.Group):
 
 @click.group(name="import", cls=ImportGroup)
 def command() -> None:
-    """Bring runs in: from trace files of any vendor, or from a service that keeps them.
+    """Import runs from trace files of any vendor, or from a tracing service.
 
     A run that is there already is not brought in twice. One that cannot be read is told, and the others come in. How
     much of each can be replayed is told as well. Exit 1 when one did not come in, 3 when a service cannot be reached,
@@ -66,7 +64,7 @@ def command() -> None:
 def files(paths: tuple[Path, ...], format_: str | None, **parameters: Any) -> int:
     """Bring in the runs of trace files, and of all below directories. `files` itself may be left out.
 
-    Files may be packed (.gz, .zst) and of any size; `-` is standard input. `replaykit import formats` lists what can
+    Files may be packed (.gz, .zst) and of any size; `-` is standard input. `replaykit help formats` lists what can
     be read.
 
     \b
@@ -75,17 +73,6 @@ def files(paths: tuple[Path, ...], format_: str | None, **parameters: Any) -> in
     zcat runs.json.gz | replaykit import - --format langsmith --dry-run
     """
     return import_runs.import_and_report(read_files(paths, format_), **parameters)
-
-
-@command.command(name="formats")
-@options.as_json
-def formats(as_json: bool) -> None:
-    """List the formats of files that can be read, in the order in which a file is tried with them.
-
-    \b
-    replaykit import formats
-    """
-    options.show(as_json, list(IMPORTERS.values()), formats_text, formats_json)
 
 
 @command.command(name="langsmith")

@@ -49,7 +49,7 @@ cases: [cases]
 @click.command(name="init")
 @click.argument("directory", type=options.DIRECTORY, default=Path())
 def command(directory: Path) -> None:
-    """Prepare a project for cases and recordings.
+    """Set up a project: configuration, cases and store.
 
     Makes a configuration, a place for cases, and one for the store that stays out of git.
 

@@ -32,7 +32,7 @@ def command(
     config: Path | None,
     as_json: bool,
 ) -> int:
-    """Show what judges say about a case, or ask them.
+    """Show or collect the judges' answers about a case.
 
     Judged are the sentences under `semantic:` and the `judge.…` assertions; the run is that of the newest replay of
     the case. Answers are stored in judgements.json beside the case, and every replay looks them up there; only --record

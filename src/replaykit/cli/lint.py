@@ -23,7 +23,7 @@ from replaykit.report.cases import problems_json, problems_text
 @trusted_config.config_from
 @options.as_json
 def command(cases: tuple[Path, ...], strict: bool, config_from: str | None, untrusted: bool, as_json: bool) -> int:
-    """Check cases: schema, references, fixtures, contradictions.
+    """Check cases for schema errors, missing files and contradictions.
 
     What is secret or personal in a file of a case is an error. Every problem is shown with its file, its line and what
     to do. Exit 1 when there is an error, 3 when a newer version wrote a case.

@@ -55,7 +55,7 @@ def command(
     store_path: Path | None,
     as_json: bool,
 ) -> int:
-    """Stand between an MCP client and its server: record what they say, or play the server.
+    """Record or replay an MCP server, between a client and the server.
 
     \b
     A client is given this in the place of the server's own command:

@@ -119,11 +119,11 @@ store = click.option(
 
 
 class SubcommandGroup(click.Group):
-    """A verb with parts; one that there is not is answered with the nearest."""
+    """A command with commands of its own; an unknown one is answered with the nearest."""
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         if args and args[0] not in self.commands and not args[0].startswith("-"):
-            raise click.UsageError(f"no such part {args[0]!r}; {nearest(args[0], self.commands)}", ctx)
+            raise click.UsageError(f"no such command {args[0]!r}; {nearest(args[0], self.commands)}", ctx)
         return super().resolve_command(ctx, args)
 
 

@@ -45,7 +45,7 @@ def command(
     allow_write: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Prove that a case can tell a broken agent from a fixed one.
+    """Prove that a case fails a broken agent and passes a fixed one.
 
     Exit 0 when the bad candidate reproduces the failure, the way the case describes it, and the good one is fixed: a
     case that cannot fail guards nothing. Of a session, the bad one must break its contract on the tape. What was seen

@@ -85,7 +85,7 @@ class RecordOptions(NamedTuple):
 @options.otel
 @options.as_json
 def command(**parameters: Any) -> int:
-    """Run a program, and record what it does as one run.
+    """Run a program and record everything it does as one run.
 
     Nothing is changed in it. Python processes record their tools and HTTP calls themselves; the SDKs of other
     languages are led to a proxy on this machine by their environment variables. Exits with the program's own exit

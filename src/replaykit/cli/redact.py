@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @options.store
 @options.as_json
 def command(targets: tuple[str, ...], dry_run: bool, store_path: Path | None, as_json: bool) -> int:
-    """Replace secrets and personal data in files, cases and recorded runs.
+    """Replace secrets and personal data in files, cases and runs.
 
     A file or a directory is redacted in place, each file as a whole or not at all; binary files, links and what is no
     UTF-8 are left alone. Anything else is a run in the store: it is rewritten together with its forks and with what it

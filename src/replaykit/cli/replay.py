@@ -105,7 +105,7 @@ class ReplayOptions(NamedTuple):
 @options.otel
 @options.as_json
 def command(**parameters: Any) -> ExitCode:
-    """Run a candidate against cases: does the failure still happen?
+    """Run an agent against cases: does the failure still happen?
 
     CASE is a case.yaml, a session file, or a directory of them; without one, everything that the configuration names
     is run. What follows two dashes is a program that is run unchanged, its calls answered from the case. Nothing is

@@ -16,7 +16,7 @@ from replaykit.travel.fork import resume
 @options.store
 @options.as_json
 def command(run_id: str, step: str, fork_arguments: dict[str, Any]) -> Any:
-    """Go on from a step of a run, with nothing changed.
+    """Continue a run from one of its steps, unchanged.
 
     What was recorded up to the step is served; after it, recorded answers are given to exactly the recorded calls, and
     other calls happen only if their tool is harmless or named with --live. Exit 1 when the agent fails.

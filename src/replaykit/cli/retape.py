@@ -89,7 +89,7 @@ def command(
     store_path: Path | None,
     as_json: bool,
 ) -> int:
-    """Record new answers for a candidate that asks something new.
+    """Record new answers for an agent that makes new calls.
 
     A changed prompt leaves the recording, and the verdict is `diverged`. retape runs the candidate once: recorded
     answers are served where they fit, new calls go to the models and tools that --live names, or are answered by

@@ -47,7 +47,7 @@ def command(
     note: str,
     as_json: bool,
 ) -> int:
-    """Answer what a case wants judged yourself, about its newest replay.
+    """Answer a case's open questions about its latest replay yourself.
 
     On a terminal each question is asked that no person has answered. Without one, --pass, --fail and --answer take the
     numbers that `replaykit judge CASE` shows. A person's answer counts before a judge's. Exit 1 when a sentence fails,

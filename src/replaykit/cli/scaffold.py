@@ -59,11 +59,11 @@ def command(
     store_path: Path | None,
     as_json: bool,
 ) -> int:
-    """Make a case from a failed trace file, or from a recorded run.
+    """Turn a failed trace or recorded run into a case.
 
     Detects how the run failed, freezes the recorded answers as fixtures, and proposes what a fix must show. What is
     secret or personal is replaced; exit 2, and nothing is written, where something is left, or where the trace tells
-    too little of the run for a replay. A trace may be of any format (`replaykit import formats`), and packed.
+    too little of the run for a replay. A trace may be of any format (`replaykit help formats`), and packed.
 
     The case is then checked: the recorded run is judged through the finished files, and so is the agent of --agent,
     the program behind two dashes, or the program that was recorded. Exit 0 when each is `reproduced`: the case is

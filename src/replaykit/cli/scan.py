@@ -42,7 +42,7 @@ def command(
     untrusted: bool,
     as_json: bool,
 ) -> int:
-    """Look for secrets and personal data in files: a gate for commits and pipelines.
+    """Find secrets and personal data in files.
 
     Tells file, line, column and kind of each finding, never the value. Of a directory in a git work tree what git
     ignores is left out; `.git`, `.replaykit`, binary files and links always are. Placeholders are no findings. Values

@@ -72,7 +72,7 @@ def command(
     store_path: Path | None,
     as_json: bool,
 ) -> None:
-    """Receive traces over OTLP: each becomes a run in the store.
+    """Receive OTLP traces and store each one as a run.
 
     \b
     Any program that has OpenTelemetry sends its traces here:

@@ -24,7 +24,7 @@ from replaykit.cli import options
 def command(
     run_id: str, step: str | None, with_state: bool, agent: str | None, store_path: Path | None, as_json: bool
 ) -> None:
-    """Show a run: what was asked, what happened, how it ended.
+    """Show a run: its input, its events and how it ended.
 
     RUN is an id, the beginning of one, or a name (its newest run). With --json the whole run log is printed.
 

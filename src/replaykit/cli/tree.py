@@ -17,7 +17,7 @@ from replaykit.travel.fork import family_of
 @options.store
 @options.as_json
 def command(run_id: str, store_path: Path | None, as_json: bool) -> None:
-    """Show the family of a run: its parent, its forks, and theirs."""
+    """Show a run's parent and forks as a tree."""
     with open_store(store_path, read_only=True) as store:
         family = family_of(store, run_id)
     options.show(as_json, family, family_text, family_json)

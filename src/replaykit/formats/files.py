@@ -67,14 +67,14 @@ def importer_of(source: Source, format: str | None = None) -> Importer:
     raise InvalidFile(
         "not a trace of a known format",
         file=source.file,
-        hint="If it is one, name its format with --format; all of them: replaykit import formats",
+        hint="If it is one, name its format with --format; all of them: replaykit help formats",
     )
 
 
 def importer_named(format: str) -> Importer:
     """The importer of the format of that name; a `UsageError` names the nearest one."""
     if format not in IMPORTERS:
-        hint = "All of them: replaykit import formats"
+        hint = "All of them: replaykit help formats"
         raise UsageError(f"unknown format {format!r}; {nearest(format, IMPORTERS)}", hint=hint)
     return IMPORTERS.get(format)
 

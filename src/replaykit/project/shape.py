@@ -204,7 +204,7 @@ PROJECT = Record(
         "scoring": "What each part weighs in the overall score.",
         "judge": "Who answers what needs judgement.",
         "checks": "Assertions that every session has to satisfy besides its contract.",
-        "retention": "Which recorded runs stay, and which `replaykit prune` takes away.",
+        "retention": "Which recorded runs stay, and which `replaykit store prune` takes away.",
         "ci": "What has to be reached.",
     },
     cross=_names_flaws,

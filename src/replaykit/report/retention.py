@@ -41,7 +41,7 @@ def pruned_text(result: PruneResult) -> str:
 def _summary(result: PruneResult) -> str:
     runs, size = counted(len(result.runs), "run"), shown_bytes(result.freed_bytes)
     if result.dry_run:
-        return f"{runs} would go, about {size}; {result.remaining} would stay. Do it: replaykit prune"
+        return f"{runs} would go, about {size}; {result.remaining} would stay. Do it: replaykit store prune"
     before, after = shown_bytes(result.file_bytes_before), shown_bytes(result.file_bytes)
     return f"{runs} went, about {size}; {result.remaining} stay. The file had {before}, and has {after}."
 
@@ -63,6 +63,6 @@ def salvaged_text(result: Salvaged, source: Path) -> str:
     lines.append(f"{counted(result.runs, 'run')} with {counted(result.events, 'event')} saved in {result.store}")
     where = f" --store {shlex.quote(str(source))}"
     lines.append(
-        f"Use it in the place of the damaged one: replaykit restore {shlex.quote(result.store)}{where} --force"
+        f"Use it in the place of the damaged one: replaykit store restore {shlex.quote(result.store)}{where} --force"
     )
     return "\n".join(lines)

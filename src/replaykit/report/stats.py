@@ -21,7 +21,7 @@ def stats_text(stats: Stats, *, bars: bool = False) -> str:
         for signature in stats.signatures:
             lines.append(f"{signature.runs:>6}  {short(signature.signature, 70)}  ({signature.newest})")
     if stats.damaged:
-        lines += ["", f"{counted(stats.damaged, 'header')} cannot be read: replaykit verify"]
+        lines += ["", f"{counted(stats.damaged, 'header')} cannot be read: replaykit store verify"]
     return "\n".join(lines)
 
 

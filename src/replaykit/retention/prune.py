@@ -103,7 +103,7 @@ def prune(
         if missed:
             notes.append(f"{missed} changed or were forked meanwhile, and stay")
         if not give_back(store, rewrite=compact):
-            notes.append("this store was made without a way to shrink; rewrite it once: replaykit prune --compact")
+            notes.append("this store cannot shrink as it is; rewrite it once: replaykit store prune --compact")
     return PruneResult(
         dry_run=dry_run,
         runs=tuple(deleted),

@@ -47,7 +47,7 @@ def backup(store: SQLiteStore, file: Path, *, force: bool = False) -> Copied:
         except sqlite3.Error as error:
             raise translate(error, str(store.path)) from None
         copied = _checked(
-            partial, store.path, "the store is damaged, and so is its copy", "See what is left: replaykit verify"
+            partial, store.path, "the store is damaged, and so is its copy", "See what is left: replaykit store verify"
         )
         os.replace(partial, file)
         sync(file.parent)
@@ -63,7 +63,7 @@ def restore(file: Path, target: Path, *, force: bool = False) -> Copied:
     if target.exists() and not force:
         raise UsageError(
             f"there is a store at {target}",
-            hint=f"Keep a copy of it (replaykit backup FILE), then replace it: replaykit restore {file} --force",
+            hint=f"Copy it (replaykit store backup FILE), then replace it: replaykit store restore {file} --force",
         )
     with new_file_beside(target) as partial:
         make_home(target.parent, files=(f"{target.name}*",))

@@ -171,7 +171,7 @@ def _format_in_log(path: Path) -> int:
 def _format_in(head: bytes, path: Path) -> int:
     if not head.startswith(_FILE_MAGIC):
         raise CorruptStore(
-            "the file is damaged, or no store", where=str(path), hint="See what is left: replaykit verify"
+            "the file is damaged, or no store", where=str(path), hint="See what is left: replaykit store verify"
         )
     version, application = int.from_bytes(head[60:64], "big"), int.from_bytes(head[68:72], "big")
     if application == APPLICATION_ID and version > 0:

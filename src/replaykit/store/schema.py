@@ -217,7 +217,7 @@ def translate(error: sqlite3.Error, where: str) -> StoreError:
     primary = _primary(error)
     if primary in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         return CorruptStore(
-            f"the database file is damaged ({error})", where=where, hint="See what is left: replaykit verify"
+            f"the database file is damaged ({error})", where=where, hint="See what is left: replaykit store verify"
         )
     if primary == sqlite3.SQLITE_FULL:
         return StoreFull(f"{where}: the disk is full; the last event was not written")

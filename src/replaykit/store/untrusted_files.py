@@ -32,7 +32,7 @@ def check_definitions(db: sqlite3.Connection, statements: str, *, what: str, whe
         raise CorruptStore(
             f"these are not the tables of a {what}: {problem}",
             where=where,
-            hint="See what is left: replaykit verify --repair",
+            hint="See what is left: replaykit store verify --repair",
         )
 
 

@@ -54,7 +54,7 @@ def _start(store: Path) -> None:
     import threading  # noqa: PLC0415
 
     process = subprocess.Popen(
-        [sys.executable, "-P", "-m", "replaykit", "prune", "--auto", "--store", str(store.absolute())],
+        [sys.executable, "-P", "-m", "replaykit", "store", "prune", "--auto", "--store", str(store.absolute())],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -1,4 +1,4 @@
-"""`replaykit stats`: the store in figures."""
+"""`replaykit store stats`: the store in figures."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from replaykit.store.open import existing_store_path
 @options.store
 @options.as_json
 def command(days: float, prometheus: bool, evidence: Path | None, store_path: Path | None, as_json: bool) -> None:
-    """Show what the store holds, how it grows, and how runs and replays end.
+    """Show how large the store is, how it grows, and how runs and replays ended.
 
     \b
-    replaykit stats
-    replaykit stats --prometheus > /var/lib/node_exporter/replaykit.prom
+    replaykit store stats
+    replaykit store stats --prometheus > /var/lib/node_exporter/replaykit.prom
     """
     if prometheus and as_json:
         raise UsageError("--prometheus and --json do not go together")

@@ -1,4 +1,4 @@
-"""`replaykit restore`: a backup becomes the store."""
+"""`replaykit store restore`: a backup becomes the store."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from replaykit.store.backup import restore
 @options.store
 @options.as_json
 def command(file: Path, force: bool, store_path: Path | None, as_json: bool) -> None:
-    """Put a backup in the place of the store.
+    """Replace the store with a backup.
 
     The backup is copied and read as a whole first; until then the old store stays. It is refused while other processes
     have the store open.
 
     \b
-    replaykit restore nightly.db --force
+    replaykit store restore nightly.db --force
     """
     copied = restore(file, store_path or default_store_path(), force=force)
     options.show(as_json, copied, copied_text, copied_json)

@@ -1,4 +1,4 @@
-"""`replaykit keep`: this run stays."""
+"""`replaykit store keep`: this run stays."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from replaykit.store.run_locks import running_numbers
 @options.store
 @options.as_json
 def command(runs: tuple[str, ...], undo: bool, store_path: Path | None, as_json: bool) -> None:
-    """Tag runs with `keep`: no pruning takes them.
+    """Protect runs from pruning.
 
     A RUN is an id, an unambiguous beginning of one, or a name: then it is the newest run of that name.
 
     \b
-    replaykit keep 20260215-143200
-    replaykit keep billing --undo
+    replaykit store keep 20260215-143200
+    replaykit store keep billing --undo
     """
     with existing_store_path(store_path or default_store_path()) as store, store.exclusive():
         found = [store.header(run) for run in runs]
@@ -36,7 +36,7 @@ def command(runs: tuple[str, ...], undo: bool, store_path: Path | None, as_json:
             if header.status is RunStatus.RUNNING and running_numbers(store.path, [store.number_of(header.id)]):
                 raise UsageError(
                     f"run {header.id} is still being recorded, and nothing prunes it",
-                    hint=f"When it has ended: replaykit keep {header.id}",
+                    hint=f"When it has ended: replaykit store keep {header.id}",
                 )
         change = {"remove" if undo else "add": (KEEP,)}
         tagged = [store.tag(header.id, **change) for header in found]

@@ -1,4 +1,4 @@
-"""`replaykit prune`: what nobody needs any more goes."""
+"""`replaykit store prune`: what nobody needs any more goes."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from replaykit.store.open import existing_store_path
 def command(
     dry_run: bool, compact: bool, auto: bool, config: Path | None, store_path: Path | None, as_json: bool
 ) -> None:
-    """Take out recorded runs that are past their time, and give the space back.
+    """Delete expired runs and reclaim their space.
 
     Successful runs stay for 14 days and failed ones for 90, unless `retention` in replaykit.yaml says otherwise. Runs
     that are being recorded, that a case names, that a kept fork comes from, or that are tagged `keep` stay. Others may
     record meanwhile.
 
     \b
-    replaykit prune --dry-run
-    replaykit prune
+    replaykit store prune --dry-run
+    replaykit store prune
     """
     if compact and dry_run:
         raise UsageError("--compact and --dry-run do not go together")

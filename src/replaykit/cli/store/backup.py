@@ -1,4 +1,4 @@
-"""`replaykit backup`: the store in one file, to be put away."""
+"""`replaykit store backup`: the store in one file, to be put away."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from replaykit.store.open import existing_store_path
 @options.store
 @options.as_json
 def command(file: Path, force: bool, store_path: Path | None, as_json: bool) -> None:
-    """Copy the store to a file, whole and checked, while others write.
+    """Copy the store to a file while others use it.
 
     The copy is of one moment, and every row in it is read before it gets its name. A file that was there stays as it
     is when something goes wrong.
 
     \b
-    replaykit backup nightly.db --force
+    replaykit store backup nightly.db --force
     """
     with existing_store_path(store_path or default_store_path(), read_only=True) as store:
         copied = backup(store, file, force=force)

@@ -1,4 +1,4 @@
-"""`replaykit assertions`: what a case can assert."""
+"""`replaykit help assertions`: what a case can assert."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from replaykit.report.assertions import kind_text, kinds_json, kinds_text
 @click.argument("kind", required=False)
 @options.as_json
 def command(kind: str | None, as_json: bool) -> None:
-    """List what a case can assert, or tell all about one kind.
+    """List the assertions a case can make, or explain one.
 
     \b
-    replaykit assertions
-    replaykit assertions trajectory.match
+    replaykit help assertions
+    replaykit help assertions trajectory.match
     """
     if kind is None:
         options.show(as_json, all_kinds(), kinds_text, kinds_json)

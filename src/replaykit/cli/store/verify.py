@@ -1,4 +1,4 @@
-"""`replaykit verify`: is the store whole, and what can be saved of it?"""
+"""`replaykit store verify`: is the store whole, and what can be saved of it?"""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from replaykit.terminal import style
 @options.store
 @options.as_json
 def command(repair: bool, out: Path | None, store_path: Path | None, as_json: bool) -> int:
-    """Check the whole store, and name what is damaged.
+    """Check the whole store and list what is damaged.
 
     Reads every page, pack, event and blob. Exit 3 when one of them is damaged. With --repair every event that is whole
     goes into a new store, and what was lost is listed; exit 3 when something was.

@@ -1,0 +1,27 @@
+"""`replaykit completion`: what makes a shell complete commands and options."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import get_completion_class
+
+_SHELLS = ("bash", "zsh", "fish")
+
+
+@click.command(name="completion")
+@click.argument("shell", type=click.Choice(_SHELLS))
+@click.pass_context
+def command(context: click.Context, shell: str) -> None:
+    """Print a completion script for bash, zsh or fish.
+
+    Put one of these lines into the start-up file of your shell:
+
+    \b
+    eval "$(replaykit completion bash)"
+    eval "$(replaykit completion zsh)"
+    replaykit completion fish | source
+    """
+    script = get_completion_class(shell)
+    assert script is not None, "click knows the shells above"
+    root = context.find_root()
+    click.echo(script(root.command, {}, "replaykit", "_REPLAYKIT_COMPLETE").source())

@@ -1,0 +1,22 @@
+"""`replaykit help formats`: the trace formats that can be imported."""
+
+from __future__ import annotations
+
+import click
+
+from replaykit.cli import options
+from replaykit.formats.core.registry import IMPORTERS
+from replaykit.report.formats import formats_json, formats_text
+
+
+@click.command(name="formats")
+@options.as_json
+def command(as_json: bool) -> None:
+    """List the trace formats that can be imported.
+
+    A file is tried with them in this order.
+
+    \b
+    replaykit help formats
+    """
+    options.show(as_json, list(IMPORTERS.values()), formats_text, formats_json)

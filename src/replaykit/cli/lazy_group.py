@@ -1,0 +1,46 @@
+"""Groups of commands that are imported when they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+import click
+
+from replaykit.errors import nearest
+
+Summaries = Mapping[str, str]
+"""Names of commands, each with the first line of its help."""
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are the modules of a package, each imported when it is asked for.
+
+    The summaries are given beforehand, in sections, so that `--help` imports none of the modules.
+    """
+
+    def __init__(self, *arguments: Any, package: str, sections: Mapping[str, Summaries], **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self._package = package
+        self._sections = sections
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [name for summaries in self._sections.values() for name in summaries]
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in self.list_commands(ctx):
+            return None
+        command: click.Command = import_module(f"{self._package}.{name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for title, summaries in self._sections.items():
+            with formatter.section(title):
+                formatter.write_dl(list(summaries.items()))
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        known = self.list_commands(ctx)
+        if args and args[0] not in known and not args[0].startswith("-"):
+            raise click.UsageError(f"no such command {args[0]!r}; {nearest(args[0], known)}", ctx)
+        return super().resolve_command(ctx, args)
