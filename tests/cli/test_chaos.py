@@ -62,7 +62,7 @@ def test_the_profiles_are_listed(replaykit: Command) -> None:
 def test_an_agent_that_breaks_is_told_with_its_seed_and_saved(agents: Path, replaykit: Command) -> None:
     options = ("--agent", "chaos_agents:naive", "--input", "why?")
 
-    ran = replaykit("chaos", "run", "--profile", "api_outage", *options, "--save", "cases")
+    ran = replaykit("chaos", "run", "--profile", "api_outage", *options, "--scaffold", "cases")
 
     assert ran.code == 1
     assert "✗ api_outage: 0 of 1 run held" in ran.out
@@ -76,7 +76,7 @@ def test_an_agent_that_breaks_is_told_with_its_seed_and_saved(agents: Path, repl
 
 
 def test_the_projects_agent_and_faults_are_used(project: Path, replaykit: Command) -> None:
-    ran = replaykit("chaos", "run", "--input", "42?", "--runs", 2, "--json", "--contract", kind(project))
+    ran = replaykit("chaos", "run", "--input", "42?", "--repeat", 2, "--json", "--contract", kind(project))
 
     assert ran.code == 0
     told = ran.json
@@ -118,7 +118,7 @@ def test_ci_and_chaos_run_agree(project: Path, replaykit: Command, asked: str, c
 
 
 def test_a_run_that_broke_a_contract_is_saved_with_that_as_its_signature(project: Path, replaykit: Command) -> None:
-    assert replaykit("chaos", "run", "--input", "why?", "--save", "cases").code == 1
+    assert replaykit("chaos", "run", "--input", "why?", "--scaffold", "cases").code == 1
 
     (case,) = Path("cases").iterdir()
     assert (case / "proof.json").is_file()
@@ -175,7 +175,7 @@ def test_a_program_is_run_after_two_dashes(agents: Path, replaykit: Command) -> 
 
 
 def test_a_replay_has_no_chaos_unless_it_is_asked_for(project: Path, replaykit: Command) -> None:
-    replaykit("chaos", "run", "--agent", "chaos_agents:naive", "--input", "why?", "--save", "cases")
+    replaykit("chaos", "run", "--agent", "chaos_agents:naive", "--input", "why?", "--scaffold", "cases")
     case = "cases/chaos-3"
     fixture = json.loads(Path(case, "fixtures", "look.json").read_text())
     answer = {"call": 0, "arguments": {"question": "why?"}, "result": {"answer": "42"}}

@@ -343,13 +343,29 @@ def test_show_json_is_the_run_log(replaykit: Command, recorded: Path) -> None:
 
 
 def test_a_step_is_shown_by_number_and_by_name(replaykit: Command, recorded: Path) -> None:
-    by_number = replaykit("show", "checkout", "--step", 2)
     by_name = replaykit("show", "checkout", "--step", "act")
 
-    assert by_number.code == 0
-    assert "arguments  {'user': 'u1'}" in by_number.out
-    assert by_number == by_name
+    assert by_name.code == 0
+    assert "arguments  {'user': 'u1'}" in by_name.out
+    assert replaykit("show", "checkout", "--step", 2) == by_name
+    assert replaykit("show", "checkout", "--step", -1) == by_name
+    assert replaykit("show", "checkout", "--event", 2) == by_name
     assert replaykit("show", "billing", "--step", "step_1").code == 0, "a run without steps has one per call"
+
+
+def test_an_event_that_is_not_there_is_answered_with_those_that_are(replaykit: Command, recorded: Path) -> None:
+    ran = replaykit("show", "checkout", "--event", 7)
+
+    assert ran.code == 2
+    assert "has no event 7\nIt has events 0 to 2" in ran.err
+
+
+def test_the_newest_run_and_the_newest_that_failed_have_names(replaykit: Command, recorded: Path) -> None:
+    with rk.Store.open(recorded) as store, rk.record("afterwards", store=store):
+        pass
+
+    assert replaykit("show", "last", "--json").json["run"]["name"] == "afterwards"
+    assert replaykit("show", "last-failed", "--json").json["run"]["name"] == "billing"
 
 
 def test_a_step_in_json_holds_its_events(replaykit: Command, recorded: Path) -> None:
@@ -360,7 +376,7 @@ def test_a_step_in_json_holds_its_events(replaykit: Command, recorded: Path) -> 
     assert (event["type"], event["content"]) == ("decision", "look first")
 
 
-@pytest.mark.parametrize("step", ["7", "actt", "-"])
+@pytest.mark.parametrize("step", ["7", "0", "-3", "actt", "-"])
 def test_a_step_that_is_not_there_is_answered_with_those_that_are(
     replaykit: Command, recorded: Path, step: str
 ) -> None:
@@ -454,8 +470,8 @@ def test_demo_shows_both_verdicts_and_leaves_nothing_behind(
 
 
 def test_demo_keeps_its_store_and_case_where_it_is_told(replaykit: Command) -> None:
-    assert replaykit("demo", "--dir", "kept").code == 0
-    assert replaykit("demo", "--dir", "kept").code == 0, "and can be run again there"
+    assert replaykit("demo", "--out", "kept").code == 0
+    assert replaykit("demo", "--out", "kept").code == 0, "and can be run again there"
 
     assert len(replaykit("runs", "--store", "kept/.replaykit/store.db", "--json").json["runs"]) == 2
     assert replaykit("lint", "kept/cases", "--strict").code == 0

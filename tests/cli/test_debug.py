@@ -246,7 +246,7 @@ def test_keys_lead_from_step_to_step_and_the_terminal_is_left_as_it_was(desk: ob
 
 
 def test_a_step_that_is_not_there_is_said_with_the_nearest_and_one_stays(desk: object, debug: Start) -> None:
-    terminal = debug("answer", "--at", "try_2")
+    terminal = debug("answer", "--step", "try_2")
 
     screen = terminal.press("gtyr_3\r", "has no step")
     assert "Did you mean 'try_3'?" in screen
@@ -257,7 +257,7 @@ def test_a_step_that_is_not_there_is_said_with_the_nearest_and_one_stays(desk: o
 
 
 def test_pages_show_the_state_its_change_and_the_step_in_full(desk: object, debug: Start) -> None:
-    terminal = debug("answer", "--at", "2")
+    terminal = debug("answer", "--step", "2")
 
     assert '"tries": 2' in terminal.press("s", "state after try_2 (2 of 3)")
     assert '"tries": 3' in terminal.press("n", "state after try_3 (3 of 3)")
@@ -311,7 +311,7 @@ def test_a_process_that_is_told_to_end_leaves_the_terminal_as_it_was(desk: objec
 
 
 def test_the_window_can_change_between_keys(desk: object, debug: Start) -> None:
-    terminal = debug("careless", "--at", "2", size=(200, 60))
+    terminal = debug("careless", "--step", "2", size=(200, 60))
     assert len(terminal.rows) == 60
     assert "─" * 200 in terminal.rows
 
@@ -336,7 +336,7 @@ def test_without_a_terminal_it_is_a_usage_error_that_names_the_other_verbs(
 
     assert ran.code == 2
     assert ran.out == ""
-    for verb in ("replaykit checkpoints", "replaykit show RUN --step", "replaykit fork RUN --at"):
+    for verb in ("replaykit checkpoints", "replaykit show RUN --step", "replaykit fork RUN --step"):
         assert verb in ran.err
 
 
@@ -344,8 +344,8 @@ def test_without_a_terminal_it_is_a_usage_error_that_names_the_other_verbs(
     ("arguments", "code", "words"),
     [
         (["nope"], 3, "no run 'nope'"),
-        (["answer", "--at", "try_9"], 2, "Did you mean 'try_3'?"),
-        (["answer", "--at", "9"], 2, "try_1, try_2, try_3"),
+        (["answer", "--step", "try_9"], 2, "Did you mean 'try_3'?"),
+        (["answer", "--step", "9"], 2, "try_1, try_2, try_3"),
         (["answer", "--agent", "no_such:thing"], 2, "cannot be loaded"),
         (["answer", "--agent", "nothing"], 2, "does not name an agent"),
         (["answer", "--store", "nowhere.db"], 3, "nowhere.db"),
@@ -373,7 +373,7 @@ def sequences_in(written: str) -> set[str]:
 
 
 def test_what_a_recorded_value_holds_never_reaches_the_terminal_as_it_is(desk: object, debug: Start) -> None:
-    terminal = debug("careless", "--at", "2")
+    terminal = debug("careless", "--step", "2")
     for keys, until in [("t", "in full"), ("l", "steps of"), ("q", "2 of 2"), ("/sleeps\r", "in the error of refund")]:
         terminal.press(keys, until)
     assert r"TimeoutError: \x1b]0;owned\x07 the bank \x1b[2J sleeps \u202e" in terminal.screen
@@ -408,7 +408,7 @@ def test_the_names_of_a_run_and_its_steps_are_not_trusted_either(
 
 
 def test_no_color_is_honoured(desk: object, debug: Start) -> None:
-    terminal = debug("careless", "--at", "2", NO_COLOR="1")
+    terminal = debug("careless", "--step", "2", NO_COLOR="1")
     terminal.press("t", "in full")
     terminal.press("qq")
     terminal.ended()
@@ -463,12 +463,12 @@ def test_a_state_that_was_not_kept_is_reached_again_by_the_agent_that_was_named(
         run.output = desk["answer"]("why?")
     edit = editor("""text = text.replace('"max_tries": 3', '"max_tries": 4')""")
 
-    alone = debug("sampled", "--at", "try_2")
+    alone = debug("sampled", "--step", "try_2")
     assert alone.rows[1].endswith("state not kept")
     assert "with --agent it is reached again" in alone.press("s", "was not kept")
     assert "the state after try_2" not in alone.press("e", "what shall be changed?")
 
-    terminal = debug("sampled", "--at", "try_2", "--agent", "desk:answer", EDITOR=edit)
+    terminal = debug("sampled", "--step", "try_2", "--agent", "desk:answer", EDITOR=edit)
     assert '"tries": 2' in terminal.press("s", "the agent has got there again")
     assert "changed   $.tries: 1 → 2" in terminal.press("d", "changed   $.tries")
     assert "gave up after 4" in terminal.press("e1", "step into the fork")
@@ -490,7 +490,7 @@ def test_an_edited_state_becomes_a_fork_that_one_can_step_into_and_out_of(
 ) -> None:
     before = saved("answer")
     change = editor("""text = text.replace(f'"max_tries": {3 + times}', f'"max_tries": {4 + times}')""")
-    terminal = debug("answer", "--at", "try_2", "--agent", "desk:answer", EDITOR=change)
+    terminal = debug("answer", "--step", "try_2", "--agent", "desk:answer", EDITOR=change)
 
     chosen = terminal.press("e", "what shall be changed?")
     assert "1  the state after try_2" in chosen
@@ -601,7 +601,7 @@ def test_a_text_that_cannot_be_used_brings_the_editor_back_with_the_error(
     desk: object, debug: Start, editor: Callable[[str], str]
 ) -> None:
     edit = editor("""text = [text.replace('"docs"', 'docs'), '{"reslt": 1}', '{"result": {"docs": []}}'][times]""")
-    terminal = debug("answer", "--at", "try_3", "--agent", "desk:answer", EDITOR=edit)
+    terminal = debug("answer", "--step", "try_3", "--agent", "desk:answer", EDITOR=edit)
 
     assert "gave up after 3" in terminal.press("e2", "step into the fork")
 
@@ -636,7 +636,7 @@ def test_an_editor_that_fails_is_an_error_line(desk: object, debug: Start, comma
 
 
 def test_the_agent_is_asked_for_once_and_remembered(desk: object, debug: Start, editor: Callable[[str], str]) -> None:
-    terminal = debug("answer", "--at", "try_2", EDITOR=editor("""text = text.replace('3,', f'{4 + times},')"""))
+    terminal = debug("answer", "--step", "try_2", EDITOR=editor("""text = text.replace('3,', f'{4 + times},')"""))
 
     terminal.press("e1", "Which agent?")
     assert "no agent: no fork" in terminal.press("\x1b", "no agent")

@@ -10,9 +10,10 @@ from typing import Any
 import jsonschema
 import pytest
 
-from replaykit.cli import FLAKESTORM, MOVED, VERBS
+from replaykit.cli import VERBS
 from replaykit.cli.help import TOPICS
 from replaykit.cli.help.schema import DOCUMENTS
+from replaykit.cli.renames import FLAGS, FLAKESTORM, MOVED, current_words
 from replaykit.cli.store import COMMANDS
 from replaykit.documents.document import load_document
 
@@ -56,6 +57,15 @@ def test_a_case_may_be_called_run(replaykit: Command) -> None:
     (result,) = replaykit("replay", "run", "--agent", "no_such_module:agent", "--json").json["results"]
 
     assert result["case_id"] == "run"
+
+
+@pytest.mark.parametrize("words", FLAGS)
+def test_an_old_flag_means_the_new_one_until_another_programs_arguments_begin(words: tuple[str, ...]) -> None:
+    for old, new in FLAGS[words].items():
+        current, notes = current_words([*words, f"{old}=x", old, "x", "--", old])
+
+        assert current == [*words, f"{new}=x", new, "x", "--", old]
+        assert notes == [f"{old} is now {new}"] * 2
 
 
 def test_help_of_a_command_is_what_its_option_prints(replaykit: Command) -> None:

@@ -51,8 +51,8 @@ LINES = (
     *("runs", "runs --json", "show x", "tree x", "checkpoints x", "compare x y", "export x", "stats", "verify"),
     *("golden x", "keep x", "prune", "prune --dry-run", "backup copy.db", "scaffold x --out cases/x", "serve --port 0"),
     *(
-        "fork x --at step_1 --agent replaykit.demo:looping_agent --input y",
-        "resume x --at step_1 --agent replaykit.demo:looping_agent",
+        "fork x --step step_1 --agent replaykit.demo:looping_agent --input y",
+        "resume x --step step_1 --agent replaykit.demo:looping_agent",
         "record -- echo hi",
     ),
     *("redact x", "record --recover"),

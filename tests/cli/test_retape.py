@@ -87,7 +87,7 @@ def test_a_live_tool_is_not_called_before_somebody_agrees(replaykit: Command, sh
 def test_a_take_can_be_answered_from_a_file(replaykit: Command, shop: Path) -> None:
     Path("answers.yaml").write_text("- {tool: ask, result: three}\n- {tool: nobody, result: 1}\n")
 
-    retaped = replaykit("retape", "cases/shop", "--agent", "agents:good", "--answer", "answers.yaml", "--json")
+    retaped = replaykit("retape", "cases/shop", "--agent", "agents:good", "--answers", "answers.yaml", "--json")
 
     assert retaped.code == 0, retaped.err
     document = json.loads(retaped.out)
@@ -108,7 +108,7 @@ def test_a_take_can_be_answered_from_a_file(replaykit: Command, shop: Path) -> N
 def test_a_wrong_answer_file_is_refused_with_its_line(replaykit: Command, shop: Path, text: str, message: str) -> None:
     Path("answers.yaml").write_text(f"\n{text}\n")
 
-    refused = replaykit("retape", "cases/shop", "--agent", "agents:good", "--answer", "answers.yaml")
+    refused = replaykit("retape", "cases/shop", "--agent", "agents:good", "--answers", "answers.yaml")
 
     assert refused.code == 2
     assert "answers.yaml:2" in refused.err

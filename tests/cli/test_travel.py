@@ -85,7 +85,7 @@ def test_show_gives_the_state_after_a_step(recorded: object, capsys: pytest.Capt
 
 
 def test_fork_sets_a_key_of_the_state_and_goes_on(recorded: object, capsys: pytest.CaptureFixture[str]) -> None:
-    code = run(["fork", "answer", "--at", "step_2", "--set", "max_retries=3", "--agent", "travelling_agent:answer"])
+    code = run(["fork", "answer", "--step", "step_2", "--set", "max_retries=3", "--agent", "travelling_agent:answer"])
 
     shown = capsys.readouterr().out
     assert code == 0
@@ -98,12 +98,21 @@ def test_modify_and_patch_do_the_same(recorded: object, capsys: pytest.CaptureFi
         ["--modify", '{"max_retries": 3}'],
         ["--patch", '[{"op": "replace", "path": "/max_retries", "value": 3}]'],
     ):
-        assert run(["fork", "answer", "--at", "step_2", *change, "--agent", "travelling_agent:answer", "--json"]) == 0
+        assert run(["fork", "answer", "--step", "step_2", *change, "--agent", "travelling_agent:answer", "--json"]) == 0
         assert json.loads(capsys.readouterr().out)["output"] == "gave up after 3"
 
 
 def test_a_fork_that_wants_to_act_asks_first(recorded: object, capsys: pytest.CaptureFixture[str]) -> None:
-    fork = ["fork", "careless", "--at", "step_1", "--result", '{"docs": ["x"]}', "--agent", "travelling_agent:careless"]
+    fork = [
+        "fork",
+        "careless",
+        "--step",
+        "step_1",
+        "--result",
+        '{"docs": ["x"]}',
+        "--agent",
+        "travelling_agent:careless",
+    ]
 
     assert run([*fork, "--dry-run"]) == 0
     assert "send(text='x')" in capsys.readouterr().out
@@ -115,7 +124,16 @@ def test_a_fork_that_wants_to_act_asks_first(recorded: object, capsys: pytest.Ca
 
 
 def test_what_a_stopped_fork_has_done_is_not_done_again(recorded: object, capsys: pytest.CaptureFixture[str]) -> None:
-    fork = ["fork", "eager", "--at", "step_1", "--result", '{"docs": ["x", "y"]}', "--agent", "travelling_agent:eager"]
+    fork = [
+        "fork",
+        "eager",
+        "--step",
+        "step_1",
+        "--result",
+        '{"docs": ["x", "y"]}',
+        "--agent",
+        "travelling_agent:eager",
+    ]
 
     assert run([*fork, "--live", "send", "--json"]) == 1
     attempt = json.loads(capsys.readouterr().out)["run_id"]
@@ -136,7 +154,16 @@ def test_an_attempt_at_something_else_is_refused_and_nothing_is_begun(
         before = len(store.headers())
 
     for attempt, code in (("answer", 2), ("nobody", 3)):
-        resume = ["resume", "careless", "--at", "step_1", "--agent", "travelling_agent:careless", "--attempt", attempt]
+        resume = [
+            "resume",
+            "careless",
+            "--step",
+            "step_1",
+            "--agent",
+            "travelling_agent:careless",
+            "--attempt",
+            attempt,
+        ]
         assert run(resume) == code
     assert "goes on from no step of" in capsys.readouterr().err
     with rk.Store.open(".replaykit/store.db", read_only=True) as store:
@@ -144,14 +171,16 @@ def test_an_attempt_at_something_else_is_refused_and_nothing_is_begun(
 
 
 def test_resume_goes_on_unchanged(recorded: object, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["resume", "careless", "--at", "step_1", "--agent", "travelling_agent:careless"]) == 0
+    assert run(["resume", "careless", "--step", "step_1", "--agent", "travelling_agent:careless"]) == 0
     assert "nothing found" in capsys.readouterr().out
 
 
 def test_tree_shows_the_family(recorded: object, capsys: pytest.CaptureFixture[str]) -> None:
-    run(["fork", "answer", "--at", "step_2", "--set", "max_retries=3", "--agent", "travelling_agent:answer", "--json"])
+    run(
+        ["fork", "answer", "--step", "step_2", "--set", "max_retries=3", "--agent", "travelling_agent:answer", "--json"]
+    )
     fork_id = json.loads(capsys.readouterr().out)["run_id"]
-    run(["fork", fork_id, "--at", "step_1", "--set", "max_retries=2", "--agent", "travelling_agent:answer"])
+    run(["fork", fork_id, "--step", "step_1", "--set", "max_retries=2", "--agent", "travelling_agent:answer"])
     capsys.readouterr()
 
     assert run(["tree", fork_id]) == 0
@@ -164,7 +193,7 @@ def test_tree_shows_the_family(recorded: object, capsys: pytest.CaptureFixture[s
 
 def changed(recorded: object, capsys: pytest.CaptureFixture[str], agent: str, *change: str) -> str:
     """What `compare` says of a run and its fork at step_1."""
-    run(["fork", agent, "--at", "step_1", *change, "--agent", f"travelling_agent:{agent}", "--live", "send"])
+    run(["fork", agent, "--step", "step_1", *change, "--agent", f"travelling_agent:{agent}", "--live", "send"])
     capsys.readouterr()
     assert run(["compare", agent, f"{agent}@step_1"]) == 1
     return capsys.readouterr().out
@@ -235,7 +264,7 @@ def test_compare_tells_programs_the_path_the_step_and_both_values(
 
 
 def test_a_change_that_was_not_made_fails_the_fork(recorded: object, capsys: pytest.CaptureFixture[str]) -> None:
-    fork = ["fork", "answer", "--at", "step_1", "--result", '{"docs": []}', "--agent", "travelling_agent:careless"]
+    fork = ["fork", "answer", "--step", "step_1", "--result", '{"docs": []}', "--agent", "travelling_agent:careless"]
 
     assert run(fork) == 0, "careless makes the same first call"
     assert run([*fork[:3], "step_5", *fork[4:]]) == 1
@@ -246,9 +275,9 @@ def test_a_change_that_was_not_made_fails_the_fork(recorded: object, capsys: pyt
     "arguments",
     [
         ["checkpoints", "answer"],
-        ["resume", "answer", "--at", "step_1", "--agent", "travelling_agent:answer"],
-        ["resume", "answer", "--at", "step_1", "--agent", "travelling_agent:answer", "--dry-run"],
-        ["fork", "answer", "--at", "step_1", "--set", "max_retries=2", "--agent", "travelling_agent:answer"],
+        ["resume", "answer", "--step", "step_1", "--agent", "travelling_agent:answer"],
+        ["resume", "answer", "--step", "step_1", "--agent", "travelling_agent:answer", "--dry-run"],
+        ["fork", "answer", "--step", "step_1", "--set", "max_retries=2", "--agent", "travelling_agent:answer"],
         ["compare", "answer", "careless"],
         ["tree", "answer"],
         ["show", "answer", "--step", "step_1", "--state"],
@@ -276,29 +305,40 @@ def test_a_store_of_a_newer_version_is_refused_by_every_verb_and_left_alone(
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["fork", "nope", "--at", "step_1", "--agent", "travelling_agent:answer"], 3, "no run 'nope'"),
-        (["fork", "answer", "--at", "step_9", "--agent", "travelling_agent:answer"], 2, "step_1, step_2"),
-        (["fork", "answer", "--at", "step_1", "--agent", "no_such:x"], 2, "cannot be loaded"),
-        (["fork", "answer", "--at", "step_1", "--set", "x", "--agent", "travelling_agent:answer"], 2, "KEY=VALUE"),
+        (["fork", "nope", "--step", "step_1", "--agent", "travelling_agent:answer"], 3, "no run 'nope'"),
+        (["fork", "answer", "--step", "step_9", "--agent", "travelling_agent:answer"], 2, "step_1, step_2"),
+        (["fork", "answer", "--step", "step_1", "--agent", "no_such:x"], 2, "cannot be loaded"),
+        (["fork", "answer", "--step", "step_1", "--set", "x", "--agent", "travelling_agent:answer"], 2, "KEY=VALUE"),
         (
-            ["fork", "answer", "--at", "step_1", "--modify", "[1]", "--agent", "travelling_agent:answer"],
+            ["fork", "answer", "--step", "step_1", "--modify", "[1]", "--agent", "travelling_agent:answer"],
             2,
             "JSON object",
         ),
         (
-            ["fork", "answer", "--at", "step_1", "--set", "a.b=1", "--agent", "travelling_agent:answer"],
+            ["fork", "answer", "--step", "step_1", "--set", "a.b=1", "--agent", "travelling_agent:answer"],
             2,
             "does not fit the state",
         ),
         (["show", "answer", "--state"], 2, "--state goes with --step"),
         (["show", "answer", "--step", "step_1", "--agent", "travelling_agent:answer"], 2, "--agent goes with --state"),
         (
-            ["fork", "answer", "--at", "step_1", "--answer", "no", "--agent", "travelling_agent:answer"],
+            ["fork", "answer", "--step", "step_1", "--response", "no", "--agent", "travelling_agent:answer"],
             2,
             "step_1 makes no call of a model; its calls: tool `search`",
         ),
         (
-            ["fork", "answer", "--at", "step_1", "--result", "1", "--error", "E", "--agent", "travelling_agent:answer"],
+            [
+                "fork",
+                "answer",
+                "--step",
+                "step_1",
+                "--result",
+                "1",
+                "--error",
+                "E",
+                "--agent",
+                "travelling_agent:answer",
+            ],
             2,
             "result and error change the same call",
         ),
@@ -348,8 +388,8 @@ def chatty(own_directory: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.
 @pytest.mark.parametrize(
     "verb",
     [
-        ["fork", "chatty", "--at", "step_3", "--result", "1"],
-        ["resume", "chatty", "--at", "step_2"],
+        ["fork", "chatty", "--step", "step_3", "--result", "1"],
+        ["resume", "chatty", "--step", "step_2"],
         ["show", "chatty", "--step", "step_2", "--state"],
     ],
     ids=lambda verb: verb[0],
@@ -365,7 +405,7 @@ def test_what_the_agent_prints_is_no_part_of_the_answer(
 
 
 def test_a_change_is_written_as_states_are_shown(chatty: str, capsys: pytest.CaptureFixture[str]) -> None:
-    fork = ["fork", "chatty", "--at", "step_3", "--agent", f"{chatty}:chatty", "--json"]
+    fork = ["fork", "chatty", "--step", "step_3", "--agent", f"{chatty}:chatty", "--json"]
     for change in (["--set", 'seen={"$set": [8, 7]}'], ["--modify", '{"seen": {"$set": [8, 7]}}']):
         assert run([*fork, *change]) == 0
         assert json.loads(capsys.readouterr().out)["output"] == [7, 8]
@@ -373,17 +413,17 @@ def test_a_change_is_written_as_states_are_shown(chatty: str, capsys: pytest.Cap
 
 @pytest.mark.parametrize("option", ["--set", "--modify", "--patch", "--args", "--error"])
 def test_an_empty_change_is_not_taken_for_none(option: str, chatty: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["fork", "chatty", "--at", "step_3", "--agent", f"{chatty}:chatty", option, ""]) == 2
+    assert run(["fork", "chatty", "--step", "step_3", "--agent", f"{chatty}:chatty", option, ""]) == 2
     assert f"{option} '':" in capsys.readouterr().err
 
 
 def test_not_coming_to_the_step_is_a_failure_also_in_a_dry_run(chatty: str, capsys: pytest.CaptureFixture[str]) -> None:
     for options in ([], ["--dry-run"]):
-        assert run(["resume", "chatty", "--at", "step_2", "--agent", f"{chatty}:idle", *options]) == 1
+        assert run(["resume", "chatty", "--step", "step_2", "--agent", f"{chatty}:idle", *options]) == 1
         assert "ended before it came to step_2" in capsys.readouterr().out
 
 
 def test_a_question_is_shown_with_all_that_answers_it(recorded: object, capsys: pytest.CaptureFixture[str]) -> None:
-    fork = ["fork", "careless", "--at", "step_1", "--agent", "travelling_agent:careless"]
+    fork = ["fork", "careless", "--step", "step_1", "--agent", "travelling_agent:careless"]
     assert run([*fork, "--result", json.dumps({"docs": ["a text of some length, " * 4]})]) == 1
     assert "or give its answer as a change." in capsys.readouterr().out

@@ -30,7 +30,7 @@ NOT_RUN_HERE = {
     "make test-integrations": "run by .ci/run",
     "make fidelity": "takes half an hour",
     "make bench": "takes ten minutes and installs the tools to compare with",
-    "replaykit import langfuse --project --since 24h": "needs the keys of an account, as its comment says",
+    "replaykit import langfuse --all --since 24h": "needs the keys of an account, as its comment says",
     'replaykit record --input "Why was I charged?" -- node agent.mjs': "needs the reader's own program",
     "replaykit scaffold agent --out cases/billing": "needs the run of the reader's own program",
     "replaykit replay cases/billing -- node agent.mjs": "needs the reader's own program",

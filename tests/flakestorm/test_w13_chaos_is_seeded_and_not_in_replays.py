@@ -33,7 +33,8 @@ def test_the_same_seed_gives_the_same_faults_every_time(files: Any, replaykit: C
     files.config("agents:trader", chaos=CHAOS, advanced={"seed": 42})
 
     told = [
-        json.loads(replaykit("chaos", "run", "--input", "x", "--runs", 20, "-j", jobs, "--json").out) for jobs in (1, 4)
+        json.loads(replaykit("chaos", "run", "--input", "x", "--repeat", 20, "-j", jobs, "--json").out)
+        for jobs in (1, 4)
     ]
 
     struck = [[(run["seed"], run.get("faults", [])) for run in one["runs"]] for one in told]

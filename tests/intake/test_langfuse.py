@@ -19,7 +19,7 @@ from replaykit.intake.services.langfuse import account_of
 Run = Callable[..., Any]
 ID = "4bf92f3577b34da6"
 ONE = ("import", "langfuse", "--trace", ID)
-ALL = ("import", "langfuse", "--project", "--json")
+ALL = ("import", "langfuse", "--all", "--json")
 VERSIONS = pytest.mark.parametrize("versions", [(3,), (4,), (3, 4)])
 
 

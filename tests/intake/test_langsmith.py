@@ -16,7 +16,7 @@ from replaykit.formats.core.labels import labels_of
 from replaykit.model.events import ToolCall
 
 Run = Callable[..., Any]
-ONE = ("import", "langsmith", "--run-id", "abc123def456")
+ONE = ("import", "langsmith", "--trace", "abc123def456")
 ALL = ("import", "langsmith", "--project", "my-production-agent", "--json")
 
 
@@ -96,7 +96,7 @@ def test_a_recorded_run_is_never_overwritten(replaykit: Run, langsmith: FakeLang
 
 
 def test_a_run_inside_of_a_trace_comes_in_with_what_is_below_it_alone(replaykit: Run, langsmith: FakeLangSmith) -> None:
-    ran = replaykit("import", "langsmith", "--run-id", "abc123def456-tools")
+    ran = replaykit("import", "langsmith", "--trace", "abc123def456-tools")
 
     assert ran.code == 0
     assert "the run it is a part of is not in the file" in ran.err
@@ -107,7 +107,7 @@ def test_a_run_inside_of_a_trace_comes_in_with_what_is_below_it_alone(replaykit:
 def test_several_runs_are_named_and_one_that_is_not_there_stops_no_other(
     replaykit: Run, langsmith: FakeLangSmith
 ) -> None:
-    ran = replaykit(*ONE, "--run-id", "nowhere", "--run-id", "abc123def456", "--json")
+    ran = replaykit(*ONE, "--trace", "nowhere", "--trace", "abc123def456", "--json")
 
     assert (ran.code, ran.results) == (1, {"abc123def456": "imported", "nowhere": "failed"})
 
@@ -166,10 +166,10 @@ def test_the_runs_of_a_project_that_are_wanted_come_in_newest_first(
     [
         ((), "which runs?"),
         (("--project", "nope"), "LangSmith has no project 'nope'"),
-        (("--run-id", "nope"), "LangSmith has no run 'nope'"),
-        (("--run-id", "../sessions?name=x"), "LangSmith has no run '../sessions?name=x'"),
+        (("--trace", "nope"), "LangSmith has no run 'nope'"),
+        (("--trace", "../sessions?name=x"), "LangSmith has no run '../sessions?name=x'"),
         (("--project", "my-production-agent", "--since", "lst_7_days"), "did you mean 'last_7_days'?"),
-        (("--run-id", "abc123def456", "--run", "--dry-run"), "do not go together"),
+        (("--trace", "abc123def456", "--run", "--dry-run"), "do not go together"),
     ],
 )
 def test_a_wrong_call_is_told_and_makes_no_store(
@@ -189,7 +189,7 @@ def test_what_chooses_among_many_does_not_go_with_one(
     ran = replaykit(*ONE, *more)
 
     assert (ran.code, langsmith.seen) == (2, [])
-    assert f"--run-id names one, and {more[0]} chooses among many" in ran.err
+    assert f"--trace names one, and {more[0]} chooses among many" in ran.err
 
 
 def test_a_dry_run_shows_a_table_and_writes_nothing(replaykit: Run, langsmith: FakeLangSmith) -> None:
@@ -341,7 +341,7 @@ def test_half_a_character_in_one_run_costs_no_other(replaykit: Run, langsmith: F
     assert (ran.code, ran.results) == (0, dict.fromkeys(["abc123def456", "broken", "odd"], "imported"))
     assert kept("broken").input == "half \ufffd and \U0001f600"
     assert load_session(Path("replays/broken.yaml")).name == "na\ufffdme [31m"
-    assert "\x1b[31m" not in replaykit("import", "langsmith", "--run-id", "broken").out
+    assert "\x1b[31m" not in replaykit("import", "langsmith", "--trace", "broken").out
 
 
 def test_nothing_of_the_key_is_left_behind(replaykit: Run, langsmith: FakeLangSmith) -> None:

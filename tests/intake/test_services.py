@@ -39,7 +39,7 @@ from replaykit.project.project import Project, load_project
 Run = Callable[..., Any]
 RUNS = {"langfuse": "4bf92f3577b34da6", "phoenix": test_phoenix.FAILED, "mlflow": "tr-failed"}
 NAMED = {"langfuse": (), "phoenix": ("--project", "support"), "mlflow": ()}
-WHOLE = {"langfuse": ("--project",), "phoenix": ("--project", "support"), "mlflow": ("--experiment", "support")}
+WHOLE = {"langfuse": ("--all",), "phoenix": ("--project", "support"), "mlflow": ("--experiment", "support")}
 KEYS = {"langfuse": langfuse_server.SECRET, "phoenix": phoenix_server.KEY, "mlflow": mlflow_server.TOKEN}
 LISTS = {"langfuse": "/api/public/traces", "phoenix": "/spans", "mlflow": "/traces/search"}
 OTHERS = [name for name in SERVICES if name != "langsmith"]

@@ -187,7 +187,7 @@ def test_on_a_terminal_runs_are_counted_and_nothing_of_it_stays(
 ) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
 
-    ran = replaykit("import", "langsmith", "--run-id", "abc123def456")
+    ran = replaykit("import", "langsmith", "--trace", "abc123def456")
 
     assert ran.code == 0
     assert "\r\x1b[Kimporting: 1" in ran.err

@@ -57,12 +57,12 @@ def test_without_a_judge_the_sentences_need_a_human_and_nothing_fails(cli: Any, 
 
 
 def test_a_judge_is_asked_once_and_replays_only_look_up(cli: Any, case: Path, model: Any) -> None:
-    code, out, err = cli("judge", case, "--record", "--judge", "openai:gpt")
+    code, out, err = cli("judge", case, "--ask-judge", "--judge", "openai:gpt")
     assert code == 0, err
     assert "asked openai:gpt 2 of 2" in err
     assert "2 pass" in out
 
-    again, _, err = cli("judge", case, "--record", "--judge", "openai:gpt")
+    again, _, err = cli("judge", case, "--ask-judge", "--judge", "openai:gpt")
     assert (again, "asked openai:gpt 0 of 2" in err) == (0, True)
     assert cli("judge", case)[0] == 0
     assert [check["status"] for check in replayed(cli, case)["semantic"]] == ["pass", "pass"]
@@ -70,17 +70,17 @@ def test_a_judge_is_asked_once_and_replays_only_look_up(cli: Any, case: Path, mo
 
 
 def test_again_asks_what_is_answered(cli: Any, case: Path, model: Any) -> None:
-    cli("judge", case, "--record", "--judge", "anthropic:claude")
+    cli("judge", case, "--ask-judge", "--judge", "anthropic:claude")
     model.said = '{"verdict": "fail", "reason": "rude"}'
 
-    code, _, _ = cli("judge", case, "--record", "--again", "--judge", "anthropic:claude")
+    code, _, _ = cli("judge", case, "--ask-judge", "--again", "--judge", "anthropic:claude")
 
     assert (code, len(model.asked)) == (1, 4)
 
 
 def test_a_sentence_that_fails_fails_the_next_replay(cli: Any, case: Path, model: Any) -> None:
     model.said = '{"verdict": "fail", "reason": "too short"}'
-    assert cli("judge", case, "--record", "--judge", "openai:gpt")[0] == 1
+    assert cli("judge", case, "--ask-judge", "--judge", "openai:gpt")[0] == 1
 
     code, out, _ = cli("replay", case, "--runner-cmd", POLITE)
 
@@ -91,7 +91,7 @@ def test_a_sentence_that_fails_fails_the_next_replay(cli: Any, case: Path, model
 
 
 def test_another_output_is_unjudged_and_does_not_pass(cli: Any, case: Path, model: Any) -> None:
-    cli("judge", case, "--record", "--judge", "openai:gpt")
+    cli("judge", case, "--ask-judge", "--judge", "openai:gpt")
     polite_agent(ANSWER.replace("Thank", "thank"))
 
     found = replayed(cli, case)
@@ -105,7 +105,7 @@ def test_a_judge_that_cannot_be_asked_loses_no_answer(cli: Any, case: Path, mode
     cli("review", case, "--pass", 1)
     model.status = 500
 
-    code, _, err = cli("judge", case, "--record", "--judge", "openai:gpt")
+    code, _, err = cli("judge", case, "--ask-judge", "--judge", "openai:gpt")
 
     assert code == 3
     assert "answered 500" in err
@@ -198,7 +198,7 @@ def test_what_is_shown_to_a_person_cannot_steer_their_terminal(
 def test_a_judge_in_python_comes_from_the_command_line(cli: Any, case: Path) -> None:
     Path("myjudge.py").write_text("def strict(question):\n    return 'polite' in question.rubric\n")
 
-    code, out, _ = cli("judge", case, "--record", "--judge", "python:myjudge:strict", "--json")
+    code, out, _ = cli("judge", case, "--ask-judge", "--judge", "python:myjudge:strict", "--json")
 
     assert code == 1
     assert [(check["status"], check["by"]) for check in json.loads(out)["checks"]] == [
@@ -220,7 +220,7 @@ def test_a_judge_in_python_that_misbehaves_never_passes(
     monkeypatch.delitem(__import__("sys").modules, "oddjudge", raising=False)
     Path("oddjudge.py").write_text(f"def judge(question):\n    {body}\n")
 
-    found, out, err = cli("judge", case, "--record", "--judge", "python:oddjudge:judge")
+    found, out, err = cli("judge", case, "--ask-judge", "--judge", "python:oddjudge:judge")
 
     assert found == code
     assert message in " ".join((out + err).split())
@@ -229,7 +229,7 @@ def test_a_judge_in_python_that_misbehaves_never_passes(
 def test_the_project_names_the_judge(cli: Any, case: Path, model: Any) -> None:
     Path("replaykit.yaml").write_text("replaykit: 1\njudge: {use: 'openai:gpt', parameters: {temperature: 1}}\n")
 
-    assert cli("judge", case, "--record")[0] == 0
+    assert cli("judge", case, "--ask-judge")[0] == 0
     assert (model.asked[0]["model"], model.asked[0]["temperature"]) == ("gpt", 1)
 
 
@@ -237,7 +237,7 @@ def test_a_case_never_names_who_is_asked(cli: Any, case: Path) -> None:
     held = {"replaykit": 1, "judge": {"name": "python", "model": "os:system"}, "judgements": []}
     (case / FILE).write_text(json.dumps(held))
 
-    code, _, err = cli("judge", case, "--record")
+    code, _, err = cli("judge", case, "--ask-judge")
 
     assert code == 2
     assert "no judge to ask" in err
@@ -246,12 +246,12 @@ def test_a_case_never_names_who_is_asked(cli: Any, case: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["--judge", "openai:gpt"], 2, "go with --record"),
-        (["--record"], 2, "Name one: --judge openai:MODEL"),
-        (["--record", "--judge", "opnai:gpt"], 2, "did you mean 'openai'?"),
-        (["--record", "--judge", "python:nowhere"], 2, "Write module:function"),
-        (["--record", "--judge", "python:nowhere:judge"], 2, "the judge 'nowhere:judge' cannot be loaded"),
-        (["--result", "nope.json"], 2, "no such file"),
+        (["--judge", "openai:gpt"], 2, "go with --ask-judge"),
+        (["--ask-judge"], 2, "Name one: --judge openai:MODEL"),
+        (["--ask-judge", "--judge", "opnai:gpt"], 2, "did you mean 'openai'?"),
+        (["--ask-judge", "--judge", "python:nowhere"], 2, "Write module:function"),
+        (["--ask-judge", "--judge", "python:nowhere:judge"], 2, "the judge 'nowhere:judge' cannot be loaded"),
+        (["--result-file", "nope.json"], 2, "no such file"),
         (["--evidence", "nowhere"], 5, "no replay of 'polite' below nowhere"),
     ],
 )
@@ -266,7 +266,7 @@ def test_a_result_of_another_case_is_not_judged(cli: Any, case: Path) -> None:
     (case / "case.yaml").write_text(json.dumps({**CASE, "id": "other"}))
     (result,) = Path(".replaykit/runs").glob("*/result.json")
 
-    code, _, err = cli("judge", case, "--result", result)
+    code, _, err = cli("judge", case, "--result-file", result)
 
     assert code == 2
     assert "is a replay of 'polite', not of 'other'" in err

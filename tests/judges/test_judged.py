@@ -232,7 +232,7 @@ def test_one_call_records_every_kind_and_replays_only_look_up(
     directory = case(RUBRIC, SCORE, LABEL, FACTUAL, FAITHFUL, {"any": [RUBRIC, {"all": [SCORE]}]})
     replayed(cli, directory)
 
-    code, out, err = cli("judge", directory, "--record", "--judge", "openai:gpt")
+    code, out, err = cli("judge", directory, "--ask-judge", "--judge", "openai:gpt")
 
     assert code == 0, err
     assert "asked openai:gpt 5 of 5" in err, "the same question is asked once"
@@ -254,7 +254,7 @@ def test_a_bad_answer_changes_the_verdict_and_another_output_is_unjudged(
     replayed(cli, directory)
     speaking.said["score"] = '{"score": 0.2, "reason": "muddled"}'
 
-    assert cli("judge", directory, "--record", "--judge", "openai:gpt")[0] == 0, "what it means, the assertion says"
+    assert cli("judge", directory, "--ask-judge", "--judge", "openai:gpt")[0] == 0, "what it means, the assertion says"
     result = replayed(cli, directory)
     assert (result["verdict"], result["semantic"][0]["status"]) == ("broken", "fail")
     assert "got 0.2: muddled" in result["reason"]
@@ -270,7 +270,7 @@ def test_a_failure_signature_can_be_judged(cli: CLI, case: Callable[..., Path], 
     replayed(cli, directory)
     speaking.said["verdict"] = '{"verdict": "fail", "reason": "it is not"}'
 
-    assert cli("judge", directory, "--record", "--judge", "openai:gpt")[0] == 0
+    assert cli("judge", directory, "--ask-judge", "--judge", "openai:gpt")[0] == 0
     assert replayed(cli, directory)["verdict"] == "fixed"
     cli("review", directory, "--pass", 1)
     assert replayed(cli, directory)["verdict"] == "reproduced"
@@ -322,7 +322,7 @@ def test_every_run_of_a_repeat_is_judged(cli: CLI, case: Callable[..., Path], mo
     first = json.loads(cli(*replay)[1])["results"][0]
     assert (first["verdict"], [check["run"] for check in first["semantic"]]) == ("inconclusive", [1, 2, 3])
 
-    _, out, err = cli("judge", directory, "--record", "--judge", "openai:gpt")
+    _, out, err = cli("judge", directory, "--ask-judge", "--judge", "openai:gpt")
 
     assert "asked openai:gpt 3 of 3" in err
     assert "It is polite (run 3)" in out
@@ -435,7 +435,7 @@ def test_a_session_is_judged_by_its_file(cli: CLI, case: Callable[..., Path], mo
     session.write_text('id: incident\ninput: "Why?"\ncontract: manners\n')
     assert cli("replay", session)[0] == 3
 
-    code, _, err = cli("judge", session, "--record")
+    code, _, err = cli("judge", session, "--ask-judge")
 
     assert code == 0, err
     assert (session.parent / FILE).exists()

@@ -111,7 +111,7 @@ def test_what_was_never_written_is_an_error_and_no_mutation_by_rules(own_directo
 
     assert caught.value.exit_code is ExitCode.CANNOT
     assert caught.value.message == "openai:gpt has not written 1 of the kind 'tone' for 'Where?'"
-    assert "replaykit chaos mutate --by openai:gpt --record" in str(caught.value)
+    assert "replaykit chaos mutate --by openai:gpt --ask-model" in str(caught.value)
     assert not writing.model.asked
 
 
@@ -248,10 +248,10 @@ def test_the_command_records_what_ci_then_looks_up(cli: CLI, writing: Writing) -
     assert code == 3
     (item,) = json.loads(out)["items"]
     assert "has not written 2 of the kind 'paraphrase' for 'Where is my order?'" in item["reason"]
-    assert "replaykit chaos mutate --by openai:gpt --record" in item["reason"]
+    assert "replaykit chaos mutate --by openai:gpt --ask-model" in item["reason"]
     assert not writing.model.asked
 
-    code, out, err = cli("chaos", "mutate", "--record", "--json")
+    code, out, err = cli("chaos", "mutate", "--ask-model", "--json")
     assert code == 0, err
     assert [one["kind"] for one in json.loads(out)["mutations"]] == ["paraphrase", "paraphrase", "tone"]
 
@@ -272,7 +272,7 @@ def test_the_command_takes_a_model_a_text_and_kinds(cli: CLI, writing: Writing) 
     assert code == 3
     assert "openai:gpt has not written 2 of the kind 'tone'" in err
 
-    code, out, _ = cli(*asked, "--record")
+    code, out, _ = cli(*asked, "--ask-model")
     assert code == 0
     assert "written by openai:gpt" in out
     assert cli(*asked)[1] == out
@@ -292,14 +292,14 @@ def test_rules_can_be_asked_for_where_the_configuration_names_a_model(cli: CLI, 
 
 @pytest.mark.parametrize("by", [(), ("--by", "rules")])
 def test_there_is_nobody_to_record_without_a_model(by: tuple[str, ...], cli: CLI) -> None:
-    code, _, err = cli("chaos", "mutate", "Where?", "--record", *by)
+    code, _, err = cli("chaos", "mutate", "Where?", "--ask-model", *by)
 
-    assert (code, "--record asks a model, and none is named" in err) == (2, True)
+    assert (code, "--ask-model asks a model, and none is named" in err) == (2, True)
 
 
 def test_the_agent_is_asked_what_the_model_wrote(cli: CLI, writing: Writing) -> None:
     Path("replaykit.yaml").write_text(CONFIG)
-    cli("chaos", "mutate", "--record")
+    cli("chaos", "mutate", "--ask-model")
 
     code, out, err = cli("chaos", "mutate", "--run", "--json")
 

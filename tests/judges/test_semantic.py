@@ -68,7 +68,7 @@ def test_an_output_that_nobody_judged_never_passes(
 
     assert judged.semantic[0].status == "unjudged"
     assert judged.verdict is Verdict.INCONCLUSIVE
-    assert "replaykit judge cases/c --record" in judged.reason
+    assert "replaykit judge cases/c --ask-judge" in judged.reason
 
 
 def test_an_unsure_judge_never_passes_anything(result: ReplayResult) -> None:

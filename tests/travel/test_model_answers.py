@@ -355,9 +355,9 @@ def test_the_answer_is_given_on_the_command_line(own_directory: Path, monkeypatc
     monkeypatch.syspath_prepend(str(own_directory))
     with rk.record("asking", input="really?") as run:
         run.output = __import__(name).agent("really?")
-    fork = ["fork", "asking", "--at", "think", "--agent", f"{name}:agent"]
+    fork = ["fork", "asking", "--step", "think", "--agent", f"{name}:agent"]
 
-    for change in (["--answer", '"no"'], ["--answer", "no"], ["--result", "no", "--tool", "gpt"]):
+    for change in (["--response", '"no"'], ["--response", "no"], ["--result", "no", "--tool", "gpt"]):
         assert cli([*fork, *change, "--json"]) == 0
         assert json.loads(capsys.readouterr().out)["output"] == "no"
     assert cli(["compare", "asking", "asking@think"]) == 1
@@ -367,7 +367,7 @@ def test_the_answer_is_given_on_the_command_line(own_directory: Path, monkeypatc
         "  asking@think  gpt(prompt='really?') → 'no'",
         "  changed   $.result: 'yes' → 'no'",
     ]
-    assert cli([*fork, "--answer", "no", "--result", "yes"]) == 2
+    assert cli([*fork, "--response", "no", "--result", "yes"]) == 2
     assert "result and answer change the same call" in capsys.readouterr().err
     assert cli([*fork, "--tool", "gpt"]) == 2
 

@@ -277,7 +277,7 @@ def _problem(result: ReplayResult, *, keep: bool) -> str:
     if left is not None:
         answer_it = "--allow-connect"
         if left.name:
-            answer_it = f"--live {shlex.quote(left.name)}, --answer FILE or --ask"
+            answer_it = f"--live {shlex.quote(left.name)}, --answers FILE or --ask"
         return f"no take was written: {left.text}\nAnswer it with {answer_it}"
     if result.run is None or result.verdict is Verdict.INCONCLUSIVE:
         return f"no take was written: {result.reason}"

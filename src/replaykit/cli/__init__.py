@@ -16,6 +16,7 @@ import click
 
 from replaykit import __version__
 from replaykit.cli.lazy_group import LazyGroup
+from replaykit.cli.renames import current_words
 from replaykit.errors import ExitCode, ReplayKitError
 from replaykit.terminal import guarded_output, style
 
@@ -77,40 +78,16 @@ SECTIONS = {
 }
 """Each command and the first line of its help, in the sections of `--help`, which imports none of them."""
 VERBS = {name: summary for summaries in SECTIONS.values() for name, summary in summaries.items()}
-MOVED: dict[tuple[str, ...], tuple[str, ...]] = {
-    ("stats",): ("store", "stats"),
-    ("verify",): ("store", "verify"),
-    ("prune",): ("store", "prune"),
-    ("keep",): ("store", "keep"),
-    ("backup",): ("store", "backup"),
-    ("restore",): ("store", "restore"),
-    ("assertions",): ("help", "assertions"),
-    ("schema",): ("help", "schema"),
-    ("import", "formats"): ("help", "formats"),
-}
-"""The words that a command used to be called by, and its words now."""
-FLAKESTORM: dict[tuple[str, ...], tuple[str, ...]] = {("replay", "run"): ("replay",), ("replay", "export"): ("export",)}
-"""Commands as Flakestorm spells them, and as they are spelled here."""
 
 
 class Verbs(LazyGroup):
-    """The commands of `replaykit`; one that has moved still runs by its old words, and says what they are now."""
+    """The commands of `replaykit`; old words for them still work, and the new ones are told."""
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        return super().resolve_command(ctx, _as_spelled_here(args))
-
-
-def _as_spelled_here(args: list[str]) -> list[str]:
-    """Return a command line with the current words for a command that has others as well."""
-    for words, now in MOVED.items():
-        if tuple(args[: len(words)]) == words:
-            _say(f"note: `replaykit {' '.join(words)}` is now `replaykit {' '.join(now)}`")
-            return [*now, *args[len(words) :]]
-    for words, now in FLAKESTORM.items():
-        is_a_case = os.path.exists(words[-1])  # `replaykit replay run`, where a case of that name lies here
-        if tuple(args[: len(words)]) == words and not is_a_case:
-            return [*now, *args[len(words) :]]
-    return args
+        current, notes = current_words(args)
+        for note in notes:
+            _say(f"note: {note}")
+        return super().resolve_command(ctx, current)
 
 
 @click.group(

@@ -63,7 +63,7 @@ def command() -> None:
 
     \b
     replaykit chaos run --profile api_outage --agent my_agent:answer --input "Where is my order?"
-    replaykit chaos run -c replaykit.yaml --runs 20 --save cases/chaos
+    replaykit chaos run -c replaykit.yaml --repeat 20 --scaffold cases/chaos
     replaykit chaos profiles
     replaykit chaos mutate "Where is my order?"
     """
@@ -73,7 +73,7 @@ def command() -> None:
 @click.option("--profile", metavar="NAME", help="A profile (`replaykit chaos profiles`), or a file with faults.")
 @click.option("--seed", type=click.IntRange(0), help="Where the faults strike.  [default: the project's, or 0]")
 @click.option(
-    "--runs",
+    "--repeat",
     type=click.IntRange(1),
     default=1,
     show_default=True,
@@ -91,7 +91,7 @@ def command() -> None:
 @_trial_options
 @candidate_options.mcp_config
 @click.option(
-    "--save",
+    "--scaffold",
     type=options.DIRECTORY,
     metavar="DIR",
     help="Save each run that broke as a case.",
@@ -100,13 +100,13 @@ def command() -> None:
 def run(
     profile: str | None,
     seed: int | None,
-    runs: int,
+    repeat: int,
     inputs: tuple[str, ...],
     cases: tuple[Path, ...],
     contract: str | None,
     jobs: int | None,
     timeout_s: float | None,
-    save: Path | None,
+    scaffold: Path | None,
     as_json: bool,
     **named: Any,
 ) -> int:
@@ -118,6 +118,9 @@ def run(
     names a recorded world, in which --live and --allow-connect say what may be done for real; without --input and
     --case the project's inputs are asked, or else its cases run. Exit 1 when a run broke, 3 when none did and the agent
     cannot be run, 5 when a scenario's faults struck nothing.
+
+    \b
+    replaykit chaos run --profile api_outage --agent my_agent:answer --input "Where is my order?"
     """
     allowed = candidate_options.taken_from(named)
     project = options.project_of(named["config"])
@@ -140,14 +143,14 @@ def run(
         inputs=questions,
         cases=tuple(worlds),
         contract=promised,
-        runs=runs,
+        runs=repeat,
         timeout_s=timeout_s,
         answers=_answers(project, named_contract, "chaos run", named),
     )
     with options.progress(count_of(trial), "running") as advance:
         evidence_files = candidate_options.evidence_of(named["evidence"])
         result = run_chaos(trial, candidate, jobs=jobs, on_done=advance, evidence=evidence_files)
-    saved = [] if save is None else save_broken(result, save, promised)
+    saved = [] if scaffold is None else save_broken(result, scaffold, promised)
     options.show(as_json, result, partial(chaos_text, saved=saved), partial(chaos_json, saved=saved), redact=True)
     return result.exit_code
 
@@ -155,7 +158,11 @@ def run(
 @command.command(name="profiles")
 @options.as_json
 def profiles(as_json: bool) -> None:
-    """List the profiles: plans of faults with a name."""
+    """List the profiles: plans of faults with a name.
+
+    \b
+    replaykit chaos profiles
+    """
     options.show(as_json, tuple(PROFILES), profiles_text, profiles_json)
 
 
@@ -172,7 +179,7 @@ def profiles(as_json: bool) -> None:
     metavar="MODEL",
     help="Who writes them: openai:MODEL, anthropic:MODEL or rules.  [default: the configuration's, or rules]",
 )
-@options.flag("--record", help="Ask the model for what it has not written yet, and store it.")
+@options.flag("--ask-model", "record", help="Ask the model for what it has not written yet, and store it.")
 @options.flag("--run", "runs", help="Ask the agent all of them, and score what it does.")
 @click.option(
     "--min-score",
@@ -202,13 +209,13 @@ def mutate(
     """Say an input in other words: typing mistakes, other alphabets, paraphrases, injections.
 
     Rules make them, or a model that is named. What a model writes is stored in mutations.json beside the configuration;
-    only --record asks it, and without an answer there is an error. Without TEXT the configuration's inputs are taken.
-    The mutations are printed; with --run the agent is asked each of them in a live world, and has to keep the contract.
+    only --ask-model asks it, and a missing answer is an error. Without TEXT, the configuration's inputs are used. The
+    mutations are printed; with --run the agent is asked each of them in a live world, and has to keep the contract.
     Exit 1 when the score is below --min-score, 3 when the model has not written them or cannot be asked.
 
     \b
     replaykit chaos mutate "Where is my order?" --kind typos
-    replaykit chaos mutate --by openai:gpt-4o-mini --record
+    replaykit chaos mutate --by openai:gpt-4o-mini --ask-model
     """
     project = options.project_of(named["config"])
     settings = project or Project(file=Path())
@@ -251,7 +258,7 @@ def _mutator(settings: Project, by: str | None, kinds: tuple[str, ...], *, seed:
     usual = (settings.mutations or Mutations()).by
     if record and (by == "rules" or (by is None and usual is None)):
         hint = "Name one: --by openai:MODEL, or `by:` under `mutations:`"
-        raise UsageError("--record asks a model, and none is named", hint=hint)
+        raise UsageError("--ask-model asks a model, and none is named", hint=hint)
     if by == "rules" or (kinds and by is None and usual is None):
         return Seeded(kinds, seed=seed)
     named = usual

@@ -20,6 +20,9 @@ def command(run_id: str, store_path: Path | None, as_json: bool) -> None:
     """List the steps of a run that you can resume or fork from.
 
     An agent that marks no steps has one per call. See the state after one: replaykit show RUN --step STEP --state
+
+    \b
+    replaykit checkpoints last
     """
     found = CheckpointStore(store_path).list_checkpoints(run_id)
     if as_json:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 @options.flag("--require-proof", help="Fail a replay that is fixed if nobody has seen its case red (`prove`).")
 @click.option(
     "--require-isolation",
-    type=click.Choice(["full", "landlock", "process"]),
+    type=options.Word(["full", "landlock", "process"]),
     help="Fail a replay that is fixed if it was less isolated than this (`replaykit doctor`).",
 )
 @click.option("--seed", type=click.IntRange(0), help="Of mutations and faults.  [default: the project's, or 0]")
@@ -49,12 +49,11 @@ if TYPE_CHECKING:
     type=click.IntRange(1),
     help="Run N at once.  [default: 1; for a Python agent a core each]",
 )
-@click.option(
-    "-o",
-    "--output",
+@options.destination(
+    "output",
+    "Write all reports into a directory; or one, told by .json, .xml, .md or .html.",
     type=options.PATH,
     metavar="DIR|FILE",
-    help="Write all reports into a directory; or one, told by .json, .xml, .md or .html.",
 )
 @click.option("--junit", type=options.FILE, help="Write a JUnit XML report.")
 @click.option("--markdown", type=options.FILE, help="Write a Markdown report.")

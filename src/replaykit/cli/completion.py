@@ -5,11 +5,13 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
+from replaykit.cli import options
+
 _SHELLS = ("bash", "zsh", "fish")
 
 
 @click.command(name="completion")
-@click.argument("shell", type=click.Choice(_SHELLS))
+@click.argument("shell", type=options.Word(_SHELLS))
 @click.pass_context
 def command(context: click.Context, shell: str) -> None:
     """Print a completion script for bash, zsh or fish.

@@ -84,6 +84,9 @@ def run(as_json: bool, **options_given: Any) -> int:
     What follows two dashes is a program that is run as the agent. Exit 1 when a critical invariant fails or the score
     is below --min-score, 2 for wrong files, 3 when neither is so and the agent cannot be run or nobody can tell
     whether an invariant holds, 5 when nothing was checked or the faults of a scenario struck nothing.
+
+    \b
+    replaykit contract run -c replaykit.yaml
     """
     result = _result(**options_given)
     options.show(as_json, result, contract_text, redact=True)
@@ -93,7 +96,11 @@ def run(as_json: bool, **options_given: Any) -> int:
 @command.command(name="score", cls=candidate_options.BeforeProgram)
 @_trial
 def score(**options_given: Any) -> int:
-    """Like `run`, but print only the score, from 0 to 100."""
+    """Like `run`, but print only the score, from 0 to 100.
+
+    \b
+    replaykit contract score -c replaykit.yaml --min-score 0.9
+    """
     result = _result(**options_given)
     click.echo(f"{result.score:g}")
     for invariant, why in {check.invariant: check.unjudged for check in result.unjudged}.items():
@@ -109,6 +116,9 @@ def lint(files: tuple[Path, ...], config: Path | None, as_json: bool) -> int:
     """Check contracts: every problem with its line and what to do.
 
     FILE holds a contract, or is a project's file; the project's own unless said. Exit 1 when there is an error.
+
+    \b
+    replaykit contract lint contracts/*.yaml
     """
     named = [file for file in (*files, config) if file] or list(filter(None, [find_project()]))
     if not named:

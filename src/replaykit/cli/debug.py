@@ -16,7 +16,7 @@ _TERMINATED = 143  # what a shell says of a program that SIGTERM ended
 
 @click.command(name="debug")
 @click.argument("run_id", metavar="RUN")
-@click.option("--at", "step", metavar="STEP", help="The step to begin at, by name or number.  [default: the first]")
+@click.option("--step", "step", metavar="STEP", help="The step to begin at, by name or number.  [default: the first]")
 @click.option("--agent", metavar="MODULE:FUNCTION", help="The agent that forks are made with.")
 @options.repeated("--live", metavar="TOOL", help="Forks may call this tool for real. Repeatable.")
 @options.store
@@ -28,12 +28,12 @@ def command(run_id: str, step: str | None, agent: str | None, live: tuple[str, .
 
     \b
     replaykit debug 20260215-143200
-    replaykit debug billing --at step_3 --agent my_agent:answer
+    replaykit debug billing --step step_3 --agent my_agent:answer
     """
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise click.UsageError(
             "replaykit debug needs a terminal; without one: replaykit checkpoints RUN, "
-            "replaykit show RUN --step STEP [--state], replaykit fork RUN --at STEP"
+            "replaykit show RUN --step STEP [--state], replaykit fork RUN --step STEP"
         )
     from replaykit.errors import UsageError
 

@@ -22,18 +22,19 @@ from replaykit.terminal import style
 
 
 @click.command(name="demo")
-@click.option(
-    "--dir",
-    "directory",
-    type=options.DIRECTORY,
-    help="Keep the store and the case there.  [default: a temporary directory]",
+@options.destination(
+    "directory", "Keep the store and the case there.  [default: a temporary directory]", type=options.DIRECTORY
 )
 def command(directory: Path | None) -> None:
     """Watch the whole loop run offline, in seconds.
 
     Records a failing agent, makes a case of it, and replays it against the bug and against the fix.
 
-    Needs no network and no key. Nothing is left behind unless --dir says where.
+    Needs no network and no key. Nothing is left behind unless --out says where.
+
+    \b
+    replaykit demo
+    replaykit demo --out demo
     """
     if directory is not None:
         directory.mkdir(parents=True, exist_ok=True)

@@ -21,6 +21,9 @@ def command(config: Path | None, store_path: Path | None, as_json: bool) -> int:
 
     Only reads: it writes no file and imports no agent, SDK or framework. Exit 1 when something is wrong that would make
     commands fail, or leak.
+
+    \b
+    replaykit doctor
     """
     found = examine(store_path, config)
     options.show(as_json, found, doctor_text, doctor_json)

@@ -34,11 +34,8 @@ _JSON_FORMS = ("run_log", "replaykit", "otlp")
 )
 @click.option("--contract", metavar="NAME", help="With --from-report: the contract where the report names none.")
 @options.flag("--force", help="With --from-report: replace sessions that say something else.")
-@click.option(
-    "-o",
-    "--output",
-    type=options.PATH,
-    help="The file; with --from-report the directory.  [default: print it; replays]",
+@options.destination(
+    "output", "The file; with --from-report the directory.  [default: print it; replays]", type=options.PATH
 )
 @options.no_redact
 @options.store

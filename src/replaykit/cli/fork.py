@@ -21,7 +21,7 @@ from replaykit.travel.fork import fork
 @click.option("--modify", metavar="JSON", help="Set keys of the state from an object.")
 @click.option("--patch", metavar="JSON", help="Change the state by a JSON Patch.")
 @click.option("--result", metavar="JSON", help="What the step's last call answers instead.")
-@click.option("--answer", metavar="JSON", help="What the step's last model call answers instead.")
+@click.option("--response", "answer", metavar="JSON", help="What the step's last model call answers instead.")
 @click.option("--error", metavar="TYPE[: MESSAGE]", help="What the step's last call fails with instead.")
 @click.option("--args", "arguments", metavar="JSON", help="What the step's last tool is called with instead.")
 @click.option("--input", "input_", metavar="JSON|TEXT", help="What the agent is asked instead.")
@@ -35,9 +35,9 @@ def command(run_id: str, step: str, fork_arguments: dict[str, Any], **changes: A
     replaykit compare.
 
     \b
-    replaykit fork 20260215-143200 --at step_3 --set max_retries=3 --agent my_agent:answer
-    replaykit fork 20260215-143200 --at step_2 --result '{"docs": []}' --agent my_agent:answer
-    replaykit fork 20260215-143200 --at step_2 --answer '"call the user"' --agent my_agent:answer
+    replaykit fork 20260215-143200 --step step_3 --set max_retries=3 --agent my_agent:answer
+    replaykit fork 20260215-143200 --step step_2 --result '{"docs": []}' --agent my_agent:answer
+    replaykit fork 20260215-143200 --step step_2 --response '"call the user"' --agent my_agent:answer
     """
     _, result = fork(run_id, step, _edits(**changes), **fork_arguments)
     return result

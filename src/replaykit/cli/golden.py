@@ -20,12 +20,12 @@ from replaykit.store.open import open_store
 
 @click.command(name="golden")
 @click.argument("run_id", metavar="RUN")
-@click.option(
-    "--out",
+@options.destination(
+    "out",
+    "The directory of golden traces.",
     type=options.DIRECTORY,
     default=Path("fixtures/golden_traces"),
     show_default=True,
-    help="The directory of golden traces.",
 )
 @click.option("--name", help="What to call it; names the file.  [default: the run's name, or its id]")
 @click.option("--agent", metavar="MODULE:FUNCTION", help="Write it only if this agent does the same once more.")
@@ -48,9 +48,9 @@ def command(
 ) -> int:
     """Save a run as a golden trace that later runs must match.
 
-    RUN is an id, the beginning of one, or a name (its newest run). pytest collects the file and runs the agent in the
-    recorded world: the calls, the states and the outcome have to be those of the recording. With --agent that is tried
-    at once; exit 1, and nothing is written, when the agent does something else.
+    RUN is an id, the beginning of one, a name (its newest run), or `last`. pytest collects the file and runs the agent
+    in the recorded world: the calls, the states and the outcome have to be those of the recording. With --agent
+    that is tried at once; exit 1, and nothing is written, when the agent does something else.
 
     \b
     replaykit golden 20260215-143200 --agent my_agent:answer

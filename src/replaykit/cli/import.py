@@ -46,9 +46,9 @@ def command() -> None:
     \b
     replaykit import traces/ exported.jsonl
     replaykit import runs.jsonl --filter status=error --scaffold cases
-    replaykit import langsmith --run-id 0199a1b2-… -o replays
+    replaykit import langsmith --trace 0199a1b2-… -o replays
     replaykit import langsmith --project support --since 7d -o replays --run
-    replaykit import langfuse --project --since 24h
+    replaykit import langfuse --all --since 24h
     replaykit import sources
 
     All that can be said of files: replaykit import files --help
@@ -59,7 +59,7 @@ def command() -> None:
 @click.argument("paths", nargs=-1, required=True, type=options.PATH, metavar="PATH...")
 @click.option("--format", "format_", metavar="NAME", help="The format of the files, where it cannot be recognised.")
 @click.option("--since", metavar="TIME", help="Only runs that began then or later: 7d, 24h, or 2026-02-15.")
-@click.option("--limit", type=click.IntRange(1), metavar="N", help="At most so many, the first that are found.")
+@click.option("-n", "--limit", type=click.IntRange(1), metavar="N", help="At most so many, the first that are found.")
 @import_runs.target_options
 def files(paths: tuple[Path, ...], format_: str | None, **parameters: Any) -> int:
     """Bring in the runs of trace files, and of all below directories. `files` itself may be left out.
@@ -68,7 +68,7 @@ def files(paths: tuple[Path, ...], format_: str | None, **parameters: Any) -> in
     be read.
 
     \b
-    replaykit import traces/ exported.jsonl.gz --filter status=error --since 7d
+    replaykit import files traces/ exported.jsonl.gz --filter status=error --since 7d
     replaykit import runs.jsonl --scaffold cases
     zcat runs.json.gz | replaykit import - --format langsmith --dry-run
     """
@@ -76,18 +76,18 @@ def files(paths: tuple[Path, ...], format_: str | None, **parameters: Any) -> in
 
 
 @command.command(name="langsmith")
-@options.repeated("--run-id", "run_ids", metavar="ID", help="A run, with those below it. Repeatable.")
+@options.repeated("--trace", "run_ids", metavar="ID", help="A run, with those below it. Repeatable.")
 @click.option("--project", metavar="NAME", help="The project, by its name or its id.")
 @click.option(
     "--status",
-    type=click.Choice(import_runs.STATUSES),
+    type=options.Word(import_runs.STATUSES),
     default="error",
     show_default=True,
     help="Which runs; warning: those that ended well though something inside failed.",
 )
 @click.option("--since", metavar="TIME", help="Only runs that began then or later: 7d, 24h, or 2026-02-15.")
 @click.option("--min-latency-ms", type=options.NumberRange(0), default=0, help="Only runs that took that long.")
-@click.option("--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="At most so many.")
+@click.option("-n", "--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="At most so many.")
 @import_services.timeout
 @import_runs.target_options
 def langsmith(
@@ -105,11 +105,11 @@ def langsmith(
     LANGSMITH_API_KEY is the key, LANGSMITH_ENDPOINT the address, LANGSMITH_WORKSPACE_ID the workspace.
 
     \b
-    replaykit import langsmith --run-id 0199a1b2-…
+    replaykit import langsmith --trace 0199a1b2-…
     replaykit import langsmith --project support --status error --since 7d --min-latency-ms 5000 -o replays
     """
     if run_ids:
-        import_services.refuse_choosing("--run-id")
+        import_services.refuse_choosing("--trace")
         records = fetch_records("langsmith", run_ids, project or "", timeout_s=timeout_s)
     elif project is not None:
         records = fetch_records(
@@ -123,7 +123,7 @@ def langsmith(
             timeout_s=timeout_s,
         )
     else:
-        raise UsageError("which runs?", hint="Name some: --run-id ID, or --project NAME")
+        raise UsageError("which runs?", hint="Name some: --trace ID, or --project NAME")
     return import_runs.import_and_report(records, **parameters)
 
 

@@ -21,12 +21,11 @@ if TYPE_CHECKING:
 
 STATUSES = ("error", "warning", "all")
 
-OUTPUT = click.option(
-    "-o",
-    "--output",
+OUTPUT = options.destination(
+    "output",
+    "Write a session file for each run: into a directory, or to a .yaml or .json file.",
     type=options.PATH,
     metavar="FILE|DIRECTORY",
-    help="Write a session file for each run: into a directory, or to a .yaml or .json file.",
 )
 
 
@@ -192,7 +191,7 @@ _langsmith_options = options.combined(
     OUTPUT,
     click.option(
         "--filter-status",
-        type=click.Choice(STATUSES),
+        type=options.Word(STATUSES),
         default="error",
         show_default=True,
         help="With --from-langsmith-project: which runs.",

@@ -25,12 +25,14 @@ timeout = click.option(
 
 _which = options.combined(
     timeout,
-    click.option("--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="At most so many."),
+    click.option(
+        "-n", "--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="At most so many."
+    ),
     click.option("--min-latency-ms", type=options.NumberRange(0), default=0, help="Only runs that took that long."),
     click.option("--since", metavar="TIME", help="Only runs that began then or later: 7d, 24h, or 2026-02-15."),
     click.option(
         "--status",
-        type=click.Choice(import_runs.STATUSES),
+        type=options.Word(import_runs.STATUSES),
         default="error",
         show_default=True,
         help="Which runs; warning: those that ended well though something inside failed.",
@@ -42,7 +44,7 @@ _which = options.combined(
 
 @click.command(name="langfuse")
 @_which
-@options.flag("--project", "is_whole", help="The traces of the project that the keys belong to.")
+@options.flag("--all", "is_whole", help="All traces of the project that the keys belong to.")
 @import_runs.target_options
 def langfuse(is_whole: bool, **parameters: Any) -> int:
     """Bring in traces that Langfuse keeps: by id, or those of the project that failed.
@@ -51,9 +53,9 @@ def langfuse(is_whole: bool, **parameters: Any) -> int:
 
     \b
     replaykit import langfuse --trace 4bf92f3577b34da6a3ce929d0e0e4736
-    replaykit import langfuse --project --status error --since 7d -o replays
+    replaykit import langfuse --all --status error --since 7d -o replays
     """
-    return _bring_in("langfuse", "", "--project", is_asked=is_whole, **parameters)
+    return _bring_in("langfuse", "", "--all", is_asked=is_whole, **parameters)
 
 
 @click.command(name="phoenix")
@@ -105,10 +107,14 @@ def _bring_in(
     return import_runs.import_and_report(fetch_records(service, traces, project, **search), **parameters)
 
 
+def _long_name(parameter: click.Parameter) -> str:
+    return next((name for name in parameter.opts if name.startswith("--")), parameter.opts[0])
+
+
 def refuse_choosing(option: str, *more: str) -> None:
     """Refuse what chooses among many beside an option that names one: it would choose nothing."""
     context = click.get_current_context()
-    spellings = {parameter.name: parameter.opts[0] for parameter in context.command.params}
+    spellings = {parameter.name: _long_name(parameter) for parameter in context.command.params}
     for name in ("status", "since", "min_latency_ms", "limit", *more):
         if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
             raise UsageError(f"{option} names one, and {spellings[name]} chooses among many: give one of them")

@@ -54,6 +54,9 @@ def command(directory: Path) -> None:
     Makes a configuration, a place for cases, and one for the store that stays out of git.
 
     What is there already is left as it is.
+
+    \b
+    replaykit init
     """
     for file, text in (
         (directory / HOME / ".gitignore", "*\n"),

@@ -17,8 +17,8 @@ from replaykit.trials.case_judgements import checks_of, load_judged_runs, record
 @click.command(name="judge")
 @click.argument("case", type=options.PATH, metavar="CASE")
 @judge_options.judged_result
-@options.flag("--record", help="Ask the judge what is not answered yet, and store its answers.")
-@options.flag("--again", help="With --record: ask what the judge has answered as well.")
+@options.flag("--ask-judge", "record", help="Ask the judge what is not answered yet, and store its answers.")
+@options.flag("--again", help="With --ask-judge: ask what the judge has answered as well.")
 @click.option("--judge", "spec", metavar="JUDGE", help="openai:MODEL, anthropic:MODEL or python:MODULE:FUNCTION.")
 @options.config
 @options.as_json
@@ -35,17 +35,17 @@ def command(
     """Show or collect the judges' answers about a case.
 
     Judged are the sentences under `semantic:` and the `judge.…` assertions; the run is that of the newest replay of
-    the case. Answers are stored in judgements.json beside the case, and every replay looks them up there; only --record
-    asks. Exit 1 when a sentence fails, 3 when something is unjudged or the judge cannot be asked, 5 when there is
-    nothing to judge.
+    the case. Answers are stored in judgements.json beside the case, and every replay looks them up there; only
+    --ask-judge asks. Exit 1 when a sentence fails, 3 when something is unjudged or the judge cannot be asked, 5 when
+    there is nothing to judge.
 
     \b
     replaykit replay cases/billing --agent my_agent:answer
-    replaykit judge cases/billing --record --judge openai:gpt-4o-mini
+    replaykit judge cases/billing --ask-judge --judge openai:gpt-4o-mini
     replaykit judge cases/billing
     """
     if not record and (again or spec or config):
-        raise UsageError("--judge, --again and --config go with --record", hint="Without it nobody is asked.")
+        raise UsageError("--judge, --again and --config go with --ask-judge", hint="Without it nobody is asked.")
     found = judge_options.judged_case(case)
     runs = load_judged_runs(found, result, evidence or default_evidence_path())
     questions = required_questions(found, runs)

@@ -17,7 +17,8 @@ from replaykit.trials.case_judgements import judge_of
 judged_result = options.combined(
     options.evidence,
     click.option(
-        "--result",
+        "--result-file",
+        "result",
         type=options.PATH,
         metavar="PATH",
         help="A replay's result.json, or its directory.  [default: the newest replay of the case]",

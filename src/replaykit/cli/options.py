@@ -39,6 +39,11 @@ def repeated(*names: str, help: str, **settings: Any) -> Decorator:
     return click.option(*names, multiple=True, help=help, **settings)
 
 
+def destination(name: str, help: str, **settings: Any) -> Decorator:
+    """Return the option that says where to write: one spelling for every command, and a second for older habits."""
+    return click.option("-o", "--out", "--output", name, help=help, **settings)
+
+
 def combined(*options: Decorator) -> Decorator:
     """Return a decorator that adds several options; the last of them stands first in the help."""
 
@@ -125,6 +130,15 @@ class SubcommandGroup(click.Group):
         if args and args[0] not in self.commands and not args[0].startswith("-"):
             raise click.UsageError(f"no such command {args[0]!r}; {nearest(args[0], self.commands)}", ctx)
         return super().resolve_command(ctx, args)
+
+
+class Word(click.Choice):  # type: ignore[type-arg]  # generic from click 8.2 on
+    """One of several words; a wrong one is answered with the nearest."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value not in self.choices:
+            self.fail(f"unknown value {value!r}; {nearest(value, self.choices)}", param, ctx)
+        return str(value)
 
 
 class NumberRange(click.FloatRange):

@@ -22,6 +22,6 @@ def command(run_id: str, step: str, fork_arguments: dict[str, Any]) -> Any:
     other calls happen only if their tool is harmless or named with --live. Exit 1 when the agent fails.
 
     \b
-    replaykit resume 20260215-143200 --at step_3 --agent my_agent:answer
+    replaykit resume 20260215-143200 --step step_3 --agent my_agent:answer
     """
     return resume(run_id, step, **fork_arguments)

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 @candidate_options.live
 @candidate_options.allow_connect
 @options.repeated(
-    "--answer",
+    "--answers",
     "answer_files",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     metavar="FILE",
@@ -93,7 +93,7 @@ def command(
 
     A changed prompt leaves the recording, and the verdict is `diverged`. retape runs the candidate once: recorded
     answers are served where they fit, new calls go to the models and tools that --live names, or are answered by
-    --answer and --ask. The answers are written, redacted, as another take beside the recorded one. From then on
+    --answers and --ask. The answers are written, redacted, as another take beside the recorded one. From then on
     `replay` and `ci` are green without a model. A candidate with the failure is still judged on the recorded take.
 
     CASE is a case, a session, a directory of them, or a golden trace (which is updated in place, as
@@ -102,7 +102,7 @@ def command(
 
     \b
     replaykit retape cases/billing --agent my_agent:answer --live gpt-5
-    replaykit retape cases/billing --agent my_agent:answer --answer answers.yaml
+    replaykit retape cases/billing --agent my_agent:answer --answers answers.yaml
     replaykit retape cases --diverged --live models --budget 2.50usd -- python agent.py
     replaykit retape cases/billing --from-run 20260215-143200
     """
@@ -115,7 +115,7 @@ def command(
         settings = {"name": name, "replace": force, "keep": keep, "dry_run": dry_run}
         return _print(_keep_run(cases, from_run, store_path, settings), as_json=as_json)
     if ask and not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise UsageError("--ask needs a terminal", hint="Write the answers into a file: --answer FILE")
+        raise UsageError("--ask needs a terminal", hint="Write the answers into a file: --answers FILE")
     answers = [answer for file in answer_files for answer in read_answers(file)]
     project = options.project_of(config)
     candidate, _ = candidate_options.candidate_and_jobs(runner_cmd, agent, endpoint, jobs=1, project=project)

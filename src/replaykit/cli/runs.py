@@ -7,9 +7,7 @@ from pathlib import Path
 import click
 
 from replaykit.cli import options
-from replaykit.errors import UsageError, nearest
-from replaykit.model.run import RunStatus
-from replaykit.programs.process_log import PROCESS_LOGS
+from replaykit.model.run import PROCESS_LOGS, RunStatus
 from replaykit.programs.recovery import interrupted_recordings
 from replaykit.report.layout import to_json
 from replaykit.report.runs import runs_text
@@ -20,7 +18,7 @@ from replaykit.telemetry.span import trace_id_of
 @click.command(name="runs")
 @click.option("-n", "--limit", type=click.IntRange(1), default=20, show_default=True, help="How many, newest first.")
 @options.flag("--all", "everything", help="All of them.")
-@click.option("--status", metavar="STATUS", help="Only runs with this status, such as error.")
+@click.option("--status", type=options.Word([status.value for status in RunStatus]), help="Only runs with this status.")
 @click.option("--name", help="Only runs of this name.")
 @click.option("--trace", metavar="ID", help="Only the runs of this trace of OpenTelemetry.")
 @options.store
@@ -34,10 +32,12 @@ def command(
     store_path: Path | None,
     as_json: bool,
 ) -> None:
-    """List recorded runs, newest first."""
-    known = [known.value for known in RunStatus]
-    if status is not None and status not in known:
-        raise UsageError(f"no such status {status!r}; {nearest(status, known)}")
+    """List recorded runs, newest first.
+
+    \b
+    replaykit runs
+    replaykit runs --status error -n 5
+    """
     with open_store(store_path, read_only=True) as store:
         # Parts of a recording that is under way, or was killed, are not runs yet.
         parts = {header.id for header in store.headers(below=PROCESS_LOGS)}

@@ -21,11 +21,10 @@ if TYPE_CHECKING:
 
 @click.command(name="scaffold", cls=candidate_options.BeforeProgram)
 @click.argument("source", metavar="TRACE|RUN")
-@click.option("--out", type=options.DIRECTORY, help="The case's directory.  [default: cases/NAME]")
+@options.destination("out", "The case's directory.  [default: cases/NAME]", type=options.DIRECTORY)
 @click.option("--format", "format_", metavar="NAME", help="The trace's format, where it cannot be recognised.")
 @click.option(
     "--select",
-    "--run",
     "run_id",
     metavar="RUN",
     help="Which run, where a trace holds several: its id, or the beginning of it.",

@@ -47,13 +47,13 @@ _MAX_REASONS = 20
 )
 @click.option(
     "--status",
-    type=click.Choice(STATUSES),
+    type=options.Word(STATUSES),
     default="all",
     show_default=True,
     help="Which runs to keep: all of them, or those that failed.",
 )
 @click.option(
-    "--quiet",
+    "--idle",
     "quiet_s",
     type=options.NumberRange(0.1, 3600),
     default=10,
@@ -80,7 +80,7 @@ def command(
       OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318 OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf python agent.py
 
     Takes /v1/traces and /v1/logs, as protobuf or JSON. What is acknowledged is on disk, beside the store, and is still
-    there after a crash. A run is made when a trace is whole, or when nothing came of it for --quiet seconds; a span
+    there after a crash. A run is made when a trace is whole, or when nothing came of it for --idle seconds; a span
     that comes later makes it anew. Ctrl-C ends it, and finishes what has come.
     """
     try:

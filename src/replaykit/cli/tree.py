@@ -17,7 +17,11 @@ from replaykit.travel.fork import family_of
 @options.store
 @options.as_json
 def command(run_id: str, store_path: Path | None, as_json: bool) -> None:
-    """Show a run's parent and forks as a tree."""
+    """Show a run's parent and forks as a tree.
+
+    \b
+    replaykit tree last
+    """
     with open_store(store_path, read_only=True) as store:
         family = family_of(store, run_id)
     options.show(as_json, family, family_text, family_json)

@@ -19,7 +19,7 @@ from replaykit.errors import UsageError
 from replaykit.model.diff import call_text
 from replaykit.model.events import AnyEvent, Call, Decision, ErrorEvent, Message, Note
 from replaykit.model.run import TraceRun
-from replaykit.model.steps import unknown_step
+from replaykit.model.steps import step_name
 from replaykit.model.values import sayable
 from replaykit.terminal import visible
 from replaykit.travel.run_steps import RunStep, run_steps
@@ -192,11 +192,10 @@ def step_list(run: TraceRun) -> StepList:
 def place_of(step_list: StepList, word: str) -> int:
     """Return the position of a step by name or number; a UsageError names the nearest."""
     names = [stop.name for stop in step_list.stops]
-    if word and word in names:
-        return names.index(word)
-    if word.isdecimal() and 1 <= int(word) <= step_list.count:
-        return int(word) - 1
-    error = unknown_step(step_list.run, word)
+    try:
+        return names.index(step_name(step_list.run, word))
+    except UsageError as unknown:
+        error = unknown
     close = get_close_matches(word, names, n=1)
     raise UsageError(error.message, hint=f"Did you mean {close[0]!r}?" if close else error.hint)
 

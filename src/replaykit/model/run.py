@@ -14,6 +14,9 @@ from replaykit.model.values import ABSENT, NULL, Json, Raw, decode
 
 RUN_FORMAT = 1
 """Version of the run log; readers accept every older one."""
+PROCESS_LOGS = "part"
+"""Ids below this name are logs of processes: parts of a recording that is under way, or was killed.
+So no beginning of a run's id is ambiguous while it is recorded."""
 
 
 class RunStatus(StrEnum):

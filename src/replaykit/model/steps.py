@@ -19,26 +19,47 @@ def steps_of(run: TraceRun) -> dict[str, list[AnyEvent]]:
     return steps
 
 
-def events_of_step(run: TraceRun, step: str) -> list[AnyEvent]:
-    """The events of a step by its name, or the one event of a number; a UsageError names what there is."""
-    if step.isdecimal():
-        found = [event for event in run.events if event.seq == int(step)]
-    else:
-        found = steps_of(run).get(step, [])
-    if found:
-        return found
+def step_name(run: TraceRun, step: str) -> str:
+    """Return the name of a step that is given by name, by number (`3`), or by number from the end (`-1`).
+
+    A `UsageError` names the steps there are.
+    """
+    names = list(steps_of(run))
+    if step in names:
+        return step
+    if step.removeprefix("-").isdecimal():
+        number = int(step)
+        if 1 <= number <= len(names):
+            return names[number - 1]
+        if -len(names) <= number <= -1:
+            return names[number]
     raise unknown_step(run, step)
+
+
+def events_of_step(run: TraceRun, step: str) -> list[AnyEvent]:
+    """Return the events of a step, given as for `step_name`."""
+    return steps_of(run)[step_name(run, step)]
+
+
+def event_of_number(run: TraceRun, number: int) -> AnyEvent:
+    """Return the event with this number; a `UsageError` names the numbers there are."""
+    for event in run.events:
+        if event.seq == number:
+            return event
+    raise UsageError(f"run {run.id} has no event {number}", hint=f"It has {_event_numbers(run)}")
 
 
 def unknown_step(run: TraceRun, step: str) -> UsageError:
     """The error for a step that the run does not have; it names those it has."""
-    if run.events:
-        numbers = f"events {run.events[0].seq} to {run.events[-1].seq}"
-    else:
-        numbers = "no events"
     names = list(steps_of(run))
     if names:
         known = f"; steps {', '.join(names[:12])}{' …' if len(names) > 12 else ''}"
     else:
         known = ""
-    return UsageError(f"run {run.id} has no step {step!r}", hint=f"It has {numbers}{known}")
+    return UsageError(f"run {run.id} has no step {step!r}", hint=f"It has {_event_numbers(run)}{known}")
+
+
+def _event_numbers(run: TraceRun) -> str:
+    if run.events:
+        return f"events {run.events[0].seq} to {run.events[-1].seq}"
+    return "no events"

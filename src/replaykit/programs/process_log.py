@@ -23,7 +23,7 @@ from replaykit.model.changes import Cleaning
 from replaykit.model.events import AnyEvent, Call, Exchange, LlmCall, Note, StoredEvent, ToolCall
 from replaykit.model.matching import MatchMode
 from replaykit.model.result import DEVIATION, Deviation
-from replaykit.model.run import NO_CHANCE, Chance, Origin, RunHeader, RunStatus, TraceRun
+from replaykit.model.run import NO_CHANCE, PROCESS_LOGS, Chance, Origin, RunHeader, RunStatus, TraceRun
 from replaykit.model.values import raw
 from replaykit.programs.own_servers import OWN_PORT, OwnServers
 from replaykit.programs.plan import Mode, ProgramPlan
@@ -40,8 +40,6 @@ MAIN = "main"
 """The name of the program's first Python process: its calls have no path segment of their own."""
 PROXY = "proxy"
 """The name of the proxy's log, which holds the calls of all processes that cannot record themselves."""
-PROCESS_LOGS = "part"
-"""Ids of parts are below this, so that no beginning of a run's id is ambiguous while it is recorded."""
 SHIM = "mcp-"
 """Names of parts begin so that stand before a server of another protocol."""
 

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from replaykit.errors import CorruptStore, RunNotFound, StoreError
 from replaykit.model.events import AnyEvent, Shared, StoredEvent, decode_event, decode_events
 from replaykit.model.nesting import check_nesting
-from replaykit.model.run import RunHeader, TraceRun
+from replaykit.model.run import PROCESS_LOGS, RunHeader, RunStatus, TraceRun
 from replaykit.model.text_splice import ArgumentsFold
 from replaykit.model.values import Json
 from replaykit.store import blobs
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from replaykit.redaction.events import Door
 
 _INDEX = 0xFFFFFFFF
+_NEWEST = {"last": " ".join(RunStatus), "last-failed": " ".join((RunStatus.ERROR, RunStatus.TIMEOUT))}
+"""Words for the newest run, and the statuses it may have."""
 Batch = tuple[int, list[StoredEvent]]
 PackRow = tuple[int, int, int]
 """Key, count and lowest sequence number of a pack."""
@@ -211,7 +213,7 @@ class SQLiteStore:
         return self.find(run_id)[0]
 
     def header(self, run_id: str) -> RunHeader:
-        """A run's header, by id, the beginning of an id, or a name."""
+        """Return a run's header, by id, the beginning of an id, a name, `last` or `last-failed`."""
         return self.find(run_id)[1]
 
     def headers(
@@ -234,8 +236,16 @@ class SQLiteStore:
         return [read_header(number, run_id, data) for number, run_id, data in rows]
 
     def find(self, run_id: str) -> tuple[int, RunHeader]:
-        """The number and the header of a run, by id, the beginning of an id, or a name."""
+        """Return the number and the header of a run, found as `header` finds it."""
         rows = self.query("SELECT n, id, header FROM runs WHERE id = ?", run_id)
+        if not rows and run_id in _NEWEST:
+            rows = self.query(
+                "SELECT n, id, header FROM runs WHERE NOT (id >= ? AND id < ?) AND instr(?, status) > 0 "
+                "ORDER BY started_at DESC, n DESC LIMIT 1",
+                f"{PROCESS_LOGS}/",
+                f"{PROCESS_LOGS}0",
+                _NEWEST[run_id],
+            )
         if not rows and run_id:
             high = run_id + "\U0010ffff"
             rows = self.query("SELECT n, id, header FROM runs WHERE id >= ? AND id < ? LIMIT 4", run_id, high)

@@ -104,7 +104,7 @@ def state_after(store: Store, run: TraceRun, step_id: str) -> Json:
     if run_step.state is None:
         return None
     if run_step.unknown:
-        raise state_not_kept(run, step_id)
+        raise state_not_kept(run, run_step.step_id)
     return store.state_at(run.id, run_step.state.seq)
 
 

@@ -48,7 +48,7 @@ class Edits(Struct, frozen=True, kw_only=True):
         if self.tool is not None and not changes:
             raise UsageError(
                 f"tool={self.tool!r} says which call is changed, but not how",
-                hint="Give its result, error or arguments as well (--result, --answer, --error, --args).",
+                hint="Give its result, error or arguments as well (--result, --response, --error, --args).",
             )
 
     @classmethod

@@ -22,6 +22,7 @@ from replaykit.model.changes import Cleaning
 from replaykit.model.events import AnyEvent, Shared
 from replaykit.model.result import Deviation
 from replaykit.model.run import Origin, RunHeader, RunStatus, TraceRun
+from replaykit.model.steps import step_name
 from replaykit.model.values import ABSENT, Json, raw
 from replaykit.seam.failures import describe, status_of
 from replaykit.store.open import StoreLike, open_store
@@ -31,7 +32,6 @@ from replaykit.telemetry.switch import watcher
 from replaykit.travel.edits import Edits
 from replaykit.travel.fork_handler import ForkHandler
 from replaykit.travel.fork_plan import ForkPlan, plan_fork, session_for
-from replaykit.travel.run_steps import find_step
 
 
 class ForkResult(Struct, frozen=True, kw_only=True):
@@ -115,7 +115,7 @@ def _fork_or_resume(
 ) -> ForkResult:
     with open_store(where, read_only=dry_run) as store:
         parent = store.load(run_id)
-        find_step(parent, step)  # an unknown step is said first
+        step = step_name(parent, step)  # an unknown step is said first
         plan = plan_fork(store, parent, step, edits, agent if agent is not None else agent_of(parent))
         done = None if attempt is None else _attempted(store, attempt, parent.id)
         header = _header(parent, plan, kind, edits)

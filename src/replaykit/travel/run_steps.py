@@ -14,7 +14,7 @@ from msgspec import Struct
 from replaykit.errors import StateNotKept
 from replaykit.model.events import AnyEvent, State
 from replaykit.model.run import TraceRun
-from replaykit.model.steps import steps_of, unknown_step
+from replaykit.model.steps import step_name, steps_of
 
 
 class RunStep(Struct, frozen=True):
@@ -51,11 +51,9 @@ def run_steps(run: TraceRun) -> list[RunStep]:
 
 
 def find_step(run: TraceRun, step_id: str) -> RunStep:
-    """The step of that name; a UsageError names the steps there are."""
-    for run_step in run_steps(run):
-        if run_step.step_id == step_id:
-            return run_step
-    raise unknown_step(run, step_id)
+    """Return a step by its name or number; a UsageError names the steps there are."""
+    name = step_name(run, step_id)
+    return next(run_step for run_step in run_steps(run) if run_step.step_id == name)
 
 
 def steps_with_states(run: TraceRun) -> Iterator[tuple[str, list[AnyEvent]]]:

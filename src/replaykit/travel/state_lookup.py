@@ -15,6 +15,7 @@ from replaykit.handlers.recording.agents import agent_of
 from replaykit.model.changes import StateFold
 from replaykit.model.events import AnyEvent, State
 from replaykit.model.run import TraceRun
+from replaykit.model.steps import step_name
 from replaykit.model.values import Json, decode
 from replaykit.seam.scope import CallAnswer, PendingCall
 from replaykit.store.open import StoreLike, open_store
@@ -34,6 +35,7 @@ def state_at(run_id: str, step: str, *, agent: Callable[..., Any] | None = None,
     """
     with open_store(store, read_only=True) as source:
         run = source.load(run_id)
+        step = step_name(run, step)
         if not find_step(run, step).unknown:
             return state_after(source, run, step)
         return _rerun_to(source, run, step, agent if agent is not None else agent_of(run))

@@ -103,7 +103,7 @@ class ModelMutator:
         if entry is None and not self._ask:
             raise VariantsMissing(
                 f"{self._model.identity} has not written {count} of the kind {kind!r} for {_excerpt(value)!r}",
-                hint=f"Ask it, and commit what it writes: replaykit chaos mutate --by {self._model.identity} --record",
+                hint=f"Ask it, and commit the answers: replaykit chaos mutate --by {self._model.identity} --ask-model",
             )
         if entry is None:
             variants = self._written(value, texts, kind, count)

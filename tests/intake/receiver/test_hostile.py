@@ -29,7 +29,7 @@ SLOW_CALLBACK = "Executing <"
 
 
 def test_whatever_comes_is_answered_and_the_receiver_goes_on_small_and_healthy() -> None:
-    with serve("--quiet", "0.1") as program, drained(program) as (out, err):
+    with serve("--idle", "0.1") as program, drained(program) as (out, err):
         with ExitStack() as held:
             for _ in range(8):
                 held.enter_context(hanging(program.address))

@@ -100,7 +100,7 @@ def test_no_secret_reaches_the_spool_or_the_store() -> None:
     spool.close()
     assert "redacted.invalid" in spooled
     assert mail not in spooled
-    with serve("--quiet", "0.1") as again:
+    with serve("--idle", "0.1") as again:
         assert again.line()["event"] == "run"
         again.end()
 
@@ -153,7 +153,7 @@ def test_on_a_terminal_a_line_tells_how_far_it_is(
 def test_help_names_every_option() -> None:
     shown = CliRunner().invoke(cli, ["serve", "--help"]).output
 
-    assert all(option in shown for option in ("--port", "--host", "--status", "--quiet", "--store", "--json"))
+    assert all(option in shown for option in ("--port", "--host", "--status", "--idle", "--store", "--json"))
     assert "OTEL_EXPORTER_OTLP_ENDPOINT" in shown
 
 

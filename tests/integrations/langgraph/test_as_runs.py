@@ -157,8 +157,8 @@ def test_a_thread_can_be_forked_and_resumed_by_an_agent_that_takes_a_state(
     Path("tenfold.py").write_text(AGENT)
     monkeypatch.syspath_prepend(".")
 
-    forked = replaykit("fork", "thread:count", "--at", "step_3", "--set", "n=5", "--agent", "tenfold:agent")
-    resumed = replaykit("resume", "thread:count", "--at", "step_2", "--agent", "tenfold:agent")
+    forked = replaykit("fork", "thread:count", "--step", "step_3", "--set", "n=5", "--agent", "tenfold:agent")
+    resumed = replaykit("resume", "thread:count", "--step", "step_2", "--agent", "tenfold:agent")
 
     assert "output   {'ten times': 50}" in forked
     assert "output   {'ten times': 20}" in resumed

@@ -117,7 +117,7 @@ def test_in_a_live_world_the_server_is_asked_and_its_answers_are_struck(replayki
 def test_a_program_that_breaks_is_saved_and_breaks_again_without_its_server(
     replaykit: Command, config: list[str]
 ) -> None:
-    code, (run,) = chaos_run(replaykit, "--profile", chaotic("error"), "--input", "hi", "--save", "saved")
+    code, (run,) = chaos_run(replaykit, "--profile", chaotic("error"), "--input", "hi", "--scaffold", "saved")
     assert (code, run["verdict"]) == (1, "broke")
 
     options = ("--mcp-config", "mcp.json", "--expect", "reproduced", "--json")

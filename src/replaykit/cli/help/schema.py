@@ -10,6 +10,7 @@ import click
 from replaykit.cases.chaos_shape import CHAOS
 from replaykit.cases.schema import SCHEMA_FILE, document_schema
 from replaykit.cases.session_shape import SESSION
+from replaykit.cli import options
 from replaykit.contracts.shape import CONTRACT
 from replaykit.project.shape import PROJECT
 
@@ -23,7 +24,7 @@ DOCUMENTS = ("case", *_SHAPES)
 
 
 @click.command(name="schema")
-@click.argument("document", type=click.Choice(DOCUMENTS), default="case")
+@click.argument("document", type=options.Word(DOCUMENTS), default="case")
 def command(document: str) -> None:
     """Print the JSON Schema of a document.
 

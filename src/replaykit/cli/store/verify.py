@@ -21,11 +21,11 @@ from replaykit.terminal import style
 
 @click.command(name="verify")
 @options.flag("--repair", help="Save whatever is whole into a new store; the damaged one is only read.")
-@click.option(
-    "--out",
+@options.destination(
+    "out",
+    "With --repair: the new store.  [default: the store's name and -salvaged]",
     type=options.FILE,
     metavar="FILE",
-    help="With --repair: the new store.  [default: the store's name and -salvaged]",
 )
 @options.store
 @options.as_json
@@ -34,6 +34,10 @@ def command(repair: bool, out: Path | None, store_path: Path | None, as_json: bo
 
     Reads every page, pack, event and blob. Exit 3 when one of them is damaged. With --repair every event that is whole
     goes into a new store, and what was lost is listed; exit 3 when something was.
+
+    \b
+    replaykit store verify
+    replaykit store verify --repair --out repaired.db
     """
     if repair:
         return _repair(store_path or default_store_path(), out, as_json)

@@ -1,0 +1,83 @@
+"""Flags: one name, one type of value, one meaning; and an example in the help of every command."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from replaykit.cli import cli
+
+LISTED = tomllib.loads(Path(__file__).with_name("flags.toml").read_text(encoding="utf-8"))
+SHORT = {
+    "-c": "--config",
+    "-j": "--jobs",
+    "-n": "--limit",
+    "-o": "--out",
+    "-q": "--quiet",
+    "-V": "--version",
+    "-y": "--yes",
+}
+
+
+def commands(context: click.Context) -> Iterator[click.Context]:
+    """The contexts of all commands that a command line can run."""
+    command = context.command
+    if not isinstance(command, click.Group):
+        yield context
+        return
+    for name in command.list_commands(context):
+        inner = command.get_command(context, name)
+        assert inner is not None
+        yield from commands(click.Context(inner, info_name=name, parent=context))
+
+
+COMMANDS = {
+    found.command_path: found for found in commands(click.Context(cli, info_name="replaykit", **cli.context_settings))
+}
+OPTIONS = [
+    (path, parameter)
+    for path, context in COMMANDS.items()
+    for parameter in context.command.params
+    if isinstance(parameter, click.Option)
+]
+
+
+def type_of(option: click.Option) -> str:
+    if option.is_flag:
+        return "flag"
+    if isinstance(option.type, click.Path):
+        return "path"
+    return option.type.name
+
+
+def test_every_flag_is_listed_and_has_one_type_of_value() -> None:
+    found: dict[str, set[str]] = {}
+    for _path, option in OPTIONS:
+        name = next(name for name in option.opts if name.startswith("--"))
+        found.setdefault(name, set()).add(type_of(option))
+
+    assert found == {name: {flag["type"]} for name, flag in LISTED.items() if name not in ("--debug", "--version")}
+
+
+def test_a_meaning_is_listed_once() -> None:
+    meanings = [flag["meaning"] for flag in LISTED.values()]
+
+    assert sorted(meanings) == sorted(set(meanings))
+
+
+def test_a_letter_stands_for_the_same_flag_everywhere() -> None:
+    for path, option in OPTIONS:
+        for letter in option.opts:
+            if not letter.startswith("--"):
+                assert SHORT[letter] in option.opts, path
+
+
+@pytest.mark.parametrize("path", COMMANDS)
+def test_the_help_of_every_command_has_an_example(path: str) -> None:
+    lines = [line.strip() for line in (COMMANDS[path].command.help or "").splitlines()]
+
+    assert [line for line in lines if line.startswith(path) or f"$({path}" in line or f"| {path}" in line]
