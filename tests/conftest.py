@@ -61,7 +61,7 @@ def nothing_left_open() -> Iterator[None]:
 def own_directory(nothing_left_open: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Every test works in a directory of its own."""
     ours = ("STORE", "SAMPLE", "DEBUG", "REDACT", "REDACTION_KEY", "REDACTION_RULES")
-    for name in (*(f"REPLAYKIT_{name}" for name in ours), "NO_COLOR", "PYTHONUNBUFFERED"):
+    for name in (*(f"REPLAYKIT_{name}" for name in ours), "NO_COLOR", "PYTHONUNBUFFERED", "COLUMNS"):
         monkeypatch.delenv(name, raising=False)
     # The guards inside Python and Node have to hold without the kernel's help, and many tests look at written files.
     # The tests of confinement turn isolation on; `REPLAYKIT_TEST_ISOLATION=full` does it for all.

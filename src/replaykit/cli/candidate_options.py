@@ -69,7 +69,7 @@ consent = options.combined(allow_write, allow_connect, live)
 
 isolation = click.option(
     "--isolation",
-    type=options.Word(["full", "landlock", "process"]),
+    type=options.OneOf(["full", "landlock", "process"]),
     default="full",
     help="Keep the candidate shut in at this level at most.  [default: the highest that this machine offers]",
 )

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 @options.flag("--require-proof", help="Fail a replay that is fixed if nobody has seen its case red (`prove`).")
 @click.option(
     "--require-isolation",
-    type=options.Word(["full", "landlock", "process"]),
+    type=options.OneOf(["full", "landlock", "process"]),
     help="Fail a replay that is fixed if it was less isolated than this (`replaykit doctor`).",
 )
 @click.option("--seed", type=click.IntRange(0), help="Of mutations and faults.  [default: the project's, or 0]")

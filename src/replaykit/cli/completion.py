@@ -11,7 +11,7 @@ _SHELLS = ("bash", "zsh", "fish")
 
 
 @click.command(name="completion")
-@click.argument("shell", type=options.Word(_SHELLS))
+@click.argument("shell", type=options.OneOf(_SHELLS))
 @click.pass_context
 def command(context: click.Context, shell: str) -> None:
     """Print a completion script for bash, zsh or fish.

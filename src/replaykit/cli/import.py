@@ -80,7 +80,7 @@ def files(paths: tuple[Path, ...], format_: str | None, **parameters: Any) -> in
 @click.option("--project", metavar="NAME", help="The project, by its name or its id.")
 @click.option(
     "--status",
-    type=options.Word(import_runs.STATUSES),
+    type=options.OneOf(import_runs.STATUSES),
     default="error",
     show_default=True,
     help="Which runs; warning: those that ended well though something inside failed.",

@@ -191,7 +191,7 @@ _langsmith_options = options.combined(
     OUTPUT,
     click.option(
         "--filter-status",
-        type=options.Word(STATUSES),
+        type=options.OneOf(STATUSES),
         default="error",
         show_default=True,
         help="With --from-langsmith-project: which runs.",

@@ -32,7 +32,7 @@ _which = options.combined(
     click.option("--since", metavar="TIME", help="Only runs that began then or later: 7d, 24h, or 2026-02-15."),
     click.option(
         "--status",
-        type=options.Word(import_runs.STATUSES),
+        type=options.OneOf(import_runs.STATUSES),
         default="error",
         show_default=True,
         help="Which runs; warning: those that ended well though something inside failed.",

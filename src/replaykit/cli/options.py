@@ -132,7 +132,7 @@ class SubcommandGroup(click.Group):
         return super().resolve_command(ctx, args)
 
 
-class Word(click.Choice):  # type: ignore[type-arg]  # generic from click 8.2 on
+class OneOf(click.Choice):  # type: ignore[type-arg]  # generic from click 8.2 on
     """One of several words; a wrong one is answered with the nearest."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:

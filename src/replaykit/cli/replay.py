@@ -75,7 +75,7 @@ class ReplayOptions(NamedTuple):
 @candidate_options.candidate
 @click.option(
     "--expect",
-    type=options.Word(["fixed", "reproduced", "broken", "diverged"]),
+    type=options.OneOf(["fixed", "reproduced", "broken", "diverged"]),
     default="fixed",
     show_default=True,
     help="The verdict that passes; `reproduced` proves that a case is red.",

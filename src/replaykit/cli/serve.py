@@ -47,7 +47,7 @@ _MAX_REASONS = 20
 )
 @click.option(
     "--status",
-    type=options.Word(STATUSES),
+    type=options.OneOf(STATUSES),
     default="all",
     show_default=True,
     help="Which runs to keep: all of them, or those that failed.",

@@ -16,6 +16,8 @@ from replaykit.travel.fork import ForkResult, RunFamily
 
 _ERROR = 600  # room for a question and what can be typed to answer it
 
+_CALLS_CHARS = 40
+
 
 def checkpoints_text(checkpoints: Sequence[CheckpointInfo]) -> str:
     """The steps of a run, a line each."""
@@ -23,9 +25,9 @@ def checkpoints_text(checkpoints: Sequence[CheckpointInfo]) -> str:
     for checkpoint in checkpoints:
         time = checkpoint.timestamp.strftime("%H:%M:%S.%f")[:-3] if checkpoint.timestamp else ""
         decision = "" if checkpoint.decision is None else str(checkpoint.decision)
-        calls = ", ".join(checkpoint.calls)
+        calls = short(", ".join(checkpoint.calls), _CALLS_CHARS)
         rows.append([checkpoint.step_id, time, _state_word(checkpoint), calls, checkpoint.error or decision])
-    return table(["step", "time (UTC)", "", "calls", "decision or error"], rows)
+    return table(["step", "time (UTC)", "", "calls", "decision or error"], rows, optional=("time (UTC)", ""))
 
 
 def _state_word(checkpoint: CheckpointInfo) -> str:

@@ -13,7 +13,7 @@ import msgspec
 
 from replaykit.terminal import style, visible
 
-MAX_WIDTH = 100
+MAX_WIDTH = 160
 
 
 def width_of(text: str) -> int:
@@ -33,18 +33,26 @@ def _char_width(char: str) -> int:
 
 def screen_width() -> int:
     """The width to write for: the terminal's, within reason; 80 where there is none."""
-    return max(40, min(MAX_WIDTH, _columns()))
+    return max(40, min(MAX_WIDTH, _columns() or 80))
 
 
-def _columns() -> int:
-    """As `shutil` finds them, which takes longer to import than a replay takes to tell."""
+def line_width() -> int:
+    """The width of a line of a list: the terminal's; a program or a log that reads it has room for the most."""
+    return max(40, min(MAX_WIDTH, _columns() or MAX_WIDTH))
+
+
+def _columns() -> int | None:
+    """Return the terminal's columns; None where there is none.
+
+    As `shutil` finds them, which takes longer to import than a replay takes to tell.
+    """
     columns = os.environ.get("COLUMNS", "")
     if columns.isdecimal() and int(columns):
         return int(columns)
     try:
-        return os.get_terminal_size(sys.__stdout__.fileno()).columns or 80  # type: ignore[union-attr]
-    except (AttributeError, ValueError, OSError):  # there is no terminal
-        return 80
+        return os.get_terminal_size(sys.__stdout__.fileno()).columns or None  # type: ignore[union-attr]
+    except (AttributeError, ValueError, OSError):
+        return None
 
 
 def panel(title: str, lines: Sequence[str], *, width: int | None = None) -> str:
@@ -58,17 +66,53 @@ def panel(title: str, lines: Sequence[str], *, width: int | None = None) -> str:
     return "\n".join([f"┌{head}┐", *body, f"└{'─' * (inner + 2)}┘"])
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, is_cut: bool = True) -> str:
-    """Columns under a head; the last one takes what is left of the line and is cut there, unless it is to be whole."""
+LAST_COLUMN = 20
+"""Columns that the last one of a table has at least."""
+
+
+def table(
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    is_cut: bool = True,
+    optional: Sequence[str] = (),
+    colours: Mapping[str, str] | None = None,
+) -> str:
+    """Columns under a head; the last one takes what is left of the line and is cut there, unless it is to be whole.
+
+    On a terminal, columns in `optional` are left out, in that order, while the others do not fit: a program that reads
+    the text gets all of them. Cells in `colours` are coloured.
+    """
     shown = [[*map(visible, row[:-1]), row[-1]] for row in [head, *rows]]
-    widths = [max(map(width_of, column)) for column in zip(*shown, strict=True)]
-    room = max(20, screen_width() - sum(widths[:-1]) - 2 * (len(head) - 1))
+    for name in optional:
+        if _columns() is None or _room(shown) >= LAST_COLUMN:
+            break
+        place = shown[0].index(name)
+        shown = [row[:place] + row[place + 1 :] for row in shown]
+    widths = _widths(shown)
+    room = max(LAST_COLUMN, _room(shown))
     lines = []
-    for *cells, last in shown:
+    for number, (*cells, last) in enumerate(shown):
         padded = [cell + " " * (wide - width_of(cell)) for cell, wide in zip(cells, widths, strict=False)]
         padded.append(short(last, room) if is_cut else visible(last))
+        if number == 0:
+            lines.append(style("  ".join(padded).rstrip(), dim=True))
+            continue
+        for place, cell in enumerate(cells):
+            if colours and cell in colours:
+                padded[place] = padded[place].replace(cell, style(cell, fg=colours[cell]), 1)
         lines.append("  ".join(padded).rstrip())
     return "\n".join(lines)
+
+
+def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
+    return [max(map(width_of, column)) for column in zip(*rows, strict=True)]
+
+
+def _room(rows: Sequence[Sequence[str]]) -> int:
+    """Return the columns that are left for the last cell of a row."""
+    *widths, _last = _widths(rows)
+    return screen_width() - sum(widths) - 2 * len(widths)
 
 
 def indented(lines: Iterable[str], margin: str = "  ") -> list[str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import textwrap
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from replaykit.formats.core.replayability import replayability
 from replaykit.handlers.recording.interrupted import STOPPED
@@ -13,17 +14,21 @@ from replaykit.model.events import (
     Call,
     Decision,
     ErrorEvent,
+    LlmCall,
     Message,
     Note,
     State,
 )
 from replaykit.model.run import RunHeader, RunStatus, TraceRun
 from replaykit.model.unreplayable import concerns, note_text
-from replaykit.report.layout import counted, short, table, to_json
+from replaykit.report.layout import LAST_COLUMN, counted, indented, line_width, short, table, to_json, width_of
+from replaykit.report.model_calls import answer_line, conversation_facts, request_line, tokens_line
 from replaykit.telemetry.span import recorded_trace
-from replaykit.terminal import style
+from replaykit.terminal import style, visible
 
+_NAME_CHARS = 24
 _COLOURS = {RunStatus.SUCCESS: "green", RunStatus.RUNNING: "cyan", RunStatus.CANCELLED: "yellow"}
+_ARROW = " → "
 _NOT_HELD = {
     "secrets": "what `secrets` and `os.urandom` gave is",
     "hashes": "what `hash` gave is",
@@ -35,20 +40,27 @@ _NOT_HELD = {
 """Sources of chance that a replay cannot repeat, as `show` describes them."""
 
 
-def runs_text(headers: Sequence[RunHeader]) -> str:
-    """The runs of a store, newest first."""
+def runs_text(headers: Sequence[RunHeader], names: Mapping[str, str] | None = None) -> str:
+    """The runs of a store, newest first; `names` are shorter names for their ids."""
     rows = []
     for header in headers:
+        run = header.id if names is None else names[header.id]
         events = "" if header.event_count is None else str(header.event_count)
         times = (_when(header.started_at), _seconds(header.duration_s))
-        rows.append([header.id, header.status.value, *times, events, header.name, _one_line(header)])
-    return table(["run", "status", "started (UTC)", "time", "events", "name", "input → output"], rows)
+        rows.append([run, header.status.value, *times, events, short(header.name, _NAME_CHARS), _one_line(header)])
+    return table(
+        ["run", "status", "started (UTC)", "time", "events", "name", "input → output"],
+        rows,
+        optional=("events", "time", "started (UTC)", "name"),
+        colours={status.value: _COLOURS.get(status, "red") for status in RunStatus},
+    )
 
 
 def run_text(run: TraceRun) -> str:
     """One run: its header and its events, a line each."""
     colour = _COLOURS.get(run.status, "red")
-    lines = [f"{run.id}  {style(run.status.value, fg=colour, bold=True)}  {run.name}".rstrip()]
+    name = short(run.name, max(LAST_COLUMN, line_width() - len(f"{run.id}  {run.status.value}  ")))
+    lines = [f"{run.id}  {style(run.status.value, fg=colour, bold=True)}  {name}".rstrip()]
     facts = [
         ("agent", f"{run.agent} {run.agent_version}".strip()),
         ("started", f"{_when(run.started_at)} UTC, {_seconds(run.duration_s)}" if run.started_at else ""),
@@ -64,10 +76,19 @@ def run_text(run: TraceRun) -> str:
     ]
     for line in (*_replayable(run), *(short(concern, 300) for concern in concerns(run.events))):
         facts.append(("replay", line))
-    lines += [f"  {name:<8} {value}" for name, value in facts if value]
+    room = line_width() - 11
+    for name, value in facts:
+        if value:
+            lines += _fact_lines(name, value, room)
     lines.append("")
     lines += [event_line(event, run.started_at) for event in run.events] or ["  no events"]
     return "\n".join(lines)
+
+
+def _fact_lines(name: str, value: str, room: int) -> list[str]:
+    """Return a fact under its name, on as many lines as it takes."""
+    first, *more = textwrap.wrap(visible(value), room) or [""]
+    return [f"  {style(f'{name:<8}', dim=True)} {first}", *indented(more, " " * 11)]
 
 
 def _stopped(run: TraceRun) -> str:
@@ -86,11 +107,12 @@ def _chance(run: TraceRun) -> str:
 
 def event_line(event: AnyEvent, started_at: float) -> str:
     """One event on one line: number, time since the start, what happened."""
-    offset = " " * 9
-    if event.at and started_at:
-        offset = f"{max(0.0, event.at - started_at):+8.3f}s"
+    offset = ""
+    if started_at:
+        offset = f"{max(0.0, event.at - started_at):+8.3f}s" if event.at else " " * 9
     step = f" [{event.step}]" if event.step else ""
-    return f"{event.seq:>5} {offset}{step} {_what(event)}"
+    place = f"{event.seq:>5} {offset}{step} "
+    return style(place, dim=True) + _what(event, max(LAST_COLUMN, line_width() - width_of(place)))
 
 
 def events_text(events: Sequence[AnyEvent], started_at: float) -> str:
@@ -102,7 +124,12 @@ def event_text(event: AnyEvent, started_at: float) -> str:
     """One event in full."""
     lines = [event_line(event, started_at), ""]
     facts: list[tuple[str, object]] = [("path", event.path or "/"), ("parent", event.parent)]
-    if isinstance(event, Call):
+    if isinstance(event, LlmCall):
+        facts += [fact for fact in conversation_facts(event) if fact[1]]
+        if event.error:
+            facts.append(("error", str(event.error)))
+        facts.append(("time", f"{event.duration_s:.6f} s"))
+    elif isinstance(event, Call):
         facts += [("name", event.name), ("arguments", event.arguments)]
         if event.result_json:
             facts.append(("result", event.result))
@@ -118,36 +145,57 @@ def event_text(event: AnyEvent, started_at: float) -> str:
     for name, value in facts:
         if value is not None:
             shown = value if isinstance(value, str) else repr(value)
-            lines.append(f"  {name:<10} {shown}")
+            first, *more = shown.split("\n")
+            lines.append(f"  {style(f'{name:<10}', dim=True)} {first}")
+            lines += indented(more, " " * 13)
     return "\n".join(lines)
 
 
-def _what(event: AnyEvent) -> str:
+def _what(event: AnyEvent, room: int) -> str:
+    """Return what happened in an event, on so many columns."""
     if isinstance(event, Call):
-        return f"{short(call_text(event.name, event.arguments), 70)} → {_answer(event)}"
+        return _call_line(event, room)
     if isinstance(event, Message):
-        return f"{event.role}: {short(str(event.content), 80)}"
+        return short(f"{event.role}: {event.content}", room)
     if isinstance(event, ErrorEvent):
-        return style(short(str(event.error), 90), fg="red")
+        return style(short(str(event.error), room), fg="red")
     if isinstance(event, Decision):
-        return f"decided {short(str(event.content), 80)}"
+        return short(f"decided {event.content}", room)
     if isinstance(event, State):
         if event.change is not None:
             return "checkpoint (change)"
         if event.is_kept:
             return "checkpoint"
         return "checkpoint (not kept)"
-    return f"{event.name} {short(note_text(event) or str(event.content), 70)}"
+    return short(f"{event.name} {note_text(event) or event.content}", room)
+
+
+def _call_line(call: Call, room: int) -> str:
+    """Return what was called and what came of it; what was called gets half of the room where both are long."""
+    request, answer, tokens = call_text(call.name, call.arguments), _answer(call), ""
+    if isinstance(call, LlmCall):
+        request, tokens = request_line(call), tokens_line(call)
+        if call.error is None and call.result_json:
+            answer = answer_line(call)
+    room -= len(_ARROW) + (len(tokens) + 2 if tokens else 0)
+    request_room = max(room // 2, room - width_of(answer))
+    request = short(request, request_room)
+    answer = short(answer, max(room - width_of(request), 1))
+    if call.error is not None:
+        answer = style(answer, fg="red")
+    if tokens:
+        answer += "  " + style(tokens, dim=True)
+    return request + _ARROW + answer
 
 
 def _answer(call: Call) -> str:
     if call.error is not None:
-        return style(short(str(call.error), 70), fg="red")
+        return str(call.error)
     if call.items_json is not None and not (call.wire is not None and call.result_json):
         end = "" if call.complete else ", left early"
         return counted(len(call.items_json), "item") + end
     if call.result_json:
-        return brief(call.result)
+        return repr(call.result)
     return "no answer"
 
 

@@ -24,7 +24,7 @@ DOCUMENTS = ("case", *_SHAPES)
 
 
 @click.command(name="schema")
-@click.argument("document", type=options.Word(DOCUMENTS), default="case")
+@click.argument("document", type=options.OneOf(DOCUMENTS), default="case")
 def command(document: str) -> None:
     """Print the JSON Schema of a document.
 

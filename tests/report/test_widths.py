@@ -1,0 +1,126 @@
+"""Screens: no line is wider than the terminal, at any width; a program that reads the text gets everything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click import unstyle
+from tests.commands import Ran, caller
+
+import replaykit as rk
+from replaykit.cli.runs import _short_ids
+from replaykit.model.events import LlmCall, Usage
+from replaykit.model.values import raw
+from replaykit.report.layout import width_of
+from replaykit.report.model_calls import answer_line, request_line, tokens_line
+from replaykit.report.runs import event_text
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+WIDTHS = (60, 80, 120, 160)
+Command = Callable[..., Any]
+MESSAGES = [
+    {"role": "system", "content": "You help with orders."},
+    {"role": "user", "content": "Where is my order?\nIt is late."},
+    {"role": "assistant", "tool_calls": [{"id": "1", "function": {"name": "find", "arguments": '{"order": 7}'}}]},
+    {"role": "tool", "tool_call_id": "1", "content": "shipped"},
+]
+
+
+@pytest.fixture
+def replaykit(capsys: pytest.CaptureFixture[str]) -> Command:
+    return caller(capsys, Ran)
+
+
+@pytest.fixture
+def project(own_directory: Path, replaykit: Command) -> None:
+    for trace in ("traces", "imported/chat.json", "prompt_fix/gateway-log.json"):
+        replaykit("import", EXAMPLES / trace)
+
+    @rk.tool
+    def look(question: str) -> str:
+        raise TimeoutError("the service did not answer, and this message takes much more than one line " * 3)
+
+    with pytest.raises(TimeoutError), rk.record("a name that is longer than most names are " * 3, input="why? " * 60):
+        look("a question that is long " * 20)
+
+
+LINES = ["runs", "show last", "show run-fin", "show openai_chat-b", "show openai_chat-c", "checkpoints run-fin"]
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("line", LINES)
+@pytest.mark.usefixtures("project")
+def test_no_line_is_wider_than_the_terminal(
+    replaykit: Command, monkeypatch: pytest.MonkeyPatch, line: str, width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+
+    ran = replaykit(*line.split())
+
+    assert ran.code == 0
+    assert [text for text in ran.out.splitlines() if width_of(text) > width] == []
+
+
+@pytest.mark.usefixtures("project")
+def test_a_program_that_reads_the_runs_gets_all_columns_and_whole_ids(
+    replaykit: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    ids = [run["id"] for run in replaykit("runs", "--json").json["runs"]]
+
+    head, *rows = replaykit("runs").out.splitlines()
+
+    assert head.split("  ")[0] == "run"
+    assert "started (UTC)" in head
+    assert [row.split("  ")[0] for row in rows] == ids
+
+
+def model_call(**fields: Any) -> LlmCall:
+    request = raw({"messages": MESSAGES, "temperature": 0})
+    given = {"arguments_json": request, "usage": Usage(input_tokens=400, output_tokens=12)}
+    return LlmCall(seq=2, name="gpt-5-mini", **{**given, **fields})
+
+
+def test_a_model_call_on_one_line_tells_how_much_was_asked_and_what_came_of_it() -> None:
+    asked = model_call(result_json=raw({"tool_calls": [{"name": "search", "arguments": {"email": "a@example.com"}}]}))
+    said = model_call(result_json=raw({"content": "It was shipped."}))
+
+    assert request_line(asked) == "gpt-5-mini  4 messages"
+    assert answer_line(asked) == "search(email='a@example.com')"
+    assert answer_line(said) == "'It was shipped.'"
+    assert tokens_line(asked) == "412 tok"
+
+
+def test_a_model_call_in_full_is_the_conversation() -> None:
+    call = model_call(result_json=raw({"content": "It was shipped."}), finish_reason="stop")
+
+    lines = [line.strip() for line in unstyle(event_text(call, 0.0)).splitlines()]
+
+    assert "system     You help with orders." in lines
+    assert "user       Where is my order?" in lines
+    assert "It is late." in lines
+    assert "assistant  → find(order=7)" in lines
+    assert "tool       shipped" in lines
+    assert "answer     It was shipped." in lines
+    assert "options    {'temperature': 0}" in lines
+    assert "tokens     400 in, 12 out" in lines
+    assert "finish     stop" in lines
+
+
+def test_an_answer_of_another_form_is_shown_as_it_is() -> None:
+    assert answer_line(model_call(result_json=raw([1, 2]))) == "[1, 2]"
+
+
+@pytest.mark.usefixtures("project")
+def test_short_ids_lead_to_their_runs(replaykit: Command) -> None:
+    ids = [run["id"] for run in replaykit("runs", "--json").json["runs"]]
+    with rk.Store.open(".replaykit/store.db", read_only=True) as store:
+        shortened = _short_ids(store, ids)
+        alone = _short_ids(store, ["run-billing-2024-0312"])
+
+        assert [store.header(shortened[run_id]).id for run_id in ids] == ids
+        assert sum(map(len, shortened.values())) < sum(map(len, ids))
+        assert store.header(alone["run-billing-2024-0312"]).id == "run-billing-2024-0312"
