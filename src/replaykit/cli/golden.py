@@ -52,6 +52,9 @@ def command(
     in the recorded world: the calls, the states and the outcome have to be those of the recording. With --agent
     that is tried at once; exit 1, and nothing is written, when the agent does something else.
 
+    A case keeps a failure from coming back, a session replays an incident that you describe in YAML, and a golden trace
+    keeps a good run as it is.
+
     \b
     replaykit golden 20260215-143200 --agent my_agent:answer
     replaykit golden checkout --name checkout-refused --ignore '$.request_id'

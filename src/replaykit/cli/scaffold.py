@@ -69,6 +69,9 @@ def command(
     ready, and that it was seen red is its first proof. Otherwise the files stay for you to look at, and the exit code
     is 1, or 3 when nothing can be told.
 
+    A case keeps a failure from coming back, a session replays an incident that you describe in YAML, and a golden trace
+    keeps a good run as it is.
+
     \b
     replaykit scaffold examples/traces/search-loop.json --out cases/search-loop
     replaykit scaffold exported.jsonl.gz --select 0199a1b2 --out cases/refund
