@@ -7,6 +7,7 @@ LINES is a JSON list of lists of words; the first word is a verb, or `pytest`.
 
 from __future__ import annotations
 
+import faulthandler
 import importlib
 import json
 import os
@@ -54,6 +55,7 @@ def _become(words: list[str], directory: Path) -> None:
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         for number, name in ((1, "out"), (2, "err")):
             os.dup2(os.open(directory / name, os.O_WRONLY | os.O_CREAT, 0o600), number)
+        faulthandler.enable(2)
         if words[0] == "pytest":
             os.execv(sys.executable, [sys.executable, "-m", "pytest", *_without_other_plugins(), *words[1:]])
         code = run(words)
