@@ -22,7 +22,7 @@ from replaykit.seam.framework_tools import acall_tool
 _CONTENTS = "contents"
 
 
-class ReplayKitMiddleware(FunctionMiddleware):
+class AgentFrameworkMiddleware(FunctionMiddleware):
     """The middleware that records and serves an agent's function calls.
 
     `effects` says by a tool's name what its calls do to the world. It belongs last in the list: next to the function.
@@ -53,6 +53,10 @@ class ReplayKitMiddleware(FunctionMiddleware):
             )
         except ReplayKitError as error:  # any other is told to the model as what the function raised
             raise MiddlewareFailure(str(error)) from error
+
+
+ReplayKitMiddleware = AgentFrameworkMiddleware
+"""The name to import it by, the same as in the other frameworks that take middleware."""
 
 
 def _to_recorded(result: Any) -> Json:
