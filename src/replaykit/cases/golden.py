@@ -30,9 +30,10 @@ from replaykit.handlers.recording.agents import root_name
 from replaykit.handlers.replay.tape import Matcher, Tape
 from replaykit.model.changes import StateFold
 from replaykit.model.events import State
-from replaykit.model.json_positions import line_of, split_where
+from replaykit.model.json_positions import line_of
 from replaykit.model.jsonpath import parse_path
 from replaykit.model.run import RUN_FORMAT, RunStatus, TraceRun
+from replaykit.model.struct_flaws import refused_part
 from replaykit.redaction.files import file_redactor, write_clean
 
 if TYPE_CHECKING:
@@ -205,8 +206,8 @@ def _check_values(source: Source) -> None:
 def _read_section(source: Source) -> _Section:
     try:
         section = msgspec.convert(source.value["golden"], _Section)
-    except msgspec.ValidationError as error:
-        raise _wrong_section(source, str(error)) from None
+    except msgspec.ValidationError:
+        raise _wrong_section(source) from None
     for key in ("name", "agent", "asserts"):
         if not getattr(section, key):
             raise source.error(f"golden.{key} is empty", ("golden", key))
@@ -218,20 +219,20 @@ def _read_section(source: Source) -> _Section:
     return section
 
 
-def _wrong_section(source: Source, problem: str) -> ReplayKitError:
-    """msgspec's sentence with the line it is about, and the nearest spelling."""
-    what, where = split_where(problem)
-    path: JsonPath = ("golden", *where)
-    quoted = what.rpartition("field `")[2].rstrip("`")
-    if "unknown field" in what:
-        what = f"unknown key {quoted[:40]!r}; {nearest(quoted[:40], _Section.__struct_fields__)}"
-        path = (*path, quoted)
-    elif "missing required field" in what:
-        what = f"{quoted!r} is missing"
-    elif "enum value" in what:
-        word = what.rpartition("enum value ")[2].strip("'")
-        what = f"unknown word {word[:40]!r}; {nearest(word[:40], map(str, Aspect))}"
-    return source.error(f"{'.'.join(map(str, ('golden', *where)))}: {what}", path)
+def _wrong_section(source: Source) -> ReplayKitError:
+    """Return the error about the part that is wrong, with its line and the nearest spelling."""
+    part = refused_part(orjson.dumps(source.value["golden"]), _Section)
+    path: JsonPath = ("golden", *part.path)
+    place = ".".join(map(str, path))
+    reason = part.reason
+    if part.unknown_key is not None:
+        reason = part.unknown_key_reason
+        path = (*path, part.unknown_key)
+    elif part.missing_key is not None:
+        reason = f"{part.missing_key!r} is missing"
+    elif part.declared is Aspect and isinstance(part.value, str):
+        reason = f"unknown word {part.value[:40]!r}; {nearest(part.value[:40], map(str, Aspect))}"
+    return source.error(f"{place}: {reason}", path)
 
 
 def _check_run(source: Source, run: TraceRun) -> None:

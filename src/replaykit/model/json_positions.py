@@ -43,13 +43,6 @@ def line_of(text: bytes, path: Sequence[str | int]) -> int:
     return text.count(b"\n", 0, offset) + 1
 
 
-def split_where(message: str) -> tuple[str, tuple[str | int, ...]]:
-    """A msgspec message in two: what is wrong, and the path it names at its end."""
-    what, _, where = message.partition(" - at `$")
-    steps = re.findall(r"\.([^.\[`]+)|\[(\d+)\]", where)
-    return what, tuple(name or int(index) for name, index in steps)
-
-
 class _JsonPosition:
     """The position of a scan. It has its own stack, because a text may nest deeper than Python calls can."""
 
