@@ -23,6 +23,7 @@ from replaykit.model.events import Call, ErrorEvent
 from replaykit.model.isolation import Isolation
 from replaykit.model.result import Finding, ReplayResult, SemanticCheck, Verdict
 from replaykit.model.run import TraceRun
+from replaykit.model.text_lines import cut
 from replaykit.model.values import Raw
 from replaykit.private_files import close_all
 from replaykit.redaction.files import clean_bytes, file_redactor, replace_file
@@ -207,7 +208,4 @@ def _shown(value: Raw) -> str:
 
 def _line(text: str) -> str:
     """A text on one line, cut; nothing in it is obeyed by a terminal."""
-    line = visible(" ".join(text[: 4 * _SHOWN_CHARS].split()))
-    if len(line) <= _SHOWN_CHARS:
-        return line
-    return line[: _SHOWN_CHARS - 1] + "…"
+    return cut(visible(" ".join(text[: 4 * _SHOWN_CHARS].split())), _SHOWN_CHARS)

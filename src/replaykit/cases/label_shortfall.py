@@ -17,6 +17,7 @@ from replaykit.checks.trajectory import paired
 from replaykit.formats.core.labels import ExpectedCall, Label, labels_of
 from replaykit.model.events import LlmCall, ToolCall
 from replaykit.model.run import TraceRun
+from replaykit.model.text_lines import cut
 from replaykit.model.values import Json, JsonObject
 from replaykit.wire.json_fields import as_object, as_text
 
@@ -125,9 +126,7 @@ def criteria(run: TraceRun, label: Label) -> Iterator[str]:
     reason = " ".join(label.why.split())
     # Some scorers repeat the answer in the place of a reason.
     if len(reason.split()) >= _REASON_WORDS and reason not in " ".join(output_text(run).split()):
-        if len(reason) > _REASON_CHARS:
-            reason = f"{reason[: _REASON_CHARS - 1]}…"
-        yield f"The run no longer has the fault that {label.name} names: {reason}"
+        yield f"The run no longer has the fault that {label.name} names: {cut(reason, _REASON_CHARS)}"
 
 
 def _times(call: ExpectedCall, expected: Sequence[ExpectedCall]) -> int:

@@ -177,7 +177,6 @@ def _as_recorded(run: TraceRun, *, with_forms: bool) -> tuple[Callable[[bytes], 
 
 
 def _redactor() -> ProjectRedactor:
-    from replaykit.config import default_store_path  # noqa: PLC0415
-    from replaykit.redaction.project import ProjectRedactor  # noqa: PLC0415 (few cases hold anything redacted)
+    from replaykit.redaction.project import project_redactor  # noqa: PLC0415 (few cases hold anything redacted)
 
-    return ProjectRedactor(default_store_path(), foreign=True)
+    return project_redactor(foreign=True)

@@ -20,7 +20,7 @@ from replaykit.formats.core.fields import Fields
 from replaykit.formats.core.items import of_each
 from replaykit.formats.core.json_text import read_arguments
 from replaykit.formats.core.labels import Label, labelled
-from replaykit.formats.core.members import joined_texts, known, object_in, objects_in, of_type, text_in, value_in
+from replaykit.formats.core.members import joined_texts, known, object_in, objects_in, text_in, text_or_parts, value_in
 from replaykit.formats.core.registry import Found, register_format
 from replaykit.formats.core.source import Source
 from replaykit.formats.core.talk import UNFINISHED, UNSET, Talk, content_id
@@ -155,18 +155,18 @@ class AtifConversation:
         calls = [_use(Fields(step.source, call, step.path, "a call")) for call in step.items("tool_calls")]
         results = as_objects(value_in(step.take("observation"), "results"))
         if step.flag("is_copied_context"):
-            self._copy(by, _plain(step.take("message")), calls, results)
+            self._copy(by, text_or_parts(step.take("message")), calls, results)
             return
         self._last, self._waiting = by, [use.id for use in calls]
         if by == "agent":
             self._act(step, calls, name, at)
         else:
-            self._talk.says(by, _plain(step.take("message")))
+            self._talk.says(by, text_or_parts(step.take("message")))
         for result in results:
             self._return(result, at)
 
     def _act(self, step: Fields, calls: list[ToolUse], name: str | None, at: float) -> None:
-        message = _plain(step.take("message"))
+        message = text_or_parts(step.take("message"))
         if step.take("llm_call_count") == 0:  # the agent did this without asking a model
             for use in calls:
                 self._talk.calls(use, at=at, step=name)
@@ -191,7 +191,7 @@ class AtifConversation:
         self.answer = content or UNSET
 
     def _return(self, result: dict[str, Json], at: float) -> None:
-        content, failed = _plain(result.get("content")), object_in(result, "extra").get("tool_result_is_error")
+        content, failed = text_or_parts(result.get("content")), object_in(result, "extra").get("tool_result_is_error")
         call_id = text_in(result, "source_call_id")
         if not call_id and not self._waiting:
             self._talk.says("user", content)  # what the agent saw around it, of no call
@@ -227,7 +227,7 @@ class AtifConversation:
             id = text_in(result, "source_call_id")
             if not id and index < len(calls):
                 id = calls[index].id
-            self._copied.append({"role": "tool", "content": _plain(result.get("content")), "tool_call_id": id})
+            self._copied.append({"role": "tool", "content": text_or_parts(result.get("content")), "tool_call_id": id})
         self._talk.catches_up(self._copied)
 
 
@@ -240,10 +240,3 @@ def _usage(metrics: dict[str, Json]) -> Usage | None:
     """Tokens of the prompt include those that were cached."""
     counts = {**metrics, "cost": metrics.get("cost_usd")}
     return usage_of(counts, inputs=("prompt_tokens",), outputs=("completion_tokens",))
-
-
-def _plain(content: Json) -> Json:
-    """A text, where the parts are nothing else."""
-    if isinstance(content, list) and len(of_type(content, "text")) == len(content):
-        return joined_texts(content)
-    return content

@@ -45,7 +45,6 @@ from replaykit.wire.json_fields import as_object
 
 FORMAT = "langfuse"
 _LISTS = ("data", "traces")
-_JUDGED = ("scores", "corrections")
 _NO_OBSERVATIONS = (
     "its observations are not in the file: export the trace itself (GET /api/public/traces/{id}), or its observations"
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from _thread import get_ident as _get_ident
 from collections.abc import Callable
 from contextlib import suppress
@@ -11,6 +10,7 @@ from typing import Any
 
 from replaykit.seam.foreign_threads import RunOver
 from replaykit.seam.own_code import Function
+from replaykit.seam.propagate import running_loop
 from replaykit.seam.through import recorded_pause_over
 from replaykit.seam.virtual_clock import MANY, NEVER, TOP, Member, VirtualClock, Wait
 
@@ -348,26 +348,20 @@ def is_idle_until(clock: VirtualClock, loop: Any, due: float) -> bool:
 
 def is_loop_running() -> bool:
     """True in code that an event loop runs."""
-    return _running_loop() is not None
+    return running_loop() is not None
 
 
 def is_loop_idle_until(clock: VirtualClock, moment: float) -> bool:
     """True when no timer of the running loop, if there is one, is due before this moment."""
-    loop = _running_loop()
+    loop = running_loop()
     scheduled = getattr(loop, "_scheduled", None)
     return not scheduled or scheduled[0]._when - clock.origin > moment
 
 
 def is_loop_quiet() -> bool:
     """True when the running loop has nothing else to do, and no timers."""
-    events = sys.modules.get("asyncio.events")
-    loop: Any = None if events is None else events._get_running_loop()
+    loop = running_loop()
     selector = getattr(loop, "_selector", None)
     if type(selector) is not VirtualSelector or loop._ready or loop._scheduled:
         return False
     return len(selector.watched) <= 1
-
-
-def _running_loop() -> Any:
-    events = sys.modules.get("asyncio.events")
-    return None if events is None else events._get_running_loop()

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 
 from replaykit.model.values import Json, encode
 from replaykit.wire.json_fields import as_object, as_objects, as_text, load_arguments
+from replaykit.wire.messages import TEXTS
 
-_TEXTS = ("text", "input_text", "output_text")
 _CALLS = ("tool_use", "tool_call", "function_call", "custom_tool_call")
 _RESULTS = ("tool_result", "tool_call_response", "function_call_output", "custom_tool_call_output")
 _ITEMS = (*_CALLS, *_RESULTS, "reasoning")
@@ -98,7 +98,7 @@ def _part(part: Json) -> dict[str, Json]:
     if not isinstance(part, dict):
         return _text(part)
     kind = part.get("type")
-    if kind in _TEXTS:
+    if kind in TEXTS:
         return _text(part.get("text", part.get("content")))
     if kind in ("thinking", "reasoning"):
         return {"type": "reasoning", "content": as_text(part.get("thinking")) or as_text(part.get("content"))}

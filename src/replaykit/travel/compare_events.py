@@ -25,6 +25,7 @@ from msgspec import Struct
 from replaykit.model.diff import Difference, brief, call_text, differences
 from replaykit.model.events import AnyEvent, Call, Decision, ErrorEvent, ErrorInfo, LlmCall, Message, Note, State
 from replaykit.model.run import RunHeader, TraceRun
+from replaykit.model.text_lines import cut
 from replaykit.model.values import Json, Raw
 from replaykit.travel.align import Gap, Pair, align, gaps
 from replaykit.travel.compare_result import EntryKind, EventEntry
@@ -352,10 +353,7 @@ def _reason(call: Call) -> str | None:
 
 
 def _cut(text: str) -> str:
-    line = " ".join(text.split())
-    if len(line) <= _LINE:
-        return line
-    return line[: _LINE - 1] + "…"
+    return cut(" ".join(text.split()), _LINE)
 
 
 class EventRow(Struct, frozen=True):

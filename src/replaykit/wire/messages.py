@@ -43,7 +43,9 @@ _ROLES = {
 }
 """Roles by the words that APIs and traces have for them; every other word is a user's."""
 _LANGFUSE_MEDIUM = re.compile(r"@@@langfuseMedia:(?:[^|@]*\|)?id=([\w-]{22})\|[^@]*@@@")
-_TEXT_TYPES = frozenset(("text", "input_text", "output_text", "refusal"))
+TEXTS = ("text", "input_text", "output_text")
+"""The types of parts that are text, in every API."""
+_TEXT_TYPES = frozenset((*TEXTS, "refusal"))
 _CALL_TYPES = frozenset(("tool_use", "tool_call", "tool-call", "function_call", "custom_tool_call", "function"))
 _RESULT_TYPES = frozenset(
     ("tool_result", "tool-result", "tool_call_response", "function_call_output", "custom_tool_call_output")

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, field
 
-from replaykit.formats.claude_code.lines import SessionLine, plain
+from replaykit.formats.claude_code.lines import SessionLine
 from replaykit.formats.core.errors import error_of
-from replaykit.formats.core.members import joined_texts, pick, text_in, value_in
+from replaykit.formats.core.members import joined_texts, pick, text_in, text_or_parts, value_in
 from replaykit.formats.core.talk import UNSET, Talk, Turn
 from replaykit.model.events import ErrorInfo
 from replaykit.model.matching import ToolErrors
@@ -137,14 +137,14 @@ class _ConversationBuilder:
             return
         text = joined_texts(blocks)
         if is_local(text):
-            self._talk.mentions("user", plain(blocks))
+            self._talk.mentions("user", text_or_parts(blocks))
             self.outcome.has_quit = self.outcome.has_quit or _QUIT.search(text) is not None
             return
-        self._talk.says("user", plain(blocks))
+        self._talk.says("user", text_or_parts(blocks))
         self.outcome.is_interrupted, self.outcome.has_quit = text.startswith(_INTERRUPTED), False
 
     def _return(self, block: dict[str, Json], line: SessionLine, *, alone: bool) -> None:
-        call_id, content = text_in(block, "tool_use_id"), plain(block.get("content"))
+        call_id, content = text_in(block, "tool_use_id"), text_or_parts(block.get("content"))
         self._inside(call_id)
         result = content
         if block.get("is_error") is True:
@@ -198,9 +198,9 @@ def first_question(lines: Sequence[SessionLine]) -> Json:
     for line in lines:
         if line.kind == "user" and line.blocks and not line.results:
             if not line.is_meta and not is_local(joined_texts(line.blocks)):
-                return plain(line.blocks)
+                return text_or_parts(line.blocks)
             if first is UNSET:
-                first = plain(line.blocks)
+                first = text_or_parts(line.blocks)
     return first
 
 

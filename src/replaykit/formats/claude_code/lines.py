@@ -107,13 +107,6 @@ def line_in(value: dict[str, Json], index: int) -> SessionLine:
     return replace(place, **more)
 
 
-def plain(blocks: Json) -> Json:
-    """Blocks as a text, where they are nothing else."""
-    if isinstance(blocks, list) and len(of_type(blocks, "text")) == len(blocks):
-        return joined_texts(blocks)
-    return blocks
-
-
 def _of_message(value: dict[str, Json]) -> dict[str, Json]:
     return {
         "message": object_in(value, "message"),

@@ -103,6 +103,13 @@ def joined_texts(parts: Json, by: str = "\n", name: str = "text") -> str:
     return joined((text_in(part, name) for part in as_list(parts)), by) or ""
 
 
+def text_or_parts(parts: Json) -> Json:
+    """Return the parts of a message as one text, where they are nothing else."""
+    if isinstance(parts, list) and len(of_type(parts, "text")) == len(parts):
+        return joined_texts(parts)
+    return parts
+
+
 EMPTY: tuple[Json, ...] = (None, "", [], {})
 """Values that say nothing."""
 

@@ -20,14 +20,14 @@ from replaykit.formats.core.langchain_messages import message_body, message_of
 from replaykit.formats.core.members import joined_texts, object_in, objects_in, of_role, text_in, value_in
 from replaykit.model.values import Json, canonical_read
 from replaykit.wire.json_fields import as_objects, joined
+from replaykit.wire.messages import TEXTS
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
 _ERRORS = ("error-text", "error-json", "execution-denied")
-_TEXTS = ("text", "output_text", "input_text")
 _BESIDE = frozenset(("type", "name", "tool_call_id", "tool_calls"))
 _TEXT, _RESULT, _CALL, _THOUGHT = range(4)
 _SORTS = {
-    **dict.fromkeys(_TEXTS, _TEXT),
+    **dict.fromkeys(TEXTS, _TEXT),
     **dict.fromkeys(("tool_call_response", "tool-result", "tool_result"), _RESULT),
     **dict.fromkeys(("tool_call", "tool-call", "tool_use"), _CALL),
     **dict.fromkeys(("reasoning", "thinking"), _THOUGHT),
@@ -216,7 +216,7 @@ def _of_parts(role: str, parts: list[Json], message: dict[str, Json]) -> list[di
 
 
 def _is_text(part: Json) -> bool:
-    return isinstance(part, str) or (isinstance(part, dict) and part.get("type") in _TEXTS)
+    return isinstance(part, str) or (isinstance(part, dict) and part.get("type") in TEXTS)
 
 
 def _part_text(part: dict[str, Json]) -> str:

@@ -8,6 +8,7 @@ from replaykit.formats.core.fields import time_in
 from replaykit.formats.core.members import object_in, of_type, text_in, value_in
 from replaykit.model.values import Json
 from replaykit.wire.json_fields import as_object, joined, load_object, without
+from replaykit.wire.messages import TEXTS
 
 REQUESTS = ("request", "request_body", "body", "params")
 RESPONSES = ("response", "response_body", "completion", "chunks", "stream_events", "events", "result")
@@ -20,7 +21,6 @@ _CREATED = ("created", "created_at", "createTime")
 _DURATIONS = {"duration_s": 1.0, "duration_ms": 1e-3, "latency_ms": 1e-3, "latency_s": 1.0}
 _LONGEST_S = 1e9
 _AROUND_REQUEST = (*RESPONSES, *_TIMES, *_DURATIONS, "error", "custom_id")
-_TEXTS = ("text", "input_text", "output_text")
 _CALLS = ("tool_use", "tool_result", "tool-call", "tool-result")
 _LAST_STATUS = 599
 
@@ -75,7 +75,7 @@ def text_or_parts(content: Json) -> Json:
     texts: list[str] = []
     for part in content:
         text = part
-        if isinstance(part, dict) and part.get("type", "text") in _TEXTS and "text" in part:
+        if isinstance(part, dict) and part.get("type", "text") in TEXTS and "text" in part:
             text = text_in(part, "text")
         if not isinstance(text, str):
             return content

@@ -63,8 +63,6 @@ class BadPayload(ValueError):
 
 
 encode_spans = msgspec.json.Encoder().encode
-decode_spans = msgspec.json.Decoder(list[Span]).decode
-"""Return the spans that `encode_spans` was given; raises `msgspec.MsgspecError`."""
 
 
 _TRACE_BYTES = 16
