@@ -18,7 +18,7 @@ from replaykit.documents.document import confined_path
 from replaykit.errors import UsageError
 from replaykit.model.result import Deviation, Evidence
 from replaykit.model.run import Origin, RunHeader, TraceRun
-from replaykit.model.values import Json
+from replaykit.model.values import Json, JsonObject
 from replaykit.private_directories import remove_tree
 from replaykit.programs.command import MAX_OUTPUT, finished_run
 from replaykit.programs.launch_options import LaunchOptions
@@ -128,7 +128,7 @@ def with_servers(launch_options: LaunchOptions, case: ReplayCase) -> LaunchOptio
     return replace(launch_options, extension=McpConfigs(files=files))
 
 
-def _facts(case: ReplayCase) -> dict[str, Json]:
+def _facts(case: ReplayCase) -> JsonObject:
     run = source_run(case)
     program = None if run is None else run.metadata.get("program")
     facts = program.get(FACT) if isinstance(program, dict) else None

@@ -26,7 +26,7 @@ from replaykit.formats.core.source import Source
 from replaykit.formats.core.talk import UNFINISHED, UNSET, Talk, content_id
 from replaykit.model.events import ErrorInfo, Usage
 from replaykit.model.run import RunStatus, TraceRun
-from replaykit.model.values import Json, canonical
+from replaykit.model.values import Json, JsonObject, canonical
 from replaykit.wire.json_fields import as_object, as_objects
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 from replaykit.wire.usage import usage_of
@@ -102,7 +102,7 @@ def _read_run(trajectory: Fields, subagents: Subagents) -> TraceRun:
     return labelled(run, list(_labels(extra)))
 
 
-def _labels(extra: dict[str, Json]) -> Iterator[Label]:
+def _labels(extra: JsonObject) -> Iterator[Label]:
     """A label of each reward: a number, or several in an object."""
     for name in _REWARDS:
         value = extra.get(name)
@@ -190,7 +190,7 @@ class AtifConversation:
         )
         self.answer = content or UNSET
 
-    def _return(self, result: dict[str, Json], at: float) -> None:
+    def _return(self, result: JsonObject, at: float) -> None:
         content, failed = text_or_parts(result.get("content")), object_in(result, "extra").get("tool_result_is_error")
         call_id = text_in(result, "source_call_id")
         if not call_id and not self._waiting:
@@ -205,7 +205,7 @@ class AtifConversation:
             error = error_of(text.removesuffix(_FAILED_MARK).rstrip(), "ToolError")
         self._talk.returns(content, call_id=call_id, failed=False if failed is False else None, error=error, at=at)
 
-    def _inside(self, ref: dict[str, Json], call_id: str) -> None:
+    def _inside(self, ref: JsonObject, call_id: str) -> None:
         """The sub-agent's own steps, where the document has them; else what is said of them."""
         turn = self._talk.turn_of(call_id)
         for id in (text_in(ref, "trajectory_id"), text_in(ref, "session_id")):
@@ -217,7 +217,7 @@ class AtifConversation:
                 return
         self._talk.notes("subagent_trajectory_ref", ref)
 
-    def _copy(self, by: str, message: Json, calls: list[ToolUse], results: list[dict[str, Json]]) -> None:
+    def _copy(self, by: str, message: Json, calls: list[ToolUse], results: list[JsonObject]) -> None:
         """A step of another trajectory, which is counted there: it is heard, and nothing happens."""
         if by == "agent":
             self._copied.append(ModelAnswer(content=joined_texts(message) or None, tool_calls=tuple(calls)).message)
@@ -236,7 +236,7 @@ def _use(call: Fields) -> ToolUse:
     return ToolUse(id=call.text("tool_call_id") or "", name=call.text("function_name") or "", arguments=arguments)
 
 
-def _usage(metrics: dict[str, Json]) -> Usage | None:
+def _usage(metrics: JsonObject) -> Usage | None:
     """Tokens of the prompt include those that were cached."""
     counts = {**metrics, "cost": metrics.get("cost_usd")}
     return usage_of(counts, inputs=("prompt_tokens",), outputs=("completion_tokens",))

@@ -34,7 +34,7 @@ from replaykit.model.events import (
     Usage,
 )
 from replaykit.model.run import Origin, RunStatus, TraceRun
-from replaykit.model.values import ABSENT, NULL, Json, Raw
+from replaykit.model.values import ABSENT, NULL, Json, JsonObject, Raw
 from replaykit.wire.json_fields import load_object
 
 FORMAT = "replaykit"
@@ -177,7 +177,7 @@ class EventReader:
     def __init__(self, source: Source, path: JsonPath, notes: list[str]) -> None:
         self.events: list[AnyEvent] = []
         self.output_json: Raw | None = None
-        self.unmapped: dict[str, Json] = {}
+        self.unmapped: JsonObject = {}
         """Fields that have no word in the model, by the index of their event in the trace."""
         self._source = source
         self._path = path

@@ -28,7 +28,7 @@ from replaykit.formats.core.talk import UNSET, Talk, content_id
 from replaykit.model.events import ErrorInfo, Usage
 from replaykit.model.matching import ToolErrors
 from replaykit.model.run import RunStatus, TraceRun
-from replaykit.model.values import Json, canonical
+from replaykit.model.values import Json, JsonObject, canonical
 from replaykit.wire.json_fields import as_object, as_objects, as_text, without
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 from replaykit.wire.openai_chat import DIALECT
@@ -195,7 +195,7 @@ class Story:
         else:
             self._calls_tool(event, action, args, at)
 
-    def _calls_tool(self, event: Fields, action: str, args: dict[str, Json], at: float) -> None:
+    def _calls_tool(self, event: Fields, action: str, args: JsonObject, at: float) -> None:
         call_metadata = event.object("tool_call_metadata")
         call_id = text_in(call_metadata, "tool_call_id") or f"event-{event.label('id') or len(self._calls)}"
         self._calls[event.label("id") or call_id] = call_id
@@ -259,7 +259,7 @@ def read_history(source: Source, history: list[Json], path: JsonPath) -> Story:
     return story
 
 
-def _arguments(event: Fields) -> dict[str, Json]:
+def _arguments(event: Fields) -> JsonObject:
     """The action's arguments; in older files they stand in the event itself."""
     if event.key("args"):
         return event.object("args")

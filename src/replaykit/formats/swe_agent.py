@@ -29,7 +29,7 @@ from replaykit.formats.core.totals import with_total
 from replaykit.model.events import ErrorInfo, Usage
 from replaykit.model.matching import ToolErrors
 from replaykit.model.run import RunStatus, TraceRun
-from replaykit.model.values import Json, canonical
+from replaykit.model.values import Json, JsonObject, canonical
 from replaykit.wire.json_fields import as_object, as_text
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
@@ -125,7 +125,7 @@ def _run(whole: Fields, talk: Talk, question: Json, steps: list[_AgentStep]) -> 
     return run
 
 
-def _usage(stats: dict[str, Json]) -> Usage | None:
+def _usage(stats: JsonObject) -> Usage | None:
     """Tokens and money of the whole run; nothing where no API was called."""
     sent, cost = count_in(stats, "tokens_sent"), stats.get("instance_cost")
     if not sent:

@@ -24,7 +24,7 @@ from replaykit.formats.core.registry import Found, register_format
 from replaykit.formats.core.source import Source
 from replaykit.formats.spans.exports import TraceSummary, identity, nanoseconds, run_of_trace
 from replaykit.formats.spans.span import Span, SpanEvent
-from replaykit.model.values import Json
+from replaykit.model.values import Json, JsonObject
 from replaykit.wire.json_fields import as_object, as_objects, without
 
 FORMAT = "trail"
@@ -143,7 +143,7 @@ def _counted(value: Json) -> Json:
     return value
 
 
-def _attributes(attributes: dict[str, Json]) -> dict[str, Json]:
+def _attributes(attributes: JsonObject) -> JsonObject:
     """Numbers are written as text here; smolagents writes a tool's schema in the place of its arguments."""
     attributes = {name: _counted(value) if name.startswith(_COUNTS) else value for name, value in attributes.items()}
     if text_in(attributes, "openinference.span.kind").upper() != "TOOL":

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 
 from replaykit.errors import ReplayKitError
 from replaykit.integrations.wrapping import checked_effects
-from replaykit.model.values import Json
+from replaykit.model.values import Json, JsonObject
 from replaykit.seam.framework_tools import acall_tool
 
 _CONTENTS = "contents"
@@ -39,7 +39,7 @@ class AgentFrameworkMiddleware(FunctionMiddleware):
         else:
             arguments = dict(arguments)
 
-        async def live(call_arguments: dict[str, Json]) -> Any:
+        async def live(call_arguments: JsonObject) -> Any:
             if call_arguments != arguments:
                 context.arguments = call_arguments
             await call_next()

@@ -24,7 +24,7 @@ from replaykit.handlers.replay.tape import is_refused
 from replaykit.model.isolation import IsolationLevel
 from replaykit.model.result import Deviation
 from replaykit.model.run import TraceRun
-from replaykit.model.values import ABSENT, Json, canonical
+from replaykit.model.values import ABSENT, Json, JsonObject, canonical
 from replaykit.project.project import Project
 from replaykit.trials.ci_result import CiItem, CiOutcome, CiPartName
 from replaykit.trials.trial_runs import EvidenceFiles, TrialRun
@@ -190,7 +190,7 @@ class CiSection(Protocol):
         """Run it all."""
 
 
-def trial_members(run: TrialRun) -> dict[str, Json]:
+def trial_members(run: TrialRun) -> JsonObject:
     """Return the members of an item that come from a run of a trial."""
     return {
         **run_members(run.attempt.run),
@@ -200,7 +200,7 @@ def trial_members(run: TrialRun) -> dict[str, Json]:
     }
 
 
-def run_members(run: TraceRun | None) -> dict[str, Json]:
+def run_members(run: TraceRun | None) -> JsonObject:
     """Return the members of an item that come from a run."""
     if run is None:
         return {}

@@ -13,7 +13,7 @@ from replaykit.formats.core.members import joined_texts, pick, text_in, text_or_
 from replaykit.formats.core.talk import UNSET, Talk, Turn
 from replaykit.model.events import ErrorInfo
 from replaykit.model.matching import ToolErrors
-from replaykit.model.values import Json
+from replaykit.model.values import Json, JsonObject
 from replaykit.wire.anthropic import DIALECT
 from replaykit.wire.json_fields import as_text
 
@@ -34,7 +34,7 @@ class ClaudeRequest(Struct, frozen=True, kw_only=True):
     at: float = 0.0
     system: Json = None
     tools: Json = None
-    parameters: dict[str, Json] = field(default_factory=dict)
+    parameters: JsonObject = field(default_factory=dict)
 
 
 class SessionOutcome(Struct, kw_only=True):
@@ -143,7 +143,7 @@ class _ConversationBuilder:
         self._talk.says("user", text_or_parts(blocks))
         self.outcome.is_interrupted, self.outcome.has_quit = text.startswith(_INTERRUPTED), False
 
-    def _return(self, block: dict[str, Json], line: SessionLine, *, alone: bool) -> None:
+    def _return(self, block: JsonObject, line: SessionLine, *, alone: bool) -> None:
         call_id, content = text_in(block, "tool_use_id"), text_or_parts(block.get("content"))
         self._inside(call_id)
         result = content
@@ -217,9 +217,9 @@ def _blocks(lines: list[SessionLine]) -> list[Json]:
     return found
 
 
-def _ends(lines: list[SessionLine]) -> dict[str, Json]:
+def _ends(lines: list[SessionLine]) -> JsonObject:
     """Return the members that only the last lines of an answer have: its usage, and why it ended."""
-    ends: dict[str, Json] = {"usage": None, "stop_reason": None}
+    ends: JsonObject = {"usage": None, "stop_reason": None}
     for line in lines:
         ends |= pick(line.message, ends)
     return ends

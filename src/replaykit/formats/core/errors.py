@@ -10,7 +10,7 @@ from replaykit.formats.core.members import joined_texts
 from replaykit.model.events import ErrorInfo
 from replaykit.model.matching import ToolErrors
 from replaykit.model.run import RunStatus
-from replaykit.model.values import ABSENT, Json, Raw, encode, raw
+from replaykit.model.values import ABSENT, Json, JsonObject, Raw, encode, raw
 from replaykit.wire.json_fields import as_text
 
 _REPR = re.compile(r"([A-Za-z_][\w.]*)\((.*)\)", re.DOTALL)
@@ -150,7 +150,7 @@ def _with_type(error: ErrorInfo, content: Json) -> ErrorInfo:
     return replace(error, type=described.type, module=described.module)
 
 
-def _error_of_object(value: dict[str, Json], fallback_type: str) -> ErrorInfo:
+def _error_of_object(value: JsonObject, fallback_type: str) -> ErrorInfo:
     fields = dict(value)
     kind = _pop_text(fields, "type", "name", "error_type", "code")
     message = _pop_text(fields, "message", "error", "msg", "detail")
@@ -163,7 +163,7 @@ def _error_of_object(value: dict[str, Json], fallback_type: str) -> ErrorInfo:
     )
 
 
-def _pop_text(fields: dict[str, Json], *names: str) -> str | None:
+def _pop_text(fields: JsonObject, *names: str) -> str | None:
     for name in names:
         if isinstance(fields.get(name), str):
             return str(fields.pop(name))

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from replaykit.errors import InvalidFile
 from replaykit.formats.core.source import JsonPath, Source
-from replaykit.model.values import Json, Raw
+from replaykit.model.values import Json, JsonObject, Raw
 
 _MILLISECONDS = 1e11  # an epoch above this would be the year 5138 in seconds
 
@@ -24,7 +24,7 @@ class Fields:
         if not isinstance(value, dict):
             raise source.error(f"expected {what}, got {json_type(value)}", path)
         self.source = source
-        self.value: dict[str, Json] = value
+        self.value: JsonObject = value
         self.path = path
         self._taken: set[str] = set()
 
@@ -91,7 +91,7 @@ class Fields:
                 raise self.error("expected a list of texts", *names)
         return tuple(found)
 
-    def object(self, *names: str) -> dict[str, Json]:
+    def object(self, *names: str) -> JsonObject:
         """An object; an empty one when it is not there."""
         return self._typed(names, dict, "an object") or {}
 
@@ -128,12 +128,12 @@ class Fields:
         """A value of this object as canonical JSON text."""
         return self.source.canonical(value, self._path_of(names))
 
-    def take_all(self) -> dict[str, Json]:
+    def take_all(self) -> JsonObject:
         """The whole object; nothing is left."""
         self._taken.update(self.value)
         return self.value
 
-    def rest(self) -> dict[str, Json]:
+    def rest(self) -> JsonObject:
         """Everything that was not taken."""
         return {key: value for key, value in self.value.items() if key not in self._taken}
 

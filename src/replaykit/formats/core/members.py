@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from replaykit.model.values import Json
+from replaykit.model.values import Json, JsonObject
 from replaykit.wire.json_fields import as_count, as_object, as_objects, joined
 
 
@@ -49,12 +49,12 @@ def filled_in(value: Json, *names: str) -> Json:
     return None
 
 
-def object_in(value: Json, name: str) -> dict[str, Json]:
+def object_in(value: Json, name: str) -> JsonObject:
     """Return the member that is an object; an empty one otherwise."""
     return as_object(value_in(value, name))
 
 
-def objects_in(value: Json, name: str) -> list[dict[str, Json]]:
+def objects_in(value: Json, name: str) -> list[JsonObject]:
     """Return the objects in a member that is a list."""
     return as_objects(value_in(value, name))
 
@@ -76,22 +76,22 @@ def texts_in(value: Json) -> tuple[str, ...]:
     return tuple(item for item in as_list(value) if type(item) is str and item)
 
 
-def pick(value: Json, names: Iterable[str]) -> dict[str, Json]:
+def pick(value: Json, names: Iterable[str]) -> JsonObject:
     """Return the members with these names that are not null."""
     return {name: found for name in names if (found := value_in(value, name)) is not None}
 
 
-def known(value: dict[str, Json]) -> dict[str, Json]:
+def known(value: JsonObject) -> JsonObject:
     """Return the object without the members that are null."""
     return {name: item for name, item in value.items() if item is not None}
 
 
-def filled(value: Mapping[str, Json]) -> dict[str, Json]:
+def filled(value: Mapping[str, Json]) -> JsonObject:
     """Return the object without the members that say nothing: null, and empty texts, lists and objects."""
     return {name: item for name, item in value.items() if item not in EMPTY}
 
 
-def of_type(parts: Json, *kinds: str) -> list[dict[str, Json]]:
+def of_type(parts: Json, *kinds: str) -> list[JsonObject]:
     """Return the objects in a list whose `type` is one of these."""
     return [part for part in as_objects(parts) if part.get("type") in kinds]
 
@@ -114,16 +114,16 @@ EMPTY: tuple[Json, ...] = (None, "", [], {})
 """Values that say nothing."""
 
 
-def not_of_type(parts: Json, *kinds: str) -> tuple[dict[str, Json], ...]:
+def not_of_type(parts: Json, *kinds: str) -> tuple[JsonObject, ...]:
     """Return the objects in a list whose `type` is none of these."""
     return tuple(part for part in as_objects(parts) if part.get("type") not in kinds)
 
 
-def by_text(items: Iterable[dict[str, Json]], name: str) -> dict[str, dict[str, Json]]:
+def by_text(items: Iterable[JsonObject], name: str) -> dict[str, JsonObject]:
     """Return objects by one of their members, which is a text; of equal ones the last."""
     return {text_in(item, name): item for item in items}
 
 
-def of_role(messages: Iterable[Json] | None, *roles: str | None) -> list[dict[str, Json]]:
+def of_role(messages: Iterable[Json] | None, *roles: str | None) -> list[JsonObject]:
     """Return the messages of these roles."""
     return [message for message in messages or () if type(message) is dict and message.get("role") in roles]

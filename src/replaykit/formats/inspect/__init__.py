@@ -28,7 +28,7 @@ from replaykit.formats.core.registry import Found, register_format
 from replaykit.formats.core.source import Source
 from replaykit.formats.inspect.samples import FORMAT, read_sample
 from replaykit.model.run import TraceRun
-from replaykit.model.values import Json
+from replaykit.model.values import Json, JsonObject
 from replaykit.wire.json_fields import as_object, without
 
 _HEADERS = ("header.json", "_journal/start.json")
@@ -109,7 +109,7 @@ def _read_document(source: Source) -> Iterator[Found]:
     yield from read_each(samples, lambda sample: read_sample(header, sample.fields("a sample")))
 
 
-def _header_notes(header: dict[str, Json]) -> Iterator[str]:
+def _header_notes(header: JsonObject) -> Iterator[str]:
     """Return notes on an evaluation that did not end well."""
     status = text_in(header, "status")
     if status in ("error", "cancelled"):

@@ -35,7 +35,7 @@ from replaykit.formats.langchain.states import (
 )
 from replaykit.formats.langchain.states import run_of as run_of_states
 from replaykit.model.run import RunStatus, TraceRun
-from replaykit.model.values import Json, encode
+from replaykit.model.values import Json, JsonObject, encode
 from replaykit.wire.json_fields import as_object, without
 
 _LOOK_AT = 32
@@ -144,7 +144,7 @@ ADVICE = (
 _PAIR = 2
 
 
-def update_of(value: Json) -> dict[str, Json] | None:
+def update_of(value: Json) -> JsonObject | None:
     """Return what nodes wrote, by their names; streams of nested graphs put a namespace or the mode before it."""
     if isinstance(value, list) and value and len(value) <= _PAIR + 1 and isinstance(value[0], str | list):
         value = value[-1]
@@ -193,13 +193,13 @@ def _tell(talk: Talk, node: str, written: Json, step: str) -> None:
             talk.notes(node, rest, step=step)
 
 
-def _parts(written: Json) -> Iterator[dict[str, Json]]:
+def _parts(written: Json) -> Iterator[JsonObject]:
     if isinstance(written, list):
         return map(as_object, written)
     return iter([as_object(written)])
 
 
-def _node_messages(part: dict[str, Json]) -> list[Json]:
+def _node_messages(part: JsonObject) -> list[Json]:
     found = part.get(MESSAGES)
     if isinstance(found, list):
         return found

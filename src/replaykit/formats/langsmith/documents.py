@@ -13,7 +13,7 @@ from replaykit.errors import InvalidFile
 from replaykit.formats.core.piece_groups import Piece, PieceGroups
 from replaykit.formats.core.source import JsonPath, Source
 from replaykit.model.nesting import check_nesting, decode_json
-from replaykit.model.values import NULL, Json
+from replaykit.model.values import NULL, Json, JsonObject
 
 SUMMARY_FIELDS = (
     "session_name",
@@ -85,13 +85,13 @@ KNOWN = frozenset((*_Members.__annotations__, *_LEFT))
 _decode = msgspec.json.Decoder(_Members).decode
 
 
-def members_of(text: bytes) -> dict[str, Json] | None:
+def members_of(text: bytes) -> JsonObject | None:
     """The known members of a run, inputs, outputs and settings as text; None where that does not do."""
     try:
         check_nesting(text)
         if not text.isascii():
             text.decode()  # in what stays text, nobody would see a wrong byte
-        found = cast(dict[str, Json], _decode(text))
+        found = cast(JsonObject, _decode(text))
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
     for name in ("inputs", "outputs"):

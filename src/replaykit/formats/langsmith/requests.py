@@ -11,7 +11,7 @@ from msgspec import Raw, Struct
 
 from replaykit.formats.core.langchain_messages import conversation, message_of
 from replaykit.formats.langsmith.run_tree import RunFields
-from replaykit.model.values import ABSENT, Json
+from replaykit.model.values import ABSENT, Json, JsonObject
 from replaykit.wire.json_fields import as_object
 
 T = TypeVar("T")
@@ -27,7 +27,7 @@ _members = msgspec.json.Decoder(dict[str, Raw]).decode
 class Setting(Struct, frozen=True):
     """The settings of a model, beside its inputs."""
 
-    values: dict[str, Json]
+    values: JsonObject
     tools_json: Raw
     """The tools on offer, as canonical text; absent where there are none."""
 

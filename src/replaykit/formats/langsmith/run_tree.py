@@ -20,7 +20,7 @@ from replaykit.formats.core.totals import stated_usage
 from replaykit.formats.langsmith.documents import KNOWN, SUMMARY_FIELDS, Document, loaded
 from replaykit.model.events import ErrorInfo, Usage
 from replaykit.model.nesting import decode_json
-from replaykit.model.values import Json, Raw
+from replaykit.model.values import Json, JsonObject, Raw
 from replaykit.wire.json_fields import without
 
 _SEGMENT = re.compile(r"(\d{8}T\d{12})Z(.+)")
@@ -53,7 +53,7 @@ class RunNode:
             raise self.source.error("its parents form a circle", self.path)
         return RunFields(self)
 
-    def add(self, value: dict[str, Json], path: JsonPath, source: Source) -> None:
+    def add(self, value: JsonObject, path: JsonPath, source: Source) -> None:
         """Another part of the same run; of two values the later counts, unless it says nothing."""
         if self.places is None:
             self.places = dict.fromkeys(self.value, (self.source, self.path))
@@ -174,7 +174,7 @@ def _entered(nodes: dict[str | JsonPath, RunNode], item: TraceItem) -> RunNode:
     return node
 
 
-def _id(value: dict[str, Json]) -> str | None:
+def _id(value: JsonObject) -> str | None:
     """The run's id; a patch may have it in its `dotted_order` only."""
     run_id = value.get("id")
     if isinstance(run_id, str) and run_id:
@@ -184,7 +184,7 @@ def _id(value: dict[str, Json]) -> str | None:
     return None
 
 
-def _dotted_ids(value: dict[str, Json]) -> list[str]:
+def _dotted_ids(value: JsonObject) -> list[str]:
     segments = map(_SEGMENT.fullmatch, text_in(value, "dotted_order").split("."))
     return [segment[2] for segment in segments if segment]
 
@@ -196,7 +196,7 @@ def _parent(nodes: dict[str | JsonPath, RunNode], key: str | JsonPath, node: Run
     return next((nodes[name] for name in ids_above(node.value) if name in nodes and name != key), None)
 
 
-def ids_above(value: dict[str, Json]) -> Iterator[str]:
+def ids_above(value: JsonObject) -> Iterator[str]:
     """The ids of the runs around this one, nearest first, as far as it names them."""
     if isinstance(value.get("parent_run_id"), str):
         yield value["parent_run_id"]
@@ -225,7 +225,7 @@ def _roots(nodes: Iterable[RunNode]) -> list[RunNode]:
     return roots
 
 
-def metadata(fields: RunFields) -> dict[str, Json]:
+def metadata(fields: RunFields) -> JsonObject:
     """The metadata of a run, wherever its version of the format keeps it."""
     held, own = object_in(fields.object("extra"), "metadata"), fields.object("metadata")
     if own:
@@ -233,7 +233,7 @@ def metadata(fields: RunFields) -> dict[str, Json]:
     return held
 
 
-def run_metadata(runs: Sequence[RunFields]) -> dict[str, Json]:
+def run_metadata(runs: Sequence[RunFields]) -> JsonObject:
     """The metadata of the first, which is the root; what LangSmith says of it; and all fields that are not known."""
     root = runs[0]
     summary = {name: root.value[name] for name in SUMMARY_FIELDS if root.value.get(name)}

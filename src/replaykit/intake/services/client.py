@@ -14,7 +14,7 @@ from replaykit.errors import FetchFailed, InvalidFile, UsageError
 from replaykit.formats.core.json_text import decode_lenient
 from replaykit.formats.core.members import known
 from replaykit.formats.core.source import JsonPath, Source, spelled
-from replaykit.model.values import Json, encode
+from replaykit.model.values import Json, JsonObject, encode
 from replaykit.terminal import visible
 from replaykit.wire.json_fields import as_object
 
@@ -159,7 +159,7 @@ class ServiceClient:
     def pages(
         self,
         ask: Ask,
-        read: Callable[[dict[str, Json]], Page],
+        read: Callable[[JsonObject], Page],
         limit_bytes: int | None = None,
         first: ServiceReply | None = None,
     ) -> Iterator[list[Json]]:

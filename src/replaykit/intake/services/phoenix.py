@@ -28,7 +28,7 @@ from replaykit.intake.services.client import (
     root_of,
 )
 from replaykit.intake.services.fetching import FetchedTrace, ListedTrace, Query
-from replaykit.model.values import Json
+from replaykit.model.values import Json, JsonObject
 
 NAME = "phoenix"
 HOST, PORT = "PHOENIX_HOST", "PHOENIX_PORT"
@@ -119,7 +119,7 @@ class PhoenixApi:
             document={"data": spans, "next_cursor": None, "annotations": annotations}, notes=tuple(notes)
         )
 
-    def _spans(self, project: str, query: dict[str, Json], limit_bytes: int | None = None) -> Iterator[Json]:
+    def _spans(self, project: str, query: JsonObject, limit_bytes: int | None = None) -> Iterator[Json]:
         path = f"/v1/projects/{quote(project, safe='')}/spans"
 
         def ask(cursor: str | None) -> ServiceReply:
@@ -148,7 +148,7 @@ class PhoenixApi:
             notes.append(f"what was said of its {of}s could not be fetched: {error.message}")
 
 
-def _page(body: dict[str, Json]) -> Page:
+def _page(body: JsonObject) -> Page:
     return body.get("data"), body.get("next_cursor")
 
 

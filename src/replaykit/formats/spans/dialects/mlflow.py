@@ -21,7 +21,7 @@ from replaykit.formats.spans.dialects.payloads import (
 from replaykit.formats.spans.meaning import Meaning, SpanDialect, SpanKind, first
 from replaykit.formats.spans.span import Span
 from replaykit.model.events import Usage
-from replaykit.model.values import Json, encode
+from replaykit.model.values import Json, JsonObject, encode
 from replaykit.wire import anthropic, openai_chat, openai_responses
 from replaykit.wire.dialect import ApiDialect, WireResponse
 from replaykit.wire.frames import Frame
@@ -73,7 +73,7 @@ def _read(span: Span, _cache: ConversationCache) -> Meaning | None:
 MLFLOW = SpanDialect("mlflow", ATTRIBUTES, _read)
 
 
-def _model(span: Span, attributes: dict[str, Json], inputs: Json, output: Json) -> Meaning:
+def _model(span: Span, attributes: JsonObject, inputs: Json, output: Json) -> Meaning:
     request = read_request(inputs)
     response = _streamed(span) or read_response(output)
     return Meaning(
@@ -89,7 +89,7 @@ def _model(span: Span, attributes: dict[str, Json], inputs: Json, output: Json) 
     )
 
 
-def _usage(attributes: dict[str, Json]) -> Usage | None:
+def _usage(attributes: JsonObject) -> Usage | None:
     """Tokens and money; Anthropic counts what was cached beside the input, the others within it."""
     counts = load_json(attributes.get("mlflow.chat.tokenUsage"))
     input_tokens = count_in(counts, "input_tokens")
