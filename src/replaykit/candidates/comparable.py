@@ -20,7 +20,7 @@ from replaykit.model.changes import StateFold
 from replaykit.model.events import AnyEvent, Call, Change, ErrorInfo, State
 from replaykit.model.jsonpath import JsonPath, Pick, remove_paths
 from replaykit.model.run import RunStatus, TraceRun
-from replaykit.model.values import ABSENT, Raw
+from replaykit.model.values import ABSENT, Raw, read_members
 
 UNANSWERED = ErrorInfo(type="not recorded")
 """How a call ends that the recording does not hold."""
@@ -148,7 +148,7 @@ class _ComparedStates:
         if not self._paths:
             return text
         try:
-            members = msgspec.json.decode(text, type=dict[str, Raw])
+            members = read_members(text)
         except msgspec.ValidationError:
             members = None
         if members is None or self._whole:

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
 from msgspec.structs import replace
 
 from replaykit.candidates.output_log import LOGS
@@ -24,7 +23,7 @@ from replaykit.model.isolation import Isolation
 from replaykit.model.result import Finding, ReplayResult, SemanticCheck, Verdict
 from replaykit.model.run import TraceRun
 from replaykit.model.text_lines import cut
-from replaykit.model.values import Raw
+from replaykit.model.values import Raw, encode_pretty
 from replaykit.private_files import close_all
 from replaykit.redaction.files import clean_bytes, file_redactor, replace_file
 from replaykit.terminal import visible, visible_lines
@@ -70,7 +69,7 @@ def write_evidence(
     try:
         for name in LOGS:
             (workspace / name).touch()
-        _write(workspace / "result.json", msgspec.json.format(msgspec.json.encode(shown), indent=2) + b"\n")
+        _write(workspace / "result.json", encode_pretty(shown))
         _write(workspace / "summary.md", clean_bytes(text.encode(), redactor))
         close_all(workspace)
     except OSError as error:

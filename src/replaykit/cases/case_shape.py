@@ -8,7 +8,6 @@ from enum import StrEnum
 from replaykit.checks.assertions import parse_assertion
 from replaykit.checks.rule import BadAssertion
 from replaykit.config import MAX_TIMEOUT_S
-from replaykit.documents.document import DocumentPath
 from replaykit.documents.shape import (
     ANYTHING,
     FLAG,
@@ -24,6 +23,7 @@ from replaykit.documents.shape import (
     Text,
     optional,
 )
+from replaykit.model.json_positions import DocumentPath
 from replaykit.model.jsonpath import parse_path
 from replaykit.model.matching import MatchMode, ModelMatch, OnMiss, ToolErrors, ToolMode
 from replaykit.model.pins import Clock

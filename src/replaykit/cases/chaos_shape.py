@@ -8,7 +8,6 @@ from enum import StrEnum
 import msgspec
 
 from replaykit.cases.case_shape import MAX_SEED
-from replaykit.documents.document import DocumentPath
 from replaykit.documents.shape import (
     ANYTHING,
     FLAG,
@@ -40,6 +39,7 @@ from replaykit.model.faults import (
     ToolFault,
     ToolTrouble,
 )
+from replaykit.model.json_positions import DocumentPath
 from replaykit.model.jsonpath import parse_path
 from replaykit.model.values import Json, JsonObject
 

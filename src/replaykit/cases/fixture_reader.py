@@ -23,7 +23,7 @@ from replaykit.documents.struct_files import FileVersion
 from replaykit.errors import FormatTooNew, InvalidFile
 from replaykit.model.compact_run import References, put_together
 from replaykit.model.events import Call, CallSpan, ToolCall, Usage, WireInfo
-from replaykit.model.json_positions import line_of
+from replaykit.model.json_positions import DocumentPath, line_of
 from replaykit.model.nesting import NestedTooDeeply, check_nesting, line_nested_too_deeply
 from replaykit.model.shared_parts import BadReference, ExpansionBudget, PartReader, canonical_text
 from replaykit.model.struct_flaws import refused_part
@@ -36,7 +36,6 @@ MAX_FIXTURE_BYTES = 512 * 1024 * 1024
 
 _BOM = b"\xef\xbb\xbf"
 _NESTED_TOO_DEEPLY = "nested too deeply"
-_Path = tuple[str | int, ...]
 
 
 class FixtureReader:
@@ -63,7 +62,7 @@ class FixtureReader:
 class _EntryPlace:
     """A part of a fixture file, for errors about it."""
 
-    def __init__(self, text: bytes, file: str, path: _Path = ()) -> None:
+    def __init__(self, text: bytes, file: str, path: DocumentPath = ()) -> None:
         self._text = text
         self.file = file
         self._path = path
@@ -71,7 +70,7 @@ class _EntryPlace:
     def at(self, *steps: str | int) -> _EntryPlace:
         return _EntryPlace(self._text, self.file, (*self._path, *steps))
 
-    def error(self, message: str, steps: _Path = ()) -> InvalidFile:
+    def error(self, message: str, steps: DocumentPath = ()) -> InvalidFile:
         return InvalidFile(message, file=self.file, line=line_of(self._text, (*self._path, *steps)))
 
 

@@ -23,18 +23,19 @@ from msgspec import Struct
 
 from replaykit.documents.document import FilePath
 from replaykit.documents.slug import slug
-from replaykit.errors import FormatTooNew, ReplayKitError, StoreError, Unreplayable, UsageError, nearest
-from replaykit.formats.core.source import JsonPath, Source, read_source
+from replaykit.errors import FormatTooNew, ReplayKitError, Unreplayable, UsageError, nearest
+from replaykit.formats.core.source import Source, read_source
 from replaykit.formats.run_log import read_run_log
 from replaykit.handlers.recording.agents import root_name
 from replaykit.handlers.replay.tape import Matcher, Tape
 from replaykit.model.changes import StateFold
 from replaykit.model.events import State
-from replaykit.model.json_positions import line_of
+from replaykit.model.json_positions import DocumentPath, line_of
 from replaykit.model.jsonpath import parse_path
 from replaykit.model.run import RUN_FORMAT, RunStatus, TraceRun
 from replaykit.model.struct_flaws import refused_part
-from replaykit.redaction.files import file_redactor, write_clean
+from replaykit.model.values import encode_pretty
+from replaykit.redaction.files import file_redactor, write_clean, writing
 
 if TYPE_CHECKING:
     from replaykit.redaction.redactor import Redactor
@@ -101,8 +102,7 @@ def golden_file(directory: Path, name: str) -> Path:
 def encode_golden(golden: Golden) -> bytes:
     """The text of the file; reading it gives the same golden trace."""
     section = _Section(name=golden.name, agent=golden.agent, asserts=golden.asserts, ignore=golden.ignore)
-    text = msgspec.json.encode(_File(replaykit=RUN_FORMAT, golden=section, run=golden.run))
-    return msgspec.json.format(text, indent=2) + b"\n"
+    return encode_pretty(_File(replaykit=RUN_FORMAT, golden=section, run=golden.run))
 
 
 def redacted_golden(golden: Golden, redactor: Redactor | None) -> Golden:
@@ -124,11 +124,9 @@ def refuse_taken(file: Path) -> None:
 def write_golden(file: Path, golden: Golden) -> None:
     """Write the file, whole or not at all, and with nothing secret in it."""
     redactor = file_redactor()
-    try:
+    with writing(file):
         file.parent.mkdir(parents=True, exist_ok=True)
         write_clean(file, encode_golden(redacted_golden(golden, redactor)), redactor, fail_closed=True)
-    except OSError as error:
-        raise StoreError(f"{file} cannot be written: {error.strerror}") from None
 
 
 def read_golden(path: FilePath) -> Golden:
@@ -222,7 +220,7 @@ def _read_section(source: Source) -> _Section:
 def _wrong_section(source: Source) -> ReplayKitError:
     """Return the error about the part that is wrong, with its line and the nearest spelling."""
     part = refused_part(orjson.dumps(source.value["golden"]), _Section)
-    path: JsonPath = ("golden", *part.path)
+    path: DocumentPath = ("golden", *part.path)
     place = ".".join(map(str, path))
     reason = part.reason
     if part.unknown_key is not None:

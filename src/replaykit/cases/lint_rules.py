@@ -17,12 +17,12 @@ from replaykit.cases.requests import requests_of
 from replaykit.cases.takes import TAKES, check_take, read_takes
 from replaykit.checks.assertions import Assertions
 from replaykit.checks.custom import REGISTER_HINT, unregistered_in, unregistered_text
-from replaykit.documents.document import DocumentPath
 from replaykit.documents.shape import Flaw, Flaws, FlawSeverity
 from replaykit.errors import ReplayKitError, UsageError, nearest
 from replaykit.formats.core.capture_advice import capture_advice
 from replaykit.formats.core.labels import ExpectedCall, labels_of
 from replaykit.model.events import AnyEvent, Call, LlmCall, Note, ToolCall
+from replaykit.model.json_positions import DocumentPath
 from replaykit.model.jsonpath import parse_path, values_at
 from replaykit.model.matching import OnMiss, ToolErrors, ToolMode
 from replaykit.model.result import Side

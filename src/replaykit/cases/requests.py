@@ -14,6 +14,7 @@ from msgspec import Struct
 from replaykit.cases.case import EVERY_TOOL, ReplayCase, Scenario
 from replaykit.cases.case_shape import ModelMode
 from replaykit.model.isolation import ANYTHING, MODELS, Consent
+from replaykit.model.json_positions import DocumentPath
 from replaykit.model.matching import OnMiss, ToolMode
 from replaykit.model.result import Deviation
 from replaykit.terminal import visible
@@ -40,7 +41,7 @@ class Request(Struct, frozen=True, kw_only=True):
     name: str
     """A tool, a model or a request; `models` for every model, `*` for anything. Of a connection the host."""
     is_connection: bool = False
-    path: tuple[str | int, ...]
+    path: DocumentPath
     """Where the case says so."""
 
     @property

@@ -16,10 +16,11 @@ from replaykit.cases.case_shape import DEFAULT_TIMEOUT_S, EvidenceMode, ModelMod
 from replaykit.cases.session_shape import FOLLOWED, SESSION
 from replaykit.cases.tagged_values import TAGGED, as_it_stands
 from replaykit.checks.assertions import Assertions
-from replaykit.documents.document import Document, DocumentPath, confined_path, load_document
+from replaykit.documents.document import Document, confined_path, load_document
 from replaykit.documents.shape import find_flaws, refuse_flaws
 from replaykit.errors import InvalidFile
 from replaykit.model.events import ToolCall
+from replaykit.model.json_positions import DocumentPath
 from replaykit.model.matching import MatchMode, MatchRules
 from replaykit.model.values import ABSENT, NULL, Json, JsonObject, Raw, canonical, decode, raw
 from replaykit.seam.failures import ToolError, describe

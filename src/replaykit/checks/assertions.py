@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from replaykit.checks.rule import ASSERTIONS, BadAssertion, Context, Rule, Runs
 from replaykit.errors import nearest
+from replaykit.model.json_positions import DocumentPath
 from replaykit.model.result import Deviation, Finding, Side
 from replaykit.model.run import TraceRun
 from replaykit.model.values import Json, JsonObject
@@ -96,7 +97,7 @@ def parse_assertions(values: Iterable[JsonObject]) -> Assertions:
     return tuple(found)
 
 
-def parse_inner(value: Json, where: str, path: tuple[str | int, ...] = ()) -> Assertion:
+def parse_inner(value: Json, where: str, path: DocumentPath = ()) -> Assertion:
     """The assertion that stands inside another one, at this path of it."""
     if not isinstance(value, dict) or len(value) != 1:
         raise BadAssertion(f"expected one assertion inside `{where}`, as in `{{tool.called: refund}}`", path)

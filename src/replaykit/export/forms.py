@@ -21,7 +21,7 @@ from replaykit.model.events import (
 )
 from replaykit.model.run import TraceRun, encode_run
 from replaykit.model.tool_errors import is_raised
-from replaykit.model.values import Json, JsonObject
+from replaykit.model.values import Json, JsonObject, encode_pretty
 from replaykit.redaction.files import clean_bytes, file_redactor, refuse_leaks
 from replaykit.registry import Registry
 from replaykit.telemetry.span import (
@@ -81,7 +81,7 @@ def native(run: TraceRun) -> bytes:
         "events": [native for event in run.events if (native := _native_event(event)) is not None],
     }
     filled = {key: value for key, value in document.items() if value not in (None, "", ())}
-    return msgspec.json.format(msgspec.json.encode(filled), indent=2) + b"\n"
+    return encode_pretty(filled)
 
 
 def _native_event(event: AnyEvent) -> JsonObject | None:

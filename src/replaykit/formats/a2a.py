@@ -25,9 +25,10 @@ from replaykit.formats.core.members import (
 )
 from replaykit.formats.core.registry import Found, register_format
 from replaykit.formats.core.replayability import ADVICE
-from replaykit.formats.core.source import JsonPath, Source
+from replaykit.formats.core.source import Source
 from replaykit.formats.core.talk import UNSET, Talk, content_id
 from replaykit.model.events import ErrorInfo
+from replaykit.model.json_positions import DocumentPath
 from replaykit.model.matching import ToolErrors
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import Json, JsonObject, encode
@@ -256,7 +257,7 @@ class TaskPiece(Struct, frozen=True):
 
     kind: str
     value: JsonObject
-    path: JsonPath
+    path: DocumentPath
 
 
 class TaskExchange(Struct):
@@ -329,7 +330,7 @@ def is_from_user(message: JsonObject) -> bool:
     return text_in(message, "role").removeprefix("ROLE_").lower() == "user"
 
 
-def pieces_of(value: Json, path: JsonPath = ()) -> Iterator[TaskPiece]:
+def pieces_of(value: Json, path: DocumentPath = ()) -> Iterator[TaskPiece]:
     """Return the pieces of an item; none where it is no A2A."""
     item = as_object(value)
     if item.get("jsonrpc") == "2.0":

@@ -24,9 +24,10 @@ from replaykit.formats.core.fields import Fields
 from replaykit.formats.core.members import object_in, objects_in, text_in, value_in
 from replaykit.formats.core.pairs import described, http_status
 from replaykit.formats.core.registry import Found, register_format
-from replaykit.formats.core.source import JsonPath, Source
+from replaykit.formats.core.source import Source
 from replaykit.formats.core.threads import ExchangeThreads, ModelExchange, Wired
 from replaykit.model.events import ErrorInfo, WireInfo
+from replaykit.model.json_positions import DocumentPath
 from replaykit.model.values import Json, JsonObject, Raw, canonical, raw
 from replaykit.wire.api import ModelApi
 from replaykit.wire.json_fields import load_object
@@ -91,7 +92,7 @@ def _exchanges(document: Source) -> Iterator[ModelExchange | InvalidFile | None]
             yield problem
 
 
-def _exchange(document: Source, value: Json, path: JsonPath) -> ModelExchange | None:
+def _exchange(document: Source, value: Json, path: DocumentPath) -> ModelExchange | None:
     """The model's call that an entry is; None where it is none."""
     entry = Fields(document, value, path, "an entry")
     request = Fields(document, entry.object("request"), (*path, "request"))

@@ -23,9 +23,10 @@ from replaykit.formats.core.items import collect, read_each
 from replaykit.formats.core.labels import Label, labelled
 from replaykit.formats.core.members import as_list, object_in, text_in, value_in
 from replaykit.formats.core.registry import Found, register_format
-from replaykit.formats.core.source import JsonPath, Source
+from replaykit.formats.core.source import Source
 from replaykit.formats.core.talk import UNSET, Talk, content_id
 from replaykit.model.events import ErrorInfo, Usage
+from replaykit.model.json_positions import DocumentPath
 from replaykit.model.matching import ToolErrors
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import Json, JsonObject, canonical
@@ -83,7 +84,7 @@ def _is_event_line(value: Json, source: Source) -> bool:
 
 def _read(source: Source) -> TraceRun:
     value = source.value
-    path: JsonPath = ("history",)
+    path: DocumentPath = ("history",)
     if isinstance(value, list):
         value, path = {"history": value}, ()
     whole = Fields(source, value, (), "events of OpenHands")
@@ -162,7 +163,7 @@ class Story:
         self._calls: dict[str, str] = {}
         self._last = ""
 
-    def tell(self, value: Json, path: JsonPath) -> None:
+    def tell(self, value: Json, path: DocumentPath) -> None:
         """One event."""
         event = Fields(self._source, value, path, "an event")
         action, observation = event.text("action"), event.text("observation")
@@ -250,7 +251,7 @@ class Story:
         return found
 
 
-def read_history(source: Source, history: list[Json], path: JsonPath) -> Story:
+def read_history(source: Source, history: list[Json], path: DocumentPath) -> Story:
     """The events, and pairs of them, in order."""
     story = Story(source)
     for item in TraceItem(source, history, path).members():

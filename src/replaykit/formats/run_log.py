@@ -17,6 +17,7 @@ from replaykit.formats.core.registry import register_format
 from replaykit.formats.core.source import Source
 from replaykit.model.compact_run import COMPACT_RUN_FORMAT, CompactRunFile, put_together
 from replaykit.model.events import AnyEvent, Call
+from replaykit.model.json_positions import DocumentPath
 from replaykit.model.nesting import check_nesting
 from replaykit.model.run import RunFile, TraceRun, decode_run
 from replaykit.model.shared_parts import BadReference, ExpansionBudget, PartReader
@@ -97,7 +98,7 @@ class _CaseValues:
         self._case = Path(source.file).parent
         self._values = ValueReader(self._case / _FIXTURES)
 
-    def read(self, event_path: tuple[str | int, ...], member: str, name: str) -> Raw:
+    def read(self, event_path: DocumentPath, member: str, name: str) -> Raw:
         """Return the value in a file of the case; `InvalidFile` about that file, or about what refers to it."""
         folder, _, inner = name.partition("/")
         if folder != _FIXTURES or not is_value_name(inner):

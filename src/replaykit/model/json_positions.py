@@ -7,8 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import orjson
+
+DocumentPath: TypeAlias = tuple[str | int, ...]
+"""A place in a document: keys and indexes."""
 
 # Possessive, so that a text of any size is scanned once and never backtracked into.
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{},:]|[^\s\[\]{},:"]++', re.DOTALL)

@@ -15,7 +15,8 @@ import msgspec
 from msgspec import Struct
 
 from replaykit.errors import nearest
-from replaykit.model.values import Json, Raw
+from replaykit.model.json_positions import DocumentPath
+from replaykit.model.values import Json, Raw, read_items, read_members
 
 _SHOWN_CHARS = 40
 
@@ -27,7 +28,7 @@ _Member: TypeAlias = tuple[str | int, Raw, Any]  # its key or index, its text, a
 class RefusedPart(Struct, frozen=True):
     """The innermost part of a JSON text that its declared type does not allow."""
 
-    path: tuple[str | int, ...]
+    path: DocumentPath
     text: _Text
     declared: Any
     reason: str
@@ -49,7 +50,7 @@ class RefusedPart(Struct, frozen=True):
 
 def refused_part(text: _Text, declared: Any) -> RefusedPart:
     """Return the innermost part of a JSON text that is wrong; the text as a whole has been refused as `declared`."""
-    path: tuple[str | int, ...] = ()
+    path: DocumentPath = ()
     while (member := _refused_member(text, declared)) is not None:
         step, text, declared = member
         path = (*path, step)
@@ -87,9 +88,9 @@ def _parts(text: _Text) -> _Parts:
     """Return the members of an object or a list as texts; None for any other value."""
     opening = bytes(text).lstrip()[:1]
     if opening == b"{":
-        return msgspec.json.decode(text, type=dict[str, Raw])
+        return read_members(text)
     if opening == b"[":
-        return msgspec.json.decode(text, type=list[Raw])
+        return read_items(text)
     return None
 
 

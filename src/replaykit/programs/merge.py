@@ -18,7 +18,7 @@ from replaykit.model.matching import MatchMode, ToolMode
 from replaykit.model.result import DEVIATION, Deviation
 from replaykit.model.run import Chance, RunHeader, TraceRun
 from replaykit.model.unrecorded import Unrecorded, UnrecordedKind, unrecorded_in, with_count_added
-from replaykit.model.values import Json, Raw
+from replaykit.model.values import Json, Raw, read_members
 from replaykit.programs.own_servers import OWN_PORT, is_internal_request, is_own_address
 from replaykit.programs.process_log import MAIN, deviations_of, path_segment, process_logs_prefix, recorded_calls
 from replaykit.seam.scope import PendingCall
@@ -229,7 +229,7 @@ def _refold_states(events: list[AnyEvent], orders: list[int]) -> list[AnyEvent]:
 
 def _advanced(fold: StateFold, text: bytes) -> tuple[Raw, Change | None]:
     try:
-        return fold.advance_to_text(msgspec.json.decode(text, type=dict[str, Raw]))
+        return fold.advance_to_text(read_members(text))
     except msgspec.ValidationError:
         fold.apply(State(seq=0, state_json=Raw(text)))
         return Raw(text), None

@@ -7,7 +7,8 @@ to be written as several files or reports are cleaned once, as values (`clean_st
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -15,7 +16,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
-from replaykit.errors import UsageError
+from replaykit.errors import StoreError, UsageError
 from replaykit.model.values import Json
 
 if TYPE_CHECKING:
@@ -117,6 +118,15 @@ def write_clean(file: Path, data: bytes | str, redactor: Redactor | None, *, fai
     if fail_closed:
         refuse_leaks({str(file): clean}, redactor)
     replace_file(file, clean)
+
+
+@contextmanager
+def writing(file: Path) -> Iterator[None]:
+    """Raise a `StoreError` that names the file where writing it fails inside of the block."""
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(f"{file} cannot be written: {error.strerror}") from None
 
 
 def replace_file(file: Path, data: bytes) -> None:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from replaykit.model.values import read_items, read_members
 from replaykit.redaction.lazy_patterns import lazy
 
 LEAST_BYTES = 16 * 1024
@@ -29,8 +30,6 @@ _NEXT = STAND_IN + b","
 _STEP = len(_NEXT)
 _GAP = lazy(rb"[\s,]*+")
 _KEY = lazy(rb'[\s,]*+"[^"\\]*+(?:\\.[^"\\]*+)*+"\s*+:\s*+')
-_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
-_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 class TextSpan(NamedTuple):
@@ -210,9 +209,9 @@ def _children(value: bytes) -> Iterator[tuple[int, bytes]]:
     gap: re.Pattern[bytes] = _GAP
     children: list[msgspec.Raw]
     if value[:1] == b"[":
-        children = _items(value)
+        children = read_items(value)
     elif value[:1] == b"{":
-        gap, children = _KEY, list(_members(value).values())
+        gap, children = _KEY, list(read_members(value).values())
     else:
         return
     at = 1

@@ -14,12 +14,11 @@ from typing import Any, NoReturn, TypeAlias, TypeVar
 
 import orjson
 from msgspec import Struct
-from msgspec import json as msgspec_json
 from msgspec.structs import replace
 
 from replaykit.errors import Divergence, Unreplayable
 from replaykit.model.tool_errors import is_raised
-from replaykit.model.values import ABSENT, NULL, Json, JsonObject, Raw, canonical, raw
+from replaykit.model.values import ABSENT, NULL, Json, JsonObject, Raw, canonical, raw, read_items
 from replaykit.seam.failures import came_from_outside, describe, is_interruption, raise_again
 from replaykit.seam.results import END, ITEM
 from replaykit.seam.scope import (
@@ -595,7 +594,7 @@ def _streamed(served: CallAnswer) -> CallAnswer:
         return served
     whole = served.result_json
     if bytes(whole).lstrip()[:1] == b"[":
-        items = tuple(msgspec_json.decode(whole, type=list[Raw]))
+        items = tuple(read_items(whole))
     else:
         items = () if whole in (ABSENT, NULL) else (whole,)
     return Outcome(items_json=items, complete=served.complete)

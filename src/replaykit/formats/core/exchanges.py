@@ -26,9 +26,10 @@ from replaykit.formats.core.json_text import load_json
 from replaykit.formats.core.members import objects_in, text_in, value_in
 from replaykit.formats.core.pairs import REQUESTS, RESPONSES, created, described, halves, http_status, times, unwrapped
 from replaykit.formats.core.registry import IMPORTERS, Found
-from replaykit.formats.core.source import JsonPath, Source
+from replaykit.formats.core.source import Source
 from replaykit.formats.core.threads import ExchangeThreads, ModelExchange, Used
 from replaykit.model.events import ErrorInfo
+from replaykit.model.json_positions import DocumentPath
 from replaykit.model.values import Json, JsonObject, encode
 from replaykit.wire.api import ModelApi
 from replaykit.wire.dialect import ApiDialect
@@ -131,7 +132,7 @@ class _Reader:
         except InvalidFile as problem:
             yield problem
             return
-        path: JsonPath = ()
+        path: DocumentPath = ()
         if isinstance(value, dict) and value.get("object") == "list" and isinstance(value.get("data"), list):
             value, path = _in_order(value["data"]), ("data",)
         if not isinstance(value, list):
@@ -141,7 +142,7 @@ class _Reader:
             yield from self._safely(item, document, (*path, index))
         yield from self.flush()
 
-    def _safely(self, item: Json, document: Source, path: JsonPath) -> Iterator[ModelExchange | InvalidFile | str]:
+    def _safely(self, item: Json, document: Source, path: DocumentPath) -> Iterator[ModelExchange | InvalidFile | str]:
         try:
             for exchange in self._take(item, document, path):
                 yield exchange
@@ -151,7 +152,7 @@ class _Reader:
         except InvalidFile as problem:
             yield problem
 
-    def _take(self, item: Json, document: Source, path: JsonPath) -> Iterator[ModelExchange]:
+    def _take(self, item: Json, document: Source, path: DocumentPath) -> Iterator[ModelExchange]:
         api = self._api
         if isinstance(item, list):
             yield from self.flush()
@@ -185,7 +186,7 @@ class _Reader:
         if events:
             yield self._exchange(None, _text(self._api.whole(events)), 200, created(events[0]))
 
-    def _read_exchange(self, item: JsonObject, document: Source, path: JsonPath) -> ModelExchange:
+    def _read_exchange(self, item: JsonObject, document: Source, path: DocumentPath) -> ModelExchange:
         name = Fields(document, item, path).label("custom_id", "key") or ""
         exchange = self._half_or_both(item)
         is_read = exchange is not None and self._is_read(item, exchange)

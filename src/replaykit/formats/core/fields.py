@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from replaykit.errors import InvalidFile
-from replaykit.formats.core.source import JsonPath, Source
+from replaykit.formats.core.source import Source
+from replaykit.model.json_positions import DocumentPath
 from replaykit.model.values import Json, JsonObject, Raw
 
 _MILLISECONDS = 1e11  # an epoch above this would be the year 5138 in seconds
@@ -20,7 +21,7 @@ class Fields:
 
     __slots__ = ("_taken", "path", "source", "value")
 
-    def __init__(self, source: Source, value: Json, path: JsonPath = (), what: str = "an object") -> None:
+    def __init__(self, source: Source, value: Json, path: DocumentPath = (), what: str = "an object") -> None:
         if not isinstance(value, dict):
             raise source.error(f"expected {what}, got {json_type(value)}", path)
         self.source = source
@@ -144,7 +145,7 @@ class Fields:
             message = f"{name}: {message}"
         return self.source.error(message, self._path_of(names))
 
-    def _path_of(self, names: tuple[str, ...]) -> JsonPath:
+    def _path_of(self, names: tuple[str, ...]) -> DocumentPath:
         name = self.key(*names)
         if name:
             return (*self.path, name)
@@ -192,7 +193,7 @@ class TraceItem(Struct, frozen=True):
 
     source: Source
     value: Json
-    path: JsonPath = ()
+    path: DocumentPath = ()
 
     def error(self, message: str, *path: str | int) -> InvalidFile:
         """Return an error about it, or about its member at `path`."""

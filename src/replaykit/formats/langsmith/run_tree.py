@@ -15,10 +15,11 @@ from replaykit.formats.core.errors import error_of, error_of_repr
 from replaykit.formats.core.fields import Fields, TraceItem, json_type
 from replaykit.formats.core.langchain_messages import message_body
 from replaykit.formats.core.members import count_in, filled, list_in, object_in, text_in
-from replaykit.formats.core.source import JsonPath, Source
+from replaykit.formats.core.source import Source
 from replaykit.formats.core.totals import stated_usage
 from replaykit.formats.langsmith.documents import KNOWN, SUMMARY_FIELDS, Document, loaded
 from replaykit.model.events import ErrorInfo, Usage
+from replaykit.model.json_positions import DocumentPath
 from replaykit.model.nesting import decode_json
 from replaykit.model.values import Json, JsonObject, Raw
 from replaykit.wire.json_fields import without
@@ -32,12 +33,12 @@ class RunNode:
 
     __slots__ = ("children", "in_circle", "parent", "path", "places", "source", "value")
 
-    def __init__(self, value: Json, path: JsonPath, source: Source) -> None:
+    def __init__(self, value: Json, path: DocumentPath, source: Source) -> None:
         self.value = value
         self.path = path
         self.source = source
         """The line of the file that holds it, or the whole file."""
-        self.places: dict[str, tuple[Source, JsonPath]] | None = None
+        self.places: dict[str, tuple[Source, DocumentPath]] | None = None
         """The source and path of each field of a run that has several parts."""
         self.parent: RunNode | None = None
         self.children: list[RunNode] = []
@@ -53,7 +54,7 @@ class RunNode:
             raise self.source.error("its parents form a circle", self.path)
         return RunFields(self)
 
-    def add(self, value: JsonObject, path: JsonPath, source: Source) -> None:
+    def add(self, value: JsonObject, path: DocumentPath, source: Source) -> None:
         """Another part of the same run; of two values the later counts, unless it says nothing."""
         if self.places is None:
             self.places = dict.fromkeys(self.value, (self.source, self.path))
@@ -113,7 +114,7 @@ class RunFields(Fields):
         source, path = self._place_of(names)
         return source.error(f"{name}: {message}" if name else message, path)
 
-    def _place_of(self, names: tuple[str, ...]) -> tuple[Source, JsonPath]:
+    def _place_of(self, names: tuple[str, ...]) -> tuple[Source, DocumentPath]:
         name = self.key(*names)
         if name is None:
             return self.source, self.path
@@ -123,7 +124,7 @@ class RunFields(Fields):
 
 def collect(documents: Iterable[Document]) -> list[RunNode]:
     """The roots, in the order of the file; each run of the file is once in their trees."""
-    nodes: dict[str | JsonPath, RunNode] = {}
+    nodes: dict[str | DocumentPath, RunNode] = {}
     for value, path, source in documents:
         _add(nodes, value, path, source)
     for key, node in nodes.items():
@@ -149,7 +150,7 @@ def dotted_time(order: str | None) -> float | None:
         return None
 
 
-def _add(nodes: dict[str | JsonPath, RunNode], value: Json, path: JsonPath, source: Source) -> None:
+def _add(nodes: dict[str | DocumentPath, RunNode], value: Json, path: DocumentPath, source: Source) -> None:
     """Enter a run and the runs inside of it, however deep."""
     waiting: list[tuple[TraceItem, RunNode | None]] = [(TraceItem(source, value, path), None)]
     while waiting:
@@ -163,7 +164,7 @@ def _add(nodes: dict[str | JsonPath, RunNode], value: Json, path: JsonPath, sour
             waiting += reversed([(child, node) for child in children])
 
 
-def _entered(nodes: dict[str | JsonPath, RunNode], item: TraceItem) -> RunNode:
+def _entered(nodes: dict[str | DocumentPath, RunNode], item: TraceItem) -> RunNode:
     own = _id(item.value) if isinstance(item.value, dict) else None
     key = own or (item.source.line, *item.path)
     node = nodes.get(key)
@@ -189,7 +190,7 @@ def _dotted_ids(value: JsonObject) -> list[str]:
     return [segment[2] for segment in segments if segment]
 
 
-def _parent(nodes: dict[str | JsonPath, RunNode], key: str | JsonPath, node: RunNode) -> RunNode | None:
+def _parent(nodes: dict[str | DocumentPath, RunNode], key: str | DocumentPath, node: RunNode) -> RunNode | None:
     """The nearest run above it that is in the file."""
     if not isinstance(node.value, dict):
         return None

@@ -13,7 +13,8 @@ from msgspec import Struct
 from replaykit.errors import FetchFailed, InvalidFile, UsageError
 from replaykit.formats.core.json_text import decode_lenient
 from replaykit.formats.core.members import known
-from replaykit.formats.core.source import JsonPath, Source, spelled
+from replaykit.formats.core.source import Source, spelled
+from replaykit.model.json_positions import DocumentPath
 from replaykit.model.values import Json, JsonObject, encode
 from replaykit.terminal import visible
 from replaykit.wire.json_fields import as_object
@@ -196,7 +197,7 @@ class FetchedSource(Source):
         super().__init__(b"", origin, value=value)
         self._text = None
 
-    def error(self, message: str, path: JsonPath = (), *, hint: str | None = None) -> InvalidFile:
+    def error(self, message: str, path: DocumentPath = (), *, hint: str | None = None) -> InvalidFile:
         return InvalidFile(f"{message} (at {spelled(path)})", file=self.file, hint=hint)
 
     def _load(self) -> bytes:
