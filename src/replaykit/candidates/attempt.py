@@ -34,7 +34,7 @@ class Attempt(Struct, frozen=True, kw_only=True):
     reason: str = ""
     """Why there is no run."""
     evidence: Evidence | None = None
-    """How much of the tape was used; None where the candidate does not count that itself."""
+    """The use of the tape; None where the candidate does not count that itself."""
     uncertain: tuple[str, ...] = ()
     """Why the order or the moment of something in the run could not be told."""
     isolation: Isolation = NOT_ISOLATED
@@ -48,7 +48,7 @@ class Candidate(Protocol):
 
     @property
     def label(self) -> str:
-        """What to call it in a result."""
+        """The name of it in a result."""
 
     def run(self, case: ReplayCase, workspace: Path, timeout_s: float) -> Attempt:
         """Run it once; logs and outputs go into the workspace. Does not raise for what the candidate does."""

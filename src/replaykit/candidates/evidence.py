@@ -143,7 +143,7 @@ def _semantic(check: SemanticCheck) -> str:
 
 
 def _isolation(isolation: Isolation) -> list[str]:
-    """What the candidate was kept from, and what it wrote that was discarded."""
+    """Return what the candidate was kept from, and what it wrote that was discarded."""
     lines = [f"- {note}" for note in isolation.notes]
     for access in isolation.stopped:
         lines.append(

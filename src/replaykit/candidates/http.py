@@ -80,7 +80,7 @@ class HttpCandidate:
         return parse_output(answer.body)
 
     def _with_log(self, attempt: Attempt, log: TapeLog, timeout_s: float) -> Attempt:
-        """What the agent did as its middleware saw it, instead of as it says itself."""
+        """Return the attempt as the agent's middleware saw it, instead of as the agent says itself."""
         if attempt.run is None:
             return attempt
         if not log.runs:

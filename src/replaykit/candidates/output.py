@@ -51,13 +51,13 @@ _SAYS_NOTHING = (b"null", b"false", b'""', b"[]", b"{}")
 
 
 class _Known(Struct):
-    """What tells a run log from the contract's own form."""
+    """The members that tell a run log from the contract's own form."""
 
     replaykit: int | None = None
 
 
 class _LogOutput(Struct, omit_defaults=True):
-    """What a candidate on our own seam leaves: its whole run log."""
+    """The output of a candidate on our own seam: its whole run log."""
 
     replaykit: int
     run: TraceRun
@@ -65,7 +65,7 @@ class _LogOutput(Struct, omit_defaults=True):
 
 
 class _Deviations(Struct, omit_defaults=True):
-    """What belongs to a run log beside the run."""
+    """The members that belong to a run log beside the run."""
 
     deviations: tuple[Deviation, ...] = ()
 

@@ -47,10 +47,10 @@ class Performance:
             origin=Origin(kind="replayed", run=case.source.run),
         )
         self.run = TraceRun.of(header, ())
-        """What its processes did; how it ended is not in it."""
+        """The run of its processes; how it ended is not in it."""
         self.deviations: tuple[Deviation, ...] = ()
         self.evidence = Evidence()
-        """What its processes used of the tape."""
+        """The parts of the tape that its processes used."""
 
     @contextmanager
     def stage(self) -> Iterator[LaunchEnvironment]:
@@ -81,7 +81,7 @@ class Performance:
         self.evidence = served_from(self._world, self.run, self.deviations)
 
     def evidence_in(self, reported: TraceRun | None) -> Evidence:
-        """What was served; where that is nothing, what the program says it used."""
+        """Return what was served; where that is nothing, what the program says it used."""
         if self.evidence.used:
             return self.evidence
         return reported_on(self._world, reported)

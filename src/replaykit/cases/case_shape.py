@@ -38,14 +38,14 @@ MAX_SEED = 2**53  # what every JSON reader keeps exactly
 
 
 class ModelMode(StrEnum):
-    """Where a model's answers come from in a replay."""
+    """The source of a model's answers in a replay."""
 
     RECORDED = "recorded"  # from the case's fixtures
     LIVE = "live"  # the model itself is called
 
 
 class EvidenceMode(StrEnum):
-    """What a verdict may rest on."""
+    """The evidence that a verdict may rest on."""
 
     TAPE = "tape"  # recorded answers that the candidate used
     OUTPUT = "output"  # its output alone

@@ -49,7 +49,7 @@ _GRADES = {"subtle": Grade.LOW, "moderate": Grade.MEDIUM, "significant": Grade.H
 
 
 class GradeWord(StrEnum):
-    """How much drifts: our words, and those of Flakestorm."""
+    """The size of a drift: our words, and those of Flakestorm."""
 
     LOW = "low"
     MEDIUM = "medium"
@@ -202,11 +202,11 @@ _FAULTS: dict[str, Shape] = {
 }
 
 CHAOS: Shape = optional(Record(_FAULTS), Profile())
-"""What `chaos:` may hold: faults, or the name of a profile alone."""
+"""The shape of `chaos:`: faults, or the name of a profile alone."""
 SCENARIO = Record({"name": SOME_TEXT, **_FAULTS}, required=("name",))
 """One world of a matrix."""
 CHAOS_MATRIX: Shape = optional(ListOf(SCENARIO))
-"""What `chaos_matrix:` may hold."""
+"""The shape of `chaos_matrix:`."""
 
 
 def plan_of(value: Json, *, seed: int = 0) -> ChaosPlan:

@@ -41,11 +41,11 @@ if TYPE_CHECKING:
     from replaykit.redaction.redactor import Redactor
 
 SUFFIX = ".golden.json"
-"""What the name of a golden trace ends in."""
+"""The end of the name of a golden trace."""
 
 
 class Aspect(StrEnum):
-    """What a golden trace asserts."""
+    """The aspects of a run that a golden trace asserts."""
 
     CALLS = "calls"  # the tools and models the agent calls: names, arguments, order
     STATES = "states"  # the state after each step

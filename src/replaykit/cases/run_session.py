@@ -91,7 +91,7 @@ class SeenCall(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def seen(call: ToolCall) -> SeenCall:
-    """What the agent saw of a call."""
+    """Return a call as the agent saw it."""
     status, response = None, call.result_json or ABSENT
     if call.error is not None and is_raised(call):
         status, response = _failure(call.error)

@@ -47,7 +47,7 @@ class Session(Struct, frozen=True, kw_only=True):
     rests_on_output: bool = False
     document: Document
     at: DocumentPath = ()
-    """Where in the document it stands."""
+    """The place in the document."""
 
     @property
     def file(self) -> Path:
@@ -108,7 +108,7 @@ def _opened(document: Document, at: DocumentPath, file: Path) -> Document:
 
 
 def _fill_in(document: Document, at: DocumentPath, value: JsonObject, followed: JsonObject) -> None:
-    """What is said beside `file` holds where the file says nothing; the file is never contradicted."""
+    """Fill in what is said beside `file` where the file says nothing; the file is never contradicted."""
     for key, response in value.items():
         if key == FOLLOWED:
             continue

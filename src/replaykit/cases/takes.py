@@ -50,7 +50,7 @@ class NewAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Take(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is known about a take, beside its calls."""
+    """The facts about a take, beside its calls."""
 
     replaykit: int
     name: str
@@ -58,7 +58,7 @@ class Take(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """When it was made: ISO 8601, in UTC."""
     candidate: str = ""
     verdict: str = ""
-    """What the run was judged to be."""
+    """The verdict on the run."""
     based_on: str = RECORDED
     """The take whose answers were served where they fit."""
     new_answers: tuple[NewAnswer, ...] = ()

@@ -91,7 +91,7 @@ class _NewValues:
 
 
 class _UpgradedReferences(Struct):
-    """Whether a fixture file has references at all."""
+    """The references of a fixture file; most have none."""
 
     parts: dict[str, Raw] = {}
     calls: tuple[_CallReferences, ...] = ()

@@ -260,7 +260,7 @@ def toolless_path(text: str) -> JsonPath:
 def pick_call(
     calls: Sequence[ToolCall], which: Occurrence, fits: Callable[[ToolCall], bool]
 ) -> tuple[bool, ToolCall | None]:
-    """Whether the calls that are meant fit, and the one that tells: the first that decides it.
+    """Return True when the calls that are meant fit, and the call that tells: the first that decides it.
 
     Of no calls none fits: nothing holds by silence.
     """

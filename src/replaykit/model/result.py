@@ -19,7 +19,7 @@ RESULT_FORMAT = 2
 
 
 class Side(StrEnum):
-    """Which question an assertion answers."""
+    """The question that an assertion answers."""
 
     OBSERVED = "observed"  # a failure signature: does it still go wrong this way?
     DESIRED = "desired"  # what a fix must show

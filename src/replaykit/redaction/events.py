@@ -39,7 +39,7 @@ E = TypeVar("E", bound=Event)
 
 
 class Door:
-    """What stands between an agent and the log of its run. The agent's own values stay as they are."""
+    """The door between an agent and the log of its run. The agent's own values stay as they are."""
 
     def __init__(self, redactor: Redactor) -> None:
         self.redactor = redactor

@@ -142,7 +142,7 @@ def replace_file(file: Path, data: bytes) -> None:
 
 
 def leaks_in(name: str, data: bytes | str, redactor: Redactor | None) -> list[Leak]:
-    """What would be replaced in a file of this name."""
+    """Return what would be replaced in a file of this name."""
     if redactor is None:
         return []
     return [Leak(name, found.line, found.column, found.kind, found.path) for found in redactor.scan(data)]
@@ -151,7 +151,7 @@ def leaks_in(name: str, data: bytes | str, redactor: Redactor | None) -> list[Le
 def missed_leaks(
     name: str, data: bytes | str, redactor: Redactor | None, check: SecondCheck | None = None
 ) -> list[Leak]:
-    """What only the second check finds in a file of this name; `check` is for several files that are much alike."""
+    """Return what only the second check finds in a file of this name; `check` is for several files that are alike."""
     if redactor is None:
         return []
     from replaykit.redaction.second_check import SecondCheck  # noqa: PLC0415 (only what leaves the machine needs it)
@@ -198,7 +198,7 @@ HINT = (
     'Take it out at its source. Where it is no secret, say so in redaction.toml: allow = ["…"]\n'
     "All of it is made up? --no-redact, or REPLAYKIT_REDACT=off"
 )
-"""What whoever meets a finding can do."""
+"""The advice to whoever meets a finding."""
 
 
 def listed(leaks: Iterable[Leak]) -> str:

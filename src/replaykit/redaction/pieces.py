@@ -46,7 +46,7 @@ class Pieces:
         self.text = text
         self.spans = spans
         self.flat = flat
-        """How many pieces at the beginning are no part of another object in a list."""
+        """The number of pieces at the beginning that are no part of another object in a list."""
 
     @cached_property
     def texts(self) -> list[bytes]:
@@ -60,7 +60,7 @@ class Pieces:
 
     @cached_property
     def places(self) -> list[int]:
-        """Where the empty objects stand in the rest."""
+        """The places of the empty objects in the rest."""
         places, removed = [], 0
         for start, end in self.spans:
             places.append(start - removed)
@@ -172,7 +172,7 @@ class _Walk:
         self._smallest = smallest
         self._largest = largest
         self._first_nested = sys.maxsize
-        """Where the first object of a list begins that is in pieces itself."""
+        """The place of the first object of a list that is in pieces itself."""
 
     def pieces(self, text: bytes, spans: list[TextSpan]) -> Pieces:
         """Return the pieces of a text that these spans were found in."""

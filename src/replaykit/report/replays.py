@@ -109,7 +109,7 @@ def evidence_text(evidence: Evidence) -> str:
 
 
 def isolation_text(isolation: Isolation) -> str:
-    """Who kept the candidate shut in, and what it wrote and tried meanwhile."""
+    """Return the isolation of the candidate, and what it wrote and tried meanwhile."""
     parts = [_level_text(isolation.level, isolation.channels)]
     if isolation.children:
         level = min(isolation.children.values(), key=lambda level: level.strength)

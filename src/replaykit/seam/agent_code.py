@@ -381,7 +381,7 @@ def _locals_of(frame: FrameType) -> dict[str, Any]:
 
 _IS_FUNCTION = 0x1  # `inspect.CO_OPTIMIZED`; the namespace of a module or a class is no snapshot
 _SHOW_LOCALS = frozenset({"locals", "vars", "dir", "eval", "exec", "_getframe", "currentframe", "stack"})
-"""What an agent gets hold of its own variables with."""
+"""The functions by which an agent gets hold of its own variables."""
 
 
 def _frames_of(entry: EntryPoint | None) -> Iterator[FrameType]:

@@ -17,7 +17,7 @@ from replaykit.seam.virtual_clock import MANY, NEVER, TOP, Member, VirtualClock,
 _APART_S = 1e-4
 """Timers this far apart go off one after the other: a loop never looks at the clock so often in between."""
 _MOMENT_S = 0.25
-"""How long files and sockets that a loop watches have to be ready before the clock may move. Another process, such as
+"""The time for files and sockets that a loop watches to be ready before the clock may move. Another process, such as
 the proxy, answers in real time: a clock that does not wait for it would let every timeout fire."""
 _ANSWER_S = 1.0
 """The same, when something was sent and nothing has come since."""
@@ -114,14 +114,14 @@ def state_of(clock: VirtualClock, loop: Any) -> LoopState:
 
 
 class VirtualSelector:
-    """What a loop asks for files that are ready, and waits with."""
+    """The selector that a loop asks for files that are ready, and waits with."""
 
     def __init__(self, real: Any, loop: Any, clock: VirtualClock) -> None:
         self.real = real
         keys = getattr(real, "_fd_to_key", None)
         self.watched = real.get_map() if keys is None else keys  # asked for every call; the mapping is slow to answer
         self.patience_s = _MOMENT_S
-        """How long files are waited for in real time."""
+        """The real time that files are waited for."""
         self._loop = loop
         self._clock = clock
 

@@ -65,7 +65,7 @@ class AlignedEvents(Struct, frozen=True):
 
 
 def pair_events(a: TraceRun, b: TraceRun) -> EventPairs:
-    """Which events of the two runs belong together; the same pairs whichever run comes first."""
+    """Return the events of the two runs that belong together; the same pairs whichever run comes first."""
     ids: dict[Key, int] = {}
     keys_a, keys_b = list(map(answer_key, a.events)), list(map(answer_key, b.events))
     side_a, side_b = _side(a.events, keys_a, ids), _side(b.events, keys_b, ids)

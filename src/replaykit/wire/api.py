@@ -46,14 +46,14 @@ class EncodedResponse(Struct, frozen=True):
 
 
 class ModelApi(Struct, frozen=True, kw_only=True):
-    """Which API an exchange speaks, and what its path says; `wire.routes.api_of` finds it."""
+    """The API that an exchange speaks, and what its path says; `wire.routes.api_of` finds it."""
 
     dialect: ApiDialect
     framing: Framing = Framing.SSE
     model: str = ""
     """The model, where the path names it."""
     streamed: bool | None = None
-    """Whether the answer is a stream, where the path says it."""
+    """True when the answer is a stream, where the path says it."""
 
     @property
     def name(self) -> str:
