@@ -14,15 +14,6 @@ from msgspec import Struct, field
 from replaykit.formats.core.errors import error_of
 from replaykit.formats.core.fields import TraceItem
 from replaykit.formats.core.items import collect, first_items, items_of, mostly, nothing_of
-from replaykit.formats.core.members import (
-    by_text,
-    filled,
-    joined_texts,
-    object_in,
-    objects_in,
-    text_in,
-    value_in,
-)
 from replaykit.formats.core.registry import Found, register_format
 from replaykit.formats.core.replayability import ADVICE
 from replaykit.formats.core.source import Source
@@ -32,7 +23,18 @@ from replaykit.model.json_positions import DocumentPath
 from replaykit.model.matching import ToolErrors
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import Json, JsonObject, encode
-from replaykit.wire.json_fields import as_object, as_text, without
+from replaykit.wire.json_fields import (
+    as_object,
+    as_text,
+    by_text,
+    filled,
+    joined_texts,
+    object_in,
+    objects_in,
+    text_in,
+    value_in,
+    without,
+)
 from replaykit.wire.model_calls import ToolUse
 
 FORMAT = "a2a"

@@ -19,13 +19,12 @@ from itertools import chain
 from msgspec.structs import replace
 
 from replaykit.formats.core.exchanges import ConversationApi, ExchangeImporter
-from replaykit.formats.core.members import as_list, by_text, object_in, objects_in, of_type, text_in
 from replaykit.formats.core.pairs import has_calls, text_or_parts
 from replaykit.formats.core.registry import IMPORTERS
 from replaykit.formats.core.threads import Used
 from replaykit.model.values import Json, JsonObject
 from replaykit.wire import anthropic
-from replaykit.wire.json_fields import as_object, as_objects
+from replaykit.wire.json_fields import as_list, as_object, as_objects, by_text, object_in, objects_in, of_type, text_in
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
 FORMAT = "anthropic"

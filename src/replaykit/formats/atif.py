@@ -20,14 +20,23 @@ from replaykit.formats.core.fields import Fields
 from replaykit.formats.core.items import of_each
 from replaykit.formats.core.json_text import read_arguments
 from replaykit.formats.core.labels import Label, labelled
-from replaykit.formats.core.members import joined_texts, known, object_in, objects_in, text_in, text_or_parts, value_in
 from replaykit.formats.core.registry import Found, register_format
 from replaykit.formats.core.source import Source
 from replaykit.formats.core.talk import UNFINISHED, UNSET, Talk, content_id
 from replaykit.model.events import ErrorInfo, Usage
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import Json, JsonObject, canonical
-from replaykit.wire.json_fields import as_object, as_objects
+from replaykit.wire.json_fields import (
+    as_object,
+    as_objects,
+    joined_texts,
+    known,
+    object_in,
+    objects_in,
+    text_in,
+    text_or_parts,
+    value_in,
+)
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 from replaykit.wire.usage import usage_of
 

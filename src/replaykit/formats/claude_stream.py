@@ -18,14 +18,13 @@ from replaykit.errors import InvalidFile
 from replaykit.formats.claude_code.conversation import first_question, tell
 from replaykit.formats.claude_code.lines import SPOKEN, SessionLine
 from replaykit.formats.core.fields import TraceItem, time_in
-from replaykit.formats.core.members import object_in, pick, text_in, value_in
 from replaykit.formats.core.registry import Found, register_format
 from replaykit.formats.core.source import Source
 from replaykit.formats.core.talk import UNSET, Talk
 from replaykit.model.events import ErrorInfo
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import Json, JsonObject
-from replaykit.wire.json_fields import as_text, joined, without
+from replaykit.wire.json_fields import as_text, joined, object_in, pick, text_in, value_in, without
 
 FORMAT = "claude_stream"
 AGENT = "claude-code"

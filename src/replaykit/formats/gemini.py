@@ -15,13 +15,12 @@ import re
 from collections.abc import Iterator
 
 from replaykit.formats.core.exchanges import ConversationApi, ExchangeImporter
-from replaykit.formats.core.members import filled_in, known, objects_in, text_in, value_in
 from replaykit.formats.core.pairs import text_or_parts
 from replaykit.formats.core.registry import IMPORTERS
 from replaykit.formats.core.threads import Used
 from replaykit.model.values import Json, JsonObject
 from replaykit.wire import gemini
-from replaykit.wire.json_fields import as_object, as_objects, without
+from replaykit.wire.json_fields import as_object, as_objects, filled_in, known, objects_in, text_in, value_in, without
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
 FORMAT = "gemini"

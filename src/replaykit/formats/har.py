@@ -21,7 +21,6 @@ from replaykit.errors import InvalidFile
 from replaykit.formats import anthropic, gemini, openai_chat, openai_responses
 from replaykit.formats.core.exchanges import ConversationApi
 from replaykit.formats.core.fields import Fields
-from replaykit.formats.core.members import object_in, objects_in, text_in, value_in
 from replaykit.formats.core.pairs import described, http_status
 from replaykit.formats.core.registry import Found, register_format
 from replaykit.formats.core.source import Source
@@ -30,7 +29,7 @@ from replaykit.model.events import ErrorInfo, WireInfo
 from replaykit.model.json_positions import DocumentPath
 from replaykit.model.values import Json, JsonObject, Raw, canonical, raw
 from replaykit.wire.api import ModelApi
-from replaykit.wire.json_fields import load_object
+from replaykit.wire.json_fields import load_object, object_in, objects_in, text_in, value_in
 from replaykit.wire.model_calls import ModelCall
 from replaykit.wire.routes import api_of
 

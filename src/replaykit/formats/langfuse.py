@@ -22,7 +22,6 @@ from replaykit.formats.core.fields import TraceItem
 from replaykit.formats.core.items import collect
 from replaykit.formats.core.json_text import load_json
 from replaykit.formats.core.labels import Label, says_failure
-from replaykit.formats.core.members import list_in, object_in, objects_in, pick, text_in, value_in
 from replaykit.formats.core.registry import Found, register_format
 from replaykit.formats.core.replayability import Lack
 from replaykit.formats.core.source import Source
@@ -41,7 +40,7 @@ from replaykit.formats.spans.exports import (
 from replaykit.formats.spans.meaning import UNSET, SpanKind
 from replaykit.formats.spans.span import Span
 from replaykit.model.values import Json, JsonObject
-from replaykit.wire.json_fields import as_object
+from replaykit.wire.json_fields import as_object, list_in, object_in, objects_in, pick, text_in, value_in
 
 FORMAT = "langfuse"
 _LISTS = ("data", "traces")

@@ -18,7 +18,6 @@ from replaykit.formats.core.fields import Fields, TraceItem
 from replaykit.formats.core.items import collect
 from replaykit.formats.core.json_text import decode_text, load_json
 from replaykit.formats.core.labels import Label, says_failure
-from replaykit.formats.core.members import list_in, object_in, objects_in, text_in, texts_in, value_in
 from replaykit.formats.core.registry import Found, register_format
 from replaykit.formats.core.replayability import Lack
 from replaykit.formats.core.talk import content_id
@@ -35,7 +34,17 @@ from replaykit.formats.spans.exports import (
 from replaykit.formats.spans.span import Span, SpanEvent
 from replaykit.model.events import ErrorInfo
 from replaykit.model.values import Json, JsonObject, canonical
-from replaykit.wire.json_fields import as_object, as_objects, as_text
+from replaykit.wire.json_fields import (
+    as_object,
+    as_objects,
+    as_text,
+    list_in,
+    object_in,
+    objects_in,
+    text_in,
+    texts_in,
+    value_in,
+)
 
 FORMAT = "mlflow"
 _LISTS = ("traces", "data")

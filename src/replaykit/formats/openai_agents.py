@@ -17,7 +17,6 @@ from msgspec.structs import replace
 from replaykit.errors import InvalidFile
 from replaykit.formats.core.fields import TraceItem
 from replaykit.formats.core.items import collect
-from replaykit.formats.core.members import object_in, text_in, value_in
 from replaykit.formats.core.registry import Found, register_format
 from replaykit.formats.core.replayability import Lack
 from replaykit.formats.spans.dialects.openai_agents import DATA, STAGE
@@ -33,6 +32,7 @@ from replaykit.formats.spans.exports import (
 )
 from replaykit.formats.spans.span import Span
 from replaykit.model.values import Json, JsonObject, encode
+from replaykit.wire.json_fields import object_in, text_in, value_in
 
 FORMAT = "openai_agents"
 _TRACE, _SPAN = "trace", "trace.span"

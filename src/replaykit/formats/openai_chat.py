@@ -11,12 +11,11 @@ What else stands around these is in `importers.exchanges`. Tools say in words th
 from __future__ import annotations
 
 from replaykit.formats.core.exchanges import ConversationApi, ExchangeImporter
-from replaykit.formats.core.members import objects_in, text_in
 from replaykit.formats.core.pairs import has_calls, text_or_parts
 from replaykit.formats.core.registry import IMPORTERS
 from replaykit.model.values import Json, JsonObject
 from replaykit.wire import openai_chat
-from replaykit.wire.json_fields import as_object, as_objects
+from replaykit.wire.json_fields import as_object, as_objects, objects_in, text_in
 
 FORMAT = "openai_chat"
 

@@ -19,21 +19,24 @@ from itertools import groupby
 from msgspec.structs import replace
 
 from replaykit.formats.core.exchanges import ConversationApi, ExchangeImporter
-from replaykit.formats.core.members import (
-    filled_in,
-    joined_texts,
-    known,
-    objects_in,
-    of_type,
-    text_in,
-    value_in,
-)
 from replaykit.formats.core.pairs import has_calls, text_or_parts
 from replaykit.formats.core.registry import IMPORTERS
 from replaykit.formats.core.threads import Used
 from replaykit.model.values import Json, JsonObject
 from replaykit.wire import openai_responses
-from replaykit.wire.json_fields import as_objects, as_text, load_arguments, without
+from replaykit.wire.json_fields import (
+    as_objects,
+    as_text,
+    filled_in,
+    joined_texts,
+    known,
+    load_arguments,
+    objects_in,
+    of_type,
+    text_in,
+    value_in,
+    without,
+)
 from replaykit.wire.model_calls import ModelAnswer, ModelCall, ToolUse
 
 FORMAT = "openai_responses"

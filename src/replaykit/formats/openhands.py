@@ -21,7 +21,6 @@ from replaykit.formats.core.errors import error_of
 from replaykit.formats.core.fields import Fields, TraceItem
 from replaykit.formats.core.items import collect, read_each
 from replaykit.formats.core.labels import Label, labelled
-from replaykit.formats.core.members import as_list, object_in, text_in, value_in
 from replaykit.formats.core.registry import Found, register_format
 from replaykit.formats.core.source import Source
 from replaykit.formats.core.talk import UNSET, Talk, content_id
@@ -30,7 +29,7 @@ from replaykit.model.json_positions import DocumentPath
 from replaykit.model.matching import ToolErrors
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import Json, JsonObject, canonical
-from replaykit.wire.json_fields import as_object, as_objects, as_text, without
+from replaykit.wire.json_fields import as_list, as_object, as_objects, as_text, object_in, text_in, value_in, without
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 from replaykit.wire.openai_chat import DIALECT
 

@@ -18,7 +18,6 @@ from replaykit.errors import InvalidFile
 from replaykit.formats.core.fields import TraceItem
 from replaykit.formats.core.items import collect
 from replaykit.formats.core.labels import Label, says_failure
-from replaykit.formats.core.members import object_in, objects_in, text_in, value_in
 from replaykit.formats.core.registry import Found, register_format
 from replaykit.formats.otel_spans import events_in
 from replaykit.formats.spans.exports import (
@@ -31,7 +30,7 @@ from replaykit.formats.spans.exports import (
 )
 from replaykit.formats.spans.span import BadPayload, Span, link_id, span_id, trace_id
 from replaykit.model.values import Json, JsonObject
-from replaykit.wire.json_fields import as_object, as_objects, as_text
+from replaykit.wire.json_fields import as_object, as_objects, as_text, object_in, objects_in, text_in, value_in
 
 FORMAT = "phoenix"
 _TRACE, _SPAN = "context.trace_id", "context.span_id"

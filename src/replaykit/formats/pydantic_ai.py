@@ -19,7 +19,6 @@ from replaykit.formats.core.errors import error_of
 from replaykit.formats.core.fields import Fields, TraceItem
 from replaykit.formats.core.items import collect, first_items, items_of, mostly, nothing_of, read_each
 from replaykit.formats.core.json_text import read_arguments
-from replaykit.formats.core.members import count_in, text_in, value_in
 from replaykit.formats.core.registry import Found, register_format
 from replaykit.formats.core.source import Source
 from replaykit.formats.core.talk import UNSET, Talk, Turn, content_id
@@ -27,7 +26,7 @@ from replaykit.formats.core.totals import stated_usage
 from replaykit.model.events import ErrorInfo, Usage
 from replaykit.model.run import TraceRun
 from replaykit.model.values import Json, JsonObject, encode
-from replaykit.wire.json_fields import as_objects, joined
+from replaykit.wire.json_fields import as_objects, count_in, joined, text_in, value_in
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
 FORMAT = "pydantic_ai"

@@ -20,7 +20,6 @@ from replaykit.formats.core.fields import Fields
 from replaykit.formats.core.items import of_each
 from replaykit.formats.core.json_text import load_json
 from replaykit.formats.core.labels import Label, labelled
-from replaykit.formats.core.members import count_in, joined_texts, objects_in, text_in, value_in
 from replaykit.formats.core.messages import messages_of
 from replaykit.formats.core.registry import register_format
 from replaykit.formats.core.source import Source
@@ -30,7 +29,7 @@ from replaykit.model.events import ErrorInfo, Usage
 from replaykit.model.matching import ToolErrors
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import Json, JsonObject, canonical
-from replaykit.wire.json_fields import as_object, as_text
+from replaykit.wire.json_fields import as_object, as_text, count_in, joined_texts, objects_in, text_in, value_in
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
 FORMAT = "swe_agent"

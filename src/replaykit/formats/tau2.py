@@ -23,7 +23,15 @@ from replaykit.formats.core.errors import ERROR
 from replaykit.formats.core.fields import Fields, TraceItem
 from replaykit.formats.core.items import read_each
 from replaykit.formats.core.labels import ExpectedCall, Label, labelled, only_reads
-from replaykit.formats.core.members import (
+from replaykit.formats.core.registry import Found, register_format
+from replaykit.formats.core.source import Source
+from replaykit.formats.core.talk import UNSET, Talk
+from replaykit.model.events import ErrorInfo, Usage
+from replaykit.model.run import RunStatus, TraceRun
+from replaykit.model.values import Json, JsonObject
+from replaykit.wire.json_fields import (
+    as_objects,
+    as_text,
     by_text,
     count_in,
     filled_in,
@@ -33,13 +41,6 @@ from replaykit.formats.core.members import (
     texts_in,
     value_in,
 )
-from replaykit.formats.core.registry import Found, register_format
-from replaykit.formats.core.source import Source
-from replaykit.formats.core.talk import UNSET, Talk
-from replaykit.model.events import ErrorInfo, Usage
-from replaykit.model.run import RunStatus, TraceRun
-from replaykit.model.values import Json, JsonObject
-from replaykit.wire.json_fields import as_objects, as_text
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
 FORMAT = "tau2"

@@ -24,13 +24,13 @@ from replaykit.errors import InvalidFile
 from replaykit.formats.core.fields import Fields, TraceItem
 from replaykit.formats.core.items import read_each
 from replaykit.formats.core.labels import ExpectedCall, Label, labelled, only_reads
-from replaykit.formats.core.members import as_list, object_in, objects_in, text_in, texts_in, value_in
 from replaykit.formats.core.messages import messages_of
 from replaykit.formats.core.registry import Found, register_format
 from replaykit.formats.core.source import Source
 from replaykit.formats.core.talk import UNSET, Talk, content_id
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import Json, JsonObject, canonical
+from replaykit.wire.json_fields import as_list, object_in, objects_in, text_in, texts_in, value_in
 
 FORMAT = "tau_bench"
 

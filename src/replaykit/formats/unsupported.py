@@ -12,10 +12,9 @@ from itertools import islice
 
 from msgspec import Struct
 
-from replaykit.formats.core.members import joined_texts, object_in, objects_in, of_type, text_in
 from replaykit.formats.core.source import Source
 from replaykit.model.values import Json, JsonObject
-from replaykit.wire.json_fields import as_object, as_objects
+from replaykit.wire.json_fields import as_object, as_objects, joined_texts, object_in, objects_in, of_type, text_in
 
 _LOOKED_AT = 200  # messages
 _GOOSE_PARTS = ("toolRequest", "toolResponse")

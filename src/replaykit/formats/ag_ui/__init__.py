@@ -20,7 +20,6 @@ from replaykit.formats.ag_ui.entries import AgUiEntries, AgUiEntry, AgUiEntryKin
 from replaykit.formats.core.errors import error_of
 from replaykit.formats.core.fields import Fields, TraceItem
 from replaykit.formats.core.items import first_items, items_of, mostly, nothing_of
-from replaykit.formats.core.members import count_in, of_role, pick, text_in, value_in
 from replaykit.formats.core.messages import messages_of
 from replaykit.formats.core.registry import Found, register_format
 from replaykit.formats.core.source import Source
@@ -29,7 +28,7 @@ from replaykit.model.events import ErrorInfo, Usage
 from replaykit.model.patch import PatchError, apply_patch
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import Json, JsonObject, encode
-from replaykit.wire.json_fields import as_objects, as_text
+from replaykit.wire.json_fields import as_objects, as_text, count_in, of_role, pick, text_in, value_in
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
 FORMAT = "ag_ui"

@@ -12,9 +12,17 @@ from enum import Enum
 from msgspec import Struct, field
 
 from replaykit.formats.core.fields import Fields
-from replaykit.formats.core.members import object_in, objects_in, text_in
 from replaykit.model.values import Json, JsonObject
-from replaykit.wire.json_fields import as_object, as_objects, as_text, load_arguments, without
+from replaykit.wire.json_fields import (
+    as_object,
+    as_objects,
+    as_text,
+    load_arguments,
+    object_in,
+    objects_in,
+    text_in,
+    without,
+)
 
 _NOT_KEPT = ("type", "timestamp", "rawEvent", "raw_event")
 

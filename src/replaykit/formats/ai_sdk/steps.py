@@ -17,21 +17,6 @@ from msgspec import Struct, field
 from replaykit.formats.core.errors import error_of
 from replaykit.formats.core.fields import Fields, TraceItem
 from replaykit.formats.core.json_text import read_arguments
-from replaykit.formats.core.members import (
-    by_text,
-    count_in,
-    filled_in,
-    joined_texts,
-    known,
-    list_in,
-    not_of_type,
-    object_in,
-    objects_in,
-    of_role,
-    of_type,
-    text_in,
-    value_in,
-)
 from replaykit.formats.core.messages import messages_of
 from replaykit.formats.core.replayability import Lack
 from replaykit.formats.core.talk import UNSET, Talk, Turn, content_id
@@ -41,7 +26,26 @@ from replaykit.formats.openai_responses import read_messages as read_responses_m
 from replaykit.model.events import ErrorInfo, Usage
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import Json, JsonObject, encode
-from replaykit.wire.json_fields import as_object, as_objects, as_text, load_object, without
+from replaykit.wire.json_fields import (
+    as_object,
+    as_objects,
+    as_text,
+    by_text,
+    count_in,
+    filled_in,
+    joined_texts,
+    known,
+    list_in,
+    load_object,
+    not_of_type,
+    object_in,
+    objects_in,
+    of_role,
+    of_type,
+    text_in,
+    value_in,
+    without,
+)
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
 FORMAT = "ai_sdk"

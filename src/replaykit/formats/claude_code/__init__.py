@@ -29,14 +29,13 @@ from replaykit.formats.claude_code.conversation import (
 )
 from replaykit.formats.claude_code.lines import MAX_REWOUND, METADATA, SPOKEN, TYPES, SessionLine, branches, line_in
 from replaykit.formats.core.fields import time_in
-from replaykit.formats.core.members import filled_in, joined_texts, object_in, text_in, value_in
 from replaykit.formats.core.registry import Found, register_format
 from replaykit.formats.core.source import STDIN, Source, read_source
 from replaykit.formats.core.talk import UNSET, Talk
 from replaykit.model.events import ErrorInfo
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import Json, JsonObject
-from replaykit.wire.json_fields import as_text, without
+from replaykit.wire.json_fields import as_text, filled_in, joined_texts, object_in, text_in, value_in, without
 
 FORMAT = "claude_code"
 AGENT = "claude-code"

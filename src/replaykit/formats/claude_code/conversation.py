@@ -9,13 +9,12 @@ from msgspec import Struct, field
 
 from replaykit.formats.claude_code.lines import SessionLine
 from replaykit.formats.core.errors import error_of
-from replaykit.formats.core.members import joined_texts, pick, text_in, text_or_parts, value_in
 from replaykit.formats.core.talk import UNSET, Talk, Turn
 from replaykit.model.events import ErrorInfo
 from replaykit.model.matching import ToolErrors
 from replaykit.model.values import Json, JsonObject
 from replaykit.wire.anthropic import DIALECT
-from replaykit.wire.json_fields import as_text
+from replaykit.wire.json_fields import as_text, joined_texts, pick, text_in, text_or_parts, value_in
 
 _SYNTHETIC = "<synthetic>"
 """The model of an answer that no model gave."""

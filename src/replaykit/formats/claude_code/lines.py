@@ -9,7 +9,8 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from replaykit.formats.core.fields import time_in
-from replaykit.formats.core.members import (
+from replaykit.model.values import Json, JsonObject
+from replaykit.wire.json_fields import (
     as_list,
     joined_texts,
     object_in,
@@ -17,9 +18,8 @@ from replaykit.formats.core.members import (
     text_in,
     texts_in,
     value_in,
+    without,
 )
-from replaykit.model.values import Json, JsonObject
-from replaykit.wire.json_fields import without
 
 SPOKEN = ("user", "assistant")
 TYPES = (*SPOKEN, "system", "attachment")

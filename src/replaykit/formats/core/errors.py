@@ -6,12 +6,11 @@ import re
 
 from msgspec.structs import replace
 
-from replaykit.formats.core.members import joined_texts
 from replaykit.model.events import ErrorInfo
 from replaykit.model.matching import ToolErrors
 from replaykit.model.run import RunStatus
 from replaykit.model.values import ABSENT, Json, JsonObject, Raw, encode, raw
-from replaykit.wire.json_fields import as_text
+from replaykit.wire.json_fields import as_text, joined_texts
 
 _REPR = re.compile(r"([A-Za-z_][\w.]*)\((.*)\)", re.DOTALL)
 _QUOTED = re.compile(r"""'((?:[^'\\]|\\.)*+)'|"((?:[^"\\]|\\.)*+)\"""", re.DOTALL)

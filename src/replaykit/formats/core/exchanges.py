@@ -23,7 +23,6 @@ from msgspec.structs import replace
 from replaykit.errors import InvalidFile
 from replaykit.formats.core.fields import Fields, json_type
 from replaykit.formats.core.json_text import load_json
-from replaykit.formats.core.members import objects_in, text_in, value_in
 from replaykit.formats.core.pairs import REQUESTS, RESPONSES, created, described, halves, http_status, times, unwrapped
 from replaykit.formats.core.registry import IMPORTERS, Found
 from replaykit.formats.core.source import Source
@@ -34,7 +33,7 @@ from replaykit.model.values import Json, JsonObject, encode
 from replaykit.wire.api import ModelApi
 from replaykit.wire.dialect import ApiDialect
 from replaykit.wire.frames import SseSplitter
-from replaykit.wire.json_fields import as_object, as_objects, load_object
+from replaykit.wire.json_fields import as_object, as_objects, load_object, objects_in, text_in, value_in
 from replaykit.wire.model_calls import ModelAnswer, ModelCall
 
 _STREAM_STARTS = ("data:", "event:", ":", "id:", "retry:")

@@ -14,9 +14,8 @@ from itertools import accumulate
 import orjson
 
 from replaykit.formats.core.json_text import load_json
-from replaykit.formats.core.members import objects_in, text_in
 from replaykit.model.values import Json, canonical
-from replaykit.wire.json_fields import as_object, as_objects, load_arguments, without
+from replaykit.wire.json_fields import as_object, as_objects, load_arguments, objects_in, text_in, without
 from replaykit.wire.messages import TEXTS
 
 START = b""

@@ -6,11 +6,22 @@ role and text; SDKs that are wrapped write the provider's own body.
 
 from __future__ import annotations
 
-from replaykit.formats.core.members import joined_texts, not_of_type, object_in, objects_in, pick, text_in, value_in
 from replaykit.model.values import Json, JsonObject
 from replaykit.wire import anthropic, openai_chat, openai_responses
 from replaykit.wire.dialect import WireResponse
-from replaykit.wire.json_fields import as_object, as_objects, as_text, load_arguments
+from replaykit.wire.json_fields import (
+    as_object,
+    as_objects,
+    as_text,
+    joined_texts,
+    load_arguments,
+    not_of_type,
+    object_in,
+    objects_in,
+    pick,
+    text_in,
+    value_in,
+)
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
 _ROLES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool", "function": "function"}

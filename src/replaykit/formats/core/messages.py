@@ -17,9 +17,17 @@ import orjson
 
 from replaykit.formats.core.json_text import load_json, read_arguments
 from replaykit.formats.core.langchain_messages import message_body, message_of
-from replaykit.formats.core.members import joined_texts, object_in, objects_in, of_role, text_in, value_in
 from replaykit.model.values import Json, JsonObject, canonical_read
-from replaykit.wire.json_fields import as_objects, joined
+from replaykit.wire.json_fields import (
+    as_objects,
+    joined,
+    joined_texts,
+    object_in,
+    objects_in,
+    of_role,
+    text_in,
+    value_in,
+)
 from replaykit.wire.messages import TEXTS
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from itertools import islice
 
 from replaykit.formats.core.fields import time_in
-from replaykit.formats.core.members import object_in, of_type, text_in, value_in
 from replaykit.model.values import Json, JsonObject
-from replaykit.wire.json_fields import as_object, joined, load_object, without
+from replaykit.wire.json_fields import as_object, joined, load_object, object_in, of_type, text_in, value_in, without
 from replaykit.wire.messages import TEXTS
 
 REQUESTS = ("request", "request_body", "body", "params")

@@ -24,7 +24,6 @@ from msgspec.structs import replace
 
 from replaykit.formats.core.errors import ending_of, result_error, tool_outcome
 from replaykit.formats.core.fingerprints import RETURNING, SPEAKING, START, fingerprint, fingerprints
-from replaykit.formats.core.members import filled, text_in
 from replaykit.formats.core.messages import answer_in
 from replaykit.formats.core.replayability import Lack, with_lacks
 from replaykit.model.changes import StateFold
@@ -32,6 +31,7 @@ from replaykit.model.events import AnyEvent, ErrorEvent, ErrorInfo, LlmCall, Not
 from replaykit.model.matching import ToolErrors
 from replaykit.model.run import Origin, RunStatus, TraceRun
 from replaykit.model.values import ABSENT, NULL, Json, JsonObject, Raw, canonical, raw
+from replaykit.wire.json_fields import filled, text_in
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
 UNSET = msgspec.UNSET

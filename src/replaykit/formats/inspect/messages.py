@@ -10,11 +10,20 @@ from __future__ import annotations
 import re
 
 from replaykit.formats.core.json_text import read_arguments
-from replaykit.formats.core.members import count_in, joined_texts, object_in, objects_in, of_type, text_in, value_in
 from replaykit.formats.core.messages import answer_in
 from replaykit.model.events import ErrorInfo, Usage
 from replaykit.model.values import Json, JsonObject
-from replaykit.wire.json_fields import as_count, as_objects
+from replaykit.wire.json_fields import (
+    as_count,
+    as_objects,
+    count_in,
+    joined_texts,
+    object_in,
+    objects_in,
+    of_type,
+    text_in,
+    value_in,
+)
 from replaykit.wire.model_calls import ModelAnswer
 from replaykit.wire.usage import usage_of
 

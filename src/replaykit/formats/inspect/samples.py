@@ -10,16 +10,6 @@ from msgspec import Struct
 from replaykit.formats.core.errors import error_of
 from replaykit.formats.core.fields import Fields, time_in
 from replaykit.formats.core.labels import Label, labelled
-from replaykit.formats.core.members import (
-    as_list,
-    known,
-    list_in,
-    object_in,
-    objects_in,
-    pick,
-    text_in,
-    texts_in,
-)
 from replaykit.formats.core.replayability import Lack
 from replaykit.formats.core.talk import UNSET, Talk, Turn, content_id
 from replaykit.formats.core.totals import added, with_total
@@ -28,7 +18,20 @@ from replaykit.model.events import ErrorInfo
 from replaykit.model.matching import ToolErrors
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import Json, JsonObject, canonical, encode
-from replaykit.wire.json_fields import as_object, as_objects, as_text, without
+from replaykit.wire.json_fields import (
+    as_list,
+    as_object,
+    as_objects,
+    as_text,
+    known,
+    list_in,
+    object_in,
+    objects_in,
+    pick,
+    text_in,
+    texts_in,
+    without,
+)
 from replaykit.wire.model_calls import ToolUse
 
 FORMAT = "inspect"

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator, Sequence
 from replaykit.errors import InvalidFile
 from replaykit.formats.core.fields import TraceItem
 from replaykit.formats.core.items import ItemReader, collect, first_items, items_of, mostly, nothing_of
-from replaykit.formats.core.members import value_in
 from replaykit.formats.core.registry import Found, register_format
 from replaykit.formats.core.source import Source
 from replaykit.formats.core.talk import Talk, content_id
@@ -36,7 +35,7 @@ from replaykit.formats.langchain.states import (
 from replaykit.formats.langchain.states import run_of as run_of_states
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import Json, JsonObject, encode
-from replaykit.wire.json_fields import as_object, without
+from replaykit.wire.json_fields import as_object, value_in, without
 
 _LOOK_AT = 32
 _EXPECTED = "expected messages of LangChain, or states, updates or events of LangGraph"

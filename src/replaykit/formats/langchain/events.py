@@ -16,14 +16,13 @@ from msgspec.structs import replace
 from replaykit.errors import InvalidFile
 from replaykit.formats.core.fields import TraceItem
 from replaykit.formats.core.langchain_messages import conversation
-from replaykit.formats.core.members import object_in, text_in, value_in
 from replaykit.formats.core.registry import Found
 from replaykit.formats.langchain.states import FORMAT, MESSAGES, are_messages
 from replaykit.formats.langsmith import read_runs
 from replaykit.model.events import AnyEvent
 from replaykit.model.run import Origin, RunStatus, TraceRun
 from replaykit.model.values import Json, JsonObject, encode
-from replaykit.wire.json_fields import as_object, as_text
+from replaykit.wire.json_fields import as_object, as_text, object_in, text_in, value_in
 
 _KINDS = {"chat_model": "llm", "llm": "llm", "tool": "tool", "retriever": "retriever", "prompt": "prompt"}
 _UUID7_LENGTH, _VERSION_AT, _TIME_DIGITS = 36, 14, 13

@@ -18,14 +18,13 @@ from msgspec import Struct
 from replaykit.formats.core.errors import error_of, error_of_repr
 from replaykit.formats.core.fields import TraceItem
 from replaykit.formats.core.langchain_messages import message_body, read_outputs
-from replaykit.formats.core.members import filled, object_in, text_in, value_in
 from replaykit.formats.core.messages import messages_of
 from replaykit.formats.core.registry import Found
 from replaykit.formats.core.talk import UNSET, Talk, content_id
 from replaykit.model.events import ErrorInfo, Usage
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import Json, JsonObject, canonical, encode
-from replaykit.wire.json_fields import as_object, as_objects, as_text, without
+from replaykit.wire.json_fields import as_object, as_objects, as_text, filled, object_in, text_in, value_in, without
 from replaykit.wire.usage import usage_of
 
 FORMAT = "langchain"

@@ -14,7 +14,6 @@ from replaykit.errors import InvalidFile
 from replaykit.formats.core.errors import error_of, error_of_repr
 from replaykit.formats.core.fields import Fields, TraceItem, json_type
 from replaykit.formats.core.langchain_messages import message_body
-from replaykit.formats.core.members import count_in, filled, list_in, object_in, text_in
 from replaykit.formats.core.source import Source
 from replaykit.formats.core.totals import stated_usage
 from replaykit.formats.langsmith.documents import KNOWN, SUMMARY_FIELDS, Document, loaded
@@ -22,7 +21,7 @@ from replaykit.model.events import ErrorInfo, Usage
 from replaykit.model.json_positions import DocumentPath
 from replaykit.model.nesting import decode_json
 from replaykit.model.values import Json, JsonObject, Raw
-from replaykit.wire.json_fields import without
+from replaykit.wire.json_fields import count_in, filled, list_in, object_in, text_in, without
 
 _SEGMENT = re.compile(r"(\d{8}T\d{12})Z(.+)")
 _EMPTY: tuple[Json, ...] = (None, "", [], {})

@@ -11,7 +11,6 @@ from replaykit.errors import nearest
 from replaykit.formats.core.errors import STATUSES, ending_of, status_of
 from replaykit.formats.core.labels import Label, labelled, says_failure
 from replaykit.formats.core.langchain_messages import message_body, message_of, read_outputs
-from replaykit.formats.core.members import list_in, object_in, text_in, value_in
 from replaykit.formats.langsmith.documents import FORMAT
 from replaykit.formats.langsmith.requests import Requests, Setting
 from replaykit.formats.langsmith.run_tree import (
@@ -32,7 +31,7 @@ from replaykit.formats.langsmith.run_tree import (
 from replaykit.model.events import AnyEvent, Call, ErrorEvent, ErrorInfo, LlmCall, Note, ToolCall
 from replaykit.model.run import Origin, RunStatus, TraceRun
 from replaykit.model.values import ABSENT, NULL, Json, JsonObject, Raw
-from replaykit.wire.json_fields import as_object, load_arguments
+from replaykit.wire.json_fields import as_object, list_in, load_arguments, object_in, text_in, value_in
 
 _STRUCTURE = ("chain", "prompt", "parser")
 """Runs that hold others together: no call of anything."""

@@ -15,14 +15,13 @@ from msgspec import Struct
 
 from replaykit.formats.core.errors import error_of, tool_outcome
 from replaykit.formats.core.json_text import load_json
-from replaykit.formats.core.members import objects_in, text_in
 from replaykit.formats.core.messages import ConversationCache, goes_on
 from replaykit.formats.spans.meaning import UNSET, Meaning, SpanKind
 from replaykit.formats.spans.span import Span
 from replaykit.formats.spans.tree import SpanNode
 from replaykit.model.events import ErrorInfo, LlmCall, ToolCall
 from replaykit.model.values import ABSENT, Json, JsonObject, Raw, canonical, canonical_read, encode_read
-from replaykit.wire.json_fields import as_object
+from replaykit.wire.json_fields import as_object, objects_in, text_in
 from replaykit.wire.model_calls import ToolUse
 
 _Key = bytes | str

@@ -8,13 +8,12 @@ from enum import StrEnum
 import msgspec
 from msgspec import Struct, field
 
-from replaykit.formats.core.members import value_in
 from replaykit.formats.core.messages import ConversationCache
 from replaykit.formats.core.totals import stated_usage
 from replaykit.formats.spans.span import Span
 from replaykit.model.events import Usage
 from replaykit.model.values import Json, JsonObject
-from replaykit.wire.json_fields import as_count
+from replaykit.wire.json_fields import as_count, value_in
 from replaykit.wire.model_calls import ModelAnswer
 
 UNSET = msgspec.UNSET

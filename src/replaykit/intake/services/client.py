@@ -12,12 +12,11 @@ from msgspec import Struct
 
 from replaykit.errors import FetchFailed, InvalidFile, UsageError
 from replaykit.formats.core.json_text import decode_lenient
-from replaykit.formats.core.members import known
 from replaykit.formats.core.source import Source, spelled
 from replaykit.model.json_positions import DocumentPath
 from replaykit.model.values import Json, JsonObject, encode
 from replaykit.terminal import visible
-from replaykit.wire.json_fields import as_object
+from replaykit.wire.json_fields import as_object, known
 
 _MIN_HIDDEN_CHARS = 6  # a shorter key occurs by chance, and is none
 

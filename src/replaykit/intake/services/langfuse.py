@@ -16,7 +16,6 @@ from itertools import chain
 from urllib.parse import quote
 
 from replaykit.errors import FetchFailed, UsageError
-from replaykit.formats.core.members import object_in, text_in, value_in
 from replaykit.formats.core.run_query import Status
 from replaykit.intake.services import client
 from replaykit.intake.services.client import (
@@ -32,6 +31,7 @@ from replaykit.intake.services.client import (
 )
 from replaykit.intake.services.fetching import FetchedTrace, ListedTrace, Query
 from replaykit.model.values import Json, JsonObject, canonical
+from replaykit.wire.json_fields import object_in, text_in, value_in
 
 NAME = "langfuse"
 DEFAULT_ROOT = "https://cloud.langfuse.com"

@@ -19,7 +19,6 @@ from msgspec import Struct
 
 from replaykit.errors import FetchFailed, UsageError
 from replaykit.formats.core.errors import status_of
-from replaykit.formats.core.members import known, text_in, value_in
 from replaykit.formats.core.run_query import DEFAULT_LIMIT, FAR_BACK, Status, iso, moment
 from replaykit.formats.langsmith.run_tree import ids_above
 from replaykit.intake.services import client
@@ -39,7 +38,7 @@ from replaykit.intake.services.client import (
 from replaykit.model.run import RunStatus
 from replaykit.model.values import Json, JsonObject
 from replaykit.terminal import visible
-from replaykit.wire.json_fields import as_object, as_objects
+from replaykit.wire.json_fields import as_object, as_objects, known, text_in, value_in
 
 _SKEW = dt.timedelta(days=1)  # clocks of the machines that a trace runs on
 _SHOWN_CHARS = 200

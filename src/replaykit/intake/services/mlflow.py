@@ -19,7 +19,6 @@ import msgspec
 
 from replaykit.errors import FetchFailed, UsageError
 from replaykit.formats.core.json_text import decode_lenient
-from replaykit.formats.core.members import list_in, pick, text_in, value_in
 from replaykit.formats.core.run_query import Status
 from replaykit.intake.services.client import (
     UNKNOWN,
@@ -34,7 +33,7 @@ from replaykit.intake.services.client import (
 )
 from replaykit.intake.services.fetching import FetchedTrace, ListedTrace, Query
 from replaykit.model.values import Json, JsonObject
-from replaykit.wire.json_fields import as_object, as_objects
+from replaykit.wire.json_fields import as_object, as_objects, list_in, pick, text_in, value_in
 
 NAME = "mlflow"
 ADDRESS = "MLFLOW_TRACKING_URI"

@@ -13,7 +13,6 @@ from itertools import chain
 from urllib.parse import quote, unquote
 
 from replaykit.errors import FetchFailed, UsageError
-from replaykit.formats.core.members import text_in, value_in
 from replaykit.formats.core.run_query import Status
 from replaykit.intake.services import client
 from replaykit.intake.services.client import (
@@ -29,6 +28,7 @@ from replaykit.intake.services.client import (
 )
 from replaykit.intake.services.fetching import FetchedTrace, ListedTrace, Query
 from replaykit.model.values import Json, JsonObject
+from replaykit.wire.json_fields import text_in, value_in
 
 NAME = "phoenix"
 HOST, PORT = "PHOENIX_HOST", "PHOENIX_PORT"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from replaykit.formats.core.json_text import load_json
 from replaykit.formats.core.langchain_messages import message_body
-from replaykit.formats.core.members import count_in, list_in, object_in, text_in, value_in
 from replaykit.formats.core.messages import ConversationCache
 from replaykit.formats.core.totals import stated_usage
 from replaykit.formats.spans.dialects.payloads import (
@@ -23,7 +22,7 @@ from replaykit.formats.spans.meaning import UNSET, Meaning, SpanDialect, SpanKin
 from replaykit.formats.spans.span import Span
 from replaykit.model.events import Usage
 from replaykit.model.values import Json, JsonObject
-from replaykit.wire.json_fields import as_object
+from replaykit.wire.json_fields import as_object, count_in, list_in, object_in, text_in, value_in
 
 OBSERVATION = "langfuse.export"
 """The attribute of a span that holds its observation."""

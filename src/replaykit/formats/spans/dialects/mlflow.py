@@ -7,7 +7,6 @@ import re
 from msgspec.structs import replace
 
 from replaykit.formats.core.json_text import load_json
-from replaykit.formats.core.members import count_in, object_in, text_in, value_in
 from replaykit.formats.core.messages import ConversationCache
 from replaykit.formats.core.totals import stated_usage
 from replaykit.formats.spans.dialects.payloads import (
@@ -25,7 +24,7 @@ from replaykit.model.values import Json, JsonObject, encode
 from replaykit.wire import anthropic, openai_chat, openai_responses
 from replaykit.wire.dialect import ApiDialect, WireResponse
 from replaykit.wire.frames import Frame
-from replaykit.wire.json_fields import as_objects
+from replaykit.wire.json_fields import as_objects, count_in, object_in, text_in, value_in
 from replaykit.wire.model_calls import ModelAnswer
 
 ATTRIBUTES = "mlflow.export"

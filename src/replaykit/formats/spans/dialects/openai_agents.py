@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from replaykit.formats.core.json_text import load_json
-from replaykit.formats.core.members import known, object_in, text_in
 from replaykit.formats.core.messages import ConversationCache
 from replaykit.formats.spans.dialects.payloads import read_request, read_response
 from replaykit.formats.spans.meaning import Meaning, SpanDialect, SpanKind, first
@@ -11,7 +10,7 @@ from replaykit.formats.spans.span import Span
 from replaykit.model.events import Usage
 from replaykit.model.values import JsonObject
 from replaykit.wire.dialect import WireResponse
-from replaykit.wire.json_fields import load_arguments, without
+from replaykit.wire.json_fields import known, load_arguments, object_in, text_in, without
 from replaykit.wire.usage import usage_of
 
 DATA = "openai_agents.data"

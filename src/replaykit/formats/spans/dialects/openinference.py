@@ -6,12 +6,11 @@ from collections.abc import Iterator
 
 from replaykit.formats.core.json_text import decode_text, load_json
 from replaykit.formats.core.langchain_messages import message_body
-from replaykit.formats.core.members import known, object_in, objects_in, text_in, value_in
 from replaykit.formats.core.messages import ConversationCache, answer_in, messages_of, text_of
 from replaykit.formats.spans.meaning import UNSET, Meaning, SpanDialect, SpanKind, first, unflattened, usage
 from replaykit.formats.spans.span import Span
 from replaykit.model.values import Json, JsonObject
-from replaykit.wire.json_fields import as_object, as_objects, without
+from replaykit.wire.json_fields import as_object, as_objects, known, object_in, objects_in, text_in, value_in, without
 
 _KINDS = {
     "LLM": SpanKind.MODEL,

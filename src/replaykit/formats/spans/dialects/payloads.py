@@ -14,22 +14,25 @@ from msgspec import Struct, field
 
 from replaykit.formats.core.json_text import load_json
 from replaykit.formats.core.langchain_messages import read_outputs
-from replaykit.formats.core.members import (
-    filled_in,
-    joined_texts,
-    known,
-    object_in,
-    objects_in,
-    of_type,
-    text_in,
-    value_in,
-)
 from replaykit.formats.core.messages import answer_in, messages_of, text_of
 from replaykit.formats.spans.meaning import UNSET
 from replaykit.model.values import Json, JsonObject, encode
 from replaykit.wire import openai_responses
 from replaykit.wire.dialect import WireResponse
-from replaykit.wire.json_fields import as_object, as_objects, load_arguments, without
+from replaykit.wire.json_fields import (
+    as_object,
+    as_objects,
+    filled_in,
+    joined_texts,
+    known,
+    load_arguments,
+    object_in,
+    objects_in,
+    of_type,
+    text_in,
+    value_in,
+    without,
+)
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
 _CONVERSATIONS = ("messages", "input", "contents", "new_message", "prompt", "prompts")
