@@ -25,7 +25,7 @@ from replaykit.model.isolation import NO_CONSENT, Consent
 from replaykit.model.matching import MatchRules, ToolErrors, ToolMode
 from replaykit.model.tool_errors import EVERY_TOOL as EVERY_TOOL
 from replaykit.model.values import ABSENT, NULL, Json, JsonObject, Raw, decode
-from replaykit.wire.json_fields import as_object
+from replaykit.wire.json_fields import as_object, filled
 
 M = TypeVar("M", bound=StrEnum)
 CASE_FILE = "case.yaml"
@@ -233,7 +233,7 @@ def dump_case(case: ReplayCase) -> str:
         "replaykit": CASE_FORMAT,
         "id": case.id,
         "title": case.title,
-        "source": _set(msgspec.structs.asdict(case.source)),
+        "source": filled(msgspec.structs.asdict(case.source)),
         "scenario": _dump_scenario(case.scenario),
         "observed": _dump_assertions(case.observed),
         "desired": _dump_assertions(case.desired),
@@ -242,7 +242,7 @@ def dump_case(case: ReplayCase) -> str:
         "tags": list(case.tags),
         "notes": case.notes,
     }
-    return emit_yaml(_set(value), _COMMENTS)
+    return emit_yaml(filled(value), _COMMENTS)
 
 
 def _dump_assertions(assertions: Assertions) -> list[JsonObject]:
@@ -262,7 +262,7 @@ def _dump_scenario(scenario: Scenario) -> JsonObject:
         "not_held": list(scenario.not_held) or None,
         "held_up_s": scenario.held_up_s or None,
         "after_calls_s": scenario.after_calls_s or None,
-        "changed_files": [_set(msgspec.structs.asdict(changed)) for changed in scenario.changed_files] or None,
+        "changed_files": [filled(msgspec.structs.asdict(changed)) for changed in scenario.changed_files] or None,
         "environment": dict(scenario.environment) or None,
         "timeout_s": scenario.timeout_s,
         "take": None if scenario.take == RECORDED else scenario.take,
@@ -290,9 +290,4 @@ def _dump_match(rules: MatchRules) -> JsonObject:
         "model": rules.model and str(rules.model),
         "redaction_key_id": rules.redaction_key_id,
     }
-    return _set(value)
-
-
-def _set(value: JsonObject) -> JsonObject:
-    """Only what says something: an absent key is an empty one."""
-    return {key: item for key, item in value.items() if item not in (None, "", [], {})}
+    return filled(value)

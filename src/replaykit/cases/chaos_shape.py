@@ -42,6 +42,7 @@ from replaykit.model.faults import (
 from replaykit.model.json_positions import DocumentPath
 from replaykit.model.jsonpath import parse_path
 from replaykit.model.values import Json, JsonObject
+from replaykit.wire.json_fields import without_nulls
 
 _MAX_COUNT = 1_000_000
 _MAX_DELAY_MS = 3_600_000
@@ -225,11 +226,7 @@ def plan_of(value: Json, *, seed: int = 0) -> ChaosPlan:
 
 
 def _built(kind: type[msgspec.Struct], options: JsonObject) -> Json:
-    return msgspec.convert(_without_nulls(options), kind)
-
-
-def _without_nulls(options: JsonObject) -> JsonObject:
-    return {key: item for key, item in options.items() if item is not None}
+    return msgspec.convert(without_nulls(options), kind)
 
 
 def _graded(fault: JsonObject) -> JsonObject:
@@ -246,6 +243,6 @@ def _attacks(value: Json) -> Iterator[JsonObject]:
         if "type" not in value:
             listed = [{"type": name, **(options or {})} for name, options in value.items()]
     for attack in listed:
-        options = _without_nulls(attack)
+        options = without_nulls(attack)
         triggered = options.pop("trigger_probability", None)
         yield options if triggered is None else {"probability": triggered, **options}

@@ -30,12 +30,12 @@ from replaykit.wire.json_fields import (
     as_object,
     as_objects,
     joined_texts,
-    known,
     object_in,
     objects_in,
     text_in,
     text_or_parts,
     value_in,
+    without_nulls,
 )
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 from replaykit.wire.usage import usage_of
@@ -193,7 +193,7 @@ class AtifConversation:
             model=step.text("model_name") or self._model,
             usage=_usage(step.object("metrics")),
             finish_reason=text_in(step.object("extra"), "stop_reason") or None,
-            parameters=known({"reasoning_effort": step.take("reasoning_effort")}),
+            parameters=without_nulls({"reasoning_effort": step.take("reasoning_effort")}),
             at=at,
             step=name,
         )

@@ -20,7 +20,16 @@ from replaykit.formats.core.registry import IMPORTERS
 from replaykit.formats.core.threads import Used
 from replaykit.model.values import Json, JsonObject
 from replaykit.wire import gemini
-from replaykit.wire.json_fields import as_object, as_objects, filled_in, known, objects_in, text_in, value_in, without
+from replaykit.wire.json_fields import (
+    as_object,
+    as_objects,
+    filled_in,
+    objects_in,
+    text_in,
+    value_in,
+    without,
+    without_nulls,
+)
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
 FORMAT = "gemini"
@@ -137,7 +146,7 @@ def _camel(value: Json, depth: int = _DEPTH) -> Json:
         return [_camel(item, depth - 1) for item in value]
     if not isinstance(value, dict) or not depth:
         return value
-    found = known(_camel_names(value))
+    found = without_nulls(_camel_names(value))
     for name, item in found.items():
         if name not in _OPAQUE:
             found[name] = _camel(item, depth - 1)

@@ -29,13 +29,13 @@ from replaykit.wire.json_fields import (
     as_text,
     filled_in,
     joined_texts,
-    known,
     load_arguments,
     objects_in,
     of_type,
     text_in,
     value_in,
     without,
+    without_nulls,
 )
 from replaykit.wire.model_calls import ModelAnswer, ModelCall, ToolUse
 
@@ -153,8 +153,8 @@ def _use(item: JsonObject, results: dict[str, JsonObject]) -> Used:
     if isinstance(arguments, str) and arguments_name == "arguments":
         arguments = load_arguments(arguments)
     elif not isinstance(arguments, dict):
-        arguments = known({arguments_name: arguments})
-    content: Json = known(without(item, arguments_name, *_NO_RESULT))
+        arguments = without_nulls({arguments_name: arguments})
+    content: Json = without_nulls(without(item, arguments_name, *_NO_RESULT))
     wrong, own_id = item.get("error"), text_in(item, "call_id")
     if results.get(own_id):
         content = text_or_parts(results[own_id].get("output"))

@@ -29,9 +29,9 @@ from replaykit.wire.json_fields import (
     object_in,
     objects_in,
     of_type,
-    present,
     text_at,
     without,
+    without_nulls,
 )
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 from replaykit.wire.usage import usage_of
@@ -173,7 +173,7 @@ def fold(frames: Iterable[Frame]) -> FoldedStream:
         elif kind == "message_delta":
             message |= object_in(event, "delta")
             # Counts are totals so far; one that is not given leaves the one before.
-            message["usage"] = object_in(message, "usage") | present(object_in(event, "usage").items())
+            message["usage"] = object_in(message, "usage") | without_nulls(object_in(event, "usage"))
         elif kind == "message_stop":
             ended = True
         elif kind == "error" or (event.get("error") and not kind):

@@ -123,7 +123,7 @@ def pick(value: Json, names: Iterable[str]) -> JsonObject:
     return {name: found for name in names if (found := value_in(value, name)) is not None}
 
 
-def known(value: JsonObject) -> JsonObject:
+def without_nulls(value: JsonObject) -> JsonObject:
     """Return the object without the members that are null."""
     return {name: item for name, item in value.items() if item is not None}
 
@@ -188,11 +188,6 @@ def joined(texts: Iterable[str], by: str = "") -> str | None:
 def joined_at(holders: Iterable[JsonObject], name: str, by: str = "") -> str | None:
     """Return the texts under one name of several objects that say something, as one; None when none does."""
     return joined([text_at(holder, name) for holder in holders], by)
-
-
-def present(members: Iterable[tuple[str, Json]]) -> JsonObject:
-    """Return the members that are not null."""
-    return {name: value for name, value in members if value is not None}
 
 
 def text_or_last(values: list[Json]) -> Json:

@@ -34,11 +34,11 @@ from replaykit.wire.json_fields import (
     object_in,
     objects_in,
     of_type,
-    present,
     text_at,
     text_in,
     text_or_last,
     without,
+    without_nulls,
 )
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 from replaykit.wire.usage import usage_of
@@ -215,7 +215,7 @@ def fold(frames: Iterable[Frame]) -> FoldedStream:
             last = chunk
             if chunk.get("error"):
                 events.error = chunk
-            top |= present(without(chunk, *_NOT_KEPT).items())
+            top |= without_nulls(without(chunk, *_NOT_KEPT))
         for choice in deltas if type(deltas) is list else ():
             if type(choice) is not dict:
                 continue

@@ -15,7 +15,7 @@ from replaykit.wire.dialect import (
     split_request,
 )
 from replaykit.wire.frames import Frame
-from replaykit.wire.json_fields import as_index, dump, nth, objects_in, present, text_at, without
+from replaykit.wire.json_fields import as_index, dump, nth, objects_in, text_at, without, without_nulls
 from replaykit.wire.model_calls import ModelAnswer
 from replaykit.wire.openai_chat import chat_usage
 
@@ -46,11 +46,11 @@ def _fold_completion(frames: Iterable[Frame]) -> FoldedStream:
     for chunk in events:
         if chunk.get("error"):
             events.error = chunk
-        top |= present(without(chunk, "choices", "error").items())
+        top |= without_nulls(without(chunk, "choices", "error"))
         for choice in objects_in(chunk, "choices"):
             index = as_index(choice.get("index"))
             texts.setdefault(index, []).append(text_at(choice, "text"))
-            choices.setdefault(index, {}).update(present(choice.items()))
+            choices.setdefault(index, {}).update(without_nulls(choice))
     bodies = [choices[index] | {"index": index, "text": "".join(texts[index])} for index in sorted(choices)]
     finished = bool(bodies) and all(body.get("finish_reason") for body in bodies)
     if top:

@@ -34,7 +34,6 @@ from replaykit.wire.json_fields import (
     count_in,
     filled_in,
     joined_texts,
-    known,
     list_in,
     load_object,
     not_of_type,
@@ -45,6 +44,7 @@ from replaykit.wire.json_fields import (
     text_in,
     value_in,
     without,
+    without_nulls,
 )
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
@@ -402,7 +402,7 @@ def _add_text(step: _StreamedStep, kind: str, part: JsonObject) -> None:
 
 
 def _step_fields(step: _StreamedStep) -> JsonObject:
-    fields = {"finishReason": "", "usage": {}, **known(step.fields)}
+    fields = {"finishReason": "", "usage": {}, **without_nulls(step.fields)}
     if not step.ended:
         fields["cut"] = True
     return {**fields, "content": [*step.content, *step.inputs.values()]}

@@ -10,7 +10,7 @@ from replaykit.model.events import ErrorInfo
 from replaykit.model.matching import ToolErrors
 from replaykit.model.run import RunStatus
 from replaykit.model.values import ABSENT, Json, JsonObject, Raw, encode, raw
-from replaykit.wire.json_fields import as_text, joined_texts
+from replaykit.wire.json_fields import EMPTY, as_text, joined_texts
 
 _REPR = re.compile(r"([A-Za-z_][\w.]*)\((.*)\)", re.DOTALL)
 _QUOTED = re.compile(r"""'((?:[^'\\]|\\.)*+)'|"((?:[^"\\]|\\.)*+)\"""", re.DOTALL)
@@ -23,7 +23,6 @@ ERROR = "Error: "
 _SPOKEN = ("Error:", "ERROR:")
 _OPENAI_AGENTS = "An error occurred while running the tool"
 """The start of an exception's text in OpenAI's Agents SDK."""
-_NOTHING: tuple[Json, ...] = (None, "", [], {})
 
 STATUSES: dict[str, RunStatus] = {
     **dict.fromkeys(
@@ -133,7 +132,7 @@ def tool_outcome(
     if error is None:
         return None, raw(content)
     error = _with_type(error, content)
-    if ending is ToolErrors.RAISED or content in _NOTHING:
+    if ending is ToolErrors.RAISED or content in EMPTY:
         return error, ABSENT
     is_raised = is_known and ending is None
     return replace(error, raised=is_raised), raw(content)

@@ -420,9 +420,6 @@ def _frame(**values: Json) -> tuple[bytes, ...]:
     return tuple(f'"{name}":'.encode() + canonical(value) for name, value in sorted(values.items()) if value)
 
 
-_NOTHING: tuple[Json, ...] = (None, "", [], {})
-
-
 def content_id(format: str, text: bytes) -> str:
     """An id for a run that its file gives none: the same for the same content."""
     return f"{format}-{hashlib.blake2b(text, digest_size=8).hexdigest()}"

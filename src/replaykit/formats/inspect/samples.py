@@ -23,7 +23,6 @@ from replaykit.wire.json_fields import (
     as_object,
     as_objects,
     as_text,
-    known,
     list_in,
     object_in,
     objects_in,
@@ -31,6 +30,7 @@ from replaykit.wire.json_fields import (
     text_in,
     texts_in,
     without,
+    without_nulls,
 )
 from replaykit.wire.model_calls import ToolUse
 
@@ -374,7 +374,7 @@ def _times(event: JsonObject, output: JsonObject) -> tuple[float, float]:
 
 
 def _parameters(event: JsonObject) -> JsonObject:
-    config = known(object_in(event, "config"))
+    config = without_nulls(object_in(event, "config"))
     if event.get("tools"):
         config |= pick(event, ("tool_choice",))
     return config

@@ -21,10 +21,9 @@ from replaykit.model.events import ErrorInfo, Usage
 from replaykit.model.json_positions import DocumentPath
 from replaykit.model.nesting import decode_json
 from replaykit.model.values import Json, JsonObject, Raw
-from replaykit.wire.json_fields import count_in, filled, list_in, object_in, text_in, without
+from replaykit.wire.json_fields import EMPTY, count_in, filled, list_in, object_in, text_in, without
 
 _SEGMENT = re.compile(r"(\d{8}T\d{12})Z(.+)")
-_EMPTY: tuple[Json, ...] = (None, "", [], {})
 
 
 class RunNode:
@@ -60,7 +59,7 @@ class RunNode:
             self.value = dict(self.value)
         for name, part in value.items():
             held, item = self.value.get(name), loaded(part)
-            if name in self.value and item in _EMPTY and held is not None:
+            if name in self.value and item in EMPTY and held is not None:
                 continue
             both = name == "extra" and isinstance(held, dict) and isinstance(item, dict)
             self.value[name] = {**held, **item} if both else item

@@ -29,7 +29,6 @@ from replaykit.model.run import Origin, RunStatus, TraceRun
 from replaykit.model.values import Json, encode, raw
 from replaykit.wire.json_fields import as_object, filled
 
-_NOTHING: tuple[Json, ...] = (None, "", [], {})
 _NO_ARGUMENTS = b"{}"
 _MICROSECOND_NS = 1000
 _LATEST = 4e9  # in seconds: the year 2096

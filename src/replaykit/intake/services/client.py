@@ -16,7 +16,7 @@ from replaykit.formats.core.source import Source, spelled
 from replaykit.model.json_positions import DocumentPath
 from replaykit.model.values import Json, JsonObject, encode
 from replaykit.terminal import visible
-from replaykit.wire.json_fields import as_object, known
+from replaykit.wire.json_fields import as_object, without_nulls
 
 _MIN_HIDDEN_CHARS = 6  # a shorter key occurs by chance, and is none
 
@@ -131,7 +131,7 @@ class ServiceClient:
 
     def get(self, path: str, **query: Json) -> ServiceReply:
         """The answer to a question whose parameters are these; None is none, and a list is each of its members."""
-        parameters = urlencode(known(query), doseq=True)
+        parameters = urlencode(without_nulls(query), doseq=True)
         if parameters:
             path += f"?{parameters}"
         return self.send(ServiceRequest(method="GET", url=self.account.root + path))

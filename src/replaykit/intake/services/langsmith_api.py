@@ -38,7 +38,7 @@ from replaykit.intake.services.client import (
 from replaykit.model.run import RunStatus
 from replaykit.model.values import Json, JsonObject
 from replaykit.terminal import visible
-from replaykit.wire.json_fields import as_object, as_objects, known, text_in, value_in
+from replaykit.wire.json_fields import as_object, as_objects, text_in, value_in, without_nulls
 
 _SKEW = dt.timedelta(days=1)  # clocks of the machines that a trace runs on
 _SHOWN_CHARS = 200
@@ -111,7 +111,7 @@ class LangSmithApi:
 
         def body(version: int) -> JsonObject:
             names = (("trace", "session", "start_time"), ("trace_id", "project_ids", "min_start_time"))[version - 1]
-            return known(dict(zip(names, values, strict=True))) | page_of(version)
+            return without_nulls(dict(zip(names, values, strict=True))) | page_of(version)
 
         found = {run["id"]: run}
         for below in self._runs(body, limit_bytes=client.MAX_TRACE_BYTES):
@@ -166,7 +166,7 @@ class LangSmithApi:
     def _query(self, body: Callable[[int], JsonObject], cursor: str | None) -> ServiceReply:
         """One page, of the version that the server speaks; a page of one version does not go on in the other."""
         while True:
-            parameters = body(self._version) | known({"cursor": cursor})
+            parameters = body(self._version) | without_nulls({"cursor": cursor})
             reply = self._client.post(f"/api/v{self._version}/runs/query", parameters)
             if reply.status not in UNKNOWN or self._version == 1 or cursor is not None:
                 return reply
@@ -202,7 +202,7 @@ class LangSmithQuery(Struct, frozen=True, kw_only=True):
         parameters = {project: [self.project_id], "is_root": True, since: iso(self.since), error: has_error}
         if seconds:
             parameters["filter"] = f'gte(latency, "{seconds}s")'
-        return known(parameters) | page_of(version)
+        return without_nulls(parameters) | page_of(version)
 
     def fits(self, root: JsonObject) -> bool:
         """True for a root that was asked for, whatever the server makes of the question."""

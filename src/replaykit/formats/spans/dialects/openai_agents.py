@@ -10,7 +10,7 @@ from replaykit.formats.spans.span import Span
 from replaykit.model.events import Usage
 from replaykit.model.values import JsonObject
 from replaykit.wire.dialect import WireResponse
-from replaykit.wire.json_fields import known, load_arguments, object_in, text_in, without
+from replaykit.wire.json_fields import load_arguments, object_in, text_in, without, without_nulls
 from replaykit.wire.usage import usage_of
 
 DATA = "openai_agents.data"
@@ -78,7 +78,7 @@ def _model(data: JsonObject) -> Meaning:
         system=request.system or response.get("instructions"),
         messages=request.messages,
         tools=request.tools or response.get("tools"),
-        parameters=known(without(object_in(data, "model_config"), "base_url")),
+        parameters=without_nulls(without(object_in(data, "model_config"), "base_url")),
         answer=next(iter(answered.answers), None),
         finish_reason=answered.finish_reason,
         usage=_usage(data) or answered.usage,

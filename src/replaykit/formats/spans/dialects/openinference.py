@@ -10,7 +10,16 @@ from replaykit.formats.core.messages import ConversationCache, answer_in, messag
 from replaykit.formats.spans.meaning import UNSET, Meaning, SpanDialect, SpanKind, first, unflattened, usage
 from replaykit.formats.spans.span import Span
 from replaykit.model.values import Json, JsonObject
-from replaykit.wire.json_fields import as_object, as_objects, known, object_in, objects_in, text_in, value_in, without
+from replaykit.wire.json_fields import (
+    as_object,
+    as_objects,
+    object_in,
+    objects_in,
+    text_in,
+    value_in,
+    without,
+    without_nulls,
+)
 
 _KINDS = {
     "LLM": SpanKind.MODEL,
@@ -55,7 +64,7 @@ def _model(attributes: JsonObject) -> Meaning:
         name=text_in(settings, "model") or text_in(attributes, "llm.model_name"),
         messages=messages_of(request or attributes.get("input.value")),
         tools=list(_schemas(attributes)) or None,
-        parameters=known(without(settings, *_TOLD_APART)),
+        parameters=without_nulls(without(settings, *_TOLD_APART)),
         answer=answer_in(messages_of(answered) or ()),
         finish_reason=reason,
         usage=usage(attributes, ("llm.token_count.prompt",), ("llm.token_count.completion",), "llm.cost.total"),

@@ -24,7 +24,6 @@ from replaykit.wire.json_fields import (
     as_objects,
     filled_in,
     joined_texts,
-    known,
     load_arguments,
     object_in,
     objects_in,
@@ -32,6 +31,7 @@ from replaykit.wire.json_fields import (
     text_in,
     value_in,
     without,
+    without_nulls,
 )
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
@@ -151,7 +151,7 @@ def _of_body(body: JsonObject) -> PayloadRequest:
         system=load_json(filled_in(settings, *_SYSTEMS)),
         messages=inner.messages,
         tools=offered or inner.tools,
-        parameters=known(without(settings, *_TOLD_APART)) if held is not None else {},
+        parameters=without_nulls(without(settings, *_TOLD_APART)) if held is not None else {},
     )
 
 
