@@ -219,7 +219,7 @@ def _read_section(source: Source) -> _Section:
 
 def _wrong_section(source: Source) -> ReplayKitError:
     """Return the error about the part that is wrong, with its line and the nearest spelling."""
-    part = refused_part(orjson.dumps(source.value["golden"]), _Section)
+    part = refused_part(msgspec.json.encode(source.value["golden"]), _Section)
     path: DocumentPath = ("golden", *part.path)
     place = ".".join(map(str, path))
     reason = part.reason
