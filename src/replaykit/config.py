@@ -59,5 +59,5 @@ def default_store_path() -> Path:
 
 
 def default_evidence_path() -> Path:
-    """Where replays leave their evidence: `.replaykit/runs` below the working directory."""
+    """Return the directory of evidence that replays leave: `.replaykit/runs` below the working directory."""
     return Path(HOME) / "runs"

@@ -10,8 +10,6 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "replaykit"
 GLOSSARY = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
-SAME_NAME_IN_TWO_FRAMEWORKS = {"ReplayKitMiddleware"}
-"""LangChain and the Agent Framework both call it middleware, and users import it from the integration of theirs."""
 
 
 def terms(section: str) -> list[str]:
@@ -51,7 +49,7 @@ def test_each_class_has_a_name_of_its_own() -> None:
 
     repeated = {name: found for name, found in places.items() if len(found) > 1}
 
-    assert set(repeated) == SAME_NAME_IN_TWO_FRAMEWORKS, repeated
+    assert repeated == {}
 
 
 def test_modules_are_named_by_words_of_the_glossary() -> None:

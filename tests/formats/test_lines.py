@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replaykit.model.json_positions import line_of, split_where
+from replaykit.model.json_positions import line_of
 
 TEXT = b"""{
  "run_id": "a \\" { [ , b",
@@ -86,8 +86,3 @@ def test_every_value_of_a_printed_document_is_found(value, data):
 
     expected = next(n for n, line in enumerate(text.split("\n"), 1) if mark in line)
     assert line_of(text.encode(), path) == expected
-
-
-def test_a_message_is_split_from_its_place():
-    assert split_where("Expected `int`, got `str` - at `$.a[3].b`") == ("Expected `int`, got `str`", ("a", 3, "b"))
-    assert split_where("Something else") == ("Something else", ())

@@ -65,7 +65,7 @@ def test_what_only_looks_grown_is_read_plainly(before, after):
 def test_only_new_items_of_a_grown_list_are_read(monkeypatch):
     splitter = ObjectSplitter()
     read(splitter, compact({"messages": list(range(100)), "model": "m"}))
-    monkeypatch.setattr(growing_objects, "_read_object", None)
+    monkeypatch.setattr(growing_objects, "read_members", None)
 
     members = read(splitter, compact({"messages": list(range(102)), "model": "m"}))
 

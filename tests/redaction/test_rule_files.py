@@ -129,6 +129,9 @@ def test_a_mistake_in_a_rule_file_is_an_error_all_the_same() -> None:
     ("text", "message"),
     [
         ("[[rules]\n", "rules.toml:1: is no TOML"),
+        ("keys = [\n 'a',\n 'b',\n]\nallow = 1 2\n", "rules.toml:5: is no TOML"),
+        ("keys = ['a\n]\nallow = ['b']\n", "rules.toml:1: is no TOML"),
+        ("keys = [\n 'a',\n", "rules.toml: is no TOML"),
         ("a = 1\nkes = ['x']\n", "rules.toml:1: unknown key 'a'"),
         ("kes = ['x']\n", "did you mean 'keys'?"),
         ("keys = 'x'\n", "`keys` is a list of texts"),

@@ -35,7 +35,7 @@ def load_agent(spec: str, *directories: str, what: str = "agent") -> Callable[..
 
 
 def load_named(spec: str, *directories: str, what: str = "agent", replayer: Replayer | None = None) -> Any:
-    """What `module:attribute` names, whatever it is. Processes that are started meanwhile belong to the replay."""
+    """Return what `module:attribute` names, whatever it is. Processes started meanwhile belong to the replay."""
     module_name, _, attribute = check_spec(spec).partition(":")
     for directory in reversed(directories or (os.getcwd(),)):
         if directory not in sys.path:
@@ -70,7 +70,7 @@ class _Importing:
         """Never reached: nothing is let through."""
 
     def keep(self, event: AnyEvent) -> None:
-        """What is no call is of no interest here."""
+        """Ignore what is no call."""
 
     def amend(self, step: str | None, state: Json) -> Json:
         """The state as it is."""

@@ -122,7 +122,7 @@ class AgentEntry:
         return call.run(self._chain_call(_context_of(world)), self._ask)
 
     def deviations(self, call: AgentCall, world: World) -> tuple[Deviation, ...]:
-        """What happened off the tape; and that it was not given the context, if it was not."""
+        """Return what happened off the tape; and that it was not given the context, if it was not."""
         deviations = call.replayer.all_deviations()
         if world.context_json and not self._takes_context:
             deviations.append(Deviation(kind=CONTEXT, text=NO_CONTEXT))
@@ -169,7 +169,7 @@ def _has_parameter(function: Callable[..., Any], name: str) -> bool:
 
 
 def _chain_input(agent_input: Json, context: Json) -> Json:
-    """What a chain is invoked with: a mapping as it is, anything else as its `input`."""
+    """Return the argument to invoke a chain with: a mapping as it is, anything else as its `input`."""
     chain_input = dict(agent_input) if isinstance(agent_input, dict) else {"input": agent_input}
     if context is None:
         return chain_input
@@ -187,7 +187,7 @@ def _reply_content(result: Any) -> Any:
 
 
 def output_of_chain(result: Any) -> Any:
-    """What a chain said: the output, the text or the last message of a mapping; the content of a message."""
+    """Return what a chain said: the output, the text or the last message of a mapping; the content of a message."""
     if isinstance(result, dict):
         for key in ("output", "text"):
             if key in result:

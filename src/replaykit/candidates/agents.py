@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 def candidate_of(
     project: Project, environment: Mapping[str, str] = os.environ, *, launch_options: LaunchOptions | None = None
 ) -> Candidate:
-    """What runs the project's agent; nothing of it is imported or asked before the first case. `staging` is for one
-    that is a command."""
+    """Return the candidate that runs the project's agent; nothing of it is imported or asked before the first case.
+
+    `launch_options` are for an agent that is a command.
+    """
     agent = project.agent
     if agent is None:
         hint = "Add `agent:` to it, or name one: --agent MODULE:FUNCTION, --endpoint URL, --runner-cmd CMD"
@@ -41,7 +43,7 @@ def candidate_of(
 
 
 def default_jobs(project: Project) -> int:
-    """How many cases are run at once unless somebody says: what the configuration says, else a core each for agents in
+    """Return how many cases are run at once by default: what the configuration says, else a core each for agents in
     Python. An HTTP agent that is set back between cases is one thing with one state: it is asked one by one."""
     agent = project.agent
     if agent is None or (agent.type is AgentType.HTTP and agent.reset_endpoint is not None):

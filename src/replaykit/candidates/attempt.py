@@ -16,7 +16,7 @@ from replaykit.checks.rule import CannotTell, RepeatedRun
 from replaykit.checks.verdict import doubts_in, first_with
 from replaykit.errors import ReplayKitError
 from replaykit.handlers.replay.world import World
-from replaykit.model.events import Call, LlmCall, ToolCall
+from replaykit.model.events import Call, ToolCall
 from replaykit.model.isolation import NOT_ISOLATED, Isolation
 from replaykit.model.matching import MatchMode, ToolMode
 from replaykit.model.result import Deviation, Effect, Evidence, EvidenceSource
@@ -34,7 +34,7 @@ class Attempt(Struct, frozen=True, kw_only=True):
     reason: str = ""
     """Why there is no run."""
     evidence: Evidence | None = None
-    """How much of the tape was used; None where the candidate does not count that itself."""
+    """The use of the tape; None where the candidate does not count that itself."""
     uncertain: tuple[str, ...] = ()
     """Why the order or the moment of something in the run could not be told."""
     isolation: Isolation = NOT_ISOLATED
@@ -48,7 +48,7 @@ class Candidate(Protocol):
 
     @property
     def label(self) -> str:
-        """What to call it in a result."""
+        """The name of it in a result."""
 
     def run(self, case: ReplayCase, workspace: Path, timeout_s: float) -> Attempt:
         """Run it once; logs and outputs go into the workspace. Does not raise for what the candidate does."""
@@ -100,13 +100,7 @@ def _count_to_be_used(world: World) -> int:
     which answers for them, none that was refused, and none of the machine."""
     calls = [call for call in world.calls if isinstance(call, Call) and _was_answered(call)]
     tools = {call.seq for call in calls if isinstance(call, ToolCall)}
-    return sum(call.parent not in tools and _mode(world, call) is ToolMode.RECORDED for call in calls)
-
-
-def _mode(world: World, call: Call) -> ToolMode:
-    if isinstance(call, LlmCall):
-        return world.models
-    return world.tools.get(call.name, world.tools.get("*", ToolMode.RECORDED))
+    return sum(call.parent not in tools and world.mode_of(call) is ToolMode.RECORDED for call in calls)
 
 
 def _matched(world: World, run: TraceRun) -> int:
@@ -118,7 +112,7 @@ def _matched(world: World, run: TraceRun) -> int:
     from replaykit.handlers.replay.keys import as_pending  # noqa: PLC0415
     from replaykit.handlers.replay.tape import Matcher, Tape  # noqa: PLC0415
 
-    tape = Tape(call for call in world.calls if isinstance(call, Call) and _mode(world, call) is ToolMode.RECORDED)
+    tape = Tape(call for call in world.calls if isinstance(call, Call) and world.mode_of(call) is ToolMode.RECORDED)
     is_sequence = world.rules.mode is MatchMode.SEQUENCE
     mode = MatchMode.SEQUENCE if is_sequence else MatchMode.ARGS
     matcher = Matcher(tape, mode, world.rules.ignore, model=world.rules.model)

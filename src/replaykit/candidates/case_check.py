@@ -25,7 +25,7 @@ from replaykit.model.run import RunStatus, TraceRun
 
 
 class CaseCheck(Struct, frozen=True, kw_only=True):
-    """What a new case says of the recorded run, and of the agent where one was run."""
+    """The judgement of a new case on the recorded run, and on the agent where one was run."""
 
     results: tuple[ReplayResult, ...]
     problem: str = ""
@@ -133,7 +133,7 @@ def scaffold(
 
 
 class Upgraded(Struct, frozen=True, kw_only=True):
-    """What was done to a case, or would be."""
+    """The changes that were made to a case, or would be."""
 
     directory: str
     rewritten: tuple[str, ...] = ()

@@ -111,7 +111,7 @@ class CommandCandidate:
 
 
 def _stdin_bytes(case: ReplayCase) -> bytes:
-    """What the case puts on the standard input of a program."""
+    """Return what the case puts on the standard input of a program."""
     scenario_input = case.scenario.input if case.scenario.stdin else b""
     if isinstance(scenario_input, str):
         return scenario_input.encode("utf-8", "replace")

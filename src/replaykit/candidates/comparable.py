@@ -1,4 +1,4 @@
-"""What of a run is compared with its golden trace: the agent's own calls and states, and how it ended.
+"""The parts of a run that are compared with its golden trace: the agent's own calls and states, and how it ended.
 
 Left out are the inside of a call (it does not happen when the call is served), messages, decisions and notes, what is
 not asserted, and the volatile members that `ignore` names. States are taken forward change by change, as they are
@@ -20,10 +20,10 @@ from replaykit.model.changes import StateFold
 from replaykit.model.events import AnyEvent, Call, Change, ErrorInfo, State
 from replaykit.model.jsonpath import JsonPath, Pick, remove_paths
 from replaykit.model.run import RunStatus, TraceRun
-from replaykit.model.values import ABSENT, Raw
+from replaykit.model.values import ABSENT, Raw, read_members
 
 UNANSWERED = ErrorInfo(type="not recorded")
-"""How a call ends that the recording does not hold."""
+"""The outcome of a call that the recording does not hold."""
 
 
 def comparable(run: TraceRun, asserts: Collection[Aspect], ignore: Sequence[JsonPath]) -> TraceRun:
@@ -148,7 +148,7 @@ class _ComparedStates:
         if not self._paths:
             return text
         try:
-            members = msgspec.json.decode(text, type=dict[str, Raw])
+            members = read_members(text)
         except msgspec.ValidationError:
             members = None
         if members is None or self._whole:

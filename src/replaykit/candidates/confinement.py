@@ -42,9 +42,9 @@ class Confined:
         self._sandbox = sandbox
         self._isolation = isolation
         self.directory: Path | None = None
-        """Where the candidate starts, if not here."""
+        """The directory that the candidate starts in, if not this one."""
         self.temporary: Path | None = None
-        """Where the candidate's temporary files go, if not where they usually do."""
+        """The directory of the candidate's temporary files, if not the usual one."""
         self._is_started = False
         self._earlier: Counter[Stopped] = Counter()
         self._more_earlier = 0

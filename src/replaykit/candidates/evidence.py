@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
 from msgspec.structs import replace
 
 from replaykit.candidates.output_log import LOGS
@@ -23,7 +22,8 @@ from replaykit.model.events import Call, ErrorEvent
 from replaykit.model.isolation import Isolation
 from replaykit.model.result import Finding, ReplayResult, SemanticCheck, Verdict
 from replaykit.model.run import TraceRun
-from replaykit.model.values import Raw
+from replaykit.model.text_lines import cut
+from replaykit.model.values import Raw, encode_pretty
 from replaykit.private_files import close_all
 from replaykit.redaction.files import clean_bytes, file_redactor, replace_file
 from replaykit.terminal import visible, visible_lines
@@ -69,7 +69,7 @@ def write_evidence(
     try:
         for name in LOGS:
             (workspace / name).touch()
-        _write(workspace / "result.json", msgspec.json.format(msgspec.json.encode(shown), indent=2) + b"\n")
+        _write(workspace / "result.json", encode_pretty(shown))
         _write(workspace / "summary.md", clean_bytes(text.encode(), redactor))
         close_all(workspace)
     except OSError as error:
@@ -143,7 +143,7 @@ def _semantic(check: SemanticCheck) -> str:
 
 
 def _isolation(isolation: Isolation) -> list[str]:
-    """What the candidate was kept from, and what it wrote that was discarded."""
+    """Return what the candidate was kept from, and what it wrote that was discarded."""
     lines = [f"- {note}" for note in isolation.notes]
     for access in isolation.stopped:
         lines.append(
@@ -207,7 +207,4 @@ def _shown(value: Raw) -> str:
 
 def _line(text: str) -> str:
     """A text on one line, cut; nothing in it is obeyed by a terminal."""
-    line = visible(" ".join(text[: 4 * _SHOWN_CHARS].split()))
-    if len(line) <= _SHOWN_CHARS:
-        return line
-    return line[: _SHOWN_CHARS - 1] + "…"
+    return cut(visible(" ".join(text[: 4 * _SHOWN_CHARS].split())), _SHOWN_CHARS)

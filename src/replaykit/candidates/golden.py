@@ -36,15 +36,15 @@ _DIFFERENCES = 5  # shown of the first divergence
 
 
 class GoldenResult(Struct, frozen=True, kw_only=True):
-    """How an agent did against a golden trace."""
+    """The result of an agent against a golden trace."""
 
     golden: Golden
     run: TraceRun
-    """What the agent did."""
+    """The run of the agent."""
     comparison: Comparison
     """The recording and this run, without what may be different."""
     failed: tuple[Aspect, ...] = ()
-    """Which of the things that the golden trace asserts do not hold."""
+    """The aspects that the golden trace asserts and that do not hold."""
     first: FirstDivergence | None = None
     """The earliest place where the run is not the recording."""
     stopped: tuple[Deviation, ...] = ()
@@ -193,7 +193,7 @@ def accepted(result: GoldenResult) -> Golden:
 
 
 class GoldenUpdate(Struct, frozen=True, kw_only=True):
-    """What became of a golden trace when the agent was run for a new one."""
+    """The outcome of running the agent for a new golden trace."""
 
     file: Path
     before: GoldenResult
@@ -241,7 +241,7 @@ def write_accepted(
 
 
 def as_happened(result: GoldenResult) -> TraceRun:
-    """What the agent did, as a run log of its own that goes back to the recorded one."""
+    """Return what the agent did, as a run log of its own that goes back to the recorded one."""
     recorded, now = result.golden.run, result.run
     events = tuple(_merged(result))
     return replace(

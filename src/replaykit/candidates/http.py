@@ -24,7 +24,7 @@ from replaykit.model.events import Call, ToolCall
 from replaykit.model.result import Deviation
 from replaykit.model.run import RunStatus
 from replaykit.model.tool_errors import is_raised
-from replaykit.model.values import Json
+from replaykit.model.values import JsonObject
 from replaykit.redaction.files import file_redactor, write_clean
 
 
@@ -80,7 +80,7 @@ class HttpCandidate:
         return parse_output(answer.body)
 
     def _with_log(self, attempt: Attempt, log: TapeLog, timeout_s: float) -> Attempt:
-        """What the agent did as its middleware saw it, instead of as it says itself."""
+        """Return the attempt as the agent's middleware saw it, instead of as the agent says itself."""
         if attempt.run is None:
             return attempt
         if not log.runs:
@@ -96,9 +96,9 @@ _NOT_KNOWN = (
 )
 
 
-def _response(call: ToolCall) -> dict[str, Json]:
+def _response(call: ToolCall) -> JsonObject:
     if is_raised(call):
-        answer: dict[str, Json] = {"error": str(call.error)}
+        answer: JsonObject = {"error": str(call.error)}
     elif call.items_json is not None:
         answer = {"response": call.items_json}
     else:

@@ -52,7 +52,7 @@ _PROBE_S = 10.0
 
 
 class AgentAddress(Struct, frozen=True, kw_only=True):
-    """Where an agent is, with the variables of the environment filled in."""
+    """The address of an agent, with the variables of the environment filled in."""
 
     endpoint: Expanded
     headers: tuple[tuple[str, Expanded], ...] = ()
@@ -258,7 +258,7 @@ OUTPUT_KEYS = (
     "message",
     "final_output",
 )
-"""Where an output is looked for when no `response_path` says it, in this order."""
+"""The places where an output is looked for when no `response_path` says it, in this order."""
 _SHOWN_CHARS = 500
 
 
@@ -271,7 +271,7 @@ class AgentReply(Struct, frozen=True, kw_only=True):
 
 
 def read_agent_reply(answer: HttpAnswer, path: str | None) -> AgentReply:
-    """What an answer says. 5xx is the agent's own failure; any other status but 2xx is a request that went wrong."""
+    """Return what an answer says. 5xx is the agent's failure; any other status but 2xx is a request that went wrong."""
     status = answer.status or 0
     text = sayable(answer.body.decode("utf-8", "replace"))
     if status >= 500:
@@ -343,7 +343,7 @@ def _output_at(value: Json, path: str) -> AgentReply:
 
 
 def _failure(value: Json, path: str) -> ErrorInfo | None:
-    """How the agent says that it failed, in a member that is not itself the output."""
+    """Return the failure that the agent reports, in a member that is not itself the output."""
     if not isinstance(value, dict):
         return None
     fields = {

@@ -52,13 +52,13 @@ class Ask(Struct, frozen=True, kw_only=True):
 
 
 class HttpAnswer(Struct, frozen=True, kw_only=True):
-    """What came back; without a status nothing did, and `why` says so in words."""
+    """The answer to a request; without a status there was none, and `why` says so in words."""
 
     status: int | None = None
     body: bytes = b""
     content_type: str = ""
     location: str = ""
-    """Where it sends us; nobody goes there."""
+    """The address that it redirects to; nobody goes there."""
     retry_after: str = ""
     """When to ask again, as the server says it."""
     why: str = ""
@@ -208,11 +208,11 @@ class Handed(msgspec.Struct, frozen=True, kw_only=True):
 
     tape: str
     process: str
-    """Who has it."""
+    """The process that has it."""
 
 
 class Looked(msgspec.Struct, frozen=True, kw_only=True):
-    """What was seen of an agent."""
+    """The result of a look at an agent."""
 
     takes_tapes: bool
     nobody: str = ""
@@ -231,7 +231,7 @@ class TapeClient:
         self._headers = tuple(pair for pair in headers if pair[0].lower() != "content-type")
 
     def look(self, timeout_s: float, *, retries: int = 0) -> Looked:
-        """Whether the agent answers for tapes. Only looks: one without the middleware is asked, and told, nothing."""
+        """Look whether the agent answers for tapes. One without the middleware is asked, and told, nothing."""
         answer = ask(Ask(method="GET", url=self._root, headers=self._headers), timeout_s, retries=retries)
         return Looked(takes_tapes=_tape_error(answer) is not None, nobody=answer.why if answer.status is None else "")
 
@@ -253,7 +253,7 @@ class TapeClient:
         return _met(handed, timeout_s, lambda left: ask(inside, left, retries=retries))
 
     def log(self, handed: Handed, timeout_s: float, *, work_s: float = 0.0) -> TapeLog:
-        """What the agent did in the tape; it forgets it then. Waits as long as that for an agent that is at work."""
+        """Return what the agent did in the tape, which it forgets then. Waits as long as that for an agent at work."""
         ends = time.monotonic() + work_s
         while True:
             log = self._log(handed, timeout_s)
@@ -296,7 +296,7 @@ _ONE_PROCESS = "Run it as one process: uvicorn --workers 1, gunicorn --workers 1
 
 
 def refusal_of(answer: HttpAnswer) -> str:
-    """What the middleware says against a request that should be served in a tape; nothing when it says nothing."""
+    """Return the middleware's objection to a request that should be served in a tape; nothing when it has none."""
     if answer.status is not None and answer.status >= 400:
         error = _tape_error(answer)
     else:

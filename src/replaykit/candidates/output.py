@@ -22,7 +22,7 @@ from replaykit.model.events import AnyEvent, Call, Decision, ErrorEvent, ErrorIn
 from replaykit.model.nesting import check_nesting
 from replaykit.model.result import Deviation
 from replaykit.model.run import RUN_FORMAT, Origin, RunStatus, TraceRun
-from replaykit.model.values import ABSENT, Json, canonical, decode, encode
+from replaykit.model.values import ABSENT, Json, JsonObject, canonical, decode, encode
 from replaykit.redaction.files import file_redactor, write_clean
 
 MAX_OUTPUT_BYTES = 64 * 1024 * 1024
@@ -33,7 +33,7 @@ class _ToolCall(Struct):
     tool_name: str
     tool_args: Raw = Raw(b"{}")
     tool_output: Raw = ABSENT
-    error: str | dict[str, Json] | None = None
+    error: str | JsonObject | None = None
 
 
 class _Output(Struct):
@@ -43,7 +43,7 @@ class _Output(Struct):
     run_id: str = ""
     final_output: Json | UnsetType = UNSET
     tool_calls: list[_ToolCall] = []
-    errors: list[str | dict[str, Json]] = []
+    errors: list[str | JsonObject] = []
 
 
 _Fields: TypeAlias = dict[str, Raw]
@@ -51,13 +51,13 @@ _SAYS_NOTHING = (b"null", b"false", b'""', b"[]", b"{}")
 
 
 class _Known(Struct):
-    """What tells a run log from the contract's own form."""
+    """The members that tell a run log from the contract's own form."""
 
     replaykit: int | None = None
 
 
 class _LogOutput(Struct, omit_defaults=True):
-    """What a candidate on our own seam leaves: its whole run log."""
+    """The output of a candidate on our own seam: its whole run log."""
 
     replaykit: int
     run: TraceRun
@@ -65,7 +65,7 @@ class _LogOutput(Struct, omit_defaults=True):
 
 
 class _Deviations(Struct, omit_defaults=True):
-    """What belongs to a run log beside the run."""
+    """The members that belong to a run log beside the run."""
 
     deviations: tuple[Deviation, ...] = ()
 
@@ -189,7 +189,7 @@ def _call(seq: int, call: _ToolCall) -> ToolCall:
     )
 
 
-def _error(error: str | dict[str, Json]) -> ErrorInfo:
+def _error(error: str | JsonObject) -> ErrorInfo:
     if isinstance(error, str):
         return ErrorInfo(type="Error", message=error)
     kind, message = error.get("type", "Error"), error.get("message", error.get("error", ""))

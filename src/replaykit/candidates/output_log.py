@@ -1,4 +1,4 @@
-"""What a program prints, on its way into a log: redacted before it is written, a stretch of whole lines at a time.
+"""The output of a program on its way into a log: redacted before it is written, a stretch of whole lines at a time.
 
 A thread reads the pipe, so that the program never waits for long. A value may arrive in pieces, and a private key goes
 over many lines: the end of what was read is held back until more of it is there, the program ends, or it falls silent.
@@ -35,7 +35,7 @@ _CAN_WAIT = os.name == "posix"  # pipes can be waited for, and looked at without
 
 
 LOGS = ("stdout.log", "stderr.log")
-"""What a program printed, and what it said on stderr."""
+"""The names of the logs: of what a program printed, and of what it said on stderr."""
 
 
 class Pump(threading.Thread):
@@ -55,7 +55,7 @@ class Pump(threading.Thread):
         self._over = False
 
     def turn_to(self, file: Path) -> None:
-        """What comes from here on goes into another file."""
+        """Write what comes from here on into another file."""
         with self._turn:
             self._close()
             self._file = file
@@ -119,7 +119,7 @@ class Pump(threading.Thread):
         self._put(end if begun is None else begun)
 
     def _cut(self, end: int) -> int:
-        """Where the text can be parted: behind a line, or at least a word, and inside of no finding."""
+        """Return where the text can be parted: behind a line, or at least a word, and inside of no finding."""
         text = self._pending
         cut = max(text.rfind(b"\n", 0, end), 0) + 1
         if cut == 1:
@@ -132,7 +132,7 @@ class Pump(threading.Thread):
         return end
 
     def _open_key(self, end: int) -> int | None:
-        """Where a block such as a private key begins that does not end before `end`."""
+        """Return where a block such as a private key begins that does not end before `end`."""
         begun = self._pending.rfind(_BEGINS, 0, end)
         if begun < 0 or len(self._pending) - begun >= _KEY_BYTES:
             return None
@@ -229,7 +229,7 @@ class WorkerLogs:
 
     @contextlib.contextmanager
     def into(self, workspace: Path) -> Iterator[None]:
-        """What the worker prints while the block lasts goes into this directory; the logs are whole at its end."""
+        """Write what the worker prints while the block lasts into this directory; the logs are whole at its end."""
         for pump, name in zip(self._pumps, LOGS, strict=True):
             pump.turn_to(workspace / name)
         try:

@@ -19,7 +19,7 @@ _RECORDED, _ATTACHED = "recorded", "attached"
 
 
 class Packing(Struct, frozen=True, omit_defaults=True):
-    """What belongs to the calls of a message, and does not stand in them."""
+    """The values that belong to the calls of a message, and do not stand in them."""
 
     parts: dict[str, tuple[Raw, ...]] = {}
     references: tuple[tuple[int, References], ...] = ()

@@ -36,7 +36,7 @@ _LONGEST_POLL_S = 2_000_000  # of milliseconds, poll() can count no more
 
 
 class Ended(Struct, frozen=True, kw_only=True):
-    """How a program ended."""
+    """The end of a program."""
 
     exit_code: int | None = None
     timed_out: bool = False
@@ -160,12 +160,12 @@ class RunnerFiles(Struct, frozen=True, kw_only=True):
 
     @property
     def output(self) -> Path:
-        """Where a candidate that keeps the runner contract writes its output."""
+        """The file that a candidate writes its output to, if it keeps the runner contract."""
         return self.directory / OUTPUT_NAME
 
     @property
     def session(self) -> Path:
-        """Where the stage of a program is set."""
+        """The directory of a program's session."""
         return self.directory / "session"
 
 
@@ -198,7 +198,7 @@ def _case_file(case: ReplayCase, workspace: Path) -> Path:
 
 
 def attempt_of(ended: Ended, workspace: Path, files: RunnerFiles, timeout_s: float) -> Attempt:
-    """What a program's end and the file it wrote add up to. The evidence gets that file, redacted."""
+    """Return what a program's end and the file it wrote add up to. The evidence gets that file, redacted."""
     keep_output(files.output, workspace / OUTPUT_NAME)
     if ended.failed_to_start:
         return Attempt(reason=ended.failed_to_start)

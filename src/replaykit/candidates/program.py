@@ -18,7 +18,7 @@ from replaykit.documents.document import confined_path
 from replaykit.errors import UsageError
 from replaykit.model.result import Deviation, Evidence
 from replaykit.model.run import Origin, RunHeader, TraceRun
-from replaykit.model.values import Json
+from replaykit.model.values import Json, JsonObject
 from replaykit.private_directories import remove_tree
 from replaykit.programs.command import MAX_OUTPUT, finished_run
 from replaykit.programs.launch_options import LaunchOptions
@@ -47,10 +47,10 @@ class Performance:
             origin=Origin(kind="replayed", run=case.source.run),
         )
         self.run = TraceRun.of(header, ())
-        """What its processes did; how it ended is not in it."""
+        """The run of its processes; how it ended is not in it."""
         self.deviations: tuple[Deviation, ...] = ()
         self.evidence = Evidence()
-        """What its processes used of the tape."""
+        """The parts of the tape that its processes used."""
 
     @contextmanager
     def stage(self) -> Iterator[LaunchEnvironment]:
@@ -81,7 +81,7 @@ class Performance:
         self.evidence = served_from(self._world, self.run, self.deviations)
 
     def evidence_in(self, reported: TraceRun | None) -> Evidence:
-        """What was served; where that is nothing, what the program says it used."""
+        """Return what was served; where that is nothing, what the program says it used."""
         if self.evidence.used:
             return self.evidence
         return reported_on(self._world, reported)
@@ -128,7 +128,7 @@ def with_servers(launch_options: LaunchOptions, case: ReplayCase) -> LaunchOptio
     return replace(launch_options, extension=McpConfigs(files=files))
 
 
-def _facts(case: ReplayCase) -> dict[str, Json]:
+def _facts(case: ReplayCase) -> JsonObject:
     run = source_run(case)
     program = None if run is None else run.metadata.get("program")
     facts = program.get(FACT) if isinstance(program, dict) else None

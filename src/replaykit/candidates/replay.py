@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
 
 _MOST_ORDERS = 12
-"""How many orders a verdict has to hold in, at most, where the order of some things is a matter of chance."""
+"""The most orders a verdict has to hold in, where the order of some things is a matter of chance."""
 _MORE_DRAWS = 11
-"""How many more replays a verdict has to hold in, where the recording could not hold chance. An agent that fails in one
-of three draws is then called fixed once in 130 times; with seven more, once in 26."""
+"""The number of further replays that must agree, where the recording could not hold chance. An agent that fails
+in one of three draws is then called fixed once in 130 times; with seven more, once in 26."""
 _RED = (Verdict.BROKEN, Verdict.DIVERGED)
 
 CandidateLike: TypeAlias = Candidate | Callable[..., Any] | str
@@ -99,7 +99,7 @@ def _subject(case: TraceRun | str | os.PathLike[str]) -> ReplayCase:
 
 
 def _candidate(candidate: CandidateLike, run: TraceRun | None) -> Candidate:
-    """What runs: a callable in this process, a command, or a candidate as it is."""
+    """Return the candidate: made of a callable in this process or a command, or as it is."""
     if isinstance(candidate, str):
         from replaykit.candidates.command import CommandCandidate  # noqa: PLC0415 (brings in programs)
 
@@ -286,7 +286,7 @@ def _with_doubts(result: ReplayResult, uncertain: tuple[str, ...]) -> ReplayResu
 
 
 def _answers(case: ReplayCase) -> Answers | None:
-    """What is stored beside the case; a case that is no file has no such place."""
+    """Return the answers that are stored beside the case; a case that is no file has no such place."""
     if not any(find_judged((*case.observed, *case.desired))) or not case.file.is_file():
         return None
     from replaykit.judges.judgement_store import StoredAnswers  # noqa: PLC0415 (most cases have nothing to judge)
@@ -342,7 +342,7 @@ def replay_many(
 
 
 def side_by_side(work: Sequence[T], one: Callable[[T], R], candidate: Candidate, *, jobs: int) -> list[R]:
-    """What `one` gives for each piece of work, in its order; an exception ends what the candidate still does."""
+    """Return what `one` gives for each piece of work, in its order; an exception ends what the candidate still does."""
     if jobs == 1:
         return [one(piece) for piece in work]
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 (slow to import)

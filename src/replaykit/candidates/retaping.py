@@ -43,7 +43,7 @@ from replaykit.seam.time_and_chance import MACHINE
 from replaykit.travel.compare import sum_of_known
 
 LIVE = "live"
-"""How a call was answered that was done for real."""
+"""`answered_by` of a call that was done for real."""
 _MOST_ROUNDS = 1000
 """Answers that one retape takes from a file or a person: an agent may ask forever."""
 
@@ -53,7 +53,7 @@ class RetapeQuestion(Struct, frozen=True, kw_only=True):
 
     call: Call
     text: str
-    """What was recorded, what is asked now, and what differs."""
+    """The recorded call, the call that is made now, and the differences."""
 
 
 class NewCall(Struct, frozen=True, kw_only=True):
@@ -62,11 +62,11 @@ class NewCall(Struct, frozen=True, kw_only=True):
     call: Call
     answered_by: str
     text: str = ""
-    """What differs from the nearest recorded call."""
+    """The differences from the nearest recorded call."""
 
 
 class Retaping(Struct, frozen=True, kw_only=True):
-    """What came of running a candidate for a new take."""
+    """The outcome of running a candidate for a new take."""
 
     case: ReplayCase
     result: ReplayResult
@@ -266,7 +266,7 @@ class _Rounds:
         return tuple(found)
 
     def _difference(self, call: Call) -> str:
-        """What was recorded, what is asked now, and what differs."""
+        """Return what was recorded, what is asked now, and what differs."""
         tape = Tape(self._recorded, name=self._case.id)
         return explain(tape, Matcher(tape), as_pending(call), call.seq).message
 
@@ -327,7 +327,7 @@ def _same_as_recorded(case: ReplayCase, calls: Sequence[Call]) -> dict[int, int]
 
 
 def _content_of(call: Call) -> tuple[object, ...]:
-    """What a call asked and what it was answered."""
+    """Return what a call asked and what it was answered."""
     return (call.kind, call.name, call.request_json, call.result_json, call.error, call.items_json, call.wire)
 
 

@@ -24,7 +24,7 @@ RetapeCase = Callable[[ReplayCase], Retaping]
 
 
 class Budget(Struct, frozen=True, kw_only=True):
-    """What live calls may take in all, in dollars or in tokens; nothing is counted where neither is known."""
+    """The limit of live calls in all, in dollars or in tokens; nothing is counted where neither is known."""
 
     cost_usd: float | None = None
     tokens: int | None = None
@@ -63,7 +63,7 @@ class Left(Struct, frozen=True, kw_only=True):
 
     case: ReplayCase
     result: ReplayResult | None = None
-    """How the candidate did, where that is the reason."""
+    """The result of the candidate, where that is the reason."""
     reason: str
 
 

@@ -30,11 +30,11 @@ S = TypeVar("S", bound=Struct)
 _LEAST_BYTES = 256 * 1024
 _NO_LIMIT = 1 << 62  # what is put together was whole before
 References = dict[int, dict[str, Reference]]
-"""What is shared of the arguments of the events at these positions."""
+"""References to the shared parts of arguments, by the positions of their events."""
 
 
 class _Shown(Struct, Generic[S], frozen=True):
-    """What is looked at as one text."""
+    """The parts that are looked at as one text."""
 
     rest: S
     runs: tuple[TraceRun, ...]

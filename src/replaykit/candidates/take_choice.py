@@ -164,7 +164,7 @@ def _is_answered_anew(first: ReplayCase, result: ReplayResult) -> bool:
 
 
 def _outcomes(calls: Iterable[Call]) -> list[tuple[object, ...]]:
-    """What the agent asked in each call, and what it was answered; the time and chance are not among them."""
+    """Return what the agent asked in each call, and what it was answered; without the time and chance."""
     from replaykit.handlers.replay.tape import is_refused  # noqa: PLC0415 (few candidates leave a take)
     from replaykit.seam.time_and_chance import MACHINE  # noqa: PLC0415
 

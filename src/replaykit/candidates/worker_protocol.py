@@ -28,7 +28,7 @@ _LENGTH_BYTES = 4
 
 
 class WorkerJob(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Which agent a worker runs. The first thing it is told."""
+    """The agent that a worker runs. The first thing it is told."""
 
     spec: str
     sort: str
@@ -54,7 +54,7 @@ class Task(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Reply(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How a task ended, or (with neither run nor reason) that the agent is loaded."""
+    """The end of a task, or (with neither run nor reason) the word that the agent is loaded."""
 
     run: TraceRun | None = None
     deviations: tuple[Deviation, ...] = ()
@@ -62,7 +62,7 @@ class Reply(Struct, frozen=True, kw_only=True, omit_defaults=True):
     last: bool = False
     """True when the worker ends with it."""
     died: str = ""
-    """How the case's own process ended, where it gave no answer."""
+    """The end of the case's own process, where it gave no answer."""
 
 
 def send(stream: IO[bytes], message: Struct) -> None:
@@ -107,7 +107,7 @@ class PackedTask(Struct, frozen=True, kw_only=True, omit_defaults=True):
     packing: Raw = ABSENT
     """Absent where the calls are as they are."""
     sizes: tuple[int, ...] = ()
-    """How many bytes each of the values has that follow the message."""
+    """The number of bytes of each of the values that follow the message."""
 
 
 class PackedReply(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -29,7 +29,7 @@ from replaykit.model.values import sayable
 from replaykit.programs.plan import hash_seed
 
 LOAD_TIMEOUT_S = 120.0
-"""How long an agent may take to be imported."""
+"""The time that an agent may take to be imported."""
 _KEPT_BYTES = 1 << 16
 _GRACE_S = 5.0  # a worker ends a task by itself at its time limit; this is for one that cannot
 _MAIN = "from replaykit.candidates.worker import main; main()"
@@ -106,7 +106,7 @@ class _Worker:
     def __init__(self, job: WorkerJob, hashes: str, consent: Consent) -> None:
         self.hashes = hashes
         self.boundary = boundary_for(consent)
-        """What the worker is kept from; it serves any case of the same boundary."""
+        """The boundary of the worker; it serves any case of the same boundary."""
         self._cleanup = contextlib.ExitStack()
         self._confined = self._cleanup.enter_context(confined_tree(consent))
         self._logs = worker_logs()
@@ -168,7 +168,7 @@ class _Worker:
         return with_isolation(attempt, isolation)
 
     def _isolation_of_task(self, reply: Reply | None) -> Isolation:
-        """What held for a task, and what it ran into: in its nested sandbox, or in that of a worker with one task."""
+        """Return the isolation of a task and what it ran into: of its nested sandbox, or of a worker with one task."""
         if reply is None or reply.last:
             return self._confined.isolation()
         try:
@@ -196,8 +196,10 @@ class _Worker:
         return Attempt()
 
     def printing_into(self, workspace: Path) -> AbstractContextManager[tuple[str, str] | None]:
-        """What the agent prints while a case is run goes there; its logs are whole when the block ends. Gives the names
-        of the files that it has to open by itself."""
+        """Write there what the agent prints while a case is run; its logs are whole when the block ends.
+
+        Gives the names of the files that the agent has to open by itself.
+        """
         if self._logs is None:
             return in_files(workspace)
         return self._logs.into(workspace)
@@ -258,7 +260,7 @@ def _in_words(how: str, printed: str) -> str:
 
 
 class _Loading(threading.Thread):
-    """What a process says before its first case: kept here, and in no file. A case's own words go into its logs."""
+    """Reads what a process prints before its first case, and keeps it in no file. A case has logs of its own."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         super().__init__(name="replaykit-loading", daemon=True)

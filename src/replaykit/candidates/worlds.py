@@ -91,7 +91,7 @@ def _rules(scenario: Scenario) -> MatchRules:
 
 
 def _live_by_mode(scenario: Scenario) -> list[str]:
-    """What the scenario itself has called for real each time, whatever the tape holds."""
+    """Return the tools that the scenario itself has called for real each time, whatever the tape holds."""
     names = [name for name, mode in scenario.tools if mode is ToolMode.LIVE]
     if scenario.models is ModelMode.LIVE:
         return [*names, MODELS]
@@ -112,7 +112,7 @@ def without_live_misses(case: ReplayCase) -> ReplayCase:
 
 
 def _pins(case: ReplayCase) -> Pins:
-    """What the case holds still."""
+    """Return what the case holds still."""
     scenario = case.scenario
     started_at, clock = _clock(case)
     allowed = {name: value for name, value in scenario.environment if is_harmless(name) or name in scenario.trusted}

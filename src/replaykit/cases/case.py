@@ -25,7 +25,7 @@ from replaykit.model.isolation import NO_CONSENT, Consent
 from replaykit.model.matching import MatchRules, ToolErrors, ToolMode
 from replaykit.model.tool_errors import EVERY_TOOL as EVERY_TOOL
 from replaykit.model.values import ABSENT, NULL, Json, JsonObject, Raw, decode
-from replaykit.wire.json_fields import as_object
+from replaykit.wire.json_fields import as_object, filled
 
 M = TypeVar("M", bound=StrEnum)
 CASE_FILE = "case.yaml"
@@ -42,7 +42,7 @@ _COMMENTS = {
 
 
 class CaseSource(Struct, frozen=True, kw_only=True):
-    """Where a case came from: the trace, the run in it, and the trace's format."""
+    """The origin of a case: the trace, the run in it, and the trace's format."""
 
     trace: str | None = None
     """A path relative to the case's directory."""
@@ -57,7 +57,7 @@ class Scenario(Struct, frozen=True, kw_only=True):
     stdin: bool = False
     """True when a program is given the input on its standard input."""
     context_json: Raw = ABSENT
-    """What the agent is given beside its input, where a session says so."""
+    """The context that the agent is given beside its input, where a session says so."""
     tools: tuple[tuple[str, ToolMode], ...] = ((EVERY_TOOL, ToolMode.RECORDED),)
     """Tool names and where their answers come from; `*` stands for the others."""
     tool_errors: tuple[tuple[str, ToolErrors], ...] = ()
@@ -65,16 +65,16 @@ class Scenario(Struct, frozen=True, kw_only=True):
     models: ModelMode = ModelMode.RECORDED
     match: MatchRules = MatchRules()
     clock: str | None = None
-    """What time it is for the agent; see `case_shape.parse_clock`."""
+    """The time that it is for the agent; see `case_shape.parse_clock`."""
     seed: int | str | None = None
     not_held: tuple[str, ...] = ()
-    """What of chance the recording could not keep, such as what `secrets` gave."""
+    """The chance that the recording could not keep, such as what `secrets` gave."""
     held_up_s: float = 0.0
     """See `Chance.held_up_s`."""
     after_calls_s: float = 0.0
     """See `Chance.after_calls_s`."""
     changed_files: tuple[ChangedFile, ...] = ()
-    """What the recorded run changed on disk."""
+    """The files that the recorded run changed."""
     environment: tuple[tuple[str, str], ...] = ()
     """Variables with the values they had."""
     trusted: tuple[str, ...] = ()
@@ -91,19 +91,19 @@ class Scenario(Struct, frozen=True, kw_only=True):
     tie_picks: tuple[int, ...] = ()
     """See `World.tie_picks`. No file says this."""
     draw: int = 0
-    """Which draw of the chance that is not held a candidate meets; see `Pins.draw`. No file says this."""
+    """The draw that a candidate meets of the chance that is not held; see `Pins.draw`. No file says this."""
     was_seen_red: bool = False
     """True when a candidate was seen to fail just now, whatever the proof says. No file says this."""
     consent: Consent = NO_CONSENT
-    """What the person who runs the case lets it do for real. No file says this."""
+    """The consent of the person who runs the case to what it does for real. No file says this."""
 
     @property
     def input(self) -> Json:
-        """What the agent is given."""
+        """The input of the agent."""
         return decode(self.input_json)
 
     def tool_mode(self, name: str) -> ToolMode:
-        """Where the answers of the tool of that name come from."""
+        """Return the source of the answers of the tool of that name."""
         modes = dict(self.tools)
         return modes.get(name, modes.get(EVERY_TOOL, ToolMode.RECORDED))
 
@@ -118,7 +118,7 @@ class ReplayCase(Struct, frozen=True, kw_only=True):
     observed: Assertions = ()
     desired: Assertions = ()
     desired_after: Callable[[Iterable[str]], Assertions] | None = None
-    """What is desired where faults of these names have struck, if that is something else."""
+    """The assertions that are desired where faults of these names have struck, if they are others."""
     semantic: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     notes: str = ""
@@ -127,7 +127,7 @@ class ReplayCase(Struct, frozen=True, kw_only=True):
     is_session: bool = False
     """True for a session: its contract takes the place of signatures."""
     expected_failure: str = ""
-    """How the incident of a session went wrong, in words."""
+    """The failure in the incident of a session, in words."""
     tape: tuple[Call, ...] | None = None
     """The recorded calls of a case that has no directory of fixtures."""
     directory: Path = Path()
@@ -233,7 +233,7 @@ def dump_case(case: ReplayCase) -> str:
         "replaykit": CASE_FORMAT,
         "id": case.id,
         "title": case.title,
-        "source": _set(msgspec.structs.asdict(case.source)),
+        "source": filled(msgspec.structs.asdict(case.source)),
         "scenario": _dump_scenario(case.scenario),
         "observed": _dump_assertions(case.observed),
         "desired": _dump_assertions(case.desired),
@@ -242,7 +242,7 @@ def dump_case(case: ReplayCase) -> str:
         "tags": list(case.tags),
         "notes": case.notes,
     }
-    return emit_yaml(_set(value), _COMMENTS)
+    return emit_yaml(filled(value), _COMMENTS)
 
 
 def _dump_assertions(assertions: Assertions) -> list[JsonObject]:
@@ -262,7 +262,7 @@ def _dump_scenario(scenario: Scenario) -> JsonObject:
         "not_held": list(scenario.not_held) or None,
         "held_up_s": scenario.held_up_s or None,
         "after_calls_s": scenario.after_calls_s or None,
-        "changed_files": [_set(msgspec.structs.asdict(changed)) for changed in scenario.changed_files] or None,
+        "changed_files": [filled(msgspec.structs.asdict(changed)) for changed in scenario.changed_files] or None,
         "environment": dict(scenario.environment) or None,
         "timeout_s": scenario.timeout_s,
         "take": None if scenario.take == RECORDED else scenario.take,
@@ -290,9 +290,4 @@ def _dump_match(rules: MatchRules) -> JsonObject:
         "model": rules.model and str(rules.model),
         "redaction_key_id": rules.redaction_key_id,
     }
-    return _set(value)
-
-
-def _set(value: JsonObject) -> JsonObject:
-    """Only what says something: an absent key is an empty one."""
-    return {key: item for key, item in value.items() if item not in (None, "", [], {})}
+    return filled(value)

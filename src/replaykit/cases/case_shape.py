@@ -8,7 +8,6 @@ from enum import StrEnum
 from replaykit.checks.assertions import parse_assertion
 from replaykit.checks.rule import BadAssertion
 from replaykit.config import MAX_TIMEOUT_S
-from replaykit.documents.document import DocumentPath
 from replaykit.documents.shape import (
     ANYTHING,
     FLAG,
@@ -24,6 +23,7 @@ from replaykit.documents.shape import (
     Text,
     optional,
 )
+from replaykit.model.json_positions import DocumentPath
 from replaykit.model.jsonpath import parse_path
 from replaykit.model.matching import MatchMode, ModelMatch, OnMiss, ToolErrors, ToolMode
 from replaykit.model.pins import Clock
@@ -38,14 +38,14 @@ MAX_SEED = 2**53  # what every JSON reader keeps exactly
 
 
 class ModelMode(StrEnum):
-    """Where a model's answers come from in a replay."""
+    """The source of a model's answers in a replay."""
 
     RECORDED = "recorded"  # from the case's fixtures
     LIVE = "live"  # the model itself is called
 
 
 class EvidenceMode(StrEnum):
-    """What a verdict may rest on."""
+    """The evidence that a verdict may rest on."""
 
     TAPE = "tape"  # recorded answers that the candidate used
     OUTPUT = "output"  # its output alone

@@ -8,7 +8,6 @@ from enum import StrEnum
 import msgspec
 
 from replaykit.cases.case_shape import MAX_SEED
-from replaykit.documents.document import DocumentPath
 from replaykit.documents.shape import (
     ANYTHING,
     FLAG,
@@ -40,8 +39,10 @@ from replaykit.model.faults import (
     ToolFault,
     ToolTrouble,
 )
+from replaykit.model.json_positions import DocumentPath
 from replaykit.model.jsonpath import parse_path
 from replaykit.model.values import Json, JsonObject
+from replaykit.wire.json_fields import without_nulls
 
 _MAX_COUNT = 1_000_000
 _MAX_DELAY_MS = 3_600_000
@@ -49,7 +50,7 @@ _GRADES = {"subtle": Grade.LOW, "moderate": Grade.MEDIUM, "significant": Grade.H
 
 
 class GradeWord(StrEnum):
-    """How much drifts: our words, and those of Flakestorm."""
+    """The size of a drift: our words, and those of Flakestorm."""
 
     LOW = "low"
     MEDIUM = "medium"
@@ -202,11 +203,11 @@ _FAULTS: dict[str, Shape] = {
 }
 
 CHAOS: Shape = optional(Record(_FAULTS), Profile())
-"""What `chaos:` may hold: faults, or the name of a profile alone."""
+"""The shape of `chaos:`: faults, or the name of a profile alone."""
 SCENARIO = Record({"name": SOME_TEXT, **_FAULTS}, required=("name",))
 """One world of a matrix."""
 CHAOS_MATRIX: Shape = optional(ListOf(SCENARIO))
-"""What `chaos_matrix:` may hold."""
+"""The shape of `chaos_matrix:`."""
 
 
 def plan_of(value: Json, *, seed: int = 0) -> ChaosPlan:
@@ -225,11 +226,7 @@ def plan_of(value: Json, *, seed: int = 0) -> ChaosPlan:
 
 
 def _built(kind: type[msgspec.Struct], options: JsonObject) -> Json:
-    return msgspec.convert(_without_nulls(options), kind)
-
-
-def _without_nulls(options: JsonObject) -> JsonObject:
-    return {key: item for key, item in options.items() if item is not None}
+    return msgspec.convert(without_nulls(options), kind)
 
 
 def _graded(fault: JsonObject) -> JsonObject:
@@ -246,6 +243,6 @@ def _attacks(value: Json) -> Iterator[JsonObject]:
         if "type" not in value:
             listed = [{"type": name, **(options or {})} for name, options in value.items()]
     for attack in listed:
-        options = _without_nulls(attack)
+        options = without_nulls(attack)
         triggered = options.pop("trigger_probability", None)
         yield options if triggered is None else {"probability": triggered, **options}

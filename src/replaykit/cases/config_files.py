@@ -1,4 +1,4 @@
-"""Where files that act as configuration are read: in the working tree, or at a revision of its repository.
+"""The source of files that act as configuration: the working tree, or a revision of its repository.
 
 Cases, sessions, traces and fixtures are data, and always those of the working tree.
 """
@@ -21,7 +21,7 @@ class ConfigFiles(Protocol):
 
     @property
     def where(self) -> str:
-        """What follows a file's name in a message: nothing, or ` at REVISION`."""
+        """The words that follow a file's name in a message: none, or ` at REVISION`."""
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -33,13 +33,13 @@ class ConfigFiles(Protocol):
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """What the working tree has changed in files that were read, in words."""
+        """The changes of the working tree in files that were read, in words."""
 
     def has(self, file: Path) -> bool:
         """True when there is such a file."""
 
     def read(self, file: Path, *, limit_bytes: int) -> bytes:
-        """What a file holds; `InvalidFile` when there is none."""
+        """Return the content of a file; `InvalidFile` when there is none."""
 
 
 class WorkingTree:
@@ -55,7 +55,7 @@ class WorkingTree:
         return file.is_file()
 
     def read(self, file: Path, *, limit_bytes: int) -> bytes:
-        """What a file holds; `InvalidFile` when there is none."""
+        """Return the content of a file; `InvalidFile` when there is none."""
         return read_bytes(file, limit_bytes=limit_bytes)
 
 
@@ -93,7 +93,7 @@ class AtRevision:
         return has
 
     def read(self, file: Path, *, limit_bytes: int) -> bytes:
-        """What a file holds at the revision; one that differs from the working tree is noted."""
+        """Return the content of a file at the revision; one that differs from the working tree is noted."""
         if not self.revision.holds(file):
             return read_bytes(file, limit_bytes=limit_bytes)
         data = self.revision.read(file, limit_bytes=limit_bytes)

@@ -322,7 +322,7 @@ def _has_texts(call: ToolCall) -> bool:
 
 
 def _passages(call: ToolCall) -> list[str]:
-    """What surrounds each instruction in a result, in lower case: only there an argument counts as dictated."""
+    """Return the text around each instruction in a result, in lower case: only there an argument counts as dictated."""
     found = []
     for text in texts_in([call.result, call.items]):
         low = text.lower().replace("\u017f", "s")  # the long s, which is one in any case

@@ -22,17 +22,17 @@ _WORDS_OF_OTHERS = frozenset({"agent", "contracts", "invariants", "replays", "ch
 
 
 class Unusable(Struct, frozen=True, kw_only=True):
-    """What stands where a case should, and cannot be used as one."""
+    """A file or directory that stands where a case should, and cannot be used as one."""
 
     id: str
     file: Path
     error: ReplayKitError
     command: str = ""
-    """What to type to look closer at it, where that is not `lint`."""
+    """The command to look closer at it, where that is not `lint`."""
 
     @property
     def reason(self) -> str:
-        """What is wrong, with the file and the line."""
+        """The reason, with the file and the line."""
         return str(self.error)
 
 
@@ -49,7 +49,7 @@ class SessionFile(Struct, frozen=True):
 
 
 class FoundCases(Struct, frozen=True, kw_only=True):
-    """What is at some paths, in order; `passed_over` are files that are neither cases nor sessions."""
+    """The cases at some paths, in order; `passed_over` are files that are neither cases nor sessions."""
 
     files: tuple[CaseFile | SessionFile | Unusable, ...]
     passed_over: tuple[Path, ...] = ()
@@ -126,7 +126,7 @@ def _below(root: Path) -> Iterator[tuple[Path, CaseFile | SessionFile | Unusable
 
 
 def _sessions_in(file: Path) -> Iterator[tuple[Path, SessionFile | Unusable | None]]:
-    """What a file in a directory is, told by its keys."""
+    """Yield the sessions that a file in a directory holds, told by its keys."""
     try:
         document = load_document(file, limit_bytes=MAX_CASE_BYTES)
     except InvalidFile as error:
@@ -146,7 +146,7 @@ def _is_known(value: Json) -> bool:
 
 
 def _named(file: Path) -> CaseFile | SessionFile | Unusable:
-    """What a file is that somebody named."""
+    """Return what a file is that somebody named."""
     if file.name == CASE_FILE:
         return CaseFile(file)
     try:

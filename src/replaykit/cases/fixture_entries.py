@@ -69,7 +69,7 @@ class FixtureContent(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 PLACE_FIELDS = ("path", "parent", "duration_s", "span", "after")
-"""What a call that is the same as another has of its own."""
+"""The fields that a call has of its own when it is the same as another."""
 
 
 def place_of(call: Call) -> JsonObject:

@@ -2,37 +2,31 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NoReturn
 
 import msgspec
 import orjson
-from msgspec import Struct
 
 from replaykit.cases.fixture_entries import (
     KINDS,
     PLACE_FIELDS,
-    ErrorFields,
     FixtureContent,
     FixtureEntry,
-    SpanFields,
-    UsageFields,
-    WireFields,
     compact,
     plain,
     plain_error,
 )
 from replaykit.documents.document import read_bytes
 from replaykit.documents.struct_files import FileVersion
-from replaykit.errors import FormatTooNew, InvalidFile, nearest
+from replaykit.errors import FormatTooNew, InvalidFile
 from replaykit.model.compact_run import References, put_together
 from replaykit.model.events import Call, CallSpan, ToolCall, Usage, WireInfo
-from replaykit.model.json_positions import line_of
+from replaykit.model.json_positions import DocumentPath, line_of
 from replaykit.model.nesting import NestedTooDeeply, check_nesting, line_nested_too_deeply
 from replaykit.model.shared_parts import BadReference, ExpansionBudget, PartReader, canonical_text
+from replaykit.model.struct_flaws import refused_part
 from replaykit.model.values import JsonObject, Raw
 from replaykit.value_files import ValueReader, is_value_name
 
@@ -42,7 +36,6 @@ MAX_FIXTURE_BYTES = 512 * 1024 * 1024
 
 _BOM = b"\xef\xbb\xbf"
 _NESTED_TOO_DEEPLY = "nested too deeply"
-_Path = tuple[str | int, ...]
 
 
 class FixtureReader:
@@ -69,7 +62,7 @@ class FixtureReader:
 class _EntryPlace:
     """A part of a fixture file, for errors about it."""
 
-    def __init__(self, text: bytes, file: str, path: _Path = ()) -> None:
+    def __init__(self, text: bytes, file: str, path: DocumentPath = ()) -> None:
         self._text = text
         self.file = file
         self._path = path
@@ -77,7 +70,7 @@ class _EntryPlace:
     def at(self, *steps: str | int) -> _EntryPlace:
         return _EntryPlace(self._text, self.file, (*self._path, *steps))
 
-    def error(self, message: str, steps: _Path = ()) -> InvalidFile:
+    def error(self, message: str, steps: DocumentPath = ()) -> InvalidFile:
         return InvalidFile(message, file=self.file, line=line_of(self._text, (*self._path, *steps)))
 
 
@@ -180,8 +173,8 @@ def _content(text: bytes, file: str) -> FixtureContent:
     _refuse_newer(text, file)
     try:
         return msgspec.json.decode(text, type=FixtureContent)
-    except msgspec.MsgspecError as error:
-        _raise_readable(str(error), text, file)
+    except msgspec.MsgspecError:
+        raise _wrong_content(text, file) from None
 
 
 def _refuse_newer(text: bytes, file: str) -> None:
@@ -195,24 +188,13 @@ def _refuse_newer(text: bytes, file: str) -> None:
         raise _EntryPlace(text, file).error(f"replaykit: expected the format version {FIXTURE_FORMAT}", ("replaykit",))
 
 
-def _raise_readable(message: str, text: bytes, file: str) -> NoReturn:
-    """Raise msgspec's sentence with the line it is about, and the nearest key for an unknown one."""
-    reason, _, where = message.partition(" - at `$")
-    steps = re.findall(r"\.([^.\[`]+)|\[(\d+)\]", where)
-    path: _Path = tuple(key or int(index) for key, index in steps)
-    unknown = re.match(r"Object contains unknown field `(.*)`", reason, re.DOTALL)
-    if unknown:
-        key = unknown[1]
-        reason = f"unknown key {key[:40]!r}; {nearest(key[:40], _known_keys(path))}"
-        path = (*path, key)
-    else:
-        reason = reason[:1].lower() + reason[1:]
-        reason = f"{'.'.join(map(str, path))}: {reason}" if path else reason
-    raise _EntryPlace(text, file).error(reason, path) from None
-
-
-def _known_keys(path: _Path) -> list[str]:
-    by_depth: dict[int, type[Struct]] = {0: FixtureContent, 2: FixtureEntry}
-    by_name: dict[str | int, type[Struct]] = {"usage": UsageFields, "wire": WireFields, "span": SpanFields}
-    struct = by_depth.get(len(path)) or by_name.get(path[-1], ErrorFields)
-    return [info.encode_name for info in msgspec.structs.fields(struct)]
+def _wrong_content(text: bytes, file: str) -> InvalidFile:
+    """Return the error about the part that is wrong, with its line, and the nearest key for an unknown one."""
+    part = refused_part(text, FixtureContent)
+    place = _EntryPlace(text, file)
+    if part.unknown_key is not None:
+        return place.error(part.unknown_key_reason, (*part.path, part.unknown_key))
+    reason = part.reason[:1].lower() + part.reason[1:]
+    if part.path:
+        reason = f"{'.'.join(map(str, part.path))}: {reason}"
+    return place.error(reason, part.path)

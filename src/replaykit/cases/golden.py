@@ -23,27 +23,29 @@ from msgspec import Struct
 
 from replaykit.documents.document import FilePath
 from replaykit.documents.slug import slug
-from replaykit.errors import FormatTooNew, ReplayKitError, StoreError, Unreplayable, UsageError, nearest
-from replaykit.formats.core.source import JsonPath, Source, read_source
+from replaykit.errors import FormatTooNew, ReplayKitError, Unreplayable, UsageError, nearest
+from replaykit.formats.core.source import Source, read_source
 from replaykit.formats.run_log import read_run_log
 from replaykit.handlers.recording.agents import root_name
 from replaykit.handlers.replay.tape import Matcher, Tape
 from replaykit.model.changes import StateFold
 from replaykit.model.events import State
-from replaykit.model.json_positions import line_of, split_where
+from replaykit.model.json_positions import DocumentPath, line_of
 from replaykit.model.jsonpath import parse_path
 from replaykit.model.run import RUN_FORMAT, RunStatus, TraceRun
-from replaykit.redaction.files import file_redactor, write_clean
+from replaykit.model.struct_flaws import refused_part
+from replaykit.model.values import encode_pretty
+from replaykit.redaction.files import file_redactor, write_clean, writing
 
 if TYPE_CHECKING:
     from replaykit.redaction.redactor import Redactor
 
 SUFFIX = ".golden.json"
-"""What the name of a golden trace ends in."""
+"""The end of the name of a golden trace."""
 
 
 class Aspect(StrEnum):
-    """What a golden trace asserts."""
+    """The aspects of a run that a golden trace asserts."""
 
     CALLS = "calls"  # the tools and models the agent calls: names, arguments, order
     STATES = "states"  # the state after each step
@@ -100,8 +102,7 @@ def golden_file(directory: Path, name: str) -> Path:
 def encode_golden(golden: Golden) -> bytes:
     """The text of the file; reading it gives the same golden trace."""
     section = _Section(name=golden.name, agent=golden.agent, asserts=golden.asserts, ignore=golden.ignore)
-    text = msgspec.json.encode(_File(replaykit=RUN_FORMAT, golden=section, run=golden.run))
-    return msgspec.json.format(text, indent=2) + b"\n"
+    return encode_pretty(_File(replaykit=RUN_FORMAT, golden=section, run=golden.run))
 
 
 def redacted_golden(golden: Golden, redactor: Redactor | None) -> Golden:
@@ -123,11 +124,9 @@ def refuse_taken(file: Path) -> None:
 def write_golden(file: Path, golden: Golden) -> None:
     """Write the file, whole or not at all, and with nothing secret in it."""
     redactor = file_redactor()
-    try:
+    with writing(file):
         file.parent.mkdir(parents=True, exist_ok=True)
         write_clean(file, encode_golden(redacted_golden(golden, redactor)), redactor, fail_closed=True)
-    except OSError as error:
-        raise StoreError(f"{file} cannot be written: {error.strerror}") from None
 
 
 def read_golden(path: FilePath) -> Golden:
@@ -205,8 +204,8 @@ def _check_values(source: Source) -> None:
 def _read_section(source: Source) -> _Section:
     try:
         section = msgspec.convert(source.value["golden"], _Section)
-    except msgspec.ValidationError as error:
-        raise _wrong_section(source, str(error)) from None
+    except msgspec.ValidationError:
+        raise _wrong_section(source) from None
     for key in ("name", "agent", "asserts"):
         if not getattr(section, key):
             raise source.error(f"golden.{key} is empty", ("golden", key))
@@ -218,20 +217,20 @@ def _read_section(source: Source) -> _Section:
     return section
 
 
-def _wrong_section(source: Source, problem: str) -> ReplayKitError:
-    """msgspec's sentence with the line it is about, and the nearest spelling."""
-    what, where = split_where(problem)
-    path: JsonPath = ("golden", *where)
-    quoted = what.rpartition("field `")[2].rstrip("`")
-    if "unknown field" in what:
-        what = f"unknown key {quoted[:40]!r}; {nearest(quoted[:40], _Section.__struct_fields__)}"
-        path = (*path, quoted)
-    elif "missing required field" in what:
-        what = f"{quoted!r} is missing"
-    elif "enum value" in what:
-        word = what.rpartition("enum value ")[2].strip("'")
-        what = f"unknown word {word[:40]!r}; {nearest(word[:40], map(str, Aspect))}"
-    return source.error(f"{'.'.join(map(str, ('golden', *where)))}: {what}", path)
+def _wrong_section(source: Source) -> ReplayKitError:
+    """Return the error about the part that is wrong, with its line and the nearest spelling."""
+    part = refused_part(msgspec.json.encode(source.value["golden"]), _Section)
+    path: DocumentPath = ("golden", *part.path)
+    place = ".".join(map(str, path))
+    reason = part.reason
+    if part.unknown_key is not None:
+        reason = part.unknown_key_reason
+        path = (*path, part.unknown_key)
+    elif part.missing_key is not None:
+        reason = f"{part.missing_key!r} is missing"
+    elif part.declared is Aspect and isinstance(part.value, str):
+        reason = f"unknown word {part.value[:40]!r}; {nearest(part.value[:40], map(str, Aspect))}"
+    return source.error(f"{place}: {reason}", path)
 
 
 def _check_run(source: Source, run: TraceRun) -> None:

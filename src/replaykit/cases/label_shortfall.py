@@ -17,6 +17,7 @@ from replaykit.checks.trajectory import paired
 from replaykit.formats.core.labels import ExpectedCall, Label, labels_of
 from replaykit.model.events import LlmCall, ToolCall
 from replaykit.model.run import TraceRun
+from replaykit.model.text_lines import cut
 from replaykit.model.values import Json, JsonObject
 from replaykit.wire.json_fields import as_object, as_text
 
@@ -29,7 +30,7 @@ _REASON_WORDS = 3
 
 
 class Shortfall(Struct, frozen=True, kw_only=True):
-    """How far a run is from what a label expects of it."""
+    """The distance of a run from what a label expects of it."""
 
     missing: tuple[ExpectedCall, ...] = ()
     """Expected calls that were not made, or failed."""
@@ -45,7 +46,7 @@ def bad_labels(run: TraceRun) -> list[Label]:
 
 
 def shortfall(run: TraceRun, label: Label) -> Shortfall:
-    """What tells the run from one that the label would call good, as far as the label says."""
+    """Return what tells the run from one that the label would call good, as far as the label says."""
     expected = label.expected_calls or ()
     successful_calls = [call for call in run.tool_calls if call_failed(call) is None]
     pairs = paired(expected, successful_calls, _is_made)
@@ -66,7 +67,7 @@ def shortfall(run: TraceRun, label: Label) -> Shortfall:
 
 
 def mistakes(run: TraceRun, label: Label) -> Iterator[Spelled]:
-    """What went wrong in the run, in the label's eyes."""
+    """Yield the mistakes of the run, in the label's eyes."""
     expected, lacks = label.expected_calls or (), shortfall(run, label)
     for missing in lacks.missing:
         value, same = _call(missing.name, missing.arguments), _times(missing, expected)
@@ -89,7 +90,7 @@ def mistakes(run: TraceRun, label: Label) -> Iterator[Spelled]:
 
 
 def wishes(run: TraceRun, label: Label) -> Iterator[Spelled]:
-    """What a run shows that the label would call good: the expected calls, no other changes, the expected output."""
+    """Yield the signs of a run that the label would call good: expected calls, no other changes, expected output."""
     expected = label.expected_calls or ()
     for call in expected:
         value, same = _call(call.name, call.arguments), _times(call, expected)
@@ -125,13 +126,11 @@ def criteria(run: TraceRun, label: Label) -> Iterator[str]:
     reason = " ".join(label.why.split())
     # Some scorers repeat the answer in the place of a reason.
     if len(reason.split()) >= _REASON_WORDS and reason not in " ".join(output_text(run).split()):
-        if len(reason) > _REASON_CHARS:
-            reason = f"{reason[: _REASON_CHARS - 1]}…"
-        yield f"The run no longer has the fault that {label.name} names: {reason}"
+        yield f"The run no longer has the fault that {label.name} names: {cut(reason, _REASON_CHARS)}"
 
 
 def _times(call: ExpectedCall, expected: Sequence[ExpectedCall]) -> int:
-    """How many of the expected calls look like this one, seen by its arguments."""
+    """Return how many of the expected calls look like this one, seen by its arguments."""
     return sum(other.name == call.name and within(call.arguments, other.arguments) for other in expected)
 
 

@@ -106,7 +106,7 @@ def _hint(leak: Leak) -> str:
 
 
 def _secrets(files: Iterable[Path]) -> list[Problem]:
-    """What must not get into git with the case; nothing where redaction is turned off."""
+    """Return the findings that must not get into git with the case; none where redaction is turned off."""
     return list(map(_secret, islice(_leaks(files), MAX_FLAWS)))
 
 

@@ -17,12 +17,12 @@ from replaykit.cases.requests import requests_of
 from replaykit.cases.takes import TAKES, check_take, read_takes
 from replaykit.checks.assertions import Assertions
 from replaykit.checks.custom import REGISTER_HINT, unregistered_in, unregistered_text
-from replaykit.documents.document import DocumentPath
 from replaykit.documents.shape import Flaw, Flaws, FlawSeverity
 from replaykit.errors import ReplayKitError, UsageError, nearest
 from replaykit.formats.core.capture_advice import capture_advice
 from replaykit.formats.core.labels import ExpectedCall, labels_of
 from replaykit.model.events import AnyEvent, Call, LlmCall, Note, ToolCall
+from replaykit.model.json_positions import DocumentPath
 from replaykit.model.jsonpath import parse_path, values_at
 from replaykit.model.matching import OnMiss, ToolErrors, ToolMode
 from replaykit.model.result import Side
@@ -158,7 +158,7 @@ def _unused_match_keys(subject: Subject) -> Flaws:
 
 
 def _live_requests(subject: Subject) -> Flaws:
-    """What the case asks to be done for real: whoever runs it has to allow that, or it is not run."""
+    """Yield what the case asks to be done for real: whoever runs it has to allow that, or it is not run."""
     for request in requests_of(subject.case.scenario):
         hint = f"Whoever runs it has to say {request.flag()}."
         if request.is_any_host:
@@ -178,7 +178,7 @@ def _unused_ignored_paths(subject: Subject) -> Flaws:
 
 
 def _missing_fixtures(subject: Subject) -> Flaws:
-    """What the trace called, and would have to be answered from a fixture that is not there."""
+    """Yield the calls of the trace that would have to be answered from a fixture that is not there."""
     reported = {(call.kind, call.name) for call in subject.calls}
     for call in subject.run.calls if subject.run else ():
         kind, name = call.kind, call.name
@@ -190,7 +190,7 @@ def _missing_fixtures(subject: Subject) -> Flaws:
 
 
 def _noted_values(subject: Subject) -> Flaws:
-    """What the recording says of values that a replay cannot rebuild or repeat, and no fixture shows."""
+    """Yield the notes of the recording on values that a replay cannot rebuild or repeat, and no fixture shows."""
     shown = {call.name for call in subject.calls if types_returned(call)}
     for event in subject.events:
         if not isinstance(event, Note) or event.name not in (UNBUILT, MUTATED) or not isinstance(event.content, dict):
@@ -248,7 +248,7 @@ def _unused_tool_errors(subject: Subject) -> Flaws:
 
 
 def _not_recorded(subject: Subject) -> Flaws:
-    """What the recorded program did past the recording."""
+    """Yield what the recorded program did past the recording."""
     for unrecorded in all_unrecorded(subject.events)[:SHOWN]:
         hint = "Do it in a tool (`@rk.tool`), whose calls are recorded, and record it again."
         yield _warning(("scenario",), "not-recorded", unrecorded.text, hint)
@@ -322,7 +322,7 @@ CASE_RULES: tuple[Callable[[Subject], Iterator[Flaw]], ...] = (
     _not_recorded,
     _proof,
 )
-"""What is looked at in the case file; a flaw's path leads into it."""
+"""The checks of the case file; a flaw's path leads into it."""
 
 
 def _unreachable(subject: Subject) -> Iterator[tuple[Fixture, Flaw]]:
@@ -402,7 +402,7 @@ FIXTURE_RULES: tuple[Callable[[Subject], Iterator[tuple[Fixture, Flaw]]], ...] =
     _repeated_calls,
     _unbuilt,
 )
-"""What is looked at in the fixtures; a flaw's path leads into the fixture's file."""
+"""The checks of the fixtures; a flaw's path leads into the fixture's file."""
 
 
 def _warning(path: DocumentPath, code: str, message: str, hint: str) -> Flaw:

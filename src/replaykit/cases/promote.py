@@ -90,7 +90,7 @@ def _is_file(source: str) -> bool:
 
 
 def _name(source: str, picked: Picked) -> str:
-    """What the case is called: as the file where that holds the run alone, else as the run."""
+    """Return the name of the case: the file's where that holds the run alone, else the run's."""
     if not _is_file(source):
         return typeable(picked.run.name or picked.run.id)
     if source == STDIN or not picked.is_only:
@@ -138,7 +138,7 @@ def refuse_incomplete(run: TraceRun) -> None:
 
 
 def incompleteness(run: TraceRun) -> tuple[str, ...]:
-    """What an imported run lacks and what would help, in lines for people; none where it lacks nothing."""
+    """Return what an imported run lacks and what would help, in lines for people; none where it lacks nothing."""
     if run.origin.kind != "imported":
         return ()
     found = replayability(run)
@@ -209,7 +209,7 @@ def _is_kept(source: Source) -> bool:
 
 
 class _SeenRuns:
-    """What was found so far; of the runs only the one that counts is held."""
+    """The runs that were found so far; only the one that counts is held."""
 
     def __init__(self, file: str, select: str | None) -> None:
         self.count = 0

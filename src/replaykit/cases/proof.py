@@ -30,9 +30,9 @@ from replaykit.cases.takes import take_files
 from replaykit.documents.document import confined_file, read_bytes
 from replaykit.documents.slug import slug
 from replaykit.documents.struct_files import read_struct
-from replaykit.errors import ReplayKitError, StoreError
-from replaykit.model.values import canonical
-from replaykit.redaction.files import clean_text, file_redactor, refuse_leaks, replace_file
+from replaykit.errors import ReplayKitError
+from replaykit.model.values import canonical, encode_pretty, read_members
+from replaykit.redaction.files import clean_text, file_redactor, refuse_leaks, replace_file, writing
 
 PROOF_FORMAT = 1
 """Version of the proof file; readers accept every older one."""
@@ -55,7 +55,7 @@ class ProofEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     signatures: str
     """The digest of `observed`."""
     repeats: int = 1
-    """How many runs agreed."""
+    """The number of runs that agreed."""
     take: str = RECORDED
     """The take it was served from."""
 
@@ -68,11 +68,11 @@ class NotReproduced(Struct, frozen=True, kw_only=True):
     tape: str
     signatures: str
     verdict: str
-    """What its replay was instead of `reproduced`."""
+    """The verdict of its replay, which was not `reproduced`."""
 
 
 class Proof(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What was seen of a case: that it can fail, and that a fix passes."""
+    """The sightings of a case: that it can fail, and that a fix passes."""
 
     replaykit: int
     red: ProofEntry | None = None
@@ -85,7 +85,7 @@ NOTHING_SEEN = Proof(replaykit=PROOF_FORMAT)
 
 
 class Standing(StrEnum):
-    """What a green of a case rests on."""
+    """The grounds of a case's green."""
 
     RED = "red"  # the case was seen to fail, as it is now
     NEVER_RED = "never_red"  # nothing shows that it can fail
@@ -95,7 +95,7 @@ class Standing(StrEnum):
 
 
 class Identity(Struct, frozen=True, kw_only=True):
-    """What of a case a proof holds for, as digests."""
+    """The parts of a case that a proof holds for, as digests."""
 
     tape: str
     signatures: str
@@ -146,9 +146,9 @@ def identity_of(case: ReplayCase, take: str = RECORDED, *, rewritten: Mapping[Pa
 
 
 def _recorded_in(text: bytes) -> list[bytes]:
-    """What a fixture file says of recorded calls: neither its version nor its blanks change an answer."""
+    """Return what a fixture file says of recorded calls: neither its version nor its blanks change an answer."""
     try:
-        fields = msgspec.json.decode(msgspec.json.format(text, indent=-1), type=dict[str, msgspec.Raw])
+        fields = read_members(msgspec.json.format(text, indent=-1))
     except msgspec.MsgspecError:
         return [text]  # whoever reads it says what is wrong
     return [bytes(fields[key]) for key in sorted(fields) if key != "replaykit"]
@@ -216,7 +216,7 @@ def proof_after(case: ReplayCase, rewritten: Mapping[Path, bytes]) -> bytes | No
             moved[name] = msgspec.structs.replace(seen, tape=after)
     if before == after or not moved:
         return None
-    return _encode(msgspec.structs.replace(proof, **moved))
+    return encode_pretty(msgspec.structs.replace(proof, **moved))
 
 
 class ProofWriter:
@@ -261,7 +261,7 @@ class ProofWriter:
         _write(file, msgspec.structs.replace(read_proof(self._case), not_reproduced=unfailing))
 
     def _seen(self, before: ProofEntry | None, candidate: str | None, repeats: int, take: str) -> ProofEntry | None:
-        """What is written: the older sighting where it holds and nothing better is known."""
+        """Return what is written: the older sighting where it holds and nothing better is known."""
         if candidate is None:
             return before
         now = identity_of(self._case, take)
@@ -282,14 +282,8 @@ def _now() -> str:
     return dt.datetime.now(dt.UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-def _encode(proof: Proof) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(proof), indent=2) + b"\n"
-
-
 def _write(file: Path, proof: Proof) -> None:
-    text = _encode(proof)
+    text = encode_pretty(proof)
     refuse_leaks({str(file): text}, file_redactor())
-    try:
+    with writing(file):
         replace_file(file, text)
-    except OSError as error:
-        raise StoreError(f"{file} cannot be written: {error.strerror}") from None

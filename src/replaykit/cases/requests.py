@@ -14,6 +14,7 @@ from msgspec import Struct
 from replaykit.cases.case import EVERY_TOOL, ReplayCase, Scenario
 from replaykit.cases.case_shape import ModelMode
 from replaykit.model.isolation import ANYTHING, MODELS, Consent
+from replaykit.model.json_positions import DocumentPath
 from replaykit.model.matching import OnMiss, ToolMode
 from replaykit.model.result import Deviation
 from replaykit.terminal import visible
@@ -25,7 +26,7 @@ _SHOWN = 5  # requests in a text; data may ask for any number
 
 
 class Flags(Struct, frozen=True):
-    """How the options are spelled where the case is run."""
+    """The spelling of the options where the case is run."""
 
     live: str = "--live"
     connect: str = "--allow-connect"
@@ -40,12 +41,12 @@ class Request(Struct, frozen=True, kw_only=True):
     name: str
     """A tool, a model or a request; `models` for every model, `*` for anything. Of a connection the host."""
     is_connection: bool = False
-    path: tuple[str | int, ...]
-    """Where the case says so."""
+    path: DocumentPath
+    """The place in the case that says so."""
 
     @property
     def text(self) -> str:
-        """What is asked for, to follow "the case asks to"."""
+        """The request in words, to follow "the case asks to"."""
         shown = f"`{visible(self.name)}`"
         if self.is_connection:
             if self.is_any_host:
@@ -99,7 +100,7 @@ def _requests(scenario: Scenario) -> Iterator[Request]:
 
 
 def refused_in(case: ReplayCase) -> tuple[Request, ...]:
-    """What the case asks for and the person who runs it has not allowed; nothing of it may be done."""
+    """Return what the case asks for and the person who runs it has not allowed; nothing of it may be done."""
     scenario = case.scenario
     return tuple(request for request in requests_of(scenario) if not request.is_covered_by(scenario.consent))
 

@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
 from msgspec import Struct, field
 
 from replaykit.cases.case import MAX_CASE_BYTES
@@ -20,12 +19,12 @@ from replaykit.cases.tagged_values import Say, build_tagged
 from replaykit.config import make_home
 from replaykit.documents.document import parse_document
 from replaykit.documents.yaml_writer import emit_yaml
-from replaykit.errors import StoreError, UsageError
+from replaykit.errors import UsageError
 from replaykit.model.events import ErrorInfo, ToolCall
 from replaykit.model.run import TraceRun
 from replaykit.model.tool_errors import is_raised
-from replaykit.model.values import ABSENT, NULL, JsonObject, Raw, canonical, decode, raw
-from replaykit.redaction.files import file_redactor, write_clean
+from replaykit.model.values import ABSENT, NULL, JsonObject, Raw, canonical, decode, encode_pretty, raw
+from replaykit.redaction.files import file_redactor, write_clean, writing
 
 _NAME_CHARS = 150
 _REASON_CHARS = 500
@@ -92,7 +91,7 @@ class SeenCall(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def seen(call: ToolCall) -> SeenCall:
-    """What the agent saw of a call."""
+    """Return a call as the agent saw it."""
     status, response = None, call.result_json or ABSENT
     if call.error is not None and is_raised(call):
         status, response = _failure(call.error)
@@ -147,7 +146,7 @@ def session_text(session: JsonObject, file: Path) -> str:
     redactor = file_redactor()
     session = session if redactor is None else redactor.value(session)
     if file.suffix.lower() == ".json":
-        text = msgspec.json.format(msgspec.json.encode(session), indent=2).decode() + "\n"
+        text = encode_pretty(session).decode()
     else:
         text = emit_yaml(session)
     if len(text.encode("utf-8", "surrogatepass")) > MAX_CASE_BYTES:
@@ -166,9 +165,7 @@ def holds(file: Path, text: str) -> bool:
 
 def write_session(file: Path, text: str) -> Path:
     """Write the file; whoever reads it meanwhile sees the old one or the new one."""
-    try:
+    with writing(file):
         make_home(file.parent)
         write_clean(file, text, file_redactor(), fail_closed=True)
-    except OSError as error:
-        raise StoreError(f"{file} cannot be written: {error.strerror}") from None
     return file

@@ -44,7 +44,7 @@ TRACE_FILE = "source-trace.json"
 NOTES_FILE = "notes.md"
 _OPEN_LEVELS = 3  # of the run log: a line for each event at least
 _ASKS_AGAIN = ("max_tool_calls", "tool.ignored_error", "tool.unretried_error")
-"""Who still loops, or tries again as a fix should, asks for more than was recorded, and meets the same wall again."""
+"""Signatures of agents that call again: a loop or a retry asks for more than was recorded, and meets the same wall."""
 
 
 def scaffold(
@@ -156,7 +156,7 @@ def _with_key_id(case: ReplayCase, draft: Path, redactor: Redactor | None) -> Re
 
 
 def _read_back(draft: Path, out: FilePath) -> None:
-    """What cannot be read must not become a case; the file it would name is gone by then."""
+    """Refuse a draft that cannot be read: it must not become a case. The file it would name is gone by then."""
     try:
         load_case(draft)
     except InvalidFile as error:
@@ -164,7 +164,7 @@ def _read_back(draft: Path, out: FilePath) -> None:
 
 
 def _tool_errors(run: TraceRun) -> tuple[tuple[str, ToolErrors], ...]:
-    """How failed calls of tools end in a replay; nothing where the trace leaves no doubt."""
+    """Return how failed calls of tools end in a replay; nothing where the trace leaves no doubt."""
     by_tool = tool_errors_in(run.calls)
     modes = set(by_tool.values())
     if len(modes) == 1:
@@ -203,7 +203,7 @@ def _environment(run: TraceRun) -> tuple[tuple[str, str], ...]:
 
 
 def _program(run: TraceRun) -> JsonObject:
-    """What a recording of a whole program says of it."""
+    """Return what a recording of a whole program says of it."""
     return as_object(as_object(run.metadata).get("program"))
 
 

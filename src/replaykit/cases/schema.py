@@ -59,7 +59,7 @@ def _components(*rules: type[Rule]) -> dict[str, JsonObject]:
 
 
 def _shared() -> JsonObject:
-    """What several kinds, or the parameters of one, refer to by name."""
+    """Return the definitions that several kinds, or the parameters of one, refer to by name."""
     rules = [rule for rule in ASSERTIONS.values() if rule.schema() is None]
     names = {rule.__name__ for rule in rules}
     return {name: part for name, part in sorted(_components(*rules).items()) if name not in names}

@@ -16,10 +16,11 @@ from replaykit.cases.case_shape import DEFAULT_TIMEOUT_S, EvidenceMode, ModelMod
 from replaykit.cases.session_shape import FOLLOWED, SESSION
 from replaykit.cases.tagged_values import TAGGED, as_it_stands
 from replaykit.checks.assertions import Assertions
-from replaykit.documents.document import Document, DocumentPath, confined_path, load_document
+from replaykit.documents.document import Document, confined_path, load_document
 from replaykit.documents.shape import find_flaws, refuse_flaws
 from replaykit.errors import InvalidFile
 from replaykit.model.events import ToolCall
+from replaykit.model.json_positions import DocumentPath
 from replaykit.model.matching import MatchMode, MatchRules
 from replaykit.model.values import ABSENT, NULL, Json, JsonObject, Raw, canonical, decode, raw
 from replaykit.seam.failures import ToolError, describe
@@ -46,7 +47,7 @@ class Session(Struct, frozen=True, kw_only=True):
     rests_on_output: bool = False
     document: Document
     at: DocumentPath = ()
-    """Where in the document it stands."""
+    """The place in the document."""
 
     @property
     def file(self) -> Path:
@@ -107,7 +108,7 @@ def _opened(document: Document, at: DocumentPath, file: Path) -> Document:
 
 
 def _fill_in(document: Document, at: DocumentPath, value: JsonObject, followed: JsonObject) -> None:
-    """What is said beside `file` holds where the file says nothing; the file is never contradicted."""
+    """Fill in what is said beside `file` where the file says nothing; the file is never contradicted."""
     for key, response in value.items():
         if key == FOLLOWED:
             continue

@@ -26,7 +26,7 @@ from replaykit.model.values import Json
 from replaykit.registry import Registry
 
 MAX_CALLS_WISHED = 3
-"""What `desired` allows a looping tool, unless the loop itself was shorter."""
+"""The most calls that `desired` allows a looping tool, unless the loop itself was shorter."""
 MAX_SIGNATURES = 8
 """A case with more is read by nobody; the first ones are kept."""
 DEFAULT_CRITERION = "The response addresses the user's question correctly"
@@ -37,13 +37,13 @@ class FailureSignature(Struct, frozen=True, kw_only=True):
     """A deterministic pattern that says: this is how it went wrong."""
 
     code: str
-    """What sort of finding it is; others name it in `explains`."""
+    """The sort of finding; others name it in `explains`."""
     assertion: Assertion
     text: str
     explains: tuple[str, ...] = ()
     """Codes of the findings that say nothing more once this one is there."""
     instead: Assertions | None = None
-    """What a fix must show; None stands for the opposite of the assertion."""
+    """The assertions that a fix must show; None stands for the opposite of the assertion."""
     seq: int | None = None
     """The event that the finding points at."""
 

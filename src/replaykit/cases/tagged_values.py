@@ -10,7 +10,7 @@ import orjson
 from replaykit.model.values import READERS, Json, JsonObject, Raw, freeze, thaw
 
 Say: TypeAlias = Callable[[Raw], Json]
-"""How a value is written down."""
+"""Writes a value down."""
 TAGGED = "tagged"
 """The key of a session whose values are written in tagged forms."""
 
@@ -20,7 +20,7 @@ class _NotPlain(Exception):
 
 
 def build_tagged(build: Callable[[Say], JsonObject]) -> JsonObject:
-    """What is built with values as JSON has them; with tagged ones, and a key that says so, where it has none."""
+    """Return what is built with plain JSON values; with tagged ones, and a key that says so, where JSON has none."""
     try:
         return build(_plain)
     except _NotPlain:
@@ -28,7 +28,7 @@ def build_tagged(build: Callable[[Say], JsonObject]) -> JsonObject:
 
 
 def as_it_stands(value: Json, *, sort_keys: bool = False) -> Raw:
-    """What a file says, tagged forms included; only numbers that JSON lacks are put into one."""
+    """Return what a file says, tagged forms included; only numbers that JSON lacks are put into one."""
     return Raw(orjson.dumps(_sayable(value), option=orjson.OPT_SORT_KEYS if sort_keys else 0))
 
 

@@ -14,7 +14,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-import msgspec
 from msgspec import Struct
 
 from replaykit.cases.case import CASE_FILE, RECORDED, ReplayCase
@@ -24,7 +23,7 @@ from replaykit.documents.document import confined_file
 from replaykit.documents.struct_files import read_struct
 from replaykit.errors import InvalidFile, ReplayKitError, UsageError, nearest
 from replaykit.model.events import Call, Usage
-from replaykit.model.values import Raw
+from replaykit.model.values import Raw, encode_pretty
 from replaykit.redaction.files import clean_bytes, file_redactor, refuse_leaks
 
 TAKE_FORMAT = 1
@@ -51,7 +50,7 @@ class NewAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Take(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is known about a take, beside its calls."""
+    """The facts about a take, beside its calls."""
 
     replaykit: int
     name: str
@@ -59,7 +58,7 @@ class Take(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """When it was made: ISO 8601, in UTC."""
     candidate: str = ""
     verdict: str = ""
-    """What the run was judged to be."""
+    """The verdict on the run."""
     based_on: str = RECORDED
     """The take whose answers were served where they fit."""
     new_answers: tuple[NewAnswer, ...] = ()
@@ -155,7 +154,7 @@ def write_take(
     target = _own_place(case, take.name)
     draft = target.with_name(f".{take.name}.{os.getpid()}")
     redactor = file_redactor()
-    text = msgspec.json.format(msgspec.json.encode(take), indent=2) + b"\n"
+    text = encode_pretty(take)
     try:
         (draft / FIXTURES).mkdir(parents=True)
         write_fixtures(draft, calls, redactor, same_as)

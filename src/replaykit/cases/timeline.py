@@ -23,7 +23,7 @@ from replaykit.wire.json_fields import as_object, as_objects, as_text
 MAX_EVENTS = 500
 _REMARK_CHARS = 2_000
 _SPOKEN_CHARS = 800
-"""How much of what somebody said, or a tool answered, the page shows."""
+"""The most characters that the page shows of what somebody said, or a tool answered."""
 _SPOKEN_LINES = 30
 _MARK = "⚠"
 FILL_IN = (

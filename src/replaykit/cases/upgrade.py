@@ -22,13 +22,13 @@ from replaykit.cases.proof import proof_after, proof_path
 from replaykit.cases.scaffold import encode_source_trace
 from replaykit.documents.document import FilePath, read_bytes
 from replaykit.documents.struct_files import FileVersion
-from replaykit.errors import InvalidFile, StoreError
+from replaykit.errors import InvalidFile
 from replaykit.formats import run_log
 from replaykit.formats.files import import_trace
 from replaykit.model.json_positions import line_of
 from replaykit.model.run import RUN_FORMAT
 from replaykit.model.values import Raw
-from replaykit.redaction.files import file_redactor, replace_file
+from replaykit.redaction.files import file_redactor, replace_file, writing
 from replaykit.value_files import value_name, value_text
 
 _VERSION = re.compile(rb"""(["']?replaykit["']?\s*:\s*)(\d+)""")
@@ -67,11 +67,9 @@ def write_files(files: list[Rewritten]) -> None:
     """Write the new texts, each file whole or not at all."""
     for rewritten in files:
         file = rewritten.file
-        try:
+        with writing(file):
             file.parent.mkdir(exist_ok=True)
             replace_file(file, rewritten.text)
-        except OSError as error:
-            raise StoreError(f"{file} cannot be written: {error.strerror}") from None
 
 
 class _NewValues:
@@ -93,7 +91,7 @@ class _NewValues:
 
 
 class _UpgradedReferences(Struct):
-    """Whether a fixture file has references at all."""
+    """The references of a fixture file; most have none."""
 
     parts: dict[str, Raw] = {}
     calls: tuple[_CallReferences, ...] = ()

@@ -25,7 +25,7 @@ from replaykit.model.events import Call, ErrorInfo, LlmCall, ToolCall
 from replaykit.model.values import ABSENT, Json, JsonObject, Raw, raw
 
 PERSON = "person"
-"""Who gave an answer that was typed in."""
+"""The name of whoever gave an answer that was typed in."""
 _OUTCOMES = {"tool": ("result", "error"), "model": ("answer", "error")}
 
 

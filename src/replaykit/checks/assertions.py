@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from replaykit.checks.rule import ASSERTIONS, BadAssertion, Context, Rule, Runs
 from replaykit.errors import nearest
+from replaykit.model.json_positions import DocumentPath
 from replaykit.model.result import Deviation, Finding, Side
 from replaykit.model.run import TraceRun
 from replaykit.model.values import Json, JsonObject
@@ -96,7 +97,7 @@ def parse_assertions(values: Iterable[JsonObject]) -> Assertions:
     return tuple(found)
 
 
-def parse_inner(value: Json, where: str, path: tuple[str | int, ...] = ()) -> Assertion:
+def parse_inner(value: Json, where: str, path: DocumentPath = ()) -> Assertion:
     """The assertion that stands inside another one, at this path of it."""
     if not isinstance(value, dict) or len(value) != 1:
         raise BadAssertion(f"expected one assertion inside `{where}`, as in `{{tool.called: refund}}`", path)
@@ -177,7 +178,6 @@ def _as_recorded(run: TraceRun, *, with_forms: bool) -> tuple[Callable[[bytes], 
 
 
 def _redactor() -> ProjectRedactor:
-    from replaykit.config import default_store_path  # noqa: PLC0415
-    from replaykit.redaction.project import ProjectRedactor  # noqa: PLC0415 (few cases hold anything redacted)
+    from replaykit.redaction.project import project_redactor  # noqa: PLC0415 (few cases hold anything redacted)
 
-    return ProjectRedactor(default_store_path(), foreign=True)
+    return project_redactor(foreign=True)

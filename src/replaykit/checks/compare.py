@@ -6,13 +6,9 @@ from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from enum import StrEnum
 
-import msgspec
-
 from replaykit.model.jsonpath import JsonPath, remove_paths
 from replaykit.model.shared_parts import ListSplitter
-from replaykit.model.values import Json, JsonObject, Raw, canonical, decode, is_tagged
-
-_members = msgspec.json.Decoder(dict[str, Raw]).decode
+from replaykit.model.values import Json, JsonObject, Raw, canonical, decode, is_tagged, read_members
 
 
 def same(value: Json, other: Json) -> bool:
@@ -60,7 +56,7 @@ class ArgumentKeys:
         text = bytes(arguments)
         if text[:1] != b"{" or is_tagged(text):
             return _object_key(decode(text))
-        members = _members(text)
+        members = read_members(text)
         return tuple((name, self._member_key(name, bytes(members[name]))) for name in sorted(members))
 
     def _member_key(self, name: str, text: bytes) -> Hashable:

@@ -6,13 +6,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-import msgspec
 from msgspec import Struct
 
 from replaykit.model.events import LlmCall, Message, ToolCall
 from replaykit.model.run import TraceRun
 from replaykit.model.shared_parts import ListSplitter
-from replaykit.model.values import NULL, Json, JsonObject, Raw, decode, raw
+from replaykit.model.values import NULL, Json, JsonObject, Raw, decode, raw, read_items, read_members
 from replaykit.wire.json_fields import as_object, as_objects, as_text, without
 
 MODEL_ROLES = frozenset({"assistant", "model", "ai", "tool-call", "tool_call", "function_call", "agent"})
@@ -20,8 +19,6 @@ MODEL_ROLES = frozenset({"assistant", "model", "ai", "tool-call", "tool_call", "
 TOOL_ROLES = frozenset({"tool", "tool-response", "tool_response", "tool_result", "function", "observation", "ipython"})
 """Roles under which a conversation holds what tools answered."""
 _EMPTY_BYTES = 32  # more than `[]`, `""` and `null` take
-_read_members = msgspec.json.Decoder(dict[str, Raw]).decode
-_read_list = msgspec.json.Decoder(list[Raw]).decode
 _USER_ROLES = frozenset({"user", "human"})
 _SCHEMA_KEYS = ("parameters", "input_schema", "inputSchema", "parametersJsonSchema")
 _LISTS_OF_TOOLS = ("functionDeclarations", "function_declarations")
@@ -111,7 +108,7 @@ def _members(call: LlmCall) -> dict[str, Raw]:
         members = as_object(call.arguments).items()
         return {name: raw(value) for name, value in members if isinstance(name, str)}
     if beginning[:1] == b"{":
-        return _read_members(text)
+        return read_members(text)
     return {}
 
 
@@ -135,7 +132,7 @@ def _last_messages(call: LlmCall) -> list[Spoken]:
     messages = _members(call).get("messages", NULL)
     if bytes(memoryview(messages)[:1]) == b"[":
         # A request is long: most often its last two items are the two messages.
-        ending = list(_messages(list(map(decode, _read_list(messages)[-2:]))))
+        ending = list(_messages(list(map(decode, read_items(messages)[-2:]))))
         if len(ending) == 2:
             return ending
     return request_messages(call)[-2:]

@@ -13,6 +13,7 @@ import msgspec
 
 from replaykit.model.events import Call
 from replaykit.model.nesting import decode_json
+from replaykit.model.text_lines import one_line
 from replaykit.model.values import Json, JsonObject
 from replaykit.redaction.lazy_patterns import lazy
 
@@ -41,7 +42,7 @@ def call_failed(call: Call) -> str | None:
     A call failed when it raised, or when its result says so: see `result_failure`.
     """
     if call.error is not None:
-        return _one_line(str(call.error))
+        return one_line(str(call.error), _REASON_CHARS)
     if not call.result_json:
         return None
     return result_failure(call.result)
@@ -52,7 +53,7 @@ def result_failure(result: Json) -> str | None:
     reason = _reason_of(result, 0)
     if reason is None:
         return None
-    return _one_line(reason)
+    return one_line(reason, _REASON_CHARS)
 
 
 def _reason_of(result: Json, depth: int) -> str | None:
@@ -161,13 +162,6 @@ def _message_of(result: JsonObject) -> str:
         if message and message is not True:
             return f": {message}"
     return ""
-
-
-def _one_line(text: str) -> str:
-    line = " ".join(text[: 4 * _REASON_CHARS].split())
-    if len(line) <= _REASON_CHARS:
-        return line
-    return line[: _REASON_CHARS - 1] + "…"
 
 
 SHORT_CHARS = 300

@@ -18,6 +18,7 @@ from replaykit.checks.reading import any_glob, has_output, last_seq, output_text
 from replaykit.checks.rule import Rule, Seen, register
 from replaykit.model.nesting import decode_json
 from replaykit.model.run import TraceRun
+from replaykit.model.text_lines import first_few
 from replaykit.model.values import Json
 
 _SHOWN = 3
@@ -91,13 +92,12 @@ class OutputGrounded(Rule, frozen=True):
                 f"All {len(figures)} figures of the output have a source" if figures else "The output states no figure"
             )
             return Seen(self.grounded and says_something(run), text, expected, text.lower(), last_seq(run))
-        shown = ", ".join(figure.text for figure in missing[:_SHOWN])
-        more = f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""
+        shown = first_few([figure.text for figure in missing], _SHOWN)
         return Seen(
             holds=not self.grounded,
-            text=f"Output states {shown}{more}, which nothing in the run says",
+            text=f"Output states {shown}, which nothing in the run says",
             expected=expected,
-            actual=f"no source for {shown}{more}",
+            actual=f"no source for {shown}",
             seq=missing[0].seq,
         )
 

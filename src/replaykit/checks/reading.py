@@ -9,6 +9,7 @@ from typing import Literal, Protocol, TypeAlias, TypeVar
 from replaykit.model.events import ErrorEvent, ErrorInfo, ToolCall
 from replaykit.model.jsonpath import JsonPath, parse_path
 from replaykit.model.run import RunStatus, TraceRun
+from replaykit.model.text_lines import one_line
 from replaykit.model.values import Json, Raw, canonical, decode, is_tagged
 from replaykit.redaction.lazy_patterns import lazy
 from replaykit.wire.json_fields import as_object
@@ -147,11 +148,7 @@ def times_text(count: int) -> str:
 
 def short(text: str) -> str:
     """A text in one line of bounded length."""
-    # A text may have megabytes; four times the length is enough for a line, whatever blanks are in it.
-    line = " ".join(text[: 4 * _SHOWN_CHARS].split())
-    if len(line) <= _SHOWN_CHARS:
-        return line
-    return line[: _SHOWN_CHARS - 1] + "…"
+    return one_line(text, _SHOWN_CHARS)
 
 
 def ending_seq(run: TraceRun) -> int | None:
@@ -263,7 +260,7 @@ def toolless_path(text: str) -> JsonPath:
 def pick_call(
     calls: Sequence[ToolCall], which: Occurrence, fits: Callable[[ToolCall], bool]
 ) -> tuple[bool, ToolCall | None]:
-    """Whether the calls that are meant fit, and the one that tells: the first that decides it.
+    """Return True when the calls that are meant fit, and the call that tells: the first that decides it.
 
     Of no calls none fits: nothing holds by silence.
     """

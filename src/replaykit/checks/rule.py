@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from replaykit.errors import ReplayKitError, UsageError, nearest
+from replaykit.model.json_positions import DocumentPath
 from replaykit.model.result import Deviation, Evidence, Side
 from replaykit.model.run import TraceRun
 from replaykit.model.values import Json, JsonObject
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
     from replaykit.checks.assertions import Assertion
     from replaykit.checks.questions import Answers
 
-
-Path = tuple[str | int, ...]
-"""A place inside an assertion's value: keys and indexes; `()` is the assertion itself."""
 
 Count: TypeAlias = Annotated[int, Meta(ge=0)]
 """A number of things."""
@@ -33,7 +31,7 @@ Share: TypeAlias = Annotated[float, Meta(ge=0, le=1)]
 class BadAssertion(UsageError):
     """An assertion is not one: an unknown kind or parameter, or a value of the wrong type."""
 
-    def __init__(self, message: str, path: Path = (), *, hint: str | None = None) -> None:
+    def __init__(self, message: str, path: DocumentPath = (), *, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
         self.path = path
 

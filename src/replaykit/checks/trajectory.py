@@ -46,7 +46,7 @@ class TrajectoryCall(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 Difference: TypeAlias = tuple[str, ToolCall | None]
-"""What is wrong with a run's calls, and the call that is, if it is one."""
+"""The mistake in a run's calls, and the call that is wrong, if it is one."""
 _NO_DIFFERENCE: Difference = ("", None)
 
 

@@ -16,9 +16,10 @@ from replaykit.checks.custom import REGISTER_HINT, unregistered_in, unregistered
 from replaykit.contracts.contract import Contract, Invariant, Severity, When
 from replaykit.contracts.invariant_types import assertion_of, probes_of
 from replaykit.contracts.shape import CONTRACT, CONTRACTS
-from replaykit.documents.document import Document, DocumentPath, FilePath, load_document
+from replaykit.documents.document import Document, FilePath, load_document
 from replaykit.documents.shape import Flaw, Flaws, FlawSeverity, Shape, find_flaws, refuse_flaws
 from replaykit.errors import InvalidFile, UsageError, nearest
+from replaykit.model.json_positions import DocumentPath
 from replaykit.model.values import Json, JsonObject
 
 

@@ -8,7 +8,6 @@ from replaykit.cases.chaos_shape import CHAOS_MATRIX
 from replaykit.checks.rule import ASSERTIONS, BadAssertion
 from replaykit.contracts.contract import Severity, When
 from replaykit.contracts.invariant_types import FLAKESTORM_INVARIANTS, assertion_of
-from replaykit.documents.document import DocumentPath
 from replaykit.documents.shape import (
     ANYTHING,
     FLAG,
@@ -26,6 +25,7 @@ from replaykit.documents.shape import (
     find_flaws,
 )
 from replaykit.errors import nearest
+from replaykit.model.json_positions import DocumentPath
 from replaykit.model.values import Json, JsonObject
 
 _COMMON: dict[str, Shape] = {

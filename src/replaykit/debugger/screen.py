@@ -227,7 +227,7 @@ def content_text(content: Json) -> str:
 
 
 def state_change(event: State) -> str:
-    """Which keys of the state a checkpoint changed, as the log says it, without putting the state together."""
+    """Return the keys of the state that a checkpoint changed, by the log, without putting the state together."""
     change = event.change
     if change is None:
         if event.is_kept:

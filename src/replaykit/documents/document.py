@@ -18,12 +18,10 @@ import yaml
 
 from replaykit.documents.yaml_values import LOADER, MAX_DEPTH, build_value
 from replaykit.errors import InvalidFile
-from replaykit.model.json_positions import line_of
+from replaykit.model.json_positions import DocumentPath, line_of
 from replaykit.model.values import Json
 
 FilePath: TypeAlias = str | os.PathLike[str]
-DocumentPath: TypeAlias = tuple[str | int, ...]
-"""A place in a document: keys and indexes."""
 
 MAX_BYTES = 64 * 1024 * 1024
 MAX_LINES_BYTES = 8 * 1024 * 1024  # in a larger file, a message without a line beats one that comes late

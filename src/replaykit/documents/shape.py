@@ -13,8 +13,9 @@ from typing import Protocol, TypeAlias
 
 from msgspec import Struct
 
-from replaykit.documents.document import Document, DocumentPath
+from replaykit.documents.document import Document
 from replaykit.errors import nearest
+from replaykit.model.json_positions import DocumentPath
 from replaykit.model.values import Json, JsonObject
 
 _SHOWN_CHARS = 40

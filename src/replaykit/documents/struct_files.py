@@ -10,8 +10,9 @@ from msgspec import Struct
 
 from replaykit.documents.document import read_bytes
 from replaykit.errors import FormatTooNew, InvalidFile
-from replaykit.model.json_positions import line_of, split_where
+from replaykit.model.json_positions import line_of
 from replaykit.model.nesting import decode_json
+from replaykit.model.struct_flaws import refused_part
 
 T = TypeVar("T", bound=Struct)
 
@@ -30,12 +31,18 @@ def read_struct(
     `noun` is what messages call a version: `proof format {}`.
     """
     text = read_bytes(file, limit_bytes=limit_bytes)
+    version = _decode(text, FileVersion, file, hint).replaykit
+    if version > newest:
+        raise FormatTooNew(f"{file}: {noun.format(version)}, this version reads up to {newest}")
+    return _decode(text, content_type, file, hint)
+
+
+def _decode(text: bytes, content_type: type[T], file: Path, hint: str | None) -> T:
     try:
-        version = decode_json(text, FileVersion).replaykit
-        if version > newest:
-            raise FormatTooNew(f"{file}: {noun.format(version)}, this version reads up to {newest}")
         return decode_json(text, content_type)
+    except msgspec.ValidationError:
+        part = refused_part(text, content_type)
+        line = line_of(text, part.path) if part.path else None
+        raise InvalidFile(part.reason, file=str(file), line=line, hint=hint) from None
     except msgspec.MsgspecError as error:
-        message, path = split_where(str(error))
-        line = line_of(text, path) if path else None
-        raise InvalidFile(message, file=str(file), line=line, hint=hint) from None
+        raise InvalidFile(str(error), file=str(file), hint=hint) from None

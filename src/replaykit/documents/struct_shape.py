@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 from msgspec import Struct, inspect
 
-from replaykit.documents.document import DocumentPath
 from replaykit.documents.shape import (
     ANYTHING,
     FLAG,
@@ -27,6 +26,7 @@ from replaykit.documents.shape import (
     Text,
 )
 from replaykit.errors import nearest
+from replaykit.model.json_positions import DocumentPath
 from replaykit.model.values import Json, JsonObject
 
 _SIMPLE: dict[type, Shape] = {

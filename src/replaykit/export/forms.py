@@ -21,7 +21,7 @@ from replaykit.model.events import (
 )
 from replaykit.model.run import TraceRun, encode_run
 from replaykit.model.tool_errors import is_raised
-from replaykit.model.values import Json
+from replaykit.model.values import Json, JsonObject, encode_pretty
 from replaykit.redaction.files import clean_bytes, file_redactor, refuse_leaks
 from replaykit.registry import Registry
 from replaykit.telemetry.span import (
@@ -81,12 +81,12 @@ def native(run: TraceRun) -> bytes:
         "events": [native for event in run.events if (native := _native_event(event)) is not None],
     }
     filled = {key: value for key, value in document.items() if value not in (None, "", ())}
-    return msgspec.json.format(msgspec.json.encode(filled), indent=2) + b"\n"
+    return encode_pretty(filled)
 
 
-def _native_event(event: AnyEvent) -> dict[str, Json] | None:
+def _native_event(event: AnyEvent) -> JsonObject | None:
     """The event in the native trace's words; None where it has none for it."""
-    place: dict[str, Json] = {}
+    place: JsonObject = {}
     if event.at:
         place["timestamp"] = event.at
     if event.step:
@@ -107,9 +107,9 @@ def _native_event(event: AnyEvent) -> dict[str, Json] | None:
     return None
 
 
-def _request(call: LlmCall) -> dict[str, Json]:
+def _request(call: LlmCall) -> JsonObject:
     request = call.arguments
-    fields: dict[str, Json] = dict(request) if isinstance(request, dict) else {"messages": request}
+    fields: JsonObject = dict(request) if isinstance(request, dict) else {"messages": request}
     if call.usage is not None:
         fields["usage"] = call.usage
     if call.finish_reason:
@@ -117,7 +117,7 @@ def _request(call: LlmCall) -> dict[str, Json]:
     return fields
 
 
-def _answer(call: Call, name: str) -> dict[str, Json]:
+def _answer(call: Call, name: str) -> JsonObject:
     if call.duration_s:
         time = {"duration_ms": round(call.duration_s * 1000, 3)}
     else:
@@ -153,8 +153,8 @@ def otlp(run: TraceRun) -> bytes:
     return msgspec.json.encode({"resourceSpans": [{"resource": resource, "scopeSpans": [scoped]}]}) + b"\n"
 
 
-def _span(span: TelemetrySpan, trace: str) -> dict[str, Json]:
-    fields: dict[str, Json] = {"traceId": trace, "spanId": f"{span.id:016x}"}
+def _span(span: TelemetrySpan, trace: str) -> JsonObject:
+    fields: JsonObject = {"traceId": trace, "spanId": f"{span.id:016x}"}
     if span.parent:
         fields["parentSpanId"] = f"{span.parent:016x}"
     fields |= {
@@ -167,7 +167,7 @@ def _span(span: TelemetrySpan, trace: str) -> dict[str, Json]:
     }
     if span.happenings:
         fields["events"] = [_otlp_event(event) for event in span.happenings]
-    status: dict[str, Json] = {}
+    status: JsonObject = {}
     if span.failure is not None:
         status["code"] = _ERROR
     if span.failure:
@@ -175,7 +175,7 @@ def _span(span: TelemetrySpan, trace: str) -> dict[str, Json]:
     return fields | {"status": status}
 
 
-def _otlp_event(event: ExportedSpanEvent) -> dict[str, Json]:
+def _otlp_event(event: ExportedSpanEvent) -> JsonObject:
     return {"timeUnixNano": str(event.at_ns), "name": event.name, "attributes": _otlp_attributes(event.attributes)}
 
 
@@ -183,7 +183,7 @@ def _otlp_attributes(attributes: Attributes) -> list[Json]:
     return [{"key": name, "value": _otlp_value(value)} for name, value in attributes.items()]
 
 
-def _otlp_value(value: Attribute) -> dict[str, Json]:
+def _otlp_value(value: Attribute) -> JsonObject:
     if isinstance(value, bool):
         return {"boolValue": value}
     if isinstance(value, int):

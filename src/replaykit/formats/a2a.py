@@ -14,7 +14,18 @@ from msgspec import Struct, field
 from replaykit.formats.core.errors import error_of
 from replaykit.formats.core.fields import TraceItem
 from replaykit.formats.core.items import collect, first_items, items_of, mostly, nothing_of
-from replaykit.formats.core.members import (
+from replaykit.formats.core.registry import Found, register_format
+from replaykit.formats.core.replayability import ADVICE
+from replaykit.formats.core.source import Source
+from replaykit.formats.core.talk import UNSET, Talk, content_id
+from replaykit.model.events import ErrorInfo
+from replaykit.model.json_positions import DocumentPath
+from replaykit.model.matching import ToolErrors
+from replaykit.model.run import RunStatus, TraceRun
+from replaykit.model.values import Json, JsonObject, encode
+from replaykit.wire.json_fields import (
+    as_object,
+    as_text,
     by_text,
     filled,
     joined_texts,
@@ -22,16 +33,8 @@ from replaykit.formats.core.members import (
     objects_in,
     text_in,
     value_in,
+    without,
 )
-from replaykit.formats.core.registry import Found, register_format
-from replaykit.formats.core.replayability import ADVICE
-from replaykit.formats.core.source import JsonPath, Source
-from replaykit.formats.core.talk import UNSET, Talk, content_id
-from replaykit.model.events import ErrorInfo
-from replaykit.model.matching import ToolErrors
-from replaykit.model.run import RunStatus, TraceRun
-from replaykit.model.values import Json, encode
-from replaykit.wire.json_fields import as_object, as_text, without
 from replaykit.wire.model_calls import ToolUse
 
 FORMAT = "a2a"
@@ -189,7 +192,7 @@ def _is_open(exchange: TaskExchange) -> bool:
     return exchange.state in _OPEN and not (exchange.state == "" and _replies(exchange))
 
 
-def _replies(exchange: TaskExchange) -> list[dict[str, Json]]:
+def _replies(exchange: TaskExchange) -> list[JsonObject]:
     return [message for message in exchange.messages if not is_from_user(message)]
 
 
@@ -224,7 +227,7 @@ def _output(exchange: TaskExchange) -> Json:
     return UNSET
 
 
-def said_in(message: dict[str, Json]) -> Json:
+def said_in(message: JsonObject) -> Json:
     """The text of a message or an artifact; its parts where they are more than texts."""
     parts = objects_in(message, "parts")
     for part in parts:
@@ -255,8 +258,8 @@ class TaskPiece(Struct, frozen=True):
     """One thing that a file tells: a task, a message, an update, or an error."""
 
     kind: str
-    value: dict[str, Json]
-    path: JsonPath
+    value: JsonObject
+    path: DocumentPath
 
 
 class TaskExchange(Struct):
@@ -264,14 +267,14 @@ class TaskExchange(Struct):
 
     id: str = ""
     context: str = ""
-    messages: list[dict[str, Json]] = field(default_factory=list)
-    artifacts: dict[str, dict[str, Json]] = field(default_factory=dict)
+    messages: list[JsonObject] = field(default_factory=list)
+    artifacts: dict[str, JsonObject] = field(default_factory=dict)
     state: str = ""
-    reason: dict[str, Json] = field(default_factory=dict)
+    reason: JsonObject = field(default_factory=dict)
     """The message beside the last state."""
     times: list[float] = field(default_factory=list)
-    metadata: dict[str, Json] = field(default_factory=dict)
-    error: dict[str, Json] | None = None
+    metadata: JsonObject = field(default_factory=dict)
+    error: JsonObject | None = None
     seen: list[Json] = field(default_factory=list)
 
     def add(self, piece: TaskPiece, item: TraceItem) -> None:
@@ -292,7 +295,7 @@ class TaskExchange(Struct):
                 self._add_artifact(artifact, append=False)
             self._add_status(piece, item)
 
-    def hear(self, message: dict[str, Json]) -> None:
+    def hear(self, message: JsonObject) -> None:
         """A message, once: a task's history repeats what was sent."""
         if not message.get("messageId") or text_in(message, "messageId") not in by_text(self.messages, "messageId"):
             self.messages.append(message)
@@ -310,7 +313,7 @@ class TaskExchange(Struct):
         if reason:
             self.hear(reason)
 
-    def _add_artifact(self, artifact: dict[str, Json], *, append: bool) -> None:
+    def _add_artifact(self, artifact: JsonObject, *, append: bool) -> None:
         key = text_in(artifact, "artifactId") or str(len(self.artifacts))
         known = self.artifacts.get(key)
         if append and known is not None:
@@ -324,12 +327,12 @@ def state_of(word: Json) -> str:
     return as_text(word).removeprefix("TASK_STATE_").lower().replace("_", "-")
 
 
-def is_from_user(message: dict[str, Json]) -> bool:
+def is_from_user(message: JsonObject) -> bool:
     """True for what the agent was told."""
     return text_in(message, "role").removeprefix("ROLE_").lower() == "user"
 
 
-def pieces_of(value: Json, path: JsonPath = ()) -> Iterator[TaskPiece]:
+def pieces_of(value: Json, path: DocumentPath = ()) -> Iterator[TaskPiece]:
     """Return the pieces of an item; none where it is no A2A."""
     item = as_object(value)
     if item.get("jsonrpc") == "2.0":
@@ -351,7 +354,7 @@ def pieces_of(value: Json, path: JsonPath = ()) -> Iterator[TaskPiece]:
                 yield TaskPiece(name, inner, (*path, name))
 
 
-def _kind(item: dict[str, Json], named: str = "") -> str | None:
+def _kind(item: JsonObject, named: str = "") -> str | None:
     kind = _KINDS.get(text_in(item, "kind"), named)
     if item.get("messageId") and isinstance(item.get("parts"), list) and kind in ("message", ""):
         if text_in(item, "role"):

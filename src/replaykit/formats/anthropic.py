@@ -19,13 +19,12 @@ from itertools import chain
 from msgspec.structs import replace
 
 from replaykit.formats.core.exchanges import ConversationApi, ExchangeImporter
-from replaykit.formats.core.members import as_list, by_text, object_in, objects_in, of_type, text_in
 from replaykit.formats.core.pairs import has_calls, text_or_parts
 from replaykit.formats.core.registry import IMPORTERS
 from replaykit.formats.core.threads import Used
-from replaykit.model.values import Json
+from replaykit.model.values import Json, JsonObject
 from replaykit.wire import anthropic
-from replaykit.wire.json_fields import as_object, as_objects
+from replaykit.wire.json_fields import as_list, as_object, as_objects, by_text, object_in, objects_in, of_type, text_in
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
 FORMAT = "anthropic"
@@ -50,7 +49,7 @@ def read_messages(messages: Json) -> list[Json]:
     return list(chain.from_iterable(map(_read_message, as_objects(messages))))
 
 
-def _read_message(message: dict[str, Json]) -> Iterator[dict[str, Json]]:
+def _read_message(message: JsonObject) -> Iterator[JsonObject]:
     role, content = text_in(message, "role") or "user", message.get("content")
     if role == "assistant":
         yield anthropic.DIALECT.read_response({"content": _blocks(content)}).answers[0].message
@@ -63,7 +62,7 @@ def _read_message(message: dict[str, Json]) -> Iterator[dict[str, Json]]:
         yield {"role": role, "content": text_or_parts(content)}
 
 
-def _result(block: dict[str, Json]) -> dict[str, Json]:
+def _result(block: JsonObject) -> JsonObject:
     message = {"role": "tool", "content": text_or_parts(block.get("content")), "tool_call_id": block.get("tool_use_id")}
     if block.get("is_error") is True:
         message["status"] = "error"
@@ -92,26 +91,26 @@ def _used(answer: ModelAnswer) -> list[Used]:
     return found
 
 
-def _is_failure(result: dict[str, Json]) -> bool:
+def _is_failure(result: JsonObject) -> bool:
     wrong = text_in(object_in(result, "content"), "type")
     return result.get("is_error") is True or wrong.endswith("_error")
 
 
-def _is_message(item: dict[str, Json]) -> bool:
+def _is_message(item: JsonObject) -> bool:
     fine = item.get("role") in _ROLES and isinstance(item.get("content"), str | list)
     return fine and not item.get("tool_calls") and not has_calls(item["content"], _BLOCKS)
 
 
-def _is_response(item: dict[str, Json]) -> bool:
+def _is_response(item: JsonObject) -> bool:
     return item.get("type") == "message" and "stop_reason" in item and isinstance(item.get("content"), list)
 
 
-def _is_event(item: dict[str, Json]) -> bool:
+def _is_event(item: JsonObject) -> bool:
     kind = item.get("type")
     return kind in _EVENTS and (kind != "message_start" or isinstance(item.get("message"), dict))
 
 
-def _is_certain(item: dict[str, Json]) -> bool:
+def _is_certain(item: JsonObject) -> bool:
     if _is_response(item) or (_is_event(item) and item.get("type") != "ping"):
         return True
     if item.get("role") in _ROLES and of_type(item.get("content"), *_BLOCKS):
@@ -124,7 +123,7 @@ def _is_certain(item: dict[str, Json]) -> bool:
     return _is_error(item)
 
 
-def _is_error(item: dict[str, Json]) -> bool:
+def _is_error(item: JsonObject) -> bool:
     return item.get("type") == "error" and object_in(item, "error").keys() >= {"type", "message"}
 
 
@@ -138,7 +137,7 @@ def _whole(response: Json) -> Json:
     return response
 
 
-def _reason(body: dict[str, Json]) -> Json:
+def _reason(body: JsonObject) -> Json:
     wrong = object_in(body, "error")
     return wrong.get("error", wrong) or {"type": body["type"], "message": f"the request was {body['type']}"}
 

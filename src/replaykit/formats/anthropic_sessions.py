@@ -18,7 +18,6 @@ from collections.abc import Iterator
 from replaykit.errors import InvalidFile
 from replaykit.formats.core.errors import error_of
 from replaykit.formats.core.fields import Fields
-from replaykit.formats.core.members import object_in, objects_in, text_in
 from replaykit.formats.core.pairs import text_or_parts
 from replaykit.formats.core.registry import Found, register_format
 from replaykit.formats.core.source import Source
@@ -27,7 +26,7 @@ from replaykit.model.events import ErrorInfo
 from replaykit.model.run import TraceRun
 from replaykit.model.values import Json, encode
 from replaykit.wire.anthropic import DIALECT
-from replaykit.wire.json_fields import as_object, as_text, joined
+from replaykit.wire.json_fields import as_object, as_text, joined, object_in, objects_in, text_in
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
 FORMAT = "anthropic_sessions"

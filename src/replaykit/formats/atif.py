@@ -20,14 +20,23 @@ from replaykit.formats.core.fields import Fields
 from replaykit.formats.core.items import of_each
 from replaykit.formats.core.json_text import read_arguments
 from replaykit.formats.core.labels import Label, labelled
-from replaykit.formats.core.members import joined_texts, known, object_in, objects_in, of_type, text_in, value_in
 from replaykit.formats.core.registry import Found, register_format
 from replaykit.formats.core.source import Source
 from replaykit.formats.core.talk import UNFINISHED, UNSET, Talk, content_id
 from replaykit.model.events import ErrorInfo, Usage
 from replaykit.model.run import RunStatus, TraceRun
-from replaykit.model.values import Json, canonical
-from replaykit.wire.json_fields import as_object, as_objects
+from replaykit.model.values import Json, JsonObject, canonical
+from replaykit.wire.json_fields import (
+    as_object,
+    as_objects,
+    joined_texts,
+    object_in,
+    objects_in,
+    text_in,
+    text_or_parts,
+    value_in,
+    without_nulls,
+)
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 from replaykit.wire.usage import usage_of
 
@@ -102,7 +111,7 @@ def _read_run(trajectory: Fields, subagents: Subagents) -> TraceRun:
     return labelled(run, list(_labels(extra)))
 
 
-def _labels(extra: dict[str, Json]) -> Iterator[Label]:
+def _labels(extra: JsonObject) -> Iterator[Label]:
     """A label of each reward: a number, or several in an object."""
     for name in _REWARDS:
         value = extra.get(name)
@@ -155,18 +164,18 @@ class AtifConversation:
         calls = [_use(Fields(step.source, call, step.path, "a call")) for call in step.items("tool_calls")]
         results = as_objects(value_in(step.take("observation"), "results"))
         if step.flag("is_copied_context"):
-            self._copy(by, _plain(step.take("message")), calls, results)
+            self._copy(by, text_or_parts(step.take("message")), calls, results)
             return
         self._last, self._waiting = by, [use.id for use in calls]
         if by == "agent":
             self._act(step, calls, name, at)
         else:
-            self._talk.says(by, _plain(step.take("message")))
+            self._talk.says(by, text_or_parts(step.take("message")))
         for result in results:
             self._return(result, at)
 
     def _act(self, step: Fields, calls: list[ToolUse], name: str | None, at: float) -> None:
-        message = _plain(step.take("message"))
+        message = text_or_parts(step.take("message"))
         if step.take("llm_call_count") == 0:  # the agent did this without asking a model
             for use in calls:
                 self._talk.calls(use, at=at, step=name)
@@ -184,14 +193,14 @@ class AtifConversation:
             model=step.text("model_name") or self._model,
             usage=_usage(step.object("metrics")),
             finish_reason=text_in(step.object("extra"), "stop_reason") or None,
-            parameters=known({"reasoning_effort": step.take("reasoning_effort")}),
+            parameters=without_nulls({"reasoning_effort": step.take("reasoning_effort")}),
             at=at,
             step=name,
         )
         self.answer = content or UNSET
 
-    def _return(self, result: dict[str, Json], at: float) -> None:
-        content, failed = _plain(result.get("content")), object_in(result, "extra").get("tool_result_is_error")
+    def _return(self, result: JsonObject, at: float) -> None:
+        content, failed = text_or_parts(result.get("content")), object_in(result, "extra").get("tool_result_is_error")
         call_id = text_in(result, "source_call_id")
         if not call_id and not self._waiting:
             self._talk.says("user", content)  # what the agent saw around it, of no call
@@ -205,7 +214,7 @@ class AtifConversation:
             error = error_of(text.removesuffix(_FAILED_MARK).rstrip(), "ToolError")
         self._talk.returns(content, call_id=call_id, failed=False if failed is False else None, error=error, at=at)
 
-    def _inside(self, ref: dict[str, Json], call_id: str) -> None:
+    def _inside(self, ref: JsonObject, call_id: str) -> None:
         """The sub-agent's own steps, where the document has them; else what is said of them."""
         turn = self._talk.turn_of(call_id)
         for id in (text_in(ref, "trajectory_id"), text_in(ref, "session_id")):
@@ -217,7 +226,7 @@ class AtifConversation:
                 return
         self._talk.notes("subagent_trajectory_ref", ref)
 
-    def _copy(self, by: str, message: Json, calls: list[ToolUse], results: list[dict[str, Json]]) -> None:
+    def _copy(self, by: str, message: Json, calls: list[ToolUse], results: list[JsonObject]) -> None:
         """A step of another trajectory, which is counted there: it is heard, and nothing happens."""
         if by == "agent":
             self._copied.append(ModelAnswer(content=joined_texts(message) or None, tool_calls=tuple(calls)).message)
@@ -227,7 +236,7 @@ class AtifConversation:
             id = text_in(result, "source_call_id")
             if not id and index < len(calls):
                 id = calls[index].id
-            self._copied.append({"role": "tool", "content": _plain(result.get("content")), "tool_call_id": id})
+            self._copied.append({"role": "tool", "content": text_or_parts(result.get("content")), "tool_call_id": id})
         self._talk.catches_up(self._copied)
 
 
@@ -236,14 +245,7 @@ def _use(call: Fields) -> ToolUse:
     return ToolUse(id=call.text("tool_call_id") or "", name=call.text("function_name") or "", arguments=arguments)
 
 
-def _usage(metrics: dict[str, Json]) -> Usage | None:
+def _usage(metrics: JsonObject) -> Usage | None:
     """Tokens of the prompt include those that were cached."""
     counts = {**metrics, "cost": metrics.get("cost_usd")}
     return usage_of(counts, inputs=("prompt_tokens",), outputs=("completion_tokens",))
-
-
-def _plain(content: Json) -> Json:
-    """A text, where the parts are nothing else."""
-    if isinstance(content, list) and len(of_type(content, "text")) == len(content):
-        return joined_texts(content)
-    return content

@@ -18,14 +18,13 @@ from replaykit.errors import InvalidFile
 from replaykit.formats.claude_code.conversation import first_question, tell
 from replaykit.formats.claude_code.lines import SPOKEN, SessionLine
 from replaykit.formats.core.fields import TraceItem, time_in
-from replaykit.formats.core.members import object_in, pick, text_in, value_in
 from replaykit.formats.core.registry import Found, register_format
 from replaykit.formats.core.source import Source
 from replaykit.formats.core.talk import UNSET, Talk
 from replaykit.model.events import ErrorInfo
 from replaykit.model.run import RunStatus, TraceRun
-from replaykit.model.values import Json
-from replaykit.wire.json_fields import as_text, joined, without
+from replaykit.model.values import Json, JsonObject
+from replaykit.wire.json_fields import as_text, joined, object_in, pick, text_in, value_in, without
 
 FORMAT = "claude_stream"
 AGENT = "claude-code"
@@ -74,11 +73,11 @@ class _StreamSession:
         self._id = id
         self._lines: dict[str, list[SessionLine]] = {"": []}
         """By the call that they are inside of."""
-        self._init: dict[str, Json] = {}
-        self._result: dict[str, Json] = {}
+        self._init: JsonObject = {}
+        self._result: JsonObject = {}
         self._count = 0
 
-    def add(self, value: dict[str, Json]) -> None:
+    def add(self, value: JsonObject) -> None:
         self._count += 1
         kind, subtype = text_in(value, "type"), text_in(value, "subtype")
         if kind == "result":
@@ -107,7 +106,7 @@ class _StreamSession:
             advice=[ADVICE],
         )
 
-    def _metadata(self) -> dict[str, Json]:
+    def _metadata(self) -> JsonObject:
         metadata = pick(self._init, _INIT) | pick(self._result, _RESULT)
         return metadata | {"cost_usd": self._result.get("total_cost_usd")}
 
@@ -129,7 +128,7 @@ def _is_message(value: Json) -> bool:
     return is_complete and bool(text_in(value, "session_id"))
 
 
-def _line(value: dict[str, Json], index: int) -> SessionLine:
+def _line(value: JsonObject, index: int) -> SessionLine:
     details = without(value, "type", "subtype", "session_id", "uuid")
     return SessionLine(
         kind=text_in(value, "type"),
@@ -146,7 +145,7 @@ def _line(value: dict[str, Json], index: int) -> SessionLine:
     )
 
 
-def _message(message: dict[str, Json]) -> dict[str, Json]:
+def _message(message: JsonObject) -> JsonObject:
     """The message without the tokens of an answer that had not ended: only the result at the end counts them."""
     usage = message.get("usage")
     if message.get("stop_reason") is not None or not isinstance(usage, dict):
@@ -154,7 +153,7 @@ def _message(message: dict[str, Json]) -> dict[str, Json]:
     return {**message, "usage": without(usage, "output_tokens")}
 
 
-def _ending(result: dict[str, Json], failure: ErrorInfo | None) -> tuple[RunStatus | None, ErrorInfo | None]:
+def _ending(result: JsonObject, failure: ErrorInfo | None) -> tuple[RunStatus | None, ErrorInfo | None]:
     """Return the status and error of a run; `success` may still be an error of the API."""
     subtype = text_in(result, "subtype")
     if not subtype:

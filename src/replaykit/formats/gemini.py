@@ -15,13 +15,21 @@ import re
 from collections.abc import Iterator
 
 from replaykit.formats.core.exchanges import ConversationApi, ExchangeImporter
-from replaykit.formats.core.members import filled_in, known, objects_in, text_in, value_in
 from replaykit.formats.core.pairs import text_or_parts
 from replaykit.formats.core.registry import IMPORTERS
 from replaykit.formats.core.threads import Used
-from replaykit.model.values import Json
+from replaykit.model.values import Json, JsonObject
 from replaykit.wire import gemini
-from replaykit.wire.json_fields import as_object, as_objects, without
+from replaykit.wire.json_fields import (
+    as_object,
+    as_objects,
+    filled_in,
+    objects_in,
+    text_in,
+    value_in,
+    without,
+    without_nulls,
+)
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
 FORMAT = "gemini"
@@ -51,7 +59,7 @@ def read_messages(contents: Json) -> list[Json]:
     return found
 
 
-def _read_content(content: dict[str, Json]) -> Iterator[dict[str, Json]]:
+def _read_content(content: JsonObject) -> Iterator[JsonObject]:
     if content.get("role") == "model":
         for answer in gemini.DIALECT.read_response({"candidates": [{"content": content}]}).answers:
             yield answer.message
@@ -68,9 +76,9 @@ def _read_content(content: dict[str, Json]) -> Iterator[dict[str, Json]]:
         yield {"role": "user", "content": text_or_parts(rest)}
 
 
-def _result(result: dict[str, Json]) -> dict[str, Json]:
+def _result(result: JsonObject) -> JsonObject:
     response = result.get("response")
-    message: dict[str, Json] = {"role": "tool", "content": response, "name": text_in(result, "name")}
+    message: JsonObject = {"role": "tool", "content": response, "name": text_in(result, "name")}
     if isinstance(response, dict) and set(response) in _RESULTS:  # how SDKs wrap what is no object
         message["content"] = next(iter(response.values()))
     if isinstance(response, dict) and set(response) == {"error"}:
@@ -97,7 +105,7 @@ def _used(answer: ModelAnswer) -> list[Used]:
     return found
 
 
-def _is_message(item: dict[str, Json]) -> bool:
+def _is_message(item: JsonObject) -> bool:
     parts = item.get("parts")
     if not isinstance(parts, list) or item.get("role", "user") not in ("user", "model", "function", "system", None):
         return False
@@ -107,21 +115,21 @@ def _is_message(item: dict[str, Json]) -> bool:
     return True
 
 
-def _is_event(item: dict[str, Json]) -> bool:
+def _is_event(item: JsonObject) -> bool:
     """Each event of a stream is a response."""
     if not item.keys().isdisjoint(("promptFeedback", "prompt_feedback", "usageMetadata", "usage_metadata")):
         return "contents" not in item and "type" not in item  # LangChain counts in `usage_metadata` as well
     return any("content" in found or "finishReason" in found for found in objects_in(item, "candidates"))
 
 
-def _begins(event: dict[str, Json], before: dict[str, Json]) -> bool:
+def _begins(event: JsonObject, before: JsonObject) -> bool:
     ids = [filled_in(part, "responseId", "response_id") for part in (event, before)]
     if all(ids):
         return bool(ids[0] != ids[1])
     return any(filled_in(part, "finishReason", "finish_reason") for part in objects_in(before, "candidates"))
 
 
-def _is_certain(item: dict[str, Json]) -> bool:
+def _is_certain(item: JsonObject) -> bool:
     contents = objects_in(item, "contents")
     wrong = item.get("body") if "exception" in item else item
     return (
@@ -138,18 +146,18 @@ def _camel(value: Json, depth: int = _DEPTH) -> Json:
         return [_camel(item, depth - 1) for item in value]
     if not isinstance(value, dict) or not depth:
         return value
-    found = known(_camel_names(value))
+    found = without_nulls(_camel_names(value))
     for name, item in found.items():
         if name not in _OPAQUE:
             found[name] = _camel(item, depth - 1)
     return found
 
 
-def _camel_names(value: dict[str, Json]) -> dict[str, Json]:
+def _camel_names(value: JsonObject) -> JsonObject:
     return {_UNDERSCORE.sub(lambda found: found[1].upper(), name): item for name, item in value.items()}
 
 
-def _normalize_request(body: dict[str, Json]) -> dict[str, Json]:
+def _normalize_request(body: JsonObject) -> JsonObject:
     """The request; the SDK has everything but the contents in `config`."""
     named = _camel_names(body)
     config = as_object(named.pop("config", None))

@@ -21,15 +21,15 @@ from replaykit.errors import InvalidFile
 from replaykit.formats import anthropic, gemini, openai_chat, openai_responses
 from replaykit.formats.core.exchanges import ConversationApi
 from replaykit.formats.core.fields import Fields
-from replaykit.formats.core.members import object_in, objects_in, text_in, value_in
 from replaykit.formats.core.pairs import described, http_status
 from replaykit.formats.core.registry import Found, register_format
-from replaykit.formats.core.source import JsonPath, Source
+from replaykit.formats.core.source import Source
 from replaykit.formats.core.threads import ExchangeThreads, ModelExchange, Wired
 from replaykit.model.events import ErrorInfo, WireInfo
-from replaykit.model.values import Json, Raw, canonical, raw
+from replaykit.model.json_positions import DocumentPath
+from replaykit.model.values import Json, JsonObject, Raw, canonical, raw
 from replaykit.wire.api import ModelApi
-from replaykit.wire.json_fields import load_object
+from replaykit.wire.json_fields import load_object, object_in, objects_in, text_in, value_in
 from replaykit.wire.model_calls import ModelCall
 from replaykit.wire.routes import api_of
 
@@ -91,7 +91,7 @@ def _exchanges(document: Source) -> Iterator[ModelExchange | InvalidFile | None]
             yield problem
 
 
-def _exchange(document: Source, value: Json, path: JsonPath) -> ModelExchange | None:
+def _exchange(document: Source, value: Json, path: DocumentPath) -> ModelExchange | None:
     """The model's call that an entry is; None where it is none."""
     entry = Fields(document, value, path, "an entry")
     request = Fields(document, entry.object("request"), (*path, "request"))
@@ -125,7 +125,7 @@ def _exchange(document: Source, value: Json, path: JsonPath) -> ModelExchange | 
     )
 
 
-def _call(api: ModelApi, body: bytes, status: int, came: bytes, response: dict[str, Json]) -> ModelCall:
+def _call(api: ModelApi, body: bytes, status: int, came: bytes, response: JsonObject) -> ModelCall:
     if status >= _FIRST_STATUS:
         return api.read(body, status, [came])
     call = api.read(body, 200, [])
@@ -139,7 +139,7 @@ def _conversation_api(api: ModelApi) -> ConversationApi:
     return _CONVERSATION_APIS.get(api.name) or replace(openai_chat.CONVERSATION_API, dialect=api.dialect)
 
 
-def _body(held: dict[str, Json], encoding: str) -> bytes:
+def _body(held: JsonObject, encoding: str) -> bytes:
     """The bytes of a body: HAR has them as text or base64, and some tools leave them compressed."""
     text = text_in(held, "text")
     if held.get("encoding") != "base64":
@@ -169,12 +169,12 @@ def _text(body: bytes) -> Json:
         return body
 
 
-def _header(message: dict[str, Json], name: str) -> str:
+def _header(message: JsonObject, name: str) -> str:
     headers = objects_in(message, "headers")
     return next((text_in(header, "value") for header in headers if text_in(header, "name").lower() == name), "")
 
 
-def _kept_headers(content: dict[str, Json], response: dict[str, Json]) -> Iterator[tuple[str, str]]:
+def _kept_headers(content: JsonObject, response: JsonObject) -> Iterator[tuple[str, str]]:
     kind = _header(response, "content-type") or text_in(content, "mimeType")
     if kind:
         yield "content-type", kind

@@ -22,7 +22,6 @@ from replaykit.formats.core.fields import TraceItem
 from replaykit.formats.core.items import collect
 from replaykit.formats.core.json_text import load_json
 from replaykit.formats.core.labels import Label, says_failure
-from replaykit.formats.core.members import list_in, object_in, objects_in, pick, text_in, value_in
 from replaykit.formats.core.registry import Found, register_format
 from replaykit.formats.core.replayability import Lack
 from replaykit.formats.core.source import Source
@@ -40,12 +39,11 @@ from replaykit.formats.spans.exports import (
 )
 from replaykit.formats.spans.meaning import UNSET, SpanKind
 from replaykit.formats.spans.span import Span
-from replaykit.model.values import Json
-from replaykit.wire.json_fields import as_object
+from replaykit.model.values import Json, JsonObject
+from replaykit.wire.json_fields import as_object, list_in, object_in, objects_in, pick, text_in, value_in
 
 FORMAT = "langfuse"
 _LISTS = ("data", "traces")
-_JUDGED = ("scores", "corrections")
 _NO_OBSERVATIONS = (
     "its observations are not in the file: export the trace itself (GET /api/public/traces/{id}), or its observations"
 )
@@ -103,8 +101,8 @@ def _records(document: TraceItem) -> Iterator[Keyed | InvalidFile]:
 def _read(records: Trace) -> Iterator[Found]:
     """The run of a trace: of one record that holds it all, or of its observations and perhaps the trace itself."""
     observations: Trace = []
-    trace_fields: dict[str, Json] = {}
-    scores: list[dict[str, Json]] = []
+    trace_fields: JsonObject = {}
+    scores: list[JsonObject] = []
     for record in records:
         value = record.value
         if is_observation(value):
@@ -154,7 +152,7 @@ def is_observation(value: Json) -> bool:
     return text_in(value, "type") in TYPES and ("startTime" in value or "start_time" in value)
 
 
-def camel(value: dict[str, Json]) -> dict[str, Json]:
+def camel(value: JsonObject) -> JsonObject:
     """The object with its names as the API writes them; those of what is inside are the user's own."""
     return {_SNAKE.sub(lambda found: found[1].upper(), name): item for name, item in value.items()}
 
@@ -171,7 +169,7 @@ def span_of(record: TraceItem, trace: str) -> Span:
     failed = fields.text("level") == "ERROR"
     message = fields.text("statusMessage", "status_message") if failed else ""
     metadata = as_object(load_json(own.get("metadata")))
-    attributes: dict[str, Json] = {OBSERVATION: pick(own, _FIELDS) | {"metadata": metadata}}
+    attributes: JsonObject = {OBSERVATION: pick(own, _FIELDS) | {"metadata": metadata}}
     if type(metadata.get("langgraph_step")) is int:
         attributes["metadata"] = {"langgraph_step": metadata["langgraph_step"]}
     started, ended = fields.time("startTime", "start_time"), fields.time("endTime", "end_time")
@@ -203,7 +201,7 @@ _LOST_INPUT = (
 )
 
 
-def trace_summary(trace_fields: dict[str, Json], spans: list[Span], scores: Iterable[dict[str, Json]]) -> TraceSummary:
+def trace_summary(trace_fields: JsonObject, spans: list[Span], scores: Iterable[JsonObject]) -> TraceSummary:
     """Of the trace itself where the file holds it, else of what its observations repeat of it."""
     owned = [span.attributes[OBSERVATION] for span in spans]
     output = agent_output(load_json(load_json(trace_fields.get("output"))))
@@ -235,7 +233,7 @@ def trace_summary(trace_fields: dict[str, Json], spans: list[Span], scores: Iter
     )
 
 
-def _tags(holders: Iterable[dict[str, Json]]) -> tuple[str, ...]:
+def _tags(holders: Iterable[JsonObject]) -> tuple[str, ...]:
     for holder in holders:
         tags = list_in(holder, "tags")
         if tags:
@@ -243,7 +241,7 @@ def _tags(holders: Iterable[dict[str, Json]]) -> tuple[str, ...]:
     return ()
 
 
-def _plain(metadata: Json) -> dict[str, Json]:
+def _plain(metadata: Json) -> JsonObject:
     """Return the user's own metadata: short values, and nothing that OpenTelemetry adds."""
     values = as_object(load_json(metadata))
     return {name: value for name, value in values.items() if _is_short(value)}
@@ -263,7 +261,7 @@ def _warnings(spans: Iterable[Span]) -> Iterator[str]:
             yield f"{span.name}: {warning}"[:_SHORT]
 
 
-def _labels(scores: Iterable[dict[str, Json]], output: Json) -> Iterator[Label]:
+def _labels(scores: Iterable[JsonObject], output: Json) -> Iterator[Label]:
     seen: set[str] = set()
     for score in scores:
         key = text_in(score, "id")
@@ -276,7 +274,7 @@ def _labels(scores: Iterable[dict[str, Json]], output: Json) -> Iterator[Label]:
             yield _label(score)
 
 
-def _label(score: dict[str, Json]) -> Label:
+def _label(score: JsonObject) -> Label:
     name, kind = text_in(score, "name") or "score", text_in(score, "dataType", "data_type")
     value = score.get("value")
     if kind == "BOOLEAN" and isinstance(value, int | float):
@@ -286,14 +284,14 @@ def _label(score: dict[str, Json]) -> Label:
     return Label(name=name, value=value, failed=says_failure(name, value), why=text_in(score, "comment"))
 
 
-def _correction(score: dict[str, Json], output: Json) -> Label:
+def _correction(score: JsonObject, output: Json) -> Label:
     """Return the label of a corrected output: a failure, where the correction differs."""
     text = text_in(score, "longStringValue", "long_string_value", "stringValue", "string_value")
     failed = bool(text) and output is not UNSET and output not in (text, load_json(text))
     return Label(name="correction", value=text, failed=failed, why=text_in(score, "comment"))
 
 
-def _advice(owned: list[dict[str, Json]]) -> Iterator[str]:
+def _advice(owned: list[JsonObject]) -> Iterator[str]:
     calls = [own for own in owned if kind_of(own) in (SpanKind.MODEL, SpanKind.TOOL)]
     if any("input" not in own or "output" not in own for own in calls):
         yield _NO_INPUT

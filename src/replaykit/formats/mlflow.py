@@ -18,7 +18,6 @@ from replaykit.formats.core.fields import Fields, TraceItem
 from replaykit.formats.core.items import collect
 from replaykit.formats.core.json_text import decode_text, load_json
 from replaykit.formats.core.labels import Label, says_failure
-from replaykit.formats.core.members import list_in, object_in, objects_in, text_in, texts_in, value_in
 from replaykit.formats.core.registry import Found, register_format
 from replaykit.formats.core.replayability import Lack
 from replaykit.formats.core.talk import content_id
@@ -34,8 +33,18 @@ from replaykit.formats.spans.exports import (
 )
 from replaykit.formats.spans.span import Span, SpanEvent
 from replaykit.model.events import ErrorInfo
-from replaykit.model.values import Json, canonical
-from replaykit.wire.json_fields import as_object, as_objects, as_text
+from replaykit.model.values import Json, JsonObject, canonical
+from replaykit.wire.json_fields import (
+    as_object,
+    as_objects,
+    as_text,
+    list_in,
+    object_in,
+    objects_in,
+    text_in,
+    texts_in,
+    value_in,
+)
 
 FORMAT = "mlflow"
 _LISTS = ("traces", "data")
@@ -105,7 +114,7 @@ def _read(records: Trace) -> Iterator[Found]:
     yield from run_of_trace(spans, summary)
 
 
-def _trace_id(record: TraceItem, info: dict[str, Json], spans: list[dict[str, Json]]) -> str:
+def _trace_id(record: TraceItem, info: JsonObject, spans: list[JsonObject]) -> str:
     trace_id = text_in(info, "trace_id", "request_id")
     for span in spans[:1]:
         trace_id = trace_id or as_text(decode_text(object_in(span, "attributes").get("mlflow.traceRequestId")))
@@ -142,12 +151,12 @@ def _time_ns(fields: Fields, *names: str) -> int:
     return moment
 
 
-def _attributes(encoded: Json) -> dict[str, Json]:
+def _attributes(encoded: Json) -> JsonObject:
     """Each value is JSON text; OTLP's list of keys and values is read as well."""
     return {name: decode_text(value) for name, value in _otlp_pairs(encoded).items()}
 
 
-def _otlp_pairs(attributes: Json) -> dict[str, Json]:
+def _otlp_pairs(attributes: Json) -> JsonObject:
     pairs = _pairs(attributes)
     if not isinstance(attributes, list):
         return pairs
@@ -185,7 +194,7 @@ def _summary(info: Fields, spans: list[Span]) -> TraceSummary:
     )
 
 
-def _pairs(value: Json) -> dict[str, Json]:
+def _pairs(value: Json) -> JsonObject:
     """Tags and metadata, which earlier versions list as keys and values."""
     return as_object(value) or {text_in(item, "key"): item.get("value") for item in as_objects(value)}
 
@@ -215,7 +224,7 @@ def _labels(info: Fields) -> Iterator[Label]:
             yield Label(name=name, value=value, failed=says_failure(name, value), why=why)
 
 
-def _expectation(name: str, expectation: dict[str, Json], why: str) -> Label:
+def _expectation(name: str, expectation: JsonObject, why: str) -> Label:
     value = expectation.get("value")
     if value is None:
         value = decode_text(object_in(expectation, "serialized_value").get("value"))

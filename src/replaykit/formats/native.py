@@ -20,7 +20,7 @@ from replaykit.errors import InvalidFile, nearest
 from replaykit.formats.core.errors import STATUSES, error_of, status_of, tool_outcome
 from replaykit.formats.core.fields import Fields, TraceItem
 from replaykit.formats.core.registry import Found, register_format
-from replaykit.formats.core.source import JsonPath, Source
+from replaykit.formats.core.source import Source
 from replaykit.model.events import (
     AnyEvent,
     Decision,
@@ -33,8 +33,9 @@ from replaykit.model.events import (
     ToolCall,
     Usage,
 )
+from replaykit.model.json_positions import DocumentPath
 from replaykit.model.run import Origin, RunStatus, TraceRun
-from replaykit.model.values import ABSENT, NULL, Json, Raw
+from replaykit.model.values import ABSENT, NULL, Json, JsonObject, Raw
 from replaykit.wire.json_fields import load_object
 
 FORMAT = "replaykit"
@@ -174,10 +175,10 @@ class _OpenCall(msgspec.Struct):
 class EventReader:
     """Turns the events of one trace into the model's; `notes` says in words what it could not map."""
 
-    def __init__(self, source: Source, path: JsonPath, notes: list[str]) -> None:
+    def __init__(self, source: Source, path: DocumentPath, notes: list[str]) -> None:
         self.events: list[AnyEvent] = []
         self.output_json: Raw | None = None
-        self.unmapped: dict[str, Json] = {}
+        self.unmapped: JsonObject = {}
         """Fields that have no word in the model, by the index of their event in the trace."""
         self._source = source
         self._path = path

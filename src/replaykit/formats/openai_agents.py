@@ -17,7 +17,6 @@ from msgspec.structs import replace
 from replaykit.errors import InvalidFile
 from replaykit.formats.core.fields import TraceItem
 from replaykit.formats.core.items import collect
-from replaykit.formats.core.members import object_in, text_in, value_in
 from replaykit.formats.core.registry import Found, register_format
 from replaykit.formats.core.replayability import Lack
 from replaykit.formats.spans.dialects.openai_agents import DATA, STAGE
@@ -32,7 +31,8 @@ from replaykit.formats.spans.exports import (
     run_of_trace,
 )
 from replaykit.formats.spans.span import Span
-from replaykit.model.values import Json, encode
+from replaykit.model.values import Json, JsonObject, encode
+from replaykit.wire.json_fields import object_in, text_in, value_in
 
 FORMAT = "openai_agents"
 _TRACE, _SPAN = "trace", "trace.span"
@@ -81,7 +81,7 @@ def _records(document: TraceItem) -> Iterator[Keyed | InvalidFile]:
 
 
 def _read(trace: Trace) -> Iterator[Found]:
-    trace_fields: dict[str, Json] = {}
+    trace_fields: JsonObject = {}
     records: Trace = []
     for record in trace:
         if record.value.get("object") == _TRACE:
@@ -101,7 +101,7 @@ def _span(record: TraceItem) -> Span:
     data = fields.object("span_data")
     wrong = fields.object("error")
     kind = text_in(data, "type")
-    attributes: dict[str, Json] = {DATA: data}
+    attributes: JsonObject = {DATA: data}
     if wrong:
         attributes["error.type"] = _error_type(text_in(wrong, "message"))
     return Span(
@@ -121,7 +121,7 @@ def _error_type(message: str) -> str:
     return next((kind for start, kind in _ERROR_TYPES if message.startswith(start)), "Error")
 
 
-def _message(wrong: dict[str, Json], data: dict[str, Json]) -> str:
+def _message(wrong: JsonObject, data: JsonObject) -> str:
     """Return the text of an error; where it is hidden, the text that the model was told."""
     if not wrong:
         return ""
@@ -159,7 +159,7 @@ def _type(span: Span) -> str:
     return text_in(span.attributes[DATA], "type")
 
 
-def _summary(trace_fields: dict[str, Json], spans: list[Span]) -> TraceSummary:
+def _summary(trace_fields: JsonObject, spans: list[Span]) -> TraceSummary:
     lacks: dict[str, set[Lack]] = {}
     silent: set[str] = set()
     response_ids: list[str] = []

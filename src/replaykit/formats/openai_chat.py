@@ -11,12 +11,11 @@ What else stands around these is in `importers.exchanges`. Tools say in words th
 from __future__ import annotations
 
 from replaykit.formats.core.exchanges import ConversationApi, ExchangeImporter
-from replaykit.formats.core.members import objects_in, text_in
 from replaykit.formats.core.pairs import has_calls, text_or_parts
 from replaykit.formats.core.registry import IMPORTERS
-from replaykit.model.values import Json
+from replaykit.model.values import Json, JsonObject
 from replaykit.wire import openai_chat
-from replaykit.wire.json_fields import as_object, as_objects
+from replaykit.wire.json_fields import as_object, as_objects, objects_in, text_in
 
 FORMAT = "openai_chat"
 
@@ -32,7 +31,7 @@ def read_messages(messages: Json) -> list[Json]:
     return list(map(_read_message, as_objects(messages)))
 
 
-def _read_message(message: dict[str, Json]) -> dict[str, Json]:
+def _read_message(message: JsonObject) -> JsonObject:
     role = text_in(message, "role") or "user"
     if role == "assistant":
         return openai_chat.DIALECT.read_response({"choices": [{"message": message}]}).answers[0].message
@@ -40,26 +39,26 @@ def _read_message(message: dict[str, Json]) -> dict[str, Json]:
     return {"role": role, "content": content} | {n: message[n] for n in _MESSAGE_FIELDS if message.get(n)}
 
 
-def _is_message(item: dict[str, Json]) -> bool:
+def _is_message(item: JsonObject) -> bool:
     fine = item.get("role") in _ROLES and any(name in item for name in ("content", "tool_calls", "function_call"))
     return fine and not has_calls(item.get("content"))
 
 
-def _is_response(item: dict[str, Json]) -> bool:
+def _is_response(item: JsonObject) -> bool:
     return any("message" in choice for choice in objects_in(item, "choices"))
 
 
-def _is_event(item: dict[str, Json]) -> bool:
+def _is_event(item: JsonObject) -> bool:
     if item.get("object") == "chat.completion.chunk":
         return True
     return any("delta" in choice for choice in objects_in(item, "choices"))
 
 
-def _begins(event: dict[str, Json], before: dict[str, Json]) -> bool:
+def _begins(event: JsonObject, before: JsonObject) -> bool:
     return bool(event.get("id")) and bool(before.get("id")) and event["id"] != before["id"]
 
 
-def _is_certain(item: dict[str, Json]) -> bool:
+def _is_certain(item: JsonObject) -> bool:
     messages = objects_in(item, "messages")
     is_conversation = bool(messages) and all(map(_is_message, messages))
     wrong = as_object(item.get("error") or (item.get("body") if "exception" in item else None))

@@ -19,21 +19,24 @@ from itertools import groupby
 from msgspec.structs import replace
 
 from replaykit.formats.core.exchanges import ConversationApi, ExchangeImporter
-from replaykit.formats.core.members import (
+from replaykit.formats.core.pairs import has_calls, text_or_parts
+from replaykit.formats.core.registry import IMPORTERS
+from replaykit.formats.core.threads import Used
+from replaykit.model.values import Json, JsonObject
+from replaykit.wire import openai_responses
+from replaykit.wire.json_fields import (
+    as_objects,
+    as_text,
     filled_in,
     joined_texts,
-    known,
+    load_arguments,
     objects_in,
     of_type,
     text_in,
     value_in,
+    without,
+    without_nulls,
 )
-from replaykit.formats.core.pairs import has_calls, text_or_parts
-from replaykit.formats.core.registry import IMPORTERS
-from replaykit.formats.core.threads import Used
-from replaykit.model.values import Json
-from replaykit.wire import openai_responses
-from replaykit.wire.json_fields import as_objects, as_text, load_arguments, without
 from replaykit.wire.model_calls import ModelAnswer, ModelCall, ToolUse
 
 FORMAT = "openai_responses"
@@ -61,7 +64,7 @@ def read_messages(items: Json) -> list[Json]:
     return found
 
 
-def _read_group(by_model: bool, items: list[dict[str, Json]]) -> Iterator[dict[str, Json]]:
+def _read_group(by_model: bool, items: list[JsonObject]) -> Iterator[JsonObject]:
     if by_model:
         for answer in openai_responses.DIALECT.read_response({"output": list(map(_item, items))}).answers:
             yield _answer(answer).message
@@ -73,13 +76,13 @@ def _read_group(by_model: bool, items: list[dict[str, Json]]) -> Iterator[dict[s
             yield _spoken(item)
 
 
-def _is_said(item: dict[str, Json]) -> bool:
+def _is_said(item: JsonObject) -> bool:
     """True for what the model said."""
     kind = text_in(item, "type")
     return item.get("role") == "assistant" or kind in _MODEL_ITEMS or kind.endswith("_call")
 
 
-def _item(item: dict[str, Json]) -> dict[str, Json]:
+def _item(item: JsonObject) -> JsonObject:
     """The item as a response has it: in a request, a message may be a role and a text."""
     if item.get("role") != "assistant":
         return item
@@ -89,14 +92,14 @@ def _item(item: dict[str, Json]) -> dict[str, Json]:
     return {**item, "type": "message", "content": content}
 
 
-def _spoken(item: dict[str, Json]) -> dict[str, Json]:
+def _spoken(item: JsonObject) -> JsonObject:
     role = text_in(item, "role")
     if role:
         return {"role": role, "content": text_or_parts(item.get("content"))}
     return {"role": text_in(item, "type"), "content": item}
 
 
-def _result(item: dict[str, Json]) -> dict[str, Json]:
+def _result(item: JsonObject) -> JsonObject:
     content: Json = without(item, "type", "id", "call_id")
     if "output" in item:
         content = text_or_parts(item["output"])
@@ -106,7 +109,7 @@ def _result(item: dict[str, Json]) -> dict[str, Json]:
     return message
 
 
-def _call_id(item: dict[str, Json]) -> str:
+def _call_id(item: JsonObject) -> str:
     """Of an item that is a result: the call it is of."""
     kind = text_in(item, "type")
     if kind == "mcp_approval_response":
@@ -127,7 +130,7 @@ def _answer(answer: ModelAnswer) -> ModelAnswer:
     return replace(answer, tool_calls=(*answer.tool_calls, *map(_asked_for, calls)), parts=rest)
 
 
-def _asked_for(item: dict[str, Json]) -> ToolUse:
+def _asked_for(item: JsonObject) -> ToolUse:
     kind = text_in(item, "type")
     arguments = filled_in(item, "action", "actions", "operation")
     if arguments is None:
@@ -142,7 +145,7 @@ def _used(answer: ModelAnswer) -> list[Used]:
     return [_use(part, results) for part in parts if text_in(part, "type").endswith("_call")]
 
 
-def _use(item: dict[str, Json], results: dict[str, dict[str, Json]]) -> Used:
+def _use(item: JsonObject, results: dict[str, JsonObject]) -> Used:
     """The call that an item is: what went in, and of the rest what came out."""
     kind = text_in(item, "type").removesuffix("_call")
     arguments_name = {"mcp": "arguments", "file_search": "queries", "code_interpreter": "code"}.get(kind, "action")
@@ -150,8 +153,8 @@ def _use(item: dict[str, Json], results: dict[str, dict[str, Json]]) -> Used:
     if isinstance(arguments, str) and arguments_name == "arguments":
         arguments = load_arguments(arguments)
     elif not isinstance(arguments, dict):
-        arguments = known({arguments_name: arguments})
-    content: Json = known(without(item, arguments_name, *_NO_RESULT))
+        arguments = without_nulls({arguments_name: arguments})
+    content: Json = without_nulls(without(item, arguments_name, *_NO_RESULT))
     wrong, own_id = item.get("error"), text_in(item, "call_id")
     if results.get(own_id):
         content = text_or_parts(results[own_id].get("output"))
@@ -180,7 +183,7 @@ def _conversation(call: ModelCall) -> str:
     return as_text(conversation) or as_text(value_in(conversation, "id"))
 
 
-def _is_message(item: dict[str, Json]) -> bool:
+def _is_message(item: JsonObject) -> bool:
     if item.get("role") in _ROLES:
         fine = "content" in item and item.get("type", "message") == "message" and "tool_calls" not in item
         return fine and not has_calls(item["content"])
@@ -188,16 +191,16 @@ def _is_message(item: dict[str, Json]) -> bool:
     return kind in (*_MODEL_ITEMS, "item_reference") or kind.endswith("_call") or bool(_call_id(item))
 
 
-def _is_response(item: dict[str, Json]) -> bool:
+def _is_response(item: JsonObject) -> bool:
     return item.get("object") == "response" and isinstance(item.get("output"), list)
 
 
-def _is_event(item: dict[str, Json]) -> bool:
+def _is_event(item: JsonObject) -> bool:
     kind = text_in(item, "type")
     return kind.startswith("response.") or (kind == "error" and "sequence_number" in item)
 
 
-def _is_certain(item: dict[str, Json]) -> bool:
+def _is_certain(item: JsonObject) -> bool:
     if _is_response(item) or (_is_event(item) and ("sequence_number" in item or "response" in item)):
         return True
     if "model" in item and isinstance(item.get("input"), str | list) and "messages" not in item:

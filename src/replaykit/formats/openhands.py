@@ -21,15 +21,15 @@ from replaykit.formats.core.errors import error_of
 from replaykit.formats.core.fields import Fields, TraceItem
 from replaykit.formats.core.items import collect, read_each
 from replaykit.formats.core.labels import Label, labelled
-from replaykit.formats.core.members import as_list, object_in, text_in, value_in
 from replaykit.formats.core.registry import Found, register_format
-from replaykit.formats.core.source import JsonPath, Source
+from replaykit.formats.core.source import Source
 from replaykit.formats.core.talk import UNSET, Talk, content_id
 from replaykit.model.events import ErrorInfo, Usage
+from replaykit.model.json_positions import DocumentPath
 from replaykit.model.matching import ToolErrors
 from replaykit.model.run import RunStatus, TraceRun
-from replaykit.model.values import Json, canonical
-from replaykit.wire.json_fields import as_object, as_objects, as_text, without
+from replaykit.model.values import Json, JsonObject, canonical
+from replaykit.wire.json_fields import as_list, as_object, as_objects, as_text, object_in, text_in, value_in, without
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 from replaykit.wire.openai_chat import DIALECT
 
@@ -83,7 +83,7 @@ def _is_event_line(value: Json, source: Source) -> bool:
 
 def _read(source: Source) -> TraceRun:
     value = source.value
-    path: JsonPath = ("history",)
+    path: DocumentPath = ("history",)
     if isinstance(value, list):
         value, path = {"history": value}, ()
     whole = Fields(source, value, (), "events of OpenHands")
@@ -162,7 +162,7 @@ class Story:
         self._calls: dict[str, str] = {}
         self._last = ""
 
-    def tell(self, value: Json, path: JsonPath) -> None:
+    def tell(self, value: Json, path: DocumentPath) -> None:
         """One event."""
         event = Fields(self._source, value, path, "an event")
         action, observation = event.text("action"), event.text("observation")
@@ -195,7 +195,7 @@ class Story:
         else:
             self._calls_tool(event, action, args, at)
 
-    def _calls_tool(self, event: Fields, action: str, args: dict[str, Json], at: float) -> None:
+    def _calls_tool(self, event: Fields, action: str, args: JsonObject, at: float) -> None:
         call_metadata = event.object("tool_call_metadata")
         call_id = text_in(call_metadata, "tool_call_id") or f"event-{event.label('id') or len(self._calls)}"
         self._calls[event.label("id") or call_id] = call_id
@@ -250,7 +250,7 @@ class Story:
         return found
 
 
-def read_history(source: Source, history: list[Json], path: JsonPath) -> Story:
+def read_history(source: Source, history: list[Json], path: DocumentPath) -> Story:
     """The events, and pairs of them, in order."""
     story = Story(source)
     for item in TraceItem(source, history, path).members():
@@ -259,7 +259,7 @@ def read_history(source: Source, history: list[Json], path: JsonPath) -> Story:
     return story
 
 
-def _arguments(event: Fields) -> dict[str, Json]:
+def _arguments(event: Fields) -> JsonObject:
     """The action's arguments; in older files they stand in the event itself."""
     if event.key("args"):
         return event.object("args")

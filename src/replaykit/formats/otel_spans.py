@@ -18,7 +18,6 @@ from replaykit.errors import InvalidFile
 from replaykit.formats.core.fields import Fields, TraceItem
 from replaykit.formats.core.items import collect
 from replaykit.formats.core.json_text import load_json
-from replaykit.formats.core.members import object_in, text_in, value_in
 from replaykit.formats.core.registry import Found, register_format
 from replaykit.formats.core.source import Source
 from replaykit.formats.spans.exports import (
@@ -32,7 +31,7 @@ from replaykit.formats.spans.exports import (
 from replaykit.formats.spans.span import BadPayload, Span, SpanEvent, link_id, span_id, trace_id
 from replaykit.model.nesting import check_value_nesting
 from replaykit.model.values import Json
-from replaykit.wire.json_fields import as_object, as_text
+from replaykit.wire.json_fields import as_object, as_text, object_in, text_in, value_in
 
 FORMAT = "otel_spans"
 _PRINTED = re.compile(rb'\s*\{\s*"name":.{0,4096}?"context":\s*\{\s*"trace_id":\s*"0x[0-9a-f]', re.DOTALL)

@@ -18,7 +18,6 @@ from replaykit.errors import InvalidFile
 from replaykit.formats.core.fields import TraceItem
 from replaykit.formats.core.items import collect
 from replaykit.formats.core.labels import Label, says_failure
-from replaykit.formats.core.members import object_in, objects_in, text_in, value_in
 from replaykit.formats.core.registry import Found, register_format
 from replaykit.formats.otel_spans import events_in
 from replaykit.formats.spans.exports import (
@@ -30,8 +29,8 @@ from replaykit.formats.spans.exports import (
     run_of_trace,
 )
 from replaykit.formats.spans.span import BadPayload, Span, link_id, span_id, trace_id
-from replaykit.model.values import Json
-from replaykit.wire.json_fields import as_object, as_objects, as_text
+from replaykit.model.values import Json, JsonObject
+from replaykit.wire.json_fields import as_object, as_objects, as_text, object_in, objects_in, text_in, value_in
 
 FORMAT = "phoenix"
 _TRACE, _SPAN = "context.trace_id", "context.span_id"
@@ -67,11 +66,11 @@ def _is_span(value: Json) -> bool:
     return ("span_kind" in held or "status_code" in held) and all(_ids(held)) and "name" in held
 
 
-def _is_columns(value: dict[str, Json]) -> bool:
+def _is_columns(value: JsonObject) -> bool:
     return isinstance(value.get(_TRACE), dict) and isinstance(value.get("name"), dict)
 
 
-def _ids(held: dict[str, Json]) -> tuple[str, str]:
+def _ids(held: JsonObject) -> tuple[str, str]:
     context = object_in(held, "context")
     return text_in(context, "trace_id") or text_in(held, _TRACE), text_in(context, "span_id") or text_in(held, _SPAN)
 
@@ -152,9 +151,9 @@ def _span(record: TraceItem) -> Span:
         raise record.error(str(error), "context") from None
 
 
-def _attributes(held: dict[str, Json]) -> dict[str, Json]:
+def _attributes(held: JsonObject) -> JsonObject:
     """The attributes by their flat names, wherever a span or a row has them."""
-    found: dict[str, Json] = {}
+    found: JsonObject = {}
     _flatten(found, "", object_in(held, "attributes"))
     for name, value in held.items():
         if name.startswith("attributes."):
@@ -162,7 +161,7 @@ def _attributes(held: dict[str, Json]) -> dict[str, Json]:
     return found
 
 
-def _flatten(found: dict[str, Json], name: str, value: Json, depth: int = 0) -> None:
+def _flatten(found: JsonObject, name: str, value: Json, depth: int = 0) -> None:
     """Names inside of names as one; lists of objects by their numbers, as OpenInference writes them."""
     if value is None:
         return
@@ -178,7 +177,7 @@ def _flatten(found: dict[str, Json], name: str, value: Json, depth: int = 0) -> 
         _flatten(found, f"{name}.{step}" if name else step, item, depth + 1)
 
 
-def _labels(annotations: list[dict[str, Json]]) -> Iterator[Label]:
+def _labels(annotations: list[JsonObject]) -> Iterator[Label]:
     for annotation in annotations:
         name, result = text_in(annotation, "name"), object_in(annotation, "result") or annotation
         value = value_in(result, "label", "score")

@@ -19,15 +19,14 @@ from replaykit.formats.core.errors import error_of
 from replaykit.formats.core.fields import Fields, TraceItem
 from replaykit.formats.core.items import collect, first_items, items_of, mostly, nothing_of, read_each
 from replaykit.formats.core.json_text import read_arguments
-from replaykit.formats.core.members import count_in, text_in, value_in
 from replaykit.formats.core.registry import Found, register_format
 from replaykit.formats.core.source import Source
 from replaykit.formats.core.talk import UNSET, Talk, Turn, content_id
 from replaykit.formats.core.totals import stated_usage
 from replaykit.model.events import ErrorInfo, Usage
 from replaykit.model.run import TraceRun
-from replaykit.model.values import Json, encode
-from replaykit.wire.json_fields import as_objects, joined
+from replaykit.model.values import Json, JsonObject, encode
+from replaykit.wire.json_fields import as_objects, count_in, joined, text_in, value_in
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
 FORMAT = "pydantic_ai"
@@ -124,13 +123,13 @@ class _HistoryBuilder:
         self.prompt: Json = UNSET
         self.result: Json = UNSET
         """The agent's output, where it gave it through a call."""
-        self.metadata: dict[str, Json] = {}
+        self.metadata: JsonObject = {}
         self._since = 0.0
-        self._arguments: dict[str, Json] = {}
+        self._arguments: JsonObject = {}
 
     def remember(self, items: Sequence[TraceItem]) -> None:
         """The messages of earlier runs: part of what is said, but no calls of this one."""
-        messages: list[dict[str, Json]] = []
+        messages: list[JsonObject] = []
         for item in items:
             fields = item.fields(_EXPECTED)
             parts = parts_of(fields)
@@ -260,7 +259,7 @@ def use_of(part: Fields) -> ToolUse:
     return ToolUse(id=part.text("tool_call_id") or "", name=part.text("tool_name") or "", arguments=arguments)
 
 
-def plain(part: Fields) -> dict[str, Json]:
+def plain(part: Fields) -> JsonObject:
     """A part of an earlier request, as a message."""
     kind, content = part.required_text("part_kind"), part.take("content")
     if kind == "tool-return" or (kind == "retry-prompt" and part.text("tool_name")):
@@ -276,7 +275,7 @@ def error_in(content: Json, kind: str) -> ErrorInfo:
     return error_of("; ".join(problems) or content, kind)
 
 
-def usage_in(counts: dict[str, Json]) -> Usage | None:
+def usage_in(counts: JsonObject) -> Usage | None:
     """Tokens and money: input tokens count cached ones in."""
     return stated_usage(count_in(counts, *_INPUTS), count_in(counts, *_OUTPUTS), _cost(counts.get("cost")))
 

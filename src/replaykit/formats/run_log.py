@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 import orjson
+from msgspec import Struct
 from msgspec.structs import replace
 
 from replaykit.errors import FormatTooNew, InvalidFile
@@ -16,10 +17,11 @@ from replaykit.formats.core.registry import register_format
 from replaykit.formats.core.source import Source
 from replaykit.model.compact_run import COMPACT_RUN_FORMAT, CompactRunFile, put_together
 from replaykit.model.events import AnyEvent, Call
-from replaykit.model.json_positions import split_where
+from replaykit.model.json_positions import DocumentPath
 from replaykit.model.nesting import check_nesting
-from replaykit.model.run import TraceRun, decode_run
+from replaykit.model.run import RunFile, TraceRun, decode_run
 from replaykit.model.shared_parts import BadReference, ExpansionBudget, PartReader
+from replaykit.model.struct_flaws import refused_part
 from replaykit.model.values import Raw
 from replaykit.value_files import ValueReader, is_value_name
 
@@ -38,6 +40,7 @@ register_format(
 def read_run_log(source: Source) -> TraceRun:
     """The run of one document; `InvalidFile` when it is none."""
     version = _version(source)
+    content_type: type[Struct] = RunFile
     try:
         # Without the blanks of a pretty-printed file: equal arguments have to be equal bytes again.
         check_nesting(source.text)
@@ -45,11 +48,13 @@ def read_run_log(source: Source) -> TraceRun:
         run = decode_run(text)
         events: Sequence[AnyEvent] = run.events
         if version == COMPACT_RUN_FORMAT:
+            content_type = CompactRunFile
             events = _whole(source, events, msgspec.json.decode(text, type=CompactRunFile))
         events = tuple(map(_canonical, _in_order(source, events)))
         return replace(run, events=events)
-    except msgspec.ValidationError as error:
-        raise source.error(*split_where(str(error))) from None
+    except msgspec.ValidationError:
+        part = refused_part(source.text, content_type)
+        raise source.error(part.reason, part.path) from None
     except (msgspec.MsgspecError, orjson.JSONEncodeError, orjson.JSONDecodeError) as error:
         raise source.error(f"not a run log: {error}") from None
 
@@ -93,7 +98,7 @@ class _CaseValues:
         self._case = Path(source.file).parent
         self._values = ValueReader(self._case / _FIXTURES)
 
-    def read(self, event_path: tuple[str | int, ...], member: str, name: str) -> Raw:
+    def read(self, event_path: DocumentPath, member: str, name: str) -> Raw:
         """Return the value in a file of the case; `InvalidFile` about that file, or about what refers to it."""
         folder, _, inner = name.partition("/")
         if folder != _FIXTURES or not is_value_name(inner):

@@ -20,7 +20,6 @@ from replaykit.formats.core.fields import Fields
 from replaykit.formats.core.items import of_each
 from replaykit.formats.core.json_text import load_json
 from replaykit.formats.core.labels import Label, labelled
-from replaykit.formats.core.members import count_in, joined_texts, objects_in, text_in, value_in
 from replaykit.formats.core.messages import messages_of
 from replaykit.formats.core.registry import register_format
 from replaykit.formats.core.source import Source
@@ -29,8 +28,8 @@ from replaykit.formats.core.totals import with_total
 from replaykit.model.events import ErrorInfo, Usage
 from replaykit.model.matching import ToolErrors
 from replaykit.model.run import RunStatus, TraceRun
-from replaykit.model.values import Json, canonical
-from replaykit.wire.json_fields import as_object, as_text
+from replaykit.model.values import Json, JsonObject, canonical
+from replaykit.wire.json_fields import as_object, as_text, count_in, joined_texts, objects_in, text_in, value_in
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
 FORMAT = "swe_agent"
@@ -125,7 +124,7 @@ def _run(whole: Fields, talk: Talk, question: Json, steps: list[_AgentStep]) -> 
     return run
 
 
-def _usage(stats: dict[str, Json]) -> Usage | None:
+def _usage(stats: JsonObject) -> Usage | None:
     """Tokens and money of the whole run; nothing where no API was called."""
     sent, cost = count_in(stats, "tokens_sent"), stats.get("instance_cost")
     if not sent:

@@ -23,7 +23,15 @@ from replaykit.formats.core.errors import ERROR
 from replaykit.formats.core.fields import Fields, TraceItem
 from replaykit.formats.core.items import read_each
 from replaykit.formats.core.labels import ExpectedCall, Label, labelled, only_reads
-from replaykit.formats.core.members import (
+from replaykit.formats.core.registry import Found, register_format
+from replaykit.formats.core.source import Source
+from replaykit.formats.core.talk import UNSET, Talk
+from replaykit.model.events import ErrorInfo, Usage
+from replaykit.model.run import RunStatus, TraceRun
+from replaykit.model.values import Json, JsonObject
+from replaykit.wire.json_fields import (
+    as_objects,
+    as_text,
     by_text,
     count_in,
     filled_in,
@@ -33,13 +41,6 @@ from replaykit.formats.core.members import (
     texts_in,
     value_in,
 )
-from replaykit.formats.core.registry import Found, register_format
-from replaykit.formats.core.source import Source
-from replaykit.formats.core.talk import UNSET, Talk
-from replaykit.model.events import ErrorInfo, Usage
-from replaykit.model.run import RunStatus, TraceRun
-from replaykit.model.values import Json
-from replaykit.wire.json_fields import as_objects, as_text
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
 FORMAT = "tau2"
@@ -84,7 +85,7 @@ class _Setting:
         self.domain = text_in(world, "domain_name")
         self.policy = text_in(world, "policy")
         self.tools: Json = world.get("tool_defs")
-        self.criteria: dict[str, dict[str, Json]] = {}
+        self.criteria: dict[str, JsonObject] = {}
         used: set[str] = set()
         for task in objects_in(whole.value, "tasks"):
             criteria = self.criteria[str(task.get("id"))] = object_in(task, "evaluation_criteria")
@@ -93,7 +94,7 @@ class _Setting:
             used -= self._harmless(simulation)
         self.changing = tuple(sorted(name for name in used if name and not only_reads(name)))
 
-    def _harmless(self, simulation: dict[str, Json]) -> set[str]:
+    def _harmless(self, simulation: JsonObject) -> set[str]:
         """Tools that were expected, and not called, in a simulation that left the database as it should be."""
         if not _is_database_right(object_in(simulation, "reward_info")):
             return set()
@@ -104,16 +105,16 @@ class _Setting:
         return harmless
 
 
-def _is_database_right(reward: dict[str, Json]) -> bool:
+def _is_database_right(reward: JsonObject) -> bool:
     return object_in(reward, "db_check").get("db_match") is True
 
 
-def _agent_actions(criteria: dict[str, Json]) -> list[dict[str, Json]]:
+def _agent_actions(criteria: JsonObject) -> list[JsonObject]:
     """The calls that the agent is expected to make."""
     return [action for action in objects_in(criteria, "actions") if action.get("requestor") != _USER]
 
 
-def _expected_names(criteria: dict[str, Json]) -> set[str]:
+def _expected_names(criteria: JsonObject) -> set[str]:
     return {text_in(action, "name") for action in _agent_actions(criteria)}
 
 
@@ -153,7 +154,7 @@ def _read(member: TraceItem, setting: _Setting) -> TraceRun:
 def _talk(simulation: Fields, setting: _Setting) -> tuple[Talk, Json]:
     """The conversation, and what the agent said last: the user has the last word."""
     talk = Talk(system=setting.policy or None, tools=setting.tools)
-    requested: dict[str, dict[str, Json]] = {}
+    requested: dict[str, JsonObject] = {}
     answer: Json = UNSET
     for message in simulation.each("messages", "a message"):
         role, content, at = message.text("role"), message.take("content"), message.time("timestamp") or 0.0
@@ -212,7 +213,7 @@ def _returns(talk: Talk, message: Fields, at: float) -> None:
     talk.returns(content, call_id=message.label("id") or "", failed=failed, error=error, at=at)
 
 
-def _user_called(talk: Talk, message: Fields, requested: dict[str, dict[str, Json]], at: float) -> None:
+def _user_called(talk: Talk, message: Fields, requested: dict[str, JsonObject], at: float) -> None:
     call = requested.get(message.label("id") or "", {})
     note = {"name": call.get("name"), "arguments": call.get("arguments"), "result": message.take("content")}
     if message.flag("error"):
@@ -220,7 +221,7 @@ def _user_called(talk: Talk, message: Fields, requested: dict[str, dict[str, Jso
     talk.notes("user_tool_call", note, at=at)
 
 
-def _label(reward: Fields, criteria: dict[str, Json], changing: tuple[str, ...]) -> Label:
+def _label(reward: Fields, criteria: JsonObject, changing: tuple[str, ...]) -> Label:
     score = reward.number("reward") or 0.0
     basis = reward.items("reward_basis")
     checks_database, checks_actions = "DB" in basis, "ACTION" in basis
@@ -246,7 +247,7 @@ def _label(reward: Fields, criteria: dict[str, Json], changing: tuple[str, ...])
     )
 
 
-def _expected(action: dict[str, Json]) -> ExpectedCall:
+def _expected(action: JsonObject) -> ExpectedCall:
     """The call, with those of its arguments that are compared."""
     arguments, compared = object_in(action, "arguments"), action.get("compare_args")
     if isinstance(compared, list):
@@ -254,7 +255,7 @@ def _expected(action: dict[str, Json]) -> ExpectedCall:
     return ExpectedCall(name=text_in(action, "name"), arguments=arguments)
 
 
-def _reasons(reward: dict[str, Json], basis: list[Json]) -> Iterator[str]:
+def _reasons(reward: JsonObject, basis: list[Json]) -> Iterator[str]:
     """Return the checks that were not met, as the benchmark words them."""
     if "DB" in basis and object_in(reward, "db_check").get("db_match") is False:
         yield "the database is not as expected"

@@ -24,13 +24,13 @@ from replaykit.errors import InvalidFile
 from replaykit.formats.core.fields import Fields, TraceItem
 from replaykit.formats.core.items import read_each
 from replaykit.formats.core.labels import ExpectedCall, Label, labelled, only_reads
-from replaykit.formats.core.members import as_list, object_in, objects_in, text_in, texts_in, value_in
 from replaykit.formats.core.messages import messages_of
 from replaykit.formats.core.registry import Found, register_format
 from replaykit.formats.core.source import Source
 from replaykit.formats.core.talk import UNSET, Talk, content_id
 from replaykit.model.run import RunStatus, TraceRun
-from replaykit.model.values import Json, canonical
+from replaykit.model.values import Json, JsonObject, canonical
+from replaykit.wire.json_fields import as_list, object_in, objects_in, text_in, texts_in, value_in
 
 FORMAT = "tau_bench"
 
@@ -91,7 +91,7 @@ def _called(result: Json) -> Iterator[str]:
             yield text_in(call.get("function"), "name")
 
 
-def _actions(result: Json) -> list[tuple[str, dict[str, Json]]]:
+def _actions(result: Json) -> list[tuple[str, JsonObject]]:
     actions = objects_in(value_in(value_in(result, "info"), "task"), "actions")
     return [(text_in(action, "name"), object_in(action, "kwargs")) for action in actions]
 
@@ -108,7 +108,7 @@ def _read(item: TraceItem, changing: tuple[str, ...]) -> TraceRun:
     info = result.inner("info")
     task = info.inner("task")
     talk, answer = _talk(result)
-    metadata: dict[str, Json] = {"task_id": result.label("task_id"), "trial": result.label("trial")}
+    metadata: JsonObject = {"task_id": result.label("task_id"), "trial": result.label("trial")}
     names = [f"{name.removesuffix('_id')} {label}" for name, label in metadata.items() if label]
     is_cut_off = info.take("reward_info") is None
     if is_cut_off:

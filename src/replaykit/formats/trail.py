@@ -19,13 +19,12 @@ import orjson
 from replaykit.errors import InvalidFile
 from replaykit.formats.core.fields import Fields
 from replaykit.formats.core.json_text import load_json
-from replaykit.formats.core.members import list_in, objects_in, text_in, value_in
 from replaykit.formats.core.registry import Found, register_format
 from replaykit.formats.core.source import Source
 from replaykit.formats.spans.exports import TraceSummary, identity, nanoseconds, run_of_trace
 from replaykit.formats.spans.span import Span, SpanEvent
-from replaykit.model.values import Json
-from replaykit.wire.json_fields import as_object, as_objects, without
+from replaykit.model.values import Json, JsonObject
+from replaykit.wire.json_fields import as_object, as_objects, list_in, objects_in, text_in, value_in, without
 
 FORMAT = "trail"
 _DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
@@ -143,7 +142,7 @@ def _counted(value: Json) -> Json:
     return value
 
 
-def _attributes(attributes: dict[str, Json]) -> dict[str, Json]:
+def _attributes(attributes: JsonObject) -> JsonObject:
     """Numbers are written as text here; smolagents writes a tool's schema in the place of its arguments."""
     attributes = {name: _counted(value) if name.startswith(_COUNTS) else value for name, value in attributes.items()}
     if text_in(attributes, "openinference.span.kind").upper() != "TOOL":

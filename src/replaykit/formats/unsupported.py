@@ -12,10 +12,9 @@ from itertools import islice
 
 from msgspec import Struct
 
-from replaykit.formats.core.members import joined_texts, object_in, objects_in, of_type, text_in
 from replaykit.formats.core.source import Source
-from replaykit.model.values import Json
-from replaykit.wire.json_fields import as_object, as_objects
+from replaykit.model.values import Json, JsonObject
+from replaykit.wire.json_fields import as_object, as_objects, joined_texts, object_in, objects_in, of_type, text_in
 
 _LOOKED_AT = 200  # messages
 _GOOSE_PARTS = ("toolRequest", "toolResponse")
@@ -91,12 +90,12 @@ def _is_adk(values: list[Json]) -> bool:
     return False
 
 
-def _messages(values: list[Json]) -> Iterator[dict[str, Json]]:
+def _messages(values: list[Json]) -> Iterator[JsonObject]:
     """The first messages in a file: a list, one on each line, or the conversation in an object."""
     return islice(_all_messages(values), _LOOKED_AT)
 
 
-def _all_messages(values: list[Json]) -> Iterator[dict[str, Json]]:
+def _all_messages(values: list[Json]) -> Iterator[JsonObject]:
     for value in values:
         fields = as_object(value)
         if isinstance(value, list):

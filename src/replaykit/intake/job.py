@@ -20,6 +20,7 @@ from replaykit.intake.run_filter import FAILURES, RunFilter, choose
 from replaykit.intake.session_files import is_file_name, keep_session, session_file, text_of
 from replaykit.intake.store_import import DryRun, StoreResult, store_run
 from replaykit.model.run import TraceRun
+from replaykit.model.text_lines import first_few
 from replaykit.store.open import open_store
 from replaykit.store.protocol import Store
 
@@ -79,9 +80,7 @@ def import_records(
 
 def _suspects_text(runs: list[str]) -> str:
     """Name runs that call themselves a success, and may not be one."""
-    shown = ", ".join(runs[:_SHOWN_SUSPECTS])
-    if len(runs) > _SHOWN_SUSPECTS:
-        shown += f" and {len(runs) - _SHOWN_SUSPECTS} more"
+    shown = first_few(runs, _SHOWN_SUSPECTS)
     return f"looks wrong in spite of its success: {shown}; to make a case of it: replaykit scaffold RUN"
 
 

@@ -16,13 +16,13 @@ from pydantic import BaseModel
 
 from replaykit.errors import ReplayKitError
 from replaykit.integrations.wrapping import checked_effects
-from replaykit.model.values import Json
+from replaykit.model.values import Json, JsonObject
 from replaykit.seam.framework_tools import acall_tool
 
 _CONTENTS = "contents"
 
 
-class ReplayKitMiddleware(FunctionMiddleware):
+class AgentFrameworkMiddleware(FunctionMiddleware):
     """The middleware that records and serves an agent's function calls.
 
     `effects` says by a tool's name what its calls do to the world. It belongs last in the list: next to the function.
@@ -39,7 +39,7 @@ class ReplayKitMiddleware(FunctionMiddleware):
         else:
             arguments = dict(arguments)
 
-        async def live(call_arguments: dict[str, Json]) -> Any:
+        async def live(call_arguments: JsonObject) -> Any:
             if call_arguments != arguments:
                 context.arguments = call_arguments
             await call_next()
@@ -53,6 +53,10 @@ class ReplayKitMiddleware(FunctionMiddleware):
             )
         except ReplayKitError as error:  # any other is told to the model as what the function raised
             raise MiddlewareFailure(str(error)) from error
+
+
+ReplayKitMiddleware = AgentFrameworkMiddleware
+"""The name to import it by, the same as in the other frameworks that take middleware."""
 
 
 def _to_recorded(result: Any) -> Json:

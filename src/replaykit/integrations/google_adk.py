@@ -19,7 +19,7 @@ from google.genai import types
 from pydantic import BaseModel
 
 from replaykit.integrations.wrapping import checked_effects
-from replaykit.model.values import Json, decode, raw
+from replaykit.model.values import Json, JsonObject, decode, raw
 from replaykit.seam.framework_tools import acall_tool
 
 _BOTH, _MEDIA, _NO_MEDIA = {"result", "actions"}, "media", "plain"
@@ -51,7 +51,7 @@ class _AdkToolCall(msgspec.Struct, frozen=True):
     async def __call__(self, *, args: dict[str, Any], tool_context: Any) -> Any:
         before = _actions(tool_context)
 
-        async def live(call_arguments: dict[str, Json]) -> Any:
+        async def live(call_arguments: JsonObject) -> Any:
             return await self.run(args=args if call_arguments == args else call_arguments, tool_context=tool_context)
 
         def keep(result: Any) -> Json:

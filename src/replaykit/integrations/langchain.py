@@ -30,11 +30,13 @@ except ModuleNotFoundError:  # LangGraph alone: a ToolNode takes the two methods
 _TYPE, _PARTS = "message_type", ("update", "goto", "graph", "resume")
 
 
-class ReplayKitMiddleware(AgentMiddleware):
+class LangChainMiddleware(AgentMiddleware):
     """The middleware that records and serves an agent's tool calls.
 
     `effects` says by a tool's name what its calls do to the world.
     """
+
+    name = "ReplayKitMiddleware"  # in the framework's own traces
 
     def __init__(self, *, effects: Mapping[str, str] | None = None) -> None:
         super().__init__()
@@ -74,8 +76,11 @@ class ReplayKitMiddleware(AgentMiddleware):
         }
 
 
-wrap_tool_call = ReplayKitMiddleware().wrap_tool_call
-awrap_tool_call = ReplayKitMiddleware().awrap_tool_call
+ReplayKitMiddleware = LangChainMiddleware
+"""The name to import it by, the same as in the other frameworks that take middleware."""
+
+wrap_tool_call = LangChainMiddleware().wrap_tool_call
+awrap_tool_call = LangChainMiddleware().awrap_tool_call
 
 
 def _with_arguments(request: Any, arguments: dict[str, Any]) -> Any:

@@ -18,7 +18,7 @@ from llama_index.core.tools import FunctionTool, ToolOutput
 from llama_index.core.tools.types import BaseTool, adapt_to_async_tool
 
 from replaykit.integrations.wrapping import arguments_by_name, effect_of
-from replaykit.model.values import Json
+from replaykit.model.values import Json, JsonObject
 from replaykit.seam.framework_tools import acall_tool, call_tool
 
 
@@ -48,7 +48,7 @@ class _LlamaIndexToolCall(msgspec.Struct, frozen=True):
         if arguments is None:
             return self.tool.call(*args, **kwargs)
 
-        def live(call_arguments: dict[str, Json]) -> Any:
+        def live(call_arguments: JsonObject) -> Any:
             if call_arguments == arguments:
                 return self.tool.call(*args, **kwargs)
             return self.tool.call(**{**kwargs, **call_arguments})
@@ -62,7 +62,7 @@ class _LlamaIndexToolCall(msgspec.Struct, frozen=True):
         if arguments is None:
             return await self.tool.acall(*args, **kwargs)
 
-        async def live(call_arguments: dict[str, Json]) -> Any:
+        async def live(call_arguments: JsonObject) -> Any:
             same = call_arguments == arguments
             return await (self.tool.acall(*args, **kwargs) if same else self.tool.acall(**{**kwargs, **call_arguments}))
 

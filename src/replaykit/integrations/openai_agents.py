@@ -18,7 +18,7 @@ from agents import FunctionTool, ToolOutputFileContent, ToolOutputImage, ToolOut
 from pydantic import ValidationError
 
 from replaykit.integrations.wrapping import effect_of, reads_the_same
-from replaykit.model.values import Json, is_plain
+from replaykit.model.values import Json, JsonObject, is_plain
 from replaykit.seam.framework_tools import acall_tool
 from replaykit.seam.rebuild import return_hint
 
@@ -57,7 +57,7 @@ def _through_seam(tool: Any, effects: str, invoke: Invoke) -> Invoke:
     async def call(context: Any, text: str) -> Any:
         arguments = _parse_arguments(text)
 
-        async def live(call_arguments: dict[str, Json]) -> Any:
+        async def live(call_arguments: JsonObject) -> Any:
             return await invoke(context, text if call_arguments == arguments else json.dumps(call_arguments))
 
         return await acall_tool(tool.name, arguments, live, keep=keep, give=_from_recorded, fn=fn, effects=effects)
@@ -65,7 +65,7 @@ def _through_seam(tool: Any, effects: str, invoke: Invoke) -> Invoke:
     return call
 
 
-def _parse_arguments(text: str) -> dict[str, Json]:
+def _parse_arguments(text: str) -> JsonObject:
     """The arguments; text that is no JSON object is kept as it is, for the tool to refuse."""
     try:
         arguments = json.loads(text) if text else {}

@@ -19,7 +19,7 @@ import PIL.Image
 from smolagents.agent_types import AgentImage
 
 from replaykit.integrations.wrapping import arguments_by_name, effect_of
-from replaykit.model.values import Json
+from replaykit.model.values import Json, JsonObject
 from replaykit.seam.framework_tools import call_tool
 
 _IMAGE = {"image", "png"}
@@ -46,7 +46,7 @@ def _through_seam(tool: Any, effects: str) -> Callable[..., Any]:
             return tool(*args, **kwargs)
         recorded = {name: _to_recorded(value) for name, value in arguments.items()}
 
-        def live(call_arguments: dict[str, Json]) -> Any:
+        def live(call_arguments: JsonObject) -> Any:
             # A tool gets its own objects; what a fork put in their place comes out of a log.
             own = {}
             for name, value in call_arguments.items():

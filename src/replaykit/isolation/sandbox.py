@@ -256,7 +256,7 @@ def _chosen(offered: Support, requested: Level | None, *, nested: bool) -> Level
     return requested
 
 
-@cache
+@cache  # there are few filters, and building one takes 74 µs
 def _filter_for(level: Level, *, as_root: bool) -> bytes:
     if level is Level.PROCESS:
         return b""

@@ -12,17 +12,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
-import msgspec
 from msgspec import Struct
 
 from replaykit.checks.questions import Answer, Judgement, KnownAnswer, Question
 from replaykit.checks.rule import CannotTell
 from replaykit.documents.document import confined_file
 from replaykit.documents.struct_files import read_struct
-from replaykit.errors import FormatTooNew, InvalidFile, StoreError
+from replaykit.errors import FormatTooNew, InvalidFile
 from replaykit.judges.judge import PERSON, Judge, JudgeId, key_of
-from replaykit.model.values import canonical
-from replaykit.redaction.files import clean_struct, file_redactor, refuse_leaks, replace_file
+from replaykit.model.values import canonical, encode_pretty
+from replaykit.redaction.files import clean_struct, file_redactor, refuse_leaks, replace_file, writing
 
 MAX_BYTES = 16 * 1024 * 1024
 T = TypeVar("T", bound=Struct)
@@ -54,15 +53,12 @@ def read_answers(directory: Path, answer_file: AnswerFile, content_type: type[T]
 def change_answers(directory: Path, answer_file: AnswerFile, change: Callable[[], Struct]) -> None:
     """Write what `change` makes of the file. Whoever else writes meanwhile loses nothing: they take turns."""
     file = confined_file(directory, answer_file.name)
-    try:
-        with _DirectoryLock(directory):
-            redactor = file_redactor()
-            # `change` reads the file again, inside of the lock: it starts from what the last writer left.
-            text = msgspec.json.format(msgspec.json.encode(clean_struct(change(), redactor)), indent=2) + b"\n"
-            refuse_leaks({str(file): text}, redactor)
-            replace_file(file, text)
-    except OSError as error:
-        raise StoreError(f"{file} cannot be written: {error.strerror}") from None
+    with writing(file), _DirectoryLock(directory):
+        redactor = file_redactor()
+        # `change` reads the file again, inside of the lock: it starts from what the last writer left.
+        text = encode_pretty(clean_struct(change(), redactor))
+        refuse_leaks({str(file): text}, redactor)
+        replace_file(file, text)
 
 
 class _DirectoryLock:

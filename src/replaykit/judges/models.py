@@ -16,6 +16,7 @@ from replaykit.errors import UsageError
 from replaykit.judges.judge import MAX_CHARS, JudgeFailed, JudgeId, message_of, read_answer, system_of
 from replaykit.model.values import Json, JsonObject
 from replaykit.seam.foreign_threads import apart
+from replaykit.wire.json_fields import without_nulls
 
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
 MAX_TOKENS = 500
@@ -37,8 +38,7 @@ class ModelJudge:
     def __init__(self, model: str, parameters: JsonObject | None = None, *, timeout_s: float = 60.0) -> None:
         if not model.strip():
             raise UsageError(f"which model of {self.name}?", hint=f"Write {self.name}:MODEL")
-        all_parameters = {**self.defaults(), **(parameters or {})}
-        used_parameters = {name: value for name, value in all_parameters.items() if value is not None}
+        used_parameters = without_nulls({**self.defaults(), **(parameters or {})})
         self.identity = JudgeId(name=self.name, model=model, parameters=used_parameters)
         self._timeout_s = timeout_s
 

@@ -19,7 +19,7 @@ from replaykit.model.events import Change, State
 from replaykit.model.incremental_redaction import LONG, IncrementalRedaction
 from replaykit.model.state_members import PLAIN, Clean, MemberEncoder, StateMember
 from replaykit.model.text_splice import cut, paste
-from replaykit.model.values import ABSENT, Json, Raw, decode
+from replaykit.model.values import ABSENT, Json, Raw, decode, read_members
 
 _UNCHANGED = Change()
 _KEYFRAME_SLACK = 64 * 1024  # changes may add up to this, or twice the state, before the state is written whole
@@ -225,7 +225,7 @@ class StateFold:
 
     def _load(self, text: bytes) -> None:
         try:
-            members = msgspec.json.decode(text, type=dict[str, Raw])
+            members = read_members(text)
         except msgspec.ValidationError:
             self._parts, self._whole = {}, text
             return

@@ -26,7 +26,7 @@ from replaykit.model.shared_parts import (
     Reference,
     canonical_text,
 )
-from replaykit.model.values import ABSENT, NULL, JsonObject, Raw
+from replaykit.model.values import ABSENT, NULL, JsonObject, Raw, read_members
 
 ReadValue = Callable[[str, str], Raw]
 """Gives the value of a member from the file of that name."""
@@ -204,7 +204,7 @@ def encode_compact_run(run: TraceRun, write_value: WriteValue, can_be_named: Can
     parts = PartWriter((call.arguments_json for call in run.calls), can_be_named)
     encoded = [_encode(event, parts, write_value) for event in run.events]
     is_compact = any(references is not NO_REFERENCES for _, references in encoded)
-    members = msgspec.json.decode(msgspec.json.encode(msgspec.structs.replace(run, events=())), type=dict[str, Raw])
+    members = read_members(msgspec.json.encode(msgspec.structs.replace(run, events=())))
     members["events"] = Raw(b"[%b]" % b",".join(text for text, _ in encoded))
     content: JsonObject = {"replaykit": COMPACT_RUN_FORMAT if is_compact else RUN_FORMAT}
     if parts.tables:

@@ -8,6 +8,7 @@ from itertools import islice
 from msgspec import Struct
 
 from replaykit.model.jsonpath import member_path
+from replaykit.model.text_lines import cut
 from replaykit.model.values import Json
 
 _LEAD = 20  # how much is shown of what long texts have in common, before they differ
@@ -35,10 +36,7 @@ def differences(old: Json, new: Json, *, limit: int = 20) -> list[Difference]:
 
 def brief(value: Json, width: int = 60) -> str:
     """A value on one line, cut where it gets long."""
-    text = repr(value)
-    if len(text) <= width:
-        return text
-    return f"{text[: width - 1]}…"
+    return cut(repr(value), width)
 
 
 def call_text(name: str, arguments: Json, width: int = 60) -> str:

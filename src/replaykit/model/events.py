@@ -124,7 +124,7 @@ class Call(Event, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def kind(self) -> str:
-        """Which sort of call: `tool_call`, `llm_call` or `exchange`."""
+        """The sort of call: `tool_call`, `llm_call` or `exchange`."""
         return str(self.__struct_config__.tag)
 
     @property

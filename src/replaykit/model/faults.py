@@ -65,7 +65,7 @@ class Strategy(StrEnum):
 
 
 class Direction(StrEnum):
-    """Which way a drift goes."""
+    """The direction of a drift."""
 
     EXPAND = "expand"  # of verbosity: longer
     COMPRESS = "compress"

@@ -11,8 +11,8 @@ import msgspec
 import orjson
 from msgspec import Raw
 
-_read_object = msgspec.json.Decoder(dict[str, Raw]).decode
-_read_list = msgspec.json.Decoder(list[Raw]).decode
+from replaykit.model.values import read_items, read_members
+
 _MIN_BYTES = 4096  # a shorter text is read as quickly as it is compared
 
 
@@ -29,11 +29,11 @@ class ObjectSplitter:
     def members(self, value: Raw) -> dict[str, Raw]:
         """Return the members of an object; those that did not change are the objects that were returned last."""
         if len(value) < _MIN_BYTES:
-            return _read_object(value)
+            return read_members(value)
         text = bytes(value)
         members = self._grown(text, value) if self._list else None
         if members is None:
-            members = _read_object(value)
+            members = read_members(value)
             self._list, self._start, self._end = _longest_list(text, members)
         self._text, self._members = text, members
         return members
@@ -56,7 +56,7 @@ class ObjectSplitter:
 
 def _are_items(text: bytes) -> bool:
     try:
-        return bool(_read_list(b"[%b]" % text))
+        return bool(read_items(b"[%b]" % text))
     except msgspec.DecodeError:
         return False
 

@@ -15,14 +15,14 @@ from typing import NamedTuple
 import msgspec
 import orjson
 
+from replaykit.model.values import read_items, read_members
+
 Clean = Callable[[bytes, str], bytes]
 """Redacts the text under a name; returns the same object if there is nothing to redact."""
 LONG = 4096
 """A text up to this is cleaned as a whole."""
 _SHORT = 256  # an item up to this may say what the next one is
 _FEW = 16  # so many members belong together
-_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
-_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 class _TextRow(NamedTuple):
@@ -89,7 +89,7 @@ def _walk(text: bytes, at: int, name: bytes) -> Iterator[_TextRow]:
 
 def _walk_list(text: bytes, at: int, name: bytes) -> Iterator[_TextRow]:
     end, before = at + len(text), b""
-    for item in map(bytes, _items(text)):
+    for item in map(bytes, read_items(text)):
         at += 1  # a bracket, or a comma
         if len(item) > LONG:
             yield from _walk(item, at, name)
@@ -102,7 +102,7 @@ def _walk_list(text: bytes, at: int, name: bytes) -> Iterator[_TextRow]:
 
 def _walk_object(text: bytes, at: int) -> Iterator[_TextRow]:
     end, members = at + len(text), []
-    for key, raw in _members(text).items():
+    for key, raw in read_members(text).items():
         name, value = orjson.dumps(key), bytes(raw)
         at += len(name) + 2  # a brace or a comma, and a colon
         if len(value) > LONG and value[:1] in b"[{":

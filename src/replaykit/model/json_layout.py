@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import msgspec
-from msgspec import Raw
+
+from replaykit.model.values import read_items, read_members
 
 MAX_LINE_BYTES = 100
 """The longest object or list on one line, without what stands before it."""
 _INDENT = b"  "
 _EMPTY = b"[]"
-_read_object = msgspec.json.Decoder(dict[str, Raw]).decode
-_read_list = msgspec.json.Decoder(list[Raw]).decode
 _encode = msgspec.json.Encoder().encode
 
 
@@ -33,8 +32,8 @@ def _value(text: bytes, line_end: bytes, open_levels: int) -> bytes:
             return line
     inner = line_end + _INDENT
     if opening == b"[":
-        lines = [_value(bytes(item), inner, open_levels - 1) for item in _read_list(text)]
+        lines = [_value(bytes(item), inner, open_levels - 1) for item in read_items(text)]
         return b"[%b%b%b]" % (inner, (b"," + inner).join(lines), line_end)
-    members = _read_object(text).items()
+    members = read_members(text).items()
     lines = [b"%b: %b" % (_encode(name), _value(bytes(value), inner, open_levels - 1)) for name, value in members]
     return b"{%b%b%b}" % (inner, (b"," + inner).join(lines), line_end)

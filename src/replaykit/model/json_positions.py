@@ -7,8 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import orjson
+
+DocumentPath: TypeAlias = tuple[str | int, ...]
+"""A place in a document: keys and indexes."""
 
 # Possessive, so that a text of any size is scanned once and never backtracked into.
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{},:]|[^\s\[\]{},:"]++', re.DOTALL)
@@ -41,13 +45,6 @@ def line_of(text: bytes, path: Sequence[str | int]) -> int:
                 place.open(word == b"{")
                 key_start = None
     return text.count(b"\n", 0, offset) + 1
-
-
-def split_where(message: str) -> tuple[str, tuple[str | int, ...]]:
-    """A msgspec message in two: what is wrong, and the path it names at its end."""
-    what, _, where = message.partition(" - at `$")
-    steps = re.findall(r"\.([^.\[`]+)|\[(\d+)\]", where)
-    return what, tuple(name or int(index) for name, index in steps)
 
 
 class _JsonPosition:

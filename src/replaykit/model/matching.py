@@ -37,7 +37,7 @@ class ToolMode(StrEnum):
 
 
 class ModelMatch(StrEnum):
-    """Whether the model and its parameters have to agree, where a call is found by its conversation."""
+    """The part that the model and its parameters play where a call is found by its conversation."""
 
     EXACT = "exact"  # the model, and the parameters that the trace has
     IGNORE = "ignore"  # messages and tools decide

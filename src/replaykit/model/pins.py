@@ -30,6 +30,6 @@ class Pins(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """For `random`, `uuid4`, NumPy and `os.urandom`; None leaves them alone. A text is that of a run which `rk.record`
     recorded: it holds from where the run begins, a number from the beginning of the process."""
     draw: int = 0
-    """Which draw of what `os.urandom` and `secrets` give: each number has another one."""
+    """The number of the draw of what `os.urandom` and `secrets` give: each number has another one."""
     environment: dict[str, str] = {}
     """Variables with the values they had."""

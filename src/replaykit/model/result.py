@@ -6,19 +6,20 @@ from collections.abc import Iterable
 from enum import StrEnum
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Struct
 
 from replaykit.errors import FormatTooNew
 from replaykit.model.isolation import NO_CONSENT, NOT_ISOLATED, Consent, Isolation
 from replaykit.model.nesting import decode_json
 from replaykit.model.run import TraceRun
+from replaykit.model.values import read_members
 
 RESULT_FORMAT = 2
 """Version of `ReplayResult`; readers accept every older one."""
 
 
 class Side(StrEnum):
-    """Which question an assertion answers."""
+    """The question that an assertion answers."""
 
     OBSERVED = "observed"  # a failure signature: does it still go wrong this way?
     DESIRED = "desired"  # what a fix must show
@@ -239,7 +240,7 @@ def read_result(data: bytes) -> ReplayResult:
 
 def _upgraded(data: bytes) -> bytes:
     """The text of a result as the second version writes it."""
-    fields = msgspec.json.decode(data, type=dict[str, Raw])
+    fields = read_members(data)
     first = msgspec.json.decode(data, type=_FirstFormat)
     del fields["verdict"]
     fields.pop("evidence", None)

@@ -74,7 +74,7 @@ class RunHeader(Struct, frozen=True, kw_only=True, omit_defaults=True):
     metadata_json: Raw = field(default=Raw(b"{}"), name="metadata")
     origin: Origin = Origin()
     sampling: Sampling = EVERY_STATE
-    """Which states of the agent it keeps."""
+    """The choice of the agent's states that it keeps."""
     chance: Chance = NO_CHANCE
     event_count: int | None = None
     """The number of events when it ended; None while it runs."""

@@ -22,7 +22,7 @@ NOT_KEPT: Written = (ABSENT, None)
 
 
 class Sampling(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Which states are kept."""
+    """The choice of the states that are kept."""
 
     every: Annotated[int, Meta(ge=1)] = 1
     """The first one, and every n-th after it."""

@@ -27,7 +27,7 @@ from msgspec import Raw, Struct
 
 from replaykit.model.growing_objects import ObjectSplitter
 from replaykit.model.text_splice import common_prefix
-from replaykit.model.values import Json
+from replaykit.model.values import Json, read_items
 
 CanBeNamed: TypeAlias = Callable[[str], bool]
 Reference: TypeAlias = int | str
@@ -48,7 +48,6 @@ _GAP = b"\0%d\0"
 """Stands in arguments for a part of them; no JSON text has such a byte."""
 _GAPS = re.compile(rb"\0([0-9]+)\0")
 _OBJECT, _LIST = ord("{"), ord("[")
-_read_list = msgspec.json.Decoder(list[Raw]).decode
 
 
 class Split(Struct, frozen=True):
@@ -156,7 +155,7 @@ class ListSplitter:
         if not text.startswith(memoryview(self._text)[:end]) or text[end : end + 1] not in (b",", b"]"):
             known, end = self._common(text) if self._is_compact else ([], 0)
         rest = b"[" + text[end:].removeprefix(b",") if known else text
-        items = [*known, *map(bytes, _read_list(rest))]
+        items = [*known, *map(bytes, read_items(rest))]
         self.shared, self._text, self._items = len(known), text, items
         return items
 

@@ -44,6 +44,11 @@ JsonObject: TypeAlias = dict[str, Json]
 Raw = msgspec.Raw
 """JSON text that is already encoded."""
 
+read_members = msgspec.json.Decoder(dict[str, Raw]).decode
+"""Return the members of a JSON object, each as text."""
+read_items = msgspec.json.Decoder(list[Raw]).decode
+"""Return the items of a JSON list, each as text."""
+
 Writer: TypeAlias = Callable[[Any, int, "Forms | None"], Json]
 
 MAX_DEPTH = 240  # orjson stops at 254
@@ -148,6 +153,11 @@ def raw_plain(value: Json) -> Raw | None:
 def raw_in(value: Json, forms: Forms) -> Raw:
     """`raw`, with objects in these forms."""
     return Raw(orjson.dumps(freeze(value, 0, forms), option=_AS_IT_IS))
+
+
+def encode_pretty(value: object) -> bytes:
+    """Return the JSON text of a file that people read: structs and plain values, indented, with a line end."""
+    return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
 
 
 def decode(text: bytes | Raw) -> Json:

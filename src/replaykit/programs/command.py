@@ -17,6 +17,7 @@ import msgspec
 from replaykit.model.events import ErrorEvent, ErrorInfo
 from replaykit.model.run import RunHeader, RunStatus, TraceRun
 from replaykit.model.values import ABSENT, Json, Raw, raw, sayable
+from replaykit.wire.json_fields import without_nulls
 
 MAX_OUTPUT = 256 * 1024
 """The number of bytes at the end of what a program prints that are its output: answers stand there."""
@@ -85,8 +86,7 @@ def _output(run: TraceRun, printed: bytes) -> Raw:
 
 def with_program_facts(header: RunHeader, **facts: Json) -> RunHeader:
     """The header with these facts about its program; None takes one away."""
-    known = {**header.metadata.get("program", {}), **facts}
-    program = {name: value for name, value in known.items() if value is not None}
+    program = without_nulls({**header.metadata.get("program", {}), **facts})
     return msgspec.structs.replace(header, metadata_json=raw({**header.metadata, "program": program}))
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from yarl import URL
 
     from replaykit.handlers.replay.world import World
-    from replaykit.model.values import Json
+    from replaykit.model.values import JsonObject
     from replaykit.programs.plan import ProgramPlan
     from replaykit.programs.process_log import ProcessLog
     from replaykit.programs.upstream_client import UpstreamResponse
@@ -42,7 +42,7 @@ class LaunchOptions(Struct, frozen=True, kw_only=True):
     """Makes what else is put there."""
     swapped: tuple[Path, ...] = ()
     """Files that another one takes the place of while the program runs."""
-    facts: dict[str, Json] = {}
+    facts: JsonObject = {}
     """Facts that a recording notes in the header of its run."""
 
 

@@ -13,12 +13,12 @@ from replaykit.handlers.replay.keys import as_pending
 from replaykit.handlers.replay.tape import Matcher, Tape, is_refused
 from replaykit.handlers.replay.world import World
 from replaykit.model.changes import StateFold
-from replaykit.model.events import AnyEvent, Call, CallSpan, Change, LlmCall, Note, State, ToolCall
+from replaykit.model.events import AnyEvent, Call, CallSpan, Change, Note, State, ToolCall
 from replaykit.model.matching import MatchMode, ToolMode
 from replaykit.model.result import DEVIATION, Deviation
 from replaykit.model.run import Chance, RunHeader, TraceRun
 from replaykit.model.unrecorded import Unrecorded, UnrecordedKind, unrecorded_in, with_count_added
-from replaykit.model.values import Json, Raw
+from replaykit.model.values import Json, Raw, read_members
 from replaykit.programs.own_servers import OWN_PORT, is_internal_request, is_own_address
 from replaykit.programs.process_log import MAIN, deviations_of, path_segment, process_logs_prefix, recorded_calls
 from replaykit.seam.scope import PendingCall
@@ -165,7 +165,7 @@ def _unused_names(run: TraceRun, world: World) -> list[str]:
     names = []
     for index in matcher.unused():
         call = matcher.calls[index]
-        if _mode(world, call) is ToolMode.RECORDED:
+        if world.mode_of(call) is ToolMode.RECORDED:
             names.append(call.name)
     return names
 
@@ -178,12 +178,6 @@ def _take_by_other_key(matcher: Matcher, pending: PendingCall, world: World, run
         return
     if matcher.take_as_now(pending, started_at, started_at + _LONGEST_S) is None:
         matcher.take_as_now(pending, run.started_at, pending.at)
-
-
-def _mode(world: World, call: Call) -> ToolMode:
-    if isinstance(call, LlmCall):
-        return world.models
-    return world.tools.get(call.name, world.tools.get("*", ToolMode.RECORDED))
 
 
 def _is_process_note(event: AnyEvent) -> bool:
@@ -235,7 +229,7 @@ def _refold_states(events: list[AnyEvent], orders: list[int]) -> list[AnyEvent]:
 
 def _advanced(fold: StateFold, text: bytes) -> tuple[Raw, Change | None]:
     try:
-        return fold.advance_to_text(msgspec.json.decode(text, type=dict[str, Raw]))
+        return fold.advance_to_text(read_members(text))
     except msgspec.ValidationError:
         fold.apply(State(seq=0, state_json=Raw(text)))
         return Raw(text), None

@@ -16,13 +16,20 @@ from replaykit.model.events import AnyEvent, Call
 from replaykit.model.values import Json
 from replaykit.programs.plan import SESSION, ProgramPlan
 from replaykit.programs.proxy_addresses import upstream_address
-from replaykit.seam.sockets import can_tell, holders, is_loopback, listeners, listening_at
+from replaykit.seam.sockets import (
+    can_tell,
+    environment_of,
+    holders,
+    is_loopback,
+    listeners,
+    listening_at,
+    loopback_address,
+)
 
 OWN_PORT = "replaykit.own"
 """Notes of this name, in parts alone, say on which port a process found its own program."""
 
 _FRESH_S = 1.0  # how long it is believed whose a port is: the tables are long on busy machines
-_PORTS = {"http": 80, "https": 443}
 
 
 class Listener(Enum):
@@ -63,7 +70,7 @@ class OwnServers:
     def takes(self, url: str) -> bool:
         """True when a request for this URL stays within the program."""
         address = upstream_address(url, self._plan.proxy, self._plan.upstreams)
-        place = _loopback_address(address)
+        place = loopback_address(address)
         if place is None:
             return False
         from replaykit.wire.routes import api_of  # noqa: PLC0415 (slow to import, and few requests stay here)
@@ -85,7 +92,7 @@ class OwnServers:
 
     def may_be_at(self, place: str) -> bool:
         """True when a connection to this host and port stays within the program, or that is unknown."""
-        found = _loopback_address(f"tcp://{place}")
+        found = loopback_address(f"tcp://{place}")
         return found is not None and (not can_tell() or self.has(*found))
 
     def _takes(self, host: str, port: int, *, may_wait: bool) -> bool:
@@ -120,7 +127,7 @@ class OwnServers:
         return believed
 
     def _holds(self, socket: str) -> bool:
-        return any(self._mark in _environment(home) for home in holders(socket))
+        return any(self._mark in environment_of(home) for home in holders(socket))
 
 
 def is_internal_request(event: AnyEvent, ports: Collection[Json]) -> bool:
@@ -130,7 +137,7 @@ def is_internal_request(event: AnyEvent, ports: Collection[Json]) -> bool:
 
 def is_own_address(place: str, ports: Collection[Json]) -> bool:
     """True for a host and port of this machine where a server of the program was found."""
-    found = _loopback_address(f"tcp://{place}")
+    found = loopback_address(f"tcp://{place}")
     return found is not None and found[1] in ports
 
 
@@ -138,23 +145,5 @@ def _loopback_port(event: AnyEvent) -> int | None:
     """Return the port of this machine that a request went to; None for any other event."""
     if not isinstance(event, Call) or event.wire is None:
         return None
-    place = _loopback_address(event.wire.url)
+    place = loopback_address(event.wire.url)
     return None if place is None else place[1]
-
-
-def _loopback_address(url: str) -> tuple[str, int] | None:
-    """The host and port of a URL on this machine; None for any other."""
-    try:
-        parts = urlsplit(url)
-        host, port = parts.hostname or "", parts.port or _PORTS.get(parts.scheme, 0)
-    except ValueError:
-        return None
-    return (host, port) if is_loopback(host) else None
-
-
-def _environment(process: Path) -> list[bytes]:
-    """The variables that a process was started with."""
-    try:
-        return (process / "environ").read_bytes().split(b"\0")
-    except OSError:  # gone meanwhile, or not ours to look at
-        return []

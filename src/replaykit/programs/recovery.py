@@ -18,7 +18,7 @@ from replaykit.errors import UsageError
 from replaykit.locking import locked
 from replaykit.model.events import ErrorInfo
 from replaykit.model.run import RunHeader, RunStatus, TraceRun
-from replaykit.model.values import Json
+from replaykit.model.values import Json, JsonObject
 from replaykit.programs.command import with_program_facts
 from replaykit.programs.file_swap import restore_swapped_file, to_stderr
 from replaykit.programs.merge import merge_in_store
@@ -37,7 +37,7 @@ def recorder_lock(directory: Path, swapped: Iterable[Path] = ()) -> Iterator[Jso
     """
     with (directory / _LOCK).open("wb") as lock:
         locked(lock.fileno())
-        recorder: dict[str, Json] = {"host": socket.gethostname(), "directory": str(directory.absolute())}
+        recorder: JsonObject = {"host": socket.gethostname(), "directory": str(directory.absolute())}
         if swapped:
             recorder["swapped"] = [str(file.absolute()) for file in swapped]
         yield recorder
@@ -93,7 +93,7 @@ def _is_abandoned(header: RunHeader) -> bool:
         return False
 
 
-def _recorder(header: RunHeader) -> dict[str, Json]:
+def _recorder(header: RunHeader) -> JsonObject:
     program = header.metadata.get("program")
     recorder = program.get(RECORDER) if isinstance(program, dict) else None
     if isinstance(recorder, dict):

@@ -15,6 +15,7 @@ from msgspec import Struct
 from replaykit.cases.case import ReplayCase, load_case
 from replaykit.cases.find import CaseFile, SessionFile, Unusable, file_of, find_files, unusable
 from replaykit.errors import FormatTooNew, NothingSelected, UsageError
+from replaykit.model.json_positions import DocumentPath
 from replaykit.project.find import find_project
 from replaykit.wire.json_fields import as_object
 
@@ -179,7 +180,7 @@ def _lines(case: ReplayCase | Unusable) -> Iterator[int | None]:
     yield from document.lines(list(_places(document, case.id)))
 
 
-def _places(document: Document, name: str) -> Iterator[tuple[str | int, ...]]:
+def _places(document: Document, name: str) -> Iterator[DocumentPath]:
     value = as_object(document.value)
     if value.get("id") == name:
         yield ("id",)

@@ -15,11 +15,12 @@ from replaykit.cases.session import Session, read_session
 from replaykit.checks.assertions import Assertions, parse_assertions
 from replaykit.contracts.contract import Contract
 from replaykit.contracts.find import contract_of, find_contract
-from replaykit.documents.document import Document, DocumentPath, FilePath
+from replaykit.documents.document import Document, FilePath
 from replaykit.documents.shape import Record, describe, find_flaws, refuse_flaws
 from replaykit.errors import FormatTooNew, InvalidFile, UsageError
 from replaykit.judges.shape import MODEL, JudgeSpec, judge_spec_of
 from replaykit.model.faults import ChaosPlan
+from replaykit.model.json_positions import DocumentPath
 from replaykit.model.values import Json, JsonObject
 from replaykit.project.agent import AgentConfig, agent_of
 from replaykit.project.shape import FLAKESTORM, FLAKESTORM_TYPES, LEFT_OUT, MAX_MUTATIONS, PROJECT, PROJECT_FORMAT

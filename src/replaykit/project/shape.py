@@ -8,7 +8,6 @@ from replaykit.cases.case_shape import AssertionShape, ModelMode
 from replaykit.cases.chaos_shape import CHAOS, CHAOS_MATRIX
 from replaykit.cases.session_shape import SESSION
 from replaykit.contracts.shape import CONTRACT, CONTRACTS
-from replaykit.documents.document import DocumentPath
 from replaykit.documents.shape import (
     ANYTHING,
     SOME_TEXT,
@@ -23,6 +22,7 @@ from replaykit.documents.shape import (
 )
 from replaykit.errors import nearest
 from replaykit.judges.shape import JUDGE, MODEL
+from replaykit.model.json_positions import DocumentPath
 from replaykit.model.values import Json, JsonObject
 from replaykit.project.agent import AGENT, MAX_RETRIES
 from replaykit.project.sources import SOURCE

@@ -13,7 +13,7 @@ _COUNTRIES = {
     29: "BR EG PS QA UA", 30: "JO KW MU YE", 31: "MT SC", 32: "LC", 33: "RU",
 }  # fmt: skip
 IBAN_LENGTHS = {country: length for length, countries in _COUNTRIES.items() for country in countries.split()}
-"""How many characters the accounts of a country have."""
+"""The number of characters that the accounts of a country have."""
 _DOUBLED = (0, 2, 4, 6, 8, 1, 3, 5, 7, 9)
 _CARD = lazy(
     r"4(?:\d{15}|\d{18})|5[1-5]\d{14}|3[47]\d{13}"

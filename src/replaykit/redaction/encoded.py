@@ -123,7 +123,7 @@ def _padded(flat: bytes, end: int) -> int:
 _SPANS = {Spelling.BASE64: _base64_spans, Spelling.PACKED: _packed_spans, Spelling.HEX: _hex_spans}
 _SHORTEST_HEX = 20
 _PACKED = lazy(rb"H4sI|eJ[w-z]|eN[o-r]|eAE")
-"""What gzip and zlib begin with, in base64."""
+"""Finds the beginnings of gzip and zlib in base64."""
 _PACKED_HEADS = frozenset([b"H4", b"eJ", b"eN", b"eA"])
 _MAX_UNPACKED = 256 * 1024
 _GZIP_OR_ZLIB = 47
@@ -199,7 +199,7 @@ CODECS: dict[Spelling, tuple[Callable[[str | bytes], str | None], Callable[[str,
     Spelling.HEX: (_text_in_hex, _in_hex),
     Spelling.PACKED: (_unpack, _pack),
 }
-"""How text is taken out of what is encoded as a whole (None when it is no text), and put back like that was."""
+"""Functions that take text out of what is encoded as a whole (None when it is no text), and put it back alike."""
 
 
 def _as_text(data: bytes) -> str | None:

@@ -27,7 +27,7 @@ from replaykit.model.events import (
 )
 from replaykit.model.incremental_redaction import IncrementalRedaction
 from replaykit.model.run import RunHeader, TraceRun
-from replaykit.model.values import Json, Raw, decode, raw
+from replaykit.model.values import Json, Raw, decode, raw, read_members
 from replaykit.redaction.pieces import LEAST_BYTES
 from replaykit.redaction.redactor import Redactor
 from replaykit.redaction.streams import is_plainly_clean
@@ -39,7 +39,7 @@ E = TypeVar("E", bound=Event)
 
 
 class Door:
-    """What stands between an agent and the log of its run. The agent's own values stay as they are."""
+    """The door between an agent and the log of its run. The agent's own values stay as they are."""
 
     def __init__(self, redactor: Redactor) -> None:
         self.redactor = redactor
@@ -231,7 +231,7 @@ class _States:
         self._read.apply(event)
         text = self._read.text
         try:
-            members = msgspec.json.decode(text, type=dict[str, Raw])
+            members = read_members(text)
         except msgspec.ValidationError:  # a state that is no object
             shown = self._shown(text, "")
             if shown is text and self._written is None:

@@ -1,4 +1,4 @@
-"""Which files are looked at: those that are named, those below a directory, those that git has staged.
+"""The choice of files to look at: those that are named, those below a directory, those that git has staged.
 
 Text in UTF-8 is looked at. Anything else is left alone, and said to be: nobody reads a secret out of an image here.
 """
@@ -93,7 +93,7 @@ def files_below(path: Path, *, ignored: bool) -> Iterator[Path]:
 
 
 def _known_to_git(directory: Path) -> Iterator[Path] | None:
-    """What git has of the directory, or would take; None where git knows nothing of it."""
+    """Return what git has of the directory, or would take; None where git knows nothing of it."""
     try:
         listed = _git(directory, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
     except (OSError, subprocess.CalledProcessError):
@@ -113,7 +113,7 @@ def _is_ignored(directory: Path) -> bool:
 
 
 def staged_texts(max_bytes: int = MAX_BYTES) -> Iterator[TreeText | Passed]:
-    """What git has staged here, as it is staged: the files that the next commit changes."""
+    """Yield what git has staged here, as it is staged: the files that the next commit changes."""
     try:
         changes = _git(Path(), "diff", "--cached", "--raw", "-z", "--no-abbrev", "--no-renames", "--diff-filter=ACMRT")
     except FileNotFoundError:

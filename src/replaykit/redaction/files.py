@@ -7,7 +7,8 @@ to be written as several files or reports are cleaned once, as values (`clean_st
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -15,7 +16,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
-from replaykit.errors import UsageError
+from replaykit.errors import StoreError, UsageError
 from replaykit.model.values import Json
 
 if TYPE_CHECKING:
@@ -119,6 +120,15 @@ def write_clean(file: Path, data: bytes | str, redactor: Redactor | None, *, fai
     replace_file(file, clean)
 
 
+@contextmanager
+def writing(file: Path) -> Iterator[None]:
+    """Raise a `StoreError` that names the file where writing it fails inside of the block."""
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(f"{file} cannot be written: {error.strerror}") from None
+
+
 def replace_file(file: Path, data: bytes) -> None:
     """Put these bytes in the place of a file, with the rights that it had; a link is replaced, not followed."""
     beside = file.with_name(f".{file.name}.{os.getpid()}")
@@ -132,7 +142,7 @@ def replace_file(file: Path, data: bytes) -> None:
 
 
 def leaks_in(name: str, data: bytes | str, redactor: Redactor | None) -> list[Leak]:
-    """What would be replaced in a file of this name."""
+    """Return what would be replaced in a file of this name."""
     if redactor is None:
         return []
     return [Leak(name, found.line, found.column, found.kind, found.path) for found in redactor.scan(data)]
@@ -141,7 +151,7 @@ def leaks_in(name: str, data: bytes | str, redactor: Redactor | None) -> list[Le
 def missed_leaks(
     name: str, data: bytes | str, redactor: Redactor | None, check: SecondCheck | None = None
 ) -> list[Leak]:
-    """What only the second check finds in a file of this name; `check` is for several files that are much alike."""
+    """Return what only the second check finds in a file of this name; `check` is for several files that are alike."""
     if redactor is None:
         return []
     from replaykit.redaction.second_check import SecondCheck  # noqa: PLC0415 (only what leaves the machine needs it)
@@ -188,7 +198,7 @@ HINT = (
     'Take it out at its source. Where it is no secret, say so in redaction.toml: allow = ["…"]\n'
     "All of it is made up? --no-redact, or REPLAYKIT_REDACT=off"
 )
-"""What whoever meets a finding can do."""
+"""The advice to whoever meets a finding."""
 
 
 def listed(leaks: Iterable[Leak]) -> str:

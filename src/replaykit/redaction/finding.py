@@ -19,7 +19,7 @@ class SecretFinding(Struct, frozen=True):
 
 
 class Spelling(IntEnum):
-    """How a value is written where it was found."""
+    """The way a value is written where it was found."""
 
     PLAIN = 0
     PERCENT = 1  # %40 for @
@@ -90,7 +90,7 @@ def _union(group: list[Hit], end: int, text: str) -> Hit:
 
 
 _EDGES = 3
-"""How many quotes, brackets and the like around a value are none of it."""
+"""The number of quotes, brackets and the like around a value that are none of it."""
 
 
 class Edit(Struct, frozen=True):

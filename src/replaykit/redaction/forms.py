@@ -18,7 +18,7 @@ from replaykit.redaction.lazy_patterns import lazy
 from replaykit.redaction.providers import LITERALS
 
 ALL = 2**32
-"""How many digests there are."""
+"""The number of digests."""
 LEAST = 2**23
 """A form with room for fewer values is none: two of a hundred values would be one too often."""
 DOMAIN = "redacted.invalid"
@@ -44,7 +44,7 @@ _SSN_SIZE = 100 * _SSN_GROUPS * _SSN_SERIALS
 
 
 class Slot(Struct, frozen=True):
-    """Which of how many values of its kind a placeholder stands for. With `ALL` of them it is the whole digest."""
+    """The number of a placeholder among those of its kind. With `ALL` of them it is the whole digest."""
 
     index: int
     count: int = ALL

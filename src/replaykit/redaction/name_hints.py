@@ -16,7 +16,7 @@ from replaykit.redaction.lazy_patterns import words_of
 
 
 class Trust(IntEnum):
-    """How sure a name is: what a value beside it must look like to be taken."""
+    """The certainty of a name: what a value beside it must look like to be taken."""
 
     RANDOM = 1  # as if a machine had drawn it: `token`, `*_key`
     SECRET = 2  # as if somebody had thought it up to be hard to guess: `secret`
@@ -26,7 +26,7 @@ class Trust(IntEnum):
 
 
 class NameHint(Struct, frozen=True):
-    """What a name says about its value."""
+    """The hint that a name gives about its value."""
 
     kind: str
     trust: Trust

@@ -28,7 +28,7 @@ _LONGEST = 40
 _APART = lazy(rb"[^0-9A-Za-z]+")
 _SPANISH_LETTERS = "TRWAGMYFPDXBNJZSQVHLCKE"
 _ODD = (1, 0, 5, 7, 9, 13, 15, 17, 19, 21, 2, 4, 18, 20, 11, 3, 6, 8, 12, 14, 16, 10, 22, 25, 24, 23)
-"""What letters count for at odd places of a codice fiscale; digits count as the first ten of them."""
+"""The values of letters at odd places of a codice fiscale; digits count as the first ten of them."""
 _AS_LETTERS = str.maketrans("0123456789", "ABCDEFGHIJ")
 _FINNISH = "0123456789ABCDEFHJKLMNPRSTUVWXY"
 _VERHOEFF = (

@@ -161,7 +161,7 @@ _NUMBER_WORDS = lazy(
     rb"usd|eur|lat|lon|coord|rechnung|bestell|kunden|commande|pedido|issue|row|line|seed|hash|code"
 )
 BEFORE = 40
-"""How far a word may be from the number that it is about."""
+"""The distance between a word and the number that it is about."""
 
 
 def _phone_hits(view: View, start: int, end: int) -> Iterator[Hit]:

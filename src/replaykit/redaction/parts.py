@@ -62,7 +62,7 @@ class Parts:
         return all(text == own or is_same(part, text) for part, own, text in rows)
 
     def _in_place(self, other: bytes) -> list[bytes] | None:
-        """What the other text has in the places of the placeholders; None when it differs elsewhere."""
+        """Return what the other text has in the places of the placeholders; None when it differs elsewhere."""
         first, *rest = self._between
         if not other.startswith(first):
             return None
@@ -84,7 +84,7 @@ def _may_be(part: FoundPlaceholder, text: bytes) -> bool:
 
 
 def _slot(key: bytes, kind: str, text: bytes) -> str:
-    """Which placeholder a value has, or that part of one."""
+    """Return the placeholder that a value has, or that part of one."""
     value = text.decode("utf-8", "replace")
     if kind == "domain":
         return f"{digest(key, kind, value.lower()):08x}"

@@ -95,7 +95,7 @@ _LONGEST = 41
 _ID = lazy(
     rb"(?:\bids?|[_-]id|[a-z]Id|sha\d*|md5|hash|digest|etag|commit|trace|span)[\"'`]?\s{0,3}[:=]?\s{0,3}[\"'`]?\Z"
 )
-"""What names a number that opens nothing."""
+"""The words that name a number that opens nothing."""
 _OF_ALL_CLASSES = rb"(?=[A-Za-z0-9]*[a-z])(?=[A-Za-z0-9]*[A-Z])(?=[A-Za-z0-9]*[0-9])"
 
 

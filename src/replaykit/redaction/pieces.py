@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from replaykit.model.values import read_items, read_members
 from replaykit.redaction.lazy_patterns import lazy
 
 LEAST_BYTES = 16 * 1024
@@ -29,8 +30,6 @@ _NEXT = STAND_IN + b","
 _STEP = len(_NEXT)
 _GAP = lazy(rb"[\s,]*+")
 _KEY = lazy(rb'[\s,]*+"[^"\\]*+(?:\\.[^"\\]*+)*+"\s*+:\s*+')
-_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
-_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 class TextSpan(NamedTuple):
@@ -47,7 +46,7 @@ class Pieces:
         self.text = text
         self.spans = spans
         self.flat = flat
-        """How many pieces at the beginning are no part of another object in a list."""
+        """The number of pieces at the beginning that are no part of another object in a list."""
 
     @cached_property
     def texts(self) -> list[bytes]:
@@ -61,7 +60,7 @@ class Pieces:
 
     @cached_property
     def places(self) -> list[int]:
-        """Where the empty objects stand in the rest."""
+        """The places of the empty objects in the rest."""
         places, removed = [], 0
         for start, end in self.spans:
             places.append(start - removed)
@@ -173,7 +172,7 @@ class _Walk:
         self._smallest = smallest
         self._largest = largest
         self._first_nested = sys.maxsize
-        """Where the first object of a list begins that is in pieces itself."""
+        """The place of the first object of a list that is in pieces itself."""
 
     def pieces(self, text: bytes, spans: list[TextSpan]) -> Pieces:
         """Return the pieces of a text that these spans were found in."""
@@ -210,9 +209,9 @@ def _children(value: bytes) -> Iterator[tuple[int, bytes]]:
     gap: re.Pattern[bytes] = _GAP
     children: list[msgspec.Raw]
     if value[:1] == b"[":
-        children = _items(value)
+        children = read_items(value)
     elif value[:1] == b"{":
-        gap, children = _KEY, list(_members(value).values())
+        gap, children = _KEY, list(read_members(value).values())
     else:
         return
     at = 1

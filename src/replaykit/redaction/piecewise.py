@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from replaykit.redaction.redactor import Known, Redactor
 
 _NEAR, _FAR = 512, 4096
-"""How far rules see over a border: between pieces that hold no sign of any rule, and beside one that does."""
+"""The distance that rules see over a border: between pieces that hold no sign of any rule, and beside one that does."""
 _LIMIT_BYTES = 32 * 1024 * 1024
 _MAX_READINGS = 4
-"""How many of the last texts may go on: agents of one run have a conversation each."""
+"""The number of the last texts that may go on: agents of one run have a conversation each."""
 _LARGEST_READING = 8 * 1024 * 1024
 _BEGIN, _END = b"-----BEGIN", b"-----END"
 
@@ -367,7 +367,7 @@ def _may_hold(text: str, value: str) -> bool:
 
 
 _ESCAPED = lazy(r'["\\/\x00-\x1f]')
-"""What JSON writes otherwise in a string."""
+"""The characters that JSON writes otherwise in a string."""
 
 
 def _shifted(places: list[int], rest: _Unit, edits: list[Edit]) -> list[int]:

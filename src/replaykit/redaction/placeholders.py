@@ -44,7 +44,7 @@ _BEFORE_HOST = lazy(
     rb"(?<![\w-])(?:p-(?P<email>[0-9a-f]{8})(?:@|%40)(?:[0-9a-f]{8}\.)?|(?<![@.])(?P<domain>[0-9a-f]{8})\.)\Z"
 )
 _WIDEST = 26
-"""How much of an address stands before its reserved domain, with a character before it."""
+"""The most characters of an address before its reserved domain, with a character before it."""
 _TOKEN = lazy(JWT.encode())
 # Each begins with a literal, by which it is found at once; what may not stand before that is asked for behind it.
 _UUID_SIGN = b"-0000-8000-8000-0"
@@ -299,7 +299,7 @@ def _numbers(raw: bytes, *, certain_alone: bool = False) -> Iterator[FoundPlaceh
 
 
 _CERTAIN = (b"9999", b"00")
-"""What cards and devices begin with: the only placeholders that are certain without a sign between their digits."""
+"""The beginnings of cards and devices: the only placeholders that are certain without a sign between their digits."""
 _CARD = lazy(rb"(?<!\d)9999(?:([ .-])\d{4}\1\d{4}\1\d{1,7}|([ -])\d{6}\2\d{4,5}|\d{8,15})(?!\d)")
 _IMEI = lazy(rb"(?<!\d)00(?:([- ])\d{6}\1\d{6}\1\d|\d{4}([- ])\d\d\2\d{6}\2\d|\d{13})(?!\d)")
 _SSN = lazy(rb"(?<!\d)9\d\d([- ]?)\d\d\1\d{4}(?!\d)")

@@ -147,7 +147,7 @@ def _is_wordy(value: str) -> bool:
 
 
 COOKIE_ATTRIBUTES = frozenset(words_of("path expires max-age domain samesite version comment priority"))
-"""What a cookie says of itself, and not of who has it."""
+"""The words that a cookie says of itself, and not of who has it."""
 _BLANKED = lazy(rb"<{4,}+")
 _APART = lazy(r"[\s;,&\"'=<>]+", re.ASCII)
 _WORD = lazy(rb"[A-Za-z0-9]{3}")

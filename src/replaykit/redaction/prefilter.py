@@ -49,7 +49,7 @@ _LONGEST_NAME = 40
 _BLANK, _BACKSLASH, _ZERO, _DOT, _COLON = b" \\0.:"
 """As numbers: to ask bytes for bytes raises an error inside of Python first, which takes as long as a short text."""
 _JOINED = frozenset(JOINTS) | {_BACKSLASH, *range(128, 256)}
-"""What a token may go on after, or that is more than it seems."""
+"""The characters that a token may go on after, or that are more than they seem."""
 _GOES_ON = (b".", b"~")
 _WORDS = bytes.maketrans(b"_-+/.:~$", b" " * 8)
 
@@ -153,7 +153,7 @@ def _name_ids(signs: list[tuple[int, int, int]], raw: bytes, low: bytes) -> bool
 
 
 _NEAR_IDS, _NEAR_ASCII = 300, 90
-"""How far a number may be from a word for it, in bytes: characters beyond ASCII have several."""
+"""The distance between a number and a word for it, in bytes: characters beyond ASCII have several."""
 
 
 def _is_in_company(number: int, raw: bytes, low: bytes, runs: bytes, at: int) -> bool:
@@ -244,7 +244,7 @@ def _id_at(raw: bytes, low: bytes, start: int) -> re.Match[bytes] | None:
 
 
 def _readings(before: bytes) -> tuple[bytes, ...]:
-    """What stands before a number in a string of JSON, as the JSON and as the string have it; none if it is unclear."""
+    """Return what stands before a number in a string of JSON, as JSON and as the string have it; none if unclear."""
     as_text = before.replace(b'\\"', b'"')
     as_json = before
     for escape, char in ((b"\\n", b"\n"), (b"\\r", b"\r"), (b"\\t", b"\t")):
@@ -306,7 +306,7 @@ def _may_be_of_parts(raw: bytes, runs: bytes, start: int, end: int) -> bool:
 
 
 _LOOSE = lazy(rb"Q~|-us|:AA|\.atlasv1\.|\.(?<=[\w-]{24}\.)[\w-]{6}\.[\w-]")
-"""What is in every token whose sign is not at its beginning (`providers.LOOSE`)."""
+"""The texts that are in every token whose sign is not at its beginning (`providers.LOOSE`)."""
 _LONGEST_PART, _LONGEST_LITERAL = 26, 12
 
 
@@ -348,7 +348,7 @@ def _has_head(run: bytes) -> bool:
 _MAILGUN_LENGTH = 50
 _PACKED_HEADS = b"H4sI eJw eJx eJy eJz eNo eNp eNq eNr eAE".split()
 _HEADS: dict[bytes, tuple[bytes, ...]] = {}
-"""What tokens begin with, by the first two characters: there is no time to compile a pattern."""
+"""The beginnings of tokens, by the first two characters: there is no time to compile a pattern."""
 for _head in (*BOUND, *_PACKED_HEADS, b"AC"):  # also compressed text, and the first part of Twilio's login
     _HEADS[_head[:2]] = (*_HEADS.get(_head[:2], ()), _head)
 

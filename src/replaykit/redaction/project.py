@@ -61,7 +61,7 @@ def rules_file(store: Path) -> Path:
     return (home.parent if home.name == HOME else home) / RULES_FILE
 
 
-def project_redactor(store: Path | None = None, *, foreign: bool = False) -> Redactor:
+def project_redactor(store: Path | None = None, *, foreign: bool = False) -> ProjectRedactor:
     """The redactor of the project in this directory, or of the one that a store belongs to.
 
     `foreign`: where the project has no key, none is made; its placeholders are those of no other redactor.

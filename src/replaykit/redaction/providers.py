@@ -132,7 +132,7 @@ private-key  b3BlbnNzaC1rZXktdjE  {}[A-Za-z0-9+/\s\\=]{60,8000}+
 """
 _UUID = "[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 _BACK = {"azure-key": 4, "mailchimp-key": 32, "telegram-token": 13, "discord-token": 28, "terraform-token": 14}
-"""How far before the literal a token may begin."""
+"""The distance before the literal at which a token may begin."""
 _BACK_FORM = lazy(rb"[A-Za-z0-9_~-]+\Z")
 _BOT_ID = lazy(rb"(?<!\d)\d{6,12}\Z")
 """The number of a Telegram bot. In addresses `bot` stands before it."""
@@ -225,7 +225,7 @@ def _alternation(heads: dict[str, list[str]]) -> str:
 
 
 BEGIN = lazy(f"(?<![A-Za-z0-9])(?:{_branches(list(map(bytes.decode, BOUND)))})".encode())
-"""Where a token may begin."""
+"""Finds where a token may begin."""
 LITERAL_FINDER = lazy_automaton(BOUND)
 """Finds the literals that tokens begin with."""
 

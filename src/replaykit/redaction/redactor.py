@@ -59,7 +59,7 @@ _LEAST_CHARS = 8
 _HIDES_SOMETHING = lazy(r'\\[u/]|\[\["')
 _TEXTS = lazy(r'\[\s*"')
 _WIDEST_SIGN = 64
-"""How many characters may be between a name and its value."""
+"""The most characters between a name and its value."""
 
 
 class Located(Struct, frozen=True):
@@ -257,7 +257,7 @@ class Redactor:
         return _HIDES_SOMETHING.search(text) is not None or _has_texts_of_a_name(text)
 
     def hits(self, text: str, known: Known, around: int = 0) -> list[Hit]:
-        """What is found in a text, and the known values in it; `around`: traits of what it is a part of."""
+        """Return what is found in a text, and the known values in it; `around`: traits of what it is a part of."""
         hits = hits_in(text, self.rules, around=around)
         if known:
             hits = settled([*hits, *_known_hits(text, known)], text)

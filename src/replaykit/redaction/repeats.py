@@ -77,9 +77,9 @@ class _Estimate:
         self.weight = 1
         """Of a step: groups take longer than single characters."""
         self.starts = self.window
-        """Where in the text a match can have begun."""
+        """The places in the text at which a match can have begun."""
         self.ways = 1.0
-        """How many ways lead here from one start, for one end of the last repeat."""
+        """The number of ways that lead here from one start, for one end of the last repeat."""
         self.open: dict[int, _Open] = {}
         """Repeats whose end is not settled, by a number of their own."""
         self.repeats = 0
@@ -88,9 +88,9 @@ class _Estimate:
         self.before = [_ALL]
         """The same for some places before this one, one after another."""
         self.reach = 1
-        """How far from its start a match can be."""
+        """The farthest that a match can be from its start."""
         self.spacing = 1
-        """How far apart two places of a text are at least at which the characters before this place stand."""
+        """The least distance between two places of a text at which the characters before this place stand."""
         self.has_varied = False
         self.reason = _LONG
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 import stat
 import tomllib
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,8 @@ _KIND = re.compile(r"[^a-z0-9]+")
 _NAME = re.compile(r"[a-z][a-z0-9-]{1,29}")
 _SHA256 = re.compile(HASH + r"[0-9a-f]{64}")
 _LEAD_IN = re.compile(r"(?P<flags>\(\?i\))?(?P<chars>\[(?:\\.|[^\]\\])+\])\{0,(?P<most>\d{1,3})\}\?")
+_NEVER_AN_END = "\n" + 1000 * " " + "!\"\"\"'''"
+"""Closes any text that is open in TOML, and is a mistake anywhere else: in a column where nobody else makes one."""
 _Table = dict[str, Any]
 
 
@@ -248,7 +251,7 @@ class _RuleFile:
             return compile_re2(pattern, window)
         except ValueError as error:
             message = f"{where}: the pattern {pattern[:80]!r} cannot be used: {error}"
-            raise self.error(near or pattern[:40], message, _Unusable) from None
+            raise self.error(near or pattern[:40], message, _Unusable) from error
 
     def json_path(self, path: str) -> JsonPath:
         """Return the JSON path that a text spells."""
@@ -277,9 +280,30 @@ def _opened(path: Path) -> _RuleFile:
     except (RecursionError, NestedTooDeeply):
         raise InvalidFile(f"is no TOML: {NestedTooDeeply(_MAX_NESTING)}", file=str(path)) from None
     except tomllib.TOMLDecodeError as error:
-        line = re.search(r"at line (\d+)", str(error))
-        raise InvalidFile(f"is no TOML: {error}", file=str(path), line=int(line[1]) if line else None) from None
+        raise InvalidFile(f"is no TOML: {error}", file=str(path), line=_error_line(text)) from None
     return _RuleFile(path, text, table)
+
+
+def _error_line(text: str) -> int | None:
+    """Return the line where the parser gave up; None if it did so at the end. Before Python 3.14, no error has it."""
+    lines = text.split("\n")
+    error = _toml_error(text)
+
+    def reaches_mistake(count: int) -> bool:
+        return _toml_error("\n".join(lines[:count]) + _NEVER_AN_END) == error
+
+    if not reaches_mistake(len(lines)):
+        return None
+    # The parser reads no further than the mistake: the error is the same for each part of the text that reaches it.
+    return bisect_left(range(len(lines)), True, key=reaches_mistake)
+
+
+def _toml_error(text: str) -> str:
+    try:
+        tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        return str(error)
+    return ""
 
 
 def _data(path: Path) -> bytes:
@@ -298,7 +322,7 @@ def _data(path: Path) -> bytes:
 
 def _short(error: _Unusable, name: str) -> str:
     """Return the name of what is left out with its line and the reason, without what to write instead."""
-    reason = error.message.partition("cannot be used: ")[2].partition(";")[0]
+    reason, _, _advice = str(error.__cause__).partition(";")
     return f"{name} (line {error.line}: {reason})"
 
 

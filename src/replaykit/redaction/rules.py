@@ -20,7 +20,7 @@ OVERLAP = 1024
 MAX_ALLOWED_CHARS = 400
 """Patterns allow no longer value: what is no secret is short, and theirs may be cubic in it."""
 HASH = "sha256:"
-"""What the hash of an allowed value begins with."""
+"""The beginning of the hash of an allowed value."""
 
 
 def sha256_of(value: str) -> str:

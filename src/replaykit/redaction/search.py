@@ -150,9 +150,9 @@ LEAST_CHARS = 128 * 1024
 """A shorter text is searched as a whole."""
 STEP = 16 * 1024
 _NEAR = 512
-"""How far a rule sees that has not begun yet."""
+"""The distance that a rule sees that has not begun yet."""
 _AROUND = 4096
-"""How far a rule sees from where it has begun; one that finds something there goes on."""
+"""The distance that a rule sees from where it has begun; one that finds something there goes on."""
 _SAMPLES = 16
 _KEY, _LONGEST_KEY = "-----BEGIN", 20_000
 Search = Callable[[str], list[Hit]]

@@ -36,7 +36,7 @@ _VALUE = re.compile(
 _OTHER_SENSE = re.compile(
     r"(?:page|next|continuation|cursor|sync|max|min|num|stop|eos|bos|csrf)[\w ]{0,3}\Z", re.IGNORECASE
 )
-"""What stands before `token` where it opens nothing."""
+"""The words before `token` where it opens nothing."""
 _KIND_BEFORE = re.compile(r"[a-z]{2,10}[_-]")
 """An id with its kind before it: `msg_…`, `chatcmpl-…`."""
 _ENDINGS = frozenset(words_of("py js ts go md json yaml yml com org io net"))
@@ -48,7 +48,7 @@ _REACH = 1024
 
 
 class Suspicion(Struct, frozen=True):
-    """What the second check found: by which rule, where, and the hash that allows it."""
+    """A finding of the second check: its rule, its place, and the hash that allows it."""
 
     rule: str
     start: int
@@ -64,7 +64,7 @@ class SecondCheck:
         self._passed: set[bytes] = set()
 
     def suspicions(self, data: bytes) -> list[Suspicion]:
-        """What `suspicions_in` finds in a file."""
+        """Return what `suspicions_in` finds in a file."""
         if len(data) >= LEAST_BYTES:
             pieces = pieces_of(data)
             if pieces is not None and self._pass(pieces):
@@ -85,7 +85,7 @@ class SecondCheck:
 
 
 def suspicions_in(text: str, rules: Rules) -> list[Suspicion]:
-    """What the second check finds in a text, in order; neither placeholders nor what the project allows."""
+    """Return what the second check finds in a text, in order; neither placeholders nor what the project allows."""
     placeholders = placeholders_in(text.encode("ascii", "replace"))
     found: dict[tuple[int, int], Suspicion] = {}
     for name, start, end in (*_by_rules(text), *_by_entropy(text)):

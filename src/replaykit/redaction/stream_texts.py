@@ -47,7 +47,7 @@ class Alike:
         self.payload = payload
         """The first one."""
         self.strings = (len(tokens) - 1) / 2
-        """How many texts it has, with the names of its members."""
+        """The number of its texts, with the names of its members."""
         self._rows = [tokens]
         self._shape: _Shape | None = None
 
@@ -95,7 +95,7 @@ def is_json(payload: bytes | str) -> bool:
 
 
 class _Shape:
-    """Where events that are alike may differ, and what is the same in all of them."""
+    """The places where events that are alike may differ, and what is the same in all of them."""
 
     def __init__(self, first: list[bytes]) -> None:
         self.texts: list[int] = []
@@ -127,7 +127,7 @@ _LONGEST_PATH = 300
 _Texts = list[tuple[str, str]]
 """Names of members of one object, and what they say."""
 _Mark = tuple[str, Json]
-"""Where the object is that it tells apart, and what it says."""
+"""The path of the object that it tells apart, and what it says."""
 _Members = dict[str, list[str]]
 """By name, the texts that are one."""
 

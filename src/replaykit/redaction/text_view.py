@@ -44,7 +44,7 @@ class Trait:
     PLUS = 2
     EQUALS = 4
     FIELDS = PLUS | EQUALS
-    """What forms are made of."""
+    """The characters that forms are made of."""
     FORM = 8
     """A field of a form with a plus, which is a blank there."""
     SERVICE_ACCOUNT = 16
@@ -100,7 +100,7 @@ class View:
     def __init__(self, text: str, around: int = 0) -> None:
         self.text = text
         self.findings: list[Hit] = []
-        """What was found in it so far: a value beside a name may hold it."""
+        """The findings in it so far: a value beside a name may hold them."""
         self._unescaped: dict[int, bytes] = {}
         flat = _flattened(text)
         if b"\\" in flat:
@@ -132,7 +132,7 @@ class View:
 
 
 _NOT_SIMPLE = (b"\\\\", b'\\"' * 4, b"\0")
-"""What makes escapes depend on each other, and the byte that stands for a quote in between."""
+"""The characters that make escapes depend on each other, and the byte that stands for a quote in between."""
 _SIMPLE = (
     (b"\\n", b"\n "),
     (b"\\t", b"\t "),

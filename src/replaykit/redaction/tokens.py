@@ -18,7 +18,7 @@ RUN = b"a" * SHORTEST
 _NEAR_AWS = 400
 _SECRET_AWS = lazy(rb"(?<![A-Za-z0-9/+=_\-])[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=_\-])")
 JOINTS = b".:~$"
-"""What holds the parts of some tokens together."""
+"""The characters that hold the parts of some tokens together."""
 _PEM = lazy(rb"-----BEGIN[ +](?:[A-Z0-9]{1,12}[ +]){0,4}PRIVATE[ +]KEY(?:[ +]BLOCK)?-----")
 _PEM_END = lazy(rb"-----END[ +][A-Z0-9 +]{0,40}-----")
 _PEM_BODY = lazy(rb"(?:\s*+[A-Za-z-]{3,20}: [^\r\n]{1,80})*+[A-Za-z0-9+/=\s\\]*+")
@@ -42,7 +42,7 @@ HEX_CHAR = rb"(?:[2-7][0-9A-Fa-f]|0[9aAdD]|[CDcd][0-9A-Fa-f]%b|[Ee][0-9A-Fa-f](?
 )
 """A character of UTF-8 in hexadecimal digits that is no control character."""
 HEX_HEADS = frozenset(b"0234567cdefCDEF")
-"""What such text begins with."""
+"""The characters that such text may begin with."""
 HEX_TEXT = lazy(rb"(?:0x)?((?:%b){10,4096}+)(?![A-Za-z0-9])" % HEX_CHAR)
 """Text in hexadecimal digits. In random digits ten such characters after each other are rare."""
 

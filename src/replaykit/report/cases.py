@@ -14,7 +14,7 @@ from replaykit.cases.lint import Problem
 from replaykit.cases.proof import RECORDED_RUN
 from replaykit.checks.assertions import Assertion
 from replaykit.documents.shape import FlawSeverity
-from replaykit.model.values import Json
+from replaykit.model.values import JsonObject
 from replaykit.report.layout import counted, indented, short, to_json
 from replaykit.terminal import style, visible
 from replaykit.value_files import VALUES
@@ -126,7 +126,7 @@ def _shown_files(case: ReplayCase) -> list[str]:
     return sorted(shown)
 
 
-def _documents(assertions: Sequence[Assertion]) -> list[dict[str, Json]]:
+def _documents(assertions: Sequence[Assertion]) -> list[JsonObject]:
     return [{assertion.kind: assertion.value} for assertion in assertions]
 
 

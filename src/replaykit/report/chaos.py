@@ -8,13 +8,13 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
+from replaykit.checks.reading import text_of
 from replaykit.handlers.chaos.mutations import Mutation
 from replaykit.handlers.chaos.profiles import profile, profile_description
 from replaykit.report.layout import counted, counts_text, indented, mark, short, table, to_json
 from replaykit.terminal import style
 from replaykit.trials.chaos import ChaosResult, ChaosRun, ChaosVerdict, InjectedFault
 from replaykit.trials.mutation import MutationResult
-from replaykit.trials.trial_runs import input_text
 
 _COLOURS = {ChaosVerdict.BROKE: "red", ChaosVerdict.ERROR: "magenta"}
 _SHOWN_FAILURES = 20
@@ -92,7 +92,7 @@ def profiles_json(names: Sequence[str]) -> str:
 
 def mutations_text(mutations: Sequence[Mutation]) -> str:
     """The mutations: kind, what was done, and the input."""
-    rows = [[mutation.kind, short(mutation.what, 30), input_text(mutation.input)] for mutation in mutations]
+    rows = [[mutation.kind, short(mutation.what, 30), text_of(mutation.input)] for mutation in mutations]
     return table(["KIND", "WHAT", "INPUT"], rows)
 
 
@@ -108,7 +108,7 @@ def mutation_text(result: MutationResult) -> str:
         passed += run.passed
         lines.append(f"{mark(run.passed)} {run.mutation.kind}: {short(run.mutation.what, 60)}")
         if not run.passed:
-            lines += [f"    asked {short(input_text(run.mutation.input), 90)}", f"    {short(run.reason, 200)}"]
+            lines += [f"    asked {short(text_of(run.mutation.input), 90)}", f"    {short(run.reason, 200)}"]
             if run.evidence:
                 lines.append(f"    evidence {run.evidence}")
     return "\n".join([*lines, "", f"{counted(len(result.runs), 'mutation')}: {passed} passed; score {result.score:g}"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from replaykit.model.result import Finding
+from replaykit.model.text_lines import first_few
 from replaykit.report.layout import indented, screen_width, short, to_json
 from replaykit.terminal import style
 from replaykit.trials.ci_result import CiItem, CiOutcome, CiPart, CiResult, payload_text
@@ -41,10 +42,7 @@ def notes_of(result: CiResult) -> list[str]:
 
 
 def _names(ids: Sequence[str]) -> str:
-    names = ", ".join(short(name, 40) for name in ids[:_SHOWN_FINDINGS])
-    if len(ids) > _SHOWN_FINDINGS:
-        return f"{names} and {len(ids) - _SHOWN_FINDINGS} more"
-    return names
+    return first_few([short(name, 40) for name in ids], _SHOWN_FINDINGS)
 
 
 def verdict_text(result: CiResult) -> str:

@@ -7,6 +7,7 @@ from html import escape
 from itertools import count
 
 from replaykit.cases.run_session import SeenCall
+from replaykit.model.text_lines import cut
 from replaykit.model.values import sayable
 from replaykit.report.ci import item_lines, score_text
 from replaykit.report.layout import counted
@@ -92,6 +93,5 @@ def _call(call: SeenCall) -> str:
 
 def _text(text: str) -> str:
     """A text as HTML; what would be invisible, or turn the writing around, is spelled out."""
-    if len(text) > _SHOWN_CHARS:
-        text = text[: _SHOWN_CHARS - 1] + "…"
-    return "\n".join(map(escape, map(visible, sayable(text).split("\n"))))
+    lines = sayable(cut(text, _SHOWN_CHARS)).split("\n")
+    return "\n".join(map(escape, map(visible, lines)))

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from xml.etree import ElementTree as Xml
 
 from replaykit.cases.run_session import SeenCall
+from replaykit.model.text_lines import cut
 from replaykit.model.values import sayable
 from replaykit.report.ci import item_lines, name_of
 from replaykit.trials.ci_result import CiItem, CiOutcome, CiPart, CiResult, payload_text
@@ -97,10 +98,7 @@ def _call(call: SeenCall) -> str:
 
 def _clean(text: str, limit: int = 1000) -> str:
     """A text that XML can hold: control characters are spelled out, and what is too long is cut."""
-    whole = _NOT_XML.sub(lambda found: f"\\x{ord(found[0]):02x}", sayable(text))
-    if len(whole) <= limit:
-        return whole
-    return whole[: limit - 1] + "…"
+    return cut(_NOT_XML.sub(lambda found: f"\\x{ord(found[0]):02x}", sayable(text)), limit)
 
 
 def _seconds(duration_s: float) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from replaykit.model.diff import Difference, brief
+from replaykit.model.text_lines import first_few
 from replaykit.report.layout import counted, screen_width, short, table
 from replaykit.terminal import style
 from replaykit.travel.compare_result import (
@@ -147,9 +148,7 @@ def _states(comparison: Comparison) -> Iterator[str]:
     is_first = comparison.first is not None and comparison.first.kind is DivergenceKind.STATE
     after = _after(entry)
     steps = [step for step in dict.fromkeys(map(_after, later)) if step != after]
-    named = ", ".join(steps[:_STEPS])
-    if len(steps) > _STEPS:
-        named += f" and {len(steps) - _STEPS} more"
+    named = first_few(steps, _STEPS)
     if not is_first:
         others = f" (and after {named})" if steps else ""
         yield f"state after {after}{others}"

@@ -10,7 +10,7 @@ import msgspec
 from replaykit.candidates.golden import GoldenResult, GoldenUpdate
 from replaykit.cases.golden import Aspect, Golden
 from replaykit.model.events import State
-from replaykit.model.values import Json
+from replaykit.model.values import JsonObject
 from replaykit.report.layout import counted, to_json
 from replaykit.terminal import style, visible_lines
 
@@ -46,7 +46,7 @@ def golden_text(golden: Golden, file: Path, agent: str | None) -> str:
 
 def golden_json(golden: Golden, file: Path | None, result: GoldenResult | None) -> str:
     """The same for programs; without a file nothing was written."""
-    document: dict[str, Json] = {
+    document: JsonObject = {
         "replaykit": 1,
         "file": None if file is None else str(file),
         "name": golden.name,
@@ -78,7 +78,7 @@ def updates_json(updates: Sequence[GoldenUpdate]) -> str:
     return to_json(document)
 
 
-def _document(update: GoldenUpdate) -> dict[str, Json]:
+def _document(update: GoldenUpdate) -> JsonObject:
     reason = update.problem
     if not update.passed:
         reason = reason or (update.after or update.before).text

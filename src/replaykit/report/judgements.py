@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from replaykit.checks.reading import text_of
 from replaykit.model.result import SemanticCheck
 from replaykit.model.run import TraceRun
 from replaykit.report.layout import indented, short, tally, to_json
 from replaykit.terminal import style, visible
-from replaykit.trials.trial_runs import input_text
 
 _COLOURS = {"pass": "green", "fail": "red", "unjudged": "magenta", "needs_human": "yellow"}
 
@@ -35,6 +35,6 @@ def checks_json(case_id: str, checks: Sequence[SemanticCheck], *, answered_count
 
 def asked_text(run: TraceRun) -> str:
     """Return a run as a person sees it before answering; control characters are spelled out."""
-    answer = input_text(run.output) if run.output_json else "(no output)"
-    lines = [f"asked:    {short(input_text(run.input), 500)}", f"status:   {run.status.value}", "answered:"]
+    answer = text_of(run.output) if run.output_json else "(no output)"
+    lines = [f"asked:    {short(text_of(run.input), 500)}", f"status:   {run.status.value}", "answered:"]
     return "\n".join([*lines, *indented(map(visible, answer.splitlines()))])

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from replaykit.model.text_lines import cut
 from replaykit.terminal import style, visible
 
 MAX_WIDTH = 160
@@ -134,10 +135,7 @@ def tally(counts: Mapping[str, int]) -> str:
 
 def short(text: str, width: int) -> str:
     """A text on one line, cut to a width."""
-    line = visible(" ".join(text.split()))
-    if len(line) <= width:
-        return line
-    return line[: width - 1] + "…"
+    return cut(visible(" ".join(text.split())), width)
 
 
 def counted(number: int, word: str) -> str:

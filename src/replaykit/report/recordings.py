@@ -8,7 +8,7 @@ from pathlib import Path
 
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.unrecorded import Unrecorded, all_unrecorded, unrecorded_in, unrecorded_lines
-from replaykit.model.values import Json
+from replaykit.model.values import JsonObject
 from replaykit.report.layout import counted, to_json
 from replaykit.terminal import style
 
@@ -85,7 +85,7 @@ def recorded_json(runs: Sequence[TraceRun]) -> str:
     return to_json({"replaykit": 1, "runs": [run.header for run in runs], "not_recorded": not_recorded})
 
 
-def _as_json(run_id: str, unrecorded: Unrecorded) -> dict[str, Json]:
+def _as_json(run_id: str, unrecorded: Unrecorded) -> JsonObject:
     return {
         "run": run_id,
         "kind": unrecorded.kind,

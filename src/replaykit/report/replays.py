@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from click import unstyle
 
 from replaykit.model.isolation import Isolation, IsolationLevel
 from replaykit.model.result import RESULT_FORMAT, Evidence, EvidenceSource, Finding, ReplayResult, Verdict
+from replaykit.model.text_lines import first_few
 from replaykit.report.layout import counted, counts_text, indented, mark, panel, short, tally, to_json
 from replaykit.terminal import style
 
@@ -109,7 +109,7 @@ def evidence_text(evidence: Evidence) -> str:
 
 
 def isolation_text(isolation: Isolation) -> str:
-    """Who kept the candidate shut in, and what it wrote and tried meanwhile."""
+    """Return the isolation of the candidate, and what it wrote and tried meanwhile."""
     parts = [_level_text(isolation.level, isolation.channels)]
     if isolation.children:
         level = min(isolation.children.values(), key=lambda level: level.strength)
@@ -213,10 +213,7 @@ def _notes_of_many(results: Sequence[ReplayResult]) -> list[str]:
 
 
 def _names(ids: Collection[str]) -> str:
-    names = ", ".join(short(name, 40) for name in islice(ids, _SHOWN_IDS))
-    if len(ids) > _SHOWN_IDS:
-        return f"{names} and {len(ids) - _SHOWN_IDS} more"
-    return names
+    return first_few([short(name, 40) for name in ids], _SHOWN_IDS)
 
 
 def results_json(results: Sequence[ReplayResult], *, passed: bool) -> str:

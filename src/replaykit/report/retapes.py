@@ -8,6 +8,7 @@ from replaykit.candidates.retaping import NewCall, Retaping
 from replaykit.candidates.retaping_many import Left, tokens_of, usage_of
 from replaykit.model.events import Usage
 from replaykit.model.result import ReplayResult
+from replaykit.model.text_lines import cut
 from replaykit.report.layout import counted, indented, table, to_json
 from replaykit.report.replays import headline
 from replaykit.terminal import visible_lines
@@ -91,15 +92,9 @@ def _asked_lines(questions: Sequence[NewCall]) -> list[str]:
         lines.append(f"  {question.call.name}  answered by: {question.answered_by}")
         differences = question.text.splitlines()[1 : 1 + _SHOWN_LINES]
         if differences != shown:
-            lines += indented(map(_cut, differences), "    ")
+            lines += indented([cut(line, _SHOWN_CHARS) for line in differences], "    ")
         shown = differences
     return lines
-
-
-def _cut(line: str) -> str:
-    if len(line) <= _SHOWN_CHARS:
-        return line
-    return f"{line[: _SHOWN_CHARS - 1]}…"
 
 
 def _cost(usage: Usage) -> str:

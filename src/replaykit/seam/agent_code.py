@@ -348,7 +348,7 @@ def fields_of(value: Any) -> Mapping[str, Any]:
     return found
 
 
-@functools.lru_cache(maxsize=1024)
+@functools.lru_cache(maxsize=1024)  # asked for every object that a tool reaches; to look through a class takes 10 µs
 def _layout_of(kind: Any) -> tuple[tuple[str, ...], frozenset[str]]:
     """Return the names of the slots of a class, and of its fields that are computed once."""
     slots, computed = dict[str, None](), set[str]()
@@ -381,7 +381,7 @@ def _locals_of(frame: FrameType) -> dict[str, Any]:
 
 _IS_FUNCTION = 0x1  # `inspect.CO_OPTIMIZED`; the namespace of a module or a class is no snapshot
 _SHOW_LOCALS = frozenset({"locals", "vars", "dir", "eval", "exec", "_getframe", "currentframe", "stack"})
-"""What an agent gets hold of its own variables with."""
+"""The functions by which an agent gets hold of its own variables."""
 
 
 def _frames_of(entry: EntryPoint | None) -> Iterator[FrameType]:
@@ -460,7 +460,7 @@ def _mentions(code: CodeType, bounds: _Bounds | None = None) -> set[str]:
     return names
 
 
-@functools.lru_cache(maxsize=8192)
+@functools.lru_cache(maxsize=8192)  # to go through the instructions of a long function takes 0.4 ms
 def _names_in(code: CodeType, bounds: _Bounds | None) -> frozenset[str]:
     """Return the names in the code itself; without those of libraries, such as `run` in `asyncio.run`."""
     names = frozenset({*code.co_names, *code.co_freevars, *code.co_cellvars, *_texts_in(code)})

@@ -112,7 +112,7 @@ def kind_of(kind: type) -> Kind | None:
     return _kind_of(cast(Hashable, kind)) if is_hashed_as_usual(kind) else None
 
 
-@lru_cache(512)
+@lru_cache(512)  # asked for every object in a value; to look through the bases of a class takes 5 µs
 def _kind_of(kind: Any) -> Kind | None:
     if not is_class(kind) or defined(kind, "__del__") is not None:
         return None  # code that runs when an object goes away runs because the object was made

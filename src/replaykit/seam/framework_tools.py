@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
-from replaykit.model.values import Json, Raw, canonical, sayable
+from replaykit.model.values import Json, JsonObject, Raw, canonical, sayable
 from replaykit.seam.foreign_threads import scope_of_call
 from replaykit.seam.own_code import Function
 from replaykit.seam.parameters import Parameters
@@ -20,7 +20,7 @@ from replaykit.seam.scope import TOOL, CallAnswer, PendingCall, Scope, pending_c
 from replaykit.seam.through import athrough, through
 
 T = TypeVar("T")
-Arguments = dict[str, Json]
+Arguments = JsonObject
 
 
 def call_tool(

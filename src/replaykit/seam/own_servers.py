@@ -13,17 +13,15 @@ import weakref
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
 from replaykit.model.events import Call
 from replaykit.seam.hooks import hook
 from replaykit.seam.own_code import Function
 from replaykit.seam.scope import RunSession, current
-from replaykit.seam.sockets import holders, is_loopback, listeners
+from replaykit.seam.sockets import environment_of, holders, is_loopback, listeners, loopback_address
 
 SANDBOX = "REPLAYKIT_SANDBOX"
 """The environment variable by which processes in a sandbox know its level, and each other: `LEVEL:ID`."""
-_PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443}
 
 
 class _Server(NamedTuple):
@@ -67,12 +65,8 @@ class ServersHere:
         """Return True for a request to one of them, unless the tape has such requests, or it is one for a model."""
         if not _servers:
             return False
-        try:
-            parts = urlsplit(url)
-            host, port = parts.hostname or "", parts.port or _PORTS.get(parts.scheme, 0)
-        except ValueError:
-            return False
-        if not self.has(host, port) or port in self._ports_of_tape():
+        address = loopback_address(url)
+        if address is None or not self.has(*address) or address[1] in self._ports_of_tape():
             return False
         from replaykit.wire.routes import api_of  # noqa: PLC0415 (few requests come here)
 
@@ -102,9 +96,9 @@ class ServersHere:
         if self._recorded_ports is None:
             self._recorded_ports = set()
             for call in self._recorded:
-                parts = urlsplit("" if call.wire is None else call.wire.url)
-                if is_loopback(parts.hostname or ""):
-                    self._recorded_ports.add(parts.port or _PORTS.get(parts.scheme, 0))
+                address = None if call.wire is None else loopback_address(call.wire.url)
+                if address is not None:
+                    self._recorded_ports.add(address[1])
         return self._recorded_ports
 
 
@@ -120,7 +114,7 @@ def is_in_sandbox(host: str, port: int) -> bool:
     if not found:
         return _has_children()
     mark = f"{SANDBOX}={os.environ[SANDBOX]}".encode()
-    return level == "full" or all(any(mark in _environment(home) for home in holders(socket)) for socket in found)
+    return level == "full" or all(any(mark in environment_of(home) for home in holders(socket)) for socket in found)
 
 
 def _has_children() -> bool:
@@ -129,13 +123,6 @@ def _has_children() -> bool:
         return any((thread / "children").read_text() for thread in Path("/proc/self/task").iterdir())
     except OSError:  # a kernel that does not tell
         return False
-
-
-def _environment(process: Path) -> list[bytes]:
-    try:
-        return (process / "environ").read_bytes().split(b"\0")
-    except OSError:  # gone meanwhile, or not ours to look at
-        return []
 
 
 def _port_of(sock: Any) -> int | None:

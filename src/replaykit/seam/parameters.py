@@ -26,7 +26,7 @@ from typing import Any, get_args, get_origin
 
 import orjson
 
-from replaykit.model.values import Json, canonical, record_fields
+from replaykit.model.values import Json, JsonObject, canonical, record_fields
 from replaykit.seam.own_code import Function
 from replaykit.seam.rebuild import field_hints, item_hint, member_hint, options_of
 from replaykit.seam.results import namespace_of
@@ -204,7 +204,7 @@ def _as_json(value: Json, hint: Any) -> Json:
     return _scalar(value, hint)
 
 
-def _members(value: dict[str, Json], hint: Any) -> dict[str, Json]:
+def _members(value: JsonObject, hint: Any) -> JsonObject:
     kinds = [get_origin(option) or option for option in options_of(hint)]
     kinds = [kind for kind in kinds if isinstance(kind, type) and record_fields(kind) is not None]
     if len(kinds) != 1:

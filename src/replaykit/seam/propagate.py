@@ -131,7 +131,7 @@ def counted(original: Callable[[Any], None]) -> Callable[[Any], None]:
     return run_once
 
 
-def counted_loop() -> Any:
+def running_loop() -> Any:
     """Return the event loop that runs in this thread; None where none does."""
     events = sys.modules.get("asyncio.events")
     return None if events is None else events._get_running_loop()

@@ -78,7 +78,7 @@ class HoldUps:
         """For how long each thread was held up between two looks, at most."""
         self._lock = threading.Lock()
         self._jobs: WeakKeyDictionary[ThreadPoolExecutor, int] = WeakKeyDictionary()
-        """How many jobs of the run each pool has."""
+        """The number of jobs of the run that each pool has."""
         self._unheard: set[_JobEnd] = set()
         """The ends of jobs that nobody has heard of yet."""
 

@@ -33,7 +33,7 @@ from replaykit.model.events import (
 )
 from replaykit.model.result import DEVIATION, Deviation
 from replaykit.model.sampling import EVERY_STATE, NOT_KEPT, Sampling, StateLog, Written
-from replaykit.model.values import ABSENT, Json, Raw, raw
+from replaykit.model.values import ABSENT, Json, JsonObject, Raw, raw
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -109,7 +109,7 @@ class PendingCall(Struct, eq=False):  # made for every call: in half the time th
     effects: str  # what it does to the world: none, idempotent or external
     parameters: Parameters | None = None  # of the function that is called, in a replay of a foreign trace
     hosted: bool = False  # a framework makes the call: a tool of that name right inside is the same call
-    override: dict[str, Json] | None = None  # other arguments that a handler wants it done with
+    override: JsonObject | None = None  # other arguments that a handler wants it done with
     injected: Injected | None = None  # faults that a handler wants in it
     request: HttpRequest | None = None  # of a call that goes over HTTP
     is_awaited: bool = True  # False for one that holds up its thread: no event loop turns before it has ended

@@ -6,8 +6,10 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 _OWN_NAMES = frozenset({"localhost", "::1", "0.0.0.0", "::"})
+_PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443}
 _PROC = Path("/proc")
 _TABLES = ("tcp", "tcp6")
 _LISTENING = "0000 0A"  # no other end, and the number of that state
@@ -67,6 +69,24 @@ def _found(line: str, network: Path | None = None) -> list[str]:
         except OSError:  # another system, or one without IPv6
             continue
     return numbers
+
+
+def environment_of(process: Path) -> list[bytes]:
+    """The variables that a process was started with."""
+    try:
+        return (process / "environ").read_bytes().split(b"\0")
+    except OSError:  # gone meanwhile, or not ours to look at
+        return []
+
+
+def loopback_address(url: str) -> tuple[str, int] | None:
+    """The host and port of a URL on this machine; None for any other."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port or _PORTS.get(parts.scheme, 0)
+    except ValueError:
+        return None
+    return (host, port) if is_loopback(host) else None
 
 
 def _open_files(process: Path) -> list[Path]:

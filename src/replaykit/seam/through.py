@@ -14,12 +14,11 @@ from typing import Any, NoReturn, TypeAlias, TypeVar
 
 import orjson
 from msgspec import Struct
-from msgspec import json as msgspec_json
 from msgspec.structs import replace
 
 from replaykit.errors import Divergence, Unreplayable
 from replaykit.model.tool_errors import is_raised
-from replaykit.model.values import ABSENT, NULL, Json, Raw, canonical, raw
+from replaykit.model.values import ABSENT, NULL, Json, JsonObject, Raw, canonical, raw, read_items
 from replaykit.seam.failures import came_from_outside, describe, is_interruption, raise_again
 from replaykit.seam.results import END, ITEM
 from replaykit.seam.scope import (
@@ -380,7 +379,7 @@ class ReplayedStream:
                 self._pauses_ms = served.pauses_ms
         self._call = call
         self._replayed = give(self._whole)
-        self._sent: dict[int, dict[str, Json]] = {}
+        self._sent: dict[int, JsonObject] = {}
         if served.sent_json:
             self._sent.update(orjson.loads(bytes(served.sent_json)))
         self._place = 0
@@ -442,7 +441,7 @@ class ReplayedStream:
             )
         return self._replayed.result
 
-    def _leave(self, now: str, recorded: dict[str, Json] | None) -> NoReturn:
+    def _leave(self, now: str, recorded: JsonObject | None) -> NoReturn:
         before = "nothing" if recorded is None else ", ".join(f"{how} {value}" for how, value in recorded.items())
         text = f"`{self._call.name}` {now} after item {self._place}; recorded: {before}"
         scope = current()
@@ -595,7 +594,7 @@ def _streamed(served: CallAnswer) -> CallAnswer:
         return served
     whole = served.result_json
     if bytes(whole).lstrip()[:1] == b"[":
-        items = tuple(msgspec_json.decode(whole, type=list[Raw]))
+        items = tuple(read_items(whole))
     else:
         items = () if whole in (ABSENT, NULL) else (whole,)
     return Outcome(items_json=items, complete=served.complete)

@@ -14,7 +14,7 @@ from replaykit.seam.virtual_locks import ClockOf
 ALARMS: dict[str, Any] = {
     name: getattr(signal, name) for name in ("alarm", "setitimer", "getitimer") if hasattr(signal, name)
 }
-"""What sets and reads the timer of the process; nothing on systems without it."""
+"""The functions that set and read the timer of the process; none on systems without it."""
 
 
 class _Alarm(Wait):

@@ -26,9 +26,9 @@ TIE_S = 0.05
 """Moments that are nearer than this are too close to call, unless the recording says which came first; see also
 `VirtualClock.tie_s`."""
 SLACK_S = 0.05
-"""How far a candidate may be from a recorded moment and still count as being there."""
+"""The distance from a recorded moment at which a candidate still counts as being there."""
 _STRANGER_S = 0.25
-"""How long a thread that is not of the run has to show itself, after somebody of the run has woken it."""
+"""The time for a thread that is not of the run to show itself, after somebody of the run has woken it."""
 MOST_TIES = 64
 """No more ties are counted: there are more orders than anybody tries."""
 TOP = 15  # of a heap: the first few are among them
@@ -120,7 +120,7 @@ class Ties:
         """`picks`: which comes first, for each tie in turn; the first one where they run out."""
         self._picks = iter(picks)
         self.choices: list[int] = []
-        """How many there were to pick from, for the first ties."""
+        """The number of things to pick from, for the first ties."""
 
     def pick(self, count: int) -> int:
         """Return the index of the one that comes first, among so many."""
@@ -139,7 +139,7 @@ class VirtualClock:
     def __init__(self, origin: float, chooser: Callable[[Wait, Wait], Wait] | None = None) -> None:
         self.mutex = _thread.RLock()  # the garbage collector may run something in between that looks at the clock
         self.origin = origin
-        """What `time.monotonic` says at the start of the run."""
+        """The answer of `time.monotonic` at the start of the run."""
         self.tie_s = TIE_S
         """`TIE_S`, or more where the machine held up the recorded run."""
         self.is_open = False
@@ -150,7 +150,7 @@ class VirtualClock:
         self.progress = 0
         """Counts what happened, for the watcher."""
         self.real_work = 0
-        """How many things are done for real: the clock follows the real one meanwhile."""
+        """The number of things that are done for real: the clock follows the real one meanwhile."""
         self.next_begin_s: Callable[[], float] = lambda: NEVER
         self.on_block: Callable[[], None] = lambda: None
         """Called before a thread waits in earnest."""
@@ -186,8 +186,6 @@ class VirtualClock:
         self.anchor = 0.0
         self._since = perf_counter()
         self.cpu: float | None = None
-
-    # The clock itself.
 
     def now(self) -> float:
         """Return the moment, in seconds since the run began; never the same one twice for a thread of the run."""
@@ -238,8 +236,6 @@ class VirtualClock:
         self.cpu = None
         if self.real_work:
             self._since = perf_counter()
-
-    # Who takes part.
 
     def member(self) -> Member | None:
         """Return this thread's membership; None for a thread that is not of the run."""
@@ -301,8 +297,6 @@ class VirtualClock:
         self.progress += 1
         if not self.active:
             self.advance()
-
-    # Waiting.
 
     @property
     def is_alone(self) -> bool:
@@ -503,8 +497,6 @@ class VirtualClock:
                 heapq.heappop(heap)
                 wait.deliver(self)
 
-    # What may come out either way.
-
     def signal(self, target: Any) -> None:
         """A thread signals something that others wait for, such as a condition or an event loop. Which of two threads
         was first is a matter of chance where they do so at nearly the same moment, and neither is because of the other.
@@ -568,7 +560,7 @@ class VirtualClock:
 
     @contextmanager
     def really(self, member: Member) -> Iterator[None]:
-        """What is done inside takes real time, for everybody."""
+        """Let real time pass for everybody while the block lasts."""
         self.begin_real_work(member)
         try:
             yield

@@ -15,7 +15,7 @@ from typing import Any
 from replaykit.seam.virtual_clock import NEVER, Member, VirtualClock, Wait
 
 _OF_SEMAPHORES = "release"
-"""Who releases a semaphore first makes no difference to who waits for it."""
+"""The name of every release of a semaphore: whoever waits does not care who releases it."""
 ClockOf = Callable[[], VirtualClock | None]
 
 
@@ -108,7 +108,7 @@ def lock_class(clock_of: ClockOf) -> type[VirtualLock]:
 
 
 class ReentrantLock(threading._PyRLock):  # type: ignore[name-defined, misc]
-    """What takes the place of `threading.RLock`: Python's own in Python, which waits on one of the locks above."""
+    """The replacement of `threading.RLock`: Python's own in Python, which waits on one of the locks above."""
 
     __module__ = "_thread"  # of Python's own in C: trio refuses any other
 

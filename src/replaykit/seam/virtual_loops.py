@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from _thread import get_ident as _get_ident
 from collections.abc import Callable
 from contextlib import suppress
@@ -11,13 +10,14 @@ from typing import Any
 
 from replaykit.seam.foreign_threads import RunOver
 from replaykit.seam.own_code import Function
+from replaykit.seam.propagate import running_loop
 from replaykit.seam.through import recorded_pause_over
 from replaykit.seam.virtual_clock import MANY, NEVER, TOP, Member, VirtualClock, Wait
 
 _APART_S = 1e-4
 """Timers this far apart go off one after the other: a loop never looks at the clock so often in between."""
 _MOMENT_S = 0.25
-"""How long files and sockets that a loop watches have to be ready before the clock may move. Another process, such as
+"""The time for files and sockets that a loop watches to be ready before the clock may move. Another process, such as
 the proxy, answers in real time: a clock that does not wait for it would let every timeout fire."""
 _ANSWER_S = 1.0
 """The same, when something was sent and nothing has come since."""
@@ -114,14 +114,14 @@ def state_of(clock: VirtualClock, loop: Any) -> LoopState:
 
 
 class VirtualSelector:
-    """What a loop asks for files that are ready, and waits with."""
+    """The selector that a loop asks for files that are ready, and waits with."""
 
     def __init__(self, real: Any, loop: Any, clock: VirtualClock) -> None:
         self.real = real
         keys = getattr(real, "_fd_to_key", None)
         self.watched = real.get_map() if keys is None else keys  # asked for every call; the mapping is slow to answer
         self.patience_s = _MOMENT_S
-        """How long files are waited for in real time."""
+        """The real time that files are waited for."""
         self._loop = loop
         self._clock = clock
 
@@ -348,26 +348,20 @@ def is_idle_until(clock: VirtualClock, loop: Any, due: float) -> bool:
 
 def is_loop_running() -> bool:
     """True in code that an event loop runs."""
-    return _running_loop() is not None
+    return running_loop() is not None
 
 
 def is_loop_idle_until(clock: VirtualClock, moment: float) -> bool:
     """True when no timer of the running loop, if there is one, is due before this moment."""
-    loop = _running_loop()
+    loop = running_loop()
     scheduled = getattr(loop, "_scheduled", None)
     return not scheduled or scheduled[0]._when - clock.origin > moment
 
 
 def is_loop_quiet() -> bool:
     """True when the running loop has nothing else to do, and no timers."""
-    events = sys.modules.get("asyncio.events")
-    loop: Any = None if events is None else events._get_running_loop()
+    loop = running_loop()
     selector = getattr(loop, "_selector", None)
     if type(selector) is not VirtualSelector or loop._ready or loop._scheduled:
         return False
     return len(selector.watched) <= 1
-
-
-def _running_loop() -> Any:
-    events = sys.modules.get("asyncio.events")
-    return None if events is None else events._get_running_loop()

@@ -72,7 +72,7 @@ class _Pool(_Ending):
 
 
 class _Job:
-    """What a pool is given instead of a function of the run."""
+    """The job that a pool is given instead of a function of the run."""
 
     __slots__ = ("cause", "clock", "fn", "pool")
 

@@ -32,15 +32,15 @@ _taken = threading.Lock()
 _bound: dict[str, tuple[int, tuple[tuple[str, str], ...]]] = {}
 """Of modules that were looked through: how many names they had, and which of them are functions of `time`."""
 _LEFT_S = 1.0
-"""How long threads that a run has left behind have to end."""
+"""The time that threads have to end which a run has left behind."""
 _BETWEEN = ("replaykit.seam.pinning", "replaykit.seam.virtual_time", "time_machine")
-"""What stands between the agent and the clock."""
+"""The modules between the agent and the clock."""
 _AFTERWARDS: Table = {
     "threading": (("Thread", "start", stopped),),
     "_thread": (("", "start_new_thread", stopped),),
     "concurrent.futures.thread": (("ThreadPoolExecutor", "submit", stopped),),
 }
-"""What starts threads and jobs."""
+"""The hooks on whatever starts threads and jobs."""
 _has_left_threads = False
 """True once a replay in this process has left threads behind: the hooks above are in place for good."""
 _LIBRARIES = ("site-packages", "dist-packages")

@@ -1,4 +1,4 @@
-"""Which store: the one handed over, the one at a path, or the project's own."""
+"""The choice of a store: the one handed over, the one at a path, or the project's own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which runs are being written: a lock on one byte for each, which ends with the process that holds it.
+"""The runs that are being written: a lock on one byte for each, which ends with the process that holds it.
 
 The byte is the run's number in a file beside the store. Nothing is ever written to that file.
 """

@@ -59,7 +59,7 @@ class Contents(Struct, frozen=True, kw_only=True):
     blobs: dict[int, tuple[int, int]]
     """Bytes as they are stored, and as they were, by the numbers of the blobs."""
     uses: list[tuple[int, int]]
-    """Which run holds which blob."""
+    """The blobs that each run holds."""
     newest: int
     """The largest number of a run."""
     damage: list[Damage] = []

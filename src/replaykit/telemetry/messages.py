@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from replaykit.model.values import Json, encode
+from replaykit.model.values import Json, JsonObject, encode
 from replaykit.wire.json_fields import as_object, as_objects, as_text, load_arguments
+from replaykit.wire.messages import TEXTS
 
-_TEXTS = ("text", "input_text", "output_text")
 _CALLS = ("tool_use", "tool_call", "function_call", "custom_tool_call")
 _RESULTS = ("tool_result", "tool_call_response", "function_call_output", "custom_tool_call_output")
 _ITEMS = (*_CALLS, *_RESULTS, "reasoning")
@@ -51,11 +51,11 @@ def spoken(value: Json, role: str) -> list[Json]:
     return [_message(role, [_text(value)])]
 
 
-def _message(role: str, parts: list[Json]) -> dict[str, Json]:
+def _message(role: str, parts: list[Json]) -> JsonObject:
     return {"role": role, "parts": parts}
 
 
-def _input_message(message: Json) -> dict[str, Json]:
+def _input_message(message: Json) -> JsonObject:
     if not isinstance(message, dict):
         return _message("user", [_text(message)])
     kind = message.get("type")
@@ -70,7 +70,7 @@ def _input_message(message: Json) -> dict[str, Json]:
     return converted
 
 
-def _parts(message: dict[str, Json]) -> Iterator[Json]:
+def _parts(message: JsonObject) -> Iterator[Json]:
     for name in ("thinking", "reasoning_content"):
         if isinstance(message.get(name), str):
             yield {"type": "reasoning", "content": message[name]}
@@ -94,11 +94,11 @@ def _content(content: Json) -> Iterator[Json]:
         yield _text(content)
 
 
-def _part(part: Json) -> dict[str, Json]:
+def _part(part: Json) -> JsonObject:
     if not isinstance(part, dict):
         return _text(part)
     kind = part.get("type")
-    if kind in _TEXTS:
+    if kind in TEXTS:
         return _text(part.get("text", part.get("content")))
     if kind in ("thinking", "reasoning"):
         return {"type": "reasoning", "content": as_text(part.get("thinking")) or as_text(part.get("content"))}
@@ -117,10 +117,10 @@ def _part(part: Json) -> dict[str, Json]:
     return {**part, "type": kind if isinstance(kind, str) else "other"}
 
 
-def _call(call: dict[str, Json]) -> dict[str, Json]:
+def _call(call: JsonObject) -> JsonObject:
     named = as_object(call.get("function")) or call
     arguments: Json = next((named[name] for name in ("arguments", "input", "args") if name in named), {})
-    found: dict[str, Json] = {"type": "tool_call"}
+    found: JsonObject = {"type": "tool_call"}
     if identity := as_text(call.get("call_id")) or as_text(call.get("id")):
         found["id"] = identity
     found["name"] = as_text(named.get("name"))
@@ -128,12 +128,12 @@ def _call(call: dict[str, Json]) -> dict[str, Json]:
     return found
 
 
-def _response(identity: Json, response: Json) -> dict[str, Json]:
-    found: dict[str, Json] = {"type": "tool_call_response"}
+def _response(identity: Json, response: Json) -> JsonObject:
+    found: JsonObject = {"type": "tool_call_response"}
     if as_text(identity):
         found["id"] = identity
     return found | {"response": response}
 
 
-def _text(value: Json) -> dict[str, Json]:
+def _text(value: Json) -> JsonObject:
     return {"type": "text", "content": value if isinstance(value, str) else encode(value).decode()}

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from replaykit.model.events import ErrorInfo
 from replaykit.model.run import RunHeader
-from replaykit.model.values import Json, raw
+from replaykit.model.values import JsonObject, raw
 
 Attribute: TypeAlias = str | bool | int | float | tuple[str, ...]
 Attributes: TypeAlias = dict[str, Attribute]
@@ -144,7 +144,7 @@ def exception(error: ErrorInfo, at_ns: int) -> ExportedSpanEvent:
     return ExportedSpanEvent("exception", at_ns, attributes)
 
 
-def _metadata(run: RunHeader) -> dict[str, Json]:
+def _metadata(run: RunHeader) -> JsonObject:
     known = run.metadata
     if isinstance(known, dict):
         return known

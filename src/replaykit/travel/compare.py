@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from replaykit.model.diff import Difference, brief
 from replaykit.model.events import AnyEvent, Call, Decision, ErrorEvent, Exchange, LlmCall, Message
 from replaykit.model.run import TraceRun
+from replaykit.model.text_lines import first_few
 from replaykit.store.open import StoreLike, open_store
 from replaykit.travel.compare_events import (
     EventLog,
@@ -282,8 +283,7 @@ def _moment_of(state: StateDivergence) -> _Moment:
 
 
 def _state_text(found: tuple[Difference, ...]) -> str:
-    more = f" and {len(found) - 1} more" if len(found) > 1 else ""
-    return f"state ({found[0].path}{more})"
+    return f"state ({first_few([difference.path for difference in found], 1)})"
 
 
 def _parting(row: EventRow, event: AnyEvent) -> tuple[DivergenceKind, str]:

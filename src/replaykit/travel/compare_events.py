@@ -25,7 +25,8 @@ from msgspec import Struct
 from replaykit.model.diff import Difference, brief, call_text, differences
 from replaykit.model.events import AnyEvent, Call, Decision, ErrorEvent, ErrorInfo, LlmCall, Message, Note, State
 from replaykit.model.run import RunHeader, TraceRun
-from replaykit.model.values import Json, Raw
+from replaykit.model.text_lines import cut
+from replaykit.model.values import Json, JsonObject, Raw
 from replaykit.travel.align import Gap, Pair, align, gaps
 from replaykit.travel.compare_result import EntryKind, EventEntry
 
@@ -64,7 +65,7 @@ class AlignedEvents(Struct, frozen=True):
 
 
 def pair_events(a: TraceRun, b: TraceRun) -> EventPairs:
-    """Which events of the two runs belong together; the same pairs whichever run comes first."""
+    """Return the events of the two runs that belong together; the same pairs whichever run comes first."""
     ids: dict[Key, int] = {}
     keys_a, keys_b = list(map(answer_key, a.events)), list(map(answer_key, b.events))
     side_a, side_b = _side(a.events, keys_a, ids), _side(b.events, keys_b, ids)
@@ -318,8 +319,8 @@ def _outcome_values(a: Call, b: Call) -> tuple[Json, Json]:
     return old, new
 
 
-def _answer_value(call: Call) -> dict[str, Json]:
-    value: dict[str, Json] = {}
+def _answer_value(call: Call) -> JsonObject:
+    value: JsonObject = {}
     if call.result_json:
         value["result"] = value_of(call.result_json)
     if call.items_json is not None:
@@ -329,7 +330,7 @@ def _answer_value(call: Call) -> dict[str, Json]:
     return value
 
 
-def _error_values(a: ErrorInfo | None, b: ErrorInfo | None) -> tuple[dict[str, Json], dict[str, Json]]:
+def _error_values(a: ErrorInfo | None, b: ErrorInfo | None) -> tuple[JsonObject, JsonObject]:
     """Two errors as JSON, under `error`: all that both logs hold of them, but where they were raised."""
     old, new = _error_value(a), _error_value(b)
     if a is not None and b is not None:
@@ -341,7 +342,7 @@ def _error_values(a: ErrorInfo | None, b: ErrorInfo | None) -> tuple[dict[str, J
     return old, new
 
 
-def _error_value(error: ErrorInfo | None) -> dict[str, Json]:
+def _error_value(error: ErrorInfo | None) -> JsonObject:
     if error is None:
         return {}
     return {"error": {"type": error.type, "message": error.message}}
@@ -352,10 +353,7 @@ def _reason(call: Call) -> str | None:
 
 
 def _cut(text: str) -> str:
-    line = " ".join(text.split())
-    if len(line) <= _LINE:
-        return line
-    return line[: _LINE - 1] + "…"
+    return cut(" ".join(text.split()), _LINE)
 
 
 class EventRow(Struct, frozen=True):

@@ -12,7 +12,7 @@ from replaykit.model.diff import brief
 from replaykit.model.events import Call, ErrorInfo, Exchange, LlmCall, ToolCall
 from replaykit.model.matching import ErrorSpec
 from replaykit.model.patch import PatchError, apply_patch, merge
-from replaykit.model.values import NULL, Json, raw
+from replaykit.model.values import NULL, Json, JsonObject, raw
 from replaykit.seam.scope import CallAnswer, Outcome
 
 _WORDS = {"tool_call": "tool", "llm_call": "model", "exchange": "request"}
@@ -21,9 +21,9 @@ _WORDS = {"tool_call": "tool", "llm_call": "model", "exchange": "request"}
 class Edits(Struct, frozen=True, kw_only=True):
     """Changes at one step: of the state after it, of its call's answer or arguments, of the run's input."""
 
-    state: dict[str, Json] = {}
+    state: JsonObject = {}
     """Keys to set in the state; dotted keys reach inside."""
-    patch: tuple[dict[str, Json], ...] = ()
+    patch: tuple[JsonObject, ...] = ()
     """A JSON Patch for the state."""
     result: Json | UnsetType = UNSET
     """The new answer of the step's last tool or model call; for a stream, the list of its items."""
@@ -34,7 +34,7 @@ class Edits(Struct, frozen=True, kw_only=True):
     """
     error: ErrorSpec | None = None
     """The error that the step's last call fails with."""
-    arguments: dict[str, Json] | None = None
+    arguments: JsonObject | None = None
     """The new arguments of the step's last tool call."""
     input: Json | UnsetType = UNSET
     """The new input of the agent."""

@@ -1,4 +1,4 @@
-"""Where one can stand in a run: its steps, and what the log knows of the state after each.
+"""The places to stand in a run: its steps, and what the log knows of the state after each.
 
 The state after a step is the last one the agent had by then. Its log may have said that there was one and not kept it:
 then it is not known, and the state kept before it is not taken for it.

@@ -22,7 +22,7 @@ from replaykit.judges.semantic import JudgedItem, check_items, find_questions
 from replaykit.model.nesting import decode_json
 from replaykit.model.result import SemanticCheck, read_result
 from replaykit.model.run import TraceRun
-from replaykit.model.values import Json
+from replaykit.model.values import JsonObject
 
 RESULT_FILE = "result.json"
 _PYTHON = "python"
@@ -70,7 +70,7 @@ def _expected_answer(question: Question) -> str:
     return f"one of {', '.join(question.labels)}"
 
 
-def judge_of(spec: str, parameters: dict[str, Json] | None = None) -> Judge:
+def judge_of(spec: str, parameters: JsonObject | None = None) -> Judge:
     """The judge that a person named: `openai:MODEL`, `anthropic:MODEL` or `python:MODULE:FUNCTION`."""
     name, _, rest = spec.partition(":")
     if name == _PYTHON:

@@ -19,6 +19,7 @@ from replaykit.cases.case_shape import DEFAULT_TIMEOUT_S
 from replaykit.cases.scaffold import scaffold
 from replaykit.checks.assertions import Assertion, parse_assertion
 from replaykit.checks.questions import Answers
+from replaykit.checks.reading import text_of
 from replaykit.contracts.contract import ChaosScenario, Conditions, Contract, conditions_of
 from replaykit.documents.slug import slug
 from replaykit.errors import ExitCode, NothingSelected, gravest
@@ -37,7 +38,6 @@ from replaykit.trials.trial_runs import (
     check_run,
     divergence_text,
     incomplete_text,
-    input_text,
     name_of,
 )
 
@@ -243,7 +243,7 @@ def _score(trial: ChaosTrial, cell: _ChaosCell, run: TrialRun) -> ChaosRun:
         scenario=cell.scenario.name,
         seed=cell.plan.seed,
         verdict=ChaosVerdict.HELD,
-        input=input_text(cell.case.scenario.input),
+        input=text_of(cell.case.scenario.input),
         faults=tuple(injected_faults(attempt.run, cell.case.scenario.input, cell.plan)),
         run=attempt.run,
     )

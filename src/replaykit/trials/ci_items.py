@@ -18,13 +18,13 @@ from replaykit.cases.find import Unusable
 from replaykit.cases.run_session import seen
 from replaykit.cases.session import Session
 from replaykit.documents.document import Document, load_document
-from replaykit.documents.document import DocumentPath as Place
 from replaykit.errors import ExitCode, NothingSelected, ReplayKitError
 from replaykit.handlers.replay.tape import is_refused
 from replaykit.model.isolation import IsolationLevel
+from replaykit.model.json_positions import DocumentPath
 from replaykit.model.result import Deviation
 from replaykit.model.run import TraceRun
-from replaykit.model.values import ABSENT, Json, canonical
+from replaykit.model.values import ABSENT, Json, JsonObject, canonical
 from replaykit.project.project import Project
 from replaykit.trials.ci_result import CiItem, CiOutcome, CiPartName
 from replaykit.trials.trial_runs import EvidenceFiles, TrialRun
@@ -66,7 +66,7 @@ class Locations:
         """Of a contract in the configuration."""
         value = self._document.value if self._document is not None else None
         listed = value.get("contracts") if isinstance(value, dict) else None
-        place: Place = ("contract",)
+        place: DocumentPath = ("contract",)
         if isinstance(listed, dict) and name in listed:
             place = ("contracts", name)
         for index, contract in enumerate(listed if isinstance(listed, list) else ()):
@@ -91,13 +91,13 @@ class Locations:
         locations: dict[str, Location] = {}
         if self._document is None:
             return locations
-        places: list[Place] = [("replays", "sessions", index) for index in range(len(self._project.sessions))]
+        places: list[DocumentPath] = [("replays", "sessions", index) for index in range(len(self._project.sessions))]
         for session, line in zip(self._project.sessions, self._document.lines(places), strict=True):
             if isinstance(session, Session):
                 locations[session.id] = Location(file=self._config, line=line, contract=session.contract)
         return locations
 
-    def _at(self, place: Place) -> Location:
+    def _at(self, place: DocumentPath) -> Location:
         return Location(file=self._config, line=None if self._document is None else self._document.line(place))
 
 
@@ -190,7 +190,7 @@ class CiSection(Protocol):
         """Run it all."""
 
 
-def trial_members(run: TrialRun) -> dict[str, Json]:
+def trial_members(run: TrialRun) -> JsonObject:
     """Return the members of an item that come from a run of a trial."""
     return {
         **run_members(run.attempt.run),
@@ -200,7 +200,7 @@ def trial_members(run: TrialRun) -> dict[str, Json]:
     }
 
 
-def run_members(run: TraceRun | None) -> dict[str, Json]:
+def run_members(run: TraceRun | None) -> JsonObject:
     """Return the members of an item that come from a run."""
     if run is None:
         return {}

@@ -11,6 +11,7 @@ from replaykit.candidates.replay import replay_many
 from replaykit.cases.case import ReplayCase
 from replaykit.cases.case_shape import DEFAULT_TIMEOUT_S
 from replaykit.cases.find import Unusable
+from replaykit.checks.reading import text_of
 from replaykit.contracts.contract import ChaosScenario, Contract, Severity
 from replaykit.contracts.score import InvariantCheck, score_of
 from replaykit.errors import ExitCode, ReplayKitError
@@ -50,7 +51,7 @@ from replaykit.trials.contract import (
 )
 from replaykit.trials.model_mutations import mutator_of
 from replaykit.trials.mutation import MutationResult, MutationRun, MutationTrial, mutation_runs
-from replaykit.trials.trial_runs import TrialRun, input_text, name_of
+from replaykit.trials.trial_runs import TrialRun, name_of
 
 NO_FAULT_TRIGGERED = "no fault struck: is the name right, and do the agent's calls pass through ReplayKit?"
 UNPROVEN = "unproven"
@@ -145,7 +146,7 @@ class ContractPart(_TrialPart):
         return self._item(
             outcome,
             where,
-            id=name_of(contract, run.scenario.name, input_text(run.input)),
+            id=name_of(contract, run.scenario.name, text_of(run.input)),
             verdict=_CONTRACT_VERDICTS.get(outcome, outcome.value),
             contract=contract,
             reason=_contract_reason(outcome, checks, failed),
@@ -292,7 +293,7 @@ class MutationPart(_TrialPart):
         return self._item(
             outcome,
             where,
-            id=name_of(mutation.kind, input_text(mutation.input)),
+            id=name_of(mutation.kind, text_of(mutation.input)),
             verdict=outcome.value,
             reason=reason,
             failures=run.failures,

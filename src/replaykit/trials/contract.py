@@ -17,6 +17,7 @@ from replaykit.candidates.worlds import calls_of, live_case, with_chaos
 from replaykit.cases.case import ReplayCase
 from replaykit.checks.assertions import Assertion
 from replaykit.checks.questions import Answers
+from replaykit.checks.reading import text_of
 from replaykit.checks.repeat_rule import needed_runs
 from replaykit.checks.rule import CannotTell
 from replaykit.contracts.contract import CALM, ChaosScenario, Conditions, Contract, Invariant, conditions_of
@@ -36,7 +37,6 @@ from replaykit.trials.trial_runs import (
     TrialVerdict,
     check_run,
     divergence_text,
-    input_text,
     name_of,
 )
 
@@ -144,7 +144,7 @@ def inputs_of(trial: ContractTrial) -> list[Json]:
     general: Sequence[Json] = ()
     if any(not invariant.probes for invariant in trial.contract.invariants):
         general = trial.inputs or probes
-    return list({input_text(value): value for value in (*general, *probes)}.values())
+    return list({text_of(value): value for value in (*general, *probes)}.values())
 
 
 def _invariants_for(trial: ContractTrial, cell: _ContractCell) -> list[Invariant]:
@@ -178,12 +178,12 @@ def _checked(
     trial: ContractTrial, pairs: Sequence[tuple[_ContractCell, TrialRun]]
 ) -> Iterator[tuple[_ContractCell, TrialRun, list[InvariantCheck]]]:
     """Return each run with its checks; one that is only a baseline has none."""
-    baselines = {input_text(cell.input): run.attempt for cell, run in pairs if cell.scenario.plan.is_calm}
+    baselines = {text_of(cell.input): run.attempt for cell, run in pairs if cell.scenario.plan.is_calm}
     scenarios = {scenario.name for scenario in scenarios_of(trial)}
     for cell, run in pairs:
         checks = []
         if cell.scenario.name in scenarios:
-            baseline = baselines.get(input_text(cell.input))
+            baseline = baselines.get(text_of(cell.input))
             for invariant in _invariants_for(trial, cell):
                 checks.append(_check(trial, invariant, cell, run, baseline))
         yield cell, run, checks
@@ -207,7 +207,7 @@ def _verdict(
     if cell.scenario.name in untested:
         reasons.append(NO_FAULT)
     return TrialVerdict(
-        name=name_of(trial.contract.name, cell.scenario.name, input_text(cell.input)),
+        name=name_of(trial.contract.name, cell.scenario.name, text_of(cell.input)),
         passed=run.attempt.run is not None and not reasons,
         reason=run.attempt.reason or next(iter(reasons), ""),
         findings=tuple(finding_of(check) for check in checks if check.holds is not None),
@@ -239,7 +239,7 @@ def _check(
         invariant=invariant.id,
         type=invariant.type,
         severity=invariant.severity,
-        probe=input_text(cell.input),
+        probe=text_of(cell.input),
     )
     if attempt.run is None:
         return replace(check, unjudged=attempt.reason or "the agent gave no run")
@@ -269,7 +269,7 @@ def _check(
 def _output(run: TraceRun) -> str:
     """Return the beginning of the agent's answer."""
     if run.output_json:
-        return input_text(run.output)[:_EXCERPT_CHARS]
+        return text_of(run.output)[:_EXCERPT_CHARS]
     return ""
 
 

@@ -16,7 +16,7 @@ from replaykit.cases.tagged_values import Say, build_tagged
 from replaykit.documents.document import parse_document, read_bytes
 from replaykit.documents.slug import slug
 from replaykit.errors import FormatTooNew, InvalidFile, NothingSelected, UsageError
-from replaykit.model.values import ABSENT, NULL, Json, canonical
+from replaykit.model.values import ABSENT, NULL, JsonObject, canonical
 from replaykit.trials.ci_result import CI_FORMAT, CiItem, CiOutcome, CiPartName, CiResult
 
 _NAME_CHARS = 150
@@ -73,7 +73,7 @@ def export_failures(report: Path, directory: Path, *, contract: str | None = Non
     return Exported(written=written, unchanged=unchanged, notices=tuple(notices))
 
 
-def _files(sessions: Iterable[dict[str, Json]], directory: Path, notices: list[str]) -> Iterator[tuple[Path, str]]:
+def _files(sessions: Iterable[JsonObject], directory: Path, notices: list[str]) -> Iterator[tuple[Path, str]]:
     """The files and their texts; one that could not be read again is left out."""
     for session in sessions:
         file = directory / f"{session['id']}.yaml"
@@ -83,7 +83,7 @@ def _files(sessions: Iterable[dict[str, Json]], directory: Path, notices: list[s
             notices.append(f"left out {session['id']}: no session can hold it: {error.message}")
 
 
-def _sessions(report: Path, contract: str | None, notices: list[str]) -> Iterator[dict[str, Json]]:
+def _sessions(report: Path, contract: str | None, notices: list[str]) -> Iterator[JsonObject]:
     """The sessions of a report, ours or Flakestorm's."""
     data = read_bytes(report)
     value = parse_document(data, str(report), as_json=True).value
@@ -103,7 +103,7 @@ def _sessions(report: Path, contract: str | None, notices: list[str]) -> Iterato
         raise InvalidFile(f"not a report: {error}", file=str(report)) from None
 
 
-def _sessions_of_ci(result: CiResult, contract: str | None, notices: list[str]) -> Iterator[dict[str, Json]]:
+def _sessions_of_ci(result: CiResult, contract: str | None, notices: list[str]) -> Iterator[JsonObject]:
     for item in result.failures:
         why_not = _why_not(item)
         if why_not:
@@ -118,7 +118,7 @@ def _sessions_of_ci(result: CiResult, contract: str | None, notices: list[str]) 
         )
 
 
-def _session_content(item: CiItem, say: Say) -> dict[str, Json]:
+def _session_content(item: CiItem, say: Say) -> JsonObject:
     """Return the input and the answers of the tools."""
     context = item.context_json
     return {
@@ -142,7 +142,7 @@ def _first_failure(item: CiItem) -> str:
     return next((finding.text for finding in item.failures), item.verdict)
 
 
-def _sessions_of_flakestorm(report: _FlakestormReport, contract: str | None) -> Iterator[dict[str, Json]]:
+def _sessions_of_flakestorm(report: _FlakestormReport, contract: str | None) -> Iterator[JsonObject]:
     for outcome in report.mutations:
         if outcome.passed:
             continue
@@ -160,7 +160,7 @@ def _sessions_of_flakestorm(report: _FlakestormReport, contract: str | None) -> 
         )
 
 
-def _session(*, name: str, source: str, content: dict[str, Json], reason: str, contract: str | None) -> dict[str, Json]:
+def _session(*, name: str, source: str, content: JsonObject, reason: str, contract: str | None) -> JsonObject:
     """A session. Its id is made of what is in it: those of two reports are the same only for the same failure."""
     plain = "".join(char if char.isprintable() else " " for char in name)[:_NAME_CHARS].strip()
     whole = {**content, "contract": contract} if contract else content

@@ -14,6 +14,7 @@ from pathlib import Path
 import orjson
 from msgspec import Struct
 
+from replaykit.checks.reading import text_of
 from replaykit.errors import ReplayKitError, UsageError, nearest
 from replaykit.handlers.chaos.mutations import WORDINGS, Mutation, Mutator, Seeded, texts_of, with_texts
 from replaykit.judges.judge import JudgeFailed, JudgeId
@@ -22,7 +23,6 @@ from replaykit.judges.models import MODELS, ModelJudge
 from replaykit.judges.shape import JudgeSpec
 from replaykit.model.values import Json, canonical
 from replaykit.project.project import Project
-from replaykit.trials.trial_runs import input_text
 
 FILE = "mutations.json"
 FORMAT = 1
@@ -189,4 +189,4 @@ def mutator_of(
 
 
 def _excerpt(value: Json) -> str:
-    return input_text(value)[:_EXCERPT_CHARS]
+    return text_of(value)[:_EXCERPT_CHARS]

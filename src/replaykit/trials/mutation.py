@@ -16,6 +16,7 @@ from replaykit.cases.case import ReplayCase
 from replaykit.cases.case_shape import DEFAULT_TIMEOUT_S
 from replaykit.checks.assertions import Assertion
 from replaykit.checks.questions import Answers
+from replaykit.checks.reading import text_of
 from replaykit.contracts.contract import Conditions, Contract
 from replaykit.errors import ExitCode, NothingSelected
 from replaykit.handlers.chaos.mutations import Mutation, Mutator
@@ -29,7 +30,6 @@ from replaykit.trials.trial_runs import (
     check_run,
     divergence_text,
     incomplete_text,
-    input_text,
     name_of,
 )
 
@@ -139,7 +139,7 @@ def _world(trial: MutationTrial, mutation: Mutation) -> tuple[ReplayCase, float]
 def _with_evidence(runner: TrialRunner, result: MutationRun, run: TrialRun) -> MutationRun:
     mutation = result.mutation
     verdict = TrialVerdict(
-        name=name_of(mutation.kind, input_text(mutation.input)),
+        name=name_of(mutation.kind, text_of(mutation.input)),
         passed=result.passed,
         reason=result.reason,
         findings=result.failures,

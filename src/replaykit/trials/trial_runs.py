@@ -23,7 +23,7 @@ from replaykit.checks.verdict import LEFT_THE_TAPE, desired_in, first_with, is_o
 from replaykit.errors import StoreError
 from replaykit.model.result import Effect, Evidence, Finding, ReplayResult, Verdict
 from replaykit.model.run import RunStatus, TraceRun
-from replaykit.model.values import Json, canonical
+from replaykit.model.text_lines import cut
 from replaykit.private_directories import remove_tree
 
 _NAME_CHARS = 60
@@ -189,19 +189,6 @@ def incomplete_text(run: TraceRun) -> str:
     return f"ended with {run.status.value}: {run.error or 'no error'}"
 
 
-def input_text(value: Json) -> str:
-    """Return a value for people: a text as it is, anything else as JSON."""
-    if isinstance(value, str):
-        return value
-    return canonical(value).decode()
-
-
 def name_of(*words: str) -> str:
     """Return a name of several words, each on one line and not too long."""
-    lines = []
-    for word in words:
-        line = " ".join(word.split())
-        if len(line) > _NAME_CHARS:
-            line = line[: _NAME_CHARS - 1] + "…"
-        lines.append(line)
-    return " / ".join(lines)
+    return " / ".join(cut(" ".join(word.split()), _NAME_CHARS) for word in words)

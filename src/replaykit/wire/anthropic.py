@@ -26,12 +26,12 @@ from replaykit.wire.json_fields import (
     load_arguments,
     not_of_type,
     nth,
-    object_at,
-    objects_at,
+    object_in,
+    objects_in,
     of_type,
-    present,
     text_at,
     without,
+    without_nulls,
 )
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 from replaykit.wire.usage import usage_of
@@ -52,7 +52,7 @@ def _read_response(body: JsonObject) -> WireResponse:
     if type(body.get("content")) is list:
         refusal = ""
         if reason == "refusal":
-            refusal = text_at(object_at(body, "stop_details"), "explanation")
+            refusal = text_at(object_in(body, "stop_details"), "explanation")
         answers = (_answer(as_objects(body["content"]), refusal or None),)
     return WireResponse(
         answers=answers,
@@ -69,7 +69,7 @@ def _answer(content: list[JsonObject], refusal: str | None) -> ModelAnswer:
         tool_calls=tuple(map(_call, of_type(content, "tool_use"))),
         thinking=_thinking_of(content),
         refusal=refusal,
-        parts=tuple(not_of_type(content, "text", "tool_use", *_THINKING)),
+        parts=not_of_type(content, "text", "tool_use", *_THINKING),
     )
 
 
@@ -90,7 +90,7 @@ def _call(block: JsonObject) -> ToolUse:
 
 def _fill(recorded: JsonObject, draft: Draft) -> JsonObject:
     answer = draft.answer
-    before = objects_at(recorded, "content")
+    before = objects_in(recorded, "content")
     calls = of_type(before, "tool_use")
     content = [*_thinking_blocks(before, draft), *answer.parts, *_text_blocks(before, draft)]
     for index in range(len(answer.tool_calls)):
@@ -165,15 +165,15 @@ def fold(frames: Iterable[Frame]) -> FoldedStream:
         kind = text_at(event, "type")
         index = event.get("index")
         if kind == "message_start":
-            message = dict(object_at(event, "message"))
+            message = dict(object_in(event, "message"))
         elif kind == "content_block_start" and type(index) is int:
-            blocks[index] = _Block(object_at(event, "content_block"))
+            blocks[index] = _Block(object_in(event, "content_block"))
         elif kind == "content_block_delta" and type(index) is int:
-            blocks.setdefault(index, _Block({})).add(object_at(event, "delta"))
+            blocks.setdefault(index, _Block({})).add(object_in(event, "delta"))
         elif kind == "message_delta":
-            message |= object_at(event, "delta")
+            message |= object_in(event, "delta")
             # Counts are totals so far; one that is not given leaves the one before.
-            message["usage"] = object_at(message, "usage") | present(object_at(event, "usage").items())
+            message["usage"] = object_in(message, "usage") | without_nulls(object_in(event, "usage"))
         elif kind == "message_stop":
             ended = True
         elif kind == "error" or (event.get("error") and not kind):
@@ -225,12 +225,12 @@ def unfold(body: JsonObject, _request: WireRequest) -> list[Frame]:
     stop = {name: body[name] for name in _AT_STOP if name in body}
     began = body | dict.fromkeys(stop) | {"content": []}
     events: list[JsonObject] = [{"type": "message_start", "message": began}]
-    for index, block in enumerate(objects_at(body, "content")):
+    for index, block in enumerate(objects_in(body, "content")):
         empty, deltas = _grown(block)
         events.append({"type": "content_block_start", "index": index, "content_block": empty})
         events += [{"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas]
         events.append({"type": "content_block_stop", "index": index})
-    usage = {"output_tokens": 0} | object_at(body, "usage")
+    usage = {"output_tokens": 0} | object_in(body, "usage")
     events += [{"type": "message_delta", "delta": stop, "usage": usage}, {"type": "message_stop"}]
     return [Frame(dump(event), as_text(event["type"])) for event in events]
 
@@ -239,7 +239,7 @@ def _grown(block: JsonObject) -> tuple[JsonObject, list[JsonObject]]:
     """The block before it grew, and the deltas that make it grow."""
     kind = block.get("type")
     if kind == "text":
-        deltas = [{"type": "citations_delta", "citation": cited} for cited in objects_at(block, "citations")]
+        deltas = [{"type": "citations_delta", "citation": cited} for cited in objects_in(block, "citations")]
         empty: JsonObject = block | {"text": ""}
         if deltas:
             empty["citations"] = []

@@ -15,7 +15,7 @@ from replaykit.model.values import ABSENT, Json, JsonObject, raw
 from replaykit.wire.dialect import ApiDialect, Draft, FoldedStream, WireRequest
 from replaykit.wire.eventstream import EventStreamSplitter, encode_frames
 from replaykit.wire.frames import ArraySplitter, Frame, LineSplitter, Splitter, SseSplitter
-from replaykit.wire.json_fields import as_object, dump, first_text, load_object, text_at
+from replaykit.wire.json_fields import as_object, dump, load_object, text_at, text_in
 from replaykit.wire.model_calls import ModelAnswer, ModelCall, ModelOutcome
 
 _FIRST_ERROR = 400  # of the HTTP statuses
@@ -46,14 +46,14 @@ class EncodedResponse(Struct, frozen=True):
 
 
 class ModelApi(Struct, frozen=True, kw_only=True):
-    """Which API an exchange speaks, and what its path says; `wire.routes.api_of` finds it."""
+    """The API that an exchange speaks, and what its path says; `wire.routes.api_of` finds it."""
 
     dialect: ApiDialect
     framing: Framing = Framing.SSE
     model: str = ""
     """The model, where the path names it."""
     streamed: bool | None = None
-    """Whether the answer is a stream, where the path says it."""
+    """True when the answer is a stream, where the path says it."""
 
     @property
     def name(self) -> str:
@@ -238,7 +238,7 @@ def _error_type(details: JsonObject, status: int | None) -> str:
     kind = text_at(details, "type")
     if kind == "error":
         kind = ""
-    name = kind or first_text(details, "status", "code")
+    name = kind or text_in(details, "status", "code")
     if not name and status:
         return f"http_{status}"
     return name or "error"

@@ -21,7 +21,7 @@ import msgspec
 import orjson
 from msgspec import Raw, Struct
 
-from replaykit.model.values import Json, JsonObject
+from replaykit.model.values import Json, JsonObject, read_items, read_members
 from replaykit.wire.json_fields import as_object, as_text
 from replaykit.wire.messages import (
     ASSISTANT,
@@ -183,8 +183,6 @@ _PARAMETERS = {
 _HOLDERS = ("parameters", "generationConfig", "generation_config", "options")
 _MOST_MESSAGES = 100_000
 _RECENT = 8
-_members = msgspec.json.Decoder(dict[str, Raw]).decode
-_items = msgspec.json.Decoder(list[Raw]).decode
 
 
 class ComparedFields(Struct, frozen=True):
@@ -282,7 +280,7 @@ class ConversationReader:
         where the body has none.
         """
         try:
-            members = _with_config(_members(request))
+            members = _with_config(read_members(request))
             above = [piece for item in _items_in(members, _INSTRUCTIONS) for piece in self._of(item, SYSTEM)]
             items = _items_in(members, _CONVERSATIONS)
             return Conversation(
@@ -340,7 +338,7 @@ def _with_config(members: dict[str, Raw]) -> dict[str, Raw]:
     config = members.get("config")
     if config is None or bytes(config)[:1] != b"{":
         return members
-    return {**_members(config), **members}
+    return {**read_members(config), **members}
 
 
 def _items_in(members: dict[str, Raw], names: Iterable[str]) -> list[bytes]:
@@ -350,7 +348,7 @@ def _items_in(members: dict[str, Raw], names: Iterable[str]) -> list[bytes]:
         return []
     text = bytes(found)
     if text[:1] == b"[":
-        return list(map(bytes, _items(text)))
+        return list(map(bytes, read_items(text)))
     return [text]
 
 

@@ -108,7 +108,7 @@ class ApiDialect(Struct, frozen=True, kw_only=True):
     carries: frozenset[str] = frozenset({"content", "thinking", "tool_calls", "refusal", "parts"})
     """The members of an answer that the API can carry."""
     holds: Callable[[JsonObject], bool] = lambda part: True
-    """Whether a part of an answer, beside texts and calls, is one of its own."""
+    """True for a part of an answer, beside texts and calls, that is one of its own."""
     minted: MintedIds = MintedIds()
 
     def check(self, answer: ModelAnswer) -> None:

@@ -10,7 +10,7 @@ import orjson
 from replaykit.model.events import ErrorInfo
 from replaykit.model.values import Json, JsonObject, decode
 from replaykit.wire.api import Framing, ModelApi
-from replaykit.wire.json_fields import as_object, object_at, text_at
+from replaykit.wire.json_fields import as_object, object_in, text_at
 
 _FIRST_ERROR, _LAST_ERROR = 400, 599
 _STATED = re.compile(
@@ -81,7 +81,7 @@ def status_of(error: ErrorInfo) -> int | None:
 def error_body(api: ModelApi, status: int, error: ErrorInfo) -> bytes:
     """Return the body in which the API tells of the error, as far as possible in the words that were traced."""
     stated = _body_in(error.message)
-    details = object_at(stated, "error") or stated
+    details = object_in(stated, "error") or stated
     text = text_at(details, "message") or _message_without_status(error)
     return orjson.dumps(_body_of_api(api, status, text, details))
 

@@ -21,12 +21,12 @@ from replaykit.wire.frames import Frame
 from replaykit.wire.json_fields import (
     as_index,
     dump,
-    first_text,
     joined_at,
     nth,
-    object_at,
-    objects_at,
+    object_in,
+    objects_in,
     text_at,
+    text_in,
     text_or_last,
     without,
 )
@@ -49,10 +49,10 @@ def _read_request(body: JsonObject) -> WireRequest:
 
 
 def _read_response(body: JsonObject) -> WireResponse:
-    candidates = objects_at(body, "candidates")
-    feedback = object_at(body, "promptFeedback")
+    candidates = objects_in(body, "candidates")
+    feedback = object_in(body, "promptFeedback")
     answers = tuple(map(_answer, map(_parts, candidates)))
-    reason = first_text(feedback, "blockReason") or None
+    reason = text_in(feedback, "blockReason") or None
     if candidates:
         reason = text_at(candidates[0], "finishReason") or None
     elif refusal := _refusal(feedback):
@@ -67,11 +67,11 @@ def _read_response(body: JsonObject) -> WireResponse:
 
 
 def _refusal(feedback: JsonObject) -> str | None:
-    return first_text(feedback, "blockReasonMessage", "blockReason") or None
+    return text_in(feedback, "blockReasonMessage", "blockReason") or None
 
 
 def _parts(candidate: JsonObject) -> list[JsonObject]:
-    return objects_at(object_at(candidate, "content"), "parts")
+    return objects_in(object_in(candidate, "content"), "parts")
 
 
 def _answer(parts: list[JsonObject]) -> ModelAnswer:
@@ -101,7 +101,7 @@ def _is_call(part: JsonObject) -> bool:
 
 def _call(part: JsonObject) -> ToolUse:
     call = part["functionCall"]
-    return ToolUse(id=text_at(call, "id"), name=text_at(call, "name"), arguments=object_at(call, "args"))
+    return ToolUse(id=text_at(call, "id"), name=text_at(call, "name"), arguments=object_in(call, "args"))
 
 
 def _fill(recorded: JsonObject, draft: Draft) -> JsonObject:
@@ -116,8 +116,8 @@ def _fill(recorded: JsonObject, draft: Draft) -> JsonObject:
         envelope["usageMetadata"] = counts
     rest = without(recorded, "promptFeedback", "candidates")
     if draft.answer.refusal:
-        return envelope | rest | {"promptFeedback": _blocked(object_at(recorded, "promptFeedback"), draft)}
-    first, *others = objects_at(recorded, "candidates") or [{}]
+        return envelope | rest | {"promptFeedback": _blocked(object_in(recorded, "promptFeedback"), draft)}
+    first, *others = objects_in(recorded, "candidates") or [{}]
     return envelope | rest | {"candidates": [_candidate(_parts(first), draft), *others]}
 
 
@@ -164,7 +164,7 @@ def _function_call(call: ToolUse, recorded: JsonObject) -> JsonObject:
     if type(call.arguments) is not dict:
         raise UsageError(f"tool call {call.name!r}: this API takes its arguments as an object")
     members: JsonObject = {}
-    if identity := call.id or text_at(object_at(recorded, "functionCall"), "id"):
+    if identity := call.id or text_at(object_in(recorded, "functionCall"), "id"):
         members["id"] = identity
     return recorded | {"functionCall": members | {"name": call.name, "args": call.arguments}}
 
@@ -181,10 +181,10 @@ def fold(frames: Iterable[Frame]) -> FoldedStream:
         if event.get("error"):
             events.error = event
         top |= without(event, "candidates", "error")
-        for candidate in objects_at(event, "candidates"):
+        for candidate in objects_in(event, "candidates"):
             candidates.setdefault(as_index(candidate.get("index")), _Candidate()).add(candidate)
     bodies = [candidates[index].body() for index in sorted(candidates)]
-    ended = bool(object_at(top, "promptFeedback").get("blockReason"))
+    ended = bool(object_in(top, "promptFeedback").get("blockReason"))
     if bodies:
         top["candidates"] = bodies
         ended = ended or all(body.get("finishReason") for body in bodies)
@@ -200,10 +200,10 @@ class _Candidate:
         self._parts: list[_GrowingText | _GrowingCall | JsonObject] = []
 
     def add(self, candidate: JsonObject) -> None:
-        content = object_at(candidate, "content")
+        content = object_in(candidate, "content")
         self._rest |= without(candidate, "content")
         self._content |= without(content, "parts")
-        for part in objects_at(content, "parts"):
+        for part in objects_in(content, "parts"):
             self._add_part(part)
 
     def _add_part(self, part: JsonObject) -> None:
@@ -255,14 +255,14 @@ class _GrowingCall:
         self.goes_on = call.get("willContinue") is True
         self._part |= without(part, "functionCall")
         self._call |= without(call, "partialArgs", "willContinue")
-        for piece in objects_at(call, "partialArgs"):
+        for piece in objects_in(call, "partialArgs"):
             value = next((piece[name] for name in _VALUES if name in piece), None)
             self._values.setdefault(text_at(piece, "jsonPath"), []).append(value)
 
     def body(self) -> JsonObject:
         if not self._values:
             return self._part | {"functionCall": self._call}
-        arguments: JsonObject = dict(object_at(self._call, "args"))
+        arguments: JsonObject = dict(object_in(self._call, "args"))
         for path, values in self._values.items():
             _put(arguments, path, text_or_last(values))
         return self._part | {"functionCall": self._call | {"args": arguments}}
@@ -303,13 +303,13 @@ def _step(place: Json, step: PathStep, item: Json, *, last: bool) -> Json:
 
 def unfold(body: JsonObject, _request: WireRequest) -> list[Frame]:
     """One event per part; the last of each answer says why it ended, and the last of all counts."""
-    if not objects_at(body, "candidates"):
+    if not objects_in(body, "candidates"):
         return [Frame(dump(body))]
     base = without(body, "candidates", "usageMetadata")
     events: list[JsonObject] = []
-    for candidate in objects_at(body, "candidates"):
-        content = object_at(candidate, "content")
-        parts: list[Json] = objects_at(content, "parts") or [{"text": ""}]
+    for candidate in objects_in(body, "candidates"):
+        content = object_in(candidate, "content")
+        parts: list[Json] = objects_in(content, "parts") or [{"text": ""}]
         for number, part in enumerate(parts, 1):
             rest = {"index": candidate.get("index", 0)}
             if number == len(parts):

@@ -25,12 +25,12 @@ from replaykit.model.values import Json, JsonObject
 from replaykit.wire.json_fields import (
     as_objects,
     as_text,
-    first_text,
     load_arguments,
-    object_at,
-    objects_at,
+    object_in,
+    objects_in,
     plain_numbers,
     text_at,
+    text_in,
     without,
 )
 
@@ -43,7 +43,9 @@ _ROLES = {
 }
 """Roles by the words that APIs and traces have for them; every other word is a user's."""
 _LANGFUSE_MEDIUM = re.compile(r"@@@langfuseMedia:(?:[^|@]*\|)?id=([\w-]{22})\|[^@]*@@@")
-_TEXT_TYPES = frozenset(("text", "input_text", "output_text", "refusal"))
+TEXTS = ("text", "input_text", "output_text")
+"""The types of parts that are text, in every API."""
+_TEXT_TYPES = frozenset((*TEXTS, "refusal"))
 _CALL_TYPES = frozenset(("tool_use", "tool_call", "tool-call", "function_call", "custom_tool_call", "function"))
 _RESULT_TYPES = frozenset(
     ("tool_result", "tool-result", "tool_call_response", "function_call_output", "custom_tool_call_output")
@@ -169,9 +171,9 @@ def _content_pieces(content: Json, role: str) -> Iterator[Piece]:
 
 def _calls_beside(message: JsonObject) -> Iterator[ToolCallPiece]:
     """The calls that a message lists beside its content."""
-    for call in objects_at(message, "tool_calls"):
+    for call in objects_in(message, "tool_calls"):
         yield _request(call)
-    if object_at(message, "function_call"):
+    if object_in(message, "function_call"):
         yield _request(message["function_call"])
 
 
@@ -183,7 +185,7 @@ def _part_pieces(part: JsonObject, role: str) -> Iterator[Piece]:
         yield _result(part, _first(part, "content", "output", "result", "response"))
     elif kind in _CALL_TYPES:
         yield _request(part)
-    elif call := object_at(part, "functionCall") or object_at(part, "function_call"):
+    elif call := object_in(part, "functionCall") or object_in(part, "function_call"):
         yield _request(call)
     elif answer := _gemini_result(part):
         yield _result(answer, answer.get("response"))
@@ -197,23 +199,23 @@ def _part_pieces(part: JsonObject, role: str) -> Iterator[Piece]:
 
 def _gemini_result(part: JsonObject) -> JsonObject:
     """Return the result in a part by its name in JSON, or in Python."""
-    return object_at(part, "functionResponse") or object_at(part, "function_response")
+    return object_in(part, "functionResponse") or object_in(part, "function_response")
 
 
 def _request(call: JsonObject) -> ToolCallPiece:
-    inner = object_at(call, "function") or object_at(call, "custom") or call
+    inner = object_in(call, "function") or object_in(call, "custom") or call
     arguments = _first(inner, "arguments", "input", "args")
     if isinstance(arguments, str):
         arguments = load_arguments(arguments)
     if arguments is None:
         arguments = {}
-    identity = first_text(call, "call_id", "id", "toolCallId")
-    return ToolCallPiece(identity, first_text(inner, "name", "toolName"), canonical(arguments))
+    identity = text_in(call, "call_id", "id", "toolCallId")
+    return ToolCallPiece(identity, text_in(inner, "name", "toolName"), canonical(arguments))
 
 
 def _result(holder: JsonObject, content: Json) -> ToolResultPiece:
-    identity = first_text(holder, "tool_call_id", "tool_use_id", "call_id", "toolCallId", "id")
-    name = first_text(holder, "name", "tool_name", "toolName")
+    identity = text_in(holder, "tool_call_id", "tool_use_id", "call_id", "toolCallId", "id")
+    name = text_in(holder, "name", "tool_name", "toolName")
     return ToolResultPiece(identity, name, canonical(_value(content)))
 
 

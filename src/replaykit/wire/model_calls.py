@@ -78,7 +78,7 @@ class ModelCall(ModelOutcome, frozen=True, kw_only=True):
     """One call of a model: what was asked, and how it ended."""
 
     api: str
-    """Which API it speaks, such as `openai.chat`."""
+    """The API that it speaks, such as `openai.chat`."""
     model: str = ""
     """The model that was asked for; where the request names none, the one that answered."""
     system: Json = None

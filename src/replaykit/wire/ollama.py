@@ -25,8 +25,8 @@ from replaykit.wire.json_fields import (
     dump,
     joined_at,
     nth,
-    object_at,
-    objects_at,
+    object_in,
+    objects_in,
     text_at,
     without,
 )
@@ -46,7 +46,7 @@ class _Form(Struct, frozen=True):
 
 
 _CHAT = _Form(
-    get=lambda body: object_at(body, "message"),
+    get=lambda body: object_in(body, "message"),
     put=lambda message: {"message": message},
     names=("message",),
 )
@@ -80,18 +80,18 @@ def _answer(message: JsonObject) -> ModelAnswer:
     return ModelAnswer(
         role=text_at(message, "role") or "assistant",
         content=text_at(message, "content") or None,
-        tool_calls=tuple(map(_call, objects_at(message, "tool_calls"))),
+        tool_calls=tuple(map(_call, objects_in(message, "tool_calls"))),
         thinking=text_at(message, "thinking") or None,
         parts=parts,
     )
 
 
 def _call(call: JsonObject) -> ToolUse:
-    function = object_at(call, "function")
+    function = object_in(call, "function")
     return ToolUse(
         id=text_at(call, "id"),
         name=text_at(function, "name"),
-        arguments=object_at(function, "arguments"),
+        arguments=object_in(function, "arguments"),
     )
 
 
@@ -140,7 +140,7 @@ def _tool_call(call: ToolUse, recorded: JsonObject) -> JsonObject:
     members: JsonObject = {}
     if identity := call.id or text_at(recorded, "id"):
         members["id"] = identity
-    function = object_at(recorded, "function")
+    function = object_in(recorded, "function")
     return recorded | members | {"function": function | {"name": call.name, "arguments": call.arguments}}
 
 

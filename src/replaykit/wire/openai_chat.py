@@ -26,19 +26,19 @@ from replaykit.wire.json_fields import (
     as_text,
     dump,
     dump_arguments,
-    first_text,
     joined,
     joined_at,
     load_arguments,
     not_of_type,
     nth,
-    object_at,
-    objects_at,
+    object_in,
+    objects_in,
     of_type,
-    present,
     text_at,
+    text_in,
     text_or_last,
     without,
+    without_nulls,
 )
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 from replaykit.wire.usage import usage_of
@@ -60,9 +60,9 @@ def _is_old(body: JsonObject) -> bool:
 
 
 def _read_response(body: JsonObject) -> WireResponse:
-    choices = objects_at(body, "choices")
+    choices = objects_in(body, "choices")
     return WireResponse(
-        answers=tuple([_answer(object_at(choice, "message")) for choice in choices]),
+        answers=tuple([_answer(object_in(choice, "message")) for choice in choices]),
         finish_reason=text_at(nth(choices, 0), "finish_reason") or None,
         usage=chat_usage(body),
         id=text_at(body, "id"),
@@ -72,7 +72,7 @@ def _read_response(body: JsonObject) -> WireResponse:
 
 def chat_usage(body: JsonObject) -> Usage | None:
     """The usage of a body, wherever the server put it."""
-    counts = body.get("usage") or object_at(body, "x_groq").get("usage")
+    counts = body.get("usage") or object_in(body, "x_groq").get("usage")
     return usage_of(counts, inputs=("prompt_tokens",), outputs=("completion_tokens",))
 
 
@@ -83,7 +83,7 @@ def _answer(message: JsonObject) -> ModelAnswer:
         role=text_at(message, "role") or "assistant",
         content=as_text(content) or joined_at(of_type(blocks, "text"), "text"),
         tool_calls=_calls(message),
-        thinking=first_text(message, *_THINKING) or joined(map(_thought, blocks)),
+        thinking=text_in(message, *_THINKING) or joined(map(_thought, blocks)),
         refusal=text_at(message, "refusal") or None,
         parts=(*not_of_type(blocks, "text", "thinking"), *_members(message, *_KNOWN)),
     )
@@ -102,14 +102,14 @@ def _members(message: JsonObject, *known: str) -> list[JsonObject]:
 
 def _calls(message: JsonObject) -> tuple[ToolUse, ...]:
     calls = []
-    for call in objects_at(message, "tool_calls"):
-        custom, function = object_at(call, "custom"), object_at(call, "function")
+    for call in objects_in(message, "tool_calls"):
+        custom, function = object_in(call, "custom"), object_in(call, "function")
         name = text_at(custom or function, "name")
         arguments = text_at(custom, "input")
         if not custom:
             arguments = _arguments(function)
         calls.append(ToolUse(id=text_at(call, "id"), name=name, arguments=arguments))
-    if legacy := object_at(message, "function_call"):
+    if legacy := object_in(message, "function_call"):
         calls.append(ToolUse(name=text_at(legacy, "name"), arguments=_arguments(legacy)))
     return tuple(calls)
 
@@ -122,8 +122,8 @@ def _arguments(function: JsonObject) -> Json:
 
 
 def _fill(recorded: JsonObject, draft: Draft) -> JsonObject:
-    choices = objects_at(recorded, "choices")
-    message = _message(object_at(nth(choices, 0), "message"), draft)
+    choices = objects_in(recorded, "choices")
+    message = _message(object_in(nth(choices, 0), "message"), draft)
     reason = "stop"
     if draft.answer.tool_calls:
         reason = "tool_calls"
@@ -139,7 +139,7 @@ def _fill(recorded: JsonObject, draft: Draft) -> JsonObject:
 def _usage(draft: Draft) -> JsonObject:
     """The usage of an answer that was never on the wire; a stream tells it only to those who ask."""
     request = draft.request
-    if request.streamed and not object_at(request.body, "stream_options").get("include_usage"):
+    if request.streamed and not object_in(request.body, "stream_options").get("include_usage"):
         return {}
     tokens_in, tokens_out = draft.tokens
     counts = {"prompt_tokens": tokens_in, "completion_tokens": tokens_out, "total_tokens": tokens_in + tokens_out}
@@ -167,7 +167,7 @@ def _message(recorded: JsonObject, draft: Draft) -> JsonObject:
         if answer.content:
             blocks.append({"type": "text", "text": answer.content})
         message["content"] = blocks
-    return message | _tool_calls_member(objects_at(recorded, "tool_calls"), draft)
+    return message | _tool_calls_member(objects_in(recorded, "tool_calls"), draft)
 
 
 def _tool_calls_member(recorded: list[JsonObject], draft: Draft) -> JsonObject:
@@ -192,7 +192,7 @@ def _tool_call(draft: Draft, index: int, recorded: JsonObject) -> JsonObject:
 
 
 def _custom_tools(tools: Json) -> set[str]:
-    return {text_at(object_at(tool, "custom"), "name") for tool in of_type(as_objects(tools), "custom")}
+    return {text_at(object_in(tool, "custom"), "name") for tool in of_type(as_objects(tools), "custom")}
 
 
 _DONE = b"[DONE]"
@@ -215,7 +215,7 @@ def fold(frames: Iterable[Frame]) -> FoldedStream:
             last = chunk
             if chunk.get("error"):
                 events.error = chunk
-            top |= present(without(chunk, *_NOT_KEPT).items())
+            top |= without_nulls(without(chunk, *_NOT_KEPT))
         for choice in deltas if type(deltas) is list else ():
             if type(choice) is not dict:
                 continue
@@ -328,14 +328,14 @@ class _ToolCallDelta:
 
     def is_another(self, delta: JsonObject) -> bool:
         call_id = text_at(delta, "id")
-        named = object_at(delta, "function").get("name") or object_at(delta, "custom").get("name")
+        named = object_in(delta, "function").get("name") or object_in(delta, "custom").get("name")
         return bool(named) and bool(call_id) and bool(self._id) and call_id != self._id
 
     def add(self, delta: JsonObject) -> None:
         self._id = self._id or text_at(delta, "id")
         if "custom" in delta or delta.get("type") == "custom":
             self._kind = "custom"
-        for part in (object_at(delta, "function"), object_at(delta, "custom")):
+        for part in (object_in(delta, "function"), object_in(delta, "custom")):
             name = text_at(part, "name")
             if name and self._name != [name]:  # some servers repeat the whole name with every piece
                 self._name.append(name)
@@ -364,11 +364,11 @@ def unfold(body: JsonObject, request: WireRequest) -> list[Frame]:
     """The chunks of a body: the role, what is said and called, the reason to finish, the usage, `[DONE]`."""
     base = without(body, "choices", "usage") | {"object": "chat.completion.chunk"}
     usage = body.get("usage")
-    apart = object_at(request.body, "stream_options").get("include_usage") is True
+    apart = object_in(request.body, "stream_options").get("include_usage") is True
     chunks: list[JsonObject] = []
-    for choice in objects_at(body, "choices"):
+    for choice in objects_in(body, "choices"):
         index = choice.get("index", 0)
-        deltas = _deltas(object_at(choice, "message"))
+        deltas = _deltas(object_in(choice, "message"))
         for delta in deltas:
             chunks.append(base | {"choices": [{"index": index, "delta": delta, "finish_reason": None}]})
         last = {"index": index, "delta": {}, "finish_reason": choice.get("finish_reason")}
@@ -389,9 +389,9 @@ def _deltas(message: JsonObject) -> list[JsonObject]:
     deltas += _members(message, "role", "content", "tool_calls")
     if content:
         deltas.append({"content": content})
-    for index, call in enumerate(objects_at(message, "tool_calls")):
+    for index, call in enumerate(objects_in(message, "tool_calls")):
         kind = text_at(call, "type") or "function"
-        part = object_at(call, kind)
+        part = object_in(call, kind)
         text_name = _TEXT_NAMES.get(kind, "arguments")
         deltas.append({"tool_calls": [{"index": index, **call, kind: part | {text_name: ""}}]})
         deltas.append({"tool_calls": [{"index": index, kind: {text_name: part.get(text_name)}}]})

@@ -15,7 +15,7 @@ from replaykit.wire.dialect import (
     split_request,
 )
 from replaykit.wire.frames import Frame
-from replaykit.wire.json_fields import as_index, dump, nth, objects_at, present, text_at, without
+from replaykit.wire.json_fields import as_index, dump, nth, objects_in, text_at, without, without_nulls
 from replaykit.wire.model_calls import ModelAnswer
 from replaykit.wire.openai_chat import chat_usage
 
@@ -33,7 +33,7 @@ def _response(body: JsonObject, answers: tuple[ModelAnswer, ...], finish_reason:
 
 
 def _read_completion(body: JsonObject) -> WireResponse:
-    choices = objects_at(body, "choices")
+    choices = objects_in(body, "choices")
     answers = tuple([ModelAnswer(content=text_at(choice, "text") or None) for choice in choices])
     return _response(body, answers, text_at(nth(choices, 0), "finish_reason") or None)
 
@@ -46,11 +46,11 @@ def _fold_completion(frames: Iterable[Frame]) -> FoldedStream:
     for chunk in events:
         if chunk.get("error"):
             events.error = chunk
-        top |= present(without(chunk, "choices", "error").items())
-        for choice in objects_at(chunk, "choices"):
+        top |= without_nulls(without(chunk, "choices", "error"))
+        for choice in objects_in(chunk, "choices"):
             index = as_index(choice.get("index"))
             texts.setdefault(index, []).append(text_at(choice, "text"))
-            choices.setdefault(index, {}).update(present(choice.items()))
+            choices.setdefault(index, {}).update(without_nulls(choice))
     bodies = [choices[index] | {"index": index, "text": "".join(texts[index])} for index in sorted(choices)]
     finished = bool(bodies) and all(body.get("finish_reason") for body in bodies)
     if top:
@@ -59,7 +59,7 @@ def _fold_completion(frames: Iterable[Frame]) -> FoldedStream:
 
 
 def _fill_completion(recorded: JsonObject, draft: Draft) -> JsonObject:
-    others = objects_at(recorded, "choices")[1:]
+    others = objects_in(recorded, "choices")[1:]
     reason = draft.finish_reason or "stop"
     choice = {"index": 0, "text": draft.answer.content or "", "logprobs": None, "finish_reason": reason}
     tokens_in, tokens_out = draft.tokens
@@ -72,7 +72,7 @@ def _fill_completion(recorded: JsonObject, draft: Draft) -> JsonObject:
 
 def _unfold_completion(body: JsonObject, _request: WireRequest) -> list[Frame]:
     base = without(body, "choices", "usage")
-    chunks = [base | {"choices": [choice]} for choice in objects_at(body, "choices")]
+    chunks = [base | {"choices": [choice]} for choice in objects_in(body, "choices")]
     if chunks and body.get("usage"):
         chunks[-1] = chunks[-1] | {"usage": body["usage"]}
     return [*(Frame(dump(chunk)) for chunk in chunks), Frame(_DONE)]

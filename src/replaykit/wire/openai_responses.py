@@ -27,8 +27,8 @@ from replaykit.wire.json_fields import (
     load_arguments,
     not_of_type,
     nth,
-    object_at,
-    objects_at,
+    object_in,
+    objects_in,
     of_type,
     text_at,
     without,
@@ -50,10 +50,10 @@ def _read_request(body: JsonObject) -> WireRequest:
 
 def _read_response(body: JsonObject) -> WireResponse:
     status = text_at(body, "status")
-    reason = text_at(object_at(body, "incomplete_details"), "reason")
+    reason = text_at(object_in(body, "incomplete_details"), "reason")
     answers: tuple[ModelAnswer, ...] = ()
     if type(body.get("output")) is list:
-        answers = (_answer(objects_at(body, "output")),)
+        answers = (_answer(objects_in(body, "output")),)
     return WireResponse(
         answers=answers,
         finish_reason=reason or status or None,
@@ -67,13 +67,13 @@ def _read_response(body: JsonObject) -> WireResponse:
 def _answer(output: list[JsonObject]) -> ModelAnswer:
     message_parts: list[JsonObject] = []
     for message in of_type(output, "message"):
-        message_parts += objects_at(message, "content")
+        message_parts += objects_in(message, "content")
     return ModelAnswer(
         content=joined_at(message_parts, "text"),
         tool_calls=tuple(map(_call, of_type(output, *_CALLS))),
         thinking=_thinking(output),
         refusal=joined_at(message_parts, "refusal"),
-        parts=tuple(not_of_type(output, "message", "reasoning", *_CALLS)),
+        parts=not_of_type(output, "message", "reasoning", *_CALLS),
     )
 
 
@@ -88,12 +88,12 @@ def _thinking(output: list[JsonObject]) -> str | None:
     """Return the visible reasoning: its own text or, failing that, its summary."""
     pieces: list[JsonObject] = []
     for item in of_type(output, "reasoning"):
-        pieces += objects_at(item, "content") or objects_at(item, "summary")
+        pieces += objects_in(item, "content") or objects_in(item, "summary")
     return joined_at(pieces, "text", "\n\n")
 
 
 def _fill(recorded: JsonObject, draft: Draft) -> JsonObject:
-    before = objects_at(recorded, "output")
+    before = objects_in(recorded, "output")
     calls = of_type(before, *_CALLS)
     output = [*_reasoning(before, draft), *draft.answer.parts, *_messages(before, draft)]
     for index in range(len(draft.answer.tool_calls)):
@@ -207,7 +207,7 @@ def fold(frames: Iterable[Frame]) -> FoldedStream:
             events.error = event
         elif type(index := event.get("output_index")) is int:
             if kind in _ITEMS:
-                items[index] = _GrowingItem(object_at(event, "item"))
+                items[index] = _GrowingItem(object_in(event, "item"))
             else:
                 items.setdefault(index, _GrowingItem({"type": "message"})).add(kind, event)
     if items and not response.get("output"):
@@ -261,7 +261,7 @@ def unfold(body: JsonObject, _request: WireRequest) -> list[Frame]:
         {"type": "response.created", "response": began},
         {"type": "response.in_progress", "response": began},
     ]
-    for index, item in enumerate(objects_at(body, "output")):
+    for index, item in enumerate(objects_in(body, "output")):
         place = {"output_index": index, "item_id": text_at(item, "id")}
         grow, empty = _GROWN.get(text_at(item, "type"), (_grow_nothing, {}))
         events.append({"type": "response.output_item.added", "output_index": index, "item": item | empty})
@@ -283,7 +283,7 @@ def _grow_nothing(_item: JsonObject) -> list[JsonObject]:
 
 def _grow_message(item: JsonObject) -> list[JsonObject]:
     events: list[JsonObject] = []
-    for index, part in enumerate(objects_at(item, "content")):
+    for index, part in enumerate(objects_in(item, "content")):
         at = {"content_index": index}
         kind, member, more = "output_text", "text", {"logprobs": list[Json]()}
         if part.get("type") == "refusal":
@@ -300,7 +300,7 @@ def _grow_message(item: JsonObject) -> list[JsonObject]:
 
 def _grow_reasoning(item: JsonObject) -> list[JsonObject]:
     events: list[JsonObject] = []
-    for index, part in enumerate(objects_at(item, "summary")):
+    for index, part in enumerate(objects_in(item, "summary")):
         at = {"summary_index": index}
         text = text_at(part, "text")
         events += [

@@ -137,7 +137,7 @@ class _IdNames:
         return end
 
     def _plan(self, shape: tuple[str, ...]) -> _Plan:
-        """Which members of such an object hold ids, which may hold objects that do, and whether one may be sealed."""
+        """Return the members that hold ids, those that may hold objects that do, and whether one may be sealed."""
         minted = self._minted
         ids = tuple(name for name in minted.ids if name in shape)
         below = tuple(name for name in minted.into if name in shape)

@@ -13,7 +13,7 @@ import orjson
 from msgspec import Struct
 
 from replaykit.model.values import Json, JsonObject
-from replaykit.wire.json_fields import as_object, object_at, objects_at, text_at
+from replaykit.wire.json_fields import as_object, object_in, objects_in, text_at
 
 _DECLARATIONS = ("functionDeclarations", "function_declarations")
 _SCHEMAS = (
@@ -49,11 +49,11 @@ def _listed(value: Json) -> Iterator[Tool]:
             value = [value]
     for item in value if isinstance(value, list) else ():
         definition = _loaded(item)
-        declared = [one for name in _DECLARATIONS for one in objects_at(definition, name)]
+        declared = [one for name in _DECLARATIONS for one in objects_in(definition, name)]
         if declared:
             yield from map(_tool, declared)
         elif definition:
-            yield _tool(object_at(definition, "function") or object_at(definition, "custom") or definition)
+            yield _tool(object_in(definition, "function") or object_in(definition, "custom") or definition)
 
 
 def _loaded(item: Json) -> JsonObject:
@@ -95,7 +95,7 @@ def _reduced(schema: Json, levels: int) -> Json:
     if isinstance(schema.get("items"), dict):
         found["items"] = _reduced(schema["items"], levels - 1)
     for name in ("properties", "$defs"):
-        members = object_at(schema, name)
+        members = object_in(schema, name)
         if members:
             found[name] = {key: _reduced(member, levels - 1) for key, member in members.items()}
     return found

@@ -20,7 +20,6 @@ from replaykit.formats.ag_ui.entries import AgUiEntries, AgUiEntry, AgUiEntryKin
 from replaykit.formats.core.errors import error_of
 from replaykit.formats.core.fields import Fields, TraceItem
 from replaykit.formats.core.items import first_items, items_of, mostly, nothing_of
-from replaykit.formats.core.members import count_in, of_role, pick, text_in, value_in
 from replaykit.formats.core.messages import messages_of
 from replaykit.formats.core.registry import Found, register_format
 from replaykit.formats.core.source import Source
@@ -28,8 +27,8 @@ from replaykit.formats.core.talk import Talk, content_id
 from replaykit.model.events import ErrorInfo, Usage
 from replaykit.model.patch import PatchError, apply_patch
 from replaykit.model.run import RunStatus, TraceRun
-from replaykit.model.values import Json, encode
-from replaykit.wire.json_fields import as_objects, as_text
+from replaykit.model.values import Json, JsonObject, encode
+from replaykit.wire.json_fields import as_objects, as_text, count_in, of_role, pick, text_in, value_in
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
 FORMAT = "ag_ui"
@@ -110,8 +109,8 @@ class AgUiRun:
         self._output: Json = UNSET
         self._status: RunStatus | None = None
         self._error: ErrorInfo | None = None
-        self._metadata: dict[str, Json] = {}
-        self._usage: list[dict[str, Json]] = []
+        self._metadata: JsonObject = {}
+        self._usage: list[JsonObject] = []
         self._times: list[float] = []
         self._state: Json = UNSET
         self._notes: list[str] = []
@@ -263,7 +262,7 @@ class AgUiRun:
         return Usage(input_tokens=count_in(used, "inputTokens"), output_tokens=count_in(used, "outputTokens"))
 
 
-def _message(message: dict[str, Json]) -> dict[str, Json]:
+def _message(message: JsonObject) -> JsonObject:
     """A message of the protocol in the shape that `messages_of` reads."""
     renamed = dict(camel(message))
     for name, plain_name in (("toolCalls", "tool_calls"), ("toolCallId", "tool_call_id")):

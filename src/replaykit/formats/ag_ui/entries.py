@@ -12,9 +12,17 @@ from enum import Enum
 from msgspec import Struct, field
 
 from replaykit.formats.core.fields import Fields
-from replaykit.formats.core.members import object_in, objects_in, text_in
-from replaykit.model.values import Json
-from replaykit.wire.json_fields import as_object, as_objects, as_text, load_arguments, without
+from replaykit.model.values import Json, JsonObject
+from replaykit.wire.json_fields import (
+    as_object,
+    as_objects,
+    as_text,
+    load_arguments,
+    object_in,
+    objects_in,
+    text_in,
+    without,
+)
 
 _NOT_KEPT = ("type", "timestamp", "rawEvent", "raw_event")
 
@@ -67,7 +75,7 @@ class AgUiEntries:
 
     def __init__(self) -> None:
         self.entries: list[AgUiEntry] = []
-        self.history: list[dict[str, Json]] = []
+        self.history: list[JsonObject] = []
         """Messages from before the run."""
         self.passed: dict[str, int] = {}
         """Events of a kind that has no word here, and how many they were."""
@@ -83,7 +91,7 @@ class AgUiEntries:
         self._last: dict[str, str] = {}
         """By the kind of a piece: the id it had last, which the next may leave out."""
 
-    def begins_with(self, messages: list[dict[str, Json]]) -> None:
+    def begins_with(self, messages: list[JsonObject]) -> None:
         """Add messages from before the run."""
         self.history += messages
         self._before.update(text_in(message, "id") for message in messages)
@@ -177,7 +185,7 @@ class AgUiEntries:
         self._last[name] = found
         return found
 
-    def _merge(self, messages: list[dict[str, Json]], at: float) -> None:
+    def _merge(self, messages: list[JsonObject], at: float) -> None:
         """A snapshot of all messages: what is not known goes after what it follows there."""
         last_question = max((n for n, message in enumerate(messages) if message.get("role") == "user"), default=0)
         fresh: dict[int, list[AgUiEntry]] = {}
@@ -198,14 +206,14 @@ class AgUiEntries:
             *(entry for known in self.entries for entry in (known, *fresh.get(id(known), ()))),
         ]
 
-    def _known_as(self, message: dict[str, Json]) -> AgUiEntry | None:
+    def _known_as(self, message: JsonObject) -> AgUiEntry | None:
         call_id = text_in(message, "toolCallId")
         found = self._known.get(text_in(message, "id"))
         if found is None and call_id:
             return self._known.get(_result_key(call_id))
         return found
 
-    def _of_snapshot(self, message: dict[str, Json], at: float) -> AgUiEntry:
+    def _of_snapshot(self, message: JsonObject, at: float) -> AgUiEntry:
         role, message_id, content = text_in(message, "role"), text_in(message, "id"), message.get("content")
         agent = text_in(message, "subagentRunId")
         entry = AgUiEntry(AgUiEntryKind.SAYS, agent=agent, at=at, until=at, id=message_id, role=role, value=content)
@@ -241,12 +249,12 @@ def camel(value: Json) -> Iterator[tuple[str, Json]]:
         yield first + "".join(map(str.capitalize, rest)), item
 
 
-def camel_messages(value: Json) -> list[dict[str, Json]]:
+def camel_messages(value: Json) -> list[JsonObject]:
     """The messages in a list, with their members named as the protocol does."""
     return [dict(camel(message)) for message in as_objects(value)]
 
 
-def _called(call: dict[str, Json]) -> Called:
+def _called(call: JsonObject) -> Called:
     function = object_in(call, "function")
     return Called(text_in(call, "id"), text_in(function, "name"), [text_in(function, "arguments")])
 

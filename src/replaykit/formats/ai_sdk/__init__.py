@@ -27,12 +27,11 @@ from replaykit.formats.ai_sdk.steps import is_certain as is_certain_part
 from replaykit.formats.ai_sdk.steps import run_of as run_of_steps
 from replaykit.formats.core.fields import TraceItem
 from replaykit.formats.core.items import ItemReader, first_items, items_of, mostly, nothing_of
-from replaykit.formats.core.members import filled_in, object_in, objects_in, of_type, text_in, value_in
 from replaykit.formats.core.registry import Found, register_format
 from replaykit.formats.core.source import Source
 from replaykit.formats.core.talk import Talk, content_id
-from replaykit.model.values import Json, encode
-from replaykit.wire.json_fields import as_object
+from replaykit.model.values import Json, JsonObject, encode
+from replaykit.wire.json_fields import as_object, filled_in, object_in, objects_in, of_type, text_in, value_in
 
 _LOOK_AT = 64
 _ROLES = ("system", "user", "assistant", "tool")
@@ -97,7 +96,7 @@ def _is_marked(value: Json) -> bool:
     return any("toolCallId" in part for part in of_type(value_in(value, "content"), "tool-call", *RESULTS))
 
 
-def _begins(before: dict[str, Json], step: dict[str, Json]) -> bool:
+def _begins(before: JsonObject, step: JsonObject) -> bool:
     """True for the first step of the next run: steps with one `callId` after another, or with none, are of one run."""
     return step.get("callId") != before.get("callId") or step.get("stepNumber") == 0
 
@@ -129,7 +128,7 @@ def _runs_of_messages(items: list[TraceItem]) -> Iterator[Found]:
     yield talk.run(id=content_id(FORMAT, encode(messages)), format=FORMAT, advice=[PROMPT])
 
 
-def _tell(talk: Talk, message: dict[str, Json]) -> None:
+def _tell(talk: Talk, message: JsonObject) -> None:
     role, content = text_in(message, "role"), message.get("content")
     parts: list[Json] = [{"type": "text", "text": content}]
     if isinstance(content, list):
@@ -187,14 +186,14 @@ def is_certain(value: Json) -> bool:
     return any(kind in ("step-start", _DYNAMIC) or kind.startswith(_TOOL) for kind in kinds)
 
 
-def _is_part(part: dict[str, Json]) -> bool:
+def _is_part(part: JsonObject) -> bool:
     kind = part.get("type")
     if kind in ("text", "reasoning"):
         return "text" in part or "reasoning" in part
     return isinstance(kind, str) and (kind in ("file", "step-start", _DYNAMIC) or "-" in kind)
 
 
-def model_messages(value: dict[str, Json]) -> Iterator[dict[str, Json]]:
+def model_messages(value: JsonObject) -> Iterator[JsonObject]:
     """The messages that a model heard and said, in the AI SDK's own shape."""
     parts = objects_in(value, "parts") or [{"type": "text", "text": text_in(value, "content")}]
     if not of_type(parts, _INVOCATION):
@@ -210,10 +209,10 @@ def model_messages(value: dict[str, Json]) -> Iterator[dict[str, Json]]:
     yield {"role": value.get("role"), "content": content}
 
 
-def _steps(parts: list[dict[str, Json]]) -> Iterator[list[dict[str, Json]]]:
+def _steps(parts: list[JsonObject]) -> Iterator[list[JsonObject]]:
     """Parts of one answer each: a mark begins the next, or where there is none, words after a tool's result."""
     is_marked = bool(of_type(parts, "step-start"))
-    step: list[dict[str, Json]] = []
+    step: list[JsonObject] = []
     for part in parts:
         begins = part.get("type") == "step-start"
         speaks = not is_marked and _tool(part) is None and any(map(_tool, step))
@@ -226,7 +225,7 @@ def _steps(parts: list[dict[str, Json]]) -> Iterator[list[dict[str, Json]]]:
         yield step
 
 
-def _step(parts: list[dict[str, Json]]) -> Iterator[dict[str, Json]]:
+def _step(parts: list[JsonObject]) -> Iterator[JsonObject]:
     content: list[Json] = []
     calls: list[Json] = []
     own: list[Json] = []
@@ -248,7 +247,7 @@ def _step(parts: list[dict[str, Json]]) -> Iterator[dict[str, Json]]:
         yield {"role": "tool", "content": rest}
 
 
-def _tool(part: dict[str, Json]) -> dict[str, Json] | None:
+def _tool(part: JsonObject) -> JsonObject | None:
     """The call in a part: its name may be in the part's type."""
     kind = text_in(part, "type")
     if kind == _INVOCATION:
@@ -260,7 +259,7 @@ def _tool(part: dict[str, Json]) -> dict[str, Json] | None:
     return None
 
 
-def _result(tool: dict[str, Json]) -> dict[str, Json]:
+def _result(tool: JsonObject) -> JsonObject:
     if tool["state"] in ("output-error", "output-denied"):
         return {**tool, "type": "tool-error", "error": filled_in(tool, "errorText", "state")}
     return {**tool, "type": "tool-result"}

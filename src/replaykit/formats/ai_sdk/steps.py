@@ -17,21 +17,6 @@ from msgspec import Struct, field
 from replaykit.formats.core.errors import error_of
 from replaykit.formats.core.fields import Fields, TraceItem
 from replaykit.formats.core.json_text import read_arguments
-from replaykit.formats.core.members import (
-    by_text,
-    count_in,
-    filled_in,
-    joined_texts,
-    known,
-    list_in,
-    not_of_type,
-    object_in,
-    objects_in,
-    of_role,
-    of_type,
-    text_in,
-    value_in,
-)
 from replaykit.formats.core.messages import messages_of
 from replaykit.formats.core.replayability import Lack
 from replaykit.formats.core.talk import UNSET, Talk, Turn, content_id
@@ -40,8 +25,27 @@ from replaykit.formats.gemini import read_messages as read_gemini_messages
 from replaykit.formats.openai_responses import read_messages as read_responses_messages
 from replaykit.model.events import ErrorInfo, Usage
 from replaykit.model.run import RunStatus, TraceRun
-from replaykit.model.values import Json, encode
-from replaykit.wire.json_fields import as_object, as_objects, as_text, load_object, without
+from replaykit.model.values import Json, JsonObject, encode
+from replaykit.wire.json_fields import (
+    as_object,
+    as_objects,
+    as_text,
+    by_text,
+    count_in,
+    filled_in,
+    joined_texts,
+    list_in,
+    load_object,
+    not_of_type,
+    object_in,
+    objects_in,
+    of_role,
+    of_type,
+    text_in,
+    value_in,
+    without,
+    without_nulls,
+)
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
 FORMAT = "ai_sdk"
@@ -59,7 +63,7 @@ def is_step(value: Json) -> bool:
     return has_content and isinstance(step.get("finishReason"), str) and "type" not in step and "usage" in step
 
 
-def run_of(items: Sequence[TraceItem], result: dict[str, Json] | None = None) -> TraceRun:
+def run_of(items: Sequence[TraceItem], result: JsonObject | None = None) -> TraceRun:
     """The run that steps tell; `result` is what was kept around them."""
     talk = Talk()
     steps = [item.fields("a step") for item in items]
@@ -83,7 +87,7 @@ def run_of(items: Sequence[TraceItem], result: dict[str, Json] | None = None) ->
     )
 
 
-def _begin(talk: Talk, around: dict[str, Json]) -> None:
+def _begin(talk: Talk, around: JsonObject) -> None:
     """The prompt, where somebody kept it."""
     system = filled_in(around, "system", "instructions")
     if system:
@@ -94,7 +98,7 @@ def _begin(talk: Talk, around: dict[str, Json]) -> None:
     talk.catches_up(messages_of(prompt) or ())
 
 
-def _tell(talk: Talk, step: Fields, words: dict[str, Json], name: str) -> bool:
+def _tell(talk: Talk, step: Fields, words: JsonObject, name: str) -> bool:
     """One step; True when the file hides what came of a call."""
     response, took = step.object("response"), step.object("performance")
     at = Fields(step.source, response, (*step.path, "response")).time("timestamp") or 0.0
@@ -132,14 +136,14 @@ def content_of(step: Fields) -> list[Json]:
     return parts + [{**as_object(result), "type": "tool-result"} for result in step.items("toolResults")]
 
 
-def body_of(value: Json) -> dict[str, Json]:
+def body_of(value: Json) -> JsonObject:
     """A request's body: an object, or its JSON text."""
     if isinstance(value, str):
         value = load_object(value)
     return as_object(value)
 
 
-def _apply_request(talk: Talk, body: Json) -> dict[str, Json]:
+def _apply_request(talk: Talk, body: Json) -> JsonObject:
     """Add a request body to the talk; return the parameters beside the conversation."""
     request = body_of(body)
     messages = _request_messages(request)
@@ -151,7 +155,7 @@ def _apply_request(talk: Talk, body: Json) -> dict[str, Json]:
     return without(request, *_APART)
 
 
-def _request_messages(request: dict[str, Json]) -> list[Json]:
+def _request_messages(request: JsonObject) -> list[Json]:
     """The conversation in a body, whichever API it is of."""
     if isinstance(request.get("messages"), list):
         return messages_of(request["messages"]) or []
@@ -160,9 +164,9 @@ def _request_messages(request: dict[str, Json]) -> list[Json]:
     return read_gemini_messages(list_in(request, "contents"))
 
 
-def _words(steps: Sequence[Fields]) -> dict[str, Json]:
+def _words(steps: Sequence[Fields]) -> JsonObject:
     """Return what the model heard of each call; an error that is empty in JSON is spelled out there."""
-    found: dict[str, Json] = {}
+    found: JsonObject = {}
     for step in steps:
         for message in of_role(_request_messages(body_of(step.object("request").get("body"))), "tool"):
             found[text_in(message, "tool_call_id")] = message.get("content")
@@ -184,7 +188,7 @@ def _usage(step: Fields) -> Usage | None:
     return stated_usage(tokens, count_in(counts, *_OUTPUTS))
 
 
-def _error(last: dict[str, Json]) -> ErrorInfo | None:
+def _error(last: JsonObject) -> ErrorInfo | None:
     """Return the error that ended the run: the stream's, or that of a model that stopped with one."""
     if "error" in last:
         return spoken(last["error"])
@@ -240,7 +244,7 @@ def tell_answer(talk: Talk, content: list[Json], words: Mapping[str, Json], **de
     return turn
 
 
-def results_in(content: list[Json]) -> Iterator[dict[str, Json]]:
+def results_in(content: list[Json]) -> Iterator[JsonObject]:
     """The results of tools that the agent ran; of one that reported progress only the last."""
     own = _own(content)
     for part in of_type(content, *RESULTS):
@@ -253,7 +257,7 @@ def _own(content: list[Json]) -> set[str]:
     return {text_in(part, "toolCallId") for part in as_objects(content) if part.get("providerExecuted") is True}
 
 
-def tell_result(talk: Talk, part: dict[str, Json], words: Mapping[str, Json], **details: Any) -> bool:
+def tell_result(talk: Talk, part: JsonObject, words: Mapping[str, Json], **details: Any) -> bool:
     """Add the result of a tool call; return True when the file hides it."""
     outcome = outcome_of(part, words)
     turn = talk.returns(
@@ -269,7 +273,7 @@ def tell_result(talk: Talk, part: dict[str, Json], words: Mapping[str, Json], **
     return outcome.hidden
 
 
-def outcome_of(part: dict[str, Json], words: Mapping[str, Json]) -> ToolOutcome:
+def outcome_of(part: JsonObject, words: Mapping[str, Json]) -> ToolOutcome:
     """The result, or the error, of a part."""
     if part.get("type") == "tool-error":
         error = part.get("error") or words.get(text_in(part, "toolCallId"))
@@ -280,7 +284,7 @@ def outcome_of(part: dict[str, Json], words: Mapping[str, Json]) -> ToolOutcome:
     return ToolOutcome(output)
 
 
-def unwrapped(part: dict[str, Json]) -> dict[str, Json]:
+def unwrapped(part: JsonObject) -> JsonObject:
     """The part of a message, its output as the tool gave it."""
     output = object_in(part, "output")
     if output.get("type") not in _OUTPUT_TYPES:
@@ -291,7 +295,7 @@ def unwrapped(part: dict[str, Json]) -> dict[str, Json]:
     return {**part, "output": value}
 
 
-def use_of(part: dict[str, Json]) -> ToolUse:
+def use_of(part: JsonObject) -> ToolUse:
     """A call that the model asked for."""
     arguments = read_arguments(part.get("input", part.get("args")))
     return ToolUse(id=text_in(part, "toolCallId"), name=text_in(part, "toolName"), arguments=arguments)
@@ -335,10 +339,10 @@ def is_certain(value: Json) -> bool:
 class _StreamedStep(Struct):
     """A step of a stream, as far as it was read."""
 
-    fields: dict[str, Json]
-    content: list[dict[str, Json]] = field(default_factory=list)
-    texts: dict[tuple[str, str], dict[str, Json]] = field(default_factory=dict)
-    inputs: dict[str, dict[str, Json]] = field(default_factory=dict)
+    fields: JsonObject
+    content: list[JsonObject] = field(default_factory=list)
+    texts: dict[tuple[str, str], JsonObject] = field(default_factory=dict)
+    inputs: dict[str, JsonObject] = field(default_factory=dict)
     """Calls whose arguments are still being written."""
     ended: bool = False
 
@@ -359,7 +363,7 @@ def steps_of(items: Sequence[TraceItem]) -> list[TraceItem]:
     return [TraceItem(first.source, _step_fields(step), first.path) for step in steps]
 
 
-def _add(step: _StreamedStep, kind: str, part: dict[str, Json]) -> None:
+def _add(step: _StreamedStep, kind: str, part: JsonObject) -> None:
     if kind in _TEXTS:
         _add_text(step, _TEXTS[kind], part)
     elif kind in ("tool-input-start", "tool-input-delta"):
@@ -388,7 +392,7 @@ def _add(step: _StreamedStep, kind: str, part: dict[str, Json]) -> None:
         step.fields["aborted"] = True
 
 
-def _add_text(step: _StreamedStep, kind: str, part: dict[str, Json]) -> None:
+def _add_text(step: _StreamedStep, kind: str, part: JsonObject) -> None:
     key = (kind, text_in(part, "id"))
     if key not in step.texts:
         step.texts[key] = {"type": kind, "text": ""}
@@ -397,8 +401,8 @@ def _add_text(step: _StreamedStep, kind: str, part: dict[str, Json]) -> None:
     step.texts[key]["text"] += spoken
 
 
-def _step_fields(step: _StreamedStep) -> dict[str, Json]:
-    fields = {"finishReason": "", "usage": {}, **known(step.fields)}
+def _step_fields(step: _StreamedStep) -> JsonObject:
+    fields = {"finishReason": "", "usage": {}, **without_nulls(step.fields)}
     if not step.ended:
         fields["cut"] = True
     return {**fields, "content": [*step.content, *step.inputs.values()]}

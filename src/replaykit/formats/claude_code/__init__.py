@@ -29,14 +29,13 @@ from replaykit.formats.claude_code.conversation import (
 )
 from replaykit.formats.claude_code.lines import MAX_REWOUND, METADATA, SPOKEN, TYPES, SessionLine, branches, line_in
 from replaykit.formats.core.fields import time_in
-from replaykit.formats.core.members import filled_in, joined_texts, object_in, text_in, value_in
 from replaykit.formats.core.registry import Found, register_format
 from replaykit.formats.core.source import STDIN, Source, read_source
 from replaykit.formats.core.talk import UNSET, Talk
 from replaykit.model.events import ErrorInfo
 from replaykit.model.run import RunStatus, TraceRun
-from replaykit.model.values import Json
-from replaykit.wire.json_fields import as_text, without
+from replaykit.model.values import Json, JsonObject
+from replaykit.wire.json_fields import as_text, filled_in, joined_texts, object_in, text_in, value_in, without
 
 FORMAT = "claude_code"
 AGENT = "claude-code"
@@ -236,11 +235,11 @@ class ClaudeSession:
     def __init__(self, id: str) -> None:
         self.id = id
         self.lines: list[SessionLine] = []
-        self.metadata: dict[str, Json] = {}
+        self.metadata: JsonObject = {}
         self.version = ""
         self.titles: dict[str, str] = {}
         self.requests: dict[str, ClaudeRequest] = {}
-        self._shapes: dict[str, dict[str, Json]] = {}
+        self._shapes: dict[str, JsonObject] = {}
 
     @property
     def title(self) -> str:
@@ -248,7 +247,7 @@ class ClaudeSession:
         title = filled_in(self.titles, *reversed(_TITLES)) or ""
         return textwrap.shorten(title, _MAX_TITLE, placeholder="…")
 
-    def note(self, value: dict[str, Json]) -> None:
+    def note(self, value: JsonObject) -> None:
         """Note the members of a line that are no part of the conversation."""
         kind = text_in(value, "type")
         self.version = text_in(value, "version") or self.version
@@ -262,7 +261,7 @@ class ClaudeSession:
         elif kind == "cost-state":
             self.metadata |= {"cost_usd": value.get("totalCostUSD"), "model_usage": value.get("modelUsage")}
 
-    def _request(self, value: dict[str, Json]) -> ClaudeRequest:
+    def _request(self, value: JsonObject) -> ClaudeRequest:
         shape = self._shapes.get(text_in(value, "shapeHash"), {})
         return ClaudeRequest(
             at=time_in(value.get("timestamp")),
@@ -301,7 +300,7 @@ class SessionReading:
             else:
                 self.unknown += 1
 
-    def _add(self, value: dict[str, Json]) -> None:
+    def _add(self, value: JsonObject) -> None:
         line = line_in(value, self._count)
         session = self._session(line, text_in(value, "leafUuid"))
         if session is None:  # a summary, such as of another file's session, is worth no word

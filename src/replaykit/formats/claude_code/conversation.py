@@ -7,15 +7,14 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, field
 
-from replaykit.formats.claude_code.lines import SessionLine, plain
+from replaykit.formats.claude_code.lines import SessionLine
 from replaykit.formats.core.errors import error_of
-from replaykit.formats.core.members import joined_texts, pick, text_in, value_in
 from replaykit.formats.core.talk import UNSET, Talk, Turn
 from replaykit.model.events import ErrorInfo
 from replaykit.model.matching import ToolErrors
-from replaykit.model.values import Json
+from replaykit.model.values import Json, JsonObject
 from replaykit.wire.anthropic import DIALECT
-from replaykit.wire.json_fields import as_text
+from replaykit.wire.json_fields import as_text, joined_texts, pick, text_in, text_or_parts, value_in
 
 _SYNTHETIC = "<synthetic>"
 """The model of an answer that no model gave."""
@@ -34,7 +33,7 @@ class ClaudeRequest(Struct, frozen=True, kw_only=True):
     at: float = 0.0
     system: Json = None
     tools: Json = None
-    parameters: dict[str, Json] = field(default_factory=dict)
+    parameters: JsonObject = field(default_factory=dict)
 
 
 class SessionOutcome(Struct, kw_only=True):
@@ -137,14 +136,14 @@ class _ConversationBuilder:
             return
         text = joined_texts(blocks)
         if is_local(text):
-            self._talk.mentions("user", plain(blocks))
+            self._talk.mentions("user", text_or_parts(blocks))
             self.outcome.has_quit = self.outcome.has_quit or _QUIT.search(text) is not None
             return
-        self._talk.says("user", plain(blocks))
+        self._talk.says("user", text_or_parts(blocks))
         self.outcome.is_interrupted, self.outcome.has_quit = text.startswith(_INTERRUPTED), False
 
-    def _return(self, block: dict[str, Json], line: SessionLine, *, alone: bool) -> None:
-        call_id, content = text_in(block, "tool_use_id"), plain(block.get("content"))
+    def _return(self, block: JsonObject, line: SessionLine, *, alone: bool) -> None:
+        call_id, content = text_in(block, "tool_use_id"), text_or_parts(block.get("content"))
         self._inside(call_id)
         result = content
         if block.get("is_error") is True:
@@ -198,9 +197,9 @@ def first_question(lines: Sequence[SessionLine]) -> Json:
     for line in lines:
         if line.kind == "user" and line.blocks and not line.results:
             if not line.is_meta and not is_local(joined_texts(line.blocks)):
-                return plain(line.blocks)
+                return text_or_parts(line.blocks)
             if first is UNSET:
-                first = plain(line.blocks)
+                first = text_or_parts(line.blocks)
     return first
 
 
@@ -217,9 +216,9 @@ def _blocks(lines: list[SessionLine]) -> list[Json]:
     return found
 
 
-def _ends(lines: list[SessionLine]) -> dict[str, Json]:
+def _ends(lines: list[SessionLine]) -> JsonObject:
     """Return the members that only the last lines of an answer have: its usage, and why it ended."""
-    ends: dict[str, Json] = {"usage": None, "stop_reason": None}
+    ends: JsonObject = {"usage": None, "stop_reason": None}
     for line in lines:
         ends |= pick(line.message, ends)
     return ends

@@ -9,7 +9,8 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from replaykit.formats.core.fields import time_in
-from replaykit.formats.core.members import (
+from replaykit.model.values import Json, JsonObject
+from replaykit.wire.json_fields import (
     as_list,
     joined_texts,
     object_in,
@@ -17,9 +18,8 @@ from replaykit.formats.core.members import (
     text_in,
     texts_in,
     value_in,
+    without,
 )
-from replaykit.model.values import Json
-from replaykit.wire.json_fields import without
 
 SPOKEN = ("user", "assistant")
 TYPES = (*SPOKEN, "system", "attachment")
@@ -44,7 +44,7 @@ class SessionLine(Struct, frozen=True, kw_only=True):
     is_side: bool = False
     """True for what a sub-agent says and hears."""
     at: float = 0.0
-    message: dict[str, Json] = field(default_factory=dict)
+    message: JsonObject = field(default_factory=dict)
     result: Json = msgspec.UNSET
     """The result of a tool, where it is more than the model was told."""
     request: str = ""
@@ -73,17 +73,17 @@ class SessionLine(Struct, frozen=True, kw_only=True):
         return list(map(_block, as_list(content)))
 
     @property
-    def uses(self) -> list[dict[str, Json]]:
+    def uses(self) -> list[JsonObject]:
         """The calls of tools that it asks for."""
         return of_type(self.blocks, "tool_use")
 
     @property
-    def results(self) -> list[dict[str, Json]]:
+    def results(self) -> list[JsonObject]:
         """The results of tools that it holds."""
         return of_type(self.blocks, "tool_result")
 
 
-def line_in(value: dict[str, Json], index: int) -> SessionLine:
+def line_in(value: JsonObject, index: int) -> SessionLine:
     """A line of a session. Bulky ones that nobody is told of shrink to their place in the conversation."""
     kind = text_in(value, "type")
     place = SessionLine(
@@ -107,14 +107,7 @@ def line_in(value: dict[str, Json], index: int) -> SessionLine:
     return replace(place, **more)
 
 
-def plain(blocks: Json) -> Json:
-    """Blocks as a text, where they are nothing else."""
-    if isinstance(blocks, list) and len(of_type(blocks, "text")) == len(blocks):
-        return joined_texts(blocks)
-    return blocks
-
-
-def _of_message(value: dict[str, Json]) -> dict[str, Json]:
+def _of_message(value: JsonObject) -> JsonObject:
     return {
         "message": object_in(value, "message"),
         "result": value.get("toolUseResult", msgspec.UNSET),
@@ -124,7 +117,7 @@ def _of_message(value: dict[str, Json]) -> dict[str, Json]:
     }
 
 
-def _of_attachment(value: dict[str, Json]) -> dict[str, Json]:
+def _of_attachment(value: JsonObject) -> JsonObject:
     role = "user"
     if value.get("renderedRole") == "system":
         role = "system"
@@ -133,7 +126,7 @@ def _of_attachment(value: dict[str, Json]) -> dict[str, Json]:
     return {"content": content, "role": role, "system": system}
 
 
-def _content(value: dict[str, Json]) -> Json:
+def _content(value: JsonObject) -> Json:
     """Return the content of a line, or its members that are not the same on every line."""
     content = value.get("content")
     if content is not None:

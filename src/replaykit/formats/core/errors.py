@@ -6,12 +6,11 @@ import re
 
 from msgspec.structs import replace
 
-from replaykit.formats.core.members import joined_texts
 from replaykit.model.events import ErrorInfo
 from replaykit.model.matching import ToolErrors
 from replaykit.model.run import RunStatus
-from replaykit.model.values import ABSENT, Json, Raw, encode, raw
-from replaykit.wire.json_fields import as_text
+from replaykit.model.values import ABSENT, Json, JsonObject, Raw, encode, raw
+from replaykit.wire.json_fields import EMPTY, as_text, joined_texts
 
 _REPR = re.compile(r"([A-Za-z_][\w.]*)\((.*)\)", re.DOTALL)
 _QUOTED = re.compile(r"""'((?:[^'\\]|\\.)*+)'|"((?:[^"\\]|\\.)*+)\"""", re.DOTALL)
@@ -24,7 +23,6 @@ ERROR = "Error: "
 _SPOKEN = ("Error:", "ERROR:")
 _OPENAI_AGENTS = "An error occurred while running the tool"
 """The start of an exception's text in OpenAI's Agents SDK."""
-_NOTHING: tuple[Json, ...] = (None, "", [], {})
 
 STATUSES: dict[str, RunStatus] = {
     **dict.fromkeys(
@@ -134,7 +132,7 @@ def tool_outcome(
     if error is None:
         return None, raw(content)
     error = _with_type(error, content)
-    if ending is ToolErrors.RAISED or content in _NOTHING:
+    if ending is ToolErrors.RAISED or content in EMPTY:
         return error, ABSENT
     is_raised = is_known and ending is None
     return replace(error, raised=is_raised), raw(content)
@@ -150,7 +148,7 @@ def _with_type(error: ErrorInfo, content: Json) -> ErrorInfo:
     return replace(error, type=described.type, module=described.module)
 
 
-def _error_of_object(value: dict[str, Json], fallback_type: str) -> ErrorInfo:
+def _error_of_object(value: JsonObject, fallback_type: str) -> ErrorInfo:
     fields = dict(value)
     kind = _pop_text(fields, "type", "name", "error_type", "code")
     message = _pop_text(fields, "message", "error", "msg", "detail")
@@ -163,7 +161,7 @@ def _error_of_object(value: dict[str, Json], fallback_type: str) -> ErrorInfo:
     )
 
 
-def _pop_text(fields: dict[str, Json], *names: str) -> str | None:
+def _pop_text(fields: JsonObject, *names: str) -> str | None:
     for name in names:
         if isinstance(fields.get(name), str):
             return str(fields.pop(name))

@@ -23,17 +23,17 @@ from msgspec.structs import replace
 from replaykit.errors import InvalidFile
 from replaykit.formats.core.fields import Fields, json_type
 from replaykit.formats.core.json_text import load_json
-from replaykit.formats.core.members import objects_in, text_in, value_in
 from replaykit.formats.core.pairs import REQUESTS, RESPONSES, created, described, halves, http_status, times, unwrapped
 from replaykit.formats.core.registry import IMPORTERS, Found
-from replaykit.formats.core.source import JsonPath, Source
+from replaykit.formats.core.source import Source
 from replaykit.formats.core.threads import ExchangeThreads, ModelExchange, Used
 from replaykit.model.events import ErrorInfo
-from replaykit.model.values import Json, encode
+from replaykit.model.json_positions import DocumentPath
+from replaykit.model.values import Json, JsonObject, encode
 from replaykit.wire.api import ModelApi
 from replaykit.wire.dialect import ApiDialect
 from replaykit.wire.frames import SseSplitter
-from replaykit.wire.json_fields import as_object, as_objects, load_object
+from replaykit.wire.json_fields import as_object, as_objects, load_object, objects_in, text_in, value_in
 from replaykit.wire.model_calls import ModelAnswer, ModelCall
 
 _STREAM_STARTS = ("data:", "event:", ":", "id:", "retry:")
@@ -51,17 +51,17 @@ class ConversationApi(Struct, frozen=True, kw_only=True):
     """The member of a request that holds the conversation."""
     read_messages: Callable[[Json], list[Json]]
     """A conversation, in the shape of `importers.messages`; answers in that of `wire.call`."""
-    is_message: Callable[[dict[str, Json]], bool]
-    is_response: Callable[[dict[str, Json]], bool]
-    is_event: Callable[[dict[str, Json]], bool]
+    is_message: Callable[[JsonObject], bool]
+    is_response: Callable[[JsonObject], bool]
+    is_event: Callable[[JsonObject], bool]
     """Of a stream."""
-    begins: Callable[[dict[str, Json], dict[str, Json]], bool]
+    begins: Callable[[JsonObject, JsonObject], bool]
     """True when an event, after another one, begins a stream."""
-    is_certain: Callable[[dict[str, Json]], bool]
+    is_certain: Callable[[JsonObject], bool]
     """True for an object that can be of no other API."""
     whole: Callable[[Json], Json] = lambda body: body
     """A response as the API writes it, from what people keep of one."""
-    normalize_request: Callable[[dict[str, Json]], dict[str, Json]] = lambda body: body
+    normalize_request: Callable[[JsonObject], JsonObject] = lambda body: body
     """A request as the API takes it."""
     answer: Callable[[ModelAnswer], ModelAnswer] = lambda answer: answer
     """The answer, with all the calls that the agent has to make."""
@@ -131,7 +131,7 @@ class _Reader:
         except InvalidFile as problem:
             yield problem
             return
-        path: JsonPath = ()
+        path: DocumentPath = ()
         if isinstance(value, dict) and value.get("object") == "list" and isinstance(value.get("data"), list):
             value, path = _in_order(value["data"]), ("data",)
         if not isinstance(value, list):
@@ -141,7 +141,7 @@ class _Reader:
             yield from self._safely(item, document, (*path, index))
         yield from self.flush()
 
-    def _safely(self, item: Json, document: Source, path: JsonPath) -> Iterator[ModelExchange | InvalidFile | str]:
+    def _safely(self, item: Json, document: Source, path: DocumentPath) -> Iterator[ModelExchange | InvalidFile | str]:
         try:
             for exchange in self._take(item, document, path):
                 yield exchange
@@ -151,7 +151,7 @@ class _Reader:
         except InvalidFile as problem:
             yield problem
 
-    def _take(self, item: Json, document: Source, path: JsonPath) -> Iterator[ModelExchange]:
+    def _take(self, item: Json, document: Source, path: DocumentPath) -> Iterator[ModelExchange]:
         api = self._api
         if isinstance(item, list):
             yield from self.flush()
@@ -185,7 +185,7 @@ class _Reader:
         if events:
             yield self._exchange(None, _text(self._api.whole(events)), 200, created(events[0]))
 
-    def _read_exchange(self, item: dict[str, Json], document: Source, path: JsonPath) -> ModelExchange:
+    def _read_exchange(self, item: JsonObject, document: Source, path: DocumentPath) -> ModelExchange:
         name = Fields(document, item, path).label("custom_id", "key") or ""
         exchange = self._half_or_both(item)
         is_read = exchange is not None and self._is_read(item, exchange)
@@ -198,7 +198,7 @@ class _Reader:
         more = {"name": name, "alone": bool(name) or exchange.alone, **times(item, exchange.at)}
         return replace(exchange, **more)
 
-    def _is_read(self, item: dict[str, Json], exchange: ModelExchange) -> bool:
+    def _is_read(self, item: JsonObject, exchange: ModelExchange) -> bool:
         """True when all that is asked and answered is this API's, as far as that shows."""
         api, call = self._api, exchange.call
         request, _response = halves(item, api.conversation)
@@ -206,7 +206,7 @@ class _Reader:
         is_answer = not exchange.answered or call.answer is not None or call.error is not None
         return is_answer and all(map(api.is_message, messages[:_LOOK_AT]))
 
-    def _owner(self, item: dict[str, Json]) -> ExchangeImporter | None:
+    def _owner(self, item: JsonObject) -> ExchangeImporter | None:
         """Return the other API that these requests and responses are certainly of: read as this one's, they
         would lose their calls."""
         for importer in IMPORTERS.values():
@@ -216,7 +216,7 @@ class _Reader:
                         return importer
         return None
 
-    def _half_or_both(self, item: dict[str, Json]) -> ModelExchange | None:
+    def _half_or_both(self, item: JsonObject) -> ModelExchange | None:
         """The exchange that an object tells of; None where it tells of none."""
         if self._api.is_response(item):
             return self._answered(None, item, 200)
@@ -242,7 +242,7 @@ class _Reader:
         body = self._api.whole(response)
         return isinstance(body, list) and not any(map(self._api.is_event, as_objects(body)))
 
-    def _failed(self, request: dict[str, Json] | None, body: Json, status: int, kind: str = "") -> ModelExchange:
+    def _failed(self, request: JsonObject | None, body: Json, status: int, kind: str = "") -> ModelExchange:
         exchange = self._exchange(request, _text(body), status or _FIRST_ERROR)
         error = exchange.call.error
         if error is None or not kind:
@@ -250,7 +250,7 @@ class _Reader:
         typed_error = ErrorInfo(type=kind, message=error.message, attributes_json=error.attributes_json)
         return replace(exchange, call=replace(exchange.call, error=typed_error))
 
-    def _answered(self, request: dict[str, Json] | None, response: Json, status: int) -> ModelExchange:
+    def _answered(self, request: JsonObject | None, response: Json, status: int) -> ModelExchange:
         """A pair. A response may be a text: of a body, of a stream, or all that was kept of the answer."""
         value = load_json(response)
         if isinstance(value, str) and value.lstrip().startswith(("{", *_STREAM_STARTS)):
@@ -263,15 +263,13 @@ class _Reader:
             return self._spoken(request, response)  # the answer itself is JSON
         return exchange
 
-    def _spoken(self, request: dict[str, Json] | None, text: str) -> ModelExchange:
+    def _spoken(self, request: JsonObject | None, text: str) -> ModelExchange:
         """An answer of which only the text was kept."""
         exchange = self._exchange(request, b"", 200)
         call = replace(exchange.call, answer=ModelAnswer(content=text), complete=True, problem=None)
         return replace(exchange, call=call)
 
-    def _exchange(
-        self, request: dict[str, Json] | None, response: bytes, status: int, at: float = 0.0
-    ) -> ModelExchange:
+    def _exchange(self, request: JsonObject | None, response: bytes, status: int, at: float = 0.0) -> ModelExchange:
         body = b"{}"
         if request is not None:
             body = _text(self._api.normalize_request(request))
@@ -298,7 +296,7 @@ def _in_order(items: list[Json]) -> list[Json]:
     return items
 
 
-def _streamed(source: Source, text: bytes | None = None) -> Iterator[dict[str, Json]]:
+def _streamed(source: Source, text: bytes | None = None) -> Iterator[JsonObject]:
     """The events of a text of `data:` lines."""
     if not source.is_text or not source.head.lstrip().decode("utf-8", "replace").startswith(_STREAM_STARTS):
         return
@@ -309,7 +307,7 @@ def _streamed(source: Source, text: bytes | None = None) -> Iterator[dict[str, J
             yield event
 
 
-def _parts(value: Json, api: ConversationApi, depth: int = 2) -> Iterator[dict[str, Json]]:
+def _parts(value: Json, api: ConversationApi, depth: int = 2) -> Iterator[JsonObject]:
     """Whatever in a value could tell which API it is of: itself, the halves of a pair, messages."""
     if isinstance(value, list) and depth:
         for item in value[:_LOOK_AT]:

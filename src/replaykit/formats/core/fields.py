@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from replaykit.errors import InvalidFile
-from replaykit.formats.core.source import JsonPath, Source
-from replaykit.model.values import Json, Raw
+from replaykit.formats.core.source import Source
+from replaykit.model.json_positions import DocumentPath
+from replaykit.model.values import Json, JsonObject, Raw
 
 _MILLISECONDS = 1e11  # an epoch above this would be the year 5138 in seconds
 
@@ -20,11 +21,11 @@ class Fields:
 
     __slots__ = ("_taken", "path", "source", "value")
 
-    def __init__(self, source: Source, value: Json, path: JsonPath = (), what: str = "an object") -> None:
+    def __init__(self, source: Source, value: Json, path: DocumentPath = (), what: str = "an object") -> None:
         if not isinstance(value, dict):
             raise source.error(f"expected {what}, got {json_type(value)}", path)
         self.source = source
-        self.value: dict[str, Json] = value
+        self.value: JsonObject = value
         self.path = path
         self._taken: set[str] = set()
 
@@ -91,7 +92,7 @@ class Fields:
                 raise self.error("expected a list of texts", *names)
         return tuple(found)
 
-    def object(self, *names: str) -> dict[str, Json]:
+    def object(self, *names: str) -> JsonObject:
         """An object; an empty one when it is not there."""
         return self._typed(names, dict, "an object") or {}
 
@@ -128,12 +129,12 @@ class Fields:
         """A value of this object as canonical JSON text."""
         return self.source.canonical(value, self._path_of(names))
 
-    def take_all(self) -> dict[str, Json]:
+    def take_all(self) -> JsonObject:
         """The whole object; nothing is left."""
         self._taken.update(self.value)
         return self.value
 
-    def rest(self) -> dict[str, Json]:
+    def rest(self) -> JsonObject:
         """Everything that was not taken."""
         return {key: value for key, value in self.value.items() if key not in self._taken}
 
@@ -144,7 +145,7 @@ class Fields:
             message = f"{name}: {message}"
         return self.source.error(message, self._path_of(names))
 
-    def _path_of(self, names: tuple[str, ...]) -> JsonPath:
+    def _path_of(self, names: tuple[str, ...]) -> DocumentPath:
         name = self.key(*names)
         if name:
             return (*self.path, name)
@@ -192,7 +193,7 @@ class TraceItem(Struct, frozen=True):
 
     source: Source
     value: Json
-    path: JsonPath = ()
+    path: DocumentPath = ()
 
     def error(self, message: str, *path: str | int) -> InvalidFile:
         """Return an error about it, or about its member at `path`."""

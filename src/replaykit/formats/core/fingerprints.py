@@ -14,9 +14,9 @@ from itertools import accumulate
 import orjson
 
 from replaykit.formats.core.json_text import load_json
-from replaykit.formats.core.members import objects_in, text_in
 from replaykit.model.values import Json, canonical
-from replaykit.wire.json_fields import as_object, as_objects, load_arguments, without
+from replaykit.wire.json_fields import as_object, as_objects, load_arguments, objects_in, text_in, without
+from replaykit.wire.messages import TEXTS
 
 START = b""
 """The mark of a conversation in which nothing was said."""
@@ -29,7 +29,6 @@ _ROLES = {
     "developer": "system",
     "human": "user",
 }
-_TEXTS = ("text", "input_text", "output_text")
 _HINTS = ("cache_control", "annotations", "citations", "logprobs")
 
 
@@ -74,7 +73,7 @@ def _plain(content: Json) -> Json:
 
 def _text(part: Json) -> str | None:
     if isinstance(part, dict):
-        if part.get("type") in _TEXTS:
+        if part.get("type") in TEXTS:
             return text_in(part, "text")
         return None
     if isinstance(part, str):

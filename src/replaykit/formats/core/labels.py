@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from replaykit.model.events import ErrorInfo
 from replaykit.model.run import RunStatus, TraceRun
-from replaykit.model.values import Json, encode, raw
+from replaykit.model.values import Json, JsonObject, encode, raw
 from replaykit.wire.json_fields import as_object
 
 LABELS = "labels"
@@ -33,7 +33,7 @@ class ExpectedCall(Struct, frozen=True, kw_only=True):
     """A call of a tool that a good run makes."""
 
     name: str
-    arguments: dict[str, Json] = field(default_factory=dict)
+    arguments: JsonObject = field(default_factory=dict)
 
 
 class Label(Struct, frozen=True, kw_only=True, omit_defaults=True):

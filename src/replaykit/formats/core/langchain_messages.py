@@ -6,11 +6,22 @@ role and text; SDKs that are wrapped write the provider's own body.
 
 from __future__ import annotations
 
-from replaykit.formats.core.members import joined_texts, not_of_type, object_in, objects_in, pick, text_in, value_in
-from replaykit.model.values import Json
+from replaykit.model.values import Json, JsonObject
 from replaykit.wire import anthropic, openai_chat, openai_responses
 from replaykit.wire.dialect import WireResponse
-from replaykit.wire.json_fields import as_object, as_objects, as_text, load_arguments
+from replaykit.wire.json_fields import (
+    as_object,
+    as_objects,
+    as_text,
+    joined_texts,
+    load_arguments,
+    not_of_type,
+    object_in,
+    objects_in,
+    pick,
+    text_in,
+    value_in,
+)
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
 _ROLES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool", "function": "function"}
@@ -18,7 +29,7 @@ _SPOKEN = ("text", "thinking", "tool_use", "input_json_delta")  # blocks of cont
 _PAIR = 2
 
 
-def message_body(value: Json) -> dict[str, Json] | None:
+def message_body(value: Json) -> JsonObject | None:
     """The fields of a LangChain message, `type` among them; None for anything else."""
     if not isinstance(value, dict):
         return None
@@ -44,7 +55,7 @@ def message_of(value: Json) -> Json:
     body = message_body(value)
     if body is None:
         return value
-    message: dict[str, Json] = {"role": _ROLES[body["type"]], "content": body["content"]}
+    message: JsonObject = {"role": _ROLES[body["type"]], "content": body["content"]}
     message |= pick(body, ("name", "tool_call_id"))
     calls = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in _calls(body)]
     if calls:
@@ -74,7 +85,7 @@ def read_outputs(outputs: Json) -> WireResponse:
     return _read_message(body.get("output", body.get("message", outputs)))
 
 
-def _read_generations(body: dict[str, Json]) -> WireResponse:
+def _read_generations(body: JsonObject) -> WireResponse:
     if isinstance(body["generations"], list):
         lists = body["generations"]
     else:
@@ -104,7 +115,7 @@ def _read_message(value: Json) -> WireResponse:
     return WireResponse()
 
 
-def _choice(choice: dict[str, Json]) -> dict[str, Json]:
+def _choice(choice: JsonObject) -> JsonObject:
     """The choice with its reason as a text: one SDK writes the last chunk of the stream in its place."""
     reason = choice.get("finish_reason")
     if isinstance(reason, dict):
@@ -112,7 +123,7 @@ def _choice(choice: dict[str, Json]) -> dict[str, Json]:
     return choice
 
 
-def _answer(body: dict[str, Json]) -> ModelAnswer:
+def _answer(body: JsonObject) -> ModelAnswer:
     content = body.get("content")
     blocks = as_objects(content)
     extra = object_in(body, "additional_kwargs")
@@ -125,13 +136,13 @@ def _answer(body: dict[str, Json]) -> ModelAnswer:
     )
 
 
-def _calls(body: dict[str, Json]) -> tuple[ToolUse, ...]:
+def _calls(body: JsonObject) -> tuple[ToolUse, ...]:
     """The calls a message asks for, also those whose arguments the model wrote wrongly."""
     calls = [*objects_in(body, "tool_calls"), *objects_in(body, "invalid_tool_calls")]
     return tuple(ToolUse(id=text_in(c, "id"), name=text_in(c, "name"), arguments=_arguments(c)) for c in calls)
 
 
-def _arguments(call: dict[str, Json]) -> Json:
+def _arguments(call: JsonObject) -> Json:
     arguments = call.get("args")
     if isinstance(arguments, str):
         return load_arguments(arguments)

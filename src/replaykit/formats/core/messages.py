@@ -17,17 +17,25 @@ import orjson
 
 from replaykit.formats.core.json_text import load_json, read_arguments
 from replaykit.formats.core.langchain_messages import message_body, message_of
-from replaykit.formats.core.members import joined_texts, object_in, objects_in, of_role, text_in, value_in
-from replaykit.model.values import Json, canonical_read
-from replaykit.wire.json_fields import as_objects, joined
+from replaykit.model.values import Json, JsonObject, canonical_read
+from replaykit.wire.json_fields import (
+    as_objects,
+    joined,
+    joined_texts,
+    object_in,
+    objects_in,
+    of_role,
+    text_in,
+    value_in,
+)
+from replaykit.wire.messages import TEXTS
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
 _ERRORS = ("error-text", "error-json", "execution-denied")
-_TEXTS = ("text", "output_text", "input_text")
 _BESIDE = frozenset(("type", "name", "tool_call_id", "tool_calls"))
 _TEXT, _RESULT, _CALL, _THOUGHT = range(4)
 _SORTS = {
-    **dict.fromkeys(_TEXTS, _TEXT),
+    **dict.fromkeys(TEXTS, _TEXT),
     **dict.fromkeys(("tool_call_response", "tool-result", "tool_result"), _RESULT),
     **dict.fromkeys(("tool_call", "tool-call", "tool_use"), _CALL),
     **dict.fromkeys(("reasoning", "thinking"), _THOUGHT),
@@ -110,7 +118,7 @@ def answer_in(messages: Iterable[Json]) -> ModelAnswer | None:
     )
 
 
-def _answer(message: dict[str, Json]) -> ModelAnswer:
+def _answer(message: JsonObject) -> ModelAnswer:
     """`answer_in` of one message that says no more than a text, as nearly all do."""
     calls = message.get("tool_calls")
     return ModelAnswer(
@@ -128,7 +136,7 @@ def text_of(messages: list[Json] | None, role: str) -> str:
     return ""
 
 
-def _alone(message: Json) -> dict[str, Json] | None:
+def _alone(message: Json) -> JsonObject | None:
     """`_said` of a message of one part, as nearly all of GenAI have; None for any other."""
     if type(message) is not dict or not message.keys().isdisjoint(_BESIDE):
         return None
@@ -148,7 +156,7 @@ def _alone(message: Json) -> dict[str, Json] | None:
     return None
 
 
-def _read_message(message: Json) -> list[dict[str, Json]]:
+def _read_message(message: Json) -> list[JsonObject]:
     if isinstance(message, str):
         return [{"role": "user", "content": message}]
     body, plain = None, message
@@ -162,7 +170,7 @@ def _read_message(message: Json) -> list[dict[str, Json]]:
     for name in ("parts", "content"):
         if isinstance(plain.get(name), list):
             return _of_parts(role, plain[name], plain)
-    result: dict[str, Json] = {"role": role, "content": plain.get("content")}
+    result: JsonObject = {"role": role, "content": plain.get("content")}
     for name in ("name", "tool_call_id", "thinking", "refusal"):
         if plain.get(name):
             result[name] = plain[name]
@@ -174,9 +182,9 @@ def _read_message(message: Json) -> list[dict[str, Json]]:
     return [result]
 
 
-def _of_parts(role: str, parts: list[Json], message: dict[str, Json]) -> list[dict[str, Json]]:
+def _of_parts(role: str, parts: list[Json], message: JsonObject) -> list[JsonObject]:
     """A message for each result in it, and one for all the rest."""
-    found: list[dict[str, Json]] = []
+    found: list[JsonObject] = []
     calls: list[Json] = []
     rest: list[Json] = []
     texts: list[str] = []
@@ -203,7 +211,7 @@ def _of_parts(role: str, parts: list[Json], message: dict[str, Json]) -> list[di
     content: Json = rest
     if len(texts) == len(rest):
         content = joined(texts, "\n")
-    rest_message: dict[str, Json] = {"role": role, "content": content}
+    rest_message: JsonObject = {"role": role, "content": content}
     for key in ("name", "tool_call_id"):
         if message.get(key):
             rest_message[key] = message[key]
@@ -216,14 +224,14 @@ def _of_parts(role: str, parts: list[Json], message: dict[str, Json]) -> list[di
 
 
 def _is_text(part: Json) -> bool:
-    return isinstance(part, str) or (isinstance(part, dict) and part.get("type") in _TEXTS)
+    return isinstance(part, str) or (isinstance(part, dict) and part.get("type") in TEXTS)
 
 
-def _part_text(part: dict[str, Json]) -> str:
+def _part_text(part: JsonObject) -> str:
     return text_in(part, "content", "text", "thinking")
 
 
-def _call(call: dict[str, Json]) -> dict[str, Json]:
+def _call(call: JsonObject) -> JsonObject:
     """A call that a model asks for, of any shape."""
     named = object_in(call, "function") or call
     return {
@@ -233,14 +241,14 @@ def _call(call: dict[str, Json]) -> dict[str, Json]:
     }
 
 
-def _result(part: dict[str, Json]) -> dict[str, Json]:
+def _result(part: JsonObject) -> JsonObject:
     """A tool's result inside of a message."""
     content = value_in(part, "response", "result", "output", "content")
     failed = part.get("is_error") is True or part.get("isError") is True or part.get("outcome") in ("failed", "retried")
     if isinstance(content, dict) and "value" in content and isinstance(content.get("type"), str):
         failed = failed or content["type"] in _ERRORS
         content = content["value"]
-    message: dict[str, Json] = {"role": "tool", "content": content}
+    message: JsonObject = {"role": "tool", "content": content}
     message["tool_call_id"] = text_in(part, "id", "toolCallId", "tool_use_id")
     name = text_in(part, "name", "toolName")
     if name:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import islice
 
 from replaykit.formats.core.fields import time_in
-from replaykit.formats.core.members import object_in, of_type, text_in, value_in
-from replaykit.model.values import Json
-from replaykit.wire.json_fields import as_object, joined, load_object, without
+from replaykit.model.values import Json, JsonObject
+from replaykit.wire.json_fields import as_object, joined, load_object, object_in, of_type, text_in, value_in, without
+from replaykit.wire.messages import TEXTS
 
 REQUESTS = ("request", "request_body", "body", "params")
 RESPONSES = ("response", "response_body", "completion", "chunks", "stream_events", "events", "result")
@@ -20,12 +20,11 @@ _CREATED = ("created", "created_at", "createTime")
 _DURATIONS = {"duration_s": 1.0, "duration_ms": 1e-3, "latency_ms": 1e-3, "latency_s": 1.0}
 _LONGEST_S = 1e9
 _AROUND_REQUEST = (*RESPONSES, *_TIMES, *_DURATIONS, "error", "custom_id")
-_TEXTS = ("text", "input_text", "output_text")
 _CALLS = ("tool_use", "tool_result", "tool-call", "tool-result")
 _LAST_STATUS = 599
 
 
-def halves(item: dict[str, Json], conversation: str) -> tuple[dict[str, Json] | None, Json]:
+def halves(item: JsonObject, conversation: str) -> tuple[JsonObject | None, Json]:
     """The request's body and the response, or the one of them that is there."""
     response = value_in(item, *RESPONSES)
     request = value_in(item, *REQUESTS)
@@ -41,7 +40,7 @@ def unwrapped(response: Json) -> tuple[Json, int]:
     return response, 200
 
 
-def http_status(value: dict[str, Json]) -> int:
+def http_status(value: JsonObject) -> int:
     """The status that the object names; 0 where it names none."""
     for name in _STATUSES:
         status = value.get(name)
@@ -58,7 +57,7 @@ def created(response: Json) -> float:
     return _time(object_in(body, "response") or as_object(body), _CREATED)
 
 
-def times(item: dict[str, Json], otherwise: float) -> dict[str, float]:
+def times(item: JsonObject, otherwise: float) -> dict[str, float]:
     """Return the start and duration of a call, as the log states them."""
     found = {"at": _time(item, _TIMES) or otherwise}
     for name, unit in _DURATIONS.items():
@@ -75,7 +74,7 @@ def text_or_parts(content: Json) -> Json:
     texts: list[str] = []
     for part in content:
         text = part
-        if isinstance(part, dict) and part.get("type", "text") in _TEXTS and "text" in part:
+        if isinstance(part, dict) and part.get("type", "text") in TEXTS and "text" in part:
             text = text_in(part, "text")
         if not isinstance(text, str):
             return content
@@ -88,7 +87,7 @@ def has_calls(content: Json, own: tuple[str, ...] = ()) -> bool:
     return bool(of_type(content, *set(_CALLS).difference(own)))
 
 
-def described(item: dict[str, Json]) -> str:
+def described(item: JsonObject) -> str:
     """Return a description of an object, for an error message."""
     names = ", ".join(f"`{name[:40]}`" for name in islice(item, 5))
     if names:
@@ -96,7 +95,7 @@ def described(item: dict[str, Json]) -> str:
     return "an empty object"
 
 
-def _request(body: Json, conversation: str) -> dict[str, Json] | None:
+def _request(body: Json, conversation: str) -> JsonObject | None:
     """The request's body, out of whatever it was logged in."""
     for _level in range(3):
         if isinstance(body, str):
@@ -112,5 +111,5 @@ def _request(body: Json, conversation: str) -> dict[str, Json] | None:
     return None
 
 
-def _time(value: dict[str, Json], names: tuple[str, ...]) -> float:
+def _time(value: JsonObject, names: tuple[str, ...]) -> float:
     return time_in(value_in(value, *names))

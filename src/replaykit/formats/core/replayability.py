@@ -14,13 +14,12 @@ from enum import StrEnum
 from msgspec import Struct
 from msgspec.structs import replace
 
-from replaykit.formats.core.members import object_in, texts_in
 from replaykit.model.events import Call, LlmCall, ToolCall
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.unrecorded import all_unrecorded
 from replaykit.model.values import Json, raw
 from replaykit.wire.conversation import ConversationReader
-from replaykit.wire.json_fields import as_object
+from replaykit.wire.json_fields import as_object, object_in, texts_in
 from replaykit.wire.traced_calls import outcome_of
 
 LACKS, ADVICE = "lacks", "advice"

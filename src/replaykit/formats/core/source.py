@@ -24,7 +24,7 @@ import zstandard
 from replaykit.errors import InvalidFile
 from replaykit.formats.core.json_text import decode_lenient
 from replaykit.formats.core.zstd import ZstdReader
-from replaykit.model.json_positions import line_of
+from replaykit.model.json_positions import DocumentPath, line_of
 from replaykit.model.nesting import NestedTooDeeply, line_nested_too_deeply
 from replaykit.model.value_count import TooManyValues, check_value_count
 from replaykit.model.values import Json, Raw, canonical_read, encode_read
@@ -32,7 +32,6 @@ from replaykit.model.values import Json, Raw, canonical_read, encode_read
 MAX_BYTES = 512 * 1024 * 1024
 """The most that a document may hold, and a line."""
 STDIN = "-"
-JsonPath = tuple[str | int, ...]
 
 _BOM = b"\xef\xbb\xbf"
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
@@ -139,18 +138,18 @@ class Source:
         except InvalidFile:
             return None
 
-    def error(self, message: str, path: JsonPath = (), *, hint: str | None = None) -> InvalidFile:
+    def error(self, message: str, path: DocumentPath = (), *, hint: str | None = None) -> InvalidFile:
         """The error that says what is wrong with the value at `path`, and on which line; of many, the path itself."""
         self._scans += bool(path)  # to find a line is to scan the text: a thousand errors must not scan it each
         if self._scans > max(1, min(_WITH_LINES, _SCANNED_BYTES // max(1, len(self.text)))):
             return InvalidFile(f"{message} (at {spelled(path)})", file=self.file, hint=hint)
         return InvalidFile(message, file=self.file, line=line_of(self.text, path) + self._line - 1, hint=hint)
 
-    def raw(self, value: Json, path: JsonPath) -> Raw:
+    def raw(self, value: Json, path: DocumentPath) -> Raw:
         """The value at `path` as JSON text, keys in their own order."""
         return self._whole(encode_read(value), path)
 
-    def canonical(self, value: Json, path: JsonPath) -> Raw:
+    def canonical(self, value: Json, path: DocumentPath) -> Raw:
         """The value at `path` as canonical JSON text: for the arguments of calls."""
         return self._whole(canonical_read(value), path)
 
@@ -184,7 +183,7 @@ class Source:
                     yield Source(line, self.file, line=number, at=at)
                 at += len(line)
 
-    def _whole(self, text: bytes, path: JsonPath) -> Raw:
+    def _whole(self, text: bytes, path: DocumentPath) -> Raw:
         if b"$" in text and _TOO_DEEP in text:  # a single byte is found much faster, and most texts have none
             raise self.error("nested too deeply to be kept whole", path)
         return Raw(text)
@@ -378,7 +377,7 @@ class _Gzip(gzip.GzipFile):
         self._packed.close()
 
 
-def spelled(path: JsonPath) -> str:
+def spelled(path: DocumentPath) -> str:
     """A path in words: `$[2].name`."""
     return "$" + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
 

@@ -24,14 +24,14 @@ from msgspec.structs import replace
 
 from replaykit.formats.core.errors import ending_of, result_error, tool_outcome
 from replaykit.formats.core.fingerprints import RETURNING, SPEAKING, START, fingerprint, fingerprints
-from replaykit.formats.core.members import filled, text_in
 from replaykit.formats.core.messages import answer_in
 from replaykit.formats.core.replayability import Lack, with_lacks
 from replaykit.model.changes import StateFold
 from replaykit.model.events import AnyEvent, ErrorEvent, ErrorInfo, LlmCall, Note, State, ToolCall, Usage
 from replaykit.model.matching import ToolErrors
 from replaykit.model.run import Origin, RunStatus, TraceRun
-from replaykit.model.values import ABSENT, NULL, Json, Raw, canonical, raw
+from replaykit.model.values import ABSENT, NULL, Json, JsonObject, Raw, canonical, raw
+from replaykit.wire.json_fields import filled, text_in
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
 UNSET = msgspec.UNSET
@@ -168,7 +168,7 @@ class Talk:
         `failed`, `error` and `ending` are what the format says of a failure, as for `errors.tool_outcome`.
         """
         use, turn = self._called(call_id, name)
-        message: dict[str, Json] = {"role": "tool", "content": content if told_model is UNSET else told_model}
+        message: JsonObject = {"role": "tool", "content": content if told_model is UNSET else told_model}
         if use.id:
             message["tool_call_id"] = use.id
         message["name"] = use.name
@@ -390,7 +390,7 @@ class Talk:
                 return index
         return min(len(messages), len(self._fingerprints))
 
-    def _hear(self, message: dict[str, Json]) -> None:
+    def _hear(self, message: JsonObject) -> None:
         # A conversation that begins with an answer leaves out what was asked.
         self._prompted = self._prompted or message.get("role") not in _ANSWERING
         self._fingerprints.append(fingerprint(self.fingerprint, message))
@@ -418,9 +418,6 @@ class Talk:
 def _frame(**values: Json) -> tuple[bytes, ...]:
     """The members of a request that every call repeats, by name."""
     return tuple(f'"{name}":'.encode() + canonical(value) for name, value in sorted(values.items()) if value)
-
-
-_NOTHING: tuple[Json, ...] = (None, "", [], {})
 
 
 def content_id(format: str, text: bytes) -> str:

@@ -14,12 +14,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from replaykit.formats.core.fingerprints import RETURNING, SPEAKING, START, fingerprints
-from replaykit.formats.core.members import text_in
 from replaykit.formats.core.replayability import Lack
 from replaykit.formats.core.talk import Talk, Turn, content_id
 from replaykit.model.events import ErrorInfo, WireInfo
 from replaykit.model.run import TraceRun
 from replaykit.model.values import Json, Raw
+from replaykit.wire.json_fields import text_in
 from replaykit.wire.model_calls import ModelAnswer, ModelCall, ToolUse
 
 CUT_OFF = ErrorInfo(type="Incomplete", message="the model's answer was cut off")

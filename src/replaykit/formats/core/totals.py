@@ -8,11 +8,10 @@ from typing import TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from replaykit.formats.core.members import value_in
 from replaykit.model.events import LlmCall, Usage
 from replaykit.model.run import TraceRun
 from replaykit.model.values import raw
-from replaykit.wire.json_fields import as_object
+from replaykit.wire.json_fields import as_object, value_in
 
 N = TypeVar("N", int, float)
 TOTAL = "usage"

@@ -23,13 +23,12 @@ import zstandard
 from replaykit.errors import InvalidFile
 from replaykit.formats.core.fields import Fields
 from replaykit.formats.core.items import of_each, read_each
-from replaykit.formats.core.members import objects_in, text_in, value_in
 from replaykit.formats.core.registry import Found, register_format
 from replaykit.formats.core.source import Source
 from replaykit.formats.inspect.samples import FORMAT, read_sample
 from replaykit.model.run import TraceRun
-from replaykit.model.values import Json
-from replaykit.wire.json_fields import as_object, without
+from replaykit.model.values import Json, JsonObject
+from replaykit.wire.json_fields import as_object, objects_in, text_in, value_in, without
 
 _HEADERS = ("header.json", "_journal/start.json")
 _TAIL_BYTES = 64 * 1024
@@ -109,7 +108,7 @@ def _read_document(source: Source) -> Iterator[Found]:
     yield from read_each(samples, lambda sample: read_sample(header, sample.fields("a sample")))
 
 
-def _header_notes(header: dict[str, Json]) -> Iterator[str]:
+def _header_notes(header: JsonObject) -> Iterator[str]:
     """Return notes on an evaluation that did not end well."""
     status = text_in(header, "status")
     if status in ("error", "cancelled"):

@@ -10,11 +10,20 @@ from __future__ import annotations
 import re
 
 from replaykit.formats.core.json_text import read_arguments
-from replaykit.formats.core.members import count_in, joined_texts, object_in, objects_in, of_type, text_in, value_in
 from replaykit.formats.core.messages import answer_in
 from replaykit.model.events import ErrorInfo, Usage
-from replaykit.model.values import Json
-from replaykit.wire.json_fields import as_count, as_objects
+from replaykit.model.values import Json, JsonObject
+from replaykit.wire.json_fields import (
+    as_count,
+    as_objects,
+    count_in,
+    joined_texts,
+    object_in,
+    objects_in,
+    of_type,
+    text_in,
+    value_in,
+)
 from replaykit.wire.model_calls import ModelAnswer
 from replaykit.wire.usage import usage_of
 
@@ -41,7 +50,7 @@ ERRORS = {
 class SampleAttachments:
     """The values that a sample keeps apart from its messages."""
 
-    def __init__(self, sample: dict[str, Json], *, lacks_images: bool = False) -> None:
+    def __init__(self, sample: JsonObject, *, lacks_images: bool = False) -> None:
         self.lacks_images = lacks_images
         self._attachments = object_in(sample, "attachments")
         pool = object_in(sample, "events_data").get("messages") or sample.get("message_pool")
@@ -60,7 +69,7 @@ class SampleAttachments:
             return {key: self.whole(item, depth + 1) for key, item in value.items()}
         return value
 
-    def request_messages(self, event: dict[str, Json]) -> list[Json]:
+    def request_messages(self, event: JsonObject) -> list[Json]:
         """The messages that a model was asked with."""
         found = list(map(self.read_message, objects_in(event, "input")))
         refs = event.get("input_refs")
@@ -71,10 +80,10 @@ class SampleAttachments:
                 found += referred
         return found
 
-    def read_message(self, message: dict[str, Json]) -> dict[str, Json]:
+    def read_message(self, message: JsonObject) -> JsonObject:
         """A message as `importers.messages` has them."""
         role, parts = text_in(message, "role") or "user", self.whole(message.get("content"))
-        found: dict[str, Json] = {"role": role, "content": plain(parts)}
+        found: JsonObject = {"role": role, "content": plain(parts)}
         if isinstance(parts, list):
             thinking = joined_texts(parts, "\n", "reasoning") or None
             found |= {"thinking": thinking} if thinking else {}
@@ -88,7 +97,7 @@ class SampleAttachments:
             found |= {"status": "error", "content": found["content"] or error.message}
         return found
 
-    def answer(self, output: dict[str, Json]) -> ModelAnswer | None:
+    def answer(self, output: JsonObject) -> ModelAnswer | None:
         """Return a model's answer; None where there is none."""
         for choice in objects_in(output, "choices")[:1]:
             message = object_in(choice, "message")
@@ -113,7 +122,7 @@ def plain(parts: Json) -> Json:
     return rest
 
 
-def error_in(value: dict[str, Json]) -> ErrorInfo | None:
+def error_in(value: JsonObject) -> ErrorInfo | None:
     """The error of a tool's result."""
     error = object_in(value, "error")
     if not error:
@@ -133,6 +142,6 @@ def usage_in(value: Json) -> Usage | None:
     return usage_of(rated, inputs=("in",), outputs=("out",))
 
 
-def _call(call: dict[str, Json]) -> dict[str, Json]:
+def _call(call: JsonObject) -> JsonObject:
     arguments = read_arguments(call.get("arguments"))
     return {"id": text_in(call, "id"), "name": text_in(call, "function"), "arguments": arguments}

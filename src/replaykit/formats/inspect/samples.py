@@ -10,16 +10,6 @@ from msgspec import Struct
 from replaykit.formats.core.errors import error_of
 from replaykit.formats.core.fields import Fields, time_in
 from replaykit.formats.core.labels import Label, labelled
-from replaykit.formats.core.members import (
-    as_list,
-    known,
-    list_in,
-    object_in,
-    objects_in,
-    pick,
-    text_in,
-    texts_in,
-)
 from replaykit.formats.core.replayability import Lack
 from replaykit.formats.core.talk import UNSET, Talk, Turn, content_id
 from replaykit.formats.core.totals import added, with_total
@@ -27,8 +17,21 @@ from replaykit.formats.inspect.messages import REMOVED, SampleAttachments, error
 from replaykit.model.events import ErrorInfo
 from replaykit.model.matching import ToolErrors
 from replaykit.model.run import RunStatus, TraceRun
-from replaykit.model.values import Json, canonical, encode
-from replaykit.wire.json_fields import as_object, as_objects, as_text, without
+from replaykit.model.values import Json, JsonObject, canonical, encode
+from replaykit.wire.json_fields import (
+    as_list,
+    as_object,
+    as_objects,
+    as_text,
+    list_in,
+    object_in,
+    objects_in,
+    pick,
+    text_in,
+    texts_in,
+    without,
+    without_nulls,
+)
 from replaykit.wire.model_calls import ToolUse
 
 FORMAT = "inspect"
@@ -45,7 +48,7 @@ _METADATA = ("epoch", "target", "choices", "metadata", "model_usage", "total_tim
 _OF_EVAL = ("eval_id", "run_id", "task_version", "model")
 
 
-def read_sample(header: dict[str, Json], sample: Fields) -> TraceRun:
+def read_sample(header: JsonObject, sample: Fields) -> TraceRun:
     """The run of a sample; `header` is the log without its samples."""
     evaluation = object_in(header, "eval")
     attachments = SampleAttachments(sample.value, lacks_images=REMOVED in sample.source.text)
@@ -87,7 +90,7 @@ def _build_talk(sample: Fields, attachments: SampleAttachments) -> Talk:
         model = text_in(sample.take("output"), "model")
         for message in as_objects(sample.items("messages")):
             readable = attachments.read_message(message)
-            details: dict[str, Json] = {}
+            details: JsonObject = {}
             if readable["role"] == "assistant":
                 details = {"model": text_in(message, "model") or model}
             elif readable["role"] == "tool":
@@ -99,7 +102,7 @@ def _build_talk(sample: Fields, attachments: SampleAttachments) -> Talk:
     return talk
 
 
-def _id(evaluation: dict[str, Json], sample: Fields, id: str, epoch: Json) -> str:
+def _id(evaluation: JsonObject, sample: Fields, id: str, epoch: Json) -> str:
     log, own = text_in(evaluation, "eval_id", "run_id", "task_id"), sample.text("uuid")
     if not own and log and id:
         own = "-".join((log, id, str(epoch)))
@@ -123,7 +126,7 @@ def _output(sample: Fields, attachments: SampleAttachments) -> Json:
     return answer_text or UNSET
 
 
-def _ending(header: dict[str, Json], sample: Fields, output: Json) -> tuple[RunStatus, ErrorInfo | None]:
+def _ending(header: JsonObject, sample: Fields, output: Json) -> tuple[RunStatus, ErrorInfo | None]:
     """Return the status and error of a sample; a log that went well may hold samples that did not."""
     error = sample.take("error")
     if error is not None:
@@ -143,7 +146,7 @@ def _ending(header: dict[str, Json], sample: Fields, output: Json) -> tuple[RunS
     return (RunStatus.RUNNING if word == "started" else RunStatus.SUCCESS), None
 
 
-def _metadata(evaluation: dict[str, Json], sample: Fields, id: str) -> dict[str, Json]:
+def _metadata(evaluation: JsonObject, sample: Fields, id: str) -> JsonObject:
     retries = [text_in(error, "message") for error in as_list(sample.take("error_retries"))]
     metadata = {"sample": id, **pick(sample.value, _METADATA), **pick(evaluation, _OF_EVAL)}
     return metadata | {"error_retries": retries}
@@ -157,7 +160,7 @@ def _labels(sample: Fields, output: Json) -> Iterator[Label]:
         if isinstance(score, dict):
             value = score.get("value")
         grader, failed = name.rpartition("/")[2], _is_bad(value)
-        expected: dict[str, Json] = {}
+        expected: JsonObject = {}
         if failed and target:
             if grader in _LITERAL and target.lower() not in str(output).lower():
                 expected["expected_output"] = (target,)
@@ -168,7 +171,7 @@ def _labels(sample: Fields, output: Json) -> Iterator[Label]:
         yield Label(name=name, value=value, failed=failed, why=text_in(score, "explanation"), **expected)
 
 
-def _older_scores(sample: Fields) -> dict[str, Json]:
+def _older_scores(sample: Fields) -> JsonObject:
     """The one score of an old log; else those that the events tell."""
     score = sample.take("score")
     if isinstance(score, dict):
@@ -178,7 +181,7 @@ def _older_scores(sample: Fields) -> dict[str, Json]:
         if event.get("event") == "score" and event.get("intermediate") is not True:
             final.append((text_in(event, "scorer") or "score", event.get("score")))
     names = [name for name, _score in final]
-    scores: dict[str, Json] = {}
+    scores: JsonObject = {}
     for number, (name, found) in enumerate(final, 1):
         if names.count(name) > 1:
             name = f"{name} {number}"
@@ -239,7 +242,7 @@ class InspectConversation:
             if isinstance(event, dict):
                 self._event(event, depth)
 
-    def _event(self, event: dict[str, Json], depth: int) -> None:
+    def _event(self, event: JsonObject, depth: int) -> None:
         kind, place = text_in(event, "event"), self._place(text_in(event, "span_id"))
         if kind == "span_begin":
             self._begin(event)
@@ -262,21 +265,21 @@ class InspectConversation:
     def _place(self, span: str) -> _EventPlace:
         return self._spans.get(span) or (self._steps[-1] if self._steps else self._outside)
 
-    def _begin(self, event: dict[str, Json]) -> None:
+    def _begin(self, event: JsonObject) -> None:
         kind, name, above = (text_in(event, key) for key in ("type", "name", "parent_id"))
         place = self._place(above).inner(kind, name)
         self._spans[text_in(event, "id")] = place
         if kind == "tool":
             self._tools.setdefault((above, name), []).append(place)
 
-    def _step(self, event: dict[str, Json]) -> None:
+    def _step(self, event: JsonObject) -> None:
         """An end closes what began last, whatever its name."""
         if event.get("action") == "begin":
             self._steps.append(self._place("").inner(text_in(event, "type"), text_in(event, "name")))
         elif self._steps:
             self._steps.pop()
 
-    def _model(self, event: dict[str, Json], place: _EventPlace) -> None:
+    def _model(self, event: JsonObject, place: _EventPlace) -> None:
         output, talk = object_in(event, "output"), place.talk
         messages = self._attachments.request_messages(event)
         if messages:
@@ -299,7 +302,7 @@ class InspectConversation:
         if self._attachments.lacks_images and any(REMOVED in encode(message) for message in messages):
             turn.lacks.add(Lack.HIDDEN)
 
-    def _tool(self, event: dict[str, Json], place: _EventPlace, depth: int) -> None:
+    def _tool(self, event: JsonObject, place: _EventPlace, depth: int) -> None:
         id, name, talk = text_in(event, "id"), text_in(event, "function"), place.talk
         at, duration_s = _times(event, {})
         turn = talk.turn_of(id) if id else None
@@ -324,7 +327,7 @@ class InspectConversation:
                 duration_s=duration_s,
             )
 
-    def _inside(self, event: dict[str, Json], place: _EventPlace, depth: int, turn: Turn | None = None) -> None:
+    def _inside(self, event: JsonObject, place: _EventPlace, depth: int, turn: Turn | None = None) -> None:
         """The events that an older log keeps inside of another event."""
         inner = list_in(event, "events")
         if not inner or depth >= _MAX_DEPTH:
@@ -337,7 +340,7 @@ class InspectConversation:
         self.tell(inner, depth + 1)
         self._outside, self._steps = outside, steps
 
-    def _note(self, event: dict[str, Json], place: _EventPlace) -> None:
+    def _note(self, event: JsonObject, place: _EventPlace) -> None:
         kind = text_in(event, "event")
         content = _short(self._attachments.whole(without(event, *_COMMON)))
         name = f"scorer {kind}" if place.is_scoring else kind
@@ -363,15 +366,15 @@ def _unquoted(text: str) -> str:
     return text
 
 
-def _times(event: dict[str, Json], output: dict[str, Json]) -> tuple[float, float]:
+def _times(event: JsonObject, output: JsonObject) -> tuple[float, float]:
     at, ended, took = time_in(event.get("timestamp")), time_in(event.get("completed")), output.get("time")
     if at and ended:
         return at, max(0.0, ended - at)
     return at, max(0.0, took) if isinstance(took, float) and math.isfinite(took) else 0.0
 
 
-def _parameters(event: dict[str, Json]) -> dict[str, Json]:
-    config = known(object_in(event, "config"))
+def _parameters(event: JsonObject) -> JsonObject:
+    config = without_nulls(object_in(event, "config"))
     if event.get("tools"):
         config |= pick(event, ("tool_choice",))
     return config

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator, Sequence
 from replaykit.errors import InvalidFile
 from replaykit.formats.core.fields import TraceItem
 from replaykit.formats.core.items import ItemReader, collect, first_items, items_of, mostly, nothing_of
-from replaykit.formats.core.members import value_in
 from replaykit.formats.core.registry import Found, register_format
 from replaykit.formats.core.source import Source
 from replaykit.formats.core.talk import Talk, content_id
@@ -35,8 +34,8 @@ from replaykit.formats.langchain.states import (
 )
 from replaykit.formats.langchain.states import run_of as run_of_states
 from replaykit.model.run import RunStatus, TraceRun
-from replaykit.model.values import Json, encode
-from replaykit.wire.json_fields import as_object, without
+from replaykit.model.values import Json, JsonObject, encode
+from replaykit.wire.json_fields import as_object, value_in, without
 
 _LOOK_AT = 32
 _EXPECTED = "expected messages of LangChain, or states, updates or events of LangGraph"
@@ -144,7 +143,7 @@ ADVICE = (
 _PAIR = 2
 
 
-def update_of(value: Json) -> dict[str, Json] | None:
+def update_of(value: Json) -> JsonObject | None:
     """Return what nodes wrote, by their names; streams of nested graphs put a namespace or the mode before it."""
     if isinstance(value, list) and value and len(value) <= _PAIR + 1 and isinstance(value[0], str | list):
         value = value[-1]
@@ -193,13 +192,13 @@ def _tell(talk: Talk, node: str, written: Json, step: str) -> None:
             talk.notes(node, rest, step=step)
 
 
-def _parts(written: Json) -> Iterator[dict[str, Json]]:
+def _parts(written: Json) -> Iterator[JsonObject]:
     if isinstance(written, list):
         return map(as_object, written)
     return iter([as_object(written)])
 
 
-def _node_messages(part: dict[str, Json]) -> list[Json]:
+def _node_messages(part: JsonObject) -> list[Json]:
     found = part.get(MESSAGES)
     if isinstance(found, list):
         return found

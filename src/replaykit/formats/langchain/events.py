@@ -16,14 +16,13 @@ from msgspec.structs import replace
 from replaykit.errors import InvalidFile
 from replaykit.formats.core.fields import TraceItem
 from replaykit.formats.core.langchain_messages import conversation
-from replaykit.formats.core.members import object_in, text_in, value_in
 from replaykit.formats.core.registry import Found
 from replaykit.formats.langchain.states import FORMAT, MESSAGES, are_messages
 from replaykit.formats.langsmith import read_runs
 from replaykit.model.events import AnyEvent
 from replaykit.model.run import Origin, RunStatus, TraceRun
-from replaykit.model.values import Json, encode
-from replaykit.wire.json_fields import as_object, as_text
+from replaykit.model.values import Json, JsonObject, encode
+from replaykit.wire.json_fields import as_object, as_text, object_in, text_in, value_in
 
 _KINDS = {"chat_model": "llm", "llm": "llm", "tool": "tool", "retriever": "retriever", "prompt": "prompt"}
 _UUID7_LENGTH, _VERSION_AT, _TIME_DIGITS = 36, 14, 13
@@ -76,11 +75,11 @@ class _Runs:
     """The runs of LangSmith that events tell of, by their ids."""
 
     def __init__(self, items: Sequence[TraceItem], root: str) -> None:
-        self.runs: dict[str, dict[str, Json]] = {root: {"id": root, "name": "", "run_type": "chain", "start_time": 0}}
+        self.runs: dict[str, JsonObject] = {root: {"id": root, "name": "", "run_type": "chain", "start_time": 0}}
         for place, item in enumerate(items):
             self._add(place, item.value, root)
 
-    def _add(self, place: int, event: dict[str, Json], root: str) -> None:
+    def _add(self, place: int, event: JsonObject, root: str) -> None:
         run_id, kind, data = event["run_id"], event["event"].removeprefix("on_"), event["data"]
         run = self.runs.get(run_id)
         if run is None or not run["name"]:
@@ -93,14 +92,14 @@ class _Runs:
         elif kind.endswith("_error"):
             run |= {"error": _error(data.get("error")), "end_time": place, "status": "error"}
 
-    def _above(self, event: dict[str, Json], root: str) -> str | None:
+    def _above(self, event: JsonObject, root: str) -> str | None:
         """The nearest run around it that is told: some may be filtered out."""
         if event["run_id"] == root:
             return None
         return next((run_id for run_id in reversed(_above(event)) if run_id in self.runs), root)
 
 
-def _above(event: dict[str, Json]) -> list[str]:
+def _above(event: JsonObject) -> list[str]:
     """The runs around an event's, from the outermost on."""
     found = event.get("parent_ids")
     if isinstance(found, list):
@@ -108,7 +107,7 @@ def _above(event: dict[str, Json]) -> list[str]:
     return []
 
 
-def _begun(event: dict[str, Json], place: int, above: str | None) -> dict[str, Json]:
+def _begun(event: JsonObject, place: int, above: str | None) -> JsonObject:
     kind = event["event"].removeprefix("on_").rpartition("_")[0]
     tags = event.get("tags")
     return {
@@ -146,7 +145,7 @@ def _question(value: Json) -> Json:
     return value
 
 
-def _outputs(value: Json) -> dict[str, Json]:
+def _outputs(value: Json) -> JsonObject:
     state = as_object(value)
     if are_messages(state.get(MESSAGES)):
         return {"output": {MESSAGES: state[MESSAGES]}}  # of a graph the answer is what its last message says

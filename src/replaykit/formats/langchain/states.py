@@ -18,14 +18,13 @@ from msgspec import Struct
 from replaykit.formats.core.errors import error_of, error_of_repr
 from replaykit.formats.core.fields import TraceItem
 from replaykit.formats.core.langchain_messages import message_body, read_outputs
-from replaykit.formats.core.members import filled, object_in, text_in, value_in
 from replaykit.formats.core.messages import messages_of
 from replaykit.formats.core.registry import Found
 from replaykit.formats.core.talk import UNSET, Talk, content_id
 from replaykit.model.events import ErrorInfo, Usage
 from replaykit.model.run import RunStatus, TraceRun
-from replaykit.model.values import Json, canonical, encode
-from replaykit.wire.json_fields import as_object, as_objects, as_text, without
+from replaykit.model.values import Json, JsonObject, canonical, encode
+from replaykit.wire.json_fields import as_object, as_objects, as_text, filled, object_in, text_in, value_in, without
 from replaykit.wire.usage import usage_of
 
 FORMAT = "langchain"
@@ -49,7 +48,7 @@ class Snapshot(Struct, kw_only=True):
     errors: tuple[tuple[str, ErrorInfo], ...] = ()
     """Errors of the nodes that ran on it, with their names."""
     interrupts: tuple[Json, ...] = ()
-    metadata: dict[str, Json] = {}
+    metadata: JsonObject = {}
 
     @property
     def messages(self) -> list[Json]:
@@ -59,7 +58,7 @@ class Snapshot(Struct, kw_only=True):
         return []
 
 
-def named(value: Json, names: Sequence[str]) -> dict[str, Json]:
+def named(value: Json, names: Sequence[str]) -> JsonObject:
     """A named tuple by its names: JSON writes it as a list."""
     if isinstance(value, list):
         return dict(zip(names, value, strict=False))
@@ -123,7 +122,7 @@ def run_of(states: Sequence[Snapshot], *, name: str = "", thread: str = "") -> T
     first: Json = next((state.values for state in states if state.values), {})
     error = newest.errors[0][1] if newest.errors else None
     waiting = error is None and bool(newest.next or newest.interrupts)
-    metadata: dict[str, Json] = {"thread_id": thread, "interrupts": list(newest.interrupts), "next": list(newest.next)}
+    metadata: JsonObject = {"thread_id": thread, "interrupts": list(newest.interrupts), "next": list(newest.next)}
     return talk.run(
         id=newest.id or content_id(FORMAT, encode([state.values for state in states])),
         format=FORMAT,
@@ -172,7 +171,7 @@ def _branch(states: list[Snapshot]) -> list[Snapshot]:
     return branch[::-1]
 
 
-def _place(config: dict[str, Json]) -> dict[str, Json]:
+def _place(config: JsonObject) -> JsonObject:
     """Return the id of a state: LangGraph's library has it inside of a config, its server beside it."""
     return object_in(config, "configurable") or config
 
@@ -205,7 +204,7 @@ _MODELS = ("model_name", "model", "model_id")
 _REASONS = ("finish_reason", "stop_reason", "done_reason")
 
 
-def body_of(value: Json) -> dict[str, Json] | None:
+def body_of(value: Json) -> JsonObject | None:
     """The fields of a message, `type` among them; None for anything else."""
     body = message_body(value)
     if body is not None or not isinstance(value, dict):
@@ -224,7 +223,7 @@ def are_messages(values: Json) -> bool:
     return None not in bodies and any(map(_is_plainly, values))
 
 
-def _is_plainly(value: dict[str, Json]) -> bool:
+def _is_plainly(value: JsonObject) -> bool:
     """True for a message that no other format writes: `{type: system, content}` alone could be anybody's."""
     wrapped = "lc" in value or isinstance(value.get("data"), dict)
     return wrapped or text_in(value, "type").lower().startswith(("human", "ai"))
@@ -250,7 +249,7 @@ def tell(talk: Talk, value: Json, *, since: float = 0.0, at: float = 0.0, step: 
         talk.says("user" if body["type"] == "human" else "system", body["content"])
 
 
-def _tell_answer(talk: Talk, body: dict[str, Json], since: float, at: float, step: str | None) -> None:
+def _tell_answer(talk: Talk, body: JsonObject, since: float, at: float, step: str | None) -> None:
     metadata = object_in(body, "response_metadata")
     talk.answers(
         read_outputs({"output": body}).answers[0],
@@ -263,7 +262,7 @@ def _tell_answer(talk: Talk, body: dict[str, Json], since: float, at: float, ste
     )
 
 
-def _tell_result(talk: Talk, body: dict[str, Json], at: float, step: str | None) -> None:
+def _tell_result(talk: Talk, body: JsonObject, at: float, step: str | None) -> None:
     failed = _FAILED.get(text_in(body, "status"))
     call_id, name = text_in(body, "tool_call_id"), text_in(body, "name")
     error = tool_error(body["content"]) if failed else None
@@ -283,7 +282,7 @@ def tool_error(content: Json) -> ErrorInfo:
     return error_of(text, "ToolError")
 
 
-def _usage(body: dict[str, Json], metadata: dict[str, Json]) -> Usage | None:
+def _usage(body: JsonObject, metadata: JsonObject) -> Usage | None:
     """Tokens, whoever counted them: LangChain counts cached ones in, Anthropic's own body beside."""
     cached = ("cache_read_input_tokens", "cache_creation_input_tokens")
     return (

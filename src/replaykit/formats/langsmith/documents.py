@@ -11,9 +11,10 @@ from msgspec import Raw, Struct
 
 from replaykit.errors import InvalidFile
 from replaykit.formats.core.piece_groups import Piece, PieceGroups
-from replaykit.formats.core.source import JsonPath, Source
+from replaykit.formats.core.source import Source
+from replaykit.model.json_positions import DocumentPath
 from replaykit.model.nesting import check_nesting, decode_json
-from replaykit.model.values import NULL, Json
+from replaykit.model.values import NULL, Json, JsonObject, read_items
 
 SUMMARY_FIELDS = (
     "session_name",
@@ -85,13 +86,13 @@ KNOWN = frozenset((*_Members.__annotations__, *_LEFT))
 _decode = msgspec.json.Decoder(_Members).decode
 
 
-def members_of(text: bytes) -> dict[str, Json] | None:
+def members_of(text: bytes) -> JsonObject | None:
     """The known members of a run, inputs, outputs and settings as text; None where that does not do."""
     try:
         check_nesting(text)
         if not text.isascii():
             text.decode()  # in what stays text, nobody would see a wrong byte
-        found = cast(dict[str, Json], _decode(text))
+        found = cast(JsonObject, _decode(text))
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
     for name in ("inputs", "outputs"):
@@ -112,7 +113,7 @@ def loaded(value: Json) -> Json:
 
 FORMAT = "langsmith"
 
-Document = tuple[Json, JsonPath, Source]
+Document = tuple[Json, DocumentPath, Source]
 """A run, or a part of one, where it stands, and in what."""
 
 _LISTS = ("runs", "items", "post", "patch")
@@ -155,8 +156,8 @@ def _is_run(value: Json) -> bool:
     return typed or isinstance(value.get("dotted_order"), str)
 
 
-def _documents(value: Json) -> Iterator[tuple[Json, JsonPath]]:
-    parts: Iterable[tuple[JsonPath, Json]] = [((), value)]
+def _documents(value: Json) -> Iterator[tuple[Json, DocumentPath]]:
+    parts: Iterable[tuple[DocumentPath, Json]] = [((), value)]
     if isinstance(value, list):
         parts = (((index,), part) for index, part in enumerate(value))
     for path, part in parts:
@@ -216,7 +217,6 @@ _Known: Any = msgspec.defstruct(
 """The head of a run that has no member beside those that are known."""
 _head = msgspec.json.Decoder(_Head).decode
 _known: Callable[[bytes | Raw], _Head] = msgspec.json.Decoder(_Known).decode
-_parts = msgspec.json.Decoder(list[Raw]).decode
 
 
 def _gather(gathered: PieceGroups, line: Source) -> None:
@@ -224,10 +224,10 @@ def _gather(gathered: PieceGroups, line: Source) -> None:
     text = line.text
     try:
         check_nesting(text)
-        for part in _parts(text) if text[:64].lstrip()[:1] == b"[" else (text,):
+        for part in read_items(text) if text[:64].lstrip()[:1] == b"[" else (text,):
             head = _head_of(part)
             if head.run_type is None and (lists := head.lists):
-                for run in chain.from_iterable(map(_parts, lists)):
+                for run in chain.from_iterable(map(read_items, lists)):
                     own = _head_of(run)
                     gathered.add(own.trace, bytes(run), line.line, own.is_known)
             elif part is text and gathered.reads_again:

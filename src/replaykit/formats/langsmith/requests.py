@@ -11,7 +11,7 @@ from msgspec import Raw, Struct
 
 from replaykit.formats.core.langchain_messages import conversation, message_of
 from replaykit.formats.langsmith.run_tree import RunFields
-from replaykit.model.values import ABSENT, Json
+from replaykit.model.values import ABSENT, Json, JsonObject, read_members
 from replaykit.wire.json_fields import as_object
 
 T = TypeVar("T")
@@ -21,13 +21,11 @@ _REPEATED = ("messages", "tools")
 _RECENT = 4
 _RECENT_BYTES = 1024 * 1024
 
-_members = msgspec.json.Decoder(dict[str, Raw]).decode
-
 
 class Setting(Struct, frozen=True):
     """The settings of a model, beside its inputs."""
 
-    values: dict[str, Json]
+    values: JsonObject
     tools_json: Raw
     """The tools on offer, as canonical text; absent where there are none."""
 
@@ -53,7 +51,7 @@ class Requests:
         if type(inputs) is not Raw:
             return inputs
         try:
-            members = _members(inputs)
+            members = read_members(inputs)
         except msgspec.ValidationError:
             return fields.loaded(inputs, "inputs")
         return {name: raw if name in _REPEATED else fields.loaded(raw, "inputs") for name, raw in members.items()}

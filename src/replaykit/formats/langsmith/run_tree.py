@@ -14,17 +14,16 @@ from replaykit.errors import InvalidFile
 from replaykit.formats.core.errors import error_of, error_of_repr
 from replaykit.formats.core.fields import Fields, TraceItem, json_type
 from replaykit.formats.core.langchain_messages import message_body
-from replaykit.formats.core.members import count_in, filled, list_in, object_in, text_in
-from replaykit.formats.core.source import JsonPath, Source
+from replaykit.formats.core.source import Source
 from replaykit.formats.core.totals import stated_usage
 from replaykit.formats.langsmith.documents import KNOWN, SUMMARY_FIELDS, Document, loaded
 from replaykit.model.events import ErrorInfo, Usage
+from replaykit.model.json_positions import DocumentPath
 from replaykit.model.nesting import decode_json
-from replaykit.model.values import Json, Raw
-from replaykit.wire.json_fields import without
+from replaykit.model.values import Json, JsonObject, Raw
+from replaykit.wire.json_fields import EMPTY, count_in, filled, list_in, object_in, text_in, without
 
 _SEGMENT = re.compile(r"(\d{8}T\d{12})Z(.+)")
-_EMPTY: tuple[Json, ...] = (None, "", [], {})
 
 
 class RunNode:
@@ -32,12 +31,12 @@ class RunNode:
 
     __slots__ = ("children", "in_circle", "parent", "path", "places", "source", "value")
 
-    def __init__(self, value: Json, path: JsonPath, source: Source) -> None:
+    def __init__(self, value: Json, path: DocumentPath, source: Source) -> None:
         self.value = value
         self.path = path
         self.source = source
         """The line of the file that holds it, or the whole file."""
-        self.places: dict[str, tuple[Source, JsonPath]] | None = None
+        self.places: dict[str, tuple[Source, DocumentPath]] | None = None
         """The source and path of each field of a run that has several parts."""
         self.parent: RunNode | None = None
         self.children: list[RunNode] = []
@@ -53,14 +52,14 @@ class RunNode:
             raise self.source.error("its parents form a circle", self.path)
         return RunFields(self)
 
-    def add(self, value: dict[str, Json], path: JsonPath, source: Source) -> None:
+    def add(self, value: JsonObject, path: DocumentPath, source: Source) -> None:
         """Another part of the same run; of two values the later counts, unless it says nothing."""
         if self.places is None:
             self.places = dict.fromkeys(self.value, (self.source, self.path))
             self.value = dict(self.value)
         for name, part in value.items():
             held, item = self.value.get(name), loaded(part)
-            if name in self.value and item in _EMPTY and held is not None:
+            if name in self.value and item in EMPTY and held is not None:
                 continue
             both = name == "extra" and isinstance(held, dict) and isinstance(item, dict)
             self.value[name] = {**held, **item} if both else item
@@ -113,7 +112,7 @@ class RunFields(Fields):
         source, path = self._place_of(names)
         return source.error(f"{name}: {message}" if name else message, path)
 
-    def _place_of(self, names: tuple[str, ...]) -> tuple[Source, JsonPath]:
+    def _place_of(self, names: tuple[str, ...]) -> tuple[Source, DocumentPath]:
         name = self.key(*names)
         if name is None:
             return self.source, self.path
@@ -123,7 +122,7 @@ class RunFields(Fields):
 
 def collect(documents: Iterable[Document]) -> list[RunNode]:
     """The roots, in the order of the file; each run of the file is once in their trees."""
-    nodes: dict[str | JsonPath, RunNode] = {}
+    nodes: dict[str | DocumentPath, RunNode] = {}
     for value, path, source in documents:
         _add(nodes, value, path, source)
     for key, node in nodes.items():
@@ -149,7 +148,7 @@ def dotted_time(order: str | None) -> float | None:
         return None
 
 
-def _add(nodes: dict[str | JsonPath, RunNode], value: Json, path: JsonPath, source: Source) -> None:
+def _add(nodes: dict[str | DocumentPath, RunNode], value: Json, path: DocumentPath, source: Source) -> None:
     """Enter a run and the runs inside of it, however deep."""
     waiting: list[tuple[TraceItem, RunNode | None]] = [(TraceItem(source, value, path), None)]
     while waiting:
@@ -163,7 +162,7 @@ def _add(nodes: dict[str | JsonPath, RunNode], value: Json, path: JsonPath, sour
             waiting += reversed([(child, node) for child in children])
 
 
-def _entered(nodes: dict[str | JsonPath, RunNode], item: TraceItem) -> RunNode:
+def _entered(nodes: dict[str | DocumentPath, RunNode], item: TraceItem) -> RunNode:
     own = _id(item.value) if isinstance(item.value, dict) else None
     key = own or (item.source.line, *item.path)
     node = nodes.get(key)
@@ -174,7 +173,7 @@ def _entered(nodes: dict[str | JsonPath, RunNode], item: TraceItem) -> RunNode:
     return node
 
 
-def _id(value: dict[str, Json]) -> str | None:
+def _id(value: JsonObject) -> str | None:
     """The run's id; a patch may have it in its `dotted_order` only."""
     run_id = value.get("id")
     if isinstance(run_id, str) and run_id:
@@ -184,19 +183,19 @@ def _id(value: dict[str, Json]) -> str | None:
     return None
 
 
-def _dotted_ids(value: dict[str, Json]) -> list[str]:
+def _dotted_ids(value: JsonObject) -> list[str]:
     segments = map(_SEGMENT.fullmatch, text_in(value, "dotted_order").split("."))
     return [segment[2] for segment in segments if segment]
 
 
-def _parent(nodes: dict[str | JsonPath, RunNode], key: str | JsonPath, node: RunNode) -> RunNode | None:
+def _parent(nodes: dict[str | DocumentPath, RunNode], key: str | DocumentPath, node: RunNode) -> RunNode | None:
     """The nearest run above it that is in the file."""
     if not isinstance(node.value, dict):
         return None
     return next((nodes[name] for name in ids_above(node.value) if name in nodes and name != key), None)
 
 
-def ids_above(value: dict[str, Json]) -> Iterator[str]:
+def ids_above(value: JsonObject) -> Iterator[str]:
     """The ids of the runs around this one, nearest first, as far as it names them."""
     if isinstance(value.get("parent_run_id"), str):
         yield value["parent_run_id"]
@@ -225,7 +224,7 @@ def _roots(nodes: Iterable[RunNode]) -> list[RunNode]:
     return roots
 
 
-def metadata(fields: RunFields) -> dict[str, Json]:
+def metadata(fields: RunFields) -> JsonObject:
     """The metadata of a run, wherever its version of the format keeps it."""
     held, own = object_in(fields.object("extra"), "metadata"), fields.object("metadata")
     if own:
@@ -233,7 +232,7 @@ def metadata(fields: RunFields) -> dict[str, Json]:
     return held
 
 
-def run_metadata(runs: Sequence[RunFields]) -> dict[str, Json]:
+def run_metadata(runs: Sequence[RunFields]) -> JsonObject:
     """The metadata of the first, which is the root; what LangSmith says of it; and all fields that are not known."""
     root = runs[0]
     summary = {name: root.value[name] for name in SUMMARY_FIELDS if root.value.get(name)}

@@ -11,7 +11,6 @@ from replaykit.errors import nearest
 from replaykit.formats.core.errors import STATUSES, ending_of, status_of
 from replaykit.formats.core.labels import Label, labelled, says_failure
 from replaykit.formats.core.langchain_messages import message_body, message_of, read_outputs
-from replaykit.formats.core.members import list_in, object_in, text_in, value_in
 from replaykit.formats.langsmith.documents import FORMAT
 from replaykit.formats.langsmith.requests import Requests, Setting
 from replaykit.formats.langsmith.run_tree import (
@@ -31,8 +30,8 @@ from replaykit.formats.langsmith.run_tree import (
 )
 from replaykit.model.events import AnyEvent, Call, ErrorEvent, ErrorInfo, LlmCall, Note, ToolCall
 from replaykit.model.run import Origin, RunStatus, TraceRun
-from replaykit.model.values import ABSENT, NULL, Json, Raw
-from replaykit.wire.json_fields import as_object, load_arguments
+from replaykit.model.values import ABSENT, NULL, Json, JsonObject, Raw
+from replaykit.wire.json_fields import as_object, list_in, load_arguments, object_in, text_in, value_in
 
 _STRUCTURE = ("chain", "prompt", "parser")
 """Runs that hold others together: no call of anything."""
@@ -273,7 +272,7 @@ def feedback_labels(stats: Json) -> Iterator[Label]:
         )
 
 
-CallArguments = dict[str, Json]
+CallArguments = JsonObject
 """The arguments of the calls that models asked for, by the call's id."""
 
 
@@ -323,7 +322,7 @@ def llm_call(fields: RunFields, common: dict[str, Any], requested: CallArguments
     )
 
 
-def _model(inputs: Json, setting: Setting, metadata: dict[str, Json]) -> str:
+def _model(inputs: Json, setting: Setting, metadata: JsonObject) -> str:
     """The model that was asked for."""
     asked_for = text_in(inputs, "model") or text_in(setting.values, "model", "model_name")
     return asked_for or text_in(metadata, "ls_model_name")
@@ -345,7 +344,7 @@ def _arguments(fields: RunFields, requested: CallArguments) -> Raw:
     return fields.canonical({} if inputs is None else inputs, "inputs")
 
 
-def _parsed(inputs: dict[str, Json], fields: RunFields, requested: CallArguments) -> Json:
+def _parsed(inputs: JsonObject, fields: RunFields, requested: CallArguments) -> Json:
     """Arguments that were logged as one text: as the model wrote them, or as the JSON they are."""
     outputs = fields.take("outputs")
     found = requested.get(text_in(message_body(value_in(outputs, "output")), "tool_call_id"))
@@ -356,7 +355,7 @@ def _parsed(inputs: dict[str, Json], fields: RunFields, requested: CallArguments
     return inputs
 
 
-def _counts(outputs: dict[str, Json], metadata: dict[str, Json]) -> Iterator[Json]:
+def _counts(outputs: JsonObject, metadata: JsonObject) -> Iterator[Json]:
     """Return the places in outputs and metadata that may hold token counts."""
     yield outputs.get("usage_metadata")
     first = next(iter(list_in(outputs, "generations")), None)

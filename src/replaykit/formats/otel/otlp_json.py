@@ -25,7 +25,7 @@ from replaykit.formats.spans.span import (
     trace_id,
     whole,
 )
-from replaykit.model.values import Json
+from replaykit.model.values import Json, JsonObject
 
 ERROR = (2, "2", "STATUS_CODE_ERROR", "ERROR")
 _INT64 = re.compile(r"-?\d{1,19}")
@@ -50,7 +50,7 @@ def read_document(value: Json) -> SpanReading:
     return found.reading
 
 
-def _items(value: Json, above: str, middle: str, below: str) -> Iterator[tuple[Json, str, dict[str, Json]]]:
+def _items(value: Json, above: str, middle: str, below: str) -> Iterator[tuple[Json, str, JsonObject]]:
     """Each item with the name of its scope and its resource."""
     for held in _list(value, above):
         resource = read_resource(_get(held, "resource"))
@@ -59,7 +59,7 @@ def _items(value: Json, above: str, middle: str, below: str) -> Iterator[tuple[J
             yield from ((item, scope, resource) for item in _list(scoped, below))
 
 
-def read_resource(value: Json) -> dict[str, Json]:
+def read_resource(value: Json) -> JsonObject:
     """Return the attributes of a resource."""
     return _attributes(_get(value, "attributes"))
 
@@ -69,7 +69,7 @@ def read_scope(value: Json) -> str:
     return _text(value, "name")
 
 
-def read_span(value: Json, scope: str, resource: dict[str, Json]) -> Span:
+def read_span(value: Json, scope: str, resource: JsonObject) -> Span:
     """A span; `BadPayload` when it is none."""
     status = _get(value, "status")
     return Span(
@@ -93,7 +93,7 @@ def _event(value: Json) -> SpanEvent:
     return SpanEvent(name=_text(value, "name"), at_ns=at_ns, attributes=_attributes(_get(value, "attributes")))
 
 
-def read_record(value: Json, scope: str, resource: dict[str, Json]) -> Span | None:
+def read_record(value: Json, scope: str, resource: JsonObject) -> Span | None:
     """Return a log record as a part of its span; None where it belongs to none."""
     attributes = _attributes(_get(value, "attributes"))
     at_ns = whole(_get(value, "timeUnixNano"), "timeUnixNano")
@@ -142,14 +142,14 @@ def _text(value: Json, name: str) -> str:
     return found
 
 
-def _attributes(pairs: Json, depth: int = 0) -> dict[str, Json]:
+def _attributes(pairs: Json, depth: int = 0) -> JsonObject:
     if isinstance(pairs, dict):  # SDKs that print spans
         return dict(list(pairs.items())[:MAX_ATTRIBUTES])
     if pairs is None:
         return {}
     if not isinstance(pairs, list):
         raise BadPayload("attributes: expected a list")
-    found: dict[str, Json] = {}
+    found: JsonObject = {}
     for pair in pairs if len(pairs) <= MAX_ATTRIBUTES else pairs[:MAX_ATTRIBUTES]:
         try:
             found[pair["key"] + ""] = pair["value"]["stringValue"] + ""  # most are texts, and this is the hot path

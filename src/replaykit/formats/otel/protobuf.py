@@ -27,7 +27,7 @@ from replaykit.formats.spans.span import (
     span_id,
     trace_id,
 )
-from replaykit.model.values import Json
+from replaykit.model.values import Json, JsonObject
 
 _LEN, _I64, _I32 = 2, 1, 5
 _VARINT_BYTES = 10
@@ -128,9 +128,7 @@ def _messages() -> _Types:
         raise MissingExtra from None
 
 
-def _read(
-    data: bytes, types: _Types, kind: Any, read: Callable[[Any, str, dict[str, Json]], Span | None]
-) -> SpanReading:
+def _read(data: bytes, types: _Types, kind: Any, read: Callable[[Any, str, JsonObject], Span | None]) -> SpanReading:
     found = Collector()
     for held, scopes in _groups(data):
         if held:
@@ -169,7 +167,7 @@ def _check_amount(data: bytes, place: _Place, described: Any) -> None:
             left.append(((start, end), known.message_type))
 
 
-def _span(message: Any, scope: str, resource: dict[str, Json]) -> Span:
+def _span(message: Any, scope: str, resource: JsonObject) -> Span:
     return Span(
         trace=trace_id(message.trace_id),
         id=span_id(message.span_id),
@@ -190,7 +188,7 @@ def _event(message: Any) -> SpanEvent:
     return SpanEvent(name=message.name, at_ns=message.time_unix_nano, attributes=_attributes(message.attributes))
 
 
-def _record(message: Any, scope: str, resource: dict[str, Json]) -> Span | None:
+def _record(message: Any, scope: str, resource: JsonObject) -> Span | None:
     attributes = _attributes(message.attributes)
     happening = SpanEvent(
         name=message.event_name or str(attributes.get("event.name", "")),
@@ -202,8 +200,8 @@ def _record(message: Any, scope: str, resource: dict[str, Json]) -> Span | None:
     return aside(trace, span, happening, scope, resource)
 
 
-def _attributes(pairs: Any, depth: int = 0) -> dict[str, Json]:
-    found: dict[str, Json] = {}
+def _attributes(pairs: Any, depth: int = 0) -> JsonObject:
+    found: JsonObject = {}
     for pair in pairs if len(pairs) <= MAX_ATTRIBUTES else pairs[:MAX_ATTRIBUTES]:
         value = pair.value
         found[pair.key] = value.string_value or _any(value, depth)  # most are texts, and this is the hot path

@@ -15,14 +15,13 @@ from msgspec import Struct
 
 from replaykit.formats.core.errors import error_of, tool_outcome
 from replaykit.formats.core.json_text import load_json
-from replaykit.formats.core.members import objects_in, text_in
 from replaykit.formats.core.messages import ConversationCache, goes_on
 from replaykit.formats.spans.meaning import UNSET, Meaning, SpanKind
 from replaykit.formats.spans.span import Span
 from replaykit.formats.spans.tree import SpanNode
 from replaykit.model.events import ErrorInfo, LlmCall, ToolCall
-from replaykit.model.values import ABSENT, Json, Raw, canonical, canonical_read, encode_read
-from replaykit.wire.json_fields import as_object
+from replaykit.model.values import ABSENT, Json, JsonObject, Raw, canonical, canonical_read, encode_read
+from replaykit.wire.json_fields import as_object, objects_in, text_in
 from replaykit.wire.model_calls import ToolUse
 
 _Key = bytes | str
@@ -119,7 +118,7 @@ def _last(waiting: deque[RequestedCall] | None, node: SpanNode) -> RequestedCall
     return found
 
 
-_Result = tuple[Json, dict[str, Json]]
+_Result = tuple[Json, JsonObject]
 """The call that a conversation holds before a result, if it does, and the message with the result."""
 
 
@@ -149,7 +148,7 @@ class _Results:
         return found
 
 
-def _by_id(calls: Iterable[dict[str, Json]]) -> dict[str, deque[Json]]:
+def _by_id(calls: Iterable[JsonObject]) -> dict[str, deque[Json]]:
     found: dict[str, deque[Json]] = {}
     for call in calls:
         found.setdefault(text_in(call, "id"), deque()).append(call)
@@ -161,7 +160,7 @@ def _tell(waiting: list[RequestedCall], results: list[_Result]) -> list[Requeste
 
     A result is of the very call that stands before it. Where such a call was made before, the last results are theirs.
     """
-    by_call: dict[bytes, list[dict[str, Json]]] = {}
+    by_call: dict[bytes, list[JsonObject]] = {}
     for use, message in results:
         key = b""
         if use is not None:
@@ -359,7 +358,7 @@ def error_in(span: Span, *, has_outcome: bool) -> ErrorInfo | None:
     return error_of(span.message or text_in(attributes, "langfuse.observation.status_message"), kind)
 
 
-def _of_exception(exception: dict[str, Json], span: Span) -> ErrorInfo:
+def _of_exception(exception: JsonObject, span: Span) -> ErrorInfo:
     module, _, kind = text_in(exception, "exception.type").rpartition(".")
     return ErrorInfo(
         type=kind or text_in(span.attributes, "error.type") or "Error",

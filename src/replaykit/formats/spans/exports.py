@@ -17,7 +17,6 @@ from replaykit.errors import InvalidFile
 from replaykit.formats.core.errors import ending_of
 from replaykit.formats.core.fields import Fields, TraceItem
 from replaykit.formats.core.labels import Label, labelled
-from replaykit.formats.core.members import filled
 from replaykit.formats.core.piece_groups import PieceGroups
 from replaykit.formats.core.registry import Found
 from replaykit.formats.core.replayability import Lack, with_lacks
@@ -28,9 +27,8 @@ from replaykit.formats.spans.span import Span
 from replaykit.model.events import ErrorInfo
 from replaykit.model.run import Origin, RunStatus, TraceRun
 from replaykit.model.values import Json, encode, raw
-from replaykit.wire.json_fields import as_object
+from replaykit.wire.json_fields import as_object, filled
 
-_NOTHING: tuple[Json, ...] = (None, "", [], {})
 _NO_ARGUMENTS = b"{}"
 _MICROSECOND_NS = 1000
 _LATEST = 4e9  # in seconds: the year 2096

@@ -8,13 +8,12 @@ from enum import StrEnum
 import msgspec
 from msgspec import Struct, field
 
-from replaykit.formats.core.members import value_in
 from replaykit.formats.core.messages import ConversationCache
 from replaykit.formats.core.totals import stated_usage
 from replaykit.formats.spans.span import Span
 from replaykit.model.events import Usage
-from replaykit.model.values import Json
-from replaykit.wire.json_fields import as_count
+from replaykit.model.values import Json, JsonObject
+from replaykit.wire.json_fields import as_count, value_in
 from replaykit.wire.model_calls import ModelAnswer
 
 UNSET = msgspec.UNSET
@@ -50,7 +49,7 @@ class Meaning(Struct, frozen=True, kw_only=True, gc=False):
     system: Json = None
     messages: list[Json] | None = None
     tools: Json = None
-    parameters: dict[str, Json] = field(default_factory=dict)
+    parameters: JsonObject = field(default_factory=dict)
     answer: ModelAnswer | None = None
     finish_reason: str | None = None
     usage: Usage | None = None
@@ -66,7 +65,7 @@ class SpanDialect(Struct, frozen=True):
     """Return the meaning of a span; None when it is not of this dialect."""
 
 
-def first(values: dict[str, Json], *names: str) -> Json:
+def first(values: JsonObject, *names: str) -> Json:
     """The value under the first of the names that is there; UNSET when none is."""
     for name in names:
         found = values.get(name)
@@ -75,7 +74,7 @@ def first(values: dict[str, Json], *names: str) -> Json:
     return UNSET
 
 
-def usage(values: dict[str, Json], inputs: tuple[str, ...], outputs: tuple[str, ...], *costs: str) -> Usage | None:
+def usage(values: JsonObject, inputs: tuple[str, ...], outputs: tuple[str, ...], *costs: str) -> Usage | None:
     """Tokens and money, by the names that a dialect has for them."""
     cost = value_in(values, *costs)
     cost_usd = None
@@ -90,16 +89,16 @@ def _count(value: Json) -> int | None:
     return as_count(value)
 
 
-def unflattened(values: dict[str, Json], prefix: str) -> Json:
+def unflattened(values: JsonObject, prefix: str) -> Json:
     """Return the lists and objects that were flattened into names such as `a.0.b` below a prefix."""
-    found: dict[str, Json] = {}
+    found: JsonObject = {}
     for name, value in values.items():
         if name.startswith(prefix):
             _put(found, name[len(prefix) :].split("."), value)
     return _lists(found, _MAX_PATH)
 
 
-def _put(found: dict[str, Json], path: list[str], value: Json) -> None:
+def _put(found: JsonObject, path: list[str], value: Json) -> None:
     for step in path[:-1][:_MAX_PATH]:
         inner = found.setdefault(step, {})
         if not isinstance(inner, dict):

@@ -10,7 +10,6 @@ from msgspec import Struct
 
 from replaykit.formats.core.errors import ending_of
 from replaykit.formats.core.json_text import load_json
-from replaykit.formats.core.members import EMPTY, filled, of_role, text_in, value_in
 from replaykit.formats.core.messages import ConversationCache
 from replaykit.formats.core.replayability import Lack, with_lacks
 from replaykit.formats.spans.calls import (
@@ -30,7 +29,8 @@ from replaykit.formats.spans.span import FORMAT, Span
 from replaykit.formats.spans.tree import SpanNode, SpanTree
 from replaykit.model.events import AnyEvent, Call, ErrorEvent, ErrorInfo, Note
 from replaykit.model.run import Origin, RunStatus, TraceRun
-from replaykit.model.values import ABSENT, NULL, Json, Raw, encode_read
+from replaykit.model.values import ABSENT, NULL, Json, JsonObject, Raw, encode_read
+from replaykit.wire.json_fields import EMPTY, filled, of_role, text_in, value_in
 
 _MAX_NOTES = 20
 _OF_AGENTS = (SpanKind.AGENT, SpanKind.MODEL, SpanKind.TOOL)
@@ -259,7 +259,7 @@ def subject_of(tree: SpanTree) -> RunSubject:
     )
 
 
-def metadata_of(tree: SpanTree, subject: RunSubject) -> dict[str, Json]:
+def metadata_of(tree: SpanTree, subject: RunSubject) -> JsonObject:
     """Return a run's metadata: program, libraries, conversation, and the root span's short attributes."""
     span = subject.root.span
     conversations = (text_in(node.span.attributes, *_CONVERSATIONS) for node in tree.nodes)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 from msgspec import Struct, field
 
-from replaykit.model.values import Json
+from replaykit.model.values import Json, JsonObject
 
 FORMAT = "otlp"
 
@@ -21,7 +21,7 @@ class SpanEvent(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False)
 
     name: str = ""
     at_ns: int = 0
-    attributes: dict[str, Json] = field(default_factory=dict)
+    attributes: JsonObject = field(default_factory=dict)
     body: Json = None
 
 
@@ -38,11 +38,11 @@ class Span(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     failed: bool = False
     message: str = ""
     """The message of its status."""
-    attributes: dict[str, Json] = field(default_factory=dict)
+    attributes: JsonObject = field(default_factory=dict)
     happenings: tuple[SpanEvent, ...] = ()
     scope: str = ""
     """The library that made it."""
-    resource: dict[str, Json] = field(default_factory=dict)
+    resource: JsonObject = field(default_factory=dict)
     """The program it was made in."""
     is_aside: bool = False
 
@@ -63,8 +63,6 @@ class BadPayload(ValueError):
 
 
 encode_spans = msgspec.json.Encoder().encode
-decode_spans = msgspec.json.Decoder(list[Span]).decode
-"""Return the spans that `encode_spans` was given; raises `msgspec.MsgspecError`."""
 
 
 _TRACE_BYTES = 16
@@ -177,7 +175,7 @@ def merged(readings: Iterable[SpanReading]) -> SpanReading:
     )
 
 
-def aside(trace: str, span: str, happening: SpanEvent, scope: str, resource: dict[str, Json]) -> Span | None:
+def aside(trace: str, span: str, happening: SpanEvent, scope: str, resource: JsonObject) -> Span | None:
     """Return a log record as a part of its span; None where it names none, as most do."""
     if not trace or not span or not happening.name.startswith("gen_ai."):
         return None

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from replaykit.formats.core.members import object_in, value_in
 from replaykit.formats.core.messages import ConversationCache
 from replaykit.formats.core.totals import added
 from replaykit.formats.spans.dialects import meaning_of
@@ -18,6 +17,7 @@ from replaykit.formats.spans.meaning import UNSET, Meaning, SpanKind
 from replaykit.formats.spans.span import Span, SpanEvent, encode_spans
 from replaykit.model.events import Usage
 from replaykit.model.values import Json, canonical
+from replaykit.wire.json_fields import object_in, value_in
 
 _MAX_STEPS = 8
 _NUMBER = "replaykit.event.seq"

@@ -18,7 +18,7 @@ from replaykit.handlers.chaos.drifts import drifted, garbage, truncated
 from replaykit.model.events import ErrorInfo, WireInfo
 from replaykit.model.faults import ContextAttack, ModelFault, ModelTrouble, ToolFault, ToolTrouble
 from replaykit.model.nesting import NestedTooDeeply, check_value_nesting
-from replaykit.model.values import Json, Raw, decode, raw
+from replaykit.model.values import Json, JsonObject, Raw, decode, raw
 from replaykit.seam.failures import ToolError, describe
 from replaykit.seam.http.rewriting import api_error, chunks_of, no_response, wire_of, with_body, written
 from replaykit.seam.scope import MCP_RESULT, CallAnswer, Outcome, PendingCall
@@ -204,7 +204,7 @@ def _dumped(value: Json) -> Raw:
 
 
 def _but_for(answer: CallAnswer, **changes: Json) -> Outcome:
-    fields: dict[str, Json] = {
+    fields: JsonObject = {
         "result_json": answer.result_json,
         "items_json": answer.items_json,
         "complete": answer.complete,

@@ -11,13 +11,13 @@ from collections.abc import Callable
 
 from replaykit.handlers.chaos import answers
 from replaykit.model.events import ErrorInfo
-from replaykit.model.values import Json, canonical, decode, raw
+from replaykit.model.values import Json, JsonObject, canonical, decode, raw
 from replaykit.seam.scope import CallAnswer, Outcome
 
 TIMED_OUT, CLOSED = -32001, -32000
 """The codes by which clients tell that nobody answered in time, and that the connection was closed."""
 
-Result = dict[str, Json]
+Result = JsonObject
 _CONTENT, _STRUCTURED, _IS_ERROR = "content", "structuredContent", "isError"
 
 
@@ -101,13 +101,13 @@ def _with_longest(result: Result, edit: Callable[[str], str], inside: Callable[[
     return _structured({**result, _CONTENT: blocks}, inside)
 
 
-def _structured(result: Result, change: Callable[[dict[str, Json]], Json]) -> Result:
+def _structured(result: Result, change: Callable[[JsonObject], Json]) -> Result:
     if not isinstance(result.get(_STRUCTURED), dict):
         return result
     return {**result, _STRUCTURED: change(result[_STRUCTURED]) or {}}
 
 
-def _each(value: dict[str, Json], change: Callable[[Json], Json]) -> dict[str, Json]:
+def _each(value: JsonObject, change: Callable[[Json], Json]) -> JsonObject:
     """Return the members changed, and none left out: clients hold the structure against a schema."""
     changed = dict(value)
     for key, item in value.items():
@@ -116,7 +116,7 @@ def _each(value: dict[str, Json], change: Callable[[Json], Json]) -> dict[str, J
     return changed
 
 
-def _block(text: str) -> dict[str, Json]:
+def _block(text: str) -> JsonObject:
     return {"type": "text", "text": text}
 
 
@@ -130,7 +130,7 @@ def _with_text(block: Json, change: Callable[[Json], Json]) -> Json:
     return {**block, "resource": other}
 
 
-def _holder(block: Json) -> dict[str, Json] | None:
+def _holder(block: Json) -> JsonObject | None:
     """Return what holds the text of a block: the block, or the resource in it; None where it holds an image, say."""
     if not isinstance(block, dict):
         return None

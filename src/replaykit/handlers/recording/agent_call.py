@@ -7,7 +7,7 @@ from collections.abc import Coroutine
 from contextvars import copy_context
 from typing import Any
 
-from replaykit.model.values import Json
+from replaykit.model.values import Json, JsonObject
 from replaykit.seam.own_code import Function
 
 
@@ -32,7 +32,7 @@ def refusal(agent: Function, agent_input: Json) -> str:
     return ""
 
 
-def _arguments(agent: Function, agent_input: Json) -> tuple[tuple[Json, ...], dict[str, Json]]:
+def _arguments(agent: Function, agent_input: Json) -> tuple[tuple[Json, ...], JsonObject]:
     try:
         parameters = inspect.signature(agent).parameters
     except (TypeError, ValueError):
@@ -44,7 +44,7 @@ def _arguments(agent: Function, agent_input: Json) -> tuple[tuple[Json, ...], di
     return (agent_input,), {}
 
 
-def _takes_names(parameters: list[inspect.Parameter], agent_input: dict[str, Json]) -> bool:
+def _takes_names(parameters: list[inspect.Parameter], agent_input: JsonObject) -> bool:
     """True when the agent takes the members of its input as arguments of their own, not the input as one."""
     named = {p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
     if not any(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD, p.VAR_POSITIONAL) for p in parameters):

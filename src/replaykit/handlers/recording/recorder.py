@@ -14,7 +14,7 @@ from replaykit.handlers.recording.interrupted import NoWriter, warn_stopped
 from replaykit.model.events import AnyEvent, CallSpan
 from replaykit.model.values import Json
 from replaykit.seam.call_events import event_of
-from replaykit.seam.propagate import counted_loop, turn_of
+from replaykit.seam.propagate import running_loop, turn_of
 from replaykit.seam.scheduling_delays import HoldUps
 from replaykit.seam.scope import Outcome, PendingCall
 from replaykit.seam.through import ABANDONED
@@ -127,7 +127,7 @@ class SpanLog:
 
     def begin(self, call: PendingCall) -> None:
         """Note that a call begins."""
-        loop = counted_loop() if call.is_awaited else None
+        loop = running_loop() if call.is_awaited else None
         turn = None if loop is None else turn_of(loop)
         if self._hold_ups.is_watching:
             self._hold_ups.look()

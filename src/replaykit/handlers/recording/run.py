@@ -27,7 +27,7 @@ from replaykit.model.pins import Clock, Pins
 from replaykit.model.run import NO_CHANCE, Chance, RunHeader, TraceRun
 from replaykit.model.sampling import sampling
 from replaykit.model.unrecorded import UNRECORDED, all_unrecorded, unrecorded_lines
-from replaykit.model.values import Json, raw, sayable
+from replaykit.model.values import Json, JsonObject, raw, sayable
 from replaykit.seam.agent_code import EntryPoint, entry_at, entry_of
 from replaykit.seam.chance import SETS, hash_seed, held_for_run
 from replaykit.seam.changed_files import FileLog, watching_files
@@ -134,7 +134,7 @@ def record(
     agent: str = "",
     agent_version: str = "",
     tags: Iterable[str] = (),
-    metadata: dict[str, Json] | None = None,
+    metadata: JsonObject | None = None,
     store: StoreLike = None,
     durability: str | Durability = Durability.PROCESS,
     checkpoint_every: int = 1,

@@ -21,7 +21,7 @@ _HEAD_START_S = 0.001  # for a thread that has just ended to get its result to w
 
 
 class Turns(Order):
-    """Who has to wait for whom, and who has ended."""
+    """The calls that have to wait for each other, and those that have ended."""
 
     def __init__(self, before: dict[int, int]) -> None:
         self._before = before

@@ -38,7 +38,7 @@ _HICCUP_S = 0.25
 """For so long a busy machine may hold up a program that does nothing."""
 _LATEST_S = -SLACK_S
 _JUST_S = 0.005
-"""What a thread does so soon after a look at the clock follows from what it saw."""
+"""The time after a look at the clock in which whatever a thread does follows from what it saw."""
 _LATE_S = 0.02
 """A recorded run that came so much later to a call than its replay does was held up, if the replay did nothing long."""
 _NEAR_S = 0.002
@@ -100,7 +100,7 @@ class RecordedOrder(Order):
 
     @property
     def undecided(self) -> list[str]:
-        """What was too close to call, in words."""
+        """The ends that were too close to call, in words."""
         once_more = [name for place, count in self._strays.items() if count == 1 for name in place[1:]]
         return [*self._ties, *(f"`{name}` was called once more, right after a look at the clock" for name in once_more)]
 
@@ -377,7 +377,7 @@ class RecordedOrder(Order):
             self._given_up(call)
 
     def really(self, live: Callable[[], T]) -> Callable[[], T]:
-        """What is done live takes real time."""
+        """Return `live`, taking real time."""
         member = self._member()
         if member is None:
             return live

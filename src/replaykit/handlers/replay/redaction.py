@@ -202,10 +202,9 @@ class Redaction:
 
 
 def _project_redactor() -> ProjectRedactor:
-    from replaykit.config import default_store_path  # noqa: PLC0415 (many tapes hold nothing redacted)
-    from replaykit.redaction.project import ProjectRedactor  # noqa: PLC0415
+    from replaykit.redaction.project import project_redactor  # noqa: PLC0415 (many tapes hold nothing redacted)
 
-    return ProjectRedactor(default_store_path(), foreign=True)
+    return project_redactor(foreign=True)
 
 
 def _kinds(kind: str, name: str, key: bytes) -> tuple[str, bytes, bytes]:

@@ -5,7 +5,7 @@
 from msgspec import Struct
 
 from replaykit.model.changed_files import ChangedFile
-from replaykit.model.events import AnyEvent
+from replaykit.model.events import AnyEvent, Call, LlmCall
 from replaykit.model.faults import ChaosPlan
 from replaykit.model.matching import MatchRules, OnMiss, ToolMode
 from replaykit.model.pins import Pins
@@ -49,6 +49,12 @@ class World(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def is_live(self) -> bool:
         """True when calls may be done for real, whoever they are made to."""
         return self.rules.on_miss is OnMiss.LIVE or ToolMode.LIVE in (self.models, *self.tools.values())
+
+    def mode_of(self, call: Call) -> ToolMode:
+        """Return how this call is answered."""
+        if isinstance(call, LlmCall):
+            return self.models
+        return self.tools.get(call.name, self.tools.get("*", ToolMode.RECORDED))
 
 
 def is_closed(world: World) -> bool:

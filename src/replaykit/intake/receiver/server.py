@@ -24,7 +24,6 @@ from replaykit.intake.receiver.trace_processor import TraceProcessor
 
 _T = TypeVar("_T")
 DEFAULT_PORT = 4318
-LOOPBACK = "127.0.0.1"
 MAX_WAITING = 64 * 1024 * 1024
 """Bytes of requests that are read or wait; whoever comes then is asked to come again."""
 READ_S = 30.0

@@ -22,7 +22,7 @@ from replaykit.config import make_home
 from replaykit.errors import CorruptStore, FormatTooNew, StoreError
 from replaykit.formats.otel import by_trace
 from replaykit.formats.spans.span import Span, SpanEvent
-from replaykit.model.values import Json
+from replaykit.model.values import Json, JsonObject
 from replaykit.private_files import make_file
 from replaykit.store.rows import compress, decompress, seal, unseal
 from replaykit.store.schema import BUSY_TIMEOUT_S, translate
@@ -32,14 +32,14 @@ Clean = Callable[[bytes], bytes]
 """JSON text in, the same without secrets out."""
 
 _Head = tuple[str, str, str, int, int, bool, bool, tuple[int, ...]]
-_SpanContent = tuple[int, str, str, str, dict[str, Json], list[tuple[dict[str, Json], str, Json]]]
+_SpanContent = tuple[int, str, str, str, JsonObject, list[tuple[JsonObject, str, Json]]]
 """No text comes first: a list of lists that begin with one looks like headers, which a redactor looks at one by one."""
 
 
 class _Content(msgspec.Struct, frozen=True):
     """Texts of people and programs, which are redacted."""
 
-    resources: list[dict[str, Json]]
+    resources: list[JsonObject]
     spans: list[_SpanContent]
 
 
@@ -55,7 +55,7 @@ def as_it_is(text: bytes) -> bytes:
 
 def pack(spans: list[Span], clean: Clean) -> bytes:
     """The spans as bytes."""
-    resources: dict[int, tuple[int, dict[str, Json]]] = {}  # spans of one request share the object
+    resources: dict[int, tuple[int, JsonObject]] = {}  # spans of one request share the object
     heads: list[_Head] = []
     contents: list[_SpanContent] = []
     for span in spans:
@@ -80,7 +80,7 @@ def unpack(body: bytes) -> list[Span]:
     ]
 
 
-def _span(head: _Head, content: _SpanContent, resources: list[dict[str, Json]]) -> Span:
+def _span(head: _Head, content: _SpanContent, resources: list[JsonObject]) -> Span:
     trace, span_id, parent, started_ns, ended_ns, failed, is_aside, times = head
     number, name, message, scope, attributes, moments = content
     return Span(

@@ -12,11 +12,11 @@ from msgspec import Struct
 
 from replaykit.errors import FetchFailed, InvalidFile, UsageError
 from replaykit.formats.core.json_text import decode_lenient
-from replaykit.formats.core.members import known
-from replaykit.formats.core.source import JsonPath, Source, spelled
-from replaykit.model.values import Json, encode
+from replaykit.formats.core.source import Source, spelled
+from replaykit.model.json_positions import DocumentPath
+from replaykit.model.values import Json, JsonObject, encode
 from replaykit.terminal import visible
-from replaykit.wire.json_fields import as_object
+from replaykit.wire.json_fields import as_object, without_nulls
 
 _MIN_HIDDEN_CHARS = 6  # a shorter key occurs by chance, and is none
 
@@ -131,7 +131,7 @@ class ServiceClient:
 
     def get(self, path: str, **query: Json) -> ServiceReply:
         """The answer to a question whose parameters are these; None is none, and a list is each of its members."""
-        parameters = urlencode(known(query), doseq=True)
+        parameters = urlencode(without_nulls(query), doseq=True)
         if parameters:
             path += f"?{parameters}"
         return self.send(ServiceRequest(method="GET", url=self.account.root + path))
@@ -159,7 +159,7 @@ class ServiceClient:
     def pages(
         self,
         ask: Ask,
-        read: Callable[[dict[str, Json]], Page],
+        read: Callable[[JsonObject], Page],
         limit_bytes: int | None = None,
         first: ServiceReply | None = None,
     ) -> Iterator[list[Json]]:
@@ -196,7 +196,7 @@ class FetchedSource(Source):
         super().__init__(b"", origin, value=value)
         self._text = None
 
-    def error(self, message: str, path: JsonPath = (), *, hint: str | None = None) -> InvalidFile:
+    def error(self, message: str, path: DocumentPath = (), *, hint: str | None = None) -> InvalidFile:
         return InvalidFile(f"{message} (at {spelled(path)})", file=self.file, hint=hint)
 
     def _load(self) -> bytes:

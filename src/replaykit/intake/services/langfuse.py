@@ -16,7 +16,6 @@ from itertools import chain
 from urllib.parse import quote
 
 from replaykit.errors import FetchFailed, UsageError
-from replaykit.formats.core.members import object_in, text_in, value_in
 from replaykit.formats.core.run_query import Status
 from replaykit.intake.services import client
 from replaykit.intake.services.client import (
@@ -31,7 +30,8 @@ from replaykit.intake.services.client import (
     root_of,
 )
 from replaykit.intake.services.fetching import FetchedTrace, ListedTrace, Query
-from replaykit.model.values import Json, canonical
+from replaykit.model.values import Json, JsonObject, canonical
+from replaykit.wire.json_fields import object_in, text_in, value_in
 
 NAME = "langfuse"
 DEFAULT_ROOT = "https://cloud.langfuse.com"
@@ -110,7 +110,7 @@ class LangfuseApi:
                 return self._client.pages(lambda page: ask(page=page), _numbered, first=first)
         return self._client.pages(self._observed(_of_observations(query)), _with_cursor)
 
-    def _observed(self, parameters: dict[str, Json]) -> Ask:
+    def _observed(self, parameters: JsonObject) -> Ask:
         return lambda cursor: self._client.get("/api/public/v2/observations", cursor=cursor, **parameters)
 
     def _observations(self, trace_id: str) -> list[Json]:
@@ -134,7 +134,7 @@ class LangfuseApi:
             return [], (f"trace {trace_id}: its scores could not be fetched: {error.message}",)
 
 
-def _of_traces(query: Query) -> dict[str, Json]:
+def _of_traces(query: Query) -> JsonObject:
     """The question in the words of the first version: a filter goes before the parameters beside it."""
     filters: list[Json] = []
     if query.status is not Status.ALL:
@@ -144,7 +144,7 @@ def _of_traces(query: Query) -> dict[str, Json]:
         filters.append({"type": "number", "column": "latency", "operator": ">=", "value": seconds})
     if query.since_iso is not None and filters:
         filters.append({"type": "datetime", "column": "timestamp", "operator": ">=", "value": query.since_iso})
-    parameters: dict[str, Json] = {
+    parameters: JsonObject = {
         "limit": _PAGE,
         "orderBy": "timestamp.desc",
         "fields": "core",
@@ -155,8 +155,8 @@ def _of_traces(query: Query) -> dict[str, Json]:
     return parameters
 
 
-def _of_observations(query: Query) -> dict[str, Json]:
-    parameters: dict[str, Json] = {"limit": _PAGE, "fields": "core", "fromStartTime": query.since_iso}
+def _of_observations(query: Query) -> JsonObject:
+    parameters: JsonObject = {"limit": _PAGE, "fields": "core", "fromStartTime": query.since_iso}
     if query.status is Status.ALL:
         parameters["isRootObservation"] = "true"
     else:
@@ -164,7 +164,7 @@ def _of_observations(query: Query) -> dict[str, Json]:
     return parameters
 
 
-def _numbered(body: dict[str, Json]) -> Page:
+def _numbered(body: JsonObject) -> Page:
     meta = object_in(body, "meta")
     page, pages = meta.get("page"), meta.get("totalPages")
     following = None
@@ -173,13 +173,13 @@ def _numbered(body: dict[str, Json]) -> Page:
     return body.get("data"), following
 
 
-def _with_cursor(body: dict[str, Json]) -> Page:
+def _with_cursor(body: JsonObject) -> Page:
     return body.get("data"), object_in(body, "meta").get("cursor")
 
 
-def _trace_fields(trace_id: str, observations: list[Json]) -> dict[str, Json]:
+def _trace_fields(trace_id: str, observations: list[Json]) -> JsonObject:
     """Return the fields of a trace as its observations state them, the root's first."""
-    trace: dict[str, Json] = {"id": trace_id}
+    trace: JsonObject = {"id": trace_id}
     for observation in sorted(observations, key=lambda observation: bool(observation.get("parentObservationId"))):
         for name, called in _TRACE_FIELDS.items():
             if observation.get(name) not in (None, "", []):

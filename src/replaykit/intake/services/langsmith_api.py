@@ -19,7 +19,6 @@ from msgspec import Struct
 
 from replaykit.errors import FetchFailed, UsageError
 from replaykit.formats.core.errors import status_of
-from replaykit.formats.core.members import known, text_in, value_in
 from replaykit.formats.core.run_query import DEFAULT_LIMIT, FAR_BACK, Status, iso, moment
 from replaykit.formats.langsmith.run_tree import ids_above
 from replaykit.intake.services import client
@@ -37,9 +36,9 @@ from replaykit.intake.services.client import (
     root_of,
 )
 from replaykit.model.run import RunStatus
-from replaykit.model.values import Json
+from replaykit.model.values import Json, JsonObject
 from replaykit.terminal import visible
-from replaykit.wire.json_fields import as_object, as_objects
+from replaykit.wire.json_fields import as_object, as_objects, text_in, value_in, without_nulls
 
 _SKEW = dt.timedelta(days=1)  # clocks of the machines that a trace runs on
 _SHOWN_CHARS = 200
@@ -48,7 +47,7 @@ _WHOLE = "ROOT"
 """Under this name a payload that is stored apart as a whole has its address."""
 
 
-Run = dict[str, Json]
+Run = JsonObject
 
 
 class LangSmithApi:
@@ -110,9 +109,9 @@ class LangSmithApi:
             since = iso(began - _SKEW)
         values = (trace, project and [project], since)
 
-        def body(version: int) -> dict[str, Json]:
+        def body(version: int) -> JsonObject:
             names = (("trace", "session", "start_time"), ("trace_id", "project_ids", "min_start_time"))[version - 1]
-            return known(dict(zip(names, values, strict=True))) | page_of(version)
+            return without_nulls(dict(zip(names, values, strict=True))) | page_of(version)
 
         found = {run["id"]: run}
         for below in self._runs(body, limit_bytes=client.MAX_TRACE_BYTES):
@@ -151,29 +150,29 @@ class LangSmithApi:
     def _in_project(self, run_id: str, project_id: str) -> Run | None:
         since = iso(self._now - FAR_BACK)
 
-        def body(version: int) -> dict[str, Json]:
+        def body(version: int) -> JsonObject:
             names = (("id", "session", "start_time"), ("ids", "project_ids", "min_start_time"))[version - 1]
             return dict(zip(names, ([run_id], [project_id], since), strict=True)) | page_of(version)
 
         return next((run for run in self._runs(body) if run["id"] == run_id), None)
 
-    def _runs(self, body: Callable[[int], dict[str, Json]], limit_bytes: int | None = None) -> Iterator[Run]:
+    def _runs(self, body: Callable[[int], JsonObject], limit_bytes: int | None = None) -> Iterator[Run]:
         pages = self._client.pages(lambda cursor: self._query(body, cursor), self._page, limit_bytes)
         for run in chain.from_iterable(pages):
             if not isinstance(value_in(run, "id"), str):
                 raise self._client.failed("gave something among its runs that is none")
             yield run
 
-    def _query(self, body: Callable[[int], dict[str, Json]], cursor: str | None) -> ServiceReply:
+    def _query(self, body: Callable[[int], JsonObject], cursor: str | None) -> ServiceReply:
         """One page, of the version that the server speaks; a page of one version does not go on in the other."""
         while True:
-            parameters = body(self._version) | known({"cursor": cursor})
+            parameters = body(self._version) | without_nulls({"cursor": cursor})
             reply = self._client.post(f"/api/v{self._version}/runs/query", parameters)
             if reply.status not in UNKNOWN or self._version == 1 or cursor is not None:
                 return reply
             self._version = 1
 
-    def _page(self, body: dict[str, Json]) -> Page:
+    def _page(self, body: JsonObject) -> Page:
         if self._version == 2:
             return body.get("items"), body.get("next_cursor")
         cursors = body.get("cursors") or {}
@@ -193,7 +192,7 @@ class LangSmithQuery(Struct, frozen=True, kw_only=True):
     min_latency_ms: float = 0.0
     limit: int = DEFAULT_LIMIT
 
-    def body(self, version: int) -> dict[str, Json]:
+    def body(self, version: int) -> JsonObject:
         """Return the body of the query for that version of the API."""
         has_error = {Status.ERROR: True, Status.WARNING: False}.get(self.status)
         seconds = int(self.min_latency_ms // 1000)  # exactly is seen afterwards
@@ -203,9 +202,9 @@ class LangSmithQuery(Struct, frozen=True, kw_only=True):
         parameters = {project: [self.project_id], "is_root": True, since: iso(self.since), error: has_error}
         if seconds:
             parameters["filter"] = f'gte(latency, "{seconds}s")'
-        return known(parameters) | page_of(version)
+        return without_nulls(parameters) | page_of(version)
 
-    def fits(self, root: dict[str, Json]) -> bool:
+    def fits(self, root: JsonObject) -> bool:
         """True for a root that was asked for, whatever the server makes of the question."""
         if self.status is not Status.ALL and has_failed(root) != (self.status is Status.ERROR):
             return False
@@ -229,27 +228,27 @@ V2_FIELDS = (
 )
 
 
-def page_of(version: int) -> dict[str, Json]:
+def page_of(version: int) -> JsonObject:
     """Return the paging members of a query, with every field that the importer reads."""
     fields, size = (("select", "limit"), ("selects", "page_size"))[version - 1]
     return {fields: list((V1_FIELDS, V2_FIELDS)[version - 1]), size: PAGE}
 
 
-def has_failed(run: dict[str, Json]) -> bool:
+def has_failed(run: JsonObject) -> bool:
     """True for a run that ended with an error."""
     return bool(run.get("error") or run.get("error_preview")) or _status(run) is RunStatus.ERROR
 
 
-def is_running(run: dict[str, Json]) -> bool:
+def is_running(run: JsonObject) -> bool:
     """True for a run that has not ended."""
     return _status(run) is RunStatus.RUNNING
 
 
-def _status(run: dict[str, Json]) -> RunStatus | None:
+def _status(run: JsonObject) -> RunStatus | None:
     return status_of(text_in(run, "status"))
 
 
-def latency_ms(run: dict[str, Json]) -> float | None:
+def latency_ms(run: JsonObject) -> float | None:
     """Return the latency of a run; None where it is unknown."""
     latency = run.get("latency_seconds")
     if isinstance(latency, int | float) and not isinstance(latency, bool):

@@ -19,7 +19,6 @@ import msgspec
 
 from replaykit.errors import FetchFailed, UsageError
 from replaykit.formats.core.json_text import decode_lenient
-from replaykit.formats.core.members import list_in, pick, text_in, value_in
 from replaykit.formats.core.run_query import Status
 from replaykit.intake.services.client import (
     UNKNOWN,
@@ -33,8 +32,8 @@ from replaykit.intake.services.client import (
     root_of,
 )
 from replaykit.intake.services.fetching import FetchedTrace, ListedTrace, Query
-from replaykit.model.values import Json
-from replaykit.wire.json_fields import as_object, as_objects
+from replaykit.model.values import Json, JsonObject
+from replaykit.wire.json_fields import as_object, as_objects, list_in, pick, text_in, value_in
 
 NAME = "mlflow"
 ADDRESS = "MLFLOW_TRACKING_URI"
@@ -109,7 +108,7 @@ class MlflowApi:
             raise FetchFailed(problem, hint=error.hint) from None
         return FetchedTrace(document={"info": info_of(info), "data": data})
 
-    def _info(self, trace_id: str) -> dict[str, Json]:
+    def _info(self, trace_id: str) -> JsonObject:
         name = quote(trace_id, safe="")
         reply = self._client.get(f"/api/3.0/mlflow/traces/{name}")
         is_old = reply.status in UNKNOWN and not _says_missing(reply)
@@ -170,7 +169,7 @@ def _filter(query: Query) -> str:
     return " AND ".join(conditions)
 
 
-def _page(body: dict[str, Json]) -> Page:
+def _page(body: JsonObject) -> Page:
     return body.get("traces", []), body.get("next_page_token")
 
 
@@ -195,7 +194,7 @@ _ARRAYS, _OBJECTS = ("array_value", "arrayValue"), ("kvlist_value", "kvlistValue
 _TIMES = ("start_time_unix_nano", "end_time_unix_nano", "time_unix_nano")
 
 
-def file_of(trace: dict[str, Json]) -> dict[str, Json]:
+def file_of(trace: JsonObject) -> JsonObject:
     """The trace of `{trace_info, spans}`."""
     spans, info = trace.get("spans"), trace.get("trace_info")
     if isinstance(info, dict):
@@ -205,7 +204,7 @@ def file_of(trace: dict[str, Json]) -> dict[str, Json]:
     return {"info": info, "data": {"spans": spans}}
 
 
-def info_of(info: dict[str, Json]) -> dict[str, Json]:
+def info_of(info: JsonObject) -> JsonObject:
     """The info: pairs as objects, and the time it took in milliseconds."""
     found = dict(info)
     for name in _PAIRS:
@@ -248,7 +247,7 @@ def _event(event: Json) -> Json:
     return _timed(event) | {"attributes": attributes or {}}
 
 
-def _timed(value: dict[str, Json]) -> dict[str, Json]:
+def _timed(value: JsonObject) -> JsonObject:
     """The object with its times as numbers, which JSON of protobuf may say as text."""
     return value | {name: _number(item) for name, item in pick(value, _TIMES).items()}
 

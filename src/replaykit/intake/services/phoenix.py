@@ -13,7 +13,6 @@ from itertools import chain
 from urllib.parse import quote, unquote
 
 from replaykit.errors import FetchFailed, UsageError
-from replaykit.formats.core.members import text_in, value_in
 from replaykit.formats.core.run_query import Status
 from replaykit.intake.services import client
 from replaykit.intake.services.client import (
@@ -28,7 +27,8 @@ from replaykit.intake.services.client import (
     root_of,
 )
 from replaykit.intake.services.fetching import FetchedTrace, ListedTrace, Query
-from replaykit.model.values import Json
+from replaykit.model.values import Json, JsonObject
+from replaykit.wire.json_fields import text_in, value_in
 
 NAME = "phoenix"
 HOST, PORT = "PHOENIX_HOST", "PHOENIX_PORT"
@@ -119,7 +119,7 @@ class PhoenixApi:
             document={"data": spans, "next_cursor": None, "annotations": annotations}, notes=tuple(notes)
         )
 
-    def _spans(self, project: str, query: dict[str, Json], limit_bytes: int | None = None) -> Iterator[Json]:
+    def _spans(self, project: str, query: JsonObject, limit_bytes: int | None = None) -> Iterator[Json]:
         path = f"/v1/projects/{quote(project, safe='')}/spans"
 
         def ask(cursor: str | None) -> ServiceReply:
@@ -148,7 +148,7 @@ class PhoenixApi:
             notes.append(f"what was said of its {of}s could not be fetched: {error.message}")
 
 
-def _page(body: dict[str, Json]) -> Page:
+def _page(body: JsonObject) -> Page:
     return body.get("data"), body.get("next_cursor")
 
 

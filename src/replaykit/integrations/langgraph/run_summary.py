@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from langgraph.checkpoint.serde.types import RESUME, TASKS
 
-from replaykit.model.values import ABSENT, Raw
+from replaykit.model.values import ABSENT, Raw, read_members
 
 _OUTPUT_BYTES = 64 * 1024  # a larger final state is not repeated in the run's header
 _START, _END = "__start__", "__end__"
@@ -139,7 +139,7 @@ def output_of(text: bytes) -> Raw:
     """The graph's own channels, or what a function returned, where it is small enough to be said twice."""
     if len(text) > _OUTPUT_BYTES:
         return ABSENT
-    channels = msgspec.json.decode(text, type=dict[str, Raw])
+    channels = read_members(text)
     if _END in channels:
         return channels[_END]
     own = {name: value for name, value in channels.items() if not is_passing(name)}

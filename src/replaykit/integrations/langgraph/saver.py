@@ -35,7 +35,7 @@ from replaykit.integrations.langgraph.values import KnownTypes
 from replaykit.model.changes import StateFold
 from replaykit.model.events import AnyEvent, Note, State
 from replaykit.model.run import TraceRun
-from replaykit.model.values import Raw
+from replaykit.model.values import Raw, read_members
 from replaykit.store.open import StoreLike
 from replaykit.store.protocol import Durability, Store
 
@@ -354,7 +354,7 @@ def without(log: ThreadLog, removed: Collection[str]) -> TraceRun:
             record = read_record(event.about_json)
             if record.id in removed or log.saved[record.id].seq != event.seq:
                 continue
-            whole, change = after.advance_to_text(msgspec.json.decode(before.text, type=dict[str, Raw]))
+            whole, change = after.advance_to_text(read_members(before.text))
             about_json = Raw(msgspec.json.encode(_with_history(log, record, removed)))
             event = msgspec.structs.replace(event, state_json=whole, change=change, about_json=about_json)
         elif isinstance(event, Note):

@@ -35,7 +35,7 @@ from replaykit.integrations.langgraph.values import KnownTypes
 from replaykit.model.changes import StateFold
 from replaykit.model.events import ErrorEvent, ErrorInfo, Note, State, StoredEvent
 from replaykit.model.run import RunHeader, RunStatus
-from replaykit.model.values import ABSENT, Json, Raw, sayable
+from replaykit.model.values import ABSENT, Json, Raw, read_members, sayable
 from replaykit.seam.failures import describe
 from replaykit.store.protocol import News, Store
 
@@ -161,7 +161,7 @@ class ThreadLog:
                     found[write.channel].append((write.task, write.channel, Raw(write.text)))
             whole = left & self.saved[parent].channels
             if whole:
-                values = msgspec.json.decode(self.text_at(parent), type=dict[str, Raw])
+                values = read_members(self.text_at(parent))
                 seeds |= {channel: values[channel] for channel in whole}
                 left -= whole
             at = parent

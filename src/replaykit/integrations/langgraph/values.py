@@ -21,7 +21,7 @@ from pydantic import BaseModel
 from replaykit.errors import UsageError
 from replaykit.integrations.langgraph.known_types import BUILT_IN
 from replaykit.integrations.langgraph.object_codecs import ObjectCodec, array_codec, codec_named, codec_of
-from replaykit.model.values import MAX_DEPTH, READERS, Json, freeze, is_plain
+from replaykit.model.values import MAX_DEPTH, READERS, Json, JsonObject, freeze, is_plain
 
 _ATOMS = frozenset({type(None), bool, int, float, str})
 _PLAIN = _ATOMS | {dict, list}
@@ -85,7 +85,7 @@ class KnownTypes:
         except RecursionError:
             raise ValueError("nested too deeply") from None
 
-    def values(self, text: bytes) -> dict[str, Json]:
+    def values(self, text: bytes) -> JsonObject:
         """The same for an object of named values, whatever their names."""
         members = orjson.loads(text)
         if type(members) is not dict:

@@ -24,7 +24,7 @@ from msgspec import Struct
 from replaykit.errors import InvalidFile, UsageError
 from replaykit.handlers.replay.world import World
 from replaykit.model.run import TraceRun
-from replaykit.model.values import Json
+from replaykit.model.values import Json, JsonObject
 from replaykit.programs.file_swap import restore_swapped_file, to_stderr
 from replaykit.programs.launch_options import Endpoint, LaunchExtension, SendRequest
 from replaykit.programs.mcp.shim_session import CONFIGS, asks_servers, client_calls_only, shim_name
@@ -92,7 +92,7 @@ def rewrite_config(
     )
 
 
-def checked_config(file: Path) -> dict[str, Json]:
+def checked_config(file: Path) -> JsonObject:
     """The configuration in a file; an `InvalidFile` where no server is in it."""
     config = read_config(file)
     for group in _groups(config):
@@ -102,7 +102,7 @@ def checked_config(file: Path) -> dict[str, Json]:
     raise InvalidFile(f"no MCP server is in it, under {', '.join(map(repr, _SERVER_MAPS))}", file=str(file))
 
 
-def read_config(file: Path) -> dict[str, Json]:
+def read_config(file: Path) -> JsonObject:
     """The JSON object in a file; comments and trailing commas are read over."""
     try:
         text = file.read_text(encoding="utf-8").removeprefix(_BOM)
@@ -130,7 +130,7 @@ class _ConfigRewriter:
         self.http: list[HttpServer] = []
         self.unrewritten: list[str] = []
 
-    def rewrite(self, group: dict[str, Json]) -> None:
+    def rewrite(self, group: JsonObject) -> None:
         """Put something else into the place of each server in a map."""
         for name, entry in group.items():
             if _has_command(entry):
@@ -138,7 +138,7 @@ class _ConfigRewriter:
             elif key := _url_key(entry):
                 group[name] = self._through_proxy(name, entry, key)
 
-    def _with_shim(self, name: str, entry: dict[str, Json]) -> dict[str, Json]:
+    def _with_shim(self, name: str, entry: JsonObject) -> JsonObject:
         self.stdio.append(name)
         command, arguments = entry["command"], entry.get("args")
         words = command if isinstance(command, list) else [command]
@@ -160,7 +160,7 @@ class _ConfigRewriter:
         rewritten[member] = {**variables, ALONE: "1"}
         return rewritten
 
-    def _through_proxy(self, name: str, entry: dict[str, Json], key: str) -> dict[str, Json]:
+    def _through_proxy(self, name: str, entry: JsonObject, key: str) -> JsonObject:
         url = _address(entry[key])
         if url is None and self._mode is Mode.RECORD:
             self.unrewritten.append(name)
@@ -192,13 +192,13 @@ class _ConfigRewriter:
             self.http.append(server)
         return server
 
-    def _without_live_keys(self, entry: dict[str, Json]) -> dict[str, Json]:
+    def _without_live_keys(self, entry: JsonObject) -> JsonObject:
         if self._mode is Mode.RECORD:
             return entry
         return {key: value for key, value in entry.items() if key not in _LIVE_ONLY_KEYS}
 
 
-def _groups(config: dict[str, Json]) -> Iterator[dict[str, Json]]:
+def _groups(config: JsonObject) -> Iterator[JsonObject]:
     """Every map of servers in a configuration, those of single projects as well."""
     places: list[Json] = [config, config.get("mcp")]
     if isinstance(projects := config.get("projects"), dict):
@@ -254,9 +254,9 @@ class McpConfigs(Struct, frozen=True, kw_only=True):
     warn: Callable[[str], None] = to_stderr
 
     @property
-    def facts(self) -> dict[str, Json]:
+    def facts(self) -> JsonObject:
         """The facts that a recording notes, so that a replay finds the files again."""
-        facts: dict[str, Json] = {"configs": self._local_paths()}
+        facts: JsonObject = {"configs": self._local_paths()}
         if elsewhere := len(self.files) - len(facts["configs"]):
             facts["elsewhere"] = elsewhere
         return {FACT: {**facts, "in_place": self.in_place}}

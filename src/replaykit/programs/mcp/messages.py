@@ -29,7 +29,7 @@ from replaykit.errors import Divergence, ReplayKitError
 from replaykit.model.diff import differences
 from replaykit.model.events import Call, ErrorInfo, Exchange, ToolCall
 from replaykit.model.nesting import NestedTooDeeply, check_nesting, decode_json
-from replaykit.model.values import Json, Raw, canonical, decode, raw, sayable
+from replaykit.model.values import Json, JsonObject, Raw, canonical, decode, raw, sayable
 from replaykit.seam.scope import MCP_RESULT, CallAnswer, Outcome, PendingCall, Scope, pending_call
 
 Message: TypeAlias = dict[str, Any]
@@ -105,7 +105,7 @@ def id_key(value: Json) -> bytes:
     return dump(value)
 
 
-def params_of(message: Message) -> dict[str, Json]:
+def params_of(message: Message) -> JsonObject:
     """The parameters, where they are an object."""
     params = message.get("params")
     if isinstance(params, dict):
@@ -113,7 +113,7 @@ def params_of(message: Message) -> dict[str, Json]:
     return {}
 
 
-def meta_of(message: Message) -> dict[str, Json]:
+def meta_of(message: Message) -> JsonObject:
     """Return the `_meta` of the parameters or of the result."""
     holder = message.get("params") if "method" in message else message.get("result")
     meta = holder.get("_meta") if isinstance(holder, dict) else None
@@ -258,7 +258,7 @@ def _call_parts(server: str, request: Message) -> tuple[str, str, Json]:
     return TOOL, f"{server}.{params.pop('name')}", _tool_arguments(params)
 
 
-def _tool_arguments(params: dict[str, Json]) -> Json:
+def _tool_arguments(params: JsonObject) -> Json:
     """The tool's own arguments; what else a request holds, such as an answer that it was asked for, stands beside."""
     arguments = params.get("arguments")
     if arguments is not None and not isinstance(arguments, dict):
@@ -359,7 +359,7 @@ def response_of(answer: CallAnswer, request_id: Json, kind: str = EXCHANGE) -> M
 
 def miss_response(error: ReplayKitError, call: PendingCall, request_id: Json) -> Message:
     """The answer to a request that the recording does not answer: what was asked, the nearest call, the difference."""
-    data: dict[str, Json] = {"replaykit": type(error).__name__, "call": call.name}
+    data: JsonObject = {"replaykit": type(error).__name__, "call": call.name}
     near = error.nearest if isinstance(error, Divergence) else None
     if isinstance(near, Call):
         data["nearest"] = {"name": near.name, "arguments": near.arguments}
@@ -385,7 +385,7 @@ def _comparable_answer(response: Message) -> Json:
     return result
 
 
-def _attributes(info: ErrorInfo) -> dict[str, Json]:
+def _attributes(info: ErrorInfo) -> JsonObject:
     attributes = decode(info.attributes_json) if info.attributes_json else None
     if isinstance(attributes, dict):
         return attributes

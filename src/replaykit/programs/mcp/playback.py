@@ -13,7 +13,7 @@ from typing import Protocol
 
 from replaykit.model.diff import brief
 from replaykit.model.events import Call
-from replaykit.model.values import Json
+from replaykit.model.values import Json, JsonObject
 from replaykit.programs.mcp.messages import (
     CANCELLED,
     DESCRIBING,
@@ -95,7 +95,7 @@ class AnswerPlayback:
         self.at_end = lambda: None
         self._sink.end_request(self.request, None)
 
-    def _take(self, step: dict[str, Json]) -> bool:
+    def _take(self, step: JsonObject) -> bool:
         message: Message = step["message"]
         if step["from"] == SERVER:
             self._say(message, self._aside if step.get("aside") else self._sink)

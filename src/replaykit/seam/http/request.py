@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 import orjson
 from msgspec import Struct
 
-from replaykit.model.values import Json, canonical, canonical_read, sayable
+from replaykit.model.values import Json, JsonObject, canonical, canonical_read, sayable
 from replaykit.seam.http.cleaning import SEEN, Headers, clean_json, clean_query, first_header, taken_apart
 from replaykit.seam.scope import EXCHANGE, MODEL, PendingCall, Scope, pending_call, wall_time
 from replaykit.wire.api import ModelApi
@@ -140,7 +140,7 @@ def pending(scope: Scope, request: HttpRequest, api: ModelApi | None) -> Pending
             return _model_call(api, str(name), canonical_read(clean_json(body, request.body)), scope)
     url = taken_apart(request.url)
     method = request.method.upper()
-    arguments: dict[str, Json] = {}
+    arguments: JsonObject = {}
     if url.query:
         arguments["query"] = [list(pair) for pair in url.query]
     if request.body:

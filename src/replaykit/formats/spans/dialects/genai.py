@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from replaykit.formats.core.json_text import decode_text, load_json
-from replaykit.formats.core.members import as_list, of_type, text_in
 from replaykit.formats.core.messages import ConversationCache, answer_in, messages_of, text_of
 from replaykit.formats.spans.dialects.payloads import call_arguments, single_argument
 from replaykit.formats.spans.meaning import UNSET, Meaning, SpanDialect, SpanKind, first, unflattened, usage
 from replaykit.formats.spans.span import Span
 from replaykit.model.events import Usage
-from replaykit.model.values import Json
-from replaykit.wire.json_fields import as_object
+from replaykit.model.values import Json, JsonObject
+from replaykit.wire.json_fields import as_list, as_object, of_type, text_in
 
 _KINDS = {
     "execute_tool": SpanKind.TOOL,
@@ -50,7 +49,7 @@ def _read(span: Span, cache: ConversationCache) -> Meaning | None:
     kind = _KINDS.get(text_in(attributes, "gen_ai.operation.name")) or _guessed(attributes)
     if kind is None:
         return None
-    details: dict[str, Json] = {}
+    details: JsonObject = {}
     for happening in span.happenings:
         if happening.name == _DETAILS:
             details |= happening.attributes
@@ -68,7 +67,7 @@ def _read(span: Span, cache: ConversationCache) -> Meaning | None:
 GENAI = SpanDialect("genai", "", _read)
 
 
-def _guessed(own: dict[str, Json]) -> SpanKind | None:
+def _guessed(own: JsonObject) -> SpanKind | None:
     """Spans of the first versions name no operation."""
     if "gen_ai.tool.name" in own:
         return SpanKind.TOOL
@@ -78,7 +77,7 @@ def _guessed(own: dict[str, Json]) -> SpanKind | None:
     return None
 
 
-def _model(span: Span, attributes: dict[str, Json], cache: ConversationCache) -> Meaning:
+def _model(span: Span, attributes: JsonObject, cache: ConversationCache) -> Meaning:
     request, answered = _conversation(span, attributes, cache)
     return Meaning(
         kind=SpanKind.MODEL,
@@ -93,7 +92,7 @@ def _model(span: Span, attributes: dict[str, Json], cache: ConversationCache) ->
     )
 
 
-def _reasons(span: Span, attributes: dict[str, Json]) -> Iterator[str]:
+def _reasons(span: Span, attributes: JsonObject) -> Iterator[str]:
     """Why the answer ended, from wherever the span says it."""
     reasons = load_json(attributes.get("gen_ai.response.finish_reasons"))
     if isinstance(reasons, list):
@@ -108,13 +107,13 @@ def _reasons(span: Span, attributes: dict[str, Json]) -> Iterator[str]:
             yield reason
 
 
-def usage_of(attributes: dict[str, Json]) -> Usage | None:
+def usage_of(attributes: JsonObject) -> Usage | None:
     """Tokens and money of one call."""
     return usage(attributes, _INPUT_TOKENS, _OUTPUT_TOKENS, "operation.cost", "gen_ai.usage.cost")
 
 
 def _conversation(
-    span: Span, attributes: dict[str, Json], cache: ConversationCache
+    span: Span, attributes: JsonObject, cache: ConversationCache
 ) -> tuple[list[Json] | None, list[Json] | None]:
     """Return the request's and the answer's messages, from wherever the span has them."""
     request = messages_of(attributes.get("gen_ai.input.messages"), cache)
@@ -141,7 +140,7 @@ def _event_messages(span: Span) -> tuple[list[Json] | None, list[Json] | None]:
     return request or None, answered or None
 
 
-def _message(role: str, body: dict[str, Json]) -> dict[str, Json]:
+def _message(role: str, body: JsonObject) -> JsonObject:
     message = {**body, "role": text_in(body, "role") or role, "content": body.get("content")}
     if isinstance(body.get("tool_calls"), str):
         message["tool_calls"] = load_json(body["tool_calls"])
@@ -158,14 +157,14 @@ def _content(span: Span, what: str) -> Json:
     return None
 
 
-def _system(attributes: dict[str, Json]) -> Json:
+def _system(attributes: JsonObject) -> Json:
     parts = load_json(attributes.get("gen_ai.system_instructions"))
     if isinstance(parts, list) and parts and len(of_type(parts, "text")) == len(parts):
         return "\n".join([text_in(part, "content") for part in parts])
     return parts
 
 
-def _tools(attributes: dict[str, Json], cache: ConversationCache) -> Json:
+def _tools(attributes: JsonObject, cache: ConversationCache) -> Json:
     return (
         cache.offered(attributes.get("gen_ai.tool.definitions"))
         or unflattened(attributes, "llm.request.functions.")
@@ -173,13 +172,13 @@ def _tools(attributes: dict[str, Json], cache: ConversationCache) -> Json:
     )
 
 
-def _parameters(attributes: dict[str, Json]) -> dict[str, Json]:
+def _parameters(attributes: JsonObject) -> JsonObject:
     return {
         name[len(_REQUEST) :]: attributes[name] for name in attributes if name.startswith(_REQUEST) and name != _MODEL
     }
 
 
-def _tool(span: Span, attributes: dict[str, Json]) -> Meaning:
+def _tool(span: Span, attributes: JsonObject) -> Meaning:
     name = text_in(attributes, "gen_ai.tool.name", "gen_ai.data_source.id") or span.name.removeprefix("execute_tool ")
     arguments = first(attributes, "gen_ai.tool.call.arguments", "tool_arguments", "gen_ai.retrieval.query.text")
     result = first(attributes, "gen_ai.tool.call.result", "tool_response", "gen_ai.retrieval.documents")
@@ -192,7 +191,7 @@ def _tool(span: Span, attributes: dict[str, Json]) -> Meaning:
     )
 
 
-def _agent(span: Span, attributes: dict[str, Json], cache: ConversationCache) -> Meaning:
+def _agent(span: Span, attributes: JsonObject, cache: ConversationCache) -> Meaning:
     messages = messages_of(attributes.get("gen_ai.input.messages") or attributes.get("pydantic_ai.all_messages"), cache)
     name = text_in(attributes, "gen_ai.agent.name", "agent_name", "gen_ai.workflow.name")
     run_input, output = _agent_input(messages), _agent_output(attributes)
@@ -226,7 +225,7 @@ def _agent_input(messages: list[Json] | None) -> Json:
     return request or UNSET
 
 
-def _agent_output(attributes: dict[str, Json]) -> Json:
+def _agent_output(attributes: JsonObject) -> Json:
     if "final_result" in attributes:  # Pydantic AI's
         return load_json(attributes["final_result"])
     answered = messages_of(attributes.get("gen_ai.output.messages"))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from replaykit.formats.core.json_text import load_json
 from replaykit.formats.core.langchain_messages import message_body
-from replaykit.formats.core.members import count_in, list_in, object_in, text_in, value_in
 from replaykit.formats.core.messages import ConversationCache
 from replaykit.formats.core.totals import stated_usage
 from replaykit.formats.spans.dialects.payloads import (
@@ -22,8 +21,8 @@ from replaykit.formats.spans.dialects.payloads import (
 from replaykit.formats.spans.meaning import UNSET, Meaning, SpanDialect, SpanKind, first
 from replaykit.formats.spans.span import Span
 from replaykit.model.events import Usage
-from replaykit.model.values import Json
-from replaykit.wire.json_fields import as_object
+from replaykit.model.values import Json, JsonObject
+from replaykit.wire.json_fields import as_object, count_in, list_in, object_in, text_in, value_in
 
 OBSERVATION = "langfuse.export"
 """The attribute of a span that holds its observation."""
@@ -74,7 +73,7 @@ def _read_export(span: Span, _cache: ConversationCache) -> Meaning | None:
 LANGFUSE_EXPORT = SpanDialect("langfuse", OBSERVATION, _read_export)
 
 
-def read_observation(span: Span, observation: dict[str, Json]) -> Meaning:
+def read_observation(span: Span, observation: JsonObject) -> Meaning:
     """Return what an observation means; `span` is the one it was sent as, or made of."""
     instrumented = _instrumented(observation)
     kind = kind_of(observation)
@@ -87,12 +86,12 @@ def read_observation(span: Span, observation: dict[str, Json]) -> Meaning:
     return Meaning(kind=SpanKind.NOTE, name=span.name)
 
 
-def _instrumented(observation: dict[str, Json]) -> dict[str, Json]:
+def _instrumented(observation: JsonObject) -> JsonObject:
     """Return the attributes that instrumentation wrote beside input and output."""
     return object_in(object_in(observation, "metadata"), "attributes")
 
 
-def kind_of(observation: dict[str, Json]) -> SpanKind:
+def kind_of(observation: JsonObject) -> SpanKind:
     """By its type; what is typed as no more than a span may be known by what is beside it."""
     kind, instrumented = text_in(observation, "type"), _instrumented(observation)
     if kind == "GENERATION" and instrumented.get("ai.operationId") in _AI_SDK_LOOPS:
@@ -108,7 +107,7 @@ def kind_of(observation: dict[str, Json]) -> SpanKind:
     return SpanKind.AGENT
 
 
-def _model(observation: dict[str, Json], instrumented: dict[str, Json]) -> Meaning:
+def _model(observation: JsonObject, instrumented: JsonObject) -> Meaning:
     request, answered = read_request(observation.get("input")), read_response(observation.get("output"))
     settings = as_object(load_json(observation.get("modelParameters")))
     offered = list(map(load_json, list_in(observation.get("metadata"), "tools")))
@@ -129,13 +128,13 @@ def _model(observation: dict[str, Json], instrumented: dict[str, Json]) -> Meani
     )
 
 
-def _defined(observation: dict[str, Json]) -> Json:
+def _defined(observation: JsonObject) -> Json:
     """The tools on offer, where the server took them out of the input: by name, each as JSON text."""
     found = as_object(load_json(observation.get("toolDefinitions")))
     return [as_object(load_json(tool)) | {"name": name} for name, tool in found.items()] or None
 
 
-def usage_in(observation: dict[str, Json]) -> Usage | None:
+def usage_in(observation: JsonObject) -> Usage | None:
     """Tokens and money. Some count what was cached within the input, some beside it: the total tells which."""
     counts = object_in(observation, "usageDetails")
     older = object_in(observation, "usage")
@@ -157,7 +156,7 @@ def usage_in(observation: dict[str, Json]) -> Usage | None:
     return stated_usage(input_tokens, output, _cost(observation))
 
 
-def _cost(observation: dict[str, Json]) -> float | None:
+def _cost(observation: JsonObject) -> float | None:
     """Return the cost; None for zero, which Langfuse writes for an unknown price."""
     found = value_in(observation.get("costDetails"), "total")
     if found is None:
@@ -167,7 +166,7 @@ def _cost(observation: dict[str, Json]) -> float | None:
     return None
 
 
-def _tool(span: Span, observation: dict[str, Json], instrumented: dict[str, Json]) -> Meaning:
+def _tool(span: Span, observation: JsonObject, instrumented: JsonObject) -> Meaning:
     message = _tool_message(observation)
     arguments = _or_else(first(observation, "input"), first(instrumented, "gcp.vertex.agent.tool_call_args"))
     result = _or_else(first(observation, "output"), first(instrumented, "gcp.vertex.agent.tool_response"))
@@ -210,7 +209,7 @@ def _arguments(arguments: Json) -> Json:
     return call_arguments(arguments)
 
 
-def _tool_message(observation: dict[str, Json]) -> dict[str, Json] | None:
+def _tool_message(observation: JsonObject) -> JsonObject | None:
     """The message that LangChain makes of a tool's result."""
     message = message_body(load_json(observation.get("output")))
     if message is not None and message["type"] == "tool" and message.get("tool_call_id"):
@@ -218,7 +217,7 @@ def _tool_message(observation: dict[str, Json]) -> dict[str, Json] | None:
     return None
 
 
-def _agent(span: Span, observation: dict[str, Json], instrumented: dict[str, Json]) -> Meaning:
+def _agent(span: Span, observation: JsonObject, instrumented: JsonObject) -> Meaning:
     named = text_in(instrumented, *_AGENT_NAMES)
     is_agent = (
         observation.get("type") == "AGENT" or bool(named) or instrumented.get("openinference.span.kind") == "AGENT"
@@ -248,7 +247,7 @@ _COUNTS = {"prompt_tokens": "input", "completion_tokens": "output", "total_token
 def _read(span: Span, _cache: ConversationCache) -> Meaning | None:
     attributes = span.attributes
     kind = text_in(attributes, f"{_OF}type").upper()
-    observation: dict[str, Json] = {"type": kind, "metadata": {"attributes": attributes}}
+    observation: JsonObject = {"type": kind, "metadata": {"attributes": attributes}}
     for name, field in _FIELDS.items():
         value = attributes.get(_OF + name)
         if value is not None:

@@ -7,7 +7,6 @@ import re
 from msgspec.structs import replace
 
 from replaykit.formats.core.json_text import load_json
-from replaykit.formats.core.members import count_in, object_in, text_in, value_in
 from replaykit.formats.core.messages import ConversationCache
 from replaykit.formats.core.totals import stated_usage
 from replaykit.formats.spans.dialects.payloads import (
@@ -21,11 +20,11 @@ from replaykit.formats.spans.dialects.payloads import (
 from replaykit.formats.spans.meaning import Meaning, SpanDialect, SpanKind, first
 from replaykit.formats.spans.span import Span
 from replaykit.model.events import Usage
-from replaykit.model.values import Json, encode
+from replaykit.model.values import Json, JsonObject, encode
 from replaykit.wire import anthropic, openai_chat, openai_responses
 from replaykit.wire.dialect import ApiDialect, WireResponse
 from replaykit.wire.frames import Frame
-from replaykit.wire.json_fields import as_objects
+from replaykit.wire.json_fields import as_objects, count_in, object_in, text_in, value_in
 from replaykit.wire.model_calls import ModelAnswer
 
 ATTRIBUTES = "mlflow.export"
@@ -73,7 +72,7 @@ def _read(span: Span, _cache: ConversationCache) -> Meaning | None:
 MLFLOW = SpanDialect("mlflow", ATTRIBUTES, _read)
 
 
-def _model(span: Span, attributes: dict[str, Json], inputs: Json, output: Json) -> Meaning:
+def _model(span: Span, attributes: JsonObject, inputs: Json, output: Json) -> Meaning:
     request = read_request(inputs)
     response = _streamed(span) or read_response(output)
     return Meaning(
@@ -89,7 +88,7 @@ def _model(span: Span, attributes: dict[str, Json], inputs: Json, output: Json) 
     )
 
 
-def _usage(attributes: dict[str, Json]) -> Usage | None:
+def _usage(attributes: JsonObject) -> Usage | None:
     """Tokens and money; Anthropic counts what was cached beside the input, the others within it."""
     counts = load_json(attributes.get("mlflow.chat.tokenUsage"))
     input_tokens = count_in(counts, "input_tokens")

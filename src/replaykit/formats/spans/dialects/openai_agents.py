@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from replaykit.formats.core.json_text import load_json
-from replaykit.formats.core.members import known, object_in, text_in
 from replaykit.formats.core.messages import ConversationCache
 from replaykit.formats.spans.dialects.payloads import read_request, read_response
 from replaykit.formats.spans.meaning import Meaning, SpanDialect, SpanKind, first
 from replaykit.formats.spans.span import Span
 from replaykit.model.events import Usage
-from replaykit.model.values import Json
+from replaykit.model.values import JsonObject
 from replaykit.wire.dialect import WireResponse
-from replaykit.wire.json_fields import load_arguments, without
+from replaykit.wire.json_fields import load_arguments, object_in, text_in, without, without_nulls
 from replaykit.wire.usage import usage_of
 
 DATA = "openai_agents.data"
@@ -41,7 +40,7 @@ def _read(span: Span, _cache: ConversationCache) -> Meaning | None:
 OPENAI_AGENTS = SpanDialect("openai_agents", DATA, _read)
 
 
-def _custom(span: Span, data: dict[str, Json]) -> Meaning | None:
+def _custom(span: Span, data: JsonObject) -> Meaning | None:
     """The SDK's own wrappers: a turn is a step, and the task around all says nothing more."""
     kind = data.get("sdk_span_type")
     if kind == "turn":
@@ -52,7 +51,7 @@ def _custom(span: Span, data: dict[str, Json]) -> Meaning | None:
     return Meaning(kind=SpanKind.NOTE, name=span.name)
 
 
-def _function(span: Span, data: dict[str, Json]) -> Meaning:
+def _function(span: Span, data: JsonObject) -> Meaning:
     arguments = first(data, "input")
     if isinstance(arguments, str):
         arguments = load_arguments(arguments)
@@ -64,7 +63,7 @@ def _function(span: Span, data: dict[str, Json]) -> Meaning:
     )
 
 
-def _model(data: dict[str, Json]) -> Meaning:
+def _model(data: JsonObject) -> Meaning:
     """A call of the chat API, or of the Responses API; of the latter the SDK exports no more than its id and usage."""
     response = object_in(data, "response")
     request = read_request(data.get("input"))
@@ -79,14 +78,14 @@ def _model(data: dict[str, Json]) -> Meaning:
         system=request.system or response.get("instructions"),
         messages=request.messages,
         tools=request.tools or response.get("tools"),
-        parameters=known(without(object_in(data, "model_config"), "base_url")),
+        parameters=without_nulls(without(object_in(data, "model_config"), "base_url")),
         answer=next(iter(answered.answers), None),
         finish_reason=answered.finish_reason,
         usage=_usage(data) or answered.usage,
     )
 
 
-def _usage(data: dict[str, Json]) -> Usage | None:
+def _usage(data: JsonObject) -> Usage | None:
     """Later versions write the names of the Responses API, earlier ones those of the chat API."""
     counts = data.get("usage")
     return usage_of(counts, inputs=("input_tokens",), outputs=("output_tokens",)) or usage_of(

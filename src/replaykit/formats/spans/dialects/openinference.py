@@ -6,12 +6,20 @@ from collections.abc import Iterator
 
 from replaykit.formats.core.json_text import decode_text, load_json
 from replaykit.formats.core.langchain_messages import message_body
-from replaykit.formats.core.members import known, object_in, objects_in, text_in, value_in
 from replaykit.formats.core.messages import ConversationCache, answer_in, messages_of, text_of
 from replaykit.formats.spans.meaning import UNSET, Meaning, SpanDialect, SpanKind, first, unflattened, usage
 from replaykit.formats.spans.span import Span
-from replaykit.model.values import Json
-from replaykit.wire.json_fields import as_object, as_objects, without
+from replaykit.model.values import Json, JsonObject
+from replaykit.wire.json_fields import (
+    as_object,
+    as_objects,
+    object_in,
+    objects_in,
+    text_in,
+    value_in,
+    without,
+    without_nulls,
+)
 
 _KINDS = {
     "LLM": SpanKind.MODEL,
@@ -44,7 +52,7 @@ def _read(span: Span, _cache: ConversationCache) -> Meaning | None:
 OPENINFERENCE = SpanDialect("openinference", "openinference.span.kind", _read)
 
 
-def _model(attributes: dict[str, Json]) -> Meaning:
+def _model(attributes: JsonObject) -> Meaning:
     request: Json = list(map(_message, as_objects(unflattened(attributes, "llm.input_messages."))))
     answered = list(map(_message, as_objects(unflattened(attributes, "llm.output_messages."))))
     settings = as_object(load_json(attributes.get("llm.invocation_parameters")))
@@ -56,14 +64,14 @@ def _model(attributes: dict[str, Json]) -> Meaning:
         name=text_in(settings, "model") or text_in(attributes, "llm.model_name"),
         messages=messages_of(request or attributes.get("input.value")),
         tools=list(_schemas(attributes)) or None,
-        parameters=known(without(settings, *_TOLD_APART)),
+        parameters=without_nulls(without(settings, *_TOLD_APART)),
         answer=answer_in(messages_of(answered) or ()),
         finish_reason=reason,
         usage=usage(attributes, ("llm.token_count.prompt",), ("llm.token_count.completion",), "llm.cost.total"),
     )
 
 
-def _message(flat: dict[str, Json]) -> dict[str, Json]:
+def _message(flat: JsonObject) -> JsonObject:
     """A message out of the flattened names: `message.contents.0.message_content.text` and the like."""
     body = object_in(flat, "message")
     parts: list[Json] = []
@@ -77,7 +85,7 @@ def _message(flat: dict[str, Json]) -> dict[str, Json]:
     return message
 
 
-def _part(content: dict[str, Json]) -> dict[str, Json]:
+def _part(content: JsonObject) -> JsonObject:
     """A part of a message; an image as OpenAI writes it, whose shape everybody reads."""
     url = object_in(object_in(content, "image"), "image").get("url")
     if isinstance(url, str):
@@ -85,14 +93,14 @@ def _part(content: dict[str, Json]) -> dict[str, Json]:
     return {"type": "text", **content}
 
 
-def _schemas(attributes: dict[str, Json]) -> Iterator[Json]:
+def _schemas(attributes: JsonObject) -> Iterator[Json]:
     for tool in as_objects(unflattened(attributes, "llm.tools.")):
         schema = object_in(tool, "tool").get("json_schema")
         if schema is not None:
             yield load_json(schema)
 
 
-def _tool(span: Span, attributes: dict[str, Json]) -> Meaning:
+def _tool(span: Span, attributes: JsonObject) -> Meaning:
     result, call_id, failed = _result(_valued(attributes, "output"))
     documents = unflattened(attributes, "retrieval.documents.")
     return Meaning(
@@ -105,7 +113,7 @@ def _tool(span: Span, attributes: dict[str, Json]) -> Meaning:
     )
 
 
-def _tool_input(attributes: dict[str, Json]) -> Json:
+def _tool_input(attributes: JsonObject) -> Json:
     """Return the arguments of a tool. `tool.parameters` holds them in spans that are made by hand; the decorators of
     OpenInference write the schema of the tool there, and the arguments as the input."""
     called = first(attributes, "tool_call.function.arguments")
@@ -133,7 +141,7 @@ def _result(value: Json) -> tuple[Json, str, bool]:
     return load_json(message["content"]), text_in(message, "tool_call_id"), message.get("status") == "error"
 
 
-def _agent(span: Span, attributes: dict[str, Json]) -> Meaning:
+def _agent(span: Span, attributes: JsonObject) -> Meaning:
     output = _valued(attributes, "output")
     answered = value_in(output, "messages")
     if answered:
@@ -158,7 +166,7 @@ def _agent_input(value: Json) -> Json:
     return value
 
 
-def _valued(attributes: dict[str, Json], what: str) -> Json:
+def _valued(attributes: JsonObject, what: str) -> Json:
     """`input.value` or `output.value`: JSON where it says so, else JSON where it looks like it."""
     value = first(attributes, f"{what}.value")
     if attributes.get(f"{what}.mime_type") == "application/json":

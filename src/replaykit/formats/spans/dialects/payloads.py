@@ -14,22 +14,25 @@ from msgspec import Struct, field
 
 from replaykit.formats.core.json_text import load_json
 from replaykit.formats.core.langchain_messages import read_outputs
-from replaykit.formats.core.members import (
+from replaykit.formats.core.messages import answer_in, messages_of, text_of
+from replaykit.formats.spans.meaning import UNSET
+from replaykit.model.values import Json, JsonObject, encode
+from replaykit.wire import openai_responses
+from replaykit.wire.dialect import WireResponse
+from replaykit.wire.json_fields import (
+    as_object,
+    as_objects,
     filled_in,
     joined_texts,
-    known,
+    load_arguments,
     object_in,
     objects_in,
     of_type,
     text_in,
     value_in,
+    without,
+    without_nulls,
 )
-from replaykit.formats.core.messages import answer_in, messages_of, text_of
-from replaykit.formats.spans.meaning import UNSET
-from replaykit.model.values import Json, encode
-from replaykit.wire import openai_responses
-from replaykit.wire.dialect import WireResponse
-from replaykit.wire.json_fields import as_object, as_objects, load_arguments, without
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
 _CONVERSATIONS = ("messages", "input", "contents", "new_message", "prompt", "prompts")
@@ -51,7 +54,7 @@ class PayloadRequest(Struct, frozen=True, kw_only=True):
     system: Json = None
     messages: list[Json] | None = None
     tools: Json = None
-    parameters: dict[str, Json] = field(default_factory=dict)
+    parameters: JsonObject = field(default_factory=dict)
 
 
 def read_request(value: Json) -> PayloadRequest:
@@ -133,11 +136,11 @@ def conversation(messages: Iterable[Json]) -> list[Json]:
     )
 
 
-def _of_message(value: dict[str, Json]) -> PayloadRequest:
+def _of_message(value: JsonObject) -> PayloadRequest:
     return PayloadRequest(messages=conversation([value]) or None)
 
 
-def _of_body(body: dict[str, Json]) -> PayloadRequest:
+def _of_body(body: JsonObject) -> PayloadRequest:
     config = as_object(load_json(body.get("config")))
     settings = body | config
     held = load_json(filled_in(body, *_CONVERSATIONS))
@@ -148,7 +151,7 @@ def _of_body(body: dict[str, Json]) -> PayloadRequest:
         system=load_json(filled_in(settings, *_SYSTEMS)),
         messages=inner.messages,
         tools=offered or inner.tools,
-        parameters=known(without(settings, *_TOLD_APART)) if held is not None else {},
+        parameters=without_nulls(without(settings, *_TOLD_APART)) if held is not None else {},
     )
 
 
@@ -168,16 +171,16 @@ def _is_request(value: Json) -> bool:
     return "new_message" in value or not any(item and name not in _TOLD_APART for name, item in value.items())
 
 
-def _is_message(value: dict[str, Json]) -> bool:
+def _is_message(value: JsonObject) -> bool:
     return bool(text_in(value, "role") or isinstance(value.get("parts"), list)) or _is_of_langchain(value)
 
 
-def _is_of_langchain(value: dict[str, Json]) -> bool:
+def _is_of_langchain(value: JsonObject) -> bool:
     kind = text_in(value, "type")
     return kind == "constructor" or (kind in ("human", "ai", "system", "tool") and "content" in value)
 
 
-def _is_body(value: dict[str, Json]) -> bool:
+def _is_body(value: JsonObject) -> bool:
     return any(isinstance(value.get(name), list) for name in (*_BODIES, "candidates", "output"))
 
 
@@ -201,7 +204,7 @@ def _told_by_list(value: list[Json]) -> WireResponse:
     return WireResponse(answers=(answer,))
 
 
-def _is_item(value: dict[str, Json]) -> bool:
+def _is_item(value: JsonObject) -> bool:
     """True for an item of the Responses API; an answer of Anthropic's is a `message` as well."""
     if value.get("type") != "message":
         return value.get("type") in _ITEMS
@@ -212,7 +215,7 @@ def _is_block(value: Json) -> bool:
     return isinstance(value, dict) and value.get("type") in _BLOCKS and "role" not in value
 
 
-def _told_by_body(body: dict[str, Json]) -> WireResponse:
+def _told_by_body(body: JsonObject) -> WireResponse:
     if _is_item(body) or _is_block(body):  # Langfuse writes a list of one as that one
         return _told_by_list([body])
     candidates = objects_in(body, "candidates")
@@ -234,7 +237,7 @@ def _is_inner(value: Json) -> bool:
     return isinstance(value, dict) and bool(value)
 
 
-def _told_by_text(body: dict[str, Json]) -> WireResponse:
+def _told_by_text(body: JsonObject) -> WireResponse:
     """A text beside the calls, as the AI SDK has them; anything else is an answer of its own shape."""
     calls = load_json(filled_in(body, *_AI_SDK_CALLS))
     text = next((body[name] for name in _TEXTS if isinstance(body.get(name), str)), None)
@@ -247,12 +250,12 @@ def _told_by_text(body: dict[str, Json]) -> WireResponse:
     return WireResponse(answers=(ModelAnswer(content=text or None, tool_calls=uses),), finish_reason=_reason(body))
 
 
-def _reason(body: dict[str, Json]) -> str | None:
+def _reason(body: JsonObject) -> str | None:
     names = ("finish_reason", "finishReason", "stop_reason")
     return text_in(body, *names) or None
 
 
-def _ai_sdk_call(call: dict[str, Json]) -> ToolUse:
+def _ai_sdk_call(call: JsonObject) -> ToolUse:
     arguments: Json = next((call[name] for name in ("input", "args", "arguments") if call.get(name) is not None), {})
     return ToolUse(
         id=text_in(call, "toolCallId", "id"),
@@ -277,7 +280,7 @@ def _message(message: Json) -> Json:
     return message
 
 
-def _item(kind: str, item: dict[str, Json]) -> Json:
+def _item(kind: str, item: JsonObject) -> Json:
     call_id = text_in(item, "call_id")
     if kind.endswith("_output"):
         return {"role": "tool", "tool_call_id": call_id, "content": item.get("output")}
@@ -309,7 +312,7 @@ def _part(part: Json) -> Json:
 
 def _united(messages: list[Json]) -> Iterator[Json]:
     """Items of one answer as one message: what it thought, and each call it made, came apart."""
-    waiting: dict[str, Json] | None = None
+    waiting: JsonObject | None = None
     for message in messages:
         if waiting is not None and message.get("role") == "assistant" and not waiting.get("content"):
             calls = [*waiting.get("tool_calls", ()), *message.get("tool_calls", ())]

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from replaykit.formats.core.json_text import decode_text, load_json, read_arguments
-from replaykit.formats.core.members import list_in, text_in, value_in
 from replaykit.formats.core.messages import ConversationCache, messages_of
 from replaykit.formats.spans.meaning import Meaning, SpanDialect, SpanKind, first, usage
 from replaykit.formats.spans.span import Span
-from replaykit.model.values import Json
-from replaykit.wire.json_fields import as_object, as_objects
+from replaykit.model.values import Json, JsonObject
+from replaykit.wire.json_fields import as_object, as_objects, list_in, text_in, value_in
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
 _MODEL = (".doGenerate", ".doStream")
@@ -32,7 +31,7 @@ def _read(span: Span, cache: ConversationCache) -> Meaning | None:
 VERCEL = SpanDialect("vercel", "ai.operationId", _read)
 
 
-def _tool(attributes: dict[str, Json]) -> Meaning:
+def _tool(attributes: JsonObject) -> Meaning:
     return Meaning(
         kind=SpanKind.TOOL,
         name=text_in(attributes, "ai.toolCall.name"),
@@ -42,7 +41,7 @@ def _tool(attributes: dict[str, Json]) -> Meaning:
     )
 
 
-def _model(attributes: dict[str, Json], cache: ConversationCache) -> Meaning:
+def _model(attributes: JsonObject, cache: ConversationCache) -> Meaning:
     calls = as_objects(load_json(attributes.get("ai.response.toolCalls")))
     spoken = text_in(attributes, "ai.response.text", "ai.response.object")
     answer = None
@@ -64,7 +63,7 @@ def _model(attributes: dict[str, Json], cache: ConversationCache) -> Meaning:
     )
 
 
-def _call(call: dict[str, Json]) -> ToolUse:
+def _call(call: JsonObject) -> ToolUse:
     return ToolUse(
         id=text_in(call, "toolCallId"),
         name=text_in(call, "toolName"),
@@ -72,15 +71,15 @@ def _call(call: dict[str, Json]) -> ToolUse:
     )
 
 
-def _parameters(attributes: dict[str, Json]) -> dict[str, Json]:
-    found: dict[str, Json] = {}
+def _parameters(attributes: JsonObject) -> JsonObject:
+    found: JsonObject = {}
     for name in sorted(attributes):
         if name.startswith(_SETTINGS):
             found[name.removeprefix(_SETTINGS)] = attributes[name]
     return found
 
 
-def _agent(span: Span, attributes: dict[str, Json]) -> Meaning:
+def _agent(span: Span, attributes: JsonObject) -> Meaning:
     return Meaning(
         kind=SpanKind.AGENT,
         name=text_in(attributes, "ai.telemetry.functionId", "resource.name") or span.name,
