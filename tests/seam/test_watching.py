@@ -18,6 +18,15 @@ from replaykit.seam.clock_watchdog import _cpu_s, _is_runnable
 from replaykit.seam.kernel_delays import has_limit
 
 
+def is_soon(condition: Callable[[], bool]) -> bool:
+    """Return whether it holds within seconds: Python's part of a thread ends a moment before the kernel's."""
+    give_up = time.monotonic() + 10
+    while not condition():
+        if time.monotonic() > give_up:
+            return False
+    return True
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not tell")
 def test_a_thread_that_waits_for_a_file_is_not_runnable_and_one_that_computes_is() -> None:
     source, sink = os.pipe()
@@ -33,7 +42,7 @@ def test_a_thread_that_waits_for_a_file_is_not_runnable_and_one_that_computes_is
     waiting.join()
     os.close(source)
     os.close(sink)
-    assert not _is_runnable(waiting.native_id or 0), "it has ended"
+    assert is_soon(lambda: not _is_runnable(waiting.native_id or 0)), "it has ended"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not tell")
@@ -47,7 +56,7 @@ def test_how_long_a_thread_has_computed_is_known_until_it_has_ended() -> None:
         threading.stack_size(usual)
 
     assert _cpu_s(threading.get_native_id()) > 0
-    assert [_cpu_s(ended.native_id or 0) for _ in range(100)] == [0.0] * 100
+    assert is_soon(lambda: _cpu_s(ended.native_id or 0) == 0.0)
 
 
 SEMAPHORE = get_context("spawn").Semaphore(0)

@@ -22,7 +22,11 @@ _REST = r"\S+ \S+ \S+ +\d+ +\d+ (\d+)"
 def is_loopback(host: str) -> bool:
     """True for the names and addresses by which a machine speaks to itself."""
     name = host.lower().rstrip(".")
-    return name in _OWN_NAMES or name.startswith(("127.", "::ffff:127.")) or name.endswith(".localhost")
+    if name in _OWN_NAMES or name.endswith(".localhost"):
+        return True
+    address = name.removeprefix("::ffff:")
+    # 127.1 is an address as well; 127.example.com is somebody else's name.
+    return address.startswith("127.") and address.replace(".", "").isdecimal()
 
 
 def can_tell() -> bool:
