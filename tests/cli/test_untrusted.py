@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests.commands import Ran
 from tests.git_repository import Repository
+from tests.matrix import matrix
 
 from replaykit.candidates.agents import candidate_of
 from replaykit.project.project import load_project
@@ -148,8 +149,10 @@ def test_untrusted_has_to_know_the_base_branch(repository: Repository, replaykit
     assert not Path("pwned").exists()
 
 
-@pytest.mark.parametrize("name", ["nope", "-x", "HEAD..main", "$(touch pwned)", "HEAD:replaykit.yaml", ""])
-@pytest.mark.parametrize("verb", [("ci",), ("replay", "cases"), ("lint", "cases")])
+@matrix(
+    name=["nope", "-x", "HEAD..main", "$(touch pwned)", "HEAD:replaykit.yaml", ""],
+    verb=[("ci",), ("replay", "cases"), ("lint", "cases")],
+)
 def test_a_revision_that_is_none_is_wrong_usage(
     repository: Repository, replaykit: Command, verb: tuple[str, ...], name: str
 ) -> None:
