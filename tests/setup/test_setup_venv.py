@@ -202,7 +202,7 @@ def test_an_index_that_cannot_be_reached_is_named_as_the_cause(clone: Clone, pip
     assert "PIP_INDEX_URL" in done.stderr
 
 
-@pytest.mark.parametrize("pip_error", [NO_GCC, NO_CC_IN_MESON, NO_HEADERS])
+@sampled("pip_error", [NO_GCC, NO_CC_IN_MESON, NO_HEADERS], count=1)
 def test_a_missing_compiler_is_named_as_the_cause(clone: Clone, pip_error: str) -> None:
     clone.add_python("python3", (3, 12, 1), pip_error=pip_error)
 
