@@ -120,7 +120,10 @@ class Project:
         return self.pytester.runpytest_inprocess(*OTHERS, "-p", "no:cacheprovider", *arguments)
 
     def pytest_process(self, *arguments: str) -> pytest.RunResult:
-        """Run pytest in the project, in a process of its own."""
+        """Run pytest in the project, in a process of its own: what is imported there is known to no other test.
+
+        An agent that is decorated with `rk.record` is known by its name until its process ends.
+        """
         return self.pytester.runpytest_subprocess(*OTHERS, "-p", "no:cacheprovider", *arguments, timeout=120)
 
 
@@ -451,8 +454,8 @@ def test_agents_are_named_in_the_configuration(project: Project) -> None:
     project.golden()
     project.golden("crowd", "crowd")
 
-    project.pytest().assert_outcomes(passed=2)
-    project.pytest("--replaykit-agent", "mine:agent").assert_outcomes(failed=2)
+    project.pytest_process().assert_outcomes(passed=2)
+    project.pytest_process("--replaykit-agent", "mine:agent").assert_outcomes(failed=2)
 
 
 def test_an_agent_that_a_conftest_brings_along_is_known(project: Project) -> None:
@@ -470,7 +473,7 @@ def test_an_agent_that_a_test_brings_along_is_for_that_test(project: Project) ->
     project.golden(file="a/shop.golden.json")
     project.golden(file="z/shop.golden.json")
 
-    result = project.pytest()
+    result = project.pytest_process()
 
     result.assert_outcomes(passed=1)
     assert "replaykit: 2 golden traces not run, for no agent is known" in result.stdout.str()
