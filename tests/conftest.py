@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -31,6 +31,16 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 _FRAMES = 8
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Look for no garbage while tests are collected: what is imported for them stays."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 def pytest_collection_finish() -> None:

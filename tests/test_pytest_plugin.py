@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 
 import msgspec
 import pytest
+from tests.matrix import matrix
 
 import replaykit as rk
 from replaykit.cases.golden import golden_of, read_golden, write_golden
@@ -114,8 +115,16 @@ class Project:
         lines = "".join(f"{name} = {value!r}\n" for name, value in constants.items())
         self.write("shop.py", SHOP + lines)
 
-    def pytest(self, *arguments: str, timeout: float = 120) -> pytest.RunResult:
-        return self.pytester.runpytest_subprocess(*OTHERS, "-p", "no:cacheprovider", *arguments, timeout=timeout)
+    def pytest(self, *arguments: str) -> pytest.RunResult:
+        """Run pytest in the project, within this process: of its own it would import all of pytest and ReplayKit."""
+        return self.pytester.runpytest_inprocess(*OTHERS, "-p", "no:cacheprovider", *arguments)
+
+    def pytest_process(self, *arguments: str) -> pytest.RunResult:
+        """Run pytest in the project, in a process of its own: what is imported there is known to no other test.
+
+        An agent that is decorated with `rk.record` is known by its name until its process ends.
+        """
+        return self.pytester.runpytest_subprocess(*OTHERS, "-p", "no:cacheprovider", *arguments, timeout=120)
 
 
 @pytest.fixture
@@ -147,7 +156,7 @@ def test_who_has_no_such_files_neither_sees_nor_pays_anything(project: Project) 
     project.write("test_one.py", "def test_one(): pass")
     project.write("case.yaml", "some: other tool's\n")
 
-    result = project.pytest()
+    result = project.pytest_process()
 
     assert passed(result) == 1
     assert "['replaykit', 'replaykit.pytest_plugin']" in result.stdout.lines
@@ -160,7 +169,7 @@ def test_files_without_an_agent_are_passed_by_with_one_line(project: Project) ->
     project.write("cases/rude/case.yaml", CASE)
     project.write("test_one.py", "def test_one(): pass")
 
-    result = project.pytest("-n", "2")
+    result = project.pytest_process("-n", "2")
 
     told = [line for line in result.stdout.lines if line.startswith("replaykit:")]
     assert (result.ret, passed(result)) == (0, 1)
@@ -239,8 +248,8 @@ def test_under_xdist_the_same_is_said_and_each_file_is_written_by_one(project: P
     before = same.stat()
     project.change(GREETING="Take")
 
-    failed = project.pytest("-n", "2")
-    updated = project.pytest("-n", "2", "--replaykit-update")
+    failed = project.pytest_process("-n", "2")
+    updated = project.pytest_process("-n", "2", "--replaykit-update")
     again = project.pytest()
 
     failed.assert_outcomes(failed=3, passed=1)
@@ -360,11 +369,9 @@ def test_a_case_that_asks_for_a_live_call_is_not_run_without_consent(project: Pr
     allowed.stdout.fnmatch_lines(["replaykit: case rude passed with live calls"])
 
 
-@pytest.mark.parametrize(
-    ("option", "value"), [("live", "buy"), ("allow-connect", "db.internal:5432"), ("allow-write", "out")]
-)
-@pytest.mark.parametrize("typed", [False, True])
-def test_consent_comes_from_the_command_line_alone(project: Project, option: str, value: str, typed: bool) -> None:
+@matrix(allowed=["live buy", "allow-connect db.internal:5432", "allow-write out"], typed=[False, True])
+def test_consent_comes_from_the_command_line_alone(project: Project, allowed: str, typed: bool) -> None:
+    option, value = allowed.split()
     hostile_case(project)
     project.write("pytest.ini", f"[pytest]\naddopts = --replaykit-{option} {value} --replaykit-live look\n")
     words = (f"--replaykit-{option}", value) if typed else ()
@@ -380,8 +387,8 @@ def test_under_xdist_consent_gets_to_the_workers(project: Project) -> None:
     hostile_case(project)
     words = ("-n", "1", "--replaykit-agent", "shop:buys", "--replaykit-live", "buy")
 
-    project.pytest(*words).assert_outcomes(failed=1)
-    project.pytest(*words, "--replaykit-live", "look").assert_outcomes(passed=1)
+    project.pytest_process(*words).assert_outcomes(failed=1)
+    project.pytest_process(*words, "--replaykit-live", "look").assert_outcomes(passed=1)
 
     assert (project.path / "bought").exists()
 
@@ -447,8 +454,8 @@ def test_agents_are_named_in_the_configuration(project: Project) -> None:
     project.golden()
     project.golden("crowd", "crowd")
 
-    project.pytest().assert_outcomes(passed=2)
-    project.pytest("--replaykit-agent", "mine:agent").assert_outcomes(failed=2)
+    project.pytest_process().assert_outcomes(passed=2)
+    project.pytest_process("--replaykit-agent", "mine:agent").assert_outcomes(failed=2)
 
 
 def test_an_agent_that_a_conftest_brings_along_is_known(project: Project) -> None:
@@ -457,7 +464,7 @@ def test_an_agent_that_a_conftest_brings_along_is_known(project: Project) -> Non
     project.golden()
     project.golden(file="traces/zzz/shop.golden.json")
 
-    project.pytest("traces").assert_outcomes(passed=2)
+    project.pytest_process("traces").assert_outcomes(passed=2)
 
 
 def test_an_agent_that_a_test_brings_along_is_for_that_test(project: Project) -> None:
@@ -466,7 +473,7 @@ def test_an_agent_that_a_test_brings_along_is_for_that_test(project: Project) ->
     project.golden(file="a/shop.golden.json")
     project.golden(file="z/shop.golden.json")
 
-    result = project.pytest()
+    result = project.pytest_process()
 
     result.assert_outcomes(passed=1)
     assert "replaykit: 2 golden traces not run, for no agent is known" in result.stdout.str()

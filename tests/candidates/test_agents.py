@@ -73,7 +73,7 @@ def test_an_agent_in_python_is_anything_that_can_be_asked(agent: Write, code: st
     assert output_of() in ("HELLO", ["HELLO"])
 
 
-@pytest.mark.parametrize(
+@sampled(
     ("code", "told"),
     [
         ("answer = 7", "is a int, not something to call: it has no method `invoke` either"),
@@ -87,6 +87,7 @@ def test_an_agent_in_python_is_anything_that_can_be_asked(agent: Write, code: st
             "the tool `t` was called while agent was imported",
         ),
     ],
+    count=4,
 )
 def test_an_agent_that_cannot_be_loaded_says_why_for_every_case(agent: Write, code: str, told: str) -> None:
     agent(code)

@@ -26,6 +26,7 @@ from replaykit.cases.case import ReplayCase, load_case
 from replaykit.cli import run
 from replaykit.errors import UsageError
 from replaykit.isolation import Level, support
+from replaykit.isolation.copies import MAX_BYTES
 from replaykit.model.isolation import Consent, IsolationLevel
 from replaykit.model.result import ReplayResult, Verdict
 from replaykit.programs.isolation_level import ISOLATION
@@ -345,8 +346,8 @@ def test_a_project_that_is_too_large_to_be_copied_is_replayed_where_it_is(
     tried: Callable[[str], Tried], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(ISOLATION, "landlock")
-    for number in range(20_001):
-        Path(f"file-{number}").touch()
+    with open("large", "wb") as file:
+        file.truncate(MAX_BYTES + 1)  # which takes no room on the disk
 
     result = tried('return "done"').replay("agent")
 

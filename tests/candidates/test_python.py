@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.matrix import sampled
 
 import replaykit as rk
 from replaykit.candidates.python import PythonCandidate
@@ -138,7 +139,7 @@ def test_an_agent_may_live_in_a_package_and_a_class(billing: Path) -> None:
     assert output_of(result) == "from the class"
 
 
-@pytest.mark.parametrize("code", ["0", "3", "'no more'", ""])
+@sampled("code", ["0", "3", "'no more'", ""], count=2, start=1)
 def test_sys_exit_is_the_agents_own_failure(billing: Path, agent: Agent, code: str) -> None:
     agent(LOOKUP + f"def run(question):\n    lookup('u1')\n    sys.exit({code})")
 
@@ -317,7 +318,7 @@ def test_an_agent_that_streams_is_run_to_its_end(billing: Path, agent: Agent, ki
     assert result.verdict is rk.Verdict.REPRODUCED
 
 
-@pytest.mark.parametrize("code", ["def run(a, b): ...", "async def run(a, *, b): ...", "def run(*, b): ..."])
+@sampled("code", ["def run(a, b): ...", "async def run(a, *, b): ...", "def run(*, b): ..."], count=1, start=1)
 def test_an_agent_that_cannot_be_called_with_the_input_reproduces_nothing(
     make_case: MakeCase, agent: Agent, code: str
 ) -> None:
@@ -352,7 +353,7 @@ def test_what_a_wrapper_adds_is_not_asked_of_the_input(make_case: MakeCase, agen
     assert "db" in output_of(replayed(make_case()))
 
 
-@pytest.mark.parametrize(
+@sampled(
     ("code", "spec", "words"),
     [
         ("", "no_such_module:run", "No module named 'no_such_module'"),
@@ -364,6 +365,7 @@ def test_what_a_wrapper_adds_is_not_asked_of_the_input(make_case: MakeCase, agen
         ("def run(:", "agent:run", "SyntaxError"),
         ("class A: pass", "agent:A.run", "has no attribute 'run'"),
     ],
+    count=4,
 )
 def test_an_agent_that_cannot_be_loaded_is_an_error_with_its_reason(
     billing: Path, agent: Agent, code: str, spec: str, words: str

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.matrix import sampled
 
 import replaykit as rk
 from replaykit.cases.takes import read_takes
@@ -292,7 +293,7 @@ def test_a_text_is_found_forward_and_again(desk: object, debug: Start) -> None:
     assert "step 3 of 3" in terminal.press("/query='why? 3'\r", "in the call of search")
 
 
-@pytest.mark.parametrize("key", ["q", "\x03", "\x04"])
+@sampled("key", ["q", "\x03", "\x04"], count=1, start=1)
 def test_there_are_three_ways_to_quit(desk: object, debug: Start, key: str) -> None:
     terminal = debug("answer")
     terminal.press(key)
@@ -340,7 +341,7 @@ def test_without_a_terminal_it_is_a_usage_error_that_names_the_other_verbs(
         assert verb in ran.err
 
 
-@pytest.mark.parametrize(
+@sampled(
     ("arguments", "code", "words"),
     [
         (["nope"], 3, "no run 'nope'"),
@@ -350,6 +351,7 @@ def test_without_a_terminal_it_is_a_usage_error_that_names_the_other_verbs(
         (["answer", "--agent", "nothing"], 2, "does not name an agent"),
         (["answer", "--store", "nowhere.db"], 3, "nowhere.db"),
     ],
+    count=3,
 )
 def test_wrong_input_is_said_before_the_screen_is_taken(
     desk: object, debug: Start, arguments: list[str], code: int, words: str
@@ -625,7 +627,7 @@ def test_leaving_the_editor_with_a_broken_text_forks_nothing(
     assert len(headers()) == 3
 
 
-@pytest.mark.parametrize("command", ["false", "no-such-editor-anywhere", "'"])
+@sampled("command", ["false", "no-such-editor-anywhere", "'"], count=1)
 def test_an_editor_that_fails_is_an_error_line(desk: object, debug: Start, command: str) -> None:
     terminal = debug("answer", "--agent", "desk:answer", EDITOR=command, VISUAL="")
 

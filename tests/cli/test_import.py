@@ -17,6 +17,7 @@ import zstandard
 from tests.commands import Ran, caller
 from tests.formats.samples import DATA
 from tests.intake.traces import failed, lines, native, written
+from tests.matrix import sampled
 
 import replaykit as rk
 from replaykit.cli.options import LOG_INTERVAL_S, REDRAW_INTERVAL_S, ProgressCounter
@@ -38,7 +39,7 @@ def bring(capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
     return caller(capsys, Ran, "import")
 
 
-@pytest.mark.parametrize("pack", [bytes, gzip.compress, zstandard.ZstdCompressor().compress], ids=["", "gz", "zst"])
+@sampled("pack", [bytes, gzip.compress, zstandard.ZstdCompressor().compress], count=2, start=1)
 def test_standard_input_is_a_file_like_any_other(pack: Callable[[bytes], bytes]) -> None:
     done = subprocess.run([*COMMAND, "-", "--json"], input=pack(lines(RUNS)), capture_output=True, timeout=60)
 

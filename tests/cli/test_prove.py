@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.matrix import sampled
 
 import replaykit as rk
 
@@ -80,7 +81,7 @@ def test_a_proof_is_written_beside_the_case(replaykit: Command, shop: Path) -> N
     assert replaykit("lint", shop).out == "1 case: ok\n"
 
 
-@pytest.mark.parametrize(
+@sampled(
     ("bad", "code", "said"),
     [
         ("agents:typo", 3, "it failed first, with NameError"),  # before any call
@@ -88,6 +89,7 @@ def test_a_proof_is_written_beside_the_case(replaykit: Command, shop: Path) -> N
         ("agents:nobody", 3, "cannot be loaded"),
         ("agents:good", 1, "✗ bad   fixed"),
     ],
+    count=2,
 )
 def test_a_candidate_that_fails_in_another_way_than_the_case_describes_proves_nothing(
     replaykit: Command, shop: Path, bad: str, code: int, said: str

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests.commands import Ran
 from tests.git_repository import Repository
+from tests.matrix import matrix, sampled
 
 from replaykit.candidates.agents import candidate_of
 from replaykit.project.project import load_project
@@ -148,8 +149,10 @@ def test_untrusted_has_to_know_the_base_branch(repository: Repository, replaykit
     assert not Path("pwned").exists()
 
 
-@pytest.mark.parametrize("name", ["nope", "-x", "HEAD..main", "$(touch pwned)", "HEAD:replaykit.yaml", ""])
-@pytest.mark.parametrize("verb", [("ci",), ("replay", "cases"), ("lint", "cases")])
+@matrix(
+    name=["nope", "-x", "HEAD..main", "$(touch pwned)", "HEAD:replaykit.yaml", ""],
+    verb=[("ci",), ("replay", "cases"), ("lint", "cases")],
+)
 def test_a_revision_that_is_none_is_wrong_usage(
     repository: Repository, replaykit: Command, verb: tuple[str, ...], name: str
 ) -> None:
@@ -222,7 +225,9 @@ def test_a_contract_that_only_the_working_tree_has_makes_its_sessions_wrong(
     assert "contracts/strict.yaml is not in origin/main, and is not used" in ran.err
 
 
-@pytest.mark.parametrize("name", ["new\nline.yaml", ":(top)x.yaml", "a b.yaml", "contracts/../new.yaml", "\ud800.yaml"])
+@sampled(
+    "name", ["new\nline.yaml", ":(top)x.yaml", "a b.yaml", "contracts/../new.yaml", "\ud800.yaml"], count=2, start=1
+)
 def test_no_spelling_of_a_name_leads_to_a_contract_of_the_working_tree(
     repository: Repository, replaykit: Command, name: str
 ) -> None:

@@ -35,7 +35,7 @@ def check_what_is_left(kind: Kind, project: Project, files: dict[str, tuple[int,
     assert project.places_of_the_secret() == []
 
 
-@sampled("name", KINDS, count=3)
+@sampled("name", KINDS, count=2)
 def test_a_killed_command_loses_leaves_and_reveals_nothing(name: str, tmp_path: Path) -> None:
     kind, kills = KINDS[name](), trials_of(name)
     for first in range(0, kills, KILLS_PER_PROJECT):

@@ -51,7 +51,7 @@ def in_process(module: str) -> dict[str, Trial]:
         return {str(trial.agent): trial for trial in tried_in_process(agents, Path(directory))}
 
 
-@sampled("sentence", SENTENCES, count=8)
+@sampled("sentence", SENTENCES, count=4)
 def test_the_unchanged_law(sentence: str) -> None:
     agent = SENTENCES[sentence]
 

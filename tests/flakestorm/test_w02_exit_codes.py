@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
+from tests.matrix import sampled
 
 Run = Callable[..., Any]
 
@@ -35,7 +35,7 @@ def test_w02_a_directory_in_which_one_fails_ends_with_1(files: Any, replaykit: R
     assert (ran.code, [r["verdict"] for r in ran.results]) == (1, ["fixed", "broken"])
 
 
-@pytest.mark.parametrize(
+@sampled(
     ("said", "told"),
     [
         ({"contract": "No Such Contract"}, "no contract 'No Such Contract'"),
@@ -44,6 +44,7 @@ def test_w02_a_directory_in_which_one_fails_ends_with_1(files: Any, replaykit: R
         ({"contract": "./contracts/nowhere.yaml"}, "no contract './contracts/nowhere.yaml'"),
         ({"contract": "../elsewhere.yaml"}, "leaves"),
     ],
+    count=2,
 )
 def test_w04_a_session_without_its_contract_is_an_error(
     files: Any, replaykit: Run, said: dict[str, Any], told: str

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.matrix import sampled
 
 Run = Callable[..., Any]
 SAFETY = {"name": "Safety", "invariants": [{"id": "answers", "type": "output_not_empty"}]}
@@ -145,7 +146,7 @@ def test_w16_a_timeout_holds_and_the_next_case_runs_in_a_fresh_process(files: An
     assert runs[0]["output"] != runs[2]["output"]
 
 
-@pytest.mark.parametrize(
+@sampled(
     ("ending", "verdict", "told"),
     [
         ("sys.exit(3)", "broken", "SystemExit"),
@@ -153,6 +154,7 @@ def test_w16_a_timeout_holds_and_the_next_case_runs_in_a_fresh_process(files: An
         ("os.kill(os.getpid(), 9)", "inconclusive", "signal 9"),
         ("raise MemoryError('full')", "broken", "MemoryError"),
     ],
+    count=2,
 )
 def test_w16_an_agent_that_ends_its_process_is_one_failed_case(
     files: Any, replaykit: Run, ending: str, verdict: str, told: str

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.matrix import sampled
 
 from replaykit.cli import run
 
@@ -28,7 +29,7 @@ def checks(capsys: pytest.CaptureFixture[str], code: int) -> list[dict[str, Any]
     return found
 
 
-@pytest.mark.parametrize("matrix", ["", "chaos_matrix: []\n", "chaos_matrix:\n"])
+@sampled("matrix", ["", "chaos_matrix: []\n", "chaos_matrix:\n"], count=1, start=2)
 def test_without_a_scenario_the_agent_is_asked_in_one_world_without_chaos(
     matrix: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import pytest
+from tests.matrix import sampled
 
 Run = Callable[..., Any]
 
@@ -21,9 +21,10 @@ def test_w27_a_session_is_proven_with_the_agent_that_failed_and_the_one_that_doe
     assert "proven: red → green" in ran.out
 
 
-@pytest.mark.parametrize(
+@sampled(
     ("bad", "good"),
     [("agents:honest", "agents:honest"), ("agents:inventive", "agents:inventive"), ("agents:stray", "agents:honest")],
+    count=2,
 )
 def test_w27_nothing_is_proven_when_the_bad_agent_does_not_fail_on_the_tape_or_the_good_one_does(
     files: Any, replaykit: Run, bad: str, good: str

@@ -68,7 +68,7 @@ def test_a_line_that_is_nested_too_deeply_is_told_with_its_place(format: str, de
         assert guessed(Source(deep, "deep.json")) is None
 
 
-@sampled("format", FORMATS, count=10)
+@sampled("format", FORMATS, count=5)
 def test_a_deep_value_that_can_be_read_breaks_no_importer(format: str) -> None:
     texts = [json.dumps(value) for depth in UNREADABLE for value in nested(depth)]
     for good, deep in deepened(format, *nested(300), *nested(500), *nested(950), *texts):

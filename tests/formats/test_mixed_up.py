@@ -123,7 +123,7 @@ def test_a_file_that_was_cut_or_damaged_is_refused_or_read_in_part(format: str) 
         read(format, Source(content, "mixed.json"))
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@sampled("format", FORMATS, count=10)
 def test_files_of_two_formats_in_one_are_refused_or_read_in_part(format: str) -> None:
     for random, maker, other in cases(format, TOGETHER):
         content = maker(random, examples()[format], examples()[other])
@@ -132,7 +132,7 @@ def test_files_of_two_formats_in_one_are_refused_or_read_in_part(format: str) ->
         read(other, Source(content, "mixed.json"))
 
 
-@pytest.mark.parametrize("named", FORMATS)
+@sampled("named", FORMATS, count=10, start=1)
 def test_a_file_of_another_format_than_the_named_one_is_told(named: str) -> None:
     for format in FORMATS:
         found = read(named, Source(examples()[format], "other.json"))

@@ -62,7 +62,7 @@ def check_reports(victim: Victim) -> None:
         assert "<img" not in page
 
 
-@sampled("name", PULL_REQUESTS, count=8, start=1)
+@sampled("name", PULL_REQUESTS, count=4, start=1)
 def test_a_pull_request(victim: Victim, name: str) -> None:
     request = PULL_REQUESTS[name]
 

@@ -227,7 +227,7 @@ def kinds(case: rk.ReplayCase) -> list[str]:
     return [one.kind for one in case.observed]
 
 
-@sampled("name", REPLAYED, count=30)
+@sampled("name", REPLAYED, count=12)
 def test_the_agent_as_it_was_reproduces_the_failure_and_one_that_tries_again_does_not(name: str) -> None:
     told = telling(name)
     case = with_raising_tools(made(name).case)
@@ -245,7 +245,7 @@ def test_the_agent_as_it_was_reproduces_the_failure_and_one_that_tries_again_doe
         assert PROBLEM in caught[0]
 
 
-@sampled("name", REPLAYED, count=30, start=1)
+@sampled("name", REPLAYED, count=12, start=1)
 def test_the_case_names_the_failure_as_a_person_would(name: str) -> None:
     told = telling(name)
     case = made(name).case

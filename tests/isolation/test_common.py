@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests.isolation.outside import attempts_at, python, run
 from tests.isolation.techniques import TECHNIQUES
+from tests.matrix import sampled
 
 from replaykit.isolation import Common, Level, Policy, Sandbox, support
 
@@ -83,7 +84,7 @@ os.kill({os.getpid()}, 0)
     assert "PermissionError" in printed
 
 
-@pytest.mark.parametrize("command", ["ls /proc/{}/root/", "ls /proc/{}/cwd/", "echo 500 > /proc/{}/oom_score_adj"])
+@sampled("command", ["ls /proc/{}/root/", "ls /proc/{}/cwd/", "echo 500 > /proc/{}/oom_score_adj"], count=1)
 def test_the_processes_of_the_outside_are_no_way_out(tmp_path: Path, common: Common, command: str) -> None:
     with Sandbox(Policy(project=tmp_path), common=common) as sandbox:
         assert run(sandbox, "sh", "-c", command.format(os.getpid()))[0] != 0

@@ -128,9 +128,10 @@ assert open("moved/sub/second").read() == "content"
     assert python(sandbox, look, cwd=project) == (0, "")
 
 
-@pytest.mark.parametrize(
+@sampled(
     ("target", "number"),
     [("full", errno.ENOTEMPTY), ("file", errno.ENOTDIR), ("build/inside", errno.EINVAL), ("missing/x", errno.ENOENT)],
+    count=2,
 )
 def test_a_rename_that_fails_outside_fails_in_the_same_way_and_leaves_no_trace(
     project: Path, sandbox: Sandbox, target: str, number: int

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.commands import run_here
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "http_agent"
 BLOCKS = re.findall(r"```bash\n(.*?)\n```", (EXAMPLE / "README.md").read_text(encoding="utf-8"), re.DOTALL)
@@ -46,9 +47,7 @@ def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
 
 def replayed(command: str = "replaykit replay") -> tuple[int, Any]:
     verb = command.removeprefix("replaykit ").split()
-    done = subprocess.run(
-        [sys.executable, "-m", "replaykit", *verb, "--json"], capture_output=True, text=True, timeout=60, check=False
-    )
+    done = run_here(*verb, "--json")
     (result,) = json.loads(done.stdout)["results"]
     return done.returncode, result
 

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 import pytest
 from click.testing import CliRunner
 from tests.commands import Ran, caller
+from tests.commands import run_here as replaykit
 from tests.matrix import sampled
 from tests.programs.conftest import RESET, Asked, Upstream, completion, wait_for, whole
 
@@ -66,11 +67,6 @@ def answers(asked: Asked) -> list[Any]:
     return [whole(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}).encode())]
 
 
-def replaykit(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "replaykit", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, **options)
-
-
 def config(file: str = ".mcp.json", **servers: Any) -> str:
     Path(file).parent.mkdir(parents=True, exist_ok=True)
     Path(file).write_text(json.dumps({"mcpServers": servers}, indent=2))
@@ -81,9 +77,9 @@ def agent(config: str, *words: str, library: str = "plain") -> list[str]:
     return [sys.executable, str(AGENT), config, library, *words]
 
 
-def recorded(*command: str, options: tuple[str, ...] = ("--mcp-config", ".mcp.json"), **more: Any) -> Any:
+def recorded(*command: str, options: tuple[str, ...] = ("--mcp-config", ".mcp.json")) -> Any:
     """What a recorded program was told."""
-    done = replaykit("record", "--name", "trip", *options, "--", *command, **more)
+    done = replaykit("record", "--name", "trip", *options, "--", *command)
     assert done.returncode == 0, done.stderr
     scaffold(last_run(), "case")
     return json.loads(done.stdout)

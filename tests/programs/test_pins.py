@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.commands import run_here
 
 import replaykit as rk
 from replaykit.candidates.command import CommandCandidate
@@ -207,8 +208,7 @@ def test_nothing_is_held_where_nothing_is_to_be() -> None:
 
 
 def replaykit(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "replaykit", *arguments, "--", sys.executable, "agent.py"]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+    return run_here(*arguments, "--", sys.executable, "agent.py")
 
 
 def test_the_options_say_so_too(monkeypatch: pytest.MonkeyPatch) -> None:

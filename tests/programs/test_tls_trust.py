@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tests.matrix import sampled
 from tests.programs.conftest import Proxies, Upstream, completion, whole
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="makes a certificate with openssl")
@@ -34,7 +35,7 @@ def secure(proxies: Proxies, secured: Upstream) -> None:
     proxies.upstreams = {"openai": f"https://127.0.0.1:{secured.port}/v1"}
 
 
-@pytest.mark.parametrize("variable", ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"])
+@sampled("variable", ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"], count=1)
 def test_an_upstream_is_trusted_whose_certificate_the_user_has_named(
     proxies: Proxies, secured: Upstream, certificate: Path, monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:

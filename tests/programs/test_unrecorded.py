@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import socket
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.commands import run_here
 from tests.matrix import sampled
 from tests.programs.agents import STRANGER, write
 from tests.programs.conftest import Upstream, completion, whole
@@ -448,11 +448,9 @@ def test_forked_children_are_counted_together(database: Database) -> None:
 
 
 def test_the_command_names_it_on_standard_error_and_in_json(database: Database) -> None:
-    command = [sys.executable, "-m", "replaykit", "record", "--json", "--", sys.executable]
-    told = subprocess.run(
-        [*command, write(TWICE), "127.0.0.1", database.port], capture_output=True, text=True, timeout=60, check=True
-    )
+    told = run_here("record", "--json", "--", sys.executable, write(TWICE), "127.0.0.1", database.port)
 
+    assert told.returncode == 0
     line = f"not recorded: a connection to 127.0.0.1:{database.port} (agent.py:4, 2 times); the replay will stop there"
     document: dict[str, Any] = json.loads(told.stdout)
     assert f"replaykit: {line}" in told.stderr.splitlines()

@@ -8,6 +8,7 @@ from itertools import product
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.matrix import matrix
 from tests.redaction.makers import drawn, hexed, jwt, with_crc
 
 from replaykit.redaction import Redactor
@@ -60,8 +61,7 @@ def wrapped(text: str) -> tuple[str, str, str]:
     return text, json.dumps({"body": text}), json.dumps({"a": json.dumps({"b": text})})
 
 
-@pytest.mark.parametrize("carrier", CARRIERS)
-@pytest.mark.parametrize("joint", ["-", "."])
+@matrix(carrier=CARRIERS, joint=["-", "."])
 def test_a_recognized_value_inside_of_a_secret_leaves_nothing_of_either(carrier: str, joint: str) -> None:
     for inner in INNER.values():
         value = joint.join((OUTER[0], inner, OUTER[1]))

@@ -6,6 +6,7 @@ import random
 
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from tests.matrix import examples
 from tests.redaction.makers import drawn, pem
 
 from replaykit.redaction import DEFAULT
@@ -30,7 +31,7 @@ def whole(text: str) -> list[Hit]:
     return hits_in(text, DEFAULT)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(parts=texts, ending=plain)
 def test_as_much_is_found_as_in_a_search_of_all_of_it(parts: list[tuple[str, str]], ending: str) -> None:
     text = "".join(words + secret for words, secret in parts) + ending

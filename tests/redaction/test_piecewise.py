@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.matrix import examples
 from tests.redaction.makers import drawn, hexed, pem
 
 from replaykit.model.text_splice import common_prefix
@@ -52,7 +53,7 @@ def calls_of(conversation: list[dict[str, Any]], **more: Any) -> list[bytes]:
     return [json.dumps({"messages": conversation[:end], **more}, ensure_ascii=False).encode() for end in ends]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(conversation=conversations, more=st.dictionaries(st.sampled_from(["model", "user", "key"]), texts, max_size=2))
 def test_a_conversation_is_redacted_as_a_look_at_all_of_it_would(conversation: Any, more: Any) -> None:
     piecewise = Piecewise(REDACTOR)
@@ -61,7 +62,7 @@ def test_a_conversation_is_redacted_as_a_look_at_all_of_it_would(conversation: A
         assert by_pieces is None or by_pieces == REDACTOR.raw(raw)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(conversation=conversations, allowed=st.sampled_from([PASSWORD, SECRETS[0]]))
 def test_names_and_allowed_values_of_a_project_count_in_every_piece(conversation: Any, allowed: str) -> None:
     redactor = Redactor(KEY, with_additions(keys=["padding"], allow=[allowed]))
@@ -71,7 +72,7 @@ def test_names_and_allowed_values_of_a_project_count_in_every_piece(conversation
         assert by_pieces is None or by_pieces == redactor.raw(raw)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     pool=st.lists(messages, min_size=2, max_size=8),
     histories=st.lists(st.lists(st.integers(0, 7), min_size=2, max_size=7), min_size=2, max_size=6),
@@ -106,7 +107,7 @@ rows = st.lists(
 long_rows = st.lists(rows.map(lambda row: {"long": "x" * 40_000, "rows": row}), max_size=2)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     head=rows | long_rows,
     tail=rows | long_rows,
@@ -133,7 +134,7 @@ def test_pieces_of_a_text_that_begins_like_another_are_its_pieces(
             assert grown[0].texts[: grown[1]] == before.texts[: grown[1]]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(value=st.lists(messages, max_size=4), indent=st.sampled_from([None, 2]), is_lines=st.booleans())
 def test_pieces_and_the_rest_are_the_text(value: Any, indent: int | None, is_lines: bool) -> None:
     text = json.dumps({"a": value, "b": [{"c": value}]}, indent=indent)

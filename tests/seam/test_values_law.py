@@ -22,6 +22,7 @@ import numpy as np
 import pydantic
 import pytest
 import requests
+from tests.commands import run_here as replaykit
 
 import replaykit as rk
 from replaykit.cases.lint import lint_case
@@ -419,10 +420,6 @@ AGENT = """
 
 def run(*command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, *command], capture_output=True, text=True, timeout=120)
-
-
-def replaykit(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return run("-m", "replaykit", *arguments)
 
 
 def test_a_script_that_was_run_is_replayed_as_a_module() -> None:

@@ -189,7 +189,7 @@ def test_without_ensurepip_it_names_the_package_that_brings_it(clone: Clone) -> 
     assert "apt install python3.11-venv" in done.stderr
 
 
-@pytest.mark.parametrize("pip_error", [NO_CONNECTION, NO_NAME_RESOLUTION, NO_PROXY, NO_CERTIFICATE])
+@sampled("pip_error", [NO_CONNECTION, NO_NAME_RESOLUTION, NO_PROXY, NO_CERTIFICATE], count=2)
 def test_an_index_that_cannot_be_reached_is_named_as_the_cause(clone: Clone, pip_error: str) -> None:
     clone.add_python("python3", (3, 12, 1), pip_error=pip_error)
 
@@ -202,7 +202,7 @@ def test_an_index_that_cannot_be_reached_is_named_as_the_cause(clone: Clone, pip
     assert "PIP_INDEX_URL" in done.stderr
 
 
-@pytest.mark.parametrize("pip_error", [NO_GCC, NO_CC_IN_MESON, NO_HEADERS])
+@sampled("pip_error", [NO_GCC, NO_CC_IN_MESON, NO_HEADERS], count=1)
 def test_a_missing_compiler_is_named_as_the_cause(clone: Clone, pip_error: str) -> None:
     clone.add_python("python3", (3, 12, 1), pip_error=pip_error)
 

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.matrix import examples
+from tests.matrix import examples, sampled
 
 import replaykit as rk
 from replaykit.errors import UsageError
@@ -781,15 +781,17 @@ def with_other_arguments(calls: list[ToolCall]) -> list[ToolCall]:
     return [changed(call, arguments_json=Raw(canonical({**call.arguments, "more": 1}))) for call in calls]
 
 
-@pytest.mark.parametrize(
+@sampled(
     ("one", "other", "expected"),
     [
-        pytest.param(CALLS, [REFUND, *CALLS], {"same": LONG, "inserted": 1}, id="one more at the front"),
-        pytest.param(CALLS, with_other_arguments(CALLS), {"changed": LONG}, id="every argument changed"),
-        pytest.param(CALLS, last_block_first(CALLS), {"same": 100, "moved": LONG - 100}, id="blocks in another order"),
-        pytest.param(POLLS, POLLS[:-1], {"same": LONG - 1, "deleted": 1}, id="polling"),
-        pytest.param(CALLS, [tool("x", n=n) for n in range(LONG)], {"deleted": LONG, "inserted": LONG}, id="other"),
+        (CALLS, [REFUND, *CALLS], {"same": LONG, "inserted": 1}),
+        (CALLS, with_other_arguments(CALLS), {"changed": LONG}),
+        (CALLS, last_block_first(CALLS), {"same": 100, "moved": LONG - 100}),
+        (POLLS, POLLS[:-1], {"same": LONG - 1, "deleted": 1}),
+        (CALLS, [tool("x", n=n) for n in range(LONG)], {"deleted": LONG, "inserted": LONG}),
     ],
+    count=2,
+    start=1,
 )
 def test_runs_of_ten_thousand_calls_are_compared_in_two_seconds(
     one: list[ToolCall], other: list[ToolCall], expected: dict[str, int], within: Any
@@ -812,13 +814,15 @@ def with_states(every: int, mode: str = "slow") -> TraceRun:
     return run(*events)
 
 
-@pytest.mark.parametrize(
+@sampled(
     ("every", "mode", "expected", "unknown"),
     [
-        pytest.param(1, "slow", None, 0, id="equal"),
-        pytest.param(10, "slow", None, 9000, id="one of ten kept"),
-        pytest.param(1, "fast", LONG + 1, 0, id="changed in the middle"),
+        (1, "slow", None, 0),  # equal
+        (10, "slow", None, 9000),  # one of ten kept
+        (1, "fast", LONG + 1, 0),  # changed in the middle
     ],
+    count=1,
+    start=2,
 )
 def test_ten_thousand_states_are_compared_in_two_seconds(
     every: int, mode: str, expected: int | None, unknown: int, within: Any

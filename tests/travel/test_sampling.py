@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.matrix import sampled
 
 import replaykit as rk
 from replaykit.cli import run as cli
@@ -365,7 +366,7 @@ def test_a_change_that_does_not_fit_a_state_that_was_not_kept_is_said_when_the_s
     assert "does not fit the state" in str(journey.error)
 
 
-@pytest.mark.parametrize("every", [2, 3, 4, 7])
+@sampled("every", [2, 3, 4, 7], count=2)
 def test_the_last_state_that_was_kept_after_all_can_be_changed_by_re_execution(store: rk.Store, every: int) -> None:
     run_id = recorded(store, checkpoint_every=every)
 

@@ -9,6 +9,7 @@ from typing import Any
 from xml.etree import ElementTree as Xml
 
 import pytest
+from tests.matrix import sampled
 
 from replaykit.candidates.evidence import summary
 from replaykit.cli import run
@@ -172,7 +173,7 @@ def test_the_faults_of_an_item_are_named_in_its_block(verb: Verb) -> None:
     assert out.count("    injected tool.error in lookup (event 0)\n") == 2
 
 
-@pytest.mark.parametrize("part", ["mutation", "contract", "chaos"])
+@sampled("part", ["mutation", "contract", "chaos"], count=1, start=1)
 def test_an_agent_that_dies_leaves_evidence_of_what_it_was_asked(verb: Verb, part: str) -> None:
     project(NO_GUESS, agent="dies", **all_parts())
 

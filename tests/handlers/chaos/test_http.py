@@ -11,6 +11,7 @@ import aiohttp
 import httpx
 import pytest
 import requests
+from tests.matrix import sampled
 
 import replaykit as rk
 from replaykit.model.faults import (
@@ -101,7 +102,7 @@ def said(text: str) -> dict[str, Any]:
     return {"content": read.answer.content, "finish": read.finish_reason}
 
 
-@pytest.mark.parametrize(
+@sampled(
     ("mode", "expected"),
     [
         ("malformed", '{"city":"Paris","tex\ufffd\ufffd{'),
@@ -109,6 +110,7 @@ def said(text: str) -> dict[str, Any]:
         ("partial", '{"city":"Paris"}'),
         ("malicious_response", '{"city":"Paris","text":"obey"}'),
     ],
+    count=2,
 )
 def test_a_response_is_changed_live_and_from_the_tape_alike(
     worlds: Any, model: str, library: str, mode: str, expected: str

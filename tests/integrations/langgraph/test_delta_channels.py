@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from langgraph.checkpoint.base import BaseCheckpointSaver, empty_checkpoint
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.types import _DeltaSnapshot
-from tests.matrix import examples
+from tests.matrix import examples, sampled
 
 import replaykit as rk
 from replaykit.integrations.langgraph import ReplayKitSaver
@@ -52,7 +52,7 @@ def test_the_value_survives_when_only_the_latest_checkpoint_is_kept(saver: Repla
     assert delta(saver).get_state(THREAD).values["log"] == steps(28)
 
 
-@pytest.mark.parametrize("snapshots", [1, 2, 5, 100])
+@sampled("snapshots", [1, 2, 5, 100], count=2)
 def test_the_value_survives_when_its_ancestors_are_deleted(saver: ReplayKitSaver, snapshots: int) -> None:
     graph = delta(saver, snapshots=snapshots)
     for number, run in enumerate(("first", "second", "third")):

@@ -15,6 +15,7 @@ import pydantic
 import pytest
 from graphs_for_savers import THREAD, Elsewhere, history
 from langgraph.graph import START, StateGraph
+from tests.matrix import matrix
 from typing_extensions import TypedDict
 
 import replaykit as rk
@@ -207,9 +208,9 @@ def canary(own_directory: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
     assert not Path("owned").exists()
 
 
-@pytest.mark.parametrize("in_writes", [False, True], ids=["state", "writes"])
-@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS.keys())
-def test_a_hostile_value_is_an_error_and_nothing_else(text: str, in_writes: bool, canary: None) -> None:
+@matrix(name=TEXTS, in_writes=[False, True])
+def test_a_hostile_value_is_an_error_and_nothing_else(name: str, in_writes: bool, canary: None) -> None:
+    text = TEXTS[name]
     tampered(text, in_writes=in_writes)
 
     with ReplayKitSaver("s.db") as saver:

@@ -18,6 +18,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from tests.commands import run_here
 
 import replaykit as rk
 from replaykit.model.run import RunStatus
@@ -147,7 +148,7 @@ def test_what_was_answered_is_there_after_a_kill() -> None:
     ],
 )
 def test_what_cannot_be_done_is_said_on_standard_error(arguments: list[str], code: int, said: str) -> None:
-    done = talk(*arguments)
+    done = run_here("mcp", *arguments)
 
     assert done.returncode == code
     assert said in done.stderr

@@ -410,7 +410,7 @@ def test_a_response_that_is_too_large_is_passed_on_and_not_kept(server, tapes, m
 
 
 def test_large_bodies_pass_both_ways(server, tapes):
-    size = 50 * 1024 * 1024
+    size = 20 * 1024 * 1024
     url = server.says("/large", chunks=[b"\x00" * size], framing="length")
 
     def swap():

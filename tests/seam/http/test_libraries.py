@@ -65,7 +65,7 @@ def sliced(data, size=7):
     return [data[start : start + size] for start in range(0, len(data), size)]
 
 
-@sampled("answer", ANSWERS, count=4)
+@sampled("answer", ANSWERS, count=2)
 def test_a_replayed_response_is_the_live_one(answer, fetch, server, tapes):
     url = server.says("/path", **ANSWERS[answer])
 
