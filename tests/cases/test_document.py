@@ -6,13 +6,13 @@ import json
 import math
 import os
 import time
-import tracemalloc
 
 import pytest
 import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.matrix import examples
+from tests.memory import traced_memory
 
 from replaykit.documents.document import Document, load_document, parse_document
 from replaykit.documents.yaml_writer import emit_yaml
@@ -207,12 +207,9 @@ def test_an_alias_bomb_takes_less_than_ten_times_its_size():
 
 
 def peak_bytes(act) -> int:
-    tracemalloc.start()
-    try:
+    with traced_memory() as peak:
         act()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+    return peak()
 
 
 def test_a_small_case_is_read_in_well_under_a_millisecond():

@@ -8,7 +8,6 @@ import io
 import json
 import os
 import sys
-import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import pytest
 import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.memory import traced_memory
 
 from replaykit.errors import InvalidFile
 from replaykit.formats.core.source import STDIN, FileSource, PipeSource, Source, read_source
@@ -204,14 +204,9 @@ def test_a_bomb_is_stopped_at_the_limit(name: str, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("replaykit.formats.core.source.MAX_BYTES", limit)
     source = file_of(PACKS[name](b"[" + b" " * 64 * limit + b"]"))
 
-    tracemalloc.start()
-    try:
-        with pytest.raises(InvalidFile, match=r"(larger|longer) than 1,048,576 bytes"):
-            values(source)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak < 48 * limit
+    with traced_memory() as peak, pytest.raises(InvalidFile, match=r"(larger|longer) than 1,048,576 bytes"):
+        values(source)
+    assert peak() < 48 * limit
 
 
 def test_a_window_that_would_take_all_memory_is_refused() -> None:
@@ -239,17 +234,13 @@ def test_a_long_file_of_lines_is_never_held() -> None:
     line = json.dumps({"text": "x" * 1000}).encode() + b"\n"
     Path("long.jsonl").write_bytes(line * 40_000)
 
-    tracemalloc.start()
-    try:
+    with traced_memory() as peak:
         source = read_source("long.jsonl")
         assert source.first
         count = sum(1 for document in source.documents() if document.value)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
 
     assert count == 40_000
-    assert peak < 10_000_000
+    assert peak() < 10_000_000
 
 
 def test_recognising_what_comes_through_a_pipe_reads_little_of_it() -> None:
@@ -265,14 +256,10 @@ def test_a_pipe_is_not_kept_while_it_is_read() -> None:
     line = json.dumps({"text": "x" * 1000}).encode() + b"\n"
     source = PipeSource(Dribble(line * 40_000, size=1 << 16))
 
-    tracemalloc.start()
-    try:
+    with traced_memory() as peak:
         assert sum(1 for document in source.documents() if document.value) == 40_000
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
 
-    assert peak < 10_000_000
+    assert peak() < 10_000_000
 
 
 def test_a_dash_is_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 from tests.matrix import sampled
+from tests.memory import traced_memory
 
 from replaykit.errors import InvalidFile
 from replaykit.formats.core import piece_groups
@@ -171,12 +171,9 @@ def test_memory_does_not_grow_with_the_file(
 
 
 def peak_of(name: str, file: Path) -> int:
-    tracemalloc.start()
-    try:
+    with traced_memory() as peak:
         assert sum(1 for _run in runs_in(name, read_source(file))) > 40
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+    return peak()
 
 
 def test_a_wrong_byte_in_a_span_stops_no_other_trace(made: Any) -> None:

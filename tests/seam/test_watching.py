@@ -59,39 +59,62 @@ def test_how_long_a_thread_has_computed_is_known_until_it_has_ended() -> None:
     assert is_soon(lambda: _cpu_s(ended.native_id or 0) == 0.0)
 
 
-SEMAPHORE = get_context("spawn").Semaphore(0)
+Wait = tuple[Callable[[], Any], Callable[[], Any]]
+"""A function that waits, and one that ends its waiting."""
 
 
-def in_select(limit_s: float | None) -> Callable[[], Any]:
-    source, _sink = os.pipe()
-    return lambda: select.select([source], [], [], limit_s)
+def in_select(limit_s: float | None) -> Wait:
+    source, sink = os.pipe()
+
+    def wait() -> None:
+        select.select([source], [], [], limit_s)
+        os.close(source)
+
+    return wait, lambda: (os.write(sink, b"."), os.close(sink))
 
 
-def in_recv(limit_s: float | None) -> Callable[[], Any]:
-    pair = socket.socketpair()
-    pair[0].settimeout(limit_s)
-    return lambda: pair[0].recv(1) if pair else None
+def in_recv(limit_s: float | None) -> Wait:
+    receiver, sender = socket.socketpair()
+    receiver.settimeout(limit_s)
+
+    def wait() -> None:
+        with receiver:
+            receiver.recv(1)
+
+    return wait, sender.close
 
 
-def in_epoll(limit_s: float | None) -> Callable[[], Any]:
-    return lambda: select.epoll().poll(limit_s)
+def in_epoll(limit_s: float | None) -> Wait:
+    source, sink = os.pipe()
+
+    def wait() -> None:
+        with select.epoll() as poll:
+            poll.register(source, select.EPOLLIN)
+            poll.poll(limit_s)
+        os.close(source)
+
+    return wait, lambda: (os.write(sink, b"."), os.close(sink))
 
 
-def in_semaphore(limit_s: float | None) -> Callable[[], Any]:
-    return lambda: SEMAPHORE.acquire(timeout=limit_s)
+def in_semaphore(limit_s: float | None) -> Wait:
+    semaphore = get_context("spawn").Semaphore(0)
+    return lambda: semaphore.acquire(timeout=limit_s), semaphore.release
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not tell")
 @pytest.mark.parametrize("place", [in_select, in_recv, in_epoll, in_semaphore])
 @pytest.mark.parametrize("limit_s", [None, 600.0])
-def test_a_limit_in_the_kernel_is_known(
-    place: Callable[[float | None], Callable[[], Any]], limit_s: float | None
-) -> None:
-    thread = threading.Thread(target=place(limit_s), daemon=True)  # it is left behind
+def test_a_limit_in_the_kernel_is_known(place: Callable[[float | None], Wait], limit_s: float | None) -> None:
+    wait, end = place(limit_s)
+    thread = threading.Thread(target=wait)
     thread.start()
-    seen = []
-    for _ in range(50):  # it is on its way
-        time.sleep(0.01)
-        seen.append(has_limit(thread.native_id or 0))
-
-    assert seen[-1] == (limit_s is not None)
+    tid = thread.native_id or 0
+    try:
+        if limit_s is None:
+            assert is_soon(lambda: not _is_runnable(tid))
+            assert not has_limit(tid)
+        else:
+            assert is_soon(lambda: has_limit(tid))
+    finally:
+        end()
+        thread.join()

@@ -307,8 +307,11 @@ _busy = _Busy()
 
 def _on_event(event: str, args: tuple[Any, ...]) -> None:
     """Handle an event that Python audits; called for every one, of any kind."""
+    # First, since Python still calls this when it ends and has cleared this module: then nothing is watched.
+    if not _watched or _busy.is_so:
+        return
     handle = _EVENTS.get(event)
-    if handle is None or not _watched or _busy.is_so:
+    if handle is None:
         return
     session = _session_here()
     if session is None or session.files is None:

@@ -8,6 +8,7 @@ second copy of anything.
 from __future__ import annotations
 
 import datetime as dt
+import weakref
 from collections.abc import Iterable
 from contextlib import ExitStack
 from types import TracebackType
@@ -20,6 +21,7 @@ from replaykit.model.changes import StateFold
 from replaykit.model.events import AnyEvent, Call, Change, Decision, ErrorInfo, Message, State, ToolCall
 from replaykit.model.run import RunHeader, RunStatus, TraceRun
 from replaykit.model.sampling import Sampling, StateLog, Written, sampling
+from replaykit.model.steps import step_name
 from replaykit.model.values import ABSENT, Json, Raw, canonical, decode, raw
 from replaykit.store.open import StoreLike, open_store
 from replaykit.store.protocol import RunWriter, Store
@@ -120,6 +122,8 @@ class CheckpointStore:
         self._rules = sampling(every, on_change, name="every")
         self._stack = ExitStack()
         self._open: dict[str, CheckpointWriter] = {}
+        # Whoever does not close it still gives the database back, and does not end the runs that are written.
+        weakref.finalize(self, self._stack.close)
 
     def __enter__(self) -> CheckpointStore:
         return self
@@ -138,6 +142,7 @@ class CheckpointStore:
         """The checkpoint after that step; a UsageError names the steps there are, or those that were kept."""
         with open_store(self._store, read_only=True) as store:
             run = store.load(run_id)
+            step_id = step_name(run, step_id)
             state = state_after(store, run, step_id)
         last = last_event_of(run, step_id)
         messages: list[Json] = []

@@ -6,7 +6,6 @@ import base64
 import json
 import subprocess
 import sys
-import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from tests.formats.otel.protobufs import as_protobuf
 from tests.formats.otel.spans import TRACE, agent, document, logs, read, record, span, story
 from tests.formats.samples import sample, samples_below, unpacked
+from tests.memory import traced_memory
 
 from replaykit.errors import InvalidFile
 from replaykit.formats.core.source import Source
@@ -332,15 +332,10 @@ def test_memory_stays_within_bounds_for_a_document_of_nothing_but_empty_spans() 
     inner = b"\x12" + _varint(len(scope)) + scope
     data = b"\x0a" + _varint(len(inner)) + inner
 
-    tracemalloc.start()
-    try:
-        with pytest.raises(BadPayload, match="more than 100,000 spans"):
-            protobuf.read_traces(data)
-        _now, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
+    with traced_memory() as peak, pytest.raises(BadPayload, match="more than 100,000 spans"):
+        protobuf.read_traces(data)
 
-    assert peak < 64 * 1024 * 1024
+    assert peak() < 64 * 1024 * 1024
 
 
 def _varint(value: int) -> bytes:
