@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from replaykit.errors import Divergence as Divergence
     from replaykit.errors import RecordingWarning as RecordingWarning
     from replaykit.errors import ReplayKitError as ReplayKitError
+    from replaykit.errors import UsageError as UsageError
     from replaykit.handlers.recording.run import Run as Run
     from replaykit.handlers.recording.run import record as record
     from replaykit.handlers.replay.handler import replaying as replaying
@@ -64,7 +65,9 @@ if TYPE_CHECKING:
     from replaykit.travel.checkpoints import step_events as step_events
     from replaykit.travel.compare import compare as compare
     from replaykit.travel.compare import compare_runs as compare_runs
+    from replaykit.travel.compare_result import Comparison as Comparison
     from replaykit.travel.edits import Edits as Edits
+    from replaykit.travel.fork import ForkResult as ForkResult
     from replaykit.travel.fork import fork as fork
     from replaykit.travel.fork import fork_run as fork_run
     from replaykit.travel.fork import resume as resume
@@ -77,10 +80,12 @@ _HOMES = {  # name → module, or module:name where it has another name at home;
     "ChaosPlan": "model.faults",
     "Checkpoint": "travel.checkpoints",
     "CheckpointStore": "travel.checkpoints",
+    "Comparison": "travel.compare_result",
     "CorruptStore": "errors",
     "Divergence": "errors",
     "Edits": "travel.edits",
     "FailureSignature": "cases.signatures",
+    "ForkResult": "travel.fork",
     "GoldenResult": "candidates.golden",
     "MatchRules": "model.matching",
     "Project": "project.project",
@@ -96,6 +101,7 @@ _HOMES = {  # name → module, or module:name where it has another name at home;
     "ToolError": "seam.failures",
     "ToolReplayer": "handlers.replay.tool_replayer",
     "TraceRun": "model.run",
+    "UsageError": "errors",
     "Verdict": "model.result",
     "acall_tool": "seam.framework_tools",
     "call_tool": "seam.framework_tools",

@@ -89,6 +89,12 @@ class UsageError(ReplayKitError):
     exit_code = ExitCode.USAGE
 
 
+def wrong_argument(call: str, value: object, example: str) -> UsageError:
+    """Return the error for an argument of the wrong type; `example` is a call that is right."""
+    kind = type(value).__name__
+    return UsageError(f"{call} cannot take {value!r:.60} ({kind})", hint=f"Write: {example}")
+
+
 class InvalidFile(UsageError):
     """A file is wrong; `file` and `line` say where."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, assert_type
 
@@ -20,6 +21,23 @@ async def lookup(user_id: str) -> list[int]:
 
 def agent(question: str) -> str:
     return str(search_docs(question)["docs"])
+
+
+@rk.record
+def bare_agent(question: str) -> str:
+    return agent(question)
+
+
+@rk.record("support", tags=["demo"])
+async def async_agent(question: str) -> int:
+    return len(await lookup(question))
+
+
+def decorated() -> None:
+    assert_type(bare_agent("why?"), str)
+    assert_type(async_agent("why?"), Coroutine[Any, Any, int])
+    with rk.record("by hand", input="why?") as run:
+        assert_type(run, rk.Run)
 
 
 def record_and_replay() -> None:

@@ -22,7 +22,7 @@ from replaykit.cases.proof import Standing, proof_path, prove_hint, standing_of
 from replaykit.checks.assertions import find_judged
 from replaykit.checks.verdict import EXIT_CODES, UNORDERED, failed_to_run, judge_run
 from replaykit.config import MAX_TIMEOUT_S
-from replaykit.errors import ExitCode, FormatTooNew, InvalidFile, ReplayKitError, UsageError, gravest
+from replaykit.errors import ExitCode, FormatTooNew, InvalidFile, ReplayKitError, UsageError, gravest, wrong_argument
 from replaykit.model.faults import ChaosPlan
 from replaykit.model.result import ReplayResult, Side, Verdict
 from replaykit.model.run import TraceRun
@@ -90,6 +90,10 @@ def _subject(case: TraceRun | str | os.PathLike[str]) -> ReplayCase:
         from replaykit.cases.scaffold import case_of  # noqa: PLC0415 (brings in all detectors; few replays need them)
 
         return case_of(case)
+    if not isinstance(case, str | os.PathLike):
+        raise wrong_argument(
+            "rk.replay", case, 'rk.replay("cases/NAME", agent), or rk.replay(store.load(run_id), agent)'
+        )
     file = Path(case)
     if file.is_dir() or file.name == CASE_FILE or not file.is_file():
         return load_case(case)

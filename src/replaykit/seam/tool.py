@@ -12,12 +12,12 @@ import threading
 from collections.abc import Callable
 from contextvars import Context, copy_context
 from types import FunctionType
-from typing import Any, TypeVar, overload
+from typing import Any, Literal, TypeAlias, TypeVar, overload
 
 import orjson
 from msgspec import Struct
 
-from replaykit.errors import UsageError, nearest
+from replaykit.errors import UsageError, nearest, wrong_argument
 from replaykit.model.values import DOLLAR, canonical, sayable
 from replaykit.seam.agent_code import TOOL_BODIES
 from replaykit.seam.foreign_threads import adopted
@@ -29,15 +29,16 @@ from replaykit.seam.side_effects import UNCHANGING, Reach, changed_variables
 from replaykit.seam.through import Replayed, astream, athrough, stream, through
 
 F = TypeVar("F", bound=Function)
-EFFECTS = ("none", "idempotent", "external")
+Effects: TypeAlias = Literal["none", "idempotent", "external"]
+EFFECTS: tuple[Effects, ...] = ("none", "idempotent", "external")
 _RECEIVERS = ("self", "cls")
 
 
 @overload
 def tool(fn: F, /) -> F: ...
 @overload
-def tool(*, name: str | None = None, effects: str = "external") -> Callable[[F], F]: ...
-def tool(fn: Any = None, /, *, name: str | None = None, effects: str = "external") -> Any:
+def tool(*, name: str | None = None, effects: Effects = "external") -> Callable[[F], F]: ...
+def tool(fn: Any = None, /, *, name: str | None = None, effects: Effects = "external") -> Any:
     """Record and replay the calls of a function: plain, async, generator or async generator, or a method.
 
     `effects` says what a call does to the world, for forks that go on live: `none` (it may always be done again),
@@ -47,6 +48,8 @@ def tool(fn: Any = None, /, *, name: str | None = None, effects: str = "external
         raise UsageError(f"effects={effects!r}; {nearest(str(effects), EFFECTS)}")
     if fn is None:
         return functools.partial(tool, name=name, effects=effects)
+    if not callable(fn) and not isinstance(fn, classmethod):
+        raise wrong_argument("rk.tool", fn, "`@rk.tool`, or `@rk.tool(name=…, effects=…)`, above a function")
     if isinstance(fn, classmethod | staticmethod):
         return type(fn)(_wrap(_Tool(fn.__func__, sayable(name or fn.__name__), effects)))
     return _wrap(_Tool(fn, sayable(name or _name_of(fn)), effects))

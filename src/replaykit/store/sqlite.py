@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
-from replaykit.errors import CorruptStore, RunNotFound, StoreError
+from replaykit.errors import CorruptStore, RunNotFound, StoreError, wrong_argument
 from replaykit.model.events import AnyEvent, Shared, StoredEvent, decode_event, decode_events
 from replaykit.model.nesting import check_nesting
 from replaykit.model.run import PROCESS_LOGS, RunHeader, RunStatus, TraceRun
@@ -237,6 +237,8 @@ class SQLiteStore:
 
     def find(self, run_id: str) -> tuple[int, RunHeader]:
         """Return the number and the header of a run, found as `header` finds it."""
+        if not isinstance(run_id, str):
+            raise wrong_argument("A run's id", run_id, 'the id, its beginning, or a name: "20260215-143200"')
         rows = self.query("SELECT n, id, header FROM runs WHERE id = ?", run_id)
         if not rows and run_id in _NEWEST:
             rows = self.query(

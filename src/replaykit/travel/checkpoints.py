@@ -16,7 +16,7 @@ from types import TracebackType
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from replaykit.errors import UsageError
+from replaykit.errors import UsageError, wrong_argument
 from replaykit.model.changes import StateFold
 from replaykit.model.events import AnyEvent, Call, Change, Decision, ErrorInfo, Message, State, ToolCall
 from replaykit.model.run import RunHeader, RunStatus, TraceRun
@@ -76,6 +76,8 @@ class CheckpointInfo(Struct, frozen=True, kw_only=True):
 
 def step_events(run: TraceRun) -> list[StepEvent]:
     """The run, step by step."""
+    if not isinstance(run, TraceRun):
+        raise wrong_argument("rk.step_events", run, "rk.step_events(store.load(run_id))")
     fold = StateFold()
     found: list[StepEvent] = []
     state: Json = None
@@ -167,6 +169,8 @@ class CheckpointStore:
 
     def save_checkpoint(self, checkpoint: Checkpoint) -> None:
         """Append a checkpoint to a run of its own; what it has more than the one before is added to the log."""
+        if not isinstance(checkpoint, Checkpoint):
+            raise wrong_argument("save_checkpoint", checkpoint, "save_checkpoint(rk.Checkpoint(run_id=…, …))")
         at = timestamp_s(checkpoint.timestamp)
         run = self._open.get(checkpoint.run_id) or self._begin(checkpoint, at)
         run.save(checkpoint.step_id, at, checkpoint.state, checkpoint.messages, checkpoint.tool_calls)

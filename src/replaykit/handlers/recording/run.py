@@ -12,11 +12,11 @@ from collections.abc import Iterable
 from contextlib import ExitStack
 from functools import partial
 from types import TracebackType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, overload
 
 from msgspec.structs import replace
 
-from replaykit.errors import StoreFull, UsageError
+from replaykit.errors import StoreFull, UsageError, wrong_argument
 from replaykit.handlers.recording.agents import AGENTS
 from replaykit.handlers.recording.automatic_pruning import prune_sometimes
 from replaykit.handlers.recording.interrupted import NoWriter, warn_stopped, with_reason
@@ -127,6 +127,24 @@ class Step:
         return self.run.checkpoint(state)
 
 
+@overload
+def record(name: F, /) -> F: ...
+@overload
+def record(
+    name: str = "",
+    *,
+    input: Json = None,
+    agent: str = "",
+    agent_version: str = "",
+    tags: Iterable[str] = (),
+    metadata: JsonObject | None = None,
+    store: StoreLike = None,
+    durability: str | Durability = Durability.PROCESS,
+    checkpoint_every: int = 1,
+    checkpoint_on_change: bool = False,
+    sample: float | None = None,
+    redact: bool | None = None,
+) -> RunRecorder: ...
 def record(
     name: str | Function = "",
     *,
@@ -155,6 +173,8 @@ def record(
     keeps it, for made-up data; without it `REPLAYKIT_REDACT` decides.
     """
     fn = name if callable(name) else None
+    if fn is None and not isinstance(name, str):
+        raise wrong_argument("rk.record", name, '`with rk.record("billing", input=question) as run:`, or `@rk.record`')
     header = RunHeader(
         id="",
         name=sayable(name) if isinstance(name, str) else "",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from replaykit.errors import ReplayKitError
+from replaykit.errors import ReplayKitError, wrong_argument
 from replaykit.handlers.replay.current_time import NOW, NowIndex, without_moments
 from replaykit.handlers.replay.keys import key_of
 from replaykit.handlers.replay.redaction import ByKind, Redaction, Taken
@@ -57,6 +57,8 @@ class Tape:
     @classmethod
     def of(cls, run: TraceRun) -> Tape:
         """The tape of a run."""
+        if not isinstance(run, TraceRun):
+            raise wrong_argument("rk.Tape.of", run, "rk.Tape.of(store.load(run_id))")
         tape = cls(run.calls, name=run.name or run.id, started_at=run.started_at)
         if run.chance.seed:
             tape.pins = Pins(seed=run.chance.seed, started_at=run.started_at, clock=Clock.LIVE)
