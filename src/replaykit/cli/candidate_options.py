@@ -38,7 +38,7 @@ jobs = click.option(
     help="Run N at once.  [default: 1; for the Python agent of a configuration a core each]",
 )
 chaos = options.combined(
-    click.option("--seed", type=click.IntRange(0), help="With --chaos: where the faults strike.  [default: 0]"),
+    click.option("--seed", type=click.IntRange(0), help="With --chaos: the seed of the faults.  [default: 0]"),
     click.option(
         "--chaos",
         metavar="PROFILE|FILE",
@@ -48,7 +48,7 @@ chaos = options.combined(
 trial_evidence = click.option(
     "--evidence",
     type=options.DIRECTORY,
-    help="Where every run leaves its files.  [default: .replaykit/runs, of runs that do not pass]",
+    help="The directory for the files of every run.  [default: .replaykit/runs, of runs that do not pass]",
 )
 
 live = options.repeated(
@@ -71,13 +71,13 @@ isolation = click.option(
     "--isolation",
     type=options.OneOf(["full", "landlock", "process"]),
     default="full",
-    help="Keep the candidate shut in at this level at most.  [default: the highest that this machine offers]",
+    help="Isolate the candidate at this level at most.  [default: the highest that this machine offers]",
 )
 keep_writes = click.option(
     "--keep-writes",
     type=options.DIRECTORY,
     metavar="DIR",
-    help="Copy the files that the candidate wrote in its sandbox into this directory.",
+    help="Copy the files the candidate wrote in its sandbox into this directory.",
 )
 
 upstream = options.repeated(
@@ -89,14 +89,14 @@ mcp_config = options.combined(
     options.flag(
         "--mcp-config-in-place",
         "in_place",
-        help="The program reads those files where they are: swap them while it runs.",
+        help="Replace those files while the program runs, for programs that read them in place.",
     ),
     options.repeated(
         "--mcp-config",
         "mcp_configs",
         type=options.PATH,
         metavar="FILE",
-        help="Lead the MCP servers in this file, such as .mcp.json, through ReplayKit. Repeatable.",
+        help="Route the MCP servers in this file, such as .mcp.json, through ReplayKit. Repeatable.",
     ),
 )
 MCP_CONFIG = Path(".mcp.json")

@@ -47,7 +47,7 @@ _trial_options = options.combined(
     click.option(
         "--contract",
         metavar="NAME",
-        help="What the agent must keep.  [default: the project's contracts, or that it ends without an error]",
+        help="The contract the agent must keep.  [default: the project's contracts, or that it ends without an error]",
     ),
     candidate_options.candidate,
     options.config,
@@ -71,7 +71,7 @@ def command() -> None:
 
 @command.command(name="run", cls=candidate_options.BeforeProgram)
 @click.option("--profile", metavar="NAME", help="A profile (`replaykit chaos profiles`), or a file with faults.")
-@click.option("--seed", type=click.IntRange(0), help="Where the faults strike.  [default: the project's, or 0]")
+@click.option("--seed", type=click.IntRange(0), help="The seed of the faults.  [default: the project's, or 0]")
 @click.option(
     "--repeat",
     type=click.IntRange(1),
@@ -79,13 +79,13 @@ def command() -> None:
     show_default=True,
     help="Run each scenario N times, each with the next seed.",
 )
-@options.repeated("--input", "inputs", metavar="TEXT", help="What to ask: JSON, or else text. Repeatable.")
+@options.repeated("--input", "inputs", metavar="TEXT", help="The agent's input: JSON, or else text. Repeatable.")
 @options.repeated(
     "--case",
     "cases",
     type=options.PATH,
     metavar="CASE",
-    help="Put the agent into the world of this case, instead of a live one. Repeatable.",
+    help="Run the agent in the world of this case instead of a live one. Repeatable.",
 )
 @candidate_options.consent
 @_trial_options
@@ -168,19 +168,19 @@ def profiles(as_json: bool) -> None:
 
 @command.command(name="mutate", cls=candidate_options.BeforeProgram)
 @click.argument("text", required=False)
-@options.repeated("--input", "inputs", metavar="TEXT", help="What to say otherwise: JSON, or else text.")
+@options.repeated("--input", "inputs", metavar="TEXT", help="The input to vary: JSON, or else text.")
 @options.repeated("--kind", "kinds", metavar="KIND", help="Only this kind of mutation. Repeatable.")
+@click.option("--count", type=click.IntRange(1, 1000), help="Variants per input.  [default: the configuration's, or 9]")
 @click.option(
-    "--count", type=click.IntRange(1, 1000), help="How many for each input.  [default: the configuration's, or 9]"
+    "--seed", type=click.IntRange(0), default=0, show_default=True, help="The seed of variants made by rules."
 )
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Which ones, of those by rules.")
 @click.option(
     "--by",
     metavar="MODEL",
-    help="Who writes them: openai:MODEL, anthropic:MODEL or rules.  [default: the configuration's, or rules]",
+    help="Who writes the variants: openai:MODEL, anthropic:MODEL or rules.  [default: the configuration's, or rules]",
 )
 @options.flag("--ask-model", "record", help="Ask the model for what it has not written yet, and store it.")
-@options.flag("--run", "runs", help="Ask the agent all of them, and score what it does.")
+@options.flag("--run", "runs", help="Send every variant to the agent, and score its answers.")
 @click.option(
     "--min-score",
     type=options.NumberRange(0, 100),

@@ -36,13 +36,15 @@ if TYPE_CHECKING:
     help="The overall score that passes, as a percentage.  [default: `ci.min_score`; without it nothing may fail]",
 )
 @click.option("--only", metavar="PART,...", help="Only these of: mutation, contract, chaos, replay.")
-@options.flag("--require-proof", help="Fail a replay that is fixed if nobody has seen its case red (`prove`).")
+@options.flag("--require-proof", help="Fail a fixed replay whose case was never seen red (`prove`).")
 @click.option(
     "--require-isolation",
     type=options.OneOf(["full", "landlock", "process"]),
-    help="Fail a replay that is fixed if it was less isolated than this (`replaykit doctor`).",
+    help="Fail a fixed replay that was less isolated than this (`replaykit doctor`).",
 )
-@click.option("--seed", type=click.IntRange(0), help="Of mutations and faults.  [default: the project's, or 0]")
+@click.option(
+    "--seed", type=click.IntRange(0), help="The seed of mutations and faults.  [default: the project's, or 0]"
+)
 @click.option(
     "-j",
     "--jobs",

@@ -43,13 +43,13 @@ _trial = options.combined(
     click.option(
         "--case",
         type=options.PATH,
-        help="Put the agent into the world of this case, instead of a live one.",
+        help="Run the agent in the world of this case instead of a live one.",
     ),
     options.repeated(
         "--input",
         "inputs",
         metavar="TEXT",
-        help="What to ask: JSON, or else text. Repeatable.  [default: the project's, or all probes]",
+        help="The agent's input: JSON, or else text. Repeatable.  [default: the project's, or all probes]",
     ),
     candidate_options.candidate,
     options.config,

@@ -24,8 +24,8 @@ from replaykit.travel.fork import fork
 @click.option("--response", "answer", metavar="JSON", help="What the step's last model call answers instead.")
 @click.option("--error", metavar="TYPE[: MESSAGE]", help="What the step's last call fails with instead.")
 @click.option("--args", "arguments", metavar="JSON", help="What the step's last tool is called with instead.")
-@click.option("--input", "input_", metavar="JSON|TEXT", help="What the agent is asked instead.")
-@click.option("--tool", metavar="NAME", help="Which tool or model is meant, where the step calls several.")
+@click.option("--input", "input_", metavar="JSON|TEXT", help="The agent's input instead.")
+@click.option("--tool", metavar="NAME", help="Which tool or model to change, if the step calls several.")
 @options.store
 @options.as_json
 def command(run_id: str, step: str, fork_arguments: dict[str, Any], **changes: Any) -> Any:

@@ -37,10 +37,8 @@ def fork_verb(command: Callable[..., Any]) -> Callable[..., Any]:
 
 _STOPS = ("undecided", "missing", "unanswerable", "unmade", "unreached")
 _options = options.combined(
-    options.flag("--dry-run", help="Show what would be done for real, and do nothing."),
-    click.option(
-        "--attempt", metavar="RUN", help="An attempt that was stopped: what it has done for real is not repeated."
-    ),
+    options.flag("--dry-run", help="Show what would be done for real; do nothing."),
+    click.option("--attempt", metavar="RUN", help="Continue a stopped attempt without repeating what it did for real."),
     options.flag("--no-reuse", help="After the step, serve nothing from the recording."),
     options.repeated("--live", metavar="TOOL", help="This tool may be called for real. Repeatable."),
     click.option("--agent", required=True, metavar="MODULE:FUNCTION", help="The agent."),

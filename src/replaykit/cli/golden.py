@@ -27,7 +27,7 @@ from replaykit.store.open import open_store
     default=Path("fixtures/golden_traces"),
     show_default=True,
 )
-@click.option("--name", help="What to call it; names the file.  [default: the run's name, or its id]")
+@click.option("--name", help="The name of the golden trace and its file.  [default: the run's name, or its id]")
 @click.option("--agent", metavar="MODULE:FUNCTION", help="Write it only if this agent does the same once more.")
 @options.repeated("--ignore", metavar="JSONPATH", help="A member that changes every time, such as $.id. Repeatable.")
 @options.flag("--force", help="Replace a golden trace that is there already.")

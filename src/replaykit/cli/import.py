@@ -12,7 +12,6 @@ from replaykit.cli.options import counting
 from replaykit.errors import NothingSelected, UsageError, failed_if, nearest
 from replaykit.intake.files import read_files
 from replaykit.intake.job import ImportTarget
-from replaykit.intake.services import fetch_records
 from replaykit.intake.source_sessions import import_sources
 from replaykit.project.find import config_file
 from replaykit.project.project import load_project
@@ -59,10 +58,12 @@ def command() -> None:
 @click.argument("paths", nargs=-1, required=True, type=options.PATH, metavar="PATH...")
 @click.option("--format", "format_", metavar="NAME", help="The format of the files, where it cannot be recognised.")
 @click.option("--since", metavar="TIME", help="Only runs that began then or later: 7d, 24h, or 2026-02-15.")
-@click.option("-n", "--limit", type=click.IntRange(1), metavar="N", help="At most so many, the first that are found.")
+@click.option(
+    "-n", "--limit", type=click.IntRange(1), metavar="N", help="Import at most N runs, in the order they are found."
+)
 @import_runs.target_options
 def files(paths: tuple[Path, ...], format_: str | None, **parameters: Any) -> int:
-    """Bring in the runs of trace files, and of all below directories. `files` itself may be left out.
+    """Import the runs in trace files, and in all files below directories. You can leave out `files`.
 
     Files may be packed (.gz, .zst) and of any size; `-` is standard input. `replaykit help formats` lists what can
     be read.
@@ -75,58 +76,6 @@ def files(paths: tuple[Path, ...], format_: str | None, **parameters: Any) -> in
     return import_runs.import_and_report(read_files(paths, format_), **parameters)
 
 
-@command.command(name="langsmith")
-@options.repeated("--trace", "run_ids", metavar="ID", help="A run, with those below it. Repeatable.")
-@click.option("--project", metavar="NAME", help="The project, by its name or its id.")
-@click.option(
-    "--status",
-    type=options.OneOf(import_runs.STATUSES),
-    default="error",
-    show_default=True,
-    help="Which runs; warning: those that ended well though something inside failed.",
-)
-@click.option("--since", metavar="TIME", help="Only runs that began then or later: 7d, 24h, or 2026-02-15.")
-@click.option("--min-latency-ms", type=options.NumberRange(0), default=0, help="Only runs that took that long.")
-@click.option("-n", "--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="At most so many.")
-@import_services.timeout
-@import_runs.target_options
-def langsmith(
-    run_ids: tuple[str, ...],
-    project: str | None,
-    status: str,
-    since: str | None,
-    min_latency_ms: float,
-    limit: int,
-    timeout_s: float,
-    **parameters: Any,
-) -> int:
-    """Bring in runs that LangSmith keeps: by id, or those of a project that failed.
-
-    LANGSMITH_API_KEY is the key, LANGSMITH_ENDPOINT the address, LANGSMITH_WORKSPACE_ID the workspace.
-
-    \b
-    replaykit import langsmith --trace 0199a1b2-…
-    replaykit import langsmith --project support --status error --since 7d --min-latency-ms 5000 -o replays
-    """
-    if run_ids:
-        import_services.refuse_choosing("--trace")
-        records = fetch_records("langsmith", run_ids, project or "", timeout_s=timeout_s)
-    elif project is not None:
-        records = fetch_records(
-            "langsmith",
-            (),
-            project,
-            status=status,
-            since=since,
-            min_latency_ms=min_latency_ms,
-            limit=limit,
-            timeout_s=timeout_s,
-        )
-    else:
-        raise UsageError("which runs?", hint="Name some: --trace ID, or --project NAME")
-    return import_runs.import_and_report(records, **parameters)
-
-
 for _service in import_services.COMMANDS:
     command.add_command(_service)
 
@@ -134,14 +83,14 @@ for _service in import_services.COMMANDS:
 @command.command(name="sources")
 @import_services.timeout
 @options.flag("--force", help="Replace session files that say something else.")
-@options.flag("--dry-run", help="Show what would come in, and write nothing.")
+@options.flag("--dry-run", help="Show what would be imported; write nothing.")
 @options.config
 @options.store
 @options.as_json
 def sources(
     timeout_s: float, force: bool, dry_run: bool, config: Path | None, store_path: Path | None, as_json: bool
 ) -> int:
-    """Bring in what `replays.sources` of the configuration name, and keep it as session files.
+    """Import what `replays.sources` of the configuration names, and keep it as session files.
 
     `ci` and `replay` use these files from then on. A source with `auto_import` is fetched there each time.
 

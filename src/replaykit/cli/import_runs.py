@@ -34,11 +34,11 @@ target_options = options.combined(
     options.store,
     options.config,
     options.flag("--run", "run_them", help="Replay the sessions right away, with the configuration."),
-    options.flag("--dry-run", help="Show what would come in, and write nothing."),
+    options.flag("--dry-run", help="Show what would be imported; write nothing."),
     options.flag("--force", help="Replace session files that say something else."),
     options.flag(
         "--allow-incomplete",
-        help="With --scaffold: also of runs of which no tool call can be replayed.",
+        help="With --scaffold: also make cases of runs whose tool calls cannot be replayed.",
     ),
     click.option(
         "--scaffold",

@@ -1,4 +1,4 @@
-"""`replaykit import langfuse`, `phoenix`, `mlflow`: runs that these services keep."""
+"""`replaykit import langsmith`, `langfuse`, `phoenix`, `mlflow`: runs that these services keep."""
 
 from __future__ import annotations
 
@@ -26,20 +26,38 @@ timeout = click.option(
 _which = options.combined(
     timeout,
     click.option(
-        "-n", "--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="At most so many."
+        "-n", "--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="Import at most N runs."
     ),
-    click.option("--min-latency-ms", type=options.NumberRange(0), default=0, help="Only runs that took that long."),
+    click.option(
+        "--min-latency-ms", type=options.NumberRange(0), default=0, help="Only runs that took at least this long."
+    ),
     click.option("--since", metavar="TIME", help="Only runs that began then or later: 7d, 24h, or 2026-02-15."),
     click.option(
         "--status",
         type=options.OneOf(import_runs.STATUSES),
         default="error",
         show_default=True,
-        help="Which runs; warning: those that ended well though something inside failed.",
+        help="Which runs to import; warning: runs that succeeded although a step failed.",
     ),
     options.repeated("--trace", "traces", metavar="ID", help="A trace by its id. Repeatable."),
 )
 """Which traces, and within what time."""
+
+
+@click.command(name="langsmith")
+@_which
+@click.option("--project", metavar="NAME", help="The project, by its name or its id.")
+@import_runs.target_options
+def langsmith(project: str | None, **parameters: Any) -> int:
+    """Import runs from LangSmith: by id, with the runs below them, or the failed ones of a project.
+
+    LANGSMITH_API_KEY is the key, LANGSMITH_ENDPOINT the address, LANGSMITH_WORKSPACE_ID the workspace.
+
+    \b
+    replaykit import langsmith --trace 0199a1b2-…
+    replaykit import langsmith --project support --status error --since 7d --min-latency-ms 5000 -o replays
+    """
+    return _import("langsmith", project or "", "--project NAME", is_asked=project is not None, **parameters)
 
 
 @click.command(name="langfuse")
@@ -47,7 +65,7 @@ _which = options.combined(
 @options.flag("--all", "is_whole", help="All traces of the project that the keys belong to.")
 @import_runs.target_options
 def langfuse(is_whole: bool, **parameters: Any) -> int:
-    """Bring in traces that Langfuse keeps: by id, or those of the project that failed.
+    """Import traces from Langfuse: by id, or the failed ones of the project.
 
     LANGFUSE_PUBLIC_KEY and LANGFUSE_SECRET_KEY are the keys, LANGFUSE_BASE_URL (or LANGFUSE_HOST) is the address.
 
@@ -55,7 +73,7 @@ def langfuse(is_whole: bool, **parameters: Any) -> int:
     replaykit import langfuse --trace 4bf92f3577b34da6a3ce929d0e0e4736
     replaykit import langfuse --all --status error --since 7d -o replays
     """
-    return _bring_in("langfuse", "", "--all", is_asked=is_whole, **parameters)
+    return _import("langfuse", "", "--all", is_asked=is_whole, **parameters)
 
 
 @click.command(name="phoenix")
@@ -63,7 +81,7 @@ def langfuse(is_whole: bool, **parameters: Any) -> int:
 @click.option("--project", metavar="NAME", help="The project, by its name or its id.  [default: $PHOENIX_PROJECT_NAME]")
 @import_runs.target_options
 def phoenix(project: str | None, **parameters: Any) -> int:
-    """Bring in traces that Phoenix keeps: those of a project that failed, or some of it by id.
+    """Import traces from Phoenix: the failed ones of a project, or some of it by id.
 
     PHOENIX_COLLECTOR_ENDPOINT is the address, PHOENIX_API_KEY the key, PHOENIX_CLIENT_HEADERS are further headers.
 
@@ -74,7 +92,7 @@ def phoenix(project: str | None, **parameters: Any) -> int:
     named = project or default_project()
     if not named:
         raise UsageError("which project?", hint="Name it: --project NAME")
-    return _bring_in("phoenix", named, "--project NAME", is_asked=True, **parameters)
+    return _import("phoenix", named, "--project NAME", is_asked=True, **parameters)
 
 
 @click.command(name="mlflow")
@@ -82,7 +100,7 @@ def phoenix(project: str | None, **parameters: Any) -> int:
 @click.option("--experiment", metavar="NAME", help="The experiment, by its name or its id.")
 @import_runs.target_options
 def mlflow(experiment: str | None, **parameters: Any) -> int:
-    """Bring in traces that a tracking server of MLflow keeps: by id, or those of an experiment that failed.
+    """Import traces from an MLflow tracking server: by id, or the failed ones of an experiment.
 
     MLFLOW_TRACKING_URI is the address, MLFLOW_TRACKING_TOKEN the key, or MLFLOW_TRACKING_USERNAME and _PASSWORD.
 
@@ -90,13 +108,13 @@ def mlflow(experiment: str | None, **parameters: Any) -> int:
     replaykit import mlflow --trace tr-8587b4f292f32356af1ee984320a878b
     replaykit import mlflow --experiment support --status all --since 7d --dry-run
     """
-    return _bring_in("mlflow", experiment or "", "--experiment NAME", is_asked=experiment is not None, **parameters)
+    return _import("mlflow", experiment or "", "--experiment NAME", is_asked=experiment is not None, **parameters)
 
 
-COMMANDS = (langfuse, phoenix, mlflow)
+COMMANDS = (langsmith, langfuse, phoenix, mlflow)
 
 
-def _bring_in(
+def _import(
     service: str, project: str, option: str, *, is_asked: bool, traces: tuple[str, ...], **parameters: Any
 ) -> int:
     search = {name: parameters.pop(name) for name in ("status", "since", "min_latency_ms", "limit", "timeout_s")}

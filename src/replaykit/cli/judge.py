@@ -18,7 +18,7 @@ from replaykit.trials.case_judgements import checks_of, load_judged_runs, record
 @click.argument("case", type=options.PATH, metavar="CASE")
 @judge_options.judged_result
 @options.flag("--ask-judge", "record", help="Ask the judge what is not answered yet, and store its answers.")
-@options.flag("--again", help="With --ask-judge: ask what the judge has answered as well.")
+@options.flag("--again", help="With --ask-judge: ask again what the judge has already answered.")
 @click.option("--judge", "spec", metavar="JUDGE", help="openai:MODEL, anthropic:MODEL or python:MODULE:FUNCTION.")
 @options.config
 @options.as_json

@@ -19,7 +19,7 @@ from replaykit.report.cases import problems_json, problems_text
 
 @click.command(name="lint")
 @click.argument("cases", nargs=-1, required=True, type=options.PATH, metavar="CASE...")
-@options.flag("--strict", help="Warnings fail as well.")
+@options.flag("--strict", help="Treat warnings as errors.")
 @trusted_config.config_from
 @options.as_json
 def command(cases: tuple[Path, ...], strict: bool, config_from: str | None, untrusted: bool, as_json: bool) -> int:

@@ -28,9 +28,7 @@ if TYPE_CHECKING:
 
 @click.command(name="mcp")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[-- SERVER...]")
-@click.option(
-    "--name", help="What to call the server: its tools are NAME.TOOL.  [default: from the command or the URL]"
-)
+@click.option("--name", help="The server's name: its tools are NAME.TOOL.  [default: from the command or the URL]")
 @click.option("--http", "url", metavar="URL", help="The server speaks HTTP at this URL: answer for it on loopback.")
 @click.option(
     "--port", type=click.IntRange(0, 65535), help="With --http: the port to listen on.  [default: a free one]"

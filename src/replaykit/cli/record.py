@@ -65,21 +65,21 @@ class RecordOptions(NamedTuple):
     "--input",
     "input_text",
     metavar="TEXT",
-    help="What the agent is asked: JSON, or else text; - keeps what comes on standard input, for replays.",
+    help="The agent's input: JSON, or else text; - keeps what comes on standard input, for replays.",
 )
 @candidate_options.upstream
 @candidate_options.mcp_config
 @options.flag("--no-proxy", help="Start no proxy: record Python processes only.")
 @options.flag("--no-inject", help="Leave Python processes alone: record at the proxy only.")
-@options.repeated("--pin-env", metavar="NAME", help="Write down a variable's value, for replays. Repeatable.")
-@options.flag("--no-pins", help="Leave chance alone, and write down nothing for replays to hold still.")
+@options.repeated("--pin-env", metavar="NAME", help="Store this variable's value for replays. Repeatable.")
+@options.flag("--no-pins", help="Do not seed randomness, and store nothing for replays to freeze.")
 @click.option(
     "--sample",
     type=options.NumberRange(0, 1),
     metavar="SHARE",
-    help="Keep this share of successful runs, such as 0.1; failed ones always.  [default: the configuration's, or 1]",
+    help="Keep this share of successful runs, such as 0.1, and all failed ones.  [default: the configuration's, or 1]",
 )
-@options.flag("--recover", help="Put together recordings that were killed, and run nothing.")
+@options.flag("--recover", help="Recover recordings that were killed; run nothing.")
 @options.no_redact
 @options.store
 @options.otel

@@ -96,7 +96,7 @@ class ReplayOptions(NamedTuple):
 @candidate_options.upstream
 @candidate_options.mcp_config
 @options.repeated("--pin-env", metavar="NAME", help="Set this variable to the case's value. Repeatable.")
-@options.flag("--no-pins", help="Hold nothing still: today's clock, real chance, your environment.")
+@options.flag("--no-pins", help="Do not freeze clock, randomness and environment.")
 @candidate_options.chaos
 @candidate_options.jobs
 @options.evidence

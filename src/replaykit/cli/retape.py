@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 )
 @options.flag("--ask", help="Ask for the answer to each new call on this terminal.")
 @click.option("--from-run", metavar="RUN", help="Write this recorded run or fork as the take; no candidate is run.")
-@click.option("--name", help="What to call the take.  [default: take-2, take-3, …]")
+@click.option("--name", help="The name of the take.  [default: take-2, take-3, …]")
 @click.option("--take", metavar="NAME", help="Serve recorded answers from this take.  [default: the case's own]")
 @options.flag("--force", help="Replace a take of that name.")
 @options.flag("--keep", help="Write the take even if the candidate is not fixed.")

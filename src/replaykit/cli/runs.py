@@ -24,7 +24,7 @@ _SHORTEST = 8
 
 @click.command(name="runs")
 @click.option("-n", "--limit", type=click.IntRange(1), default=20, show_default=True, help="How many, newest first.")
-@options.flag("--all", "everything", help="All of them.")
+@options.flag("--all", "everything", help="Show all runs.")
 @click.option(
     "--status", type=options.OneOf([status.value for status in RunStatus]), help="Only runs with this status."
 )

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 )
 @click.option("--id", "case_id", metavar="ID", help="The case's id.  [default: the directory's name]")
 @click.option("--title", help="The case's title.")
-@options.flag("--allow-incomplete", help="Make the case though no tool call of the trace can be replayed.")
+@options.flag("--allow-incomplete", help="Make a case even if none of its tool calls can be replayed.")
 @options.flag("--force", help="Replace a case that is there already.")
 @click.option(
     "--agent", metavar="MODULE:FUNCTION", help="The agent that failed: replay it too, to see the case fail again."

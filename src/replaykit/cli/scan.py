@@ -24,10 +24,10 @@ _STDIN = "-"
 
 @click.command(name="scan")
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path, allow_dash=True), metavar="[PATH|-]...")
-@options.flag("--staged", help="Look at what git has staged, as it is staged.")
-@options.flag("--ignored", help="Look at files that git ignores as well.")
+@options.flag("--staged", help="Scan what is staged in git.")
+@options.flag("--ignored", help="Also scan files that git ignores.")
 @click.option(
-    "--max-mb", type=click.IntRange(1, 1024), default=16, show_default=True, help="Pass over files larger than this."
+    "--max-mb", type=click.IntRange(1, 1024), default=16, show_default=True, help="Skip files larger than this."
 )
 @options.flag("--sarif", help="Print the findings as SARIF 2.1.0.")
 @trusted_config.config_from

@@ -43,7 +43,7 @@ _MAX_REASONS = 20
     "--allow-host",
     "allowed_hosts",
     metavar="NAME",
-    help="A further host name that it is reached by; this machine's names and addresses are known. Repeatable.",
+    help="Accept requests under this host name as well. Repeatable.",
 )
 @click.option(
     "--status",
@@ -59,7 +59,7 @@ _MAX_REASONS = 20
     default=10,
     show_default=True,
     metavar="SECONDS",
-    help="How long nothing comes of a trace that lacks something until a run is made of it.",
+    help="Store an incomplete trace after this long without a new span.",
 )
 @options.store
 @options.flag("--json", "as_json", help="Print what happens as JSON, one object a line.")

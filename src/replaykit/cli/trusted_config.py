@@ -21,7 +21,7 @@ MAX_RULE_FILES = 64
 config_from = options.combined(
     options.flag(
         "--untrusted",
-        help="For a pull request of a stranger: read the configuration from its base branch.",
+        help="For pull requests from strangers: read the configuration from the base branch.",
     ),
     click.option(
         "--config-from",

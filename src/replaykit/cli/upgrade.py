@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.command(name="upgrade")
 @click.argument("cases", nargs=-1, type=options.PATH, metavar="[CASE]...")
 @options.config
-@options.flag("--dry-run", help="Say what would be written, and write nothing.")
+@options.flag("--dry-run", help="Show what would change; write nothing.")
 @options.as_json
 def command(cases: tuple[Path, ...], config: Path | None, dry_run: bool, as_json: bool) -> int:
     """Rewrite cases of an older format in the current one.

@@ -18,7 +18,7 @@ from replaykit.store.run_locks import running_numbers
 
 @click.command(name="keep")
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
-@options.flag("--undo", help="Let them go when their time comes.")
+@options.flag("--undo", help="Allow pruning them again.")
 @options.store
 @options.as_json
 def command(runs: tuple[str, ...], undo: bool, store_path: Path | None, as_json: bool) -> None:

@@ -16,8 +16,8 @@ from replaykit.store.open import existing_store_path
 
 
 @click.command(name="prune")
-@options.flag("--dry-run", help="Show what would go, and why, and take nothing.")
-@options.flag("--compact", help="Rewrite the whole file besides; others wait for it.")
+@options.flag("--dry-run", help="Show what would be deleted and why; delete nothing.")
+@options.flag("--compact", help="Also rewrite the whole file; other writers wait.")
 @options.flag("--auto", help="Do nothing unless the configuration says `retention: {auto: true}`.")
 @options.config
 @options.store

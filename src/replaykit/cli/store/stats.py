@@ -22,7 +22,7 @@ from replaykit.store.open import existing_store_path
     type=options.NumberRange(min=0, min_open=True, max=36_500),
     default=30,
     show_default=True,
-    help="Count the replays of so many days.",
+    help="Count the replays of the last N days.",
 )
 @options.flag("--prometheus", help="Print metrics in Prometheus' text format.")
 @click.option(

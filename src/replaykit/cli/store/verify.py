@@ -20,7 +20,7 @@ from replaykit.terminal import style
 
 
 @click.command(name="verify")
-@options.flag("--repair", help="Save whatever is whole into a new store; the damaged one is only read.")
+@options.flag("--repair", help="Save everything intact into a new store; the damaged one is only read.")
 @options.destination(
     "out",
     "With --repair: the new store.  [default: the store's name and -salvaged]",
