@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, TypeAlias, cast
 from weakref import WeakSet
 
 from replaykit.seam.own_code import Function, frames_from, is_library, module_name
+from replaykit.seam.thread_frames import thread_frames
 
 _WRAPPED = ("__func__", "fget", "fset", "func", "__wrapped__")
 """Attributes in which decorators and descriptors keep the function."""
@@ -388,7 +389,7 @@ def _frames_of(entry: EntryPoint | None) -> Iterator[FrameType]:
     """Give the frames of own code that run inside of the entry and outside of tools: in this thread, and in the one
     that entered the run. Other threads of a run begin with functions that are mentioned somewhere."""
     here = sys._getframe(1)
-    for innermost in sys._current_frames().values():
+    for innermost in thread_frames().values():
         # A plain loop: with less between two looks, frames of other threads have less time to go away.
         chain = []
         frame: FrameType | None = innermost

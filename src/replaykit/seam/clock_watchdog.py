@@ -16,6 +16,7 @@ from typing import Any
 
 from replaykit.seam.kernel_delays import has_limit
 from replaykit.seam.own_code import is_library
+from replaykit.seam.thread_frames import thread_frames
 from replaykit.seam.virtual_clock import VirtualClock, Wait
 
 _LOOK_S = 0.01
@@ -170,7 +171,7 @@ class Watcher:
 
     def _standing(self) -> dict[int, Any]:
         """Return where each thread of the run is that does not wait for the clock, and how much it has worked."""
-        frames = sys._current_frames()
+        frames = thread_frames()
         return {
             ident: (id(frames[ident]), frames[ident].f_lasti, _cpu_s(member.tid))
             for ident, member in list(self._clock.members.items())
@@ -195,7 +196,7 @@ class Watcher:
     def _note_limit(self, ident: int) -> None:
         """Note that the agent waits with a limit that runs in real time, such as that of `select.select`: what it waits
         for may come at any time of the clock."""
-        member, frame = self._clock.members[ident], sys._current_frames().get(ident)
+        member, frame = self._clock.members[ident], thread_frames().get(ident)
         if frame is None or member.is_parked or is_library(frame.f_code.co_filename):
             return
         if has_limit(member.tid):
