@@ -52,6 +52,13 @@ def style(text: str, *, fg: str | None = None, bold: bool = False, dim: bool = F
     return f"{begin}{text}\x1b[{_MARK};0m"
 
 
+def unstyle(text: str) -> str:
+    """Return the text without colours of our own."""
+    if _MARK not in text:
+        return text
+    return _OURS.sub("", text)
+
+
 @contextlib.contextmanager
 def guarded_output() -> Iterator[None]:
     """Let nothing be printed during the block but visible text and colours of our own."""

@@ -455,7 +455,7 @@ def test_where_a_case_is_can_be_read_in_a_narrow_window(replaykit: Run, monkeypa
 
     ran = replaykit("import", "runs.jsonl", "--scaffold", "cases")
 
-    assert f"cases/{name} (it failed as {name} did)" in ran.out
+    assert f"cases/{name} (it failed as {name} did)" in " ".join(ran.out.split())
 
 
 def test_the_whole_table_of_samples_is_told() -> None:

@@ -35,7 +35,7 @@ def replaykit(capsys: pytest.CaptureFixture[str]) -> Command:
 
 
 @pytest.fixture
-def project(own_directory: Path, replaykit: Command) -> None:
+def project(own_directory: Path, replaykit: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     for trace in ("traces", "imported/chat.json", "prompt_fix/gateway-log.json"):
         replaykit("import", EXAMPLES / trace)
 
@@ -43,11 +43,58 @@ def project(own_directory: Path, replaykit: Command) -> None:
     def look(question: str) -> str:
         raise TimeoutError("the service did not answer, and this message takes much more than one line " * 3)
 
+    replaykit("scaffold", "run-bill", "--out", "cases/billing")
+    Path("agents.py").write_text(AGENTS)
+    monkeypatch.syspath_prepend(own_directory)
+
     with pytest.raises(TimeoutError), rk.record("a name that is longer than most names are " * 3, input="why? " * 60):
         look("a question that is long " * 20)
 
 
-LINES = ["runs", "show last", "show run-fin", "show openai_chat-b", "show openai_chat-c", "checkpoints run-fin"]
+LINES = [
+    "runs",
+    "show last",
+    "show run-fin",
+    "show openai_chat-b",
+    "show openai_chat-c",
+    "checkpoints run-fin",
+    "compare run-fin run-bill",
+    "tree last",
+    "lint cases",
+    "replay cases/billing --agent agents:unchanged",
+    "replay cases/billing --agent agents:fixed",
+    "replay cases/billing --agent agents:other",
+    "import EXAMPLES --dry-run",
+    "store stats",
+    "help formats",
+    "examples",
+    "chaos profiles",
+    "chaos run --profile api_outage --agent agents:fixed --input why?",
+]
+AGENTS = """
+import replaykit as rk
+
+@rk.tool
+def lookup_billing(user_id: str) -> dict:
+    raise RuntimeError("called for real")
+
+def unchanged(question):
+    for _ in range(5):
+        try:
+            lookup_billing("usr_8821")
+        except Exception:
+            pass
+    raise RuntimeError("Max tool call limit exceeded. Agent terminated.")
+
+def fixed(question):
+    try:
+        return str(lookup_billing("usr_8821"))
+    except Exception:
+        return "The billing service does not answer, and nobody knows why: please try again in a few minutes."
+
+def other(question):
+    return str(lookup_billing("somebody else, whose name is longer than a line of this terminal is wide"))
+"""
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -58,10 +105,11 @@ def test_no_line_is_wider_than_the_terminal(
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
 
-    ran = replaykit(*line.split())
+    ran = replaykit(*line.replace("EXAMPLES", str(EXAMPLES / "traces")).split())
 
-    assert ran.code == 0
-    assert [text for text in ran.out.splitlines() if width_of(text) > width] == []
+    assert ran.code in (0, 1), ran
+    wide = [text for text in (ran.out + ran.err).splitlines() if width_of(text) > width]
+    assert [text for text in wide if " " in text.strip() and "replaykit " not in text] == [], "only a path or a command"
 
 
 @pytest.mark.usefixtures("project")

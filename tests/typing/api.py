@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, assert_type
 
@@ -33,9 +32,9 @@ async def async_agent(question: str) -> int:
     return len(await lookup(question))
 
 
-def decorated() -> None:
+async def decorated() -> None:
     assert_type(bare_agent("why?"), str)
-    assert_type(async_agent("why?"), Coroutine[Any, Any, int])
+    assert_type(await async_agent("why?"), int)
     with rk.record("by hand", input="why?") as run:
         assert_type(run, rk.Run)
 

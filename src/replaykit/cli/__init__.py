@@ -147,7 +147,9 @@ def _run(arguments: list[str]) -> int:
         return ExitCode.INTERRUPTED
     except ReplayKitError as error:
         _trace(debug)
-        _say(f"{style('error', fg='red', bold=True)}: {error}")
+        from replaykit.report.layout import fit
+
+        _say(fit(f"{style('error', fg='red', bold=True)}: {error}"))
         return error.exit_code
     except SystemExit as exit_:
         # click leaves like this when whoever read our output has gone: no verdict, and no failure of an agent

@@ -15,6 +15,7 @@ from replaykit.cases.promote import promote
 from replaykit.cli import options
 from replaykit.handlers.recording.run import record
 from replaykit.report.cases import case_text
+from replaykit.report.layout import fit
 from replaykit.report.replays import result_text
 from replaykit.report.runs import run_text
 from replaykit.store.open import open_store
@@ -52,13 +53,13 @@ def _show(directory: Path) -> None:
             run.output = demo.looping_agent(demo.QUESTION)
     except RuntimeError:
         with open_store(store, read_only=True) as source:
-            click.echo(run_text(source.load(run.id)))
+            click.echo(fit(run_text(source.load(run.id))))
 
     _title(f"2. The failed run becomes a case: replaykit scaffold {run.id}")
     promoted = promote(run.id, directory / "cases" / "billing-loop", force=True, store=store)
     check_case(promoted.case, promoted.run)
     case = promoted.case
-    click.echo(case_text(case))
+    click.echo(fit(case_text(case)))
 
     _title("3. The same agent against the case, its tools answered from the recording")
     click.echo(result_text(replay(case, PythonCandidate("replaykit.demo:looping_agent"))))

@@ -134,16 +134,17 @@ def import_into_project(
 def report(result: ImportResult, *, as_json: bool, aside: bool = False) -> None:
     """Print the result of an import; to standard error where a replay's result follows."""
     from replaykit.report.imports import import_json, import_text, problems_text
+    from replaykit.report.layout import fit
 
     options.note(*map(visible, result.notes))
     if result.failed:
-        click.echo(problems_text(result), err=True)
+        click.echo(fit(problems_text(result)), err=True)
     if as_json and not aside:
         for piece in import_json(result):
             click.echo(piece, nl=False)
         click.echo()
     else:
-        click.echo(import_text(result), err=aside)
+        click.echo(fit(import_text(result)), err=aside)
 
 
 def _counted(records: Iterable[ImportRecord], advance: Callable[[], None]) -> Iterator[ImportRecord]:

@@ -17,7 +17,7 @@ from replaykit.cases.config_files import WORKING_TREE, ConfigFiles
 from replaykit.config import MAX_TIMEOUT_S
 from replaykit.errors import nearest
 from replaykit.project.find import find_project
-from replaykit.report.layout import to_json
+from replaykit.report.layout import fit, to_json
 from replaykit.terminal import ERASE_LINE, style, unguarded, visible
 
 T = TypeVar("T")
@@ -65,7 +65,7 @@ def show(
 ) -> None:
     """Print a value for people, or as JSON; with `redact` JSON that others will keep is redacted."""
     if not as_json:
-        click.echo(text(value))
+        click.echo(fit(text(value)))
     elif redact:
         click.echo(redacted(json(value)))
     else:
@@ -211,7 +211,7 @@ def tell_notices(subjects: Any) -> None:
         raise subjects.unusable[0].error
     note(*subjects.notices)
     for wrong in subjects.unusable:
-        click.echo(f"{style('error', fg='red', bold=True)}: {wrong.reason}", err=True)
+        click.echo(fit(f"{style('error', fg='red', bold=True)}: {wrong.reason}"), err=True)
 
 
 @contextmanager
@@ -227,7 +227,7 @@ def progress(total: int, label: str) -> Iterator[Callable[[], None]]:
 def note(*texts: str) -> None:
     """Say these things on stderr, a line each."""
     for text in texts:
-        click.echo(f"note: {text}", err=True)
+        click.echo(fit(f"note: {text}"), err=True)
 
 
 def json_or_text(text: str) -> Any:

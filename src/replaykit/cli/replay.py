@@ -21,6 +21,7 @@ from replaykit.intake.source_subjects import subjects_of
 from replaykit.model.faults import ChaosPlan
 from replaykit.model.result import Verdict
 from replaykit.programs.launch_options import LaunchOptions
+from replaykit.report.layout import fit
 from replaykit.report.replays import (
     evidence_text,
     injected_text,
@@ -205,7 +206,7 @@ def _worlds(options_: ReplayOptions, subjects: SelectedCases, files: Any) -> lis
 
     found = list(map(world, subjects.all))
     for name in left_unset(subject for subject in found if isinstance(subject, ReplayCase)):
-        click.echo(f"{name} has a value in the case that is not set here; --pin-env {name} sets it", err=True)
+        click.echo(fit(f"{name} has a value in the case that is not set here; --pin-env {name} sets it"), err=True)
     return found
 
 
@@ -267,16 +268,16 @@ def _report(options_: ReplayOptions, results: Sequence[ReplayResult], root: Path
         click.echo(results_json(results, passed=passed))
     elif len(results) == 1:
         [result] = results
-        click.echo(result_text(result))
-        click.echo(f"\n  Evidence: {result.directory}", err=True)
+        click.echo(fit(result_text(result)))
+        click.echo(fit(f"\n  Evidence: {result.directory}"), err=True)
         if result.evidence.recorded:
-            click.echo(f"  Used: {evidence_text(result.evidence)}", err=True)
+            click.echo(fit(f"  Used: {evidence_text(result.evidence)}"), err=True)
         if result.take:
-            click.echo(f"  Take: {result.take}", err=True)
-        click.echo(f"  Isolation: {isolation_text(result.isolation)}", err=True)
+            click.echo(fit(f"  Take: {result.take}"), err=True)
+        click.echo(fit(f"  Isolation: {isolation_text(result.isolation)}"), err=True)
     else:
-        click.echo(results_text(results))
-        click.echo(f"Evidence: {root}", err=True)
-        click.echo(f"Isolation: {isolation_of_many(results)}", err=True)
+        click.echo(fit(results_text(results)))
+        click.echo(fit(f"Evidence: {root}"), err=True)
+        click.echo(fit(f"Isolation: {isolation_of_many(results)}"), err=True)
     if options_.chaos is not None:
-        click.echo(f"Injected: {injected_text(results)}", err=True)
+        click.echo(fit(f"Injected: {injected_text(results)}"), err=True)

@@ -14,6 +14,7 @@ from replaykit.config import default_evidence_path
 from replaykit.errors import UsageError
 from replaykit.programs.command import HIDDEN
 from replaykit.report.cases import case_json, case_text, check_text
+from replaykit.report.layout import fit
 
 if TYPE_CHECKING:
     from replaykit.cases.promote import Promoted
@@ -103,8 +104,8 @@ def command(
     if as_json:
         click.echo(case_json(promoted.case, check))
     else:
-        click.echo(case_text(promoted.case, promoted.command, is_ready=check.is_ready))
-        click.echo(check_text(check), err=True)
+        click.echo(fit(case_text(promoted.case, promoted.command, is_ready=check.is_ready)))
+        click.echo(fit(check_text(check)), err=True)
     return check.exit_code
 
 

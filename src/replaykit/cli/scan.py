@@ -14,6 +14,7 @@ from replaykit.errors import UsageError, failed_if
 from replaykit.redaction.file_selection import Passed, as_text, files_below, staged_texts, texts_of, too_large
 from replaykit.redaction.files import leaks_in, missed_leaks
 from replaykit.redaction.project import project_redactor
+from replaykit.report.layout import fit
 from replaykit.report.leaks import scan_json, scan_sarif, scan_text
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def command(
     elif as_json:
         click.echo(scan_json(leaks, scanned, passed_over))
     else:
-        click.echo(scan_text(leaks, scanned))
+        click.echo(fit(scan_text(leaks, scanned)))
     return failed_if(leaks)
 
 

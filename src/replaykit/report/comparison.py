@@ -7,7 +7,7 @@ from itertools import groupby
 
 from replaykit.model.diff import Difference, brief
 from replaykit.model.text_lines import first_few
-from replaykit.report.layout import counted, screen_width, short, table
+from replaykit.report.layout import counted, line_width, screen_width, short, table
 from replaykit.terminal import style
 from replaykit.travel.compare_result import (
     Comparison,
@@ -32,6 +32,7 @@ _ALIKE = 6  # differences of one kind in a row that are shown
 _LINES = 60
 _STEPS = 3  # steps that are named in a row
 _CELL = 32
+_NARROW_CELL = 8
 
 
 def comparison_text(comparison: Comparison, a_name: str, b_name: str, *, whole: bool = False) -> str:
@@ -165,10 +166,11 @@ def _after(entry: StateEntry) -> str:
 def _summary(comparison: Comparison, a_name: str, b_name: str) -> str:
     """Return a table of how both runs ended and what they used."""
     a, b = _ending(comparison.outcome.a), _ending(comparison.outcome.b)
+    cell = max(min(_CELL, (line_width() - 40) // 2), _NARROW_CELL)
     rows = []
     for name, old, new in zip(("status", "output", "error"), a, b, strict=True):
         if old or new:
-            rows.append([name, short(old, _CELL), short(new, _CELL), "" if old == new else "≠"])
+            rows.append([name, short(old, cell), short(new, cell), "" if old == new else "≠"])
     usage = comparison.usage
     more = _usage(usage.difference, plus="+")
     for (name, old), new in zip(_usage(usage.a).items(), _usage(usage.b).values(), strict=True):

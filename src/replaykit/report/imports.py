@@ -24,6 +24,8 @@ _CASE_WORDS: dict[str, str] = {
 }
 _HEAD = ["run", "result", "status", "started (UTC)", "tools", "name → session"]
 _DRY_HEAD = ["run", "result", "status", "format", "started (UTC)", "models", "tools", "tokens", "replayable", "name"]
+_OPTIONAL = ("tokens", "models", "tools", "format", "started (UTC)", "status")
+"""Columns to leave out, in this order, on a narrow terminal."""
 
 
 def import_json(result: ImportResult) -> Iterator[str]:
@@ -60,7 +62,7 @@ def _runs(result: ImportResult) -> Iterator[str]:
     row, head = _row, _HEAD
     if result.dry_run:
         row, head = _dry_row, _DRY_HEAD
-    yield table(head, list(map(row, found[:MAX_ROWS])))
+    yield table(head, list(map(row, found[:MAX_ROWS])), optional=[name for name in _OPTIONAL if name in head])
     if len(found) > MAX_ROWS:
         yield f"and {len(found) - MAX_ROWS:,} more; --json has them all"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import textwrap
 import unicodedata
@@ -12,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from replaykit.model.text_lines import cut
-from replaykit.terminal import style, visible
+from replaykit.terminal import style, unstyle, visible
 
 MAX_WIDTH = 160
 
@@ -114,6 +115,42 @@ def _room(rows: Sequence[Sequence[str]]) -> int:
     """Return the columns that are left for the last cell of a row."""
     *widths, _last = _widths(rows)
     return screen_width() - sum(widths) - 2 * len(widths)
+
+
+def fit(text: str) -> str:
+    """Return a text whose lines fit the terminal; where there is none, the text as it is.
+
+    A line that is too long goes on below the column that its last part began in. A command is left whole, to be copied.
+    """
+    columns = _columns()
+    if columns is None:
+        return text
+    lines: list[str] = []
+    for line in text.split("\n"):
+        if width_of(unstyle(line)) <= columns or _COMMAND.search(unstyle(line)):
+            lines.append(line)
+        else:
+            lines += _wrapped(line, columns)
+    return "\n".join(lines)
+
+
+_COMMAND = re.compile(r"(?<![`\w])(?:replaykit|python|pip|git) \w")
+_BEFORE_LAST_PART = re.compile(r"\s*(?:\S+(?: \S+)*\s{2,})*")
+
+
+def _wrapped(line: str, columns: int) -> list[str]:
+    """Return a line as several that are no wider; its words may be coloured."""
+    found = _BEFORE_LAST_PART.match(unstyle(line))
+    margin = found.end() if found is not None else 0
+    if margin > columns // 2:
+        margin = len(line) - len(line.lstrip())
+    lines, current = [], ""
+    for blanks, word in re.findall(r"(\s*)(\S+)", line):
+        if current and width_of(unstyle(current + blanks + word)) > columns:
+            lines.append(current)
+            current, blanks = "", " " * margin
+        current += blanks + word
+    return [*lines, current]
 
 
 def indented(lines: Iterable[str], margin: str = "  ") -> list[str]:
