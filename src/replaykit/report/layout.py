@@ -1,4 +1,4 @@
-"""Plain building blocks: a box, a table, a short text."""
+"""Plain building blocks: a box, a table, a short text, lines that fit the terminal."""
 
 from __future__ import annotations
 
@@ -135,15 +135,12 @@ def fit(text: str) -> str:
 
 
 _COMMAND = re.compile(r"(?<![`\w])(?:replaykit|python|pip|git) \w")
-_BEFORE_LAST_PART = re.compile(r"\s*(?:\S+(?: \S+)*\s{2,})*")
 
 
 def _wrapped(line: str, columns: int) -> list[str]:
     """Return a line as several that are no wider; its words may be coloured."""
-    found = _BEFORE_LAST_PART.match(unstyle(line))
-    margin = found.end() if found is not None else 0
-    if margin > columns // 2:
-        margin = len(line) - len(line.lstrip())
+    gap = unstyle(line).rfind("  ", 0, columns // 2)
+    margin = 0 if gap < 0 else gap + 2
     lines, current = [], ""
     for blanks, word in re.findall(r"(\s*)(\S+)", line):
         if current and width_of(unstyle(current + blanks + word)) > columns:
