@@ -440,8 +440,8 @@ def test_init_prepares_a_project_once(replaykit: Command) -> None:
     second = replaykit("init")
 
     assert first.code == second.code == 0
-    assert [line.split()[0] for line in first.out.splitlines()[:3]] == ["created"] * 3
-    assert [line.split()[0] for line in second.out.splitlines()[:3]] == ["there"] * 3
+    assert [line.split()[0] for line in first.out.splitlines()[:4]] == ["created"] * 4
+    assert [line.split()[0] for line in second.out.splitlines()[:4]] == ["there"] * 4
     assert rk.load_project("replaykit.yaml").cases == (Path("cases"),)
     assert Path(".replaykit/.gitignore").read_text() == "*\n"
     assert snapshot() == before
@@ -450,8 +450,56 @@ def test_init_prepares_a_project_once(replaykit: Command) -> None:
 def test_init_prepares_another_directory(replaykit: Command) -> None:
     assert replaykit("init", "new/project").code == 0
 
-    made = [".replaykit/.gitignore", "cases/README.md", "replaykit.yaml"]
+    made = [".replaykit/.gitignore", ".replaykit/replaykit.schema.json", "cases/README.md", "replaykit.yaml"]
     assert sorted(snapshot()) == [f"new/project/{name}" for name in made]
+
+
+AGENT_FILE = """
+import replaykit as rk
+
+raise SystemExit("init must not run this")
+
+@rk.record("support")
+async def answer(question): ...
+
+def helper(): ...
+"""
+
+
+def test_init_finds_the_agent_that_is_recorded_and_writes_a_configuration_with_it(replaykit: Command) -> None:
+    Path("shop").mkdir()
+    Path("shop/agents.py").write_text(AGENT_FILE)
+    Path("broken.py").write_text("def (")
+
+    ran = replaykit("init")
+
+    assert "The agent is shop.agents:answer." in ran.out
+    agent = rk.load_project("replaykit.yaml").agent
+    assert (agent.type, agent.endpoint) == ("python", "shop.agents:answer")
+    written = Path("replaykit.yaml").read_text().splitlines()
+    schema = json.loads(Path(written[0].removeprefix("# yaml-language-server: $schema=")).read_text())
+    jsonschema.Draft202012Validator(schema).validate({"replaykit": 1, "agent": {"type": "python", "endpoint": "a:b"}})
+
+
+def test_init_chooses_among_several_agents_only_if_it_is_told(replaykit: Command) -> None:
+    for name in ("one", "two"):
+        Path(f"{name}.py").write_text("@record\ndef answer(question): ...\n")
+
+    assert "The agent is" not in replaykit("init").out
+    Path("replaykit.yaml").unlink()
+    assert "The agent is two:answer." in replaykit("init", "--agent", "two:answer").out
+
+
+@pytest.mark.parametrize(
+    ("options", "kind"),
+    [(("--endpoint", "http://127.0.0.1:8000/ask"), "http"), (("--runner-cmd", "node agent.mjs"), "command")],
+)
+def test_init_takes_any_kind_of_agent(replaykit: Command, options: tuple[str, str], kind: str) -> None:
+    assert replaykit("init", *options).code == 0
+
+    agent = rk.load_project("replaykit.yaml").agent
+    assert (agent.type, agent.endpoint) == (kind, options[1])
+    assert replaykit("init", *options, "--agent", "a:b").code == 2
 
 
 def test_demo_shows_both_verdicts_and_leaves_nothing_behind(

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from pathlib import Path
 
 import click
 
+from replaykit.cases.schema import document_schema
 from replaykit.cli import options
 from replaykit.config import HOME
+from replaykit.errors import UsageError
 from replaykit.project.find import PROJECT_FILES
+from replaykit.project.find_agent import agent_type, recorded_functions
+from replaykit.project.shape import PROJECT
 
 _README = """# Cases
 
@@ -23,50 +29,88 @@ What is secret or personal is replaced by placeholders of the same form when a c
 """
 
 
-_CONFIG = """replaykit: 1
+_CONFIG = """# yaml-language-server: $schema={schema}
+replaykit: 1
 
 # The agent under test. `replaykit replay` runs it against everything below.
-# agent:
-#   type: python                 # or http, langchain, command
-#   endpoint: my_agent:answer    # module:function, a URL, or a command
-#   timeout: 30000               # milliseconds
-
+{agent}
 cases: [cases]
 
 # What the agent promises. A session names the contract that it must keep.
 # contracts:
 #   default:
 #     invariants:
-#       - {id: answers, type: output_not_empty, severity: critical}
+#       - {{id: answers, type: output_not_empty, severity: critical}}
 
 # Incidents: an input, what the tools answered, and a contract.
 # replays:
 #   sessions:
 #     - file: replays/incident_001.yaml
 """
+_AGENT = """agent:
+  type: {type}
+  endpoint: {endpoint}
+"""
+_NO_AGENT = """# agent:
+#   type: python                 # or http, langchain, command
+#   endpoint: my_agent:answer    # module:function, a URL, or a command
+#   timeout: 30000               # milliseconds
+"""
+_SCHEMA_FILE = "replaykit.schema.json"
 
 
 @click.command(name="init")
 @click.argument("directory", type=options.DIRECTORY, default=Path())
-def command(directory: Path) -> None:
+@click.option("--agent", metavar="MODULE:FUNCTION", help="The agent is this Python function.")
+@click.option("--endpoint", metavar="URL", help="The agent is behind HTTP, at this address.")
+@click.option("--runner-cmd", metavar="COMMAND", help="The agent is this program.")
+def command(directory: Path, agent: str | None, endpoint: str | None, runner_cmd: str | None) -> None:
     """Set up a project: configuration, cases and store.
 
-    Makes a configuration, a place for cases, and one for the store that stays out of git.
-
-    What is there already is left as it is.
+    The agent is the function that `rk.record` decorates, if there is one. On a terminal you are asked for another, or
+    for one if there is none. No code is imported, and files that are there already are left as they are.
 
     \b
     replaykit init
+    replaykit init --agent my_agent:answer
     """
-    for file, text in (
-        (directory / HOME / ".gitignore", "*\n"),
-        (directory / "cases" / "README.md", _README),
-        (directory / PROJECT_FILES[0], _CONFIG),
-    ):
+    options_given = [name for name in (agent, endpoint, runner_cmd) if name]
+    if len(options_given) > 1:
+        raise UsageError("--agent, --endpoint or --runner-cmd: give one of them")
+    where = options_given[0] if options_given else _find_agent(directory)
+    schema = directory / HOME / _SCHEMA_FILE
+    files = {
+        directory / HOME / ".gitignore": "*\n",
+        schema: json.dumps(document_schema("ReplayKit configuration", PROJECT), indent=2) + "\n",
+        directory / "cases" / "README.md": _README,
+        directory / PROJECT_FILES[0]: _CONFIG.format(schema=f"{HOME}/{_SCHEMA_FILE}", agent=_agent_section(where)),
+    }
+    for file, text in files.items():
         if file.exists():
             click.echo(f"there     {file}")
             continue
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
         click.echo(f"created   {file}")
+    if where:
+        click.echo(f"\nThe agent is {where}. Change it in {PROJECT_FILES[0]}.")
     click.echo("\nNext: replaykit scaffold TRACE --out cases/NAME   (or `replaykit demo` to see it work)")
+
+
+def _find_agent(directory: Path) -> str:
+    """Return the agent of a project: the only one that is recorded in its source, or what somebody types here."""
+    if (directory / PROJECT_FILES[0]).exists():
+        return ""
+    found = recorded_functions(directory) if directory.is_dir() else []
+    only = found[0] if len(found) == 1 else ""
+    if not sys.stdin.isatty() or not sys.stdout.isatty():
+        return only
+    question = "Your agent: module:function, a URL, or a command (empty: decide later)"
+    answer: str = click.prompt(question, default=only, show_default=bool(only))
+    return answer.strip()
+
+
+def _agent_section(endpoint: str) -> str:
+    if not endpoint:
+        return _NO_AGENT
+    return _AGENT.format(type=agent_type(endpoint).value, endpoint=json.dumps(endpoint, ensure_ascii=False))
