@@ -7,7 +7,7 @@
 # make bench   measure, side by side with peers (installs them)
 # make fidelity    record, replay and edit failing agents by the thousand: is a green result ever wrong?
 # make crash   kill -9 recordings, receivers, imports and replays 200 times, prune for a minute while others write, damage stores
-# make measure     how readable the source is, and how many files the main paths run through
+# make measure     how readable the source and the prose are, and how many files the main paths run through
 # make dist    build sdist and wheel, reproducibly, with checksums and a bill of materials
 # make clean   remove everything that was made here
 #
@@ -96,6 +96,7 @@ crash: $(VENV)
 
 measure: $(VENV)
 	$(BIN)/python tools/trace-paths
+	$(BIN)/python tools/prose
 	$(BIN)/python tools/measure
 
 # Two builds of a commit are the same bytes: tools/make-dist says under which conditions.
