@@ -112,12 +112,13 @@ def run(
 ) -> int:
     """Run the agent under chaos: does it hold?
 
-    The faults are those of the project's `chaos:`, with those of --profile after them; with --contract those of the
-    contract's `chaos_matrix` where neither is given. The agent has to keep that contract, or else the project's
-    contracts, as in `replaykit ci`; without any it has to end without an error. Tools and models are live unless --case
-    names a recorded world, in which --live and --allow-connect say what may be done for real; without --input and
-    --case the project's inputs are asked, or else its cases run. Exit 1 when a run broke, 3 when none did and the agent
-    cannot be run, 5 when a scenario's faults struck nothing.
+    The faults come from the project's `chaos:`, followed by those of --profile. If you give neither, a --contract
+    brings the faults of its `chaos_matrix`. The agent must keep that contract, or else the project's contracts, as in
+    `replaykit ci`; without a contract it must end without an error.
+
+    Tools and models are live unless --case names a recorded world. There, --live and --allow-connect say what may
+    happen for real. Without --input and --case, the project's inputs are used, or else its cases. Exit 1 if a run
+    broke, 3 if the agent could not be run, 5 if no fault of a scenario was triggered.
 
     \b
     replaykit chaos run --profile api_outage --agent my_agent:answer --input "Where is my order?"
@@ -158,7 +159,7 @@ def run(
 @command.command(name="profiles")
 @options.as_json
 def profiles(as_json: bool) -> None:
-    """List the profiles: plans of faults with a name.
+    """List the fault profiles.
 
     \b
     replaykit chaos profiles
@@ -206,12 +207,14 @@ def mutate(
     as_json: bool,
     **named: Any,
 ) -> int:
-    """Say an input in other words: typing mistakes, other alphabets, paraphrases, injections.
+    """Generate input variants: typos, other alphabets, paraphrases, injections.
 
-    Rules make them, or a model that is named. What a model writes is stored in mutations.json beside the configuration;
-    only --ask-model asks it, and a missing answer is an error. Without TEXT, the configuration's inputs are used. The
-    mutations are printed; with --run the agent is asked each of them in a live world, and has to keep the contract.
-    Exit 1 when the score is below --min-score, 3 when the model has not written them or cannot be asked.
+    Rules generate them, or a model that you name. A model's variants are stored in mutations.json beside the
+    configuration. Only --ask-model calls the model; without it, a missing variant is an error. Without TEXT, the
+    configuration's inputs are used.
+
+    The variants are printed. With --run, the agent gets each of them in a live world and must keep the contract. Exit 1
+    if the score is below --min-score, 3 if the model's variants are missing or it cannot be reached.
 
     \b
     replaykit chaos mutate "Where is my order?" --kind typos

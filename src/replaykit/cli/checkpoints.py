@@ -19,7 +19,7 @@ from replaykit.travel.checkpoints import CheckpointStore
 def command(run_id: str, store_path: Path | None, as_json: bool) -> None:
     """List the steps of a run that you can resume or fork from.
 
-    An agent that marks no steps has one per call. See the state after one: replaykit show RUN --step STEP --state
+    If the agent marks no steps, each call is one. To see the state after a step: replaykit show RUN --step STEP --state
 
     \b
     replaykit checkpoints last

@@ -89,12 +89,13 @@ def command(
 ) -> int:
     """Run everything the configuration names, and give a pipeline one result.
 
-    The project's cases and sessions are replayed, its contracts tried, its faults let loose, and its inputs asked in
-    other words. No model is needed but those that the agent asks itself. Exit 1 when a replay is not fixed, a critical
-    invariant fails, or the score is below --min-score (without one: when anything fails); 2 when a file is wrong (the
-    others are run all the same), 3 when nobody can tell, 5 when nothing was run or tested. With --require-proof a
-    replay fails as well when nobody has seen its case red. A case that asks for live calls or connections is not
-    replayed unless --live and --allow-connect name them.
+    Replays the project's cases and sessions, checks its contracts, injects its faults, and tries variants of its
+    inputs. No model is needed except the agent's own. A case that asks for live calls or connections is not replayed
+    unless --live and --allow-connect name them.
+
+    Exit 1 if a replay is not fixed, a critical invariant fails, or the score is below --min-score (without one: if
+    anything fails). With --require-proof, a replay whose case was never seen red fails too. Exit 2 if a file is wrong
+    (the others still run), 3 if the result is inconclusive, 5 if nothing was run.
 
     \b
     replaykit ci

@@ -29,9 +29,8 @@ if TYPE_CHECKING:
 def command(a: str, b: str, whole: bool, store_path: Path | None, as_json: bool) -> int:
     """Compare two runs and show where they part.
 
-    A and B are runs (an id, the beginning of one, or a name), or trace files. Calls are aligned, so that one call
-    more is one difference; ids, times and what a run took never count. Exit 0 when the runs are identical, 1 when
-    not.
+    A and B are runs (an id, the beginning of one, or a name) or trace files. Calls are aligned, so one extra call is
+    one difference. Ids, times and durations never count. Exit 0 if the runs are identical, 1 if not.
 
     \b
     replaykit compare 20260215-143200 20260215-150112

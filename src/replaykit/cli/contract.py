@@ -62,8 +62,8 @@ _trial = options.combined(
 def command() -> None:
     """Test an agent against a contract, with and without faults.
 
-    CONTRACT is the name of a contract in the project's file, or a file that holds one; it may be left out where the
-    project has one contract.
+    CONTRACT is the name of a contract in the project's file, or a file that holds one. You can leave it out if the
+    project has only one.
 
     \b
     replaykit contract lint
@@ -78,12 +78,13 @@ def command() -> None:
 def run(as_json: bool, **options_given: Any) -> int:
     """Run the agent in every scenario, and check every invariant.
 
-    The agent is asked each invariant's probes; one without probes is checked on --input, or the project's inputs, or
-    all probes. Tools and models are live, with the faults of the scenario, unless --case names a recorded world,
-    in which --live and --allow-connect say what may be done for real.
-    What follows two dashes is a program that is run as the agent. Exit 1 when a critical invariant fails or the score
-    is below --min-score, 2 for wrong files, 3 when neither is so and the agent cannot be run or nobody can tell
-    whether an invariant holds, 5 when nothing was checked or the faults of a scenario struck nothing.
+    The agent gets each invariant's probes. An invariant without probes is checked on --input, the project's inputs, or
+    all probes. Tools and models are live, with the faults of the scenario, unless --case names a recorded world. There,
+    --live and --allow-connect say what may happen for real. Everything after two dashes is a program to run as the
+    agent.
+
+    Exit 1 if a critical invariant fails or the score is below --min-score, 2 for wrong files, 3 if the agent could not
+    be run or an invariant is inconclusive, 5 if nothing was checked or no fault of a scenario was triggered.
 
     \b
     replaykit contract run -c replaykit.yaml
@@ -113,9 +114,9 @@ def score(**options_given: Any) -> int:
 @options.config
 @options.as_json
 def lint(files: tuple[Path, ...], config: Path | None, as_json: bool) -> int:
-    """Check contracts: every problem with its line and what to do.
+    """Check contracts, and show every problem with its line and fix.
 
-    FILE holds a contract, or is a project's file; the project's own unless said. Exit 1 when there is an error.
+    FILE holds a contract or a project. Default: the project's own file. Exit 1 if there is an error.
 
     \b
     replaykit contract lint contracts/*.yaml

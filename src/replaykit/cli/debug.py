@@ -23,8 +23,8 @@ _TERMINATED = 143  # what a shell says of a program that SIGTERM ended
 def command(run_id: str, step: str | None, agent: str | None, live: tuple[str, ...], store_path: Path | None) -> int:
     """Step through a run, and fork from any step.
 
-    Needs a terminal. One line of keys is always in sight; ? shows all of them. The run stays as it is: a fork, made by
-    editing the state, an answer or arguments, is a run of its own, and asks before it does anything for real.
+    Needs a terminal. One line of keys is always visible; ? shows all of them. The run never changes: when you edit the
+    state, an answer or arguments, you make a fork, which is a run of its own and asks before it does anything for real.
 
     \b
     replaykit debug 20260215-143200

@@ -29,9 +29,8 @@ from replaykit.terminal import style
 def command(directory: Path | None) -> None:
     """Watch the whole loop run offline, in seconds.
 
-    Records a failing agent, makes a case of it, and replays it against the bug and against the fix.
-
-    Needs no network and no key. Nothing is left behind unless --out says where.
+    Records a failing agent, makes a case of it, and replays the case against the bug and the fix. Needs no network and
+    no key, and leaves nothing behind unless you use --out.
 
     \b
     replaykit demo

@@ -19,8 +19,8 @@ from replaykit.report.doctor import doctor_json, doctor_text
 def command(config: Path | None, store_path: Path | None, as_json: bool) -> int:
     """Check this machine and project, and say how to fix what is wrong.
 
-    Only reads: it writes no file and imports no agent, SDK or framework. Exit 1 when something is wrong that would make
-    commands fail, or leak.
+    Only reads: it writes no file and imports no agent, SDK or framework. Exit 1 if it finds something that would make
+    commands fail or leak data.
 
     \b
     replaykit doctor

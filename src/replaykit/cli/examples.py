@@ -31,8 +31,7 @@ def command(context: click.Context, as_json: bool) -> None:
 def copy(name: str, directory: Path) -> None:
     """Copy an example into a directory, below `examples`.
 
-    The commands in the documentation then work in that directory as they are written. A file that is there already is
-    never replaced.
+    The commands in the documentation then work in that directory as written. Existing files are never replaced.
 
     \b
     replaykit examples copy golden

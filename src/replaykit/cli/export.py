@@ -50,10 +50,11 @@ def command(
 ) -> None:
     """Write a run to a file that other tools can read.
 
-    `run_log` keeps everything; `replaykit` is the small trace that `scaffold` reads; `otlp` is a trace of OpenTelemetry
-    with all contents, as JSON. With --from-report each failure becomes a session: the input that failed, what the tools
-    answered, and the contract that was broken. What is secret or personal is replaced; exit 2, and nothing is written,
-    where something is left.
+    `run_log` keeps everything, `replaykit` is the small trace that `scaffold` reads, and `otlp` is an OpenTelemetry
+    trace with all contents, as JSON. With --from-report, each failure becomes a session: the input that failed, the
+    answers of the tools, and the broken contract.
+
+    Secrets and personal data are redacted. If any are left, nothing is written and the exit code is 2.
 
     \b
     replaykit export refunds -o refunds.json

@@ -31,8 +31,8 @@ from replaykit.travel.fork import fork
 def command(run_id: str, step: str, fork_arguments: dict[str, Any], **changes: Any) -> Any:
     """Continue a run from one of its steps, with something changed.
 
-    Makes a new run, linked to its parent, which stays as it is. Exit 1 when the agent fails. Compare the two with
-    replaykit compare.
+    Makes a new run that is linked to its parent; the parent never changes. Exit 1 if the agent fails. To see what
+    changed: replaykit compare
 
     \b
     replaykit fork 20260215-143200 --step step_3 --set max_retries=3 --agent my_agent:answer

@@ -49,8 +49,8 @@ def command(
     """Save a run as a golden trace that later runs must match.
 
     RUN is an id, the beginning of one, a name (its newest run), or `last`. pytest collects the file and runs the agent
-    in the recorded world: the calls, the states and the outcome have to be those of the recording. With --agent
-    that is tried at once; exit 1, and nothing is written, when the agent does something else.
+    in the recorded world: calls, states and outcome must match the recording. With --agent, this is tried right away;
+    if the agent does something else, nothing is written and the exit code is 1.
 
     A case keeps a failure from coming back, a session replays an incident that you describe in YAML, and a golden trace
     keeps a good run as it is.

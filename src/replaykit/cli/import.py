@@ -38,9 +38,9 @@ class ImportGroup(click.Group):
 def command() -> None:
     """Import runs from trace files of any vendor, or from a tracing service.
 
-    A run that is there already is not brought in twice. One that cannot be read is told, and the others come in. How
-    much of each can be replayed is told as well. Exit 1 when one did not come in, 3 when a service cannot be reached,
-    5 when there is nothing.
+    Runs that are in the store already are skipped. A run that cannot be read is reported, and the others are imported.
+    The output shows how much of each run can be replayed. Exit 1 if a run could not be imported, 3 if a service cannot
+    be reached, 5 if there was nothing to import.
 
     \b
     replaykit import traces/ exported.jsonl
@@ -50,7 +50,7 @@ def command() -> None:
     replaykit import langfuse --all --since 24h
     replaykit import sources
 
-    All that can be said of files: replaykit import files --help
+    All options for files: replaykit import files --help
     """
 
 
@@ -63,10 +63,10 @@ def command() -> None:
 )
 @import_runs.target_options
 def files(paths: tuple[Path, ...], format_: str | None, **parameters: Any) -> int:
-    """Import the runs in trace files, and in all files below directories. You can leave out `files`.
+    """Import the runs in files and directories.
 
-    Files may be packed (.gz, .zst) and of any size; `-` is standard input. `replaykit help formats` lists what can
-    be read.
+    You can leave out `files`. Files may be compressed (.gz, .zst) and of any size; `-` is standard input. To see all
+    formats: replaykit help formats
 
     \b
     replaykit import files traces/ exported.jsonl.gz --filter status=error --since 7d
@@ -90,9 +90,10 @@ for _service in import_services.COMMANDS:
 def sources(
     timeout_s: float, force: bool, dry_run: bool, config: Path | None, store_path: Path | None, as_json: bool
 ) -> int:
-    """Import what `replays.sources` of the configuration names, and keep it as session files.
+    """Import the sources that the configuration names.
 
-    `ci` and `replay` use these files from then on. A source with `auto_import` is fetched there each time.
+    The runs of `replays.sources` become session files, which `ci` and `replay` use from then on. A source with
+    `auto_import` is fetched there each time.
 
     \b
     replaykit import sources -c replaykit.yaml

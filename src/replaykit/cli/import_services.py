@@ -49,8 +49,9 @@ _which = options.combined(
 @click.option("--project", metavar="NAME", help="The project, by its name or its id.")
 @import_runs.target_options
 def langsmith(project: str | None, **parameters: Any) -> int:
-    """Import runs from LangSmith: by id, with the runs below them, or the failed ones of a project.
+    """Import runs from LangSmith.
 
+    By id, with the runs below them, or the failed ones of a project.
     LANGSMITH_API_KEY is the key, LANGSMITH_ENDPOINT the address, LANGSMITH_WORKSPACE_ID the workspace.
 
     \b
@@ -65,8 +66,9 @@ def langsmith(project: str | None, **parameters: Any) -> int:
 @options.flag("--all", "is_whole", help="All traces of the project that the keys belong to.")
 @import_runs.target_options
 def langfuse(is_whole: bool, **parameters: Any) -> int:
-    """Import traces from Langfuse: by id, or the failed ones of the project.
+    """Import traces from Langfuse.
 
+    By id, or the failed ones of the project.
     LANGFUSE_PUBLIC_KEY and LANGFUSE_SECRET_KEY are the keys, LANGFUSE_BASE_URL (or LANGFUSE_HOST) is the address.
 
     \b
@@ -81,8 +83,9 @@ def langfuse(is_whole: bool, **parameters: Any) -> int:
 @click.option("--project", metavar="NAME", help="The project, by its name or its id.  [default: $PHOENIX_PROJECT_NAME]")
 @import_runs.target_options
 def phoenix(project: str | None, **parameters: Any) -> int:
-    """Import traces from Phoenix: the failed ones of a project, or some of it by id.
+    """Import traces from Phoenix.
 
+    The failed ones of a project, or some of it by id.
     PHOENIX_COLLECTOR_ENDPOINT is the address, PHOENIX_API_KEY the key, PHOENIX_CLIENT_HEADERS are further headers.
 
     \b
@@ -100,8 +103,9 @@ def phoenix(project: str | None, **parameters: Any) -> int:
 @click.option("--experiment", metavar="NAME", help="The experiment, by its name or its id.")
 @import_runs.target_options
 def mlflow(experiment: str | None, **parameters: Any) -> int:
-    """Import traces from an MLflow tracking server: by id, or the failed ones of an experiment.
+    """Import traces from an MLflow tracking server.
 
+    By id, or the failed ones of an experiment.
     MLFLOW_TRACKING_URI is the address, MLFLOW_TRACKING_TOKEN the key, or MLFLOW_TRACKING_USERNAME and _PASSWORD.
 
     \b

@@ -67,8 +67,8 @@ _SCHEMA_FILE = "replaykit.schema.json"
 def command(directory: Path, agent: str | None, endpoint: str | None, runner_cmd: str | None) -> None:
     """Set up a project: configuration, cases and store.
 
-    The agent is the function that `rk.record` decorates, if there is one. On a terminal you are asked for another, or
-    for one if there is none. No code is imported, and files that are there already are left as they are.
+    The agent is the function that `rk.record` decorates, if there is one. On a terminal, you are asked. No code is
+    imported, and existing files are left alone.
 
     \b
     replaykit init

@@ -34,10 +34,11 @@ def command(
 ) -> int:
     """Show or collect the judges' answers about a case.
 
-    Judged are the sentences under `semantic:` and the `judge.…` assertions; the run is that of the newest replay of
-    the case. Answers are stored in judgements.json beside the case, and every replay looks them up there; only
-    --ask-judge asks. Exit 1 when a sentence fails, 3 when something is unjudged or the judge cannot be asked, 5 when
-    there is nothing to judge.
+    Judges answer the sentences under `semantic:` and the `judge.…` assertions, about the newest replay of the case.
+    Their answers are stored in judgements.json beside the case, where every replay looks them up. Only --ask-judge
+    calls a judge.
+
+    Exit 1 if a sentence fails, 3 if one is not judged or the judge cannot be reached, 5 if there is nothing to judge.
 
     \b
     replaykit replay cases/billing --agent my_agent:answer

@@ -25,8 +25,8 @@ from replaykit.report.cases import problems_json, problems_text
 def command(cases: tuple[Path, ...], strict: bool, config_from: str | None, untrusted: bool, as_json: bool) -> int:
     """Check cases for schema errors, missing files and contradictions.
 
-    What is secret or personal in a file of a case is an error. Every problem is shown with its file, its line and what
-    to do. Exit 1 when there is an error, 3 when a newer version wrote a case.
+    Shows every problem with its file, its line and its fix. A secret or personal data in a case is an error. Exit 1 if
+    there is an error, 3 if a newer version wrote a case.
 
     \b
     replaykit lint cases/search-loop/case.yaml

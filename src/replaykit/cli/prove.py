@@ -47,10 +47,9 @@ def command(
 ) -> int:
     """Prove that a case fails a broken agent and passes a fixed one.
 
-    Exit 0 when the bad candidate reproduces the failure, the way the case describes it, and the good one is fixed: a
-    case that cannot fail guards nothing. Of a session, the bad one must break its contract on the tape. What was seen
-    is written into proof.json beside the case. Exit 1 when it is not proven, 3 when a candidate's verdict is
-    inconclusive.
+    A case that cannot fail guards nothing. Exit 0 if the bad candidate reproduces the failure as the case describes it,
+    and the good one is fixed. For a session, the bad one must break its contract on the tape. The proof is written to
+    proof.json beside the case. Exit 1 if it is not proven, 3 if a verdict is inconclusive.
 
     A CANDIDATE is a runner command, MODULE:FUNCTION, a URL, or a whole program behind two dashes: "-- node agent.mjs".
 

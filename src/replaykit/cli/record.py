@@ -87,11 +87,13 @@ class RecordOptions(NamedTuple):
 def command(**parameters: Any) -> int:
     """Run a program and record everything it does as one run.
 
-    Nothing is changed in it. Python processes record their tools and HTTP calls themselves; the SDKs of other
-    languages are led to a proxy on this machine by their environment variables. Exits with the program's own exit
-    code. With --json the program's output goes to standard error, and the run's header to standard output. What is
-    secret or personal is replaced before it is written; the program and the terminal have it as it is. Connections that
-    cannot be recorded, such as one to a database, are named at the end.
+    The program needs no change. Python processes record their tools and HTTP calls themselves; environment variables
+    lead the SDKs of other languages to a proxy on this machine. Secrets and personal data are redacted before anything
+    is written; the program and the terminal get the real values. Connections that cannot be recorded, such as one to a
+    database, are listed at the end.
+
+    Exits with the program's own exit code. With --json, the program's output goes to standard error and the run's
+    header to standard output.
 
     \b
     replaykit record -- python agent.py "Why was I charged?"

@@ -30,10 +30,11 @@ if TYPE_CHECKING:
 def command(targets: tuple[str, ...], dry_run: bool, store_path: Path | None, as_json: bool) -> int:
     """Replace secrets and personal data in files, cases and runs.
 
-    A file or a directory is redacted in place, each file as a whole or not at all; binary files, links and what is no
-    UTF-8 are left alone. Anything else is a run in the store: it is rewritten together with its forks and with what it
-    was forked from, since they share its history, and the store's file is written anew so that no deleted page holds
-    it. Backups, and what git has committed, are not touched. Tells place and kind of what was replaced, never the
+    Files and directories are redacted in place, each file completely or not at all. Binary files, links and files that
+    are not UTF-8 are skipped. Anything else names a run in the store. It is rewritten together with its forks and
+    ancestors, which share its history, and the store's file is rewritten so that no deleted page holds the old values.
+
+    Backups and git's history are not touched. The output shows where and what kind of data was replaced, never the
     value.
 
     \b

@@ -108,14 +108,13 @@ class ReplayOptions(NamedTuple):
 def command(**parameters: Any) -> ExitCode:
     """Run an agent against cases: does the failure still happen?
 
-    CASE is a case.yaml, a session file, or a directory of them; without one, everything that the configuration names
-    is run. What follows two dashes is a program that is run unchanged, its calls answered from the case. Nothing is
-    done for real unless --live and --allow-connect name it, whatever a case asks for.
+    CASE is a case.yaml, a session file, or a directory of them. Without one, everything that the configuration names is
+    replayed. Everything after two dashes is a program that runs unchanged, with its calls answered from the case.
+    Nothing happens for real unless --live or --allow-connect names it, whatever a case asks for.
 
-    The verdict is reproduced, fixed, broken (another failure), diverged (it asked for something that was not
-    recorded), flaky (repeated runs disagree) or inconclusive (cannot tell, with the reason). Exit 0 when every verdict
-    is the expected one, 1 when not, 2 when a file is wrong (the others are run all the same), 3 when nothing failed
-    and a verdict is inconclusive.
+    The verdict is reproduced, fixed, broken (another failure), diverged (the agent asked for something that was not
+    recorded), flaky (repeated runs disagree) or inconclusive (with the reason). Exit 0 if every verdict is the expected
+    one, 1 if not, 2 if a file is wrong (the others still run), 3 if nothing failed but a verdict is inconclusive.
 
     \b
     replaykit replay cases/search-loop --agent my_agent:answer

@@ -18,8 +18,9 @@ from replaykit.travel.fork import resume
 def command(run_id: str, step: str, fork_arguments: dict[str, Any]) -> Any:
     """Continue a run from one of its steps, unchanged.
 
-    What was recorded up to the step is served; after it, recorded answers are given to exactly the recorded calls, and
-    other calls happen only if their tool is harmless or named with --live. Exit 1 when the agent fails.
+    Up to the step, everything is answered from the recording. After it, calls that match the recording exactly get
+    their recorded answers; other calls happen only if their tool is harmless or named with --live. Exit 1 if the agent
+    fails.
 
     \b
     replaykit resume 20260215-143200 --step step_3 --agent my_agent:answer

@@ -91,14 +91,14 @@ def command(
 ) -> int:
     """Record new answers for an agent that makes new calls.
 
-    A changed prompt leaves the recording, and the verdict is `diverged`. retape runs the candidate once: recorded
-    answers are served where they fit, new calls go to the models and tools that --live names, or are answered by
-    --answers and --ask. The answers are written, redacted, as another take beside the recorded one. From then on
+    A changed prompt leaves the recording, and the verdict is `diverged`. retape runs the candidate once. Calls that
+    match get their recorded answers; new calls go to the models and tools that --live names, or get answers from
+    --answers and --ask. The new answers are redacted and stored as another take beside the recorded one. From then on,
     `replay` and `ci` are green without a model. A candidate with the failure is still judged on the recorded take.
 
-    CASE is a case, a session, a directory of them, or a golden trace (which is updated in place, as
-    `pytest --replaykit-update` does). Exit 0 when every take was written and its candidate is fixed, 1 when not, 3 when
-    a verdict is inconclusive.
+    CASE is a case, a session, a directory of them, or a golden trace (updated in place, like `pytest
+    --replaykit-update`). Exit 0 if every take was written and its candidate is fixed, 1 if not, 3 if a verdict is
+    inconclusive.
 
     \b
     replaykit retape cases/billing --agent my_agent:answer --live gpt-5

@@ -49,9 +49,9 @@ def command(
 ) -> int:
     """Answer a case's open questions about its latest replay yourself.
 
-    On a terminal each question is asked that no person has answered. Without one, --pass, --fail and --answer take the
-    numbers that `replaykit judge CASE` shows. A person's answer counts before a judge's. Exit 1 when a sentence fails,
-    5 when there is nothing to judge.
+    On a terminal, you are asked every question that no person has answered. Elsewhere, use --pass, --fail and --answer
+    with the numbers that `replaykit judge CASE` shows. A person's answer counts before a judge's. Exit 1 if a sentence
+    fails, 5 if there is nothing to judge.
 
     \b
     replaykit review cases/billing

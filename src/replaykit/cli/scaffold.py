@@ -61,14 +61,14 @@ def command(
 ) -> int:
     """Turn a failed trace or recorded run into a case.
 
-    Detects how the run failed, freezes the recorded answers as fixtures, and proposes what a fix must show. What is
-    secret or personal is replaced; exit 2, and nothing is written, where something is left, or where the trace tells
-    too little of the run for a replay. A trace may be of any format (`replaykit help formats`), and packed.
+    Detects how the run failed, freezes the recorded answers as fixtures, and proposes what a fix must show. A trace may
+    have any format (`replaykit help formats`), and may be compressed. Secrets and personal data are redacted. If any
+    are left, or the trace holds too little for a replay, nothing is written and the exit code is 2.
 
-    The case is then checked: the recorded run is judged through the finished files, and so is the agent of --agent,
-    the program behind two dashes, or the program that was recorded. Exit 0 when each is `reproduced`: the case is
-    ready, and that it was seen red is its first proof. Otherwise the files stay for you to look at, and the exit code
-    is 1, or 3 when nothing can be told.
+    The new case is then checked: the recorded run is judged through the finished files, and so is the agent of --agent,
+    the program behind two dashes, or the recorded program. Exit 0 if each is `reproduced`: the case is ready, and has
+    its first proof. Otherwise the files stay for you to look at, and the exit code is 1, or 3 if the check is
+    inconclusive.
 
     A case keeps a failure from coming back, a session replays an incident that you describe in YAML, and a golden trace
     keeps a good run as it is.

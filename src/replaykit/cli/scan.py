@@ -45,10 +45,9 @@ def command(
 ) -> int:
     """Find secrets and personal data in files.
 
-    Tells file, line, column and kind of each finding, never the value. Of a directory in a git work tree what git
-    ignores is left out; `.git`, `.replaykit`, binary files and links always are. Placeholders are no findings. Values
-    that are no secret stand in redaction.toml. A second check, with rules of its own, names what the first one misses.
-    Exit 1 when something is found, 0 when nothing is.
+    Shows file, line, column and kind of each finding, never the value. Skips binary files, links, `.git`, `.replaykit`,
+    and whatever git ignores. Placeholders do not count. List values that are not secret in redaction.toml. A second
+    check with its own rules reports what the first one misses. Exit 1 if something is found, 0 if not.
 
     \b
     replaykit scan cases fixtures

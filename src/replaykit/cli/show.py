@@ -33,10 +33,10 @@ def command(
 ) -> None:
     """Show a run: its input, its events and how it ended.
 
-    RUN is an id, the beginning of one, a name (its newest run), `last` or `last-failed`. With --json the whole run log
+    RUN is an id, the beginning of one, a name (its newest run), `last` or `last-failed`. With --json, the whole run log
     is printed.
 
-    A state that was not kept is reached again by running the agent up to there, served from the recording; nothing
+    If a state was not stored, --agent runs the agent again up to that step, answered from the recording. Nothing
     happens for real.
 
     \b

@@ -28,11 +28,12 @@ if TYPE_CHECKING:
 def command(cases: tuple[Path, ...], config: Path | None, dry_run: bool, as_json: bool) -> int:
     """Rewrite cases of an older format in the current one.
 
-    Your comments and the order of keys stay. Fixtures whose calls repeat each other are written once, and large values
-    go to files of their own. Older cases work as they are, so this is for smaller cases, for the new keys, and for a
-    proof: a case without one is checked as `scaffold` does, and where its source trace reproduces the failure,
-    proof.json says so. Without CASE, all cases of the configuration are upgraded.
-    Exit 2 when a case cannot be read (the others are upgraded), 3 when a newer version wrote one.
+    Your comments and the order of keys stay. Older cases work as they are; upgrading makes them smaller (repeated calls
+    are written once, large values go to their own files), gives you the new keys, and adds a proof. A case without a
+    proof is checked as `scaffold` does; if its source trace reproduces the failure, proof.json says so. Without CASE,
+    all cases of the configuration are upgraded.
+
+    Exit 2 if a case cannot be read (the others are upgraded), 3 if a newer version wrote one.
 
     \b
     replaykit upgrade --dry-run

@@ -14,7 +14,7 @@ from replaykit.report.formats import formats_json, formats_text
 def command(as_json: bool) -> None:
     """List the trace formats that can be imported.
 
-    A file is tried with them in this order.
+    Files are tried with the formats in this order.
 
     \b
     replaykit help formats

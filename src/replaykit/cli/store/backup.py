@@ -21,8 +21,8 @@ from replaykit.store.open import existing_store_path
 def command(file: Path, force: bool, store_path: Path | None, as_json: bool) -> None:
     """Copy the store to a file while others use it.
 
-    The copy is of one moment, and every row in it is read before it gets its name. A file that was there stays as it
-    is when something goes wrong.
+    The copy is a snapshot of one moment. Every row is read back before the copy gets its name, so a failure leaves an
+    existing file as it was.
 
     \b
     replaykit store backup nightly.db --force

@@ -24,7 +24,7 @@ from replaykit.store.run_locks import running_numbers
 def command(runs: tuple[str, ...], undo: bool, store_path: Path | None, as_json: bool) -> None:
     """Protect runs from pruning.
 
-    A RUN is an id, an unambiguous beginning of one, or a name: then it is the newest run of that name.
+    A RUN is an id, the beginning of one, or a name (its newest run).
 
     \b
     replaykit store keep 20260215-143200

@@ -27,9 +27,9 @@ def command(
 ) -> None:
     """Delete expired runs and reclaim their space.
 
-    Successful runs stay for 14 days and failed ones for 90, unless `retention` in replaykit.yaml says otherwise. Runs
-    that are being recorded, that a case names, that a kept fork comes from, or that are tagged `keep` stay. Others may
-    record meanwhile.
+    Successful runs expire after 14 days and failed ones after 90, unless `retention` in replaykit.yaml says otherwise.
+    A run stays if it is being recorded, if a case names it, if a stored fork comes from it, or if it is tagged `keep`.
+    Other processes can record meanwhile.
 
     \b
     replaykit store prune --dry-run

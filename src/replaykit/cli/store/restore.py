@@ -20,8 +20,8 @@ from replaykit.store.backup import restore
 def command(file: Path, force: bool, store_path: Path | None, as_json: bool) -> None:
     """Replace the store with a backup.
 
-    The backup is copied and read as a whole first; until then the old store stays. It is refused while other processes
-    have the store open.
+    The backup is copied and read completely first; until then the old store stays. Refused while other processes have
+    the store open.
 
     \b
     replaykit store restore nightly.db --force

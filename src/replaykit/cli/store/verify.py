@@ -32,8 +32,8 @@ from replaykit.terminal import style
 def command(repair: bool, out: Path | None, store_path: Path | None, as_json: bool) -> int:
     """Check the whole store and list what is damaged.
 
-    Reads every page, pack, event and blob. Exit 3 when one of them is damaged. With --repair every event that is whole
-    goes into a new store, and what was lost is listed; exit 3 when something was.
+    Reads every page, pack, event and blob. Exit 3 if anything is damaged. With --repair, every intact event goes into a
+    new store and lost data is listed; exit 3 if anything was lost.
 
     \b
     replaykit store verify
