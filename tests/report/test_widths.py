@@ -11,11 +11,12 @@ from click import unstyle
 from tests.commands import Ran, caller
 
 import replaykit as rk
+from replaykit.checks.conversation import answer_line
 from replaykit.cli.runs import _short_ids
 from replaykit.model.events import LlmCall, Usage
 from replaykit.model.values import raw
 from replaykit.report.layout import width_of
-from replaykit.report.model_calls import answer_line, request_line, tokens_line
+from replaykit.report.model_calls import request_line, tokens_line
 from replaykit.report.runs import event_text
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -156,6 +157,13 @@ def test_a_model_call_in_full_is_the_conversation() -> None:
     assert "options    {'temperature': 0}" in lines
     assert "tokens     400 in, 12 out" in lines
     assert "finish     stop" in lines
+
+
+def test_an_answer_in_blocks_is_read_like_any_other() -> None:
+    text, use = {"type": "text", "text": "I will look."}, {"type": "tool_use", "name": "find", "input": {"order": 7}}
+
+    assert answer_line(model_call(result_json=raw({"content": [text, use]}))) == "find(order=7)"
+    assert answer_line(model_call(result_json=raw({"content": [text]}))) == "'I will look.'"
 
 
 def test_an_answer_of_another_form_is_shown_as_it_is() -> None:

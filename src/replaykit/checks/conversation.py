@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from msgspec import Struct
 
+from replaykit.model.diff import call_text
 from replaykit.model.events import LlmCall, Message, ToolCall
 from replaykit.model.run import TraceRun
 from replaykit.model.shared_parts import ListSplitter
@@ -18,6 +19,7 @@ MODEL_ROLES = frozenset({"assistant", "model", "ai", "tool-call", "tool_call", "
 """Roles under which a conversation holds what the model itself said."""
 TOOL_ROLES = frozenset({"tool", "tool-response", "tool_response", "tool_result", "function", "observation", "ipython"})
 """Roles under which a conversation holds what tools answered."""
+_ARGUMENT_CHARS = 24
 _EMPTY_BYTES = 32  # more than `[]`, `""` and `null` take
 _USER_ROLES = frozenset({"user", "human"})
 _SCHEMA_KEYS = ("parameters", "input_schema", "inputSchema", "parametersJsonSchema")
@@ -50,6 +52,19 @@ def requested_tools(call: LlmCall) -> list[ToolRequest]:
     """Return the tool calls that the model asked for."""
     uses = as_objects(as_object(call.result).get("tool_calls"))
     return [ToolRequest(as_text(use.get("name")), use.get("arguments")) for use in uses]
+
+
+def answer_line(call: LlmCall) -> str:
+    """Return what the model answered on one line: the tools it asked for, or else its words."""
+    requests = requested_tools(call)
+    blocks = as_objects(as_object(call.result).get("content"))  # as Anthropic's API has them
+    for block in blocks:
+        if block.get("type") == "tool_use":
+            requests.append(ToolRequest(as_text(block.get("name")), block.get("input")))
+    if requests:
+        return ", ".join(call_text(request.name, request.arguments, _ARGUMENT_CHARS) for request in requests)
+    words = answer_text(call) or " ".join(as_text(block.get("text")) for block in blocks)
+    return repr(words or call.result)
 
 
 def offered_tools(call: LlmCall) -> dict[str, JsonObject]:

@@ -25,17 +25,6 @@ def request_line(call: LlmCall) -> str:
     return call_text(call.name or "model", call.arguments, _ARGUMENT_CHARS)
 
 
-def answer_line(call: LlmCall) -> str:
-    """Return what the model answered: the tools it asked for, or else its words."""
-    requests = [call_text(request.name, request.arguments, _ARGUMENT_CHARS) for request in requested_tools(call)]
-    if requests:
-        return ", ".join(requests)
-    text = answer_text(call)
-    if text:
-        return repr(text)
-    return repr(call.result)
-
-
 def tokens_line(call: LlmCall) -> str:
     """Return how many tokens the call took: `412 tok`; nothing where the wire did not say."""
     if call.usage is None:

@@ -6,6 +6,7 @@ import textwrap
 import time
 from collections.abc import Mapping, Sequence
 
+from replaykit.checks.conversation import answer_line
 from replaykit.formats.core.replayability import replayability
 from replaykit.handlers.recording.interrupted import STOPPED
 from replaykit.model.diff import brief, call_text
@@ -22,7 +23,7 @@ from replaykit.model.events import (
 from replaykit.model.run import RunHeader, RunStatus, TraceRun
 from replaykit.model.unreplayable import concerns, note_text
 from replaykit.report.layout import LAST_COLUMN, counted, indented, line_width, short, table, to_json, width_of
-from replaykit.report.model_calls import answer_line, conversation_facts, request_line, tokens_line
+from replaykit.report.model_calls import conversation_facts, request_line, tokens_line
 from replaykit.telemetry.span import recorded_trace
 from replaykit.terminal import style, visible
 

@@ -16,12 +16,13 @@ import re
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 import msgspec
 import orjson
 from msgspec import Struct
 
+from replaykit.checks.conversation import answer_line, asks_something
 from replaykit.model.diff import Difference, brief, call_text, differences
 from replaykit.model.events import AnyEvent, Call, Decision, ErrorEvent, ErrorInfo, LlmCall, Message, Note, State
 from replaykit.model.run import RunHeader, TraceRun
@@ -267,6 +268,8 @@ def request_json(event: AnyEvent) -> Raw:
 
 def line_of(event: AnyEvent) -> str:
     """An event as one would write it, without reading a long conversation for it."""
+    if _is_answered_talk(event):
+        return _cut(f"{event.name or 'model'} → {answer_line(event)}")
     if isinstance(event, Call):
         text = bytes(event.arguments_json)
         if len(text) <= _SMALL_BYTES:
@@ -281,8 +284,15 @@ def line_of(event: AnyEvent) -> str:
     return ""
 
 
+def _is_answered_talk(event: AnyEvent) -> TypeGuard[LlmCall]:
+    """True for a model that was sent messages, which say little on one line, and has answered."""
+    return isinstance(event, LlmCall) and bool(event.result_json) and event.error is None and asks_something(event)
+
+
 def whole_line_of(event: AnyEvent) -> str:
     """An event with its answer."""
+    if _is_answered_talk(event):
+        return line_of(event)
     if isinstance(event, Call):
         return f"{line_of(event)} → {_cut(_answer(event))}"
     return line_of(event)
