@@ -152,7 +152,17 @@ def test_a_configuration_without_an_agent_is_told_what_to_add(replaykit: Callabl
 
     assert ran.code == 2
     assert "replaykit.yaml names no agent" in ran.err
-    assert "--agent" not in ran.err
+
+
+@pytest.mark.parametrize("configured", [None, "missing"], ids=["none", "another"])
+def test_a_candidate_on_the_command_line_takes_the_place_of_the_configured_agent(
+    replaykit: Callable[..., Ran], configured: str | None
+) -> None:
+    project(agent=configured)
+
+    ran = replaykit("ci", "--agent", "asked:answer")
+
+    assert ran.code == 0, ran.out + ran.err
 
 
 def test_an_agent_that_cannot_be_loaded_is_told_once(replaykit: Callable[..., Ran]) -> None:

@@ -10,6 +10,7 @@ import click
 import pytest
 
 from replaykit.cli import cli
+from replaykit.cli.candidate_options import BeforeProgram
 
 LISTED = tomllib.loads(Path(__file__).with_name("flags.toml").read_text(encoding="utf-8"))
 SHORT = {
@@ -52,6 +53,25 @@ def type_of(option: click.Option) -> str:
     if isinstance(option.type, click.Path):
         return "path"
     return option.type.name
+
+
+PYTHON_AGENTS_ONLY = {
+    "replaykit debug": "a fork continues from a state inside the agent's process",
+    "replaykit fork": "a fork continues from a state inside the agent's process",
+    "replaykit golden": "the states of the agent are compared, which only its own process knows",
+    "replaykit resume": "a run continues from a state inside the agent's process",
+    "replaykit show": "a state is looked up inside the agent's process",
+}
+"""Commands that take `--agent` alone, and why."""
+
+
+def test_a_command_that_runs_a_candidate_takes_every_kind() -> None:
+    for path, context in COMMANDS.items():
+        names = {name for parameter in context.command.params for name in parameter.opts}
+        if "--agent" not in names or path in (*PYTHON_AGENTS_ONLY, "replaykit init"):
+            continue
+        assert {"--runner-cmd", "--endpoint"} <= names, path
+        assert isinstance(context.command, BeforeProgram), path
 
 
 def test_every_flag_is_listed_and_has_one_type_of_value() -> None:

@@ -134,6 +134,27 @@ def test_whole_programs_are_candidates(replaykit: Command, shop: Path) -> None:
     assert proof(shop)["red"]["candidate"].endswith("agents.py bad")
 
 
+@pytest.mark.parametrize(
+    "fixed",
+    [("--agent", "agents:good"), ("--", sys.executable, "agents.py", "good")],
+    ids=["agent", "program"],
+)
+def test_the_candidate_with_the_fix_is_named_as_for_a_replay(
+    replaykit: Command, shop: Path, fixed: tuple[str, ...]
+) -> None:
+    ran = replaykit("prove", shop, "--bad", "agents:bad", *fixed)
+
+    assert ran.code == 0, ran.out + ran.err
+    assert "good" in proof(shop)["green"]["candidate"]
+
+
+def test_a_candidate_with_the_fix_that_is_named_twice_is_refused(replaykit: Command, shop: Path) -> None:
+    ran = replaykit("prove", shop, "--bad", "agents:bad", "--good", "agents:good", "--agent", "agents:good")
+
+    assert ran.code == 2
+    assert "named twice" in ran.err
+
+
 def test_repetitions_that_disagree_prove_nothing(replaykit: Command, shop: Path) -> None:
     ran = replaykit("prove", shop, "--bad", "agents:bad", "--good", "agents:fickle", "--repeat", 2)
 

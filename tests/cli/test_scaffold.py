@@ -267,7 +267,13 @@ def test_an_agent_that_is_named_is_replayed_too(scaffold: Callable[..., Any]) ->
 
 @pytest.mark.usefixtures("shop")
 @pytest.mark.parametrize(
-    "candidate", [("--agent", "shop:answers"), ("--", sys.executable, "shop.py", "answers")], ids=["agent", "program"]
+    "candidate",
+    [
+        ("--agent", "shop:answers"),
+        ("--", sys.executable, "shop.py", "answers"),
+        ("--runner-cmd", f"{sys.executable} shop.py answers"),
+    ],
+    ids=["agent", "program", "runner"],
 )
 def test_a_candidate_that_does_not_fail_again_makes_the_case_unready(
     scaffold: Callable[..., Any], candidate: tuple[str, ...]

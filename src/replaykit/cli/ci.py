@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from replaykit.trials.ci_result import CiResult
 
 
-@click.command(name="ci")
+@click.command(name="ci", cls=candidate_options.BeforeProgram)
 @options.config
 @trusted_config.config_from
 @click.option(
@@ -60,6 +60,7 @@ if TYPE_CHECKING:
 @click.option("--junit", type=options.FILE, help="Write a JUnit XML report.")
 @click.option("--markdown", type=options.FILE, help="Write a Markdown report.")
 @click.option("--html", type=options.FILE, help="Write an HTML report.")
+@candidate_options.candidate
 @candidate_options.consent
 @candidate_options.trial_evidence
 @options.flag("-q", "--quiet", help="Print only the verdict.")
@@ -80,6 +81,9 @@ def command(
     junit: Path | None,
     markdown: Path | None,
     html: Path | None,
+    runner_cmd: str | None,
+    agent: str | None,
+    endpoint: str | None,
     live: tuple[str, ...],
     allow_connect: tuple[str, ...],
     allow_write: tuple[str, ...],
@@ -103,7 +107,9 @@ def command(
     replaykit ci -c replaykit.yaml --min-score 90 -o reports
     replaykit ci --untrusted
     """
-    project = _project(config, config_from, untrusted=untrusted)
+    candidate_names = (runner_cmd, agent, endpoint)
+    is_named = any(name is not None for name in (*candidate_names, candidate_options.named_program()))
+    project = _project(config, config_from, untrusted=untrusted, needs_agent=not is_named)
     files = planned(output, junit=junit, markdown=markdown, html=html)
     with counting("fetching") as fetched:
         plan = CiPlan(
@@ -119,21 +125,21 @@ def command(
         )
         ci = prepare_ci(plan)
     options.note(*ci.notices)
-    candidate, jobs = candidate_options.candidate_and_jobs(None, None, None, jobs=jobs, project=project)
+    candidate, jobs = candidate_options.candidate_and_jobs(*candidate_names, jobs=jobs, project=project)
     with _telling_of_a_stop(files), options.progress(0 if quiet else ci.count, "running") as advance:
         result = clean_struct(ci.run(CiWorkers(candidate=candidate, jobs=jobs, on_done=advance)), file_redactor())
     _tell(result, files, quiet=quiet, as_json=as_json)
     return result.exit_code
 
 
-def _project(config: Path | None, revision: str | None, *, untrusted: bool) -> Project:
-    """The configuration that was named, or that lies here, with an agent to run."""
+def _project(config: Path | None, revision: str | None, *, untrusted: bool, needs_agent: bool) -> Project:
+    """Return the configuration that was named, or that lies here; with an agent to run, unless another is named."""
     files = trusted_config.config_files(revision, untrusted=untrusted)
     project: Project | None = options.project_of(config, files, untrusted=untrusted)
     if project is None:
         message = f"there is no replaykit.yaml here{files.where}"
         raise UsageError(message, hint="Make one: replaykit init; or name one: -c FILE")
-    if project.agent is None:
+    if project.agent is None and needs_agent:
         hint = "Add it: agent: {type: python, endpoint: my_agent:answer}; see docs/config.md"
         raise UsageError(f"{project.file} names no agent", hint=hint)
     return project

@@ -20,11 +20,12 @@ if TYPE_CHECKING:
     from replaykit.cases.case import ReplayCase
 
 
-@click.command(name="prove")
+@click.command(name="prove", cls=candidate_options.BeforeProgram)
 @click.argument("case", type=options.PATH, metavar="CASE")
+@candidate_options.candidate
 @options.config
 @click.option("--bad", metavar="CANDIDATE", required=True, help="The candidate that still has the failure.")
-@click.option("--good", metavar="CANDIDATE", help="The candidate with the fix.  [default: the configuration's agent]")
+@click.option("--good", metavar="CANDIDATE", help="The candidate with the fix, like --bad, or name it as for `replay`.")
 @click.option(
     "--repeat", type=click.IntRange(1), default=1, show_default=True, help="Run each N times; they must agree."
 )
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 @options.as_json
 def command(
     case: Path,
+    runner_cmd: str | None,
+    agent: str | None,
+    endpoint: str | None,
     config: Path | None,
     bad: str,
     good: str | None,
@@ -52,10 +56,12 @@ def command(
     proof.json beside the case. Exit 1 if it is not proven, 3 if a verdict is inconclusive.
 
     A CANDIDATE is a runner command, MODULE:FUNCTION, a URL, or a whole program behind two dashes: "-- node agent.mjs".
+    Name the one with the fix with --good, or as you name it for `replay`. Without either, it is the configuration's.
 
     \b
     replaykit prove cases/search-loop --bad "python bad.py" --good "python good.py"
     replaykit prove cases/billing --bad "-- python old.py" --good "-- python agent.py" --repeat 3
+    replaykit prove cases/search-loop --bad old_agent:answer --agent my_agent:answer
     replaykit prove replays/incident_001.yaml -c replaykit.yaml --bad old_agent:answer
     """
     project = options.project_of(config)
@@ -63,7 +69,7 @@ def command(
     proving = prove(
         subject,
         _candidate(bad),
-        _good(good, project),
+        _good(good, (runner_cmd, agent, endpoint), project),
         repeat=repeat,
         timeout_s=timeout_s,
         evidence=default_evidence_path(),
@@ -82,14 +88,17 @@ def _subject(project: Any, path: Path) -> ReplayCase:
     return subjects.cases[0]
 
 
-def _good(named: str | None, project: Any) -> Any:
-    """The candidate with the fix: the one that is named, else the configuration's agent."""
-    if named is not None:
-        return _candidate(named)
-    if project is None or project.agent is None:
-        hint = "Name it: --good CANDIDATE; or an `agent:` in replaykit.yaml"
+def _good(good: str | None, names: tuple[str | None, ...], project: Any) -> Any:
+    """Return the candidate with the fix: the one that is named, else the configuration's agent."""
+    is_named = any(name is not None for name in (*names, candidate_options.named_program()))
+    if good is not None and is_named:
+        raise UsageError("the candidate with the fix is named twice", hint="Leave out --good, or the other one.")
+    if good is not None:
+        return _candidate(good)
+    if not is_named and (project is None or project.agent is None):
+        hint = "Name it: --good CANDIDATE, or --agent MODULE:FUNCTION; or add an `agent:` to replaykit.yaml"
         raise UsageError("no candidate with the fix", hint=hint)
-    return candidate_options.candidate_and_jobs(None, None, None, jobs=1, project=project)[0]
+    return candidate_options.candidate_and_jobs(*names, jobs=1, project=project)[0]
 
 
 def _candidate(text: str) -> Any:

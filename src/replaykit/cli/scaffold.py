@@ -34,9 +34,7 @@ if TYPE_CHECKING:
 @click.option("--title", help="The case's title.")
 @options.flag("--allow-incomplete", help="Make a case even if none of its tool calls can be replayed.")
 @options.flag("--force", help="Replace a case that is there already.")
-@click.option(
-    "--agent", metavar="MODULE:FUNCTION", help="The agent that failed: replay it too, to see the case fail again."
-)
+@candidate_options.candidate
 @options.flag("--no-check", help="Run no agent and no program: judge the recorded run alone.")
 @candidate_options.consent
 @options.no_redact
@@ -51,7 +49,9 @@ def command(
     title: str | None,
     allow_incomplete: bool,
     force: bool,
+    runner_cmd: str | None,
     agent: str | None,
+    endpoint: str | None,
     no_check: bool,
     live: tuple[str, ...],
     allow_connect: tuple[str, ...],
@@ -65,10 +65,9 @@ def command(
     have any format (`replaykit help formats`), and may be compressed. Secrets and personal data are redacted. If any
     are left, or the trace holds too little for a replay, nothing is written and the exit code is 2.
 
-    The new case is then checked: the recorded run is judged through the finished files, and so is the agent of --agent,
-    the program behind two dashes, or the recorded program. Exit 0 if each is `reproduced`: the case is ready, and has
-    its first proof. Otherwise the files stay for you to look at, and the exit code is 1, or 3 if the check is
-    inconclusive.
+    The new case is then checked: the recorded run is judged through the finished files, and so is the agent that
+    failed, if you name it, or else the recorded program. Exit 0 if each is `reproduced`: the case is ready, and has its
+    first proof. Otherwise the files stay for you to look at, and the exit code is 1, or 3 if the check is inconclusive.
 
     A case keeps a failure from coming back, a session replays an incident that you describe in YAML, and a golden trace
     keeps a good run as it is.
@@ -79,10 +78,12 @@ def command(
     replaykit scaffold 20260215-143200 --out cases/checkout --agent my_agent:answer
     """
     program = candidate_options.named_program()
-    if no_check and (agent is not None or program is not None):
+    is_named = any(name is not None for name in (runner_cmd, agent, endpoint, program))
+    if no_check and is_named:
         raise UsageError("--no-check runs no candidate, but one is named")
-    if agent is not None and program is not None:
-        raise UsageError("give one candidate: --agent MODULE:FUNCTION, or -- CMD")
+    candidate = None
+    if is_named:
+        candidate = candidate_options.chosen_candidate(runner_cmd, agent, endpoint, program=program)
     allowed = candidate_options.consent_of(live, allow_connect, allow_write)
     promoted = promote(
         source,
@@ -96,11 +97,11 @@ def command(
         store=store_path,
     )
     options.note(*promoted.notes)
-    if agent is None and program is None and not no_check:
-        program = _recorded_program(promoted)
-    check = check_case(
-        promoted.case, promoted.run, _candidate(agent, program), evidence=default_evidence_path(), consent=allowed
-    )
+    if not is_named and not no_check:
+        candidate = _recorded_program(promoted)
+    if candidate is not None:
+        candidate_options.stopped_at_the_end(candidate)
+    check = check_case(promoted.case, promoted.run, candidate, evidence=default_evidence_path(), consent=allowed)
     if as_json:
         click.echo(case_json(promoted.case, check))
     else:
@@ -109,9 +110,11 @@ def command(
     return check.exit_code
 
 
-def _recorded_program(promoted: Promoted) -> tuple[str, ...] | None:
-    """The program whose recording the case is made of, if it can be run again."""
-    facts = promoted.run.metadata.get("program") if promoted.command else None
+def _recorded_program(promoted: Promoted) -> Any:
+    """Return the recorded program as a candidate; None if there is none, or it cannot run again."""
+    if not promoted.command:
+        return None
+    facts = promoted.run.metadata.get("program")
     why = ""
     if any(HIDDEN in word for word in promoted.command):
         why = "its command held a secret, which was not recorded"
@@ -120,11 +123,4 @@ def _recorded_program(promoted: Promoted) -> tuple[str, ...] | None:
     if why:
         options.note(f"the recorded program is not replayed: {why}")
         return None
-    return promoted.command or None
-
-
-def _candidate(agent: str | None, program: tuple[str, ...] | None) -> Any:
-    """The agent or the program that failed; None where nobody knows it."""
-    if agent is None and program is None:
-        return None
-    return candidate_options.chosen_candidate(None, agent, None, program=program)
+    return candidate_options.chosen_candidate(None, None, None, program=promoted.command)
