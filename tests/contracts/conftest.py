@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.contracts.values import contract_of
 
 from replaykit.contracts.contract import Contract
-from replaykit.contracts.find import contract_flaws, contract_of
+from replaykit.contracts.find import contract_flaws
 from replaykit.documents.document import parse_document
 from replaykit.documents.shape import Flaw
 from replaykit.model.events import ErrorInfo

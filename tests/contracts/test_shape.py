@@ -10,9 +10,10 @@ import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.contracts.values import contract_of
 
 from replaykit.contracts.contract import Severity, When
-from replaykit.contracts.find import contract_flaws, contract_of, find_contract, load_contract
+from replaykit.contracts.find import contract_flaws, find_contract, load_contract
 from replaykit.contracts.shape import CONTRACT
 from replaykit.documents.document import parse_document
 from replaykit.documents.shape import Flaw, find_flaws

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.contracts.values import contract_of
 
-from replaykit.contracts.find import contract_of
 from replaykit.model.result import Finding, Side
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import raw

@@ -426,6 +426,20 @@ def test_a_session_of_the_configuration_and_one_in_a_file_point_at_their_lines(c
     assert told["items"][2]["command"] == "replaykit replay -c replaykit.yaml s.yaml"
 
 
+def test_a_broken_contract_points_at_the_line_of_the_invariant(ci: Ci) -> None:
+    Path("ci_agents.py").write_text(AGENTS)
+    Path("replaykit.yaml").write_text(
+        "replaykit: 1\nagent: {type: python, endpoint: 'ci_agents:proud'}\ninputs: [x]\ncontracts:\n  c:\n    invariants:\n"
+        "      - {id: right, type: output_not_empty}\n      - {id: wrong, type: contains, value: nowhere}\n"
+    )
+
+    _, told = ci()
+
+    (item,) = told["items"]
+    assert item["line"] == 8
+    assert [(finding["id"], finding["where"]) for finding in item["failures"]] == [("wrong", "replaykit.yaml:8")]
+
+
 def test_a_source_that_cannot_be_asked_is_an_error_and_the_rest_runs(ci: Ci, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("LANGSMITH_API_KEY", "LANGCHAIN_API_KEY", "LANGSMITH_ENDPOINT", "LANGCHAIN_ENDPOINT"):
         monkeypatch.delenv(name, raising=False)

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.contracts.values import contract_of
 
 import replaykit as rk
 from replaykit.candidates.inprocess import CallableCandidate
 from replaykit.checks.questions import KnownAnswer, Question
 from replaykit.cli import run as cli
 from replaykit.contracts.contract import ChaosScenario, Contract
-from replaykit.contracts.find import contract_of
 from replaykit.errors import ExitCode
 from replaykit.handlers.chaos.mutations import Seeded
 from replaykit.model.faults import ChaosPlan, ToolFault, ToolTrouble

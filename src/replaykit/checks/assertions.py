@@ -41,6 +41,8 @@ class Assertion(Struct, frozen=True):
     id: str = ""
     """Of the invariant that asks it, where a contract does."""
     severity: str = ""
+    where: str = ""
+    """The file and line of that invariant."""
 
     def check(
         self,
@@ -76,6 +78,7 @@ class Assertion(Struct, frozen=True):
             run=seen.run,
             id=self.id,
             severity=self.severity,
+            where=self.where,
         )
 
 

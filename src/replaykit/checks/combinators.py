@@ -54,7 +54,7 @@ class Not(Combined, frozen=True, kw_only=True):
 
     def check(self, run: TraceRun, context: Context) -> Seen:
         finding = self.inner.find(run, msgspec.structs.replace(context, negated=not context.negated))
-        expected = f"anything but {finding.expected}"
+        expected = self.inner.rule.opposite(finding.expected)
         return Seen(not finding.holds, finding.text, expected, finding.actual, finding.seq, finding.run)
 
 

@@ -235,9 +235,24 @@ class OutputRegex(Rule, frozen=True):
         return self.pattern
 
     def seen_in(self, run: TraceRun) -> Seen:
-        found = has_output(run) and search(self._own, output_text(run)) is not None
-        text = f"Output {'matches' if found else 'does not match'} /{self.pattern}/"
-        return seen_output(run, found, text, f"output that matches /{self.pattern}/")
+        pattern = _shown_pattern(self.pattern)
+        expected = f"output that matches {pattern}"
+        found = search(self._own, output_text(run)) if has_output(run) else None
+        if found is None:
+            return seen_output(run, False, f"Output does not match {pattern}", expected)
+        match = output_text(run)[slice(*found)]
+        return seen_output(run, True, f"Output matches {pattern}", expected, f"{shown(match)} in {shown_output(run)}")
+
+    def opposite(self, expected: str) -> str:
+        return f"output that does not match {_shown_pattern(self.pattern)}"
+
+
+def _shown_pattern(pattern: str) -> str:
+    """Return a pattern as `/pattern/flags`, the way most people write one."""
+    flags = re.match(r"\(\?([aiLmsux]+)\)", pattern)
+    if flags is None:
+        return f"/{pattern}/"
+    return f"/{pattern[flags.end() :]}/{flags[1]}"
 
 
 def seen_output(run: TraceRun, holds: bool, text: str, expected: str, actual: str | None = None) -> Seen:

@@ -105,6 +105,10 @@ class Rule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """The assertions it is made of."""
         return ()
 
+    def opposite(self, expected: str) -> str:
+        """Return what a `not` around this rule expects, in words; `expected` is what the rule itself does."""
+        return f"anything but {expected}"
+
     @classmethod
     def parse(cls, value: Json) -> Rule:
         """Return the rule a file's value describes; `BadAssertion` says what is wrong, and where."""

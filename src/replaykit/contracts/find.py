@@ -23,22 +23,26 @@ from replaykit.model.json_positions import DocumentPath
 from replaykit.model.values import Json, JsonObject
 
 
-def contract_of(value: JsonObject) -> Contract:
-    """The contract that a value without flaws describes."""
+def contract_of(value: JsonObject, document: Document, path: DocumentPath) -> Contract:
+    """Return the contract that a value without flaws describes; `path` is its place in the document."""
+    invariants = value["invariants"]
+    lines = document.lines([(*path, "invariants", index) for index in range(len(invariants))])
     return Contract(
         name=value["name"],
         description=value.get("description", ""),
-        invariants=tuple(map(_invariant, value["invariants"])),
+        invariants=tuple(_invariant(*pair, document.file) for pair in zip(invariants, lines, strict=True)),
         matrix=tuple(value.get("chaos_matrix") or ()),
     )
 
 
-def _invariant(value: JsonObject) -> Invariant:
+def _invariant(value: JsonObject, line: int | None, file: str) -> Invariant:
     severity = Severity(value.get("severity", Severity.MEDIUM))
+    where = file if line is None else f"{file}:{line}"
+    assertion = assertion_of(value)
     return Invariant(
         id=value["id"],
         type=value["type"],
-        assertion=msgspec.structs.replace(assertion_of(value), id=value["id"], severity=severity.value),
+        assertion=msgspec.structs.replace(assertion, id=value["id"], severity=severity.value, where=where),
         description=value.get("description", ""),
         severity=severity,
         when=When(value.get("when", When.ALWAYS)),
@@ -82,7 +86,8 @@ def load_contract(path: FilePath, files: ConfigFiles = WORKING_TREE) -> Contract
     """The contract in a file, wrapped in `contract:` or not; `InvalidFile` names the line of the first flaw."""
     document = load_config(Path(path), limit_bytes=MAX_CONTRACT_BYTES, files=files)
     refuse_flaws(document, contract_flaws(document))
-    return contract_of(_inner(document.value)[0])
+    value, place = _inner(document.value)
+    return contract_of(value, document, place)
 
 
 def contract_flaws(document: Document) -> list[Flaw]:

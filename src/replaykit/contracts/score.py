@@ -43,6 +43,8 @@ class InvariantCheck(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The error of the agent's run, or the reason why there was none."""
     evidence: str = ""
     """The directory with the files of its run, where they were kept."""
+    where: str = ""
+    """The file and line of the invariant, as `replaykit.yaml:12`."""
 
     @property
     def was_asked(self) -> bool:

@@ -125,6 +125,8 @@ class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
     id: str = ""
     """Of the invariant that asked, where a contract did."""
     severity: str = ""
+    where: str = ""
+    """The file and line of the invariant, as `replaykit.yaml:12`."""
 
     @property
     def name(self) -> str:

@@ -132,7 +132,7 @@ def _built(document: Document, file: Path, files: ConfigFiles) -> Project:
         files=files,
         inputs=tuple(value.get("inputs") or value.get("golden_prompts") or ()),
         cases=_cases(value.get("cases", ()), file.parent),
-        contracts={contract.name: contract for contract in _contracts(value)},
+        contracts={contract.name: contract for contract in _contracts(document, value)},
         sessions=tuple(_sessions(document, replays.get("sessions") or ())),
         sources=tuple(map(source_of, replays.get("sources") or ())),
         models=ModelMode(replays.get("models", ModelMode.RECORDED)),
@@ -169,18 +169,18 @@ def _cases(paths: str | list[str], directory: Path) -> tuple[Path, ...]:
     return tuple(directory / path for path in paths)
 
 
-def _contracts(value: JsonObject) -> Iterator[Contract]:
-    """The contracts of the file; a matrix beside them is that of each that has none."""
-    contracts = []
+def _contracts(document: Document, value: JsonObject) -> Iterator[Contract]:
+    """Yield the contracts of the file; a matrix beside them is that of each that has none."""
+    contracts: list[tuple[DocumentPath, JsonObject]] = []
     if "contract" in value:
-        contracts.append(value["contract"])
+        contracts.append((("contract",), value["contract"]))
     several = value.get("contracts", ())
     if isinstance(several, dict):
-        contracts += [{"name": name, **contract} for name, contract in several.items()]
+        contracts += [(("contracts", name), {"name": name, **contract}) for name, contract in several.items()]
     else:
-        contracts += several
-    for contract in contracts:
-        yield contract_of({"chaos_matrix": value.get("chaos_matrix"), **contract})
+        contracts += [(("contracts", index), contract) for index, contract in enumerate(several)]
+    for path, contract in contracts:
+        yield contract_of({"chaos_matrix": value.get("chaos_matrix"), **contract}, document, path)
 
 
 def _sessions(document: Document, values: Iterable[Json]) -> Iterator[Session | InvalidFile]:

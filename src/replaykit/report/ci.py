@@ -67,6 +67,7 @@ def item_lines(item: CiItem) -> Iterator[tuple[str, str]]:
         yield "failed", name_of(finding)
         yield "expected", finding.expected
         yield "got", finding.actual
+        yield "where", finding.where
     if len(item.failures) > _SHOWN_FINDINGS:
         yield "failed", f"… and {len(item.failures) - _SHOWN_FINDINGS} more"
     yield "incident", item.expected_failure
@@ -77,7 +78,8 @@ def item_lines(item: CiItem) -> Iterator[tuple[str, str]]:
     if item.divergence is not None:
         yield "diverged", item.divergence.text
     yield "error", item.error
-    yield "where", place_of(item)
+    if place_of(item) not in [finding.where for finding in item.failures]:
+        yield "where", place_of(item)
     yield "evidence", item.evidence
     yield "closer", item.command
 

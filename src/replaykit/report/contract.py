@@ -90,12 +90,14 @@ def _check_lines(check: InvariantCheck) -> list[str]:
     if check.unjudged:
         sign, text = _UNJUDGED, "nobody can tell"
     why, _, hint = check.unjudged.partition("\n")
+    output = "" if check.output in check.actual else check.output
     parts = [
         ("asked", check.probe),
         ("expected", check.expected),
         ("got", check.actual),
-        ("output", check.output),
+        ("output", output),
         ("error", check.error),
+        ("where", check.where),
         ("why", why),
         ("hint", hint),
     ]

@@ -62,8 +62,8 @@ class Locations:
             contract = document.value[key]
         return Location(file=file, line=document.line((key,)), contract=contract)
 
-    def of_contract(self, name: str) -> Location:
-        """Of a contract in the configuration."""
+    def of_contract(self, name: str, *, invariant: int | None = None) -> Location:
+        """Of a contract in the configuration, or of one of its invariants, by its index."""
         value = self._document.value if self._document is not None else None
         listed = value.get("contracts") if isinstance(value, dict) else None
         place: DocumentPath = ("contract",)
@@ -72,6 +72,8 @@ class Locations:
         for index, contract in enumerate(listed if isinstance(listed, list) else ()):
             if isinstance(contract, dict) and contract.get("name") == name:
                 place = ("contracts", index)
+        if invariant is not None:
+            place = (*place, "invariants", invariant)
         return self._at(place)
 
     def of_key(self, key: str) -> Location:

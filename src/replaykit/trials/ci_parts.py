@@ -126,14 +126,14 @@ class ContractPart(_TrialPart):
                 checks = [check for check in run.checks if check.was_asked]
                 outcomes += [(check.severity, check.holds) for check in checks]
                 if checks:
-                    items.append(self._contract_item(name, run, checks, where))
+                    items.append(self._contract_item(trial.contract, run, checks, where))
         if not outcomes:
             return without_score(items)
         score = score_of((severity, holds is True) for severity, holds in outcomes)
         return PartResult(items, score, score_of((severity, holds is not False) for severity, holds in outcomes))
 
     def _contract_item(
-        self, contract: str, run: ContractRun, checks: Sequence[InvariantCheck], where: Location
+        self, contract: Contract, run: ContractRun, checks: Sequence[InvariantCheck], where: Location
     ) -> CiItem:
         """Return the item for one run of the agent."""
         trace = run.run.attempt.run
@@ -142,18 +142,20 @@ class ContractPart(_TrialPart):
         failures: tuple[Finding, ...] = ()
         if outcome is CiOutcome.FAILED:
             failures = tuple(map(finding_of, failed))
+            index = [invariant.id for invariant in contract.invariants].index(failed[0].invariant)
+            where = self._settings.places.of_contract(contract.name, invariant=index)
         faults = injected_faults(trace, run.input, run.scenario.plan)
         return self._item(
             outcome,
             where,
-            id=name_of(contract, run.scenario.name, text_of(run.input)),
+            id=name_of(contract.name, run.scenario.name, text_of(run.input)),
             verdict=_CONTRACT_VERDICTS.get(outcome, outcome.value),
-            contract=contract,
+            contract=contract.name,
             reason=_contract_reason(outcome, checks, failed),
             failures=failures,
             faults=tuple(fault.text for fault in faults),
             evidence=checks[0].evidence,
-            command=command("contract run", self._project, contract, "--input", input_argument(run.input)),
+            command=command("contract run", self._project, contract.name, "--input", input_argument(run.input)),
             **trial_members(run.run),
         )
 

@@ -227,6 +227,7 @@ def finding_of(check: InvariantCheck) -> Finding:
         run=check.run,
         id=check.invariant,
         severity=check.severity.value,
+        where=check.where,
     )
 
 
@@ -240,6 +241,7 @@ def _check(
         type=invariant.type,
         severity=invariant.severity,
         probe=text_of(cell.input),
+        where=invariant.assertion.where,
     )
     if attempt.run is None:
         return replace(check, unjudged=attempt.reason or "the agent gave no run")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.contracts.values import contract_of
 from tests.matrix import matrix
 
 import replaykit as rk
@@ -16,7 +17,6 @@ from replaykit.candidates.worlds import live_case
 from replaykit.cases.case import load_case
 from replaykit.cli import run
 from replaykit.contracts.contract import ChaosScenario, Conditions, When, conditions_of
-from replaykit.contracts.find import contract_of
 from replaykit.model.events import ErrorInfo, ToolCall
 from replaykit.model.faults import ChaosPlan, ToolFault, ToolTrouble
 from replaykit.trials.chaos import ChaosTrial, run_chaos, save_broken

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.contracts.values import contract_of
 
 import replaykit as rk
 from replaykit.candidates.attempt import Attempt
@@ -16,7 +17,6 @@ from replaykit.candidates.python import PythonCandidate
 from replaykit.candidates.worlds import live_case, with_chaos
 from replaykit.cases.case import ReplayCase, load_case
 from replaykit.contracts.contract import CALM, ChaosScenario
-from replaykit.contracts.find import contract_of
 from replaykit.errors import ExitCode, NothingSelected, UsageError
 from replaykit.handlers.chaos.profiles import profile
 from replaykit.model.faults import Attack, ChaosPlan, ContextAttack, ToolFault, ToolTrouble
