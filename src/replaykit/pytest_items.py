@@ -27,7 +27,6 @@ from replaykit.errors import Divergence, ReplayKitError, UsageError
 from replaykit.export.forms import export_run
 from replaykit.handlers.recording.agents import AGENTS
 from replaykit.model.isolation import Consent
-from replaykit.report.replays import failure_text
 from replaykit.terminal import visible
 
 _FLAGS = Flags("--replaykit-live", "--replaykit-allow-connect")
@@ -227,7 +226,7 @@ class CaseItem(_ReplayItem):
             lines = [f"Look at it:  replaykit replay {case} --agent {label}"]
         if self.config.getoption("--replaykit-update"):
             lines.append("--replaykit-update is for golden traces: what a case desires, only a person can say.")
-        raise _failure(failure_text(result), *lines)
+        raise _failure(result.text, *lines)
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from replaykit.model.result import (
     Effect,
     Evidence,
     EvidenceSource,
+    Finding,
     ReplayResult,
     Verdict,
     effect_of,
@@ -87,3 +88,22 @@ def test_the_page_has_every_kind_of_deviation_with_its_effect() -> None:
 
     for kind, effect in EFFECTS.items():
         assert rows[kind].startswith(words.get(effect, "`inconclusive`")), kind
+
+
+def test_the_text_of_a_result_says_why_it_does_not_pass() -> None:
+    failed = Finding(
+        kind="max_tool_calls", holds=False, text="5 calls", expected="at most 3 tool calls", actual="5 calls"
+    )
+    result = ReplayResult(
+        case_id="billing", verdict=Verdict.BROKEN, desired=(failed,), reason="the run ended \x1b[31mbadly"
+    )
+
+    assert result.text.splitlines() == [
+        "case billing: broken, expected fixed",
+        "  the run ended \\x1b[31mbadly",
+        "  ✗ max_tool_calls: expected at most 3 tool calls, got 5 calls",
+    ]
+
+
+def test_the_text_of_a_result_that_passes_is_its_verdict() -> None:
+    assert ReplayResult(case_id="billing", verdict=Verdict.FIXED).text == "case billing: fixed"

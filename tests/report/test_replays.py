@@ -110,10 +110,12 @@ def test_the_one_assertion_that_failed_is_told_once() -> None:
     assert "inv (high): expected a word, got none" in text
 
 
-def test_another_reason_is_told_beside_what_failed() -> None:
-    text = result_text(replayed(verdict=Verdict.BROKEN, desired=(FAILED,), reason="the candidate left the tape"))
+def test_what_a_reason_adds_to_the_failure_is_shown_beside_it() -> None:
+    text = result_text(
+        replayed(verdict=Verdict.BROKEN, desired=(FAILED,), reason=f"{REASON}\nthat is on the take 'two'")
+    )
 
-    assert "the candidate left the tape" in text
+    assert "that is on the take 'two'" in text
     assert "inv (high): expected a word, got none" in text
 
 

@@ -429,8 +429,10 @@ def test_a_session_of_the_configuration_and_one_in_a_file_point_at_their_lines(c
 def test_a_broken_contract_points_at_the_line_of_the_invariant(ci: Ci) -> None:
     Path("ci_agents.py").write_text(AGENTS)
     Path("replaykit.yaml").write_text(
-        "replaykit: 1\nagent: {type: python, endpoint: 'ci_agents:proud'}\ninputs: [x]\ncontracts:\n  c:\n    invariants:\n"
-        "      - {id: right, type: output_not_empty}\n      - {id: wrong, type: contains, value: nowhere}\n"
+        "replaykit: 1\nagent: {type: python, endpoint: 'ci_agents:proud'}\ninputs: [x]\n"
+        "contracts:\n  c:\n    invariants:\n"
+        "      - {id: right, type: output_not_empty}\n"
+        "      - {id: wrong, type: contains, value: nowhere}\n"
     )
 
     _, told = ci()

@@ -12,7 +12,9 @@ from replaykit.errors import FormatTooNew
 from replaykit.model.isolation import NO_CONSENT, NOT_ISOLATED, Consent, Isolation
 from replaykit.model.nesting import decode_json
 from replaykit.model.run import TraceRun
+from replaykit.model.text_lines import one_line
 from replaykit.model.values import read_members
+from replaykit.terminal import visible
 
 RESULT_FORMAT = 2
 """Version of `ReplayResult`; readers accept every older one."""
@@ -135,6 +137,11 @@ class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
             return f"{self.id} ({self.severity})"
         return self.kind
 
+    @property
+    def gap(self) -> str:
+        """What was expected, and what came."""
+        return f"expected {self.expected}, got {self.actual}"
+
 
 class SemanticCheck(Struct, frozen=True, kw_only=True):
     """A sentence that needs judgement; `needs_human` until somebody or something judged it."""
@@ -151,6 +158,12 @@ class SemanticCheck(Struct, frozen=True, kw_only=True):
     """The number of the run it is about."""
 
 
+_LINE_CHARS = 200
+_NEXT_STEPS = {
+    Verdict.DIVERGED: "Next: record answers for what it asks now (`replaykit retape CASE --live NAME`), or allow what"
+    " may differ in the case (`match.ignore`, `match.on_miss`)",
+    Verdict.FLAKY: "Next: hold still what differs (`clock`, `seed`), or say how often it has to hold (`repeat:`)",
+}
 DEVIATION = "replaykit.deviation"
 """Notes of this name say where a candidate left its tape; the content is a `Deviation`."""
 
@@ -212,6 +225,40 @@ class ReplayResult(Struct, frozen=True, kw_only=True):
     def passed(self) -> bool:
         """True when the failure is gone and everything desired holds."""
         return self.verdict is Verdict.FIXED
+
+    @property
+    def failures(self) -> tuple[Finding, ...]:
+        """The desired assertions that do not hold."""
+        return tuple(finding for finding in self.desired if not finding.holds)
+
+    @property
+    def observation(self) -> str:
+        """What the failure signatures look at, as it was in this run."""
+        return "; ".join(finding.text for finding in self.observed)
+
+    @property
+    def advice(self) -> tuple[str, ...]:
+        """The failure that a session describes, to compare with this one, and what to do next."""
+        lines = []
+        if self.expected_failure and not self.passed:
+            lines.append(f"the incident: {one_line(self.expected_failure, _LINE_CHARS)}")
+        if self.verdict in _NEXT_STEPS:
+            lines.append(_NEXT_STEPS[self.verdict])
+        return tuple(lines)
+
+    @property
+    def text(self) -> str:
+        """The verdict, its reason and each assertion that failed, in a few lines: a message for an `assert`."""
+        head = f"case {self.case_id}: {self.verdict.value}"
+        if self.passed:
+            return visible(head)
+        lines = [self.observation, *self.reason.splitlines()]
+        if self.verdict is not Verdict.INCONCLUSIVE:
+            lines += [f"✗ {finding.name}: {finding.gap}" for finding in self.failures]
+        shown = [visible(f"{head}, expected {Verdict.FIXED.value}")]
+        for line in filter(None, (*lines, *self.advice)):
+            shown.append(f"  {visible(one_line(line, _LINE_CHARS))}")
+        return "\n".join(shown)
 
 
 class _ResultVersion(Struct):

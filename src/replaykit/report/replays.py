@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from click import unstyle
-
 from replaykit.model.isolation import Isolation, IsolationLevel
 from replaykit.model.result import RESULT_FORMAT, Evidence, EvidenceSource, Finding, ReplayResult, Verdict
 from replaykit.model.text_lines import first_few
@@ -28,11 +26,6 @@ _IN_WORDS = {
     Verdict.DIVERGED: "it asked for something that was not recorded",
     Verdict.FLAKY: "repeated runs disagree",
     Verdict.INCONCLUSIVE: "cannot tell",
-}
-_NEXT = {
-    Verdict.DIVERGED: "Next: record answers for what it asks now (`replaykit retape CASE --live NAME`), or allow what"
-    " may differ in the case (`match.ignore`, `match.on_miss`)",
-    Verdict.FLAKY: "Next: hold still what differs (`clock`, `seed`), or say how often it has to hold (`repeat:`)",
 }
 _WITH_LIVE_CALLS = "with live calls"
 _NAMED_NOTES = {
@@ -67,26 +60,19 @@ PROVE = "Prove it: replaykit prove CASE --bad CANDIDATE --good CANDIDATE"
 def result_text(result: ReplayResult) -> str:
     """One replay: the panel, the three counts, and what failed."""
     title, colour = _TITLES[result.verdict]
-    box = panel("ReplayKit Result", list(filter(None, (_observed(result), f"Result: {headline(result)}"))))
+    box = panel("ReplayKit Result", list(filter(None, (result.observation, f"Result: {headline(result)}"))))
     lines = [box.replace(title, style(title, fg=colour, bold=True)), ""]
-    failed = _failed(result)
+    failed = result.failures
     if result.verdict is not Verdict.INCONCLUSIVE:
         lines += [*_counts(result), ""]
-    # A reason that only repeats the one assertion that failed is said below.
-    if not failed or not result.reason.endswith(f"a desired assertion failed: {_gap(failed[0])}"):
-        lines += indented(result.reason.splitlines())
+    reason = result.reason.splitlines()
+    if result.verdict is Verdict.BROKEN and failed:
+        del reason[0]  # the assertions that failed, which are listed below
+    lines += indented(reason)
     if result.verdict is not Verdict.INCONCLUSIVE:
         lines += _failures(failed)
-    lines += indented([*_next(result), *_notes(result)])
+    lines += indented([*result.advice, *_notes(result)])
     return "\n".join(lines).rstrip()
-
-
-def _observed(result: ReplayResult) -> str:
-    return "; ".join(finding.text for finding in result.observed)
-
-
-def _failed(result: ReplayResult) -> list[Finding]:
-    return [finding for finding in result.desired if not finding.holds]
 
 
 def headline(result: ReplayResult) -> str:
@@ -141,26 +127,6 @@ def isolation_of_many(results: Sequence[ReplayResult]) -> str:
     return ", ".join(f"{level.value} in {levels.count(level)}" for level in IsolationLevel if level in levels)
 
 
-def _next(result: ReplayResult) -> Iterator[str]:
-    """Yield the failure of a session's incident, to stand beside what failed now, and what to do next."""
-    if result.expected_failure and not result.passed:
-        yield f"the incident: {short(result.expected_failure, 200)}"
-    if result.verdict in _NEXT:
-        yield _NEXT[result.verdict]
-
-
-def failure_text(result: ReplayResult) -> str:
-    """Why a replay does not pass, in a few lines without colour."""
-    lines = [_observed(result), *result.reason.splitlines()]
-    if result.verdict is not Verdict.INCONCLUSIVE:
-        lines += map(unstyle, _failures(_failed(result)))
-    text = f"case {result.case_id}: {result.verdict.value}, expected {Verdict.FIXED.value}"
-    for line in (*lines, *_next(result)):
-        if line:
-            text += f"\n  {short(line, 200)}"
-    return text
-
-
 def results_text(results: Sequence[ReplayResult]) -> str:
     """Many replays: a line each, and the counts."""
     wide = max(len(result.case_id) for result in results)
@@ -169,7 +135,7 @@ def results_text(results: Sequence[ReplayResult]) -> str:
     for result in results:
         counts[result.verdict] += 1
         word, colour = result.verdict.value, _TITLES[result.verdict][1]
-        why = result.reason.partition("\n")[0] or _observed(result)
+        why = result.reason.partition("\n")[0] or result.observation
         lines.append(f"{style(f'{word:<12}', fg=colour)} {result.case_id:<{wide}}  {short(why, 70)}")
     return "\n".join([*lines, "", *_notes_of_many(results), f"{counted(len(results), 'replay')}: {tally(counts)}"])
 
@@ -225,18 +191,14 @@ def _counts(result: ReplayResult) -> Iterator[str]:
     if result.observed:
         reproduced = {True: "Yes", False: "No", None: "Cannot tell"}[result.reproduced]
         yield f"  Observed failure reproduced: {reproduced}"
-    holding = len(result.desired) - len(_failed(result))
+    holding = len(result.desired) - len(result.failures)
     yield f"  Desired assertions: {holding}/{len(result.desired)} passed"
     waiting = sum(check.status in ("needs_human", "unjudged") for check in result.semantic)
     yield f"  Semantic checks needing review: {waiting}"
 
 
 def _failures(failed: Sequence[Finding]) -> list[str]:
-    return [f"  {mark(False)} {finding.name}: {_gap(finding)}" for finding in failed]
-
-
-def _gap(finding: Finding) -> str:
-    return f"expected {finding.expected}, got {finding.actual}"
+    return [f"  {mark(False)} {finding.name}: {finding.gap}" for finding in failed]
 
 
 def proof_text(proving: Proving) -> str:
@@ -250,7 +212,7 @@ def proof_text(proving: Proving) -> str:
         times = f" × {len(results)}" if len(results) > 1 else ""
         lines.append(f"{mark(is_so)} {name:<5} {result.verdict.value + times:<12} {short(result.candidate, 60)}")
         if not is_so:
-            why = result.reason or _observed(result)
+            why = result.reason or result.observation
             lines += indented(why.splitlines()[:5], f"    expected {expected.value}: ")
     proven = proving.is_proven
     verdict = "proven: red → green" if proven else "not proven"
