@@ -22,6 +22,10 @@ def agent(question: str) -> str:
     return str(search_docs(question)["docs"])
 
 
+def is_short(run: rk.TraceRun, most: int = 280) -> bool:
+    return len(str(run.output)) <= most
+
+
 @rk.record
 def bare_agent(question: str) -> str:
     return agent(question)
@@ -57,7 +61,7 @@ def record_and_replay() -> None:
     rk.replay(case, agent, chaos=plan)
     rk.replay(case, agent, live=["search_docs"], allow_connect=("db.internal:5432",), allow_write=[Path("out")])
     assert_type(rk.detect(trace), list[rk.FailureSignature])
-    rk.register_check("short", lambda run, most=280: len(str(run.output)) <= most)
+    rk.register_check("short", is_short)
     with rk.replaying(rk.Tape.of(trace), rk.MatchRules()) as replayer:
         agent("why?")
     assert replayer.deviations == []
