@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 LEAKING = """
 import socket, sqlite3
@@ -32,6 +34,7 @@ if sys.version_info >= (3, 13):
     OPEN |= {"test_database"}  # before, sqlite3 says nothing
 
 
+@pytest.mark.exhaustive
 def test_what_is_left_open_fails_its_test(tmp_path: Path) -> None:
     (tmp_path / "test_leaking.py").write_text(LEAKING)
     options = [

@@ -241,6 +241,7 @@ def test_a_divergence_is_shown_in_a_few_lines_that_can_be_pasted(project: Projec
     assert (project.path / ".replaykit" / ".gitignore").read_text() == "*\n"
 
 
+@pytest.mark.exhaustive
 def test_under_xdist_the_same_is_said_and_each_file_is_written_by_one(project: Project) -> None:
     project.write("pytest.ini", INI)
     files = [project.golden(file=f"{where}/shop.golden.json") for where in "abc"]
@@ -447,6 +448,7 @@ def test_a_case_passes_only_when_it_is_fixed(project: Project) -> None:
 MINE = "import shop, replaykit as rk\nagent = rk.record('shop')(shop.agent)\n"
 
 
+@pytest.mark.exhaustive
 def test_agents_are_named_in_the_configuration(project: Project) -> None:
     project.write("pyproject.toml", '[tool.pytest.ini_options]\nreplaykit_agents = ["shop = shop:agent", "shop:crowd"]')
     project.write("conftest.py", "import mine")
@@ -588,6 +590,7 @@ def test_an_agent_is_found_from_wherever_pytest_is_started(project: Project, pla
     assert there.returncode == 0, there.stdout + there.stderr
 
 
+@pytest.mark.exhaustive
 def test_an_agent_on_the_command_line_is_found_where_the_command_is_typed(project: Project) -> None:
     project.write("pytest.ini", "[pytest]\n")
     file = project.golden()

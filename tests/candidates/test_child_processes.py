@@ -206,6 +206,7 @@ def test_a_directory_that_may_be_written_is(recorded: TraceRun, project: Path) -
 
 
 @sampled("method", ["fork", "spawn", "forkserver"], count=2, start=1)
+@pytest.mark.exhaustive
 def test_pools_work(recorded: TraceRun, method: str) -> None:
     def act() -> list[int]:
         with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context(method)) as pool:
@@ -228,6 +229,7 @@ def test_a_pool_that_is_older_than_the_replay_is_noted(recorded: TraceRun) -> No
     assert result.isolation.notes == ("a process pool is older than the replay: its workers are not shut in",)
 
 
+@pytest.mark.exhaustive
 def test_many_children_hold_no_more_descriptors_than_few(recorded: TraceRun) -> None:
     def act() -> int:
         counts = []

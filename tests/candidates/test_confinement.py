@@ -404,6 +404,7 @@ def test_a_connection_behind_many_harmless_attempts_is_not_overlooked(tried: Cal
     assert result.verdict is Verdict.DIVERGED
 
 
+@pytest.mark.exhaustive
 def test_a_connection_after_many_others_in_the_same_worker_is_not_overlooked(tried: Callable[[str], Tried]) -> None:
     code = """
 count = int(question)

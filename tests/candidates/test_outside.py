@@ -106,6 +106,7 @@ def test_the_unchanged_agent_fails_again_and_nothing_is_really_done(
     count=2,
     start=1,
 )
+@pytest.mark.exhaustive
 def test_the_program_around_the_agent_fails_again_as_well(agent: str, recordings: Path, effects: Path) -> None:
     command = f"{sys.executable} {PLACE / 'strays.py'} {agent}"
 
@@ -134,6 +135,7 @@ def test_rk_replaying_serves_them_too(agent: Callable[[str], None], recordings: 
     assert not effects.exists()
 
 
+@pytest.mark.exhaustive
 def test_workers_that_run_case_after_case_serve_them_too(recordings: Path, effects: Path) -> None:
     for agent in IN_WORKERS:
         run = recorded(recordings, agent)

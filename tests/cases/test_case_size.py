@@ -80,6 +80,7 @@ class Work:
 
 
 @matrix(kind=[LlmCall, ToolCall], secret=["", "mail {number}@shop-{number}.com, "])
+@pytest.mark.exhaustive
 def test_the_work_of_a_case_grows_with_the_conversation_and_not_with_its_square(
     kind: type[LlmCall] | type[ToolCall], secret: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

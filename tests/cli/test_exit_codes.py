@@ -382,6 +382,7 @@ def test_a_failure_does_not_pass_because_nobody_reads_it(case: Path, bad: str) -
     assert unread("replay", str(case), "--runner-cmd", bad).returncode != 0
 
 
+@pytest.mark.exhaustive
 def test_no_colour_in_a_pipe(spawned: Command, case: Path, bad: str, recorded: Path) -> None:
     replay = ["replay", case, "--runner-cmd", bad]
     for arguments in (replay, ["lint", case], ["show", "billing"], ["show", "none"]):

@@ -8,6 +8,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 import replaykit as rk
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.retention.policy import FOREVER, RetentionPolicy
@@ -50,6 +52,7 @@ def is_early(store: rk.Store, rounds: list[PruneResult]) -> bool:
     return sum(len(one.runs) for one in rounds) <= OLD or len(list(store.headers())) <= WRITERS
 
 
+@pytest.mark.exhaustive
 def test_writers_go_on_while_runs_are_pruned(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     filled(path, OLD)

@@ -37,6 +37,7 @@ def write(case: ReplayCase, answer: str, *, replace: bool) -> None:
 
 
 @sampled("mode", ["exchange", "renames"], count=1)
+@pytest.mark.exhaustive
 def test_a_kill_at_any_point_leaves_the_old_take_or_the_new_one(tmp_path: Path, mode: str) -> None:
     template = tmp_path / "template"
     template.mkdir()

@@ -55,6 +55,7 @@ def test_the_incident_is_met_with_seven_moves() -> None:
     assert "fixed_agent: fixed" in told
 
 
+@pytest.mark.exhaustive
 def test_a_langgraph_thread_waits_goes_on_and_takes_another_way() -> None:
     told = python("examples/langgraph_agent.py")
 

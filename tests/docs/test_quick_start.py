@@ -132,6 +132,7 @@ def test_there_are_five_example_traces() -> None:
 
 
 @sampled("name", TRACES, count=1, start=1)
+@pytest.mark.exhaustive
 def test_every_example_is_red_with_the_bad_runner_and_green_with_the_fixed_one(shell: Shell, name: str) -> None:
     made = shell(f"replaykit scaffold examples/traces/{name}.json --out cases/{name}")
     linted = shell(f"replaykit lint --strict cases/{name}")

@@ -155,6 +155,7 @@ def test_the_runs_of_langsmith_hold_all_that_its_lines_say(made: Any) -> None:
 
 
 @sampled(("name", "size"), [("otlp", 8 * MEGABYTE), ("langsmith", 1000)], count=1)
+@pytest.mark.exhaustive
 def test_memory_does_not_grow_with_the_file(
     made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, size: int
 ) -> None:

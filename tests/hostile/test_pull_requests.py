@@ -113,6 +113,7 @@ def test_the_base_branch_passes(victim: Victim) -> None:
     assert [one.code for one in ended] == [0, 0], ended
 
 
+@pytest.mark.exhaustive
 def test_the_marks_of_the_victim_are_left_when_a_tool_really_runs(victim: Victim) -> None:
     """The alarm rings: without it, silence of the others would prove nothing."""
     victim.merge(PULL_REQUESTS["asks for every tool to be live"])

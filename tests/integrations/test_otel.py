@@ -134,6 +134,7 @@ def test_a_replayed_case_is_one_trace(collector: Collector, tmp_path: Path) -> N
     assert {"replaykit.replays", "replaykit.replay.duration"} <= collector.metrics
 
 
+@pytest.mark.exhaustive
 def test_a_collector_that_is_not_there_costs_no_run(collector: Collector, tmp_path: Path) -> None:
     (tmp_path / "agent.py").write_text(AGENT)
 

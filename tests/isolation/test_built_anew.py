@@ -97,6 +97,7 @@ def test_a_large_file_in_such_a_directory_is_read_only(project: Path) -> None:
     assert printed[-1].endswith(f"{project}/large is read-only: it is large, and stands beside a mount")
 
 
+@pytest.mark.exhaustive
 def test_a_directory_that_was_empty_can_be_removed(project: Path) -> None:
     (project / "empty").mkdir()
 

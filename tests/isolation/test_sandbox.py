@@ -712,6 +712,7 @@ assert server.wait() == 0
 
 
 @pytest.mark.parametrize(("depth", "name"), [(1500, "ddd"), (40, "d" * 200)])
+@pytest.mark.exhaustive
 def test_directories_nested_beyond_every_path_do_not_keep_the_report_from_being_made(
     project: Path, tmp_path: Path, depth: int, name: str
 ) -> None:

@@ -149,6 +149,7 @@ def test_a_program_of_another_language_is_served_as_well(upstream: Upstream) -> 
         assert name in shown
 
 
+@pytest.mark.exhaustive
 def test_a_program_recorded_at_the_proxy_alone_is_served_there_too(upstream: Upstream) -> None:
     config(weather=STDIO)
 
@@ -163,6 +164,7 @@ def test_a_program_recorded_at_the_proxy_alone_is_served_there_too(upstream: Ups
     assert result["deviations"] == []
 
 
+@pytest.mark.exhaustive
 def test_a_model_recorded_in_process_is_served_to_another_language_beside_servers(upstream: Upstream) -> None:
     config(maps={"url": f"{upstream.url}/mcp"})
 
@@ -331,6 +333,7 @@ def test_a_server_that_leads_nowhere_is_named_and_left_alone() -> None:
     assert "'asked'" in done.stderr
 
 
+@pytest.mark.exhaustive
 def test_two_files_may_name_one_server(upstream: Upstream) -> None:
     config("a.json", maps={"url": f"{upstream.url}/mcp"}, weather=STDIO)
     config("b.json", maps={"url": f"http://localhost:{upstream.port}/mcp"}, weather=STDIO)

@@ -217,6 +217,7 @@ def test_tools_of_all_python_processes_are_recorded_and_never_done_again(upstrea
     assert [d for d in result.deviations if d.kind != "moved"] == []
 
 
+@pytest.mark.exhaustive
 def test_it_does_not_matter_which_process_does_which_work(upstream: Upstream) -> None:
     write(
         """
@@ -536,6 +537,7 @@ def test_plain_http_that_was_led_through_the_proxy_is_served_though_it_is_for_th
     assert upstream.connections == before
 
 
+@pytest.mark.exhaustive
 def test_requests_of_http_client_that_an_older_recording_has_at_the_proxy_are_served_there(upstream: Upstream) -> None:
     upstream.script = lambda asked: [whole(completion("42"))]
     code = (

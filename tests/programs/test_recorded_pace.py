@@ -96,6 +96,7 @@ AGENTS = {
 
 
 @sampled("agent", AGENTS, count=1)
+@pytest.mark.exhaustive
 def test_a_node_program_takes_the_branch_it_took(agent: str) -> None:
     command = node(AGENTS[agent])
     live = recorded(*command)
@@ -125,6 +126,7 @@ def test_processes_that_run_side_by_side_end_in_their_recorded_order() -> None:
     assert (result.verdict, result.deviations) == (rk.Verdict.REPRODUCED, ())
 
 
+@pytest.mark.exhaustive
 def test_a_limit_of_curl_is_reached_again() -> None:
     command = shell('curl -sS --max-time 0.3 "$WORLD_BASE_URL/slow/900"')
     live = recorded(*command)
@@ -149,6 +151,7 @@ def test_calls_one_after_the_other_are_served_at_once() -> None:
     assert elapsed_ms(live.run, *command) < 1000 < int(live.run.output)
 
 
+@pytest.mark.exhaustive
 def test_a_speed_is_the_pace_of_every_call() -> None:
     command = node(TIMED % "await ask('/a/500'); await Promise.all([ask('/b/600'), ask('/c/300')])")
     live = recorded(*command)
@@ -157,6 +160,7 @@ def test_a_speed_is_the_pace_of_every_call() -> None:
     assert elapsed_ms(live.run, *command, launch_options=LaunchOptions(speed=50.0)) < 550
 
 
+@pytest.mark.exhaustive
 def test_a_call_that_is_left_out_keeps_nobody_waiting_for_long() -> None:
     live = recorded(*node("fail((await Promise.all([ask('/a/100'), ask('/b/300')])).join())"))
 

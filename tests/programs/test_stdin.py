@@ -75,6 +75,7 @@ def test_nothing_is_told_where_nobody_read(code: str) -> None:
     assert "was not kept" not in record(b"Why?", code=code).stderr.decode()
 
 
+@pytest.mark.exhaustive
 def test_more_than_is_kept_reaches_the_program_all_the_same() -> None:
     given = b"x" * (foreground_process.MAX_INPUT + 1)
 
@@ -89,12 +90,14 @@ def test_a_program_that_leaves_its_input_unread_ends_as_ever() -> None:
     assert record(b"x" * 500_000, "--input", "-", code="print(1)").stdout == b"1\n"
 
 
+@pytest.mark.exhaustive
 def test_without_a_standard_input_there_is_nothing_to_give() -> None:
     ended = record(None, "--input", "-")
 
     assert (ended.returncode, ended.stdout) == (0, b"")
 
 
+@pytest.mark.exhaustive
 def test_data_is_given_as_json() -> None:
     record(b"", "--input", "-")
     file = case_of_the_run() / "case.yaml"
@@ -103,6 +106,7 @@ def test_data_is_given_as_json() -> None:
     assert replayed(file.parent) == b'{"question":"Why?"}'
 
 
+@pytest.mark.exhaustive
 def test_a_case_says_yes_or_no() -> None:
     record(b"Why?", "--input", "-")
     file = case_of_the_run() / "case.yaml"

@@ -190,6 +190,7 @@ def test_names_beside_values_pass_a_quick_look_only_where_they_tell_nothing(piec
 
 @given(st.lists(st.sampled_from(PIECES), max_size=9), st.integers(1, 3))
 @settings(max_examples=examples(1000))
+@pytest.mark.exhaustive
 def test_a_quick_look_at_json_lets_nothing_pass_in_its_strings(pieces: list[str], levels: int) -> None:
     text = "".join(pieces)
     for _ in range(levels):

@@ -192,6 +192,7 @@ def filled(draw: st.DrawFn, template: str, some: st.SearchStrategy[str]) -> str:
 @example(['{"key": "id", "value": "x"}', '{"key": "id", "value": "y"}', '{"key": "type", "value": "x"}'])
 @example(['{"text": "x\\u00"}', '{"text": "e9"}', '{"text": "z"}'])
 @settings(max_examples=examples(600))
+@pytest.mark.exhaustive
 def test_a_quick_look_at_a_stream_sees_all_that_a_close_one_joins(stream: list[str]) -> None:
     body = "\n\n".join(stream)
 

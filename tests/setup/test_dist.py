@@ -24,7 +24,7 @@ PURL = re.compile(r"pkg:pypi/[a-z0-9-]+@[A-Za-z0-9.+!_-]+")
 SERIAL = re.compile(r"urn:uuid:[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.exhaustive,
     pytest.mark.skipif(not (ROOT / ".git").exists(), reason="the time of a build is that of the last commit"),
 ]
 

@@ -268,6 +268,7 @@ def test_changed_dependencies_are_installed_with_the_extras_that_are_there(clone
     assert clone.installed == ["pip", ".[dev]"]
 
 
+@pytest.mark.exhaustive
 def test_an_environment_whose_setup_failed_is_replaced(clone: Clone) -> None:
     clone.add_python("python3", (3, 12, 1), pip_error=NO_CONNECTION)
     clone.set_up()
@@ -314,6 +315,7 @@ def interrupt_at_the_start(venv: Path) -> None:
     count=2,
     start=1,
 )
+@pytest.mark.exhaustive
 def test_an_unusable_environment_is_replaced(clone: Clone, damage: Callable[[Path], None]) -> None:
     clone.add_python("python3", (3, 12, 1))
     clone.set_up()
@@ -325,6 +327,7 @@ def test_an_unusable_environment_is_replaced(clone: Clone, damage: Callable[[Pat
     assert done.stdout == "Setting up .venv with Python 3.12.1\n"
 
 
+@pytest.mark.exhaustive
 def test_an_environment_of_another_python_is_replaced_only_if_one_is_asked_for(clone: Clone) -> None:
     clone.add_python("python3", (3, 12, 1))
     clone.add_python("python3.13", (3, 13, 0))

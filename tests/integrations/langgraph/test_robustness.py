@@ -76,6 +76,7 @@ print(failed)
 """
 
 
+@pytest.mark.exhaustive
 def test_two_processes_of_four_threads_each_write_to_one_thread_and_to_many(own_directory: Path) -> None:
     command = [sys.executable, "-c", WRITER, str(HERE / "x"), *"p"]
     writers = [
@@ -130,6 +131,7 @@ graph.invoke(None if going else {"n": 0, "log": []}, {**THREAD, "recursion_limit
 """
 
 
+@pytest.mark.exhaustive
 def test_nothing_acknowledged_is_lost_when_a_process_is_killed(own_directory: Path) -> None:
     rng, acknowledged = random.Random(7), 0
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])}

@@ -82,6 +82,7 @@ def test_a_replay_that_is_asked_something_else_fails() -> None:
     assert "now       weather.echo(city='Rome')" in done.stderr
 
 
+@pytest.mark.exhaustive
 def test_a_server_that_ends_first_gives_its_exit_code() -> None:
     first = talk("--record", "--name", "w", "--", *SERVER, ask=[tool(1, "die")])
     second = talk("--replay", "MCP w", "--name", "w", ask=[tool(1, "die")])
@@ -239,6 +240,7 @@ def test_a_server_behind_a_url_is_recorded_and_answered_for_when_it_is_gone() ->
     assert second == {**first, "id": "own"}
 
 
+@pytest.mark.exhaustive
 def test_a_port_that_is_taken_is_named() -> None:
     with serving() as url:
         done = talk("--record", "--http", url, "--port", str(urlsplit(url).port))
