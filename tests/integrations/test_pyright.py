@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("basedpyright")
+
 USER_CODE = Path(__file__).parents[1] / "typing" / "api.py"
 
 
