@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 import sqlite3
@@ -14,6 +15,7 @@ from replaykit.model.changes import StateFold
 from replaykit.model.events import Shared, State
 from replaykit.model.run import Origin, RunHeader, RunStatus
 from replaykit.model.values import Raw, raw
+from replaykit.store.event_log import log_directory, log_rows
 from replaykit.testing import sample_call
 
 PAGE = 4096
@@ -79,7 +81,19 @@ def copied(source: Path, target: Path) -> Path:
     for suffix in ("", "-wal"):
         if (file := source.with_name(source.name + suffix)).exists():
             shutil.copyfile(file, target.with_name(target.name + suffix))
+    if (logs := log_directory(source)).exists():
+        shutil.copytree(logs, log_directory(target), dirs_exist_ok=True)
     return target
+
+
+def spoil_logged_event(store: rk.Store, run_id: str, index: int) -> None:
+    """Damage one event in the log of a run that is being written."""
+    path = store.logs.path_of(store.number_of(run_id), run_id)
+    file = os.open(path, os.O_RDWR)
+    data = os.pread(file, os.fstat(file).st_size, 0)
+    row = log_rows(data, run_id)[index][1]
+    os.pwrite(file, bytes([row[40] ^ 1]), data.index(row) + 40)
+    os.close(file)
 
 
 def pages_of_rows(path: Path) -> dict[tuple[str, int], set[int]]:

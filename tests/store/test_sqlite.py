@@ -17,7 +17,7 @@ import zstandard
 import replaykit as rk
 from replaykit.errors import CorruptStore, FormatTooNew, RecordingWarning, ReplayKitError, StoreError
 from replaykit.model.changes import StateFold
-from replaykit.model.events import State
+from replaykit.model.events import State, encode_event
 from replaykit.model.run import RunHeader, TraceRun
 from replaykit.store.rows import seal
 from replaykit.testing import sample_call, sample_run
@@ -31,9 +31,14 @@ def damaged(path: Path, sql: str, *parameters: object) -> None:
 
 
 def filled(path: Path) -> None:
-    """A store with everything in it: packs, a tail with a long event, a blob, states."""
+    """A store with everything in it: packs, a log with a long event, the tail of a shared run, a blob, states."""
     with rk.Store.open(path) as store:
         store.add(sample_run("packed", 130))
+        thread = store.share("thread")
+        with thread.turn():
+            thread.write_header(RunHeader(id="thread"))
+            for seq in range(4):
+                thread.append(sample_call(seq))
         writer = store.begin(RunHeader(id="open", name="tail"))
         fold = StateFold()
         for seq in range(5):
@@ -234,19 +239,21 @@ def test_a_zstd_bomb_is_refused_before_it_is_unpacked(tmp_path: Path) -> None:
     assert peak < 10 * path.stat().st_size
 
 
-def test_a_long_event_is_a_frame_in_its_row_and_a_bomb_there_is_refused(tmp_path: Path) -> None:
+def test_a_long_event_of_format_1_is_a_frame_in_its_row_and_a_bomb_there_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     long, short = sample_call(0, "yes " * 1_000), sample_call(1, "no")
     with rk.Store.open(path) as store:
-        writer = store.begin(RunHeader(id="r"))
-        writer.append(long)
-        writer.append(short)
-        sizes = [size for (size,) in store.query("SELECT length(data) FROM events ORDER BY key")]
-        assert store.load("r").events == (long, short)
+        thread = store.share("r")
+        with thread.turn():
+            thread.write_header(RunHeader(id="r"))
+            thread.append(long)
+            thread.append(short)
         key = store.query("SELECT min(key) FROM events")[0][0]
+        frame = b"z" + zstandard.ZstdCompressor().compress(encode_event(long))
+        store.query("UPDATE events SET data = ? WHERE key = ?", seal(key, frame), key)
+        assert store.load("r").events == (long, short)
     damaged(path, "UPDATE events SET data = ? WHERE key = ?", seal(key, b"z" + zstandard.compress(bytes(10**8))), key)
 
-    assert sizes[0] < 500
     with rk.Store.open(path, read_only=True) as store, pytest.raises(CorruptStore, match="not plausible"):
         store.load("r")
 

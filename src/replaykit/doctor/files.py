@@ -23,6 +23,7 @@ from replaykit.redaction.keys import FILE, VARIABLE, check_key
 from replaykit.redaction.project import RULES_FILE, SWITCH, is_on, rules_file
 from replaykit.redaction.rule_files import load_rules
 from replaykit.retention.policy import shown_bytes
+from replaykit.store.event_log import log_directory
 from replaykit.store.image import store_format
 from replaykit.store.schema import STORE_FORMAT
 
@@ -70,7 +71,15 @@ def _store(store: Path) -> Iterator[DoctorItem]:
 
 
 def _files_of(store: Path) -> list[Path]:
-    return [store, *(path for suffix in _BESIDE if (path := store.with_name(store.name + suffix)).exists())]
+    files = [store]
+    for suffix in _BESIDE:
+        beside = store.with_name(store.name + suffix)
+        if beside.exists():
+            files.append(beside)
+    logs = log_directory(store)
+    if logs.is_dir():
+        files += sorted(logs.iterdir())
+    return files
 
 
 def _rights(name: str, paths: list[Path]) -> DoctorItem:

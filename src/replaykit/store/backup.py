@@ -15,6 +15,7 @@ from msgspec import Struct
 from replaykit.config import make_home
 from replaykit.errors import CorruptStore, FormatTooNew, StoreError, UsageError
 from replaykit.private_files import make_file
+from replaykit.store.event_log import StoreLogs
 from replaykit.store.schema import is_locked, translate
 from replaykit.store.sqlite import SQLiteStore
 
@@ -41,8 +42,9 @@ def backup(store: SQLiteStore, file: Path, *, force: bool = False) -> Copied:
     with new_file_beside(file) as partial:
         make_file(partial)
         try:
-            with store.lock, closing(sqlite3.connect(partial)) as copy:
+            with store.lock, store.logs.pinned(), closing(sqlite3.connect(partial)) as copy:
                 store.db.backup(copy)
+                _copy_logs(store.logs, copy)
                 copy.execute("PRAGMA journal_mode = DELETE")  # one file, which needs no other
         except sqlite3.Error as error:
             raise translate(error, str(store.path)) from None
@@ -72,12 +74,24 @@ def restore(file: Path, target: Path, *, force: bool = False) -> Copied:
         if (wal := _named(file, "-wal")).exists():  # a store that was copied by hand
             make_file(_named(partial, "-wal"))
             shutil.copyfile(wal, _named(partial, "-wal"))
+        with closing(sqlite3.connect(partial)) as copy:
+            _copy_logs(StoreLogs(file), copy)
         runs = _checked(partial, file, "the backup is damaged, and the store is as it was", "Use another backup")
         _in_wal_mode(partial)
         with _nobody_else(target):
             os.replace(partial, target)
         sync(target.parent)
     return Copied(file=target, runs=runs, size_bytes=target.stat().st_size)
+
+
+def _copy_logs(logs: StoreLogs, copy: sqlite3.Connection) -> None:
+    """Put the events that are in logs into the copy, which has no logs. Those in its packs are there already."""
+    numbers = {name.number for name in logs.names()}
+    with copy:
+        for number in numbers:
+            runs = copy.execute("SELECT id FROM runs WHERE n = ?", (number,)).fetchall()
+            rows = logs.rows(number, runs[0][0]) if runs else []
+            copy.executemany("INSERT OR REPLACE INTO events VALUES (?, ?)", rows)
 
 
 @contextmanager
@@ -142,6 +156,9 @@ def _nobody_else(target: Path) -> Iterator[None]:
 def _put_aside(target: Path) -> None:
     for suffix in _BESIDE:
         _named(target, suffix).unlink(missing_ok=True)
+    logs = StoreLogs(target)
+    for name in logs.names():
+        (logs.directory / str(name)).unlink(missing_ok=True)
 
 
 def _named(file: Path, suffix: str) -> Path:

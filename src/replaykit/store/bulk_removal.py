@@ -53,8 +53,8 @@ class _Discarding:
             self._look_for_forks(db)
             while left and len(gone) < _AT_ONCE and time.monotonic() < give_up:
                 run = left.pop()
-                if run.id not in self._forked and _is_same(db, run):
-                    remove_run(db, run.id)
+                if run.id not in self._forked and _is_same(self._store, run):
+                    remove_run(self._store, run.id)
                     gone.append(run)
         self._left = left
         self.gone += gone
@@ -73,8 +73,8 @@ class _Discarding:
                 self._forked.add(origin.run)
 
 
-def _is_same(db: sqlite3.Connection, run: RunSummary) -> bool:
-    row = db.execute("SELECT n, substr(header, 1, 4) FROM runs WHERE id = ?", (run.id,)).fetchone()
-    if row != (run.number, run.seal):
+def _is_same(store: SQLiteStore, run: RunSummary) -> bool:
+    rows = store.query("SELECT n, substr(header, 1, 4) FROM runs WHERE id = ?", run.id)
+    if rows != [(run.number, run.seal)]:
         return False
-    return run.last_key is None or run.last_key == last_key(db, run.number)
+    return run.last_key is None or run.last_key == last_key(store, run.number)

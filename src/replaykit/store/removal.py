@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Collection, Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -21,9 +22,9 @@ def delete_runs(store: SQLiteStore, run_ids: Collection[str]) -> int:
     """Remove runs by their whole ids; gives how many there were."""
     with store.transaction() as db:
         orphans = list(_orphans(store, set(run_ids)))
-        removed = [number for run_id in dict.fromkeys(run_ids) if (number := remove_run(db, run_id)) is not None]
+        removed = [number for run_id in dict.fromkeys(run_ids) if (number := remove_run(store, run_id)) is not None]
         for run in orphans:
-            _put_in_place(db, run)
+            _put_in_place(store, db, run)
     for number in removed:
         store.live.let_go(number)
     return len(removed)
@@ -33,7 +34,7 @@ def replace_runs(store: SQLiteStore, runs: Collection[TraceRun]) -> None:
     """Put runs in the place of those with the same ids."""
     with store.transaction() as db:
         for run in [*_orphans(store, {run.id for run in runs}), *runs]:
-            _put_in_place(db, run)
+            _put_in_place(store, db, run)
 
 
 def _orphans(store: SQLiteStore, going: set[str]) -> Iterator[TraceRun]:
@@ -48,14 +49,15 @@ def _orphans(store: SQLiteStore, going: set[str]) -> Iterator[TraceRun]:
                 yield store.load(run_id)
 
 
-def _put_in_place(db: sqlite3.Connection, run: TraceRun) -> None:
+def _put_in_place(store: SQLiteStore, db: sqlite3.Connection, run: TraceRun) -> None:
     """Write a run anew. It gets another number, by which those who are reading the old one can tell."""
-    remove_run(db, run.id)
+    remove_run(store, run.id)
     add_run(db, run if run.event_count is None else msgspec.structs.replace(run, event_count=len(run.events)))
 
 
-def remove_run(db: sqlite3.Connection, run_id: str) -> int | None:
+def remove_run(store: SQLiteStore, run_id: str) -> int | None:
     """Remove one run, inside a transaction; gives the number it had."""
+    db = store.db
     row = db.execute("SELECT n FROM runs WHERE id = ?", (run_id,)).fetchone()
     if row is None:
         return None
@@ -64,4 +66,6 @@ def remove_run(db: sqlite3.Connection, run_id: str) -> int | None:
         db.execute(f"DELETE FROM {table} WHERE key >= ? AND key < ?", (low, high))
     blobs.release(db, row[0])
     db.execute("DELETE FROM runs WHERE n = ?", row)
-    return int(row[0])
+    number = int(row[0])
+    store.after_commit(partial(store.logs.remove, number, run_id))
+    return number

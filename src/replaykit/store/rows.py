@@ -24,7 +24,6 @@ _SEAL = struct.Struct("<I")
 _KEY = struct.Struct("<q")
 MAX_EXPANSION = 10  # a frame above FREE_EXPANSION may not grow by more than this
 FREE_EXPANSION = 8 * 1024 * 1024
-_LONG_ROW = 1500  # of a shorter one several fit on a page
 
 
 def seal(key: int, body: bytes) -> bytes:
@@ -42,13 +41,8 @@ def unseal(key: int, data: object, where: str) -> bytes:
     return body
 
 
-def seal_event(key: int, body: bytes, compressor: zstandard.ZstdCompressor) -> bytes:
-    """The row of one event. A long one is a frame, which takes less time than the pages that it would fill."""
-    return seal(key, compress(body, compressor) if len(body) > _LONG_ROW else body)
-
-
 def unseal_event(key: int, data: object, where: str) -> bytes:
-    """The JSON text of an event's row, or CorruptStore."""
+    """The JSON text of an event's row, or CorruptStore. A long one may be a frame in a store of format 1."""
     body = unseal(key, data, where)
     if body[:1] in (b"z", b"r"):
         return decompress(body, where)

@@ -1,8 +1,9 @@
 """The tables, their version, and how a database file is opened.
 
 runs    n, id, name, status, started_at, header      header: sealed JSON of RunHeader
-events  key = run << 32 | n, data                    the tail of a run: sealed JSON of one event,
-                                                     as a frame where it is long
+events  key = run << 32 | n, data                    the tail of a shared run: sealed JSON of one event.
+                                                     In format 1 that of every run, as a frame where it is long;
+                                                     now the newest events of other runs are in logs (event_log)
 packs   key = run << 32 | first n, count,            folded events: sealed frame of a JSON list;
         first_seq, crc, data                         first_seq: the lowest sequence number in it
 blobs   hash, size, data                             large values: frame, addressed by content
@@ -23,7 +24,7 @@ from replaykit.private_files import close_to_others, make_file
 from replaykit.store.protocol import Durability
 from replaykit.store.untrusted_files import check_definitions, distrust
 
-STORE_FORMAT = 1
+STORE_FORMAT = 2
 APPLICATION_ID = 0x52504B54  # "RPKT"
 BUSY_TIMEOUT_S = 60
 _UNWRITABLE = frozenset(
@@ -144,6 +145,8 @@ def _prepare(db: sqlite3.Connection, durability: Durability, *, read_only: bool)
         )
     check_definitions(db, _TABLES, what="store", where=_file(db))
     if not read_only:
+        if version < STORE_FORMAT:  # only the place of the newest events is another one
+            db.execute(f"PRAGMA user_version = {STORE_FORMAT}")
         if db.execute("PRAGMA journal_mode").fetchone()[0] != "wal":  # a backup that is used as a store
             _switch_to_wal(db)
         db.execute(f"PRAGMA synchronous = {_SYNCHRONOUS[durability]}")

@@ -120,6 +120,7 @@ class SharedWriter:
         try:
             if keep:
                 store.db.execute("COMMIT")
+                store.committed()
                 store.turns += 1
                 self._last_look = (self._last_look[0], store.turns)
                 return
@@ -128,6 +129,7 @@ class SharedWriter:
         finally:
             if store.db.in_transaction:
                 store.db.execute("ROLLBACK")
+                store.rolled_back()
             if not keep or self._last_look[1] != store.turns:
                 self._number, self._last_look = _UNSURE, _NEVER  # look again, from the start
             store.lock.release()

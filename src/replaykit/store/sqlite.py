@@ -21,6 +21,8 @@ from replaykit.model.run import PROCESS_LOGS, RunHeader, RunStatus, TraceRun
 from replaykit.model.text_splice import ArgumentsFold
 from replaykit.model.values import Json
 from replaykit.store import blobs
+from replaykit.store.event_log import EventLog, EventRow, MemoryLog, StoreLogs
+from replaykit.store.log_recovery import fold_abandoned_logs
 from replaykit.store.protocol import Damage, Durability
 from replaykit.store.removal import delete_runs, replace_runs
 from replaykit.store.repair.verify import verify_sqlite
@@ -50,8 +52,6 @@ _NEWEST = {"last": " ".join(RunStatus), "last-failed": " ".join((RunStatus.ERROR
 Batch = tuple[int, list[StoredEvent]]
 PackRow = tuple[int, int, int]
 """Key, count and lowest sequence number of a pack."""
-EventRow = tuple[int, bytes]
-"""Key and sealed text of an event."""
 
 
 class SQLiteStore:
@@ -74,6 +74,11 @@ class SQLiteStore:
         self.db = connect(self.path, self.durability, read_only=read_only)
         self.owner_pid = os.getpid()
         self.live = RunLocks(self.path)
+        self.logs = StoreLogs(self.path)
+        self.open_logs: dict[int, EventLog | MemoryLog] = {}
+        """The logs of the runs that are written through this store, by their numbers."""
+        self._after_commit: list[Callable[[], None]] = []
+        self._has_folded = False  # the logs that killed processes left
         self.turns = 0  # how often shared runs were written through this connection
         self._remembered = Remembered()
 
@@ -92,6 +97,9 @@ class SQLiteStore:
         """Release the file."""
         with self.lock:
             self.db.close()
+            for log in self.open_logs.values():
+                log.close()
+            self.open_logs = {}
             self.live.close()
             self._remembered = Remembered()
 
@@ -121,7 +129,7 @@ class SQLiteStore:
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """Everything that is read in the block is of one moment; others may write meanwhile."""
-        with self._between("BEGIN"):
+        with self.lock, self.logs.pinned(), self._between("BEGIN"):
             yield
 
     @contextmanager
@@ -140,9 +148,25 @@ class SQLiteStore:
                 except BaseException:
                     if self.db.in_transaction:
                         self.db.execute("ROLLBACK")
+                    self.rolled_back()
                     raise
+                self.committed()
             except sqlite3.Error as error:
                 raise translate(error, str(self.path)) from None
+
+    def after_commit(self, action: Callable[[], None]) -> None:
+        """Do something once the transaction in progress is committed, and never if it is not."""
+        self._after_commit.append(action)
+
+    def committed(self) -> None:
+        """Do what was to be done after the transaction that was committed just now."""
+        actions, self._after_commit = self._after_commit, []
+        for action in actions:
+            action()
+
+    def rolled_back(self) -> None:
+        """Forget what was to be done after the transaction."""
+        self._after_commit = []
 
     def check_owner(self, run_id: str) -> None:
         """A StoreError in a forked child: two processes must not use one connection."""
@@ -166,6 +190,9 @@ class SQLiteStore:
         watched = watch(header, self.path)
         if watched is not None:
             header = watched.marked(header)
+        if not self._has_folded:
+            self._has_folded = True
+            fold_abandoned_logs(self)
         with self.transaction() as db:
             number = insert_run(db, header)
             self.live.hold(number)  # before anybody can see it
@@ -335,11 +362,18 @@ class SQLiteStore:
     def rows_of(self, number: int) -> tuple[list[PackRow], list[EventRow]]:
         """The packs of a run, without their data, and its tail."""
         low, high = number << 32, (number + 1) << 32
-        # The tail is read before the list of packs: a writer folds the tail into a pack, never back.
+        # The tail is read before the list of packs: a writer folds the tail into packs, never back.
         tail = self.query("SELECT key, data FROM events WHERE key >= ? AND key < ? ORDER BY key", low, high)
+        tail += self._logged_rows(number)
         packs = self._packs(low, high)
         folded = max((key + count for key, count, _ in packs), default=low)
         return packs, [row for row in tail if row[0] >= folded]
+
+    def _logged_rows(self, number: int) -> list[EventRow]:
+        rows = self.query("SELECT id FROM runs WHERE n = ?", number)
+        if not rows:
+            return []
+        return self.logs.rows(number, rows[0][0])
 
     def _packs(self, low: int, high: int) -> list[PackRow]:
         rows = self.query(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from itertools import chain
 
 import msgspec
@@ -85,7 +84,8 @@ def contents(store: SQLiteStore) -> Contents:
         runs, damage = _summaries(rows)
         for place, run in enumerate(runs):
             if run.status is RunStatus.RUNNING:
-                runs[place] = replace(run, last_key=last_key(store.db, run.number))
+                runs[place] = replace(run, last_key=last_key(store, run.number))
+                _add_logged(sizes, store, run)
         blobs = store.query(
             "SELECT n, length(data), size FROM blobs WHERE typeof(size) = 'integer' AND typeof(data) = 'blob'"
         )
@@ -144,14 +144,14 @@ def _read(number: int, run_id: str, data: bytes) -> RunSummary:
     return run
 
 
-def last_key(db: sqlite3.Connection, number: int) -> int | None:
-    """Return the last key of a run's log; None when it is empty."""
-    span = (number << 32, (number + 1) << 32)
-    found = [
-        db.execute(f"SELECT max(key) FROM {table} WHERE key >= ? AND key < ?", span).fetchone()[0]
-        for table in ("events", "packs")
-    ]
-    return max(filter(None, found), default=None)
+def last_key(store: SQLiteStore, number: int) -> int | None:
+    """Return the last key of a run's events; None when it has none."""
+    packs, tail = store.rows_of(number)
+    if tail:
+        return tail[-1][0]
+    if packs:
+        return packs[-1][0]
+    return None
 
 
 def _sizes(store: SQLiteStore) -> dict[int, RunSize]:
@@ -172,6 +172,18 @@ def _sizes(store: SQLiteStore) -> dict[int, RunSize]:
         size.raw += raw
         size.events += events
     return sizes
+
+
+def _add_logged(sizes: dict[int, RunSize], store: SQLiteStore, run: RunSummary) -> None:
+    """Add the events in a run's log that are in no pack yet."""
+    if not store.logs.rows(run.number, run.id):
+        return
+    _, tail = store.rows_of(run.number)
+    size = sizes.setdefault(run.number, RunSize())
+    for _, data in tail:
+        size.stored += len(data)
+        size.raw += len(data)
+        size.events += 1
 
 
 def _frame_size(head: bytes, length: int) -> int:

@@ -18,12 +18,12 @@ _CHECKPOINT_WAIT_MS = 500
 
 
 def file_bytes(store: SQLiteStore) -> int:
-    """Return the size of the store's file and its log on the disk."""
+    """Return the size of the store's file and its logs on the disk."""
     size = store.path.stat().st_size
     log = store.path.with_name(store.path.name + "-wal")
     if log.exists():
         size += log.stat().st_size
-    return size
+    return size + store.logs.size_bytes()
 
 
 def free_bytes(store: SQLiteStore) -> int:

@@ -1,4 +1,4 @@
-"""Writing one run: an event is a row and a transaction; a full tail becomes a pack."""
+"""Writing one run: an event is a frame in the run's log; a full log becomes packs."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import msgspec
 import zstandard
 
-from replaykit.errors import StoreError
-from replaykit.model.events import Call, StoredEvent, encode_event
+from replaykit.errors import CorruptStore, StoreError
+from replaykit.model.events import Call, StoredEvent, decode_event, encode_event
 from replaykit.model.run import RunHeader
 from replaykit.model.text_splice import ArgumentsFold
 from replaykit.store import blobs
-from replaykit.store.rows import insert_run, seal_event, write_header, write_pack
-from replaykit.store.schema import translate
+from replaykit.store.event_log import EventLog, EventRow, MemoryLog
+from replaykit.store.rows import insert_run, unseal_event, write_header, write_pack
 
 if TYPE_CHECKING:
     from replaykit.model.changes import Cleaning
@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     from replaykit.store.sqlite import SQLiteStore
     from replaykit.telemetry.live_spans import LiveRun
 
-_NONE = 1 << 62
 PACK_EVENTS = 64
-PACK_BYTES = 256 * 1024  # a pack is folded at this size even when it holds fewer events
+PACK_BYTES = 256 * 1024  # a pack is closed at this size even when it holds fewer events
+LOG_PACKS = 4
+"""How many full packs a log holds before it is folded: a transaction costs as much as ten events."""
 
 
 def add_run(db: sqlite3.Connection, run: TraceRun) -> None:
@@ -36,20 +37,70 @@ def add_run(db: sqlite3.Connection, run: TraceRun) -> None:
 
 def add_stored(db: sqlite3.Connection, header: RunHeader, events: Sequence[StoredEvent]) -> None:
     """The same for events as they are at rest: some may be references to those of another run."""
-    compressor, arguments = zstandard.ZstdCompressor(level=3, write_checksum=True), ArgumentsFold()
-    number = insert_run(db, header)
-    for start in range(0, len(events), PACK_EVENTS):
-        chunk = events[start : start + PACK_EVENTS]
-        bodies = []
-        for event in chunk:
-            short = arguments.shorten(event)
-            bodies.append(blobs.externalise(db, number, short, encode_event(short), compressor))
-            arguments.remember(event)
-        write_pack(db, number << 32 | start, bodies, min(event.seq for event in chunk), compressor)
+    arguments = ArgumentsFold()
+    packs = _PackWriter(db, insert_run(db, header) << 32)
+    for event in events:
+        short = arguments.shorten(event)
+        packs.add(short, encode_event(short))
+        arguments.remember(event)
+    packs.write()
+
+
+def fold_rows(db: sqlite3.Connection, rows: Sequence[EventRow], where: str) -> None:
+    """Write the rows of a log as packs, inside a transaction."""
+    if not rows:
+        return
+    packs = _PackWriter(db, rows[0][0])
+    for key, data in rows:
+        body = unseal_event(key, data, where)
+        if len(body) > blobs.LARGE:
+            packs.add(decode_event(body), body)
+        else:
+            packs.add(_decode_number(body), body)
+    packs.write()
+
+
+class _Numbered(msgspec.Struct):
+    """All that a pack says of an event: reading the whole of it takes five times as long."""
+
+    seq: int
+
+
+_decode_number = msgspec.json.Decoder(_Numbered).decode
+
+
+class _PackWriter:
+    """Writes events as packs from a key on, inside a transaction."""
+
+    def __init__(self, db: sqlite3.Connection, key: int) -> None:
+        self._db = db
+        self._key = key
+        self._bodies: list[bytes] = []
+        self._bytes = 0
+        self._lowest = 0
+        self._compressor = zstandard.ZstdCompressor(level=3, write_checksum=True)
+
+    def add(self, event: StoredEvent | _Numbered, body: bytes) -> None:
+        """Add an event with its text."""
+        if not isinstance(event, _Numbered):
+            body = blobs.externalise(self._db, self._key >> 32, event, body, self._compressor)
+        if not self._bodies or event.seq < self._lowest:
+            self._lowest = event.seq
+        self._bodies.append(body)
+        self._bytes += len(body)
+        if len(self._bodies) >= PACK_EVENTS or self._bytes > PACK_BYTES:
+            self.write()
+
+    def write(self) -> None:
+        """Write what is left as a pack."""
+        if self._bodies:
+            write_pack(self._db, self._key, self._bodies, self._lowest, self._compressor)
+            self._key += len(self._bodies)
+            self._bodies, self._bytes = [], 0
 
 
 class SQLiteWriter:
-    """Appends to one run, one transaction per event; `lazily`, one per pack."""
+    """Appends to one run. Its events go to its log; `lazily`, they are kept until a pack is full."""
 
     def __init__(
         self,
@@ -61,20 +112,24 @@ class SQLiteWriter:
         lazily: bool = False,
     ) -> None:
         self._store = store
-        self._lazily = lazily
         self._watched = watched  # who is told what was written
         self._number = number
         self._header = header
         self._base = number << 32
         self._next = 0
-        self._tail: list[bytes] = []  # bodies of the events that are rows, not yet in a pack
-        self._tail_bytes = 0
-        self._lowest = _NONE  # the lowest sequence number in the tail
+        self._log: EventLog | MemoryLog
+        if lazily:
+            self._log = MemoryLog()
+            self._most_packs = 1
+        else:
+            self._log = EventLog(store.logs.path_of(number, header.id), store.durability, header.id)
+            self._most_packs = LOG_PACKS
+        self._logged = 0  # events in the log
+        self._logged_bytes = 0
         self._finished = False
         self._door = store.door
         self._arguments = ArgumentsFold()
-        self._compressor = zstandard.ZstdCompressor(level=3, write_checksum=True)
-        self._quick = zstandard.ZstdCompressor(level=-1)  # for rows, which a pack replaces
+        store.open_logs[number] = self._log
 
     @property
     def run_id(self) -> str:
@@ -104,27 +159,21 @@ class SQLiteWriter:
             self._check_writable()
             short = self._arguments.shorten(event)
             body = encode_event(short)
-            size = self._tail_bytes + len(body)
-            if size > PACK_BYTES or len(self._tail) + 1 >= PACK_EVENTS or len(body) > blobs.LARGE:
-                self._append_folding(short, body)
-                self._arguments.remember(event)
-                return
-            key = self._base | self._next
-            try:  # the common case: one statement is one transaction
-                self._insert(store.db, key, body)
-            except sqlite3.Error as error:
-                raise translate(error, str(store.path)) from None
+            if self._is_full() and not store.db.in_transaction:
+                with store.transaction() as db:
+                    self._fold(db)
+            if not self._log.is_open:
+                self._check_there()
+            self._log.append(self._base | self._next, body)
             self._next += 1
-            self._tail.append(body)
-            self._tail_bytes = size
-            if event.seq < self._lowest:
-                self._lowest = event.seq
+            self._logged += 1
+            self._logged_bytes += len(body)
             self._arguments.remember(event)
         finally:
             store.lock.release()
 
     def finish(self, header: RunHeader) -> None:
-        """Write the final header, and fold what is left of the tail."""
+        """Write the final header, and fold what is left in the log."""
         header = header if self._door is None else self._door.header(header)
         if self._watched is None:
             self._finish(header)
@@ -142,47 +191,33 @@ class SQLiteWriter:
         with self._store.lock:
             self._check_writable()
             with self._store.transaction() as db:
-                self._check_there(db)
-                if self._tail:
-                    self._fold(db, self._tail, self._lowest)
+                self._fold(db)
                 write_header(db, self._number, msgspec.structs.replace(header, event_count=self._next))
             self._finished = True
+            self._store.open_logs.pop(self._number, None)
             self._store.live.let_go(self._number)
 
-    def _append_folding(self, event: StoredEvent, body: bytes) -> None:
-        """Append an event that completes a pack or is large; what is remembered changes only after the commit."""
-        with self._store.transaction() as db:
-            self._check_there(db)
-            bodies = [*self._tail, blobs.externalise(db, self._number, event, body, self._compressor)]
-            size = sum(map(len, bodies))
-            lowest = min(self._lowest, event.seq)
-            full = len(bodies) >= PACK_EVENTS or size > PACK_BYTES
-            if full:
-                self._fold(db, bodies, lowest)
-            else:
-                self._insert(db, self._base | self._next, bodies[-1])
-        self._next += 1
-        self._tail, self._tail_bytes, self._lowest = ([], 0, _NONE) if full else (bodies, size, lowest)
+    def _fold(self, db: sqlite3.Connection) -> None:
+        """Make packs of the log's events, inside a transaction; the log goes when that is committed."""
+        self._check_there()
+        rows = self._log.rows()
+        if len(rows) != self._logged:
+            raise CorruptStore(f"{len(rows)} events where {self._logged} were written", where=f"run {self.run_id}, log")
+        fold_rows(db, rows, f"run {self.run_id}, log")
+        self._store.after_commit(self._forget_log)
 
-    def _insert(self, db: sqlite3.Connection, key: int, body: bytes) -> None:
-        if self._lazily:
-            return
-        sql = "INSERT INTO events SELECT ?, ? WHERE EXISTS (SELECT 1 FROM runs WHERE n = ?)"
-        if not db.execute(sql, (key, seal_event(key, body, self._quick), self._number)).rowcount:
-            raise self._gone()
+    def _forget_log(self) -> None:
+        self._log.remove()
+        self._logged = self._logged_bytes = 0
 
-    def _check_there(self, db: sqlite3.Connection) -> None:
-        if not db.execute("SELECT 1 FROM runs WHERE n = ?", (self._number,)).fetchone():
-            raise self._gone()
+    def _is_full(self) -> bool:
+        packs = self._most_packs
+        return self._logged >= packs * PACK_EVENTS or self._logged_bytes > packs * PACK_BYTES
 
-    def _gone(self) -> StoreError:
-        return StoreError(f"run {self.run_id} was deleted or rewritten while it was recorded; nothing can be added")
-
-    def _fold(self, db: sqlite3.Connection, bodies: list[bytes], lowest: int) -> None:
-        """Put the tail, and what may follow it, into one pack."""
-        first = self._base | (self._next - len(self._tail))
-        write_pack(db, first, bodies, lowest, self._compressor)
-        db.execute("DELETE FROM events WHERE key >= ? AND key < ?", (first, first + len(self._tail)))
+    def _check_there(self) -> None:
+        if not self._store.query("SELECT 1 FROM runs WHERE n = ?", self._number):
+            message = f"run {self.run_id} was deleted or rewritten while it was recorded; nothing can be added"
+            raise StoreError(message)
 
     def _check_writable(self) -> None:
         if self._finished:

@@ -14,6 +14,7 @@ from replaykit.errors import CorruptStore, StoreError, UsageError
 from replaykit.model.run import RunHeader
 from replaykit.store import blobs
 from replaykit.store.backup import new_file_beside, sync
+from replaykit.store.event_log import LogName, StoreLogs, salvaged_rows
 from replaykit.store.image import BASE, Image
 from replaykit.store.repair.cells import Cell, cells
 from replaykit.store.repair.salvaged_run import Loss, SalvagedPiece, SalvagedRun
@@ -72,7 +73,20 @@ class _Found:
             for number, version, data in image.versions():
                 for cell in cells(image, number, version, data):
                     found._take(cell, image)
+        found._take_logs(StoreLogs(source))
         return found
+
+    def _take_logs(self, logs: StoreLogs) -> None:
+        """Keep the whole events of the logs; a log of another run of that number is left out where one can tell."""
+        for name in logs.names():
+            run_id = self.named.ids.get(name.number)
+            if run_id is not None and LogName.of(name.number, run_id) != name:
+                continue
+            for key, data in salvaged_rows(logs.bytes_of(name)):
+                try:
+                    self._piece(key, SalvagedPiece(count=1, body=unseal_event(key, data, "")))
+                except CorruptStore:
+                    continue
 
     @property
     def weight(self) -> int:
@@ -83,11 +97,11 @@ class _Found:
         try:
             match cell.columns:
                 case (None, bytes(data)):
-                    self._piece(cell, SalvagedPiece(count=1, body=unseal_event(cell.key, data, "")))
+                    self._piece(cell.key, SalvagedPiece(count=1, body=unseal_event(cell.key, data, "")))
                 case (None, int(count), int(first), int(crc), bytes(data)) if crc == checksum(cell.key, count, first):
                     piece = SalvagedPiece(count=count, frame=unseal(cell.key, data, ""))
                     piece.texts()
-                    self._piece(cell, piece)
+                    self._piece(cell.key, piece)
                 case (None, bytes(address), int(size), bytes(data)):
                     blobs.check("", address, size, data)
                     self.blobs[address] = (size, data)
@@ -96,9 +110,9 @@ class _Found:
         except (CorruptStore, msgspec.MsgspecError, ValueError):
             pass
 
-    def _piece(self, cell: Cell, piece: SalvagedPiece) -> None:
-        pieces = self.pieces.setdefault(cell.key >> 32, {})
-        at = cell.key & _INDEX
+    def _piece(self, key: int, piece: SalvagedPiece) -> None:
+        pieces = self.pieces.setdefault(key >> 32, {})
+        at = key & _INDEX
         if at not in pieces or pieces[at].count < piece.count:  # a tail that became a pack is in both
             pieces[at] = piece
 
