@@ -300,11 +300,13 @@ def test_an_event_is_on_the_platter_only_where_that_is_asked_for(
 
 
 @pytest.mark.skipif(os.name != "posix", reason="rights of files are those of POSIX")
-def test_logs_are_for_their_owner_alone(path: Path) -> None:
+@pytest.mark.parametrize(("rights", "directory"), [(0o600, 0o700), (0o660, 0o770), (0o640, 0o750)])
+def test_logs_are_for_those_who_may_read_the_store(path: Path, rights: int, directory: int) -> None:
     with rk.Store.open(path) as store:
+        path.chmod(rights)
         begun(store, events=1)
     (log,) = logs(path)
-    assert (log.stat().st_mode & 0o777, log.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+    assert (log.stat().st_mode & 0o777, log.parent.stat().st_mode & 0o777) == (rights, directory)
 
 
 def test_a_store_of_format_1_keeps_its_tails_and_gets_the_new_format_when_it_is_written(path: Path) -> None:

@@ -1,8 +1,8 @@
 """Event logs: the newest events of a run that is being written, in a file of its own beside the store.
 
 An event is one frame and one `write`, which costs a tenth of a transaction in SQLite. The kernel has it when the call
-returns, so a kill loses nothing. When a log is full, its events become packs of the store in one transaction, and the log
-is removed; the next event begins another one. An event that is in a pack already does not count in a log.
+returns, so a kill loses nothing. When a log is full, its events become packs of the store in one transaction, and the
+log is removed; the next event begins another one. An event that is in a pack already does not count in a log.
 
 A frame is the size of a row, a checksum over size and key, the key, and the row as the table `events` would hold it. A
 frame that stops in the middle was cut by a kill, and its event was never acknowledged.
@@ -11,6 +11,7 @@ frame that stops in the middle was cut by a kill, and its event was never acknow
 from __future__ import annotations
 
 import os
+import stat
 import struct
 import zlib
 from collections.abc import Callable, Iterator
@@ -20,7 +21,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from replaykit.errors import CorruptStore, StoreError, StoreFull, is_full
-from replaykit.private_files import make_directories, make_file
 from replaykit.store.protocol import Durability
 from replaykit.store.rows import seal
 
@@ -58,8 +58,9 @@ class LogName(NamedTuple):
 class EventLog:
     """The log of one run, for its writer. Made with the first event."""
 
-    def __init__(self, path: Path, durability: Durability, run_id: str) -> None:
-        self._path = path
+    def __init__(self, store: Path, number: int, run_id: str, durability: Durability) -> None:
+        self._store = store
+        self._path = log_directory(store) / str(LogName.of(number, run_id))
         self._run_id = run_id
         self._is_synced = durability is Durability.POWER
         self._file = -1
@@ -97,13 +98,25 @@ class EventLog:
             raise
 
     def _make(self) -> None:
+        """Make the log, for whoever may read the store."""
+        rights = stat.S_IMODE(self._store.stat().st_mode)
         directory = self._path.parent
-        if make_directories(directory, private_from=directory):
-            _sync_directory(directory.parent, needed=self._is_synced)
-        make_file(self._path)
-        self._file = os.open(self._path, os.O_RDWR | os.O_APPEND)
+        if not directory.is_dir():
+            directory.mkdir(exist_ok=True)
+            directory.chmod(rights | (rights & 0o444) >> 2)
+            self._sync_directory(directory.parent)
+        self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        os.fchmod(self._file, rights)
         self._size = 0
-        _sync_directory(directory, needed=self._is_synced)
+        self._sync_directory(directory)
+
+    def _sync_directory(self, directory: Path) -> None:
+        if self._is_synced and os.name == "posix":
+            handle = os.open(directory, os.O_RDONLY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
 
     def rows(self) -> list[EventRow]:
         """Return the events in the log."""
@@ -269,16 +282,6 @@ def _files_in(directory: Path) -> list[str]:
         return os.listdir(directory)
     except OSError:  # nothing was ever written
         return []
-
-
-def _sync_directory(directory: Path, *, needed: bool) -> None:
-    if not needed or os.name != "posix":
-        return
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _cannot_write(path: Path, error: OSError) -> StoreError:

@@ -21,6 +21,7 @@ from urllib.parse import quote
 from replaykit.config import make_home
 from replaykit.errors import CorruptStore, FormatTooNew, StoreError, StoreFull, is_full
 from replaykit.private_files import close_to_others, make_file
+from replaykit.store.file_system import refuse_network_file_system
 from replaykit.store.protocol import Durability
 from replaykit.store.untrusted_files import check_definitions, distrust
 
@@ -120,6 +121,7 @@ def _make_file(path: Path) -> None:
         if is_full(error):
             kind = StoreFull
         raise kind(f"{path.parent} cannot be made: {error.strerror}") from None
+    refuse_network_file_system(path.parent)
     with suppress(OSError):  # SQLite says what is wrong, and in its own words
         make_file(path)
     for suffix in _BESIDE:
