@@ -94,7 +94,7 @@ def test_the_techniques_work_where_nothing_stops_them(tmp_path: Path) -> None:
         answers = json.loads(told.read_text())
         excused = NEEDS_MORE | {name for name in harmless if answers[name].startswith("left out")}
         expected = {name for name in harmless if answers[name] != "through"} - excused
-        end = time.monotonic() + 10
+        end = time.monotonic() + 60
         while not expected <= outside.changed() and time.monotonic() < end:
             pass  # a daemon takes a moment to become one
         missing = expected - outside.changed()

@@ -63,7 +63,7 @@ def _is_running(marker: str) -> bool:
 
 
 def _until(condition: object) -> None:
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     while not condition():  # type: ignore[operator]
         assert time.monotonic() < end, "it did not happen in time"
         time.sleep(0.01)

@@ -20,7 +20,7 @@ from replaykit.seam.kernel_delays import has_limit
 
 def is_soon(condition: Callable[[], bool]) -> bool:
     """Return whether it holds within seconds: Python's part of a thread ends a moment before the kernel's."""
-    give_up = time.monotonic() + 10
+    give_up = time.monotonic() + 60
     while not condition():
         if time.monotonic() > give_up:
             return False
