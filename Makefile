@@ -6,7 +6,8 @@
 # make test-integrations    test against SDKs and frameworks (installs them)
 # make bench   measure, side by side with peers (installs them)
 # make fidelity    record, replay and edit failing agents by the thousand: is a green result ever wrong?
-# make crash   kill -9 recordings, receivers, imports and replays 200 times, prune for a minute while others write, damage stores
+# make crash   kill -9 recordings, receivers, imports and replays 200 times and writers of logs 500 times, prune for a minute
+#              while others write, damage stores
 # make measure     how readable the source and the prose are, and how many files the main paths run through
 # make dist    build sdist and wheel, reproducibly, with checksums and a bill of materials
 # make clean   remove everything that was made here
@@ -91,6 +92,7 @@ fidelity: $(VENV)
 
 crash: $(VENV)
 	CRASH_TRIALS=200 $(BIN)/python -m pytest -q -n 2 -rP -m "" tests/crash/test_kill.py
+	LOG_KILLS=500 $(BIN)/python -m pytest -q -s tests/crash/test_log_kills.py
 	PRUNE_SECONDS=60 $(BIN)/python -m pytest -q -s tests/crash/test_prune.py
 	DAMAGE_TRIALS=100 $(BIN)/python -m pytest -q -n 2 -m "" tests/store/test_salvage.py
 

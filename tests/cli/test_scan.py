@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 import yaml
 from tests.commands import Ran
+from tests.store.damaged import store_files
 
 import replaykit as rk
 from replaykit.cases.fixtures import read_fixtures
@@ -326,7 +327,7 @@ def twice(who: str) -> str:
 
 
 def bytes_of_store() -> bytes:
-    return b"".join(file.read_bytes() for file in Path(".replaykit").glob("store.db*"))
+    return b"".join(file.read_bytes() for file in store_files(Path(".replaykit/store.db")))
 
 
 def raw_store() -> bytes:

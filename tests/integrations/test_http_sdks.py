@@ -22,6 +22,7 @@ import openai
 import pytest
 import requests
 from google import genai
+from tests.store.damaged import store_files
 
 import replaykit as rk
 from replaykit.errors import Divergence, ReplayKitError
@@ -242,7 +243,7 @@ def test_calls_of_models_are_shown_as_such_whichever_sdk_made_them(world, twice)
 def test_no_key_is_in_the_log(world, twice, store, tmp_path):
     def look() -> bytes:
         everything(world.url)
-        return b"".join(file.read_bytes() for file in tmp_path.glob("store.db*"))
+        return b"".join(file.read_bytes() for file in store_files(tmp_path / "store.db"))
 
     with rk.record("sdk", store=store):
         written = look()

@@ -16,6 +16,7 @@ import pytest
 from tests.matrix import sampled
 from tests.programs.conftest import Upstream, whole
 from tests.programs.test_programs import STRANGER, recorded, write
+from tests.store.damaged import store_files
 
 from replaykit.handlers.replay.world import World
 from replaykit.model.run import encode_run
@@ -178,4 +179,4 @@ def test_the_token_is_in_no_recording(upstream: Upstream, interpreter: list[str]
     assert re.fullmatch("replaykit-[0-9a-f]{32}", token)
     with SQLiteStore.open("store.db") as store:
         assert token not in encode_run(store.load(live.run.id)).decode()
-    assert not any(token.encode() in file.read_bytes() for file in Path().glob("store.db*"))
+    assert not any(token.encode() in file.read_bytes() for file in store_files(Path("store.db")))

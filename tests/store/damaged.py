@@ -86,6 +86,11 @@ def copied(source: Path, target: Path) -> Path:
     return target
 
 
+def store_files(store: Path) -> list[Path]:
+    """The file of a store, and all that lie beside it for the store's sake."""
+    return [file for file in (*store.parent.glob(f"{store.name}*"), *log_directory(store).glob("*")) if file.is_file()]
+
+
 def spoil_logged_event(store: rk.Store, run_id: str, index: int) -> None:
     """Damage one event in the log of a run that is being written."""
     path = store.logs.path_of(store.number_of(run_id), run_id)

@@ -241,7 +241,7 @@ def test_a_run_that_stays_after_all_keeps_its_log(path: Path) -> None:
 
 def test_a_store_made_anew_does_not_take_the_logs_of_the_old_one_for_its_own(path: Path) -> None:
     killed(path, "old", events=3)
-    for file in path.parent.glob("store.db*"):
+    for file in path.parent.glob("store.db*"):  # but not the directory of the logs
         if file.is_file():
             file.unlink()
     with rk.Store.open(path) as store:

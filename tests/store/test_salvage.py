@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 from tests.matrix import sampled
-from tests.store.damaged import PAGE, copied, full_store, pages_of_rows, spoil_logged_event, thread
+from tests.store.damaged import PAGE, copied, full_store, pages_of_rows, spoil_logged_event, store_files, thread
 
 import replaykit as rk
 from replaykit.errors import ReplayKitError, StateNotKept, StoreError, UsageError
@@ -19,7 +19,6 @@ from replaykit.model.changes import StateFold
 from replaykit.model.events import AnyEvent, Message, State
 from replaykit.model.run import RunHeader, TraceRun
 from replaykit.model.values import raw
-from replaykit.store.event_log import log_directory
 from replaykit.store.repair.salvage import Salvaged, salvage
 from replaykit.testing import sample_call
 
@@ -121,8 +120,7 @@ def salvaged(source: Path) -> Salvaged:
 
 
 def digests(store: Path) -> dict[Path, str]:
-    beside = [*store.parent.glob(f"{store.name}*"), *log_directory(store).glob("*")]
-    return {file: digest(file) for file in beside if file.is_file()}
+    return {file: digest(file) for file in store_files(store)}
 
 
 def digest(file: Path) -> str:

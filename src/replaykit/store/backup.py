@@ -158,7 +158,7 @@ def _put_aside(target: Path) -> None:
         _named(target, suffix).unlink(missing_ok=True)
     logs = StoreLogs(target)
     for name in logs.names():
-        (logs.directory / str(name)).unlink(missing_ok=True)
+        logs.remove(name)
 
 
 def _named(file: Path, suffix: str) -> Path:

@@ -194,10 +194,10 @@ class StoreLogs:
                 total += (self.directory / name).stat().st_size
         return total
 
-    def remove(self, number: int, run_id: str) -> None:
-        """Remove a run's log. Who writes to it learns that with the next event."""
+    def remove(self, name: LogName) -> None:
+        """Remove a log, if it is still there. Who writes to it learns that with the next event."""
         with suppress(OSError):
-            self.path_of(number, run_id).unlink()
+            (self.directory / str(name)).unlink()
 
     @contextmanager
     def pinned(self) -> Iterator[None]:

@@ -12,7 +12,7 @@ _ACROSS_A_NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3"})
 
 
 def refuse_network_file_system(directory: Path, mounts: Path = _MOUNTS) -> None:
-    """Raise a StoreError for a directory that several machines may write to. Elsewhere than on Linux nobody can tell."""
+    """Raise a StoreError for a directory that several machines may write to; only Linux tells which one is."""
     kind = file_system_of(directory, mounts)
     if kind in _ACROSS_A_NETWORK:
         raise StoreError(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
-from replaykit.errors import CorruptStore
+from replaykit.errors import StoreError
 from replaykit.store.event_log import LogName
 from replaykit.store.run_locks import running_numbers
 from replaykit.store.writer import fold_rows
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def fold_abandoned_logs(store: SQLiteStore) -> None:
-    """Fold the logs that nobody writes any more. A damaged one stays as it is, for `verify` to name."""
+    """Fold the logs that nobody writes any more. One that is damaged, or for whose packs there is no room, stays."""
     names = list(store.logs.names())
     if not names:
         return
@@ -25,7 +26,7 @@ def fold_abandoned_logs(store: SQLiteStore) -> None:
         if name.number not in written:
             try:
                 _fold(store, name)
-            except CorruptStore:
+            except StoreError:
                 continue
 
 
@@ -37,4 +38,4 @@ def _fold(store: SQLiteStore, name: LogName) -> None:
             if tail:
                 store.read_tail(tail)  # raises what is wrong with it
             fold_rows(db, tail, f"run {runs[0][0]}, log")
-        store.after_commit((store.logs.directory / str(name)).unlink)
+        store.after_commit(partial(store.logs.remove, name))

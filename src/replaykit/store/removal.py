@@ -11,6 +11,7 @@ import msgspec
 
 from replaykit.model.run import TraceRun
 from replaykit.store import blobs
+from replaykit.store.event_log import LogName
 from replaykit.store.rows import read_header
 from replaykit.store.writer import add_run
 
@@ -67,5 +68,5 @@ def remove_run(store: SQLiteStore, run_id: str) -> int | None:
     blobs.release(db, row[0])
     db.execute("DELETE FROM runs WHERE n = ?", row)
     number = int(row[0])
-    store.after_commit(partial(store.logs.remove, number, run_id))
+    store.after_commit(partial(store.logs.remove, LogName.of(number, run_id)))
     return number

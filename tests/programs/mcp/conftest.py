@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.store.damaged import store_files
 
 import replaykit as rk
 from replaykit.handlers.replay.world import World
@@ -216,7 +217,8 @@ class Directory:
     def written(self) -> bytes:
         """Everything that is in the recording, as text and as it is at rest."""
         assert self.run is not None
-        files = [file.read_bytes() for file in self.directory.rglob("store.db*")]
+        stores = self.directory.rglob("store.db")
+        files = [file.read_bytes() for store in stores for file in store_files(store)]
         assert files
         return b"".join([encode_run(self.run), *files])
 
