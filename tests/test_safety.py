@@ -34,6 +34,7 @@ from replaykit.model.run import RunHeader
 from replaykit.model.values import Opaque, Raw, canonical, decode, raw
 from replaykit.seam.failures import RecordedError
 from replaykit.seam.rebuild import Rebuilder, rebuild_error
+from replaykit.store.event_log import LogFile
 from replaykit.store.rows import seal
 from replaykit.testing import sample_call, sample_run
 
@@ -725,7 +726,12 @@ def test_a_store_that_is_a_pickle_is_a_named_error() -> None:
 def test_pickles_in_the_rows_of_a_store_are_damage(text: bytes) -> None:
     with rk.Store.open("s.db") as store:
         store.add(sample_run("packed", 3))
-        store.begin(RunHeader(id="tail")).append(sample_call(0))
+        thread = store.share("tail")
+        with thread.turn():
+            thread.write_header(RunHeader(id="tail"))
+            thread.append(sample_call(0))
+        store.begin(RunHeader(id="logged"))
+        LogFile(store.path, 3, "logged", store.durability).append(3 << 32, text)
     with sqlite3.connect("s.db") as db:
         pack, tail = (db.execute(f"SELECT key FROM {table}").fetchone()[0] for table in ("packs", "events"))
         db.execute("UPDATE packs SET data = ?", (seal(pack, b"r" + text),))  # sealed as the store itself would
@@ -734,10 +740,10 @@ def test_pickles_in_the_rows_of_a_store_are_damage(text: bytes) -> None:
     db.close()
 
     with rk.Store.open("s.db", read_only=True) as store:
-        for run_id in ("packed", "tail"):
+        for run_id in ("packed", "tail", "logged"):
             with pytest.raises(CorruptStore):
                 store.load(run_id)
-        assert len(list(store.verify())) >= 3
+        assert len(list(store.verify())) >= 4
     with sqlite3.connect("s.db") as db:
         db.execute("UPDATE runs SET header = ? WHERE n = 1", (seal(1, text),))
     db.close()

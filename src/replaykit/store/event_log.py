@@ -55,7 +55,7 @@ class LogName(NamedTuple):
         return f"{self.number}-{self.digest}"
 
 
-class EventLog:
+class LogFile:
     """The log of one run, for its writer. Made with the first event."""
 
     def __init__(self, store: Path, number: int, run_id: str, durability: Durability) -> None:

@@ -21,7 +21,7 @@ from urllib.parse import quote
 from replaykit.config import make_home
 from replaykit.errors import CorruptStore, FormatTooNew, StoreError, StoreFull, is_full
 from replaykit.private_files import close_to_others, make_file
-from replaykit.store.file_system import refuse_network_file_system
+from replaykit.store.mounts import refuse_network_file_system
 from replaykit.store.protocol import Durability
 from replaykit.store.untrusted_files import check_definitions, distrust
 

@@ -21,7 +21,7 @@ from replaykit.model.run import PROCESS_LOGS, RunHeader, RunStatus, TraceRun
 from replaykit.model.text_splice import ArgumentsFold
 from replaykit.model.values import Json
 from replaykit.store import blobs
-from replaykit.store.event_log import EventLog, EventRow, MemoryLog, StoreLogs
+from replaykit.store.event_log import EventRow, LogFile, MemoryLog, StoreLogs
 from replaykit.store.log_recovery import fold_abandoned_logs
 from replaykit.store.protocol import Damage, Durability
 from replaykit.store.removal import delete_runs, replace_runs
@@ -75,7 +75,7 @@ class SQLiteStore:
         self.owner_pid = os.getpid()
         self.live = RunLocks(self.path)
         self.logs = StoreLogs(self.path)
-        self.open_logs: dict[int, EventLog | MemoryLog] = {}
+        self.open_logs: dict[int, LogFile | MemoryLog] = {}
         """The logs of the runs that are written through this store, by their numbers."""
         self._after_commit: list[Callable[[], None]] = []
         self._has_folded = False  # the logs that killed processes left

@@ -15,7 +15,7 @@ from replaykit.model.events import Call, StoredEvent, decode_event, encode_event
 from replaykit.model.run import RunHeader
 from replaykit.model.text_splice import ArgumentsFold
 from replaykit.store import blobs
-from replaykit.store.event_log import EventLog, EventRow, MemoryLog
+from replaykit.store.event_log import EventRow, LogFile, MemoryLog
 from replaykit.store.rows import insert_run, unseal_event, write_header, write_pack
 
 if TYPE_CHECKING:
@@ -56,17 +56,17 @@ def fold_rows(db: sqlite3.Connection, rows: Sequence[EventRow], where: str) -> N
         if len(body) > blobs.LARGE:
             packs.add(decode_event(body), body)
         else:
-            packs.add(_decode_number(body), body)
+            packs.add(_decode_event_number(body), body)
     packs.write()
 
 
-class _Numbered(msgspec.Struct):
+class _EventNumber(msgspec.Struct):
     """All that a pack says of an event: reading the whole of it takes five times as long."""
 
     seq: int
 
 
-_decode_number = msgspec.json.Decoder(_Numbered).decode
+_decode_event_number = msgspec.json.Decoder(_EventNumber).decode
 
 
 class _PackWriter:
@@ -80,9 +80,9 @@ class _PackWriter:
         self._lowest = 0
         self._compressor = zstandard.ZstdCompressor(level=3, write_checksum=True)
 
-    def add(self, event: StoredEvent | _Numbered, body: bytes) -> None:
+    def add(self, event: StoredEvent | _EventNumber, body: bytes) -> None:
         """Add an event with its text."""
-        if not isinstance(event, _Numbered):
+        if not isinstance(event, _EventNumber):
             body = blobs.externalise(self._db, self._key >> 32, event, body, self._compressor)
         if not self._bodies or event.seq < self._lowest:
             self._lowest = event.seq
@@ -117,12 +117,12 @@ class SQLiteWriter:
         self._header = header
         self._base = number << 32
         self._next = 0
-        self._log: EventLog | MemoryLog
+        self._log: LogFile | MemoryLog
         if lazily:
             self._log = MemoryLog()
             self._most_packs = 1
         else:
-            self._log = EventLog(store.path, number, header.id, store.durability)
+            self._log = LogFile(store.path, number, header.id, store.durability)
             self._most_packs = LOG_PACKS
         self._logged = 0  # events in the log
         self._logged_bytes = 0
