@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.matrix import sampled
+from tests.memory import traced_memory
 from tests.work_counter import lines_run
 
 import replaykit as rk
@@ -26,6 +27,9 @@ FEW, MORE, MANY = 40, 80, 160
 COMPARED = 50  # recorded calls that a miss is compared with, at most
 FLAT = 1.05
 """The most that a further call may cost with many calls beside one with few."""
+COUNTED = 2000
+CALL_BYTES = 1500
+"""Of a call that is looked up and answered: its places in the indexes, what was asked, and the schedule."""
 STARTED_AT = 1_700_000_000.0
 KEY = b"a key for tests, thirty-two long"
 THEIRS = b"their key, which nobody here has"
@@ -281,3 +285,17 @@ def test_a_look_at_the_clock_costs_the_same_however_many_calls_are_to_come() -> 
         assert list(schedule.due_between(0.0, 0.0015)) == [0, 1]
 
     assert looked_at <= 5 * MANY
+
+
+@sampled("scene", ["plain", "equal", "ignored", "redacted"], count=2)
+def test_a_served_call_takes_little_memory(scene: str) -> None:
+    recorded, asked, rules, _ = SCENES[scene]
+    with rk.replaying(tape(recorded, 1), rules):
+        lookup(**asked(0))  # what is imported on first use
+    calls = tape(recorded, COUNTED)
+
+    with traced_memory() as peak, rk.replaying(calls, rules):
+        for index in range(COUNTED):
+            lookup(**asked(index))
+
+    assert peak() / COUNTED < CALL_BYTES

@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Callable
+from functools import cached_property
 
 from replaykit.handlers.replay.call_index import CallIndex
 from replaykit.model.events import Call
@@ -72,21 +73,22 @@ class NowIndex:
         key_of: Callable[[Call], tuple[str, str, bytes]],
         used: bytearray,
     ) -> None:
-        places: list[tuple[str, str, str, bytes] | None] = []
-        anywhere: list[tuple[str, str, bytes] | None] = []
+        self._used = used
+        self._places: list[tuple[str, str, str, bytes] | None] = []
         for call in calls:
             path, name, arguments = key_of(call)
             without = without_moments(arguments, started_at, _begin_of(call, started_at))
             if NOW in without:
-                places.append((path, call.kind, name, without))
-                anywhere.append((call.kind, name, without))
+                self._places.append((path, call.kind, name, without))
             else:
-                places.append(None)
-                anywhere.append(None)
-        self.by_path = CallIndex(places, used)
+                self._places.append(None)
+        self.by_path = CallIndex(self._places, used)
         """The calls by path, kind, name and arguments."""
-        self.anywhere = CallIndex(anywhere, used)
+
+    @cached_property
+    def anywhere(self) -> CallIndex:
         """The calls by kind, name and arguments."""
+        return CallIndex([None if place is None else place[1:] for place in self._places], self._used)
 
 
 def _begin_of(call: Call, started_at: float) -> float:

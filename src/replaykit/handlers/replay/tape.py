@@ -23,7 +23,7 @@ from replaykit.model.jsonpath import JsonPath, parse_path, remove_paths
 from replaykit.model.matching import MatchMode, MatchRules, ModelMatch
 from replaykit.model.pins import Clock, Pins
 from replaykit.model.run import TraceRun
-from replaykit.model.values import opaque_in_words
+from replaykit.model.values import dumps, opaque_in_words
 from replaykit.redaction.parts import Parts
 from replaykit.redaction.placeholders import canonical, may_be_redacted
 from replaykit.seam.parameters import Parameters
@@ -259,7 +259,7 @@ class Matcher:
         if not self._ignore:
             return arguments
         remaining = remove_paths(orjson.loads(arguments), self._ignore, tool=name)
-        return orjson.dumps(remaining, option=orjson.OPT_SORT_KEYS)
+        return dumps(remaining, option=orjson.OPT_SORT_KEYS)
 
     def take_plain(self, call: PendingCall) -> Call | None:
         """The recorded call that answers this one, where it is found at once and nothing is to be said about it.
@@ -278,6 +278,8 @@ class Matcher:
             return None
         heads[place] = self._by_path.after[index]
         self.used[index] = 1
+        if key is call.arguments:
+            call.arguments = call.key = self._keys[index]  # type: ignore[assignment]
         return self.calls[index]
 
     def take(self, call: PendingCall) -> Taken:
