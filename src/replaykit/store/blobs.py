@@ -6,7 +6,6 @@ import sqlite3
 from typing import TYPE_CHECKING
 
 import msgspec
-import zstandard
 from msgspec import Struct, field
 from msgspec.structs import replace
 
@@ -39,9 +38,7 @@ def marked(body: bytes) -> bool:
     return b"$" in body and _MARK in body  # a single byte is found many times faster
 
 
-def externalise(
-    db: sqlite3.Connection, run: int, event: StoredEvent, body: bytes, compressor: zstandard.ZstdCompressor
-) -> bytes:
+def externalise(db: sqlite3.Connection, run: int, event: StoredEvent, body: bytes) -> bytes:
     """The event's text with its large fields put into blobs, inside a transaction."""
     if len(body) <= LARGE:
         return body
@@ -54,7 +51,7 @@ def externalise(
         else:
             text = value
         if isinstance(text, Raw | bytes) and len(text) > _FIELD:
-            references[info.encode_name] = _put(db, run, bytes(text), compressor).hex()
+            references[info.encode_name] = _put(db, run, bytes(text)).hex()
             small[info.name] = info.default
     if not references:
         return body
@@ -83,13 +80,13 @@ def _fill(store: SQLiteStore, event: StoredEvent, references: dict[str, str]) ->
     return replace(event, **values)
 
 
-def _put(db: sqlite3.Connection, run: int, body: bytes, compressor: zstandard.ZstdCompressor) -> bytes:
+def _put(db: sqlite3.Connection, run: int, body: bytes) -> bytes:
     address = digest(body)
     found = db.execute("SELECT n FROM blobs WHERE hash = ?", (address,)).fetchone()
     if found is None:
         cursor = db.execute(
             "INSERT INTO blobs (hash, size, data) VALUES (?, ?, ?)",
-            (address, len(body), compress(body, compressor)),
+            (address, len(body), compress(body)),
         )
         found = (cursor.lastrowid,)
     db.execute("INSERT OR IGNORE INTO uses VALUES (?, ?)", (run, *found))

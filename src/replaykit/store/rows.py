@@ -10,6 +10,7 @@ import sqlite3
 import struct
 import zlib
 from collections.abc import Callable
+from functools import partial
 from hashlib import blake2b
 from typing import Protocol, TypeVar
 
@@ -24,7 +25,36 @@ _SEAL = struct.Struct("<I")
 _KEY = struct.Struct("<q")
 MAX_EXPANSION = 10  # a frame above FREE_EXPANSION may not grow by more than this
 FREE_EXPANSION = 8 * 1024 * 1024
+_IDLE_COMPRESSORS = 2
 _LONG_ROW = 1500  # of a shorter one several fit on a page
+
+
+class Compressor:
+    """Makes frames at a level, for any thread.
+
+    What zstd needs for it, up to 1 MB, is used again: a thousand runs that are recorded at once need it no more often
+    than threads are in here.
+    """
+
+    def __init__(self, level: int, *, write_checksum: bool = False) -> None:
+        self._make = partial(zstandard.ZstdCompressor, level=level, write_checksum=write_checksum)
+        self._idle: list[zstandard.ZstdCompressor] = []
+
+    def compress(self, body: bytes) -> bytes:
+        """Return a frame of the body."""
+        try:
+            one = self._idle.pop()
+        except IndexError:
+            one = self._make()
+        frame = one.compress(body)
+        if len(self._idle) < _IDLE_COMPRESSORS:
+            self._idle.append(one)
+        return frame
+
+
+PACKS = Compressor(3, write_checksum=True)
+ROWS = Compressor(-1)
+"""For rows, which a pack replaces."""
 
 
 def seal(key: int, body: bytes) -> bytes:
@@ -42,9 +72,9 @@ def unseal(key: int, data: object, where: str) -> bytes:
     return body
 
 
-def seal_event(key: int, body: bytes, compressor: zstandard.ZstdCompressor) -> bytes:
+def seal_event(key: int, body: bytes) -> bytes:
     """The row of one event. A long one is a frame, which takes less time than the pages that it would fill."""
-    return seal(key, compress(body, compressor) if len(body) > _LONG_ROW else body)
+    return seal(key, compress(body, ROWS) if len(body) > _LONG_ROW else body)
 
 
 def unseal_event(key: int, data: object, where: str) -> bytes:
@@ -60,7 +90,7 @@ def checksum(*numbers: int) -> int:
     return zlib.crc32(b"".join(map(_KEY.pack, numbers)))
 
 
-def compress(body: bytes, compressor: zstandard.ZstdCompressor) -> bytes:
+def compress(body: bytes, compressor: Compressor = PACKS) -> bytes:
     """A frame of the body; left as it is where reading it back would break the bound."""
     frame = compressor.compress(body)
     if len(body) <= _allowed(len(frame)):
@@ -118,11 +148,9 @@ def insert_run(db: sqlite3.Connection, header: RunHeader) -> int:
     return number
 
 
-def write_pack(
-    db: sqlite3.Connection, key: int, bodies: list[bytes], first_seq: int, compressor: zstandard.ZstdCompressor
-) -> None:
+def write_pack(db: sqlite3.Connection, key: int, bodies: list[bytes], first_seq: int) -> None:
     """Write events as one pack, inside a transaction."""
-    frame = compress(b"[" + b",".join(bodies) + b"]", compressor)
+    frame = compress(b"[" + b",".join(bodies) + b"]")
     crc = checksum(key, len(bodies), first_seq)  # a pack may be passed over without its data being read
     db.execute("INSERT INTO packs VALUES (?, ?, ?, ?, ?)", (key, len(bodies), first_seq, crc, seal(key, frame)))
 

@@ -6,7 +6,6 @@ import sqlite3
 from typing import TYPE_CHECKING
 
 import msgspec
-import zstandard
 
 from replaykit.errors import StoreError
 from replaykit.model.events import StoredEvent, encode_event
@@ -41,7 +40,6 @@ class SharedWriter:
         self._folded = 0  # events that are in packs
         self._last_look = _NEVER
         self._db: sqlite3.Connection | None = None  # inside a turn
-        self._compressor = zstandard.ZstdCompressor(level=3, write_checksum=True)
 
     def news(self) -> News:
         """Return what was written since the last look."""
@@ -75,7 +73,7 @@ class SharedWriter:
         if self.header.event_count is not None:  # it had ended; this came late, or it goes on
             self.write_header(msgspec.structs.replace(self.header, event_count=self._seen + 1))
         key = self._number << 32 | self._seen
-        body = blobs.externalise(db, self._number, event, encode_event(event), self._compressor)
+        body = blobs.externalise(db, self._number, event, encode_event(event))
         db.execute("INSERT INTO events VALUES (?, ?)", (key, seal(key, body)))
         self._seen += 1
         if self._seen - self._folded >= PACK_EVENTS or len(body) > PACK_BYTES:
@@ -86,7 +84,7 @@ class SharedWriter:
         first, end = low + self._folded, low + self._seen
         rows = db.execute("SELECT key, data FROM events WHERE key >= ? AND key < ? ORDER BY key", (first, end))
         bodies = [unseal_event(key, data, f"run {self.run_id}, event {key - low}") for key, data in rows]
-        write_pack(db, first, bodies, self._folded, self._compressor)
+        write_pack(db, first, bodies, self._folded)
         db.execute("DELETE FROM events WHERE key >= ? AND key < ?", (first, end))
         self._folded = self._seen
 

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
-import zstandard
 
 from replaykit.errors import StoreError
 from replaykit.model.events import Call, StoredEvent, encode_event
@@ -36,16 +35,16 @@ def add_run(db: sqlite3.Connection, run: TraceRun) -> None:
 
 def add_stored(db: sqlite3.Connection, header: RunHeader, events: Sequence[StoredEvent]) -> None:
     """The same for events as they are at rest: some may be references to those of another run."""
-    compressor, arguments = zstandard.ZstdCompressor(level=3, write_checksum=True), ArgumentsFold()
+    arguments = ArgumentsFold()
     number = insert_run(db, header)
     for start in range(0, len(events), PACK_EVENTS):
         chunk = events[start : start + PACK_EVENTS]
         bodies = []
         for event in chunk:
             short = arguments.shorten(event)
-            bodies.append(blobs.externalise(db, number, short, encode_event(short), compressor))
+            bodies.append(blobs.externalise(db, number, short, encode_event(short)))
             arguments.remember(event)
-        write_pack(db, number << 32 | start, bodies, min(event.seq for event in chunk), compressor)
+        write_pack(db, number << 32 | start, bodies, min(event.seq for event in chunk))
 
 
 class SQLiteWriter:
@@ -73,8 +72,6 @@ class SQLiteWriter:
         self._finished = False
         self._door = store.door
         self._arguments = ArgumentsFold()
-        self._compressor = zstandard.ZstdCompressor(level=3, write_checksum=True)
-        self._quick = zstandard.ZstdCompressor(level=-1)  # for rows, which a pack replaces
 
     @property
     def run_id(self) -> str:
@@ -153,7 +150,7 @@ class SQLiteWriter:
         """Append an event that completes a pack or is large; what is remembered changes only after the commit."""
         with self._store.transaction() as db:
             self._check_there(db)
-            bodies = [*self._tail, blobs.externalise(db, self._number, event, body, self._compressor)]
+            bodies = [*self._tail, blobs.externalise(db, self._number, event, body)]
             size = sum(map(len, bodies))
             lowest = min(self._lowest, event.seq)
             full = len(bodies) >= PACK_EVENTS or size > PACK_BYTES
@@ -168,7 +165,7 @@ class SQLiteWriter:
         if self._lazily:
             return
         sql = "INSERT INTO events SELECT ?, ? WHERE EXISTS (SELECT 1 FROM runs WHERE n = ?)"
-        if not db.execute(sql, (key, seal_event(key, body, self._quick), self._number)).rowcount:
+        if not db.execute(sql, (key, seal_event(key, body), self._number)).rowcount:
             raise self._gone()
 
     def _check_there(self, db: sqlite3.Connection) -> None:
@@ -181,7 +178,7 @@ class SQLiteWriter:
     def _fold(self, db: sqlite3.Connection, bodies: list[bytes], lowest: int) -> None:
         """Put the tail, and what may follow it, into one pack."""
         first = self._base | (self._next - len(self._tail))
-        write_pack(db, first, bodies, lowest, self._compressor)
+        write_pack(db, first, bodies, lowest)
         db.execute("DELETE FROM events WHERE key >= ? AND key < ?", (first, first + len(self._tail)))
 
     def _check_writable(self) -> None:

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import zstandard
 from msgspec import Struct
 
 from replaykit.config import make_home
@@ -24,7 +23,7 @@ from replaykit.formats.otel import by_trace
 from replaykit.formats.spans.span import Span, SpanEvent
 from replaykit.model.values import Json, JsonObject
 from replaykit.private_files import make_file
-from replaykit.store.rows import compress, decompress, seal, unseal
+from replaykit.store.rows import Compressor, compress, decompress, seal, unseal
 from replaykit.store.schema import BUSY_TIMEOUT_S, translate
 from replaykit.store.untrusted_files import check_definitions, distrust
 
@@ -152,7 +151,7 @@ class Spool:
         self.path = path
         self._clean = clean
         self._clock = clock
-        self._compressor = zstandard.ZstdCompressor(level=1)
+        self._compressor = Compressor(1)
         try:
             self._db = _connect(path)
         except sqlite3.Error as error:
