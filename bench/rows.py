@@ -218,7 +218,60 @@ def _imported(title: str, job: Job) -> tuple[Row, ...]:
     )
 
 
+_COUNTS = (1000, 10_000, 100_000)
+_FLAT = Aim("≤ 1.3 (1 is flat)", limit=1.3)
+_LINEAR_TENFOLD = Aim("≤ 12 (10 is linear)", limit=12)
+
+
+def _side_by_side_of(metric: str, jobs: dict[str, Job]) -> tuple[Cell, tuple[Cell, ...]]:
+    """The same number of ours at several sizes; the first has no note."""
+    (first, *others) = (Cell(job, metric, note) for note, job in jobs.items())
+    return replace(first, note=""), tuple(others)
+
+
+def _replays(title: str, kind: str) -> tuple[Row, ...]:
+    """A replayed call with 1,000, 10,000 and 100,000 on the tape, and what loading the tape and judging adds."""
+    jobs = {
+        f"{count:,}": _job(OURS, "replayed_calls", kind=kind, count=count, once=count > 10_000) for count in _COUNTS
+    }
+    few, more, many = jobs.values()
+    return (
+        Row("growth", f"{title}, a run of 1,000 calls", "us", *_side_by_side_of("call_us", jobs)),
+        Row("growth", "the same, growth to 100,000 calls", "times", Cell(many, "call_us", over=few), aim=_FLAT),
+        Row(
+            "growth",
+            "the same with loading the tape and judging, growth from 10,000 to 100,000 calls",
+            "times",
+            Cell(many, "session_us", over=more),
+            aim=_FLAT,
+        ),
+    )
+
+
+def _verb(title: str, metric: str, aim: Aim) -> tuple[Row, Row]:
+    jobs = {f"{count:,}": _job(OURS, "stored_runs", count=count, once=count > 10_000) for count in _COUNTS}
+    _, more, many = jobs.values()
+    return (
+        Row("growth", f"{title}, a store of 1,000 small runs", "s", *_side_by_side_of(f"{metric}_s", jobs)),
+        Row(
+            "growth",
+            "the same, growth from 10,000 to 100,000 runs",
+            "times",
+            Cell(many, f"{metric}_s", over=more),
+            aim=aim,
+        ),
+    )
+
+
 _SANDBOX = _job(OURS, "sandbox")
+_REPLAYED_MANY = _job(OURS, "replayed_calls", kind="plain", count=100_000, once=True)
+_STORED_MANY = _job(OURS, "stored_runs", count=100_000, once=True)
+_RECORDINGS = {f"{count:,}": _job(OURS, "recordings", count=count) for count in (100, 10, 1000)}
+_THREADS = {f"{count:,}": _job(OURS, "threaded_calls", count=count) for count in (1, 2, 8, 32)}
+_STATES = {
+    text: _job(OURS, "growing_state", size=size)
+    for text, size in (("1 MB", 1_000_000), ("100 kB", 100_000), ("10 MB", 10_000_000))
+}
 
 ROWS = [
     _bytes(100),
@@ -562,6 +615,60 @@ ROWS = [
         "us",
         Cell(_job(OURS, "telemetry", count=500), "on_us"),
         (Cell(_job(OURS, "telemetry", count=500), "bare_us", "with a bare span"),),
+    ),
+    *_replays("replaying a call", "plain"),
+    *_replays("the same, the calls are alike but for an ignored id", "ignored"),
+    *_replays("the same, an address in clear is found by its placeholder", "redacted"),
+    *_replays("the same, with the current time in an argument", "now"),
+    *_replays("the same, all calls are equal", "polling"),
+    Row(
+        "growth",
+        "replaying 100,000 calls, memory of the process at most",
+        "bytes",
+        Cell(_REPLAYED_MANY, "peak_bytes"),
+        aim=Aim("≤ 250 MB", limit=250e6),
+    ),
+    *_verb("`replaykit runs`", "runs", _FLAT),
+    *_verb("`replaykit show` of one", "show", _FLAT),
+    *_verb("`replaykit store stats`", "stats", _LINEAR_TENFOLD),
+    *_verb("`replaykit store prune --dry-run`", "plan", _LINEAR_TENFOLD),
+    *_verb("`replaykit store prune` of all", "prune", _LINEAR_TENFOLD),
+    *_verb("`replaykit store verify`", "verify", _LINEAR_TENFOLD),
+    Row(
+        "growth",
+        "`replaykit store verify`, 100,000 runs, memory of the process at most",
+        "bytes",
+        Cell(_STORED_MANY, "verify_peak_bytes"),
+        aim=Aim("≤ 250 MB", limit=250e6),
+    ),
+    Row(
+        "growth",
+        "recordings at the same time, 20 calls of 1 KB each: memory that each of 1,000 takes",
+        "bytes",
+        Cell(_RECORDINGS["1,000"], "each_bytes"),
+        aim=Aim("≤ 60 kB", limit=60e3),
+    ),
+    Row(
+        "growth",
+        "the same, recording a call in one of 100",
+        "us",
+        *_side_by_side_of("call_us", _RECORDINGS),
+    ),
+    Row(
+        "growth",
+        "recording a call of 1 KB in the one thread of a run",
+        "us",
+        *_side_by_side_of("call_us", _THREADS),
+    ),
+    Row("growth", "the same, wall, one call in a hundred takes longer", "us", *_side_by_side_of("p99_us", _THREADS)),
+    Row("growth", "a checkpoint that adds 1 KB to a state of 1 MB", "us", *_side_by_side_of("write_us", _STATES)),
+    Row("growth", "loading such a checkpoint", "us", *_side_by_side_of("load_us", _STATES)),
+    Row(
+        "growth",
+        "writing it, growth from a state of 100 kB to one of 10 MB",
+        "times",
+        Cell(_STATES["10 MB"], "write_us", over=_STATES["100 kB"]),
+        aim=Aim("≤ 110 (100 is linear)", limit=110),
     ),
 ]
 GROUPS = list(dict.fromkeys(row.group for row in ROWS))

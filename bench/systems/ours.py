@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 import case_sizes
+import growing
 import measurements
 import overlaps
 import sandboxes
@@ -171,6 +172,26 @@ def imported_case(work: Path, count: int) -> Numbers:
 
 def large_case(work: Path, count: int) -> Numbers:
     return case_sizes.large_case(_SOURCE, work, count)
+
+
+def replayed_calls(work: Path, kind: str, count: int) -> Numbers:
+    return growing.replayed_calls(_replaykit(), _SOURCE, work, kind, count)
+
+
+def stored_runs(work: Path, count: int) -> Numbers:
+    return growing.stored_runs(_replaykit(), _SOURCE, work, count)
+
+
+def recordings(work: Path, count: int) -> Numbers:
+    return growing.recordings(_replaykit(), work, count)
+
+
+def threaded_calls(work: Path, count: int) -> Numbers:
+    return growing.threaded_calls(_replaykit(), work, count)
+
+
+def growing_state(work: Path, size: int) -> Numbers:
+    return growing.growing_state(_replaykit(), work, size)
 
 
 def ci(work: Path, count: int) -> Numbers:

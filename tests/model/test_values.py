@@ -6,6 +6,7 @@ import datetime as dt
 import decimal
 import enum
 import math
+import subprocess
 import sys
 import uuid
 from collections import OrderedDict, defaultdict
@@ -255,3 +256,24 @@ READ = st.recursive(
 def test_what_was_read_from_json_is_written_quicker_and_the_same(value: Any) -> None:
     assert encode_read(value) == encode(value)
     assert canonical_read(value) == canonical(value)
+
+
+_HELD = """
+import resource
+from replaykit.model.values import canonical, encode, raw
+
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * resource.getpagesize()
+before = resident()
+texts = [write({"index": index}) for index in range(5000) for write in (canonical, encode, raw)]
+print((resident() - before) // len(texts))
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc")
+def test_a_text_that_is_held_takes_no_more_room_than_it_needs() -> None:
+    """The buffer that it was written to has 4 KB."""
+    done = subprocess.run([sys.executable, "-c", _HELD], capture_output=True, check=True)
+
+    assert int(done.stdout) < 400

@@ -25,7 +25,7 @@ from replaykit.handlers.replay.keys import key_of
 from replaykit.model.compact_run import large_values
 from replaykit.model.events import Call, ToolCall
 from replaykit.model.run import TraceRun
-from replaykit.model.values import ABSENT, Raw
+from replaykit.model.values import ABSENT, Raw, dumps
 from replaykit.seam.scope import Outcome, RunSession, Scope, pending_call
 
 
@@ -104,7 +104,7 @@ class RecordedCandidate:
 def _canonical(call: Call) -> Call:
     """The call with its arguments as the seam freezes them: a trace may have their members in any order."""
     try:
-        arguments = orjson.dumps(orjson.loads(bytes(call.request_json)), option=orjson.OPT_SORT_KEYS)
+        arguments = dumps(orjson.loads(bytes(call.request_json)), option=orjson.OPT_SORT_KEYS)
     except TypeError:  # orjson reads deeper than it writes
         return call
     return replace(call, arguments_json=Raw(arguments), asked_json=ABSENT)

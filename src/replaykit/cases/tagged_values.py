@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import orjson
 
-from replaykit.model.values import READERS, Json, JsonObject, Raw, freeze, thaw
+from replaykit.model.values import READERS, Json, JsonObject, Raw, dumps, freeze, thaw
 
 Say: TypeAlias = Callable[[Raw], Json]
 """Writes a value down."""
@@ -29,7 +29,7 @@ def build_tagged(build: Callable[[Say], JsonObject]) -> JsonObject:
 
 def as_it_stands(value: Json, *, sort_keys: bool = False) -> Raw:
     """Return what a file says, tagged forms included; only numbers that JSON lacks are put into one."""
-    return Raw(orjson.dumps(_sayable(value), option=orjson.OPT_SORT_KEYS if sort_keys else 0))
+    return Raw(dumps(_sayable(value), option=orjson.OPT_SORT_KEYS if sort_keys else 0))
 
 
 def _sayable(value: Json) -> Json:

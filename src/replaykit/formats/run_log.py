@@ -22,7 +22,7 @@ from replaykit.model.nesting import check_nesting
 from replaykit.model.run import RunFile, TraceRun, decode_run
 from replaykit.model.shared_parts import BadReference, ExpansionBudget, PartReader
 from replaykit.model.struct_flaws import refused_part
-from replaykit.model.values import Raw
+from replaykit.model.values import Raw, dumps
 from replaykit.value_files import ValueReader, is_value_name
 
 FORMAT = "run_log"
@@ -134,7 +134,7 @@ def _canonical(event: AnyEvent) -> AnyEvent:
     """The event with its arguments' keys sorted, for a log that was edited by hand; `like` is for stores only."""
     if not isinstance(event, Call):
         return event
-    text = orjson.dumps(orjson.loads(bytes(event.arguments_json)), option=orjson.OPT_SORT_KEYS)
+    text = dumps(orjson.loads(bytes(event.arguments_json)), option=orjson.OPT_SORT_KEYS)
     if text == bytes(event.arguments_json) and event.like is None:
         return event
     return replace(event, arguments_json=Raw(text), like=None)

@@ -27,7 +27,7 @@ from msgspec import Raw, Struct
 
 from replaykit.model.growing_objects import ObjectSplitter
 from replaykit.model.text_splice import common_prefix
-from replaykit.model.values import Json, read_items
+from replaykit.model.values import Json, dumps, read_items
 
 CanBeNamed: TypeAlias = Callable[[str], bool]
 Reference: TypeAlias = int | str
@@ -411,7 +411,7 @@ class _ReadTable:
 
 def canonical_text(value: Raw | bytes) -> bytes:
     """Return the text of a value with sorted keys and without blanks; a `TypeError` if it is nested too deeply."""
-    return orjson.dumps(orjson.loads(bytes(value)), option=orjson.OPT_SORT_KEYS)
+    return dumps(orjson.loads(bytes(value)), option=orjson.OPT_SORT_KEYS)
 
 
 def _ends(text: str) -> tuple[int, int]:

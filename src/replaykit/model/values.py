@@ -59,6 +59,7 @@ DOLLAR = ord("$")  # as a number: of bytes, `in` first fails to make a number, w
 _AS_IT_IS = orjson.OPT_PASSTHROUGH_SUBCLASS | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
 """With these orjson refuses what `freeze` has a form for, as far as it can be told to."""
 _SORTED = orjson.OPT_SORT_KEYS | _AS_IT_IS
+_BUFFER_BYTES = 4096
 NULL = Raw(b"null")
 ABSENT = Raw(b"")
 """No value at all, as opposed to `null`."""
@@ -152,7 +153,7 @@ def raw_plain(value: Json) -> Raw | None:
 
 def raw_in(value: Json, forms: Forms) -> Raw:
     """`raw`, with objects in these forms."""
-    return Raw(orjson.dumps(freeze(value, 0, forms), option=_AS_IT_IS))
+    return Raw(dumps(freeze(value, 0, forms), _AS_IT_IS))
 
 
 def encode_pretty(value: object) -> bytes:
@@ -177,9 +178,17 @@ def is_tagged(text: bytes) -> bool:
     return DOLLAR in text and text.find(b'{"$') >= 0
 
 
+def dumps(value: Json, option: int | None = None) -> bytes:
+    """`orjson.dumps`, for texts that are held: orjson leaves the rest of its buffer of 4 KB behind every short one."""
+    text = orjson.dumps(value, option=option)
+    if len(text) < _BUFFER_BYTES:
+        return b"%b" % text
+    return text
+
+
 def _dump_read(value: Json, option: int) -> bytes:
     try:
-        text = orjson.dumps(value, option=option)
+        text = dumps(value, option)
     except (TypeError, RecursionError):
         return _dump(value, option)
     return _dump(value, option) if is_tagged(text) else text  # an object that looks tagged would not come back the same
@@ -190,12 +199,14 @@ def _dump(value: Json, option: int) -> bytes:
 
 
 def _frozen_text(value: Json, option: int) -> bytes:
-    return orjson.dumps(freeze(value), option=option)
+    return dumps(freeze(value), option)
 
 
 def _plain_text(value: Json, option: int) -> bytes | None:
     try:
         text = orjson.dumps(value, option=option)
+        if len(text) < _BUFFER_BYTES:  # as in `dumps`, without a call
+            text = b"%b" % text
         if _holds_plain(value) and (not is_tagged(text) or is_plain(value)):
             return text
     except (TypeError, RecursionError):

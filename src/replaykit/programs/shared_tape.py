@@ -8,7 +8,6 @@ first, and then those that the others have not made. What is taken is noted in a
 from __future__ import annotations
 
 import os
-from collections import deque
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -59,13 +58,6 @@ class SharedMatcher(Matcher):
                 if call.seq in claimed:
                     self.used[index] = 1
         return super().unused()
-
-    def _first_free(self, waiting: deque[int] | None, request_text: bytes | None = None) -> int | None:
-        index = super()._first_free(waiting, request_text)
-        while index is not None and not self._claim(index):
-            self.used[index] = 1
-            index = super()._first_free(waiting, request_text)
-        return index
 
     def _claim(self, index: int) -> bool:
         """True when no other process has taken it."""

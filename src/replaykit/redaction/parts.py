@@ -41,6 +41,24 @@ class Parts:
     def __bool__(self) -> bool:
         return bool(self._found)
 
+    def __len__(self) -> int:
+        return len(self._found)
+
+    @property
+    def beginning(self) -> bytes:
+        """The text before the first of them."""
+        return self._between[0]
+
+    @property
+    def end(self) -> bytes:
+        """The text after the last of them."""
+        return self._between[-1]
+
+    @property
+    def first(self) -> tuple[str, str, bytes]:
+        """The kind of the first, which one it is, and its text."""
+        return self._found[0].kind, self._found[0].slot, self._texts[0]
+
     @property
     def are_names(self) -> bool:
         """True when one of them is a name before an @, which no key can check by itself."""
@@ -48,20 +66,20 @@ class Parts:
 
     def agree_with(self, other: bytes, key: bytes) -> bool:
         """True when the other text is the same, some of it in clear, as the key shows."""
-        return self._each(other, lambda part, text: _slot(key, part.kind, text) == part.slot)
+        return self._each(other, lambda part, text: slot_of_value(key, part.kind, text) == part.slot)
 
     def fit(self, other: bytes) -> bool:
         """True when the other text may be the same, some of it in clear."""
         return self._each(other, _may_be)
 
     def _each(self, other: bytes, is_same: Callable[[FoundPlaceholder, bytes], bool]) -> bool:
-        plain = self._in_place(other)
+        plain = self.values_in(other)
         if plain is None:
             return False
         rows = zip(self._found, self._texts, plain, strict=True)
         return all(text == own or is_same(part, text) for part, own, text in rows)
 
-    def _in_place(self, other: bytes) -> list[bytes] | None:
+    def values_in(self, other: bytes) -> list[bytes] | None:
         """Return what the other text has in the places of the placeholders; None when it differs elsewhere."""
         first, *rest = self._between
         if not other.startswith(first):
@@ -83,7 +101,7 @@ def _may_be(part: FoundPlaceholder, text: bytes) -> bool:
     return form is not None and form.fullmatch(text) is not None and not placeholders_in(text)
 
 
-def _slot(key: bytes, kind: str, text: bytes) -> str:
+def slot_of_value(key: bytes, kind: str, text: bytes) -> str:
     """Return the placeholder that a value has, or that part of one."""
     value = text.decode("utf-8", "replace")
     if kind == "domain":

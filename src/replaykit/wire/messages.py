@@ -21,7 +21,7 @@ from collections.abc import Iterator
 import orjson
 from msgspec import Struct
 
-from replaykit.model.values import Json, JsonObject
+from replaykit.model.values import Json, JsonObject, dumps
 from replaykit.wire.json_fields import (
     as_objects,
     as_text,
@@ -125,7 +125,7 @@ def is_masked(text: str) -> bool:
 
 def canonical(value: Json) -> bytes:
     """Return canonical JSON in which 1 and 1.0 are one number."""
-    return orjson.dumps(plain_numbers(value), option=orjson.OPT_SORT_KEYS)
+    return dumps(plain_numbers(value), option=orjson.OPT_SORT_KEYS)
 
 
 def _message_pieces(message: JsonObject, role: str) -> Iterator[Piece]:

@@ -25,7 +25,7 @@ from collections.abc import Mapping, Sequence
 import orjson
 
 from replaykit.model.jsonpath import JsonPath, remove_paths
-from replaykit.model.values import Json
+from replaykit.model.values import Json, dumps
 from replaykit.wire.api import ModelApi
 from replaykit.wire.dialect import MintedIds
 from replaykit.wire.json_fields import load_object, plain_numbers
@@ -57,7 +57,7 @@ def match_key(
     try:
         key = _key(api, remove_paths(body, ignore), known or {})
         if key.find(b".0") >= 0 and _WHOLE.search(key):  # the first look is five times as quick
-            return orjson.dumps(plain_numbers(orjson.loads(key)))
+            return dumps(plain_numbers(orjson.loads(key)))
         return key
     except (RecursionError, orjson.JSONEncodeError):  # nested deeper than the conversation of any API
         return request
@@ -65,7 +65,7 @@ def match_key(
 
 def _key(api: ModelApi, body: Json, known: Mapping[str, str]) -> bytes:
     if type(body) is not dict:
-        return orjson.dumps(body)
+        return dumps(body)
     request_parts = api.dialect.read_request(body)
     if api.streamed is None:
         streamed = request_parts.streamed
@@ -81,7 +81,7 @@ def _key(api: ModelApi, body: Json, known: Mapping[str, str]) -> bytes:
         names.rename(value if type(value := key.get(name)) is list else [value])
     for path in api.dialect.minted.state:
         names.rename_at(key, path)
-    return orjson.dumps(key, option=orjson.OPT_SORT_KEYS)
+    return dumps(key, option=orjson.OPT_SORT_KEYS)
 
 
 class _IdNames:

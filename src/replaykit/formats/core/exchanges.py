@@ -29,7 +29,7 @@ from replaykit.formats.core.source import Source
 from replaykit.formats.core.threads import ExchangeThreads, ModelExchange, Used
 from replaykit.model.events import ErrorInfo
 from replaykit.model.json_positions import DocumentPath
-from replaykit.model.values import Json, JsonObject, encode
+from replaykit.model.values import Json, JsonObject, dumps, encode
 from replaykit.wire.api import ModelApi
 from replaykit.wire.dialect import ApiDialect
 from replaykit.wire.frames import SseSplitter
@@ -280,7 +280,7 @@ class _Reader:
 def _text(value: Json) -> bytes:
     """The body as it went over the wire, or nearly so."""
     try:
-        return orjson.dumps(value)
+        return dumps(value)
     except orjson.JSONEncodeError:
         return encode(value)
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections import deque
 from collections.abc import Callable
+from functools import cached_property
 
+from replaykit.handlers.replay.call_index import CallIndex
 from replaykit.model.events import Call
 
 NOW = b"<now>"
@@ -65,20 +66,29 @@ def _without_zone(moment: dt.datetime) -> list[float]:
 class NowIndex:
     """The calls of a tape that hold the time at which they were made, without it."""
 
-    def __init__(self, calls: list[Call], started_at: float, key_of: Callable[[Call], tuple[str, str, bytes]]) -> None:
-        self._by_path: dict[tuple[str, str, str, bytes], deque[int]] = {}
-        self._anywhere: dict[tuple[str, str, bytes], deque[int]] = {}
-        for index, call in enumerate(calls):
+    def __init__(
+        self,
+        calls: list[Call],
+        started_at: float,
+        key_of: Callable[[Call], tuple[str, str, bytes]],
+        used: bytearray,
+    ) -> None:
+        self._used = used
+        self._places: list[tuple[str, str, str, bytes] | None] = []
+        for call in calls:
             path, name, arguments = key_of(call)
             without = without_moments(arguments, started_at, _begin_of(call, started_at))
             if NOW in without:
-                self._by_path.setdefault((path, call.kind, name, without), deque()).append(index)
-                self._anywhere.setdefault((call.kind, name, without), deque()).append(index)
+                self._places.append((path, call.kind, name, without))
+            else:
+                self._places.append(None)
+        self.by_path = CallIndex(self._places, used)
+        """The calls by path, kind, name and arguments."""
 
-    def waiting(self, path: str, kind: str, name: str, without: bytes) -> list[deque[int]]:
-        """Return the recorded calls that are alike but for the time, first those of the same path."""
-        found = (self._by_path.get((path, kind, name, without)), self._anywhere.get((kind, name, without)))
-        return [waiting for waiting in found if waiting]
+    @cached_property
+    def anywhere(self) -> CallIndex:
+        """The calls by kind, name and arguments."""
+        return CallIndex([None if place is None else place[1:] for place in self._places], self._used)
 
 
 def _begin_of(call: Call, started_at: float) -> float:

@@ -6,7 +6,8 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from functools import partial
+from functools import cached_property, partial
+from itertools import islice
 
 import msgspec
 import orjson
@@ -299,7 +300,12 @@ class Replayer:
         """True for the time or chance where the tape holds none: sessions, for one, do not write them down."""
         if call.name not in MACHINE or self.rules.mode is MatchMode.STRICT:
             return False
-        return not any(recorded.name == call.name for recorded in self.tape.calls)
+        return call.name not in self._recorded_names
+
+    @cached_property
+    def _recorded_names(self) -> frozenset[str]:
+        """The names of the calls on the tape."""
+        return frozenset(call.name for call in self.tape.calls)
 
     def _by_kind(self, call: PendingCall, index: int) -> tuple[int, str] | None:
         """The recorded call that can be meant where the recording was redacted with another key."""
@@ -357,7 +363,7 @@ class Replayer:
     def _by_chance(self, call: PendingCall) -> str:
         """Return why the call may differ from a recorded one by chance alone, if it may."""
         now = orjson.loads(call.arguments)
-        for index in self.matcher.free_of_name(call)[:_COMPARED]:
+        for index in islice(self.matcher.free_of_name(call), _COMPARED):
             if reason := by_chance(self.matcher.calls[index], now, not_held=self.world.not_held):
                 return reason
         return ""

@@ -8,7 +8,7 @@ import orjson
 
 from replaykit.errors import Divergence, Unreplayable
 from replaykit.handlers.replay.keys import key_of
-from replaykit.handlers.replay.tape import Matcher, Tape
+from replaykit.handlers.replay.tape import LastMiss, Matcher, Tape
 from replaykit.model.diff import Difference, call_text, differences
 from replaykit.model.events import Call
 from replaykit.model.matching import MatchMode
@@ -18,6 +18,7 @@ from replaykit.seam.scope import MODEL, PendingCall
 from replaykit.terminal import visible
 
 _CANDIDATES = 50  # how many recorded calls are compared to find the nearest
+_COMPARED_BYTES = 2_000_000  # no further one is compared after this much, which takes 20 ms
 _ALL_SERVED = "  the same call was recorded, but every recording of it has been served"
 _PROMPT_HINT = (
     "A changed prompt needs new answers: run the candidate with its model once, --live models, and keep what it is "
@@ -36,11 +37,10 @@ def explain(tape: Tape, matcher: Matcher, call: PendingCall, index: int) -> Dive
     changed, prompt = _prompt(matcher, call)
     if prompt:
         return Divergence("\n".join([*lines, *prompt]), index=index, nearest=changed, hint=_PROMPT_HINT)
-    near = _nearest(matcher, call)
+    near = _nearest(matcher, call, index)
     now = f"  now       {call_text(call.name, orjson.loads(call.arguments))}"
     if near is None:
-        names = sorted({recorded.name for recorded in tape.calls if recorded.kind == call.kind})
-        lines += [now, f"  recorded  {', '.join(names) or 'nothing of this kind'}"]
+        lines += [now, f"  recorded  {', '.join(matcher.names(call.kind)) or 'nothing of this kind'}"]
         return Divergence("\n".join(lines), index=index, hint=_hint(call, near))
     recorded, changes = near
     lines += [f"  recorded  {call_text(recorded.name, recorded.arguments)}", now]
@@ -129,21 +129,41 @@ def _whose(tape: Tape) -> str:
     return "the candidate"
 
 
-def _nearest(matcher: Matcher, call: PendingCall) -> tuple[Call, list[Difference]] | None:
+def _nearest(matcher: Matcher, call: PendingCall, index: int) -> tuple[Call, list[Difference]] | None:
     """The recorded call that is most like this one: unused before used, fewest differences first.
 
-    What plays no part in matching, such as ids that a provider has minted, is no difference.
+    What plays no part in matching, such as ids that a provider has minted, is no difference. A call that is made again
+    right after its miss is not compared again: agents may try for as long as they like.
     """
-    known = matcher.of_name(call)
+    asked = call.kind, call.name, call.key
+    last = matcher.last_miss
+    if last is not None and last.asked == asked and last.number == index - 1:
+        near = last.near
+    else:
+        near = _compared_calls(matcher, call)
+    matcher.last_miss = LastMiss(asked, index, near)
+    return near
+
+
+def _compared_calls(matcher: Matcher, call: PendingCall) -> tuple[Call, list[Difference]] | None:
     if matcher.mode is MatchMode.STRICT:
-        index = matcher.expected()
-        known = [] if index is None else [index]
-    elif not known:
-        known = [index for index, taped in enumerate(matcher.calls) if taped.kind == call.kind == MODEL]
-    free = [index for index in known if not matcher.used[index]]
-    candidates = (free or known[::-1])[:_CANDIDATES]
-    compared = [(matcher.calls[index], differences(*_compared(matcher, index, call))) for index in candidates]
-    return min(compared, key=lambda pair: len(pair[1]), default=None)
+        expected = matcher.expected()
+        candidates = [] if expected is None else [expected]
+    else:
+        candidates = matcher.some_of_name(call, _CANDIDATES)
+        if not candidates and call.kind == MODEL:
+            candidates = matcher.some_of_kind(MODEL, _CANDIDATES)
+    nearest: tuple[Call, list[Difference]] | None = None
+    compared_bytes = 0
+    for index in candidates:
+        recorded = matcher.calls[index]
+        changes = differences(*_compared(matcher, index, call))
+        if nearest is None or len(changes) < len(nearest[1]):
+            nearest = recorded, changes
+        compared_bytes += len(bytes(recorded.request_json)) + len(call.key)
+        if compared_bytes > _COMPARED_BYTES:
+            break
+    return nearest
 
 
 def _compared(matcher: Matcher, index: int, call: PendingCall) -> tuple[Json, Json]:

@@ -7,13 +7,14 @@ given only where no second one could be meant, and whoever reads the result is t
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cached_property
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct
 
-from replaykit.handlers.replay.keys import key_of
+from replaykit.handlers.replay.call_index import CallIndex
+from replaykit.handlers.replay.parts_lookup import PartsLookup
 from replaykit.model.matching import MatchMode
 from replaykit.redaction.parts import Parts
 from replaykit.redaction.placeholders import FoundPlaceholder, agree, blurred, key_id, placeholders_in
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from replaykit.redaction.redactor import Redactor
 
 Taken = tuple[int, str] | None
+Kinds: TypeAlias = tuple[str, bytes, bytes]
+"""The kind, name and arguments of a call, with nothing but the kinds of placeholders in them."""
 
 
 class ByKind(Struct, frozen=True):
@@ -44,6 +47,10 @@ class Redaction:
         """The last call that was redacted, and its arguments before that."""
         self._meant: dict[bytes, bytes] = {}
         """By what is compared of a call, what was compared of the recorded one that it was given by kinds."""
+        self._stands_for: dict[bytes, bytes] = {}
+        """The same the other way round."""
+        self._parts: dict[tuple[str, str], PartsLookup] = {}
+        """The arguments on the tape, by the kind and the name of their calls."""
 
     def take(self, call: PendingCall, look: Callable[[PendingCall], Taken], *, anywhere: bool = True) -> Taken:
         """Return what `look` finds for the call as it is, or as it would have been recorded; else a call that says the
@@ -73,28 +80,42 @@ class Redaction:
             return self._take_by_part(call)
         handed_on = set() if written else {_named(found) for found in placeholders_in(arguments)}
         key = self._matcher.key(call.name, call.key)
-        fitting: dict[bytes, list[int]] = {}
-        for index in self._alike.get(_kinds(call.kind, call.name, key), ()):
-            if self._matcher.mode is MatchMode.STRICT and index != self._matcher.expected():
-                continue
-            recorded = self._key_of(index)
-            if self._meant.get(key, recorded) == recorded and _fits(recorded, key, handed_on):
-                fitting.setdefault(recorded, []).append(index)
-        return self._only(key, fitting)
+        kinds = _kinds(call.kind, call.name, key)
+        texts = self._alike.get(kinds, {})
+        take: Callable[[bytes], int | None] = partial(self._take_alike, kinds)
+        if self._matcher.mode is MatchMode.STRICT:
+            texts, take = self._expected_alike(kinds)
+        meant = self._meant.get(key)
+        if meant is not None:
+            texts = dict.fromkeys(text for text in (meant,) if text in texts)
+        if handed_on:
+            texts = dict.fromkeys(text for text in texts if _fits(text, key, handed_on))
+        return self._only(key, texts, take)
 
-    def _only(self, key: bytes, fitting: dict[bytes, list[int]]) -> ByKind | None:
+    def _take_alike(self, kinds: Kinds, text: bytes) -> int | None:
+        return self._matcher.take_first(self._alike_index, (kinds, text))
+
+    def _expected_alike(self, kinds: Kinds) -> tuple[dict[bytes, None], Callable[[bytes], int | None]]:
+        """The text of the call that has to come next, if it has these kinds, and what takes that call."""
+        index = self._matcher.expected()
+        if index is None or self._kinds_of(index) != kinds:
+            return {}, lambda text: None
+        return {self._matcher.compared_text(index): None}, lambda text: self._matcher.take_of([index])
+
+    def _only(self, key: bytes, texts: Collection[bytes], take: Callable[[bytes], int | None]) -> ByKind | None:
         """The only one of the recorded calls that fit, by what is compared of them."""
-        if not fitting:
+        if not texts:
             return None
-        if len(fitting) > 1:
-            return ByKind(None, len(fitting))
-        ((recorded, indexes),) = fitting.items()
-        if any(meant == recorded and other != key for other, meant in self._meant.items()):
+        if len(texts) > 1:
+            return ByKind(None, len(texts))
+        (recorded,) = texts
+        if self._stands_for.get(recorded, key) != key:
             return None  # it stands for another value of the candidate already
-        taken = self._matcher.take_of(indexes)
+        taken = take(recorded)
         if taken is None:
             return None
-        self._meant[key] = recorded
+        self._stands_for.pop(self._meant.get(key, recorded), None)
+        self._meant[key], self._stands_for[recorded] = recorded, key
         return ByKind(taken)
 
     def recorded_key(self, key: bytes) -> bytes:
@@ -111,13 +132,12 @@ class Redaction:
             return found
         call.name, call.path, call.arguments, call.key = now
         key = self._matcher.key(call.name, call.key)
-        return self._first(call, lambda recorded: agree(recorded, key))
+        alike = self._alike.get(_kinds(call.kind, call.name, key), {})
+        return self._first(call, [text for text in alike if agree(text, key)])
 
-    def _first(self, call: PendingCall, is_same: Callable[[bytes], bool]) -> Taken:
-        """The first recorded call of that name whose key is the same; one at the same path before all others."""
-        same = [index for index in self._matcher.of_name(call) if is_same(self._key_of(index))]
-        same.sort(key=lambda index: self._matcher.calls[index].path != call.path)
-        index = self._matcher.take_of(same)
+    def _first(self, call: PendingCall, texts: list[bytes]) -> Taken:
+        """The first recorded call of that name with one of these texts; one at the same path before all others."""
+        index = self._matcher.take_text(call, texts)
         if index is None:
             return None
         if self._matcher.calls[index].path == call.path or self._matcher.mode is MatchMode.ARGS:
@@ -135,7 +155,7 @@ class Redaction:
         parts = Parts(self._matcher.key(call.name, call.key))
         if not parts:
             return None
-        return self._first(call, lambda key: parts.agree_with(key, self._redactor.key))
+        return self._first(call, self._parts_of(call).agreeing(parts, self._redactor.key))
 
     def _take_by_part(self, call: PendingCall) -> ByKind | None:
         """The same where that cannot be seen, if there is but one."""
@@ -143,12 +163,15 @@ class Redaction:
         parts = Parts(key)
         if not parts or not (self._is_other_key or parts.are_names):
             return None
-        fitting: dict[bytes, list[int]] = {}
-        for index in self._matcher.of_name(call):
-            recorded = self._key_of(index)
-            if parts.fit(recorded):
-                fitting.setdefault(recorded, []).append(index)
-        return self._only(key, fitting)
+        texts = self._parts_of(call).fitting(parts)
+        return self._only(key, texts, lambda text: self._matcher.take_text(call, [text]))
+
+    def _parts_of(self, call: PendingCall) -> PartsLookup:
+        """The arguments of the recorded calls of this kind and name."""
+        place = call.kind, call.name
+        if place not in self._parts:
+            self._parts[place] = PartsLookup(map(self._matcher.compared_text, self._matcher.of_name(call)))
+        return self._parts[place]
 
     def _redact(self, call: PendingCall, redactor: Redactor) -> bool:
         """Say the call as it would have been recorded; False where that is what it says."""
@@ -162,9 +185,9 @@ class Redaction:
         call.key = key
         return True
 
-    def _key_of(self, index: int) -> bytes:
-        recorded = self._matcher.calls[index]
-        return self._matcher.key(recorded.name, key_of(recorded))
+    def _kinds_of(self, index: int) -> Kinds:
+        call = self._matcher.calls[index]
+        return _kinds(call.kind, call.name, self._matcher.compared_text(index))
 
     @cached_property
     def _redactor(self) -> ProjectRedactor:
@@ -193,12 +216,19 @@ class Redaction:
         return bool(self._recorded_under) and key_id(self._redactor.key) != self._recorded_under
 
     @cached_property
-    def _alike(self) -> dict[tuple[str, bytes, bytes], list[int]]:
-        """The recorded calls by what is left of them under another key."""
-        found: dict[tuple[str, bytes, bytes], list[int]] = {}
-        for index, call in enumerate(self._matcher.calls):
-            found.setdefault(_kinds(call.kind, call.name, self._key_of(index)), []).append(index)
+    def _alike(self) -> dict[Kinds, dict[bytes, None]]:
+        """The different arguments on the tape, by what is left of them under another key."""
+        found: dict[Kinds, dict[bytes, None]] = {}
+        for index in range(len(self._matcher.calls)):
+            found.setdefault(self._kinds_of(index), {})[self._matcher.compared_text(index)] = None
         return found
+
+    @cached_property
+    def _alike_index(self) -> CallIndex:
+        """The recorded calls by what is left of their arguments under another key, and by these themselves."""
+        matcher = self._matcher
+        keys = [(self._kinds_of(index), matcher.compared_text(index)) for index in range(len(matcher.calls))]
+        return CallIndex(keys, matcher.used)
 
 
 def _project_redactor() -> ProjectRedactor:
@@ -207,7 +237,7 @@ def _project_redactor() -> ProjectRedactor:
     return project_redactor(foreign=True)
 
 
-def _kinds(kind: str, name: str, key: bytes) -> tuple[str, bytes, bytes]:
+def _kinds(kind: str, name: str, key: bytes) -> Kinds:
     return kind, blurred(name.encode()), blurred(key)
 
 

@@ -99,7 +99,9 @@ class Schedule:
     def due_between(self, begin_s: float, end_s: float) -> Iterator[int]:
         """Return the calls that began between these moments, and have not been made."""
         self._next_span()
-        for seq in self._order[self._next :]:
+        order = self._order
+        for place in range(self._next, len(order)):  # a slice would copy all that is left, at each look at the clock
+            seq = order[place]
             moment = self.spans[seq].begin_s
             if moment > end_s:
                 return

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from functools import cached_property, partial
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import orjson
+from msgspec import Struct
 
 from replaykit.errors import ReplayKitError, wrong_argument
+from replaykit.handlers.replay.call_index import NONE, CallIndex
 from replaykit.handlers.replay.current_time import NOW, NowIndex, without_moments
 from replaykit.handlers.replay.keys import key_of
 from replaykit.handlers.replay.redaction import ByKind, Redaction, Taken
-from replaykit.handlers.replay.taped_requests import LONG_BYTES, TapedRequests, TextKey, holds_opaque
+from replaykit.handlers.replay.taped_requests import LONG_BYTES, TapedRequests, TextBlocks, TextKey, holds_opaque
 from replaykit.model.changed_files import ChangedFile, changed_files
+from replaykit.model.diff import Difference
 from replaykit.model.events import Call, LlmCall, ToolCall
 from replaykit.model.jsonpath import JsonPath, parse_path, remove_paths
 from replaykit.model.matching import MatchMode, MatchRules, ModelMatch
 from replaykit.model.pins import Clock, Pins
 from replaykit.model.run import TraceRun
-from replaykit.model.values import opaque_in_words
+from replaykit.model.values import dumps, opaque_in_words
 from replaykit.redaction.parts import Parts
 from replaykit.redaction.placeholders import canonical, may_be_redacted
 from replaykit.seam.parameters import Parameters
@@ -92,14 +95,24 @@ class Tape:
 class ForeignCalls:
     """The calls of one tool in a foreign trace, by the arguments that the model gave."""
 
-    def __init__(self, parameters: Parameters, keys: Iterable[tuple[int, bytes]]) -> None:
+    def __init__(self, parameters: Parameters, keys: Iterable[tuple[int, bytes]], used: bytearray) -> None:
         self.parameters = parameters
-        self.waiting: dict[bytes, deque[int]] = {}
+        self.arguments: list[bytes | None] = [None] * len(used)
+        """Of each call on the tape, if it is one of them."""
         self.last: dict[bytes, int] = {}
         for index, key in keys:
             arguments = parameters.model_arguments(key, is_recorded=True)
-            self.waiting.setdefault(arguments, deque()).append(index)
+            self.arguments[index] = arguments
             self.last[arguments] = index
+        self.index = CallIndex(self.arguments, used)
+
+
+class LastMiss(Struct, frozen=True):
+    """The last call that was not found: what it asked, its number, and the recorded call that is most like it."""
+
+    asked: tuple[str, str, bytes]
+    number: int
+    near: tuple[Call, list[Difference]] | None
 
 
 class Matcher:
@@ -132,17 +145,22 @@ class Matcher:
         self._started_at = tape.started_at
         self._now_index: NowIndex | None = None
         self._cursor = 0
+        self.last_miss: LastMiss | None = None
         self._taken_elsewhere: set[tuple[str, str, TextKey]] = set()
         """Paths, names and arguments of recorded calls that were given in another place: those left are shifted."""
+        self._requests = tape.requests
         self._text_key = tape.requests.blocks.key
-        self._by_path: dict[tuple[str, str, str, TextKey], deque[int]] = {}
-        self._by_arguments: dict[tuple[str, str, TextKey], deque[int]] = {}
+        self._whole_key = TextBlocks().key
+        """The key of all arguments of a call, where less is compared."""
+        self._keys: list[TextKey] = []
+        """Of each call, what is compared of its arguments."""
         self._by_name: dict[tuple[str, str], list[int]] = {}
         self._next_of_name: dict[tuple[str, str], int] = {}
         self._foreign: dict[tuple[str, int], ForeignCalls] = {}
         """By the tool's name and function; made when a call is not found otherwise."""
         for index, call in enumerate(self.calls):
-            self._enter(index, call, tape.requests)
+            self._enter(index, call)
+        self._by_path = CallIndex([self._place(index) for index in range(len(self.calls))], self.used)
         self._model = model
         self.has_traced = any(_has_no_bytes(call, model) for call in self.calls)
 
@@ -166,8 +184,8 @@ class Matcher:
         matcher.has_traced = False
         return matcher
 
-    def _enter(self, index: int, call: Call, requests: TapedRequests) -> None:
-        kind, name = call.kind, self._spelled(call.name)
+    def _enter(self, index: int, call: Call) -> None:
+        name, requests = self._spelled(call.name), self._requests
         if reason := _unanswerable(call):
             self.unanswerable[index] = reason
         if self._redaction is None and not self._ignore and call.wire is None:
@@ -175,14 +193,62 @@ class Matcher:
         else:
             arguments = self.key(call.name, key_of(call))
             key, is_opaque = self._text_key(name, arguments), holds_opaque(arguments)
-        self._by_path.setdefault((self._spelled(call.path), kind, name, key), deque()).append(index)
-        self._by_arguments.setdefault((kind, name, key), deque()).append(index)
-        self._by_name.setdefault((kind, name), []).append(index)
+        self._keys.append(key)
+        self._by_name.setdefault((call.kind, name), []).append(index)
         self._plain[index] = index not in self.unanswerable and not call.mutated and not is_opaque
+
+    def _place(self, index: int) -> tuple[str, str, str, TextKey]:
+        """Return the path, kind, name and arguments of a recorded call, as they are compared."""
+        call = self.calls[index]
+        return self._spelled(call.path), call.kind, self._spelled(call.name), self._keys[index]
+
+    @cached_property
+    def _by_arguments(self) -> CallIndex:
+        """The recorded calls by all but their paths. A candidate that was not edited seldom needs them."""
+        return CallIndex([self._place(index)[1:] for index in range(len(self.calls))], self.used)
+
+    @cached_property
+    def _by_request(self) -> CallIndex:
+        """The recorded calls by path, and by all of their arguments besides what is compared of them."""
+        return CallIndex([(*self._place(index), whole) for index, whole in enumerate(self._requests.keys)], self.used)
+
+    @cached_property
+    def _by_request_anywhere(self) -> CallIndex:
+        """The same by all but their paths."""
+        keys = [(*self._place(index)[1:], whole) for index, whole in enumerate(self._requests.keys)]
+        return CallIndex(keys, self.used)
+
+    @cached_property
+    def _by_name_and_path(self) -> CallIndex:
+        """The recorded calls by path, kind and name."""
+        return CallIndex([self._place(index)[:3] for index in range(len(self.calls))], self.used)
+
+    @cached_property
+    def _free_by_name(self) -> CallIndex:
+        """The recorded calls by kind and name."""
+        return CallIndex([self._place(index)[1:3] for index in range(len(self.calls))], self.used)
+
+    @cached_property
+    def _free_by_kind(self) -> CallIndex:
+        """The recorded calls by kind."""
+        return CallIndex([call.kind for call in self.calls], self.used)
+
+    @cached_property
+    def _by_kind(self) -> dict[str, list[int]]:
+        """All recorded calls of a kind."""
+        found: dict[str, list[int]] = {}
+        for index, call in enumerate(self.calls):
+            found.setdefault(call.kind, []).append(index)
+        return found
+
+    @cached_property
+    def _last(self) -> dict[tuple[str, str, TextKey], int]:
+        """The last recorded call of each kind and name with the same arguments."""
+        return {self._place(index)[1:]: index for index in range(len(self.calls))}
 
     def _spelled(self, name: str) -> str:
         """A name or a path as it is compared."""
-        if self._redaction is None:
+        if self._redaction is None or not name:
             return name
         return canonical(name.encode()).decode()
 
@@ -193,7 +259,7 @@ class Matcher:
         if not self._ignore:
             return arguments
         remaining = remove_paths(orjson.loads(arguments), self._ignore, tool=name)
-        return orjson.dumps(remaining, option=orjson.OPT_SORT_KEYS)
+        return dumps(remaining, option=orjson.OPT_SORT_KEYS)
 
     def take_plain(self, call: PendingCall) -> Call | None:
         """The recorded call that answers this one, where it is found at once and nothing is to be said about it.
@@ -205,14 +271,15 @@ class Matcher:
         key: TextKey = call.arguments
         if len(key) >= LONG_BYTES:
             key = self._text_key(call.name, call.arguments)
-        waiting = self._by_path.get((call.path, call.kind, call.name, key))
-        if not waiting:
+        place = (call.path, call.kind, call.name, key)
+        heads = self._by_path.heads
+        index = heads.get(place, NONE)
+        if index == NONE or self.used[index] or not self._plain[index]:
             return None
-        index = waiting[0]
-        if self.used[index] or not self._plain[index]:
-            return None
-        waiting.popleft()
+        heads[place] = self._by_path.after[index]
         self.used[index] = 1
+        if key is call.arguments:
+            call.arguments = call.key = self._keys[index]  # type: ignore[assignment]
         return self.calls[index]
 
     def take(self, call: PendingCall) -> Taken:
@@ -230,9 +297,9 @@ class Matcher:
     def _take_recorded(self, call: PendingCall) -> Taken:
         if self._is_direct and call.key is call.arguments:
             # Most calls of tasks and threads are found here, in a third of the time that the rest takes.
-            waiting = self._by_path.get((call.path, call.kind, call.name, self._text_key(call.name, call.key)))
-            if waiting and not self.used[waiting[0]]:
-                index = waiting.popleft()
+            key = self._text_key(call.name, call.key)
+            index = self._by_path.heads.get((call.path, call.kind, call.name, key), NONE)
+            if index != NONE and not self.used[index]:
                 self.used[index] = 1
                 return index, "exact"
         found = self._look(call, self._take)
@@ -255,7 +322,7 @@ class Matcher:
 
     def unknown_models(self) -> bool:
         """True when a call of a model is left of which the tape does not say what was asked."""
-        return self.has_traced and any(not self.used[index] for index in self.traced.unknown)
+        return self.has_traced and self.traced.has_unknown(self)
 
     def is_asked_again(self, index: int) -> bool:
         """True when another call of a model is left that was asked the same as the one at this index."""
@@ -277,16 +344,16 @@ class Matcher:
             return self._take_strictly(call, arguments)
         if self.mode is MatchMode.SEQUENCE:
             return self._take_in_sequence(call, arguments)
-        original = None if arguments is call.arguments else call.arguments
         key = self._text_key(name, arguments)
+        whole = self._whole(call, arguments)
         is_causal = self.mode is _CAUSAL
         if is_causal:
-            index = self._first_free(self._by_path.get((path, call.kind, name, key)), original)
+            index = self._first_at_path((path, call.kind, name, key), whole)
             if index is not None and (path, name, key) in self._taken_elsewhere:
                 return self._use(index, "moved")
             if index is not None:
                 return self._use(index, "exact")
-        index = self._first_free(self._by_arguments.get((call.kind, name, key)), original)
+        index = self._first_anywhere((call.kind, name, key), whole)
         if index is None:
             return None
         if not is_causal:
@@ -314,15 +381,13 @@ class Matcher:
         if found is None:
             return None
         path, _name, arguments = self._compared(call)
-        waiting = found.waiting.get(found.parameters.model_arguments(arguments))
-        if not waiting:
-            return None
+        key = found.parameters.model_arguments(arguments)
         if self.mode is MatchMode.STRICT:
             expected = self.expected()
-            if expected in waiting and expected is not None:
+            if expected is not None and found.arguments[expected] == key:
                 return self._use(expected, "exact")
             return None
-        index = self._first_free(waiting)
+        index = self._first_free(found.index, key)
         if index is None:
             return None
         if self.mode is MatchMode.ARGS or self._spelled(self.calls[index].path) == path:
@@ -338,7 +403,7 @@ class Matcher:
         if key not in self._foreign:
             indexes = [index for index in self.of_name(call) if self.calls[index].span is None]
             keys = ((index, self.key(call.name, key_of(self.calls[index]))) for index in indexes)
-            self._foreign[key] = ForeignCalls(parameters, keys)
+            self._foreign[key] = ForeignCalls(parameters, keys, self.used)
         found = self._foreign[key]
         if found.last:
             return found
@@ -360,12 +425,13 @@ class Matcher:
         if NOW not in without:
             return None
         if self._now_index is None:
-            self._now_index = NowIndex(self.calls, self._started_at, self._recorded_key)
-        for waiting in self._now_index.waiting(path, call.kind, name, without):
-            index = self._first_free(waiting)
-            if index is not None:
-                return self._use(index, "now")
-        return None
+            self._now_index = NowIndex(self.calls, self._started_at, self._recorded_key, self.used)
+        index = self._first_free(self._now_index.by_path, (path, call.kind, name, without))
+        if index is None:
+            index = self._first_free(self._now_index.anywhere, (call.kind, name, without))
+        if index is None:
+            return None
+        return self._use(index, "now")
 
     def _recorded_key(self, call: Call) -> tuple[str, str, bytes]:
         return self._spelled(call.path), self._spelled(call.name), self.key(call.name, key_of(call))
@@ -381,9 +447,8 @@ class Matcher:
 
     def _take_exactly(self, call: PendingCall) -> Taken:
         path, name, arguments = self._compared(call)
-        original = None if arguments is call.arguments else call.arguments
         key = self._text_key(name, arguments)
-        index = self._first_free(self._by_path.get((path, call.kind, name, key)), original)
+        index = self._first_at_path((path, call.kind, name, key), self._whole(call, arguments))
         if index is None:
             return None
         return self._use(index, "exact")
@@ -394,13 +459,13 @@ class Matcher:
 
     def last_outcome(self, call: PendingCall) -> int | None:
         """The last recorded call with these arguments: what a loop would have seen."""
-        recorded = self.of_name(call)
         arguments = self.key(call.name, call.key)
         if self._redaction is not None:
             arguments = self._redaction.recorded_key(arguments)
-        for index in reversed(recorded):
-            if self.key(call.name, key_of(self.calls[index])) == arguments:
-                return index
+        name = self._spelled(call.name)
+        index = self._last.get((call.kind, name, self._text_key(name, arguments)))
+        if index is not None:
+            return index
         if self._is_traced(call):
             return self.traced.last_outcome(call)
         foreign = self._foreign_calls(call)
@@ -412,14 +477,27 @@ class Matcher:
         """All recorded calls of this kind and name."""
         return self._by_name.get((call.kind, self._spelled(call.name)), [])
 
-    def free_of_name(self, call: PendingCall) -> list[int]:
+    def free_of_name(self, call: PendingCall) -> Iterator[int]:
         """The recorded calls of this kind and name that are not taken yet."""
-        return [index for index in self.of_name(call) if not self.used[index]]
+        return self._free_by_name.free((call.kind, self._spelled(call.name)))
+
+    def names(self, kind: str) -> list[str]:
+        """The names of the recorded calls of a kind."""
+        names = [self.calls[indexes[0]].name for (other, _), indexes in self._by_name.items() if other == kind]
+        return sorted(names)
+
+    def some_of_name(self, call: PendingCall, count: int) -> list[int]:
+        """Up to so many recorded calls of this kind and name: the first that are not taken yet, else the last."""
+        return list(islice(self.free_of_name(call), count)) or self.of_name(call)[: -count - 1 : -1]
+
+    def some_of_kind(self, kind: str, count: int) -> list[int]:
+        """The same whatever their names."""
+        return list(islice(self._free_by_kind.free(kind), count)) or self._by_kind.get(kind, [])[: -count - 1 : -1]
 
     def has_left(self, call: PendingCall) -> bool:
         """True when a recorded call of this kind and name, made in the same place, is not taken yet."""
-        path = self._spelled(call.path)
-        return any(self._spelled(self.calls[index].path) == path for index in self.free_of_name(call))
+        place = self._spelled(call.path), call.kind, self._spelled(call.name)
+        return self._by_name_and_path.first(place) is not None
 
     def expected(self) -> int | None:
         """In strict mode, the recorded call that has to come next."""
@@ -464,25 +542,79 @@ class Matcher:
         key = parameters.model_arguments(self.key(call.name, key_of(recorded)), is_recorded=True)
         return key == parameters.model_arguments(arguments)
 
-    def _first_free(self, waiting: deque[int] | None, original: bytes | None = None) -> int | None:
-        """Return the first that is not taken yet. Where less than all arguments (`original`) is compared, one that
-        agrees in everything goes first."""
-        while waiting and self.used[waiting[0]]:
-            waiting.popleft()
-        if not waiting:
+    def _whole(self, call: PendingCall, arguments: bytes) -> TextKey | None:
+        """Return the key of all arguments of a call where less of them (`arguments`) is compared."""
+        if arguments is call.arguments:
             return None
-        if original is not None and len(waiting) > 1:
-            for index in waiting:
-                if not self.used[index] and bytes(self.calls[index].request_json) == original:
-                    return index
-        return waiting[0]
+        return self._whole_key(call.name, call.arguments)
+
+    def _first_at_path(self, key: tuple[str, str, str, TextKey], whole: TextKey | None) -> int | None:
+        """Return the first call of this path, kind, name and arguments; one that agrees in all arguments goes first."""
+        index = self._by_path.first(key)
+        if index is not None and whole is not None and not self._by_path.is_only(index):
+            agreeing = self._first_free(self._by_request, (*key, whole))
+            if agreeing is not None:
+                return agreeing
+        return self._first_free(self._by_path, key)
+
+    def _first_anywhere(self, key: tuple[str, str, TextKey], whole: TextKey | None) -> int | None:
+        """The same at any path."""
+        index = self._by_arguments.first(key)
+        if index is not None and whole is not None and not self._by_arguments.is_only(index):
+            agreeing = self._first_free(self._by_request_anywhere, (*key, whole))
+            if agreeing is not None:
+                return agreeing
+        return self._first_free(self._by_arguments, key)
+
+    def _first_free(self, calls: CallIndex, key: Hashable) -> int | None:
+        """Return the first of the calls with this key that nobody has taken; whoever asks takes it."""
+        index = calls.first(key)
+        while index is not None and not self._claim(index):
+            self.used[index] = 1
+            index = calls.first(key)
+        return index
+
+    def _claim(self, index: int) -> bool:
+        """True when this call is nobody else's."""
+        return True
+
+    def take_first(self, calls: CallIndex, key: Hashable) -> int | None:
+        """Take the first call with this key."""
+        index = self._first_free(calls, key)
+        if index is not None:
+            self.used[index] = 1
+        return index
+
+    def take_text(self, call: PendingCall, texts: Iterable[bytes]) -> int | None:
+        """Take the first recorded call of this kind and name with one of these arguments, before all at this path."""
+        path, name = self._spelled(call.path), self._spelled(call.name)
+        keys = [self._text_key(name, text) for text in texts]
+        for index, places in (
+            (self._by_path, [(path, call.kind, name, key) for key in keys]),
+            (self._by_arguments, [(call.kind, name, key) for key in keys]),
+        ):
+            while found := [first for place in places if (first := index.first(place)) is not None]:
+                taken = self.take_of([min(found)])
+                if taken is not None:
+                    return taken
+        return None
+
+    def compared_text(self, index: int) -> bytes:
+        """Return what is compared of the arguments of a recorded call."""
+        key = self._keys[index]
+        if isinstance(key, tuple):
+            return b"".join(key)
+        return key
 
     def take_of(self, indexes: Iterable[int]) -> int | None:
         """The first of these recorded calls that is not taken yet."""
-        index = self._first_free(deque(indexes))
-        if index is None:
-            return None
-        return self._use(index, "exact")[0]
+        for index in indexes:
+            if self.used[index]:
+                continue
+            self.used[index] = 1
+            if self._claim(index):
+                return index
+        return None
 
     def _use(self, index: int, how: str) -> tuple[int, str]:
         self.used[index] = 1

@@ -15,7 +15,7 @@ from msgspec import Struct
 from replaykit.model.events import Call, LlmCall
 from replaykit.model.matching import MatchMode, ModelMatch
 from replaykit.model.values import NULL, Raw
-from replaykit.seam.scope import PendingCall
+from replaykit.seam.scope import MODEL, PendingCall
 from replaykit.wire.conversation import JOINERS, ComparedFields, Conversation, ConversationReader
 from replaykit.wire.traced_calls import outcome_of, response_id
 
@@ -57,13 +57,18 @@ class TracedCalls:
         self._indexes: list[int] = []
         """Of each view, the call that it is of, among the calls of the tape."""
         self._views: dict[int, list[int]] = {}
-        self._asked_alike: dict[bytes, set[int]] = {}
+        self._asked: list[bytes] = []
+        """Of each view, what is asked."""
+        self._asked_alike: dict[bytes, list[int]] = {}
+        """The calls that are asked the same, without those at the end that are known to be taken."""
         views = []
         for number, (index, view) in enumerate(sorted(self._in_all_forms(matcher), key=lambda pair: pair[0])):
             views.append(view)
             self._indexes.append(index)
             self._views.setdefault(index, []).append(number)
-            self._asked_alike.setdefault(bytes(view.arguments_json), set()).add(index)
+            asked = bytes(view.arguments_json)
+            self._asked.append(asked)
+            self._asked_alike.setdefault(asked, []).append(index)
         self._matcher = make(views)
         scopes = dict.fromkeys(traced.conversation.scope(exact=self._is_exact) for traced in self._calls)
         self._scopes = list(scopes) or [ComparedFields()]
@@ -127,10 +132,17 @@ class TracedCalls:
 
     def is_asked_again(self, matcher: Matcher, index: int) -> bool:
         """True when the tape holds another call, not taken yet, that is asked the same as this one."""
-        for indexes in self._asked_alike.values():
-            if index in indexes and not all(matcher.used[other] for other in indexes):
+        for view in self._views.get(index, ()):
+            alike = self._asked_alike[self._asked[view]]
+            _drop_taken(alike, matcher.used)
+            if alike:
                 return True
         return False
+
+    def has_unknown(self, matcher: Matcher) -> bool:
+        """True when a call is left of which the tape does not say what was asked."""
+        _drop_taken(self.unknown, matcher.used)
+        return bool(self.unknown)
 
     def conversation(self, call: PendingCall) -> Conversation | None:
         """Return what a call asks, with what the provider would have kept."""
@@ -144,10 +156,9 @@ class TracedCalls:
 
     def nearest(self, matcher: Matcher, now: Conversation) -> Traced | None:
         """The recorded call whose conversation is most like this one: of those not taken, else of any."""
-        models = [(index, call) for index, call in enumerate(matcher.calls) if isinstance(call, LlmCall)]
-        free = [(index, call) for index, call in models if not matcher.used[index]]
         candidates: list[Traced] = []
-        for index, call in (free or models[::-1])[:_COMPARED]:
+        for index in matcher.some_of_kind(MODEL, _COMPARED):
+            call: LlmCall = matcher.calls[index]  # type: ignore[assignment]
             conversation = self._reader.read(bytes(call.request_json), model=call.name)
             if conversation is not None and conversation.is_known:
                 candidates.append(Traced(index, call, conversation))
@@ -205,6 +216,12 @@ class TracedCalls:
             for joiner in _joiners(conversation, self._matcher):
                 for scope in self._scopes:
                     yield _form(call, conversation.key(scope, joiner))
+
+
+def _drop_taken(indexes: list[int], used: bytearray) -> None:
+    """Remove calls from the end of a list for as long as they are taken: each is looked at once."""
+    while indexes and used[indexes[-1]]:
+        indexes.pop()
 
 
 def _joiners(conversation: Conversation, matcher: Matcher) -> Sequence[str]:

@@ -14,11 +14,10 @@ import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import orjson
 import zstandard
 
 from replaykit.model.events import Call, ErrorInfo, WireInfo
-from replaykit.model.values import ABSENT, Raw, encode_read, raw, sayable
+from replaykit.model.values import ABSENT, Raw, dumps, encode_read, raw, sayable
 from replaykit.seam.failures import describe, is_cancellation, is_interruption
 from replaykit.seam.foreign_threads import adopted, exports_telemetry
 from replaykit.seam.http.cleaning import Headers, clean_chunks, clean_headers, clean_url, first_header, taken_apart
@@ -268,7 +267,7 @@ class HttpCall:
 
 def _items(chunks: list[bytes]) -> tuple[Raw, ...]:
     items = map(text_or_bytes, chunks)
-    return tuple([Raw(orjson.dumps(item)) if type(item) is str else raw(item) for item in items])
+    return tuple([Raw(dumps(item)) if type(item) is str else raw(item) for item in items])
 
 
 def _described(error: BaseException) -> ErrorInfo | None:
