@@ -17,7 +17,11 @@ Cut: TypeAlias = tuple[int, int, str]
 """(start, tail, text): the text between byte `start` and the last `tail` bytes was replaced by this one."""
 
 
-class ErrorInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
+# Parts of events are `gc=False`: they cannot be in a cycle. With one that could, the garbage collector would go through
+# each event of a long tape, again and again.
+
+
+class ErrorInfo(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """An exception as data: enough to show it, and to raise it again as its own class."""
 
     type: str
@@ -36,7 +40,7 @@ class ErrorInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.type
 
 
-class Usage(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Usage(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """Tokens and money one model call took, where the wire said so."""
 
     input_tokens: int | None = None
@@ -44,7 +48,7 @@ class Usage(Struct, frozen=True, kw_only=True, omit_defaults=True):
     cost_usd: float | None = None
 
 
-class WireInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class WireInfo(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """A call's HTTP exchange without the chunks of its answer. It holds no credentials."""
 
     method: str
@@ -60,7 +64,7 @@ class WireInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The wait before each chunk and, if the response did not end, the wait for more."""
 
 
-class CallSpan(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class CallSpan(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """The begin and end of a call: positions in one count of all begins and ends, and seconds since the
     run began."""
 

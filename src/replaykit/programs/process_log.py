@@ -251,6 +251,9 @@ class _ProcessReplayer(Replayer):
     def settle(self, call: PendingCall, outcome: Outcome, duration_s: float) -> None:
         self._log(call, outcome, duration_s)
 
+    def _log_plain(self, call: PendingCall, answer: Call, index: int) -> CallAnswer:
+        return self._log(call, answer, answer.duration_s)
+
     def _log(self, call: PendingCall, answer: CallAnswer, duration_s: float) -> CallAnswer:
         # An answer off the tape has been looked through when the tape was made.
         recorded = answer if isinstance(answer, Call) and call.injected is None else None

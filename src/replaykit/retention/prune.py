@@ -92,21 +92,19 @@ def prune(
     for damage in found.damage:
         notes.append(f"{damage.where} is damaged, its run stays: {damage.what}")
     before = file_bytes(store)
-    deleted, missed_bytes, missed = list(deletions.going), 0, 0
+    deleted, missed_bytes, missed = deletions.going, 0, 0
     if not dry_run:
         gone = {run.id for run in discard(store, deletions.runs, newest=found.newest)}
-        for run in deletions.going:
-            if run.run not in gone:
-                deleted.remove(run)
-                missed += 1
-                missed_bytes += run.size_bytes
+        deleted = tuple(run for run in deletions.going if run.run in gone)
+        missed = len(deletions.going) - len(deleted)
+        missed_bytes = sum(run.size_bytes for run in deletions.going) - sum(run.size_bytes for run in deleted)
         if missed:
             notes.append(f"{missed} changed or were forked meanwhile, and stay")
         if not give_back(store, rewrite=compact):
             notes.append("this store cannot shrink as it is; rewrite it once: replaykit store prune --compact")
     return PruneResult(
         dry_run=dry_run,
-        runs=tuple(deleted),
+        runs=deleted,
         remaining=deletions.remaining + missed,
         stays=deletions.stays,
         freed_bytes=deletions.size_bytes - missed_bytes,

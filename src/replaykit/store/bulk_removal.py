@@ -48,15 +48,16 @@ class _Discarding:
     def step(self) -> bool:
         """A transaction's worth; True when there is more."""
         give_up = time.monotonic() + HELD_S
-        left, gone = list(self._left), list[RunSummary]()
+        left, gone, looked_at = self._left, list[RunSummary](), 0
         with self._store.transaction() as db:
             self._look_for_forks(db)
-            while left and len(gone) < _AT_ONCE and time.monotonic() < give_up:
-                run = left.pop()
+            while looked_at < len(left) and len(gone) < _AT_ONCE and time.monotonic() < give_up:
+                looked_at += 1
+                run = left[-looked_at]
                 if run.id not in self._forked and _is_same(self._store, run):
                     remove_run(self._store, run.id)
                     gone.append(run)
-        self._left = left
+        del left[len(left) - looked_at :]  # after the commit
         self.gone += gone
         return bool(left)
 

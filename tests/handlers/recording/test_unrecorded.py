@@ -5,17 +5,21 @@ from __future__ import annotations
 import asyncio
 import gc
 import socket
+import subprocess
+import sys
 import threading
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
 import replaykit as rk
+from replaykit.model.run import RunHeader, TraceRun
 from replaykit.model.unrecorded import all_unrecorded
 from replaykit.seam.scope import RunSession
 from replaykit.store.sqlite import SQLiteStore
@@ -161,3 +165,24 @@ def test_places_beyond_a_hundred_are_counted(port: int) -> None:
     assert len(seen) == 21
     assert str(seen[-1].message) == "and 110 more"
     assert len(events_of(run)) == 101
+
+
+class _CountingStore(SQLiteStore):
+    """Counts the headers that it reads out."""
+
+    headers_read = 0
+
+    def headers(self, **conditions: Any) -> list[RunHeader]:
+        found = super().headers(**conditions)
+        self.headers_read += len(found)
+        return found
+
+
+def test_a_run_with_processes_does_not_read_the_headers_of_all_others(store: Path) -> None:
+    with _CountingStore(store) as counting:
+        for number in range(5):
+            counting.add(TraceRun.of(RunHeader(id=f"old-{number}"), ()))
+        with rk.record("processes", store=counting):
+            subprocess.run([sys.executable, "-c", "pass"], check=True)
+
+        assert counting.headers_read < 5

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -299,3 +300,20 @@ def test_a_served_call_takes_little_memory(scene: str) -> None:
             lookup(**asked(index))
 
     assert peak() / COUNTED < CALL_BYTES
+
+
+def test_no_garbage_collection_goes_through_the_calls_of_a_tape() -> None:
+    recorded = tape(numbered, COUNTED)
+    with rk.replaying(recorded):
+        for index in range(COUNTED):
+            lookup(index=index)
+        gc.collect()
+        before = len(gc.get_objects())
+        more = tape(numbered, COUNTED)
+        with rk.replaying(more) as replayer:
+            for index in range(COUNTED):
+                lookup(index=index)
+            gc.collect()
+
+            assert len(gc.get_objects()) - before < COUNTED / 2
+    assert len(replayer.events()) == COUNTED

@@ -9,14 +9,14 @@ import sys
 import time
 import traceback
 from collections.abc import Iterable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar, overload
 
 from msgspec.structs import replace
 
-from replaykit.errors import StoreFull, UsageError, wrong_argument
+from replaykit.errors import RunNotFound, StoreFull, UsageError, wrong_argument
 from replaykit.handlers.recording.agents import AGENTS
 from replaykit.handlers.recording.automatic_pruning import prune_sometimes
 from replaykit.handlers.recording.interrupted import NoWriter, warn_stopped, with_reason
@@ -261,7 +261,7 @@ class RunRecorder:
         found = session.unrecorded.everything()
         if session.has_started_processes:
             found = []
-            if any(header.id == self._header.id for header in store.headers()):
+            with suppress(RunNotFound):  # one that is not kept is deleted by now
                 found = all_unrecorded(store.load(self._header.id).events)
         notes = [Note(seq=seq, name=UNRECORDED, content_json=thing.content) for seq, thing in enumerate(found)]
         if notes:  # told without what is secret or personal, as the store would write it

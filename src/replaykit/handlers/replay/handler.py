@@ -7,7 +7,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import cached_property, partial
-from itertools import islice
+from itertools import chain, islice
+from operator import attrgetter
+from typing import TypeAlias
 
 import msgspec
 import orjson
@@ -55,6 +57,8 @@ OUTSIDE = "outside"
 """The deviation of a call that nobody could attribute to the run, or of a process that could not be followed."""
 _ASTRAY = frozenset({"missing", "moved", "repeated"})
 """Deviations of a call that was not recorded where it is made."""
+PlainCall: TypeAlias = tuple[int, float, str | None, int | None, int]
+"""Number, time, step and parent of a call, and which recorded one it was given."""
 _COMPARED = 50  # recorded calls, to tell whether chance explains a miss
 _RECORDED, _LIVE, _BLOCKED = ToolMode.RECORDED, ToolMode.LIVE, ToolMode.BLOCKED
 """Asked for every call: Python 3.11 is slow to find a member of an enum."""
@@ -85,6 +89,8 @@ class Replayer:
         self._notes: list[AnyEvent] = []
         self._logged_calls: list[tuple[PendingCall | AnyEvent, CallAnswer, float]] = []
         """The calls of the candidate, how they were answered, and how long that took; see `_log`."""
+        self._plain_calls: list[PlainCall] = []
+        """Those that differ from the recorded call in their place alone; see `_log_plain`."""
         self._tree: ProcessTree | None = None
         self._gathered: tuple[AnyEvent, ...] | None = None
         self._numbers: dict[int, int] = {}
@@ -119,7 +125,7 @@ class Replayer:
                 plain = self.matcher.take_plain(call)
                 if plain is not None:
                     self._count += 1
-                    return self._log(call, plain, plain.duration_s)
+                    return self._log_plain(call, self.matcher.calls[plain], plain)
         order = self.order if call.path else None  # of tasks and threads alone nobody knows who is first
         if order is not None and order.is_late(call) and not self.matcher.has_left(call):
             order.hold(call)
@@ -188,15 +194,20 @@ class Replayer:
         if self._gathered is not None:
             return list(self._gathered)
         with self._lock:
-            calls = [_as_event(*logged) for logged in self._logged_calls]
-            if self.world.notes_sources:
-                calls = [with_source(event, logged[1]) for event, logged in zip(calls, self._logged_calls, strict=True)]
-            return sorted([*calls, *self._notes], key=lambda event: event.seq)
+            events = list(self._notes)
+            for call, answer, duration_s in chain(self._logged_calls, self._in_full()):
+                event = _as_event(call, answer, duration_s)
+                if self.world.notes_sources:
+                    event = with_source(event, answer)
+                events.append(event)
+        events.sort(key=attrgetter("seq"))
+        return events
 
     def served(self) -> dict[int, Call]:
         """The recorded call behind each call that was answered from the tape, by the number of the latter."""
         with self._lock:
-            served = {call.seq: answer for call, answer, _ in self._logged_calls if isinstance(answer, Call)}
+            logged_calls = chain(self._logged_calls, self._in_full())
+            served = {call.seq: answer for call, answer, _ in logged_calls if isinstance(answer, Call)}
         return {self._numbers.get(number, number): answer for number, answer in served.items()}
 
     def was_served(self, tool: str) -> bool:
@@ -387,6 +398,26 @@ class Replayer:
         if call.injected is None:
             return self._log(call, answer, duration_s)
         return self._log(call, call.injected.applied(answer), duration_s + call.injected.delay_s)
+
+    def _log_plain(self, call: PendingCall, answer: Call, index: int) -> CallAnswer:
+        """`_log`, for a call that is the recorded one but for its place.
+
+        Numbers and names take a third of the memory of the calls, and no garbage collection goes through them.
+        """
+        if len(call.arguments) >= LONG_BYTES:
+            return self._log(call, answer, answer.duration_s)
+        self._plain_calls.append((call.seq, call.at, call.step, call.parent, index))
+        return answer
+
+    def _in_full(self) -> Iterator[tuple[PendingCall, Call, float]]:
+        """Yield the plain calls as they were made."""
+        matcher = self.matcher
+        for number, at, step, parent, index in self._plain_calls:
+            answer, arguments = matcher.calls[index], matcher.compared_text(index)
+            call = PendingCall(
+                answer.kind, answer.name, arguments, arguments, answer.path, step, parent, number, at, "external"
+            )
+            yield call, answer, answer.duration_s
 
     def _log(self, call: PendingCall, answer: CallAnswer, duration_s: float) -> CallAnswer:
         if len(call.arguments) >= LONG_BYTES and isinstance(answer, Call):

@@ -261,8 +261,8 @@ class Matcher:
         remaining = remove_paths(orjson.loads(arguments), self._ignore, tool=name)
         return dumps(remaining, option=orjson.OPT_SORT_KEYS)
 
-    def take_plain(self, call: PendingCall) -> Call | None:
-        """The recorded call that answers this one, where it is found at once and nothing is to be said about it.
+    def take_plain(self, call: PendingCall) -> int | None:
+        """Where the call is on the tape that answers this one, if it is found at once and nothing is said about it.
 
         `take` finds it as well.
         """
@@ -278,9 +278,7 @@ class Matcher:
             return None
         heads[place] = self._by_path.after[index]
         self.used[index] = 1
-        if key is call.arguments:
-            call.arguments = call.key = self._keys[index]  # type: ignore[assignment]
-        return self.calls[index]
+        return index
 
     def take(self, call: PendingCall) -> Taken:
         """The recorded call that answers this one, and how it was found: exact, moved or arguments."""
