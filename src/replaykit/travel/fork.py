@@ -37,6 +37,8 @@ from replaykit.travel.fork_plan import ForkPlan, plan_fork, session_for
 class ForkResult(Struct, frozen=True, kw_only=True):
     """The result of a fork or a resumed run."""
 
+    replaykit: int = 1
+    """Version of this form."""
     run_id: str
     status: RunStatus
     output: Json = None
