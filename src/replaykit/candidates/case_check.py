@@ -136,6 +136,7 @@ class Upgraded(Struct, frozen=True, kw_only=True):
     """The changes that were made to a case, or would be."""
 
     directory: str
+    """The directory of the case."""
     rewritten: tuple[str, ...] = ()
     """The files that an older version wrote."""
     proven: bool = False

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import inspect as sources
+import re
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -20,6 +21,8 @@ from replaykit.model.values import JsonObject
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 VERSION_KEY = "replaykit"
 """The key that holds the version of a result."""
+_PYTHON_WORDS = re.compile(r"\b(None|True|False)\b")
+_JSON_WORDS = {"None": "null", "True": "true", "False": "false"}
 
 _SIMPLE: dict[type, JsonObject] = {
     inspect.AnyType: {},
@@ -118,4 +121,10 @@ def _docs_of_class(node: ast.ClassDef) -> Iterator[tuple[str, str]]:
         if not isinstance(field, ast.AnnAssign) or not isinstance(field.target, ast.Name):
             continue
         if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
-            yield field.target.id, " ".join(str(below.value.value).split())
+            yield field.target.id, _in_json_words(str(below.value.value))
+
+
+def _in_json_words(text: str) -> str:
+    """Return a docstring on one line, about JSON: `null if there is none`."""
+    line = _PYTHON_WORDS.sub(lambda word: _JSON_WORDS[word[0]], " ".join(text.split()))
+    return line[:1].upper() + line[1:]

@@ -39,6 +39,7 @@ class NewCase(Struct, frozen=True, kw_only=True):
     replaykit: int = 1
     """Version of this form."""
     id: str
+    """The id of the case."""
     directory: str
     """The directory of the case."""
     files: Sequence[str]

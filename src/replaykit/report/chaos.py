@@ -60,6 +60,7 @@ class MutatedInputs(Struct, frozen=True, kw_only=True):
     replaykit: int = 1
     """Version of this form."""
     mutations: Sequence[Mutation]
+    """Every variant, input by input."""
 
 
 class MutationReport(Struct, frozen=True, kw_only=True):

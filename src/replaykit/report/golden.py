@@ -23,8 +23,9 @@ class GoldenReport(Struct, frozen=True, kw_only=True):
     replaykit: int = 1
     """Version of this form."""
     file: str | None
-    """The file that was written; None if the agent did something else, and nothing was written."""
+    """The file that was written; None if the agent did something else."""
     name: str
+    """The name of the golden trace."""
     agent: str
     """The name of the agent that the run recorded, which pytest's configuration maps to a function."""
     run: str
@@ -45,8 +46,9 @@ class UpdatedGolden(Struct, frozen=True, kw_only=True):
     """One golden trace that the agent was run for."""
 
     file: str
+    """The file of the golden trace."""
     updated: bool
-    """True when the file holds a new recording, or would outside of a dry run."""
+    """True when a new recording was written."""
     passed: bool
     """True when the agent does what the file says now."""
     reason: str
@@ -61,6 +63,7 @@ class GoldenUpdates(Struct, frozen=True, kw_only=True):
     passed: bool
     """True when every golden trace passed."""
     updates: Sequence[UpdatedGolden]
+    """Every golden trace, in the order they were named."""
 
 
 def golden_text(golden: Golden, file: Path, agent: str | None) -> str:

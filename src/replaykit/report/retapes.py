@@ -34,6 +34,7 @@ class RetapedCase(Struct, frozen=True, kw_only=True):
     """One case that new answers were recorded for, or not."""
 
     case_id: str
+    """The id of the case."""
     verdict: str
     """The verdict on the candidate's run; empty if it was not run."""
     take: Take | None
@@ -58,6 +59,7 @@ class RetapedCases(Struct, frozen=True, kw_only=True):
     usage: Usage
     """What all live model calls took."""
     retapes: Sequence[RetapedCase]
+    """Every case, in order."""
 
 
 _SHOWN_LINES = 12

@@ -47,6 +47,7 @@ class TaggedRun(Struct, frozen=True, kw_only=True):
     """A run and its tags."""
 
     id: str
+    """The id of the run."""
     tags: Sequence[str]
     """All tags of the run; one that is tagged `keep` is never pruned."""
 
@@ -57,6 +58,7 @@ class TaggedRuns(Struct, frozen=True, kw_only=True):
     replaykit: int = 1
     """Version of this form."""
     runs: Sequence[TaggedRun]
+    """The runs that were named."""
 
 
 _SHOWN = 20

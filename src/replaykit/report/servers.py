@@ -49,6 +49,7 @@ class ReceiverRefused(Struct, frozen=True, kw_only=True, tag_field="event", tag=
     """A request, or spans of one, were not taken; each reason is told once."""
 
     problem: str
+    """Why they were not taken."""
 
 
 class TraceProblem(Struct, frozen=True, kw_only=True, tag_field="event", tag="problem"):
@@ -57,6 +58,7 @@ class TraceProblem(Struct, frozen=True, kw_only=True, tag_field="event", tag="pr
     trace: str
     """The id of the trace."""
     problem: str
+    """Why it could not."""
 
 
 class ReceiverEnded(ReceiverTotals, kw_only=True, tag_field="event", tag="ended"):

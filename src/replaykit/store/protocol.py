@@ -26,7 +26,9 @@ class Damage(Struct, frozen=True, kw_only=True):
     """One damaged thing in a store, by name."""
 
     where: str
+    """The page, the run or the blob."""
     what: str
+    """What is wrong with it."""
 
     def __str__(self) -> str:
         return f"{self.where}: {self.what}"

@@ -63,15 +63,21 @@ class CheckpointInfo(Struct, frozen=True, kw_only=True):
     """A checkpoint without its content, for lists."""
 
     step_id: str
+    """The name of the step, as --step takes it."""
     seq: int
+    """The number of the first event of the step."""
     timestamp: dt.datetime | None
+    """When the step began; None if the run does not say."""
     decision: Json = None
+    """What the agent decided in the step."""
     calls: tuple[str, ...] = ()
+    """What the step calls."""
     has_state: bool = False
     """True when the step has a state of its own, and the log holds it."""
     is_kept: bool = field(default=True, name="kept")
     """False when there is a state after the step and the log does not hold it."""
     error: str | None = None
+    """The error that ended the step."""
 
 
 def step_events(run: TraceRun) -> list[StepEvent]:

@@ -40,14 +40,18 @@ class ForkResult(Struct, frozen=True, kw_only=True):
     replaykit: int = 1
     """Version of this form."""
     run_id: str
+    """The id of the new run; in a dry run there is no such run."""
     status: RunStatus
     output: Json = None
+    """What the agent answered; null if it did not."""
     error: str | None = None
+    """The error that ended the run."""
     way: str = ""
     """`state` or `re-execution`."""
     since: str | None = None
     """The step whose state the agent began with, where that is not the step it goes on from."""
     deviations: tuple[Deviation, ...] = ()
+    """Where the agent left the recording."""
     would_be_live: tuple[str, ...] = ()
     """In a dry run: what would have been done for real."""
 
@@ -219,6 +223,7 @@ class RunFamily(Struct, frozen=True):
 
     run: RunHeader
     children: tuple[RunFamily, ...] = ()
+    """The forks of this run, oldest first."""
 
 
 def family_of(store: Store, run_id: str) -> RunFamily:
