@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-from msgspec import NODEFAULT, UNSET, Struct, inspect
+from msgspec import NODEFAULT, Struct, inspect
 
 from replaykit.model.values import JsonObject
 
@@ -91,7 +91,8 @@ def _part(info: inspect.StructType | inspect.EnumType, parts: dict[str, JsonObje
         if field.name in docs:
             schema = {"description": docs[field.name], **schema}
         properties[field.encode_name] = schema
-        if field.default is not UNSET and (field.required or not is_short):
+        has_default = field.default is not NODEFAULT or field.default_factory is not NODEFAULT
+        if field.required or (has_default and not is_short):  # neither: a value that may be UNSET
             required.append(field.encode_name)
     return {"description": description, "type": "object", "properties": properties, "required": required}
 
