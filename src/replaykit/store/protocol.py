@@ -9,6 +9,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from replaykit.errors import UsageError, nearest
 from replaykit.model.changes import Cleaning
 from replaykit.model.events import AnyEvent, StoredEvent
 from replaykit.model.run import RunHeader, TraceRun
@@ -20,6 +21,14 @@ class Durability(StrEnum):
 
     PROCESS = "process"  # kill -9 of the process
     POWER = "power"  # loss of power: one fsync per event
+
+
+def durability_of(word: str) -> Durability:
+    """Return the durability of that name; a `UsageError` for any other."""
+    try:
+        return Durability(word)
+    except ValueError:
+        raise UsageError(f"durability={word!r}; {nearest(word, map(str, Durability))}") from None
 
 
 class Damage(Struct, frozen=True, kw_only=True):
