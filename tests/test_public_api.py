@@ -109,6 +109,12 @@ def test_the_page_lists_every_public_name() -> None:
     assert [name for name in {*PUBLIC, *TYPES} if not re.search(rf"\brk\.{name}\b|`{name}`", page)] == []
 
 
+def test_the_code_of_a_user_that_is_type_checked_uses_every_public_name() -> None:
+    code = (Path(__file__).parent / "typing" / "api.py").read_text(encoding="utf-8")
+
+    assert [name for name in {*PUBLIC, *TYPES} if not re.search(rf"\brk\.{name}\b", code)] == []
+
+
 @rk.tool(effects="none")
 def search_docs(query: str) -> dict[str, Any]:
     return {"docs": [query]}
