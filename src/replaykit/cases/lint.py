@@ -33,11 +33,15 @@ class Problem(Struct, frozen=True, kw_only=True):
     """One thing that is wrong with a case: where, what, and what to do."""
 
     file: str
+    """The file, as it was named."""
     line: int | None
+    """The line, counted from 1; null for the file as a whole."""
     severity: FlawSeverity
     code: str
+    """A word for this sort of problem, which does not change."""
     message: str
     hint: str = ""
+    """What to do."""
 
     def __str__(self) -> str:
         where = f"{self.file}:{self.line}" if self.line else self.file

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
+from replaykit.arguments import checked
 from replaykit.checks.assertions import Assertion
 from replaykit.checks.reading import last_seq, shown
 from replaykit.checks.rule import BadAssertion, CannotTell, Rule, Seen, register
@@ -26,11 +27,14 @@ CHECKS: Registry[Check] = Registry("check")
 """The functions that `custom.python` may name; packages add theirs through the entry point group `replaykit.checks`."""
 
 
+@checked('rk.register_check("short", is_short)')
 def register_check(name: str, fn: Check) -> None:
     """Let cases call this function: `custom.python: {check: NAME, …}`.
 
     It is given the run, and the other parameters by name. It returns True, False, a text that says why not, or a
     `Seen`.
+
+    >>> rk.register_check("short", lambda run, most=280: len(str(run.output)) <= most)
     """
     if not isinstance(name, str) or not name.strip() or not callable(fn):
         raise UsageError(f"register_check takes a name and a function, got {name!r} and {fn!r}")

@@ -7,8 +7,7 @@ from pathlib import Path
 import click
 
 from replaykit.cli import options
-from replaykit.report.forks import checkpoints_text
-from replaykit.report.layout import to_json
+from replaykit.report.forks import checkpoints_json, checkpoints_text
 from replaykit.travel.checkpoints import CheckpointStore
 
 
@@ -26,7 +25,7 @@ def command(run_id: str, store_path: Path | None, as_json: bool) -> None:
     """
     found = CheckpointStore(store_path).list_checkpoints(run_id)
     if as_json:
-        click.echo(to_json({"replaykit": 1, "checkpoints": found}))
+        click.echo(checkpoints_json(found))
     elif found:
         click.echo(checkpoints_text(found))
     else:

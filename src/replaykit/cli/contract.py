@@ -19,7 +19,7 @@ from replaykit.project.chaos_config import matrix_of
 from replaykit.project.find import find_project
 from replaykit.project.project import Project, chosen_contract
 from replaykit.report.cases import problems_json, problems_text
-from replaykit.report.contract import contract_text
+from replaykit.report.contract import contract_text, score_json, score_text, unjudged_reasons
 from replaykit.trials.contract import ContractTrial, cells_of, run_contract
 
 if TYPE_CHECKING:
@@ -96,15 +96,16 @@ def run(as_json: bool, **options_given: Any) -> int:
 
 @command.command(name="score", cls=candidate_options.BeforeProgram)
 @_trial
-def score(**options_given: Any) -> int:
+@options.as_json
+def score(as_json: bool, **options_given: Any) -> int:
     """Like `run`, but print only the score, from 0 to 100.
 
     \b
     replaykit contract score -c replaykit.yaml --min-score 0.9
     """
     result = _result(**options_given)
-    click.echo(f"{result.score:g}")
-    for invariant, why in {check.invariant: check.unjudged for check in result.unjudged}.items():
+    options.show(as_json, result, score_text, score_json, redact=True)
+    for invariant, why in unjudged_reasons(result).items():
         click.echo(f"unjudged: {invariant}: {why}", err=True)
     return _exit_code(result)
 

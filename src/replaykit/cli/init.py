@@ -15,6 +15,7 @@ from replaykit.errors import UsageError
 from replaykit.project.find import PROJECT_FILES
 from replaykit.project.find_agent import agent_type, recorded_functions
 from replaykit.project.shape import PROJECT
+from replaykit.report.project import NewProject, project_text
 
 _README = """# Cases
 
@@ -64,11 +65,12 @@ _SCHEMA_FILE = "replaykit.schema.json"
 @click.option("--agent", metavar="MODULE:FUNCTION", help="The agent is this Python function.")
 @click.option("--endpoint", metavar="URL", help="The agent is behind HTTP, at this address.")
 @click.option("--runner-cmd", metavar="COMMAND", help="The agent is this program.")
-def command(directory: Path, agent: str | None, endpoint: str | None, runner_cmd: str | None) -> None:
+@options.as_json
+def command(directory: Path, agent: str | None, endpoint: str | None, runner_cmd: str | None, as_json: bool) -> None:
     """Set up a project: configuration, cases and store.
 
-    The agent is the function that `rk.record` decorates, if there is one. On a terminal, you are asked. No code is
-    imported, and existing files are left alone.
+    The agent is the function that `rk.record` decorates, if there is one. On a terminal, you are asked, unless you use
+    --json. No code is imported, and existing files are left alone.
 
     \b
     replaykit init
@@ -77,7 +79,7 @@ def command(directory: Path, agent: str | None, endpoint: str | None, runner_cmd
     options_given = [name for name in (agent, endpoint, runner_cmd) if name]
     if len(options_given) > 1:
         raise UsageError("--agent, --endpoint or --runner-cmd: give one of them")
-    where = options_given[0] if options_given else _find_agent(directory)
+    where = options_given[0] if options_given else _find_agent(directory, may_ask=not as_json)
     schema = directory / HOME / _SCHEMA_FILE
     files = {
         directory / HOME / ".gitignore": "*\n",
@@ -85,25 +87,24 @@ def command(directory: Path, agent: str | None, endpoint: str | None, runner_cmd
         directory / "cases" / "README.md": _README,
         directory / PROJECT_FILES[0]: _CONFIG.format(schema=f"{HOME}/{_SCHEMA_FILE}", agent=_agent_section(where)),
     }
+    created, existing = [], []
     for file, text in files.items():
         if file.exists():
-            click.echo(f"there     {file}")
+            existing.append(str(file))
             continue
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
-        click.echo(f"created   {file}")
-    if where:
-        click.echo(f"\nThe agent is {where}. Change it in {PROJECT_FILES[0]}.")
-    click.echo("\nNext: replaykit scaffold TRACE --out cases/NAME   (or `replaykit demo` to see it work)")
+        created.append(str(file))
+    options.show(as_json, NewProject(created=created, existing=existing, agent=where), project_text)
 
 
-def _find_agent(directory: Path) -> str:
+def _find_agent(directory: Path, *, may_ask: bool) -> str:
     """Return the agent of a project: the only one that is recorded in its source, or what somebody types here."""
     if (directory / PROJECT_FILES[0]).exists():
         return ""
     found = recorded_functions(directory) if directory.is_dir() else []
     only = found[0] if len(found) == 1 else ""
-    if not sys.stdin.isatty() or not sys.stdout.isatty():
+    if not may_ask or not sys.stdin.isatty() or not sys.stdout.isatty():
         return only
     question = "Your agent: module:function, a URL, or a command (empty: decide later)"
     answer: str = click.prompt(question, default=only, show_default=bool(only))

@@ -12,8 +12,7 @@ from replaykit.cli import options
 from replaykit.errors import RunNotFound
 from replaykit.model.run import PROCESS_LOGS, RunStatus
 from replaykit.programs.recovery import interrupted_recordings
-from replaykit.report.layout import to_json
-from replaykit.report.runs import runs_text
+from replaykit.report.runs import runs_json, runs_text
 from replaykit.store.open import open_store
 from replaykit.store.protocol import Store
 from replaykit.telemetry.span import trace_id_of
@@ -60,7 +59,7 @@ def command(
     for header in killed:
         click.echo(f"{header.id} was interrupted; put it together: replaykit record --recover", err=True)
     if as_json:
-        click.echo(to_json({"replaykit": 1, "runs": found}))
+        click.echo(runs_json(found))
     elif found:
         click.echo(runs_text(found, names))
     else:

@@ -55,7 +55,7 @@ def command(
     from replaykit.model.steps import event_of_number, events_of_step
     from replaykit.model.values import freeze
     from replaykit.report.layout import to_json
-    from replaykit.report.runs import events_json, events_text, run_text
+    from replaykit.report.runs import StepState, events_json, events_text, run_text
     from replaykit.store.open import open_store
     from replaykit.travel.checkpoints import state_after
     from replaykit.travel.state_lookup import state_at
@@ -70,7 +70,7 @@ def command(
                 state = state_at(run.id, step, agent=load_agent(agent), store=store_path)
         shown = freeze(state)
         if as_json:
-            shown = {"replaykit": 1, "run": run.id, "step": step, "state": shown}
+            shown = StepState(run=run.id, step=step, state=shown)
         click.echo(to_json(shown))
     elif step is not None:
         options.show(as_json, events_of_step(run, step), partial(events_text, started_at=run.started_at), events_json)

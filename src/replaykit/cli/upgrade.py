@@ -13,7 +13,7 @@ from replaykit.cases.case import CASE_FILE
 from replaykit.cases.find import find_case_files
 from replaykit.cli import options
 from replaykit.errors import ExitCode, ReplayKitError, UsageError, gravest
-from replaykit.report.cases import upgraded_json, upgraded_text
+from replaykit.report.upgrades import upgraded_json, upgraded_text
 from replaykit.terminal import style
 
 if TYPE_CHECKING:

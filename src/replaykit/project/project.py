@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from replaykit.arguments import checked
 from replaykit.cases.case_shape import ModelMode
 from replaykit.cases.chaos_shape import plan_of
 from replaykit.cases.config_files import WORKING_TREE, ConfigFiles, load_config
@@ -98,8 +99,14 @@ class Project(Struct, frozen=True, kw_only=True):
         return load_config(self.file, limit_bytes=MAX_PROJECT_BYTES, files=self.files)
 
 
+@checked('rk.load_project("replaykit.yaml")')
 def load_project(path: FilePath, files: ConfigFiles = WORKING_TREE) -> Project:
-    """The configuration in a file; `InvalidFile` names the line of the first thing that is wrong."""
+    """The configuration in a file; `InvalidFile` names the line of the first thing that is wrong.
+
+    >>> project = rk.load_project("replaykit.yaml")
+    >>> project.agent.endpoint
+    'my_agent:answer'
+    """
     document = load_config(Path(path), limit_bytes=MAX_PROJECT_BYTES, files=files)
     shape = _shape_of(document)
     refuse_flaws(document, find_flaws(shape, document.value))

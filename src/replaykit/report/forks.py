@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from replaykit.model.result import Deviation
 from replaykit.model.run import RunHeader, RunStatus
@@ -13,6 +14,25 @@ from replaykit.report.layout import indented, short, table, to_json
 from replaykit.terminal import style
 from replaykit.travel.checkpoints import CheckpointInfo
 from replaykit.travel.fork import ForkResult, RunFamily
+
+
+class Checkpoints(Struct, frozen=True, kw_only=True):
+    """The steps of a run."""
+
+    replaykit: int = 1
+    """Version of this form."""
+    checkpoints: Sequence[CheckpointInfo]
+    """The steps in their order; empty if the run made no calls."""
+
+
+class RunTree(Struct, frozen=True, kw_only=True):
+    """A run with its ancestors and forks."""
+
+    replaykit: int = 1
+    """Version of this form."""
+    family: RunFamily
+    """The oldest ancestor that is in the store, with all that was forked from it."""
+
 
 _ERROR = 600  # room for a question and what can be typed to answer it
 
@@ -38,6 +58,11 @@ def _state_word(checkpoint: CheckpointInfo) -> str:
     return "not kept"
 
 
+def checkpoints_json(checkpoints: Sequence[CheckpointInfo]) -> str:
+    """The steps for programs."""
+    return to_json(Checkpoints(checkpoints=checkpoints))
+
+
 def fork_text(result: ForkResult, *, dry_run: bool = False) -> str:
     """Return how a fork ended, and what it did for real."""
     if dry_run:
@@ -61,7 +86,7 @@ def _deviation(deviation: Deviation) -> str:
 
 def fork_json(result: ForkResult) -> str:
     """A journey for programs."""
-    return to_json({"replaykit": 1, **msgspec.structs.asdict(result), "output": freeze(result.output)})
+    return to_json(replace(result, output=freeze(result.output)))
 
 
 def family_text(family: RunFamily) -> str:
@@ -71,7 +96,7 @@ def family_text(family: RunFamily) -> str:
 
 def family_json(family: RunFamily) -> str:
     """A family for programs."""
-    return to_json({"replaykit": 1, "family": _nested(family)})
+    return to_json(RunTree(family=family))
 
 
 def _branch(family: RunFamily, head: str, rest: str) -> list[str]:
@@ -91,7 +116,3 @@ def _line(run: RunHeader) -> str:
 
 def _status(status: RunStatus, *, bold: bool = False) -> str:
     return style(status.value, fg="green" if status is RunStatus.SUCCESS else "red", bold=bold)
-
-
-def _nested(family: RunFamily) -> dict[str, object]:
-    return {"run": family.run, "children": list(map(_nested, family.children))}

@@ -185,6 +185,11 @@ def counts_text(names: Iterable[str]) -> str:
     return ", ".join(f"{name} × {count}" for name, count in counts) or "nothing"
 
 
+def to_json_line(value: object) -> str:
+    """Return a value as JSON text on one line."""
+    return msgspec.json.encode(value).decode()
+
+
 def to_json(value: object) -> str:
     """Return a value as indented JSON text."""
     return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()

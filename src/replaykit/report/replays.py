@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from replaykit.model.isolation import Isolation, IsolationLevel
 from replaykit.model.result import RESULT_FORMAT, Evidence, EvidenceSource, Finding, ReplayResult, Verdict
 from replaykit.model.text_lines import first_few
@@ -13,6 +15,18 @@ from replaykit.terminal import style
 
 if TYPE_CHECKING:
     from replaykit.candidates.prove import Proving
+
+
+class ReplayResults(Struct, frozen=True, kw_only=True):
+    """The replays of a command."""
+
+    replaykit: int = RESULT_FORMAT
+    """Version of this form."""
+    passed: bool
+    """True when the exit code is 0."""
+    results: Sequence[ReplayResult]
+    """Every replay, in the order of the cases; of `prove`, those of the bad candidate first."""
+
 
 _TITLES = {
     Verdict.REPRODUCED: ("FAILURE REPRODUCED", "red"),
@@ -184,7 +198,7 @@ def _names(ids: Collection[str]) -> str:
 
 def results_json(results: Sequence[ReplayResult], *, passed: bool) -> str:
     """Results for programs."""
-    return to_json({"replaykit": RESULT_FORMAT, "passed": passed, "results": results})
+    return to_json(ReplayResults(passed=passed, results=results))
 
 
 def _counts(result: ReplayResult) -> Iterator[str]:

@@ -6,6 +6,8 @@ import textwrap
 import time
 from collections.abc import Mapping, Sequence
 
+from msgspec import Struct
+
 from replaykit.checks.conversation import answer_line
 from replaykit.formats.core.replayability import replayability
 from replaykit.handlers.recording.interrupted import STOPPED
@@ -22,10 +24,43 @@ from replaykit.model.events import (
 )
 from replaykit.model.run import RunHeader, RunStatus, TraceRun
 from replaykit.model.unreplayable import concerns, note_text
+from replaykit.model.values import Json
 from replaykit.report.layout import LAST_COLUMN, counted, indented, line_width, short, table, to_json, width_of
 from replaykit.report.model_calls import conversation_facts, request_line, tokens_line
 from replaykit.telemetry.span import recorded_trace
 from replaykit.terminal import style, visible
+
+
+class RunList(Struct, frozen=True, kw_only=True):
+    """Runs of a store."""
+
+    replaykit: int = 1
+    """Version of this form."""
+    runs: Sequence[RunHeader]
+    """The headers of the runs, newest first; empty if there is none."""
+
+
+class EventList(Struct, frozen=True, kw_only=True):
+    """Events of a run."""
+
+    replaykit: int = 1
+    """Version of this form."""
+    events: Sequence[AnyEvent]
+    """The events of the step, or the one event that was named."""
+
+
+class StepState(Struct, frozen=True, kw_only=True):
+    """The state of an agent after a step."""
+
+    replaykit: int = 1
+    """Version of this form."""
+    run: str
+    """The id of the run."""
+    step: str
+    """The step, as it was named."""
+    state: Json
+    """The state, with tagged forms for what JSON has no word for (docs/values.md)."""
+
 
 _NAME_CHARS = 24
 _COLOURS = {RunStatus.SUCCESS: "green", RunStatus.RUNNING: "cyan", RunStatus.CANCELLED: "yellow"}
@@ -246,4 +281,9 @@ def _seconds(duration: float | None) -> str:
 
 def events_json(events: Sequence[AnyEvent]) -> str:
     """Events for programs."""
-    return to_json({"replaykit": 1, "events": events})
+    return to_json(EventList(events=events))
+
+
+def runs_json(headers: Sequence[RunHeader]) -> str:
+    """Runs for programs."""
+    return to_json(RunList(runs=headers))

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from replaykit.errors import UsageError, nearest
 from replaykit.model.changes import Cleaning
 from replaykit.model.events import AnyEvent, StoredEvent
 from replaykit.model.run import RunHeader, TraceRun
@@ -22,11 +23,21 @@ class Durability(StrEnum):
     POWER = "power"  # loss of power: one fsync per event
 
 
+def durability_of(word: str) -> Durability:
+    """Return the durability of that name; a `UsageError` for any other."""
+    try:
+        return Durability(word)
+    except ValueError:
+        raise UsageError(f"durability={word!r}; {nearest(word, map(str, Durability))}") from None
+
+
 class Damage(Struct, frozen=True, kw_only=True):
     """One damaged thing in a store, by name."""
 
     where: str
+    """The page, the run or the blob."""
     what: str
+    """What is wrong with it."""
 
     def __str__(self) -> str:
         return f"{self.where}: {self.what}"

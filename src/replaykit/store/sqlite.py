@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
+from replaykit.arguments import checked
 from replaykit.errors import CorruptStore, RunNotFound, StoreError, wrong_argument
 from replaykit.model.events import AnyEvent, Shared, StoredEvent, decode_event, decode_events
 from replaykit.model.nesting import check_nesting
@@ -21,7 +22,7 @@ from replaykit.model.run import PROCESS_LOGS, RunHeader, RunStatus, TraceRun
 from replaykit.model.text_splice import ArgumentsFold
 from replaykit.model.values import Json
 from replaykit.store import blobs
-from replaykit.store.protocol import Damage, Durability
+from replaykit.store.protocol import Damage, Durability, durability_of
 from replaykit.store.removal import delete_runs, replace_runs
 from replaykit.store.repair.verify import verify_sqlite
 from replaykit.store.rows import (
@@ -69,7 +70,7 @@ class SQLiteStore:
         self.path = Path(path)
         self._redact = redact
         self._redact_as = redact_as  # the store whose project's rules and key hold here; a store by itself is its own
-        self.durability = Durability(durability)
+        self.durability = durability_of(durability)
         self.lock = threading.RLock()
         self.db = connect(self.path, self.durability, read_only=read_only)
         self.owner_pid = os.getpid()
@@ -78,9 +79,18 @@ class SQLiteStore:
         self._remembered = Remembered()
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], **options: Any) -> SQLiteStore:
+    @checked('rk.Store.open(".replaykit/store.db")')
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        durability: str | Durability = Durability.PROCESS,
+        read_only: bool = False,
+        redact: bool | None = None,
+        redact_as: Path | None = None,
+    ) -> SQLiteStore:
         """The store at this path; made when it is not there, unless `read_only`."""
-        return cls(path, **options)
+        return cls(path, durability=durability, read_only=read_only, redact=redact, redact_as=redact_as)
 
     def __enter__(self) -> SQLiteStore:
         return self
@@ -171,6 +181,7 @@ class SQLiteStore:
             self.live.hold(number)  # before anybody can see it
         return SQLiteWriter(self, number, header, watched, lazily=lazily)
 
+    @checked("store.add(run)")
     def add(self, run: TraceRun) -> None:
         """Keep a whole run, all or nothing."""
         run = self.cleaned(run)
@@ -192,12 +203,14 @@ class SQLiteStore:
         replace_runs(self, list(runs))
         self.turns += 1
 
+    @checked("store.delete([run_id])")
     def delete(self, run_ids: Iterable[str]) -> int:
         """Remove runs and what only they hold, all or none; gives how many there were."""
         removed = delete_runs(self, list(run_ids))
         self.turns += 1
         return removed
 
+    @checked('store.tag(run_id, add=["keep"])')
     def tag(self, run_id: str, *, add: Iterable[str] = (), remove: Iterable[str] = ()) -> RunHeader:
         """Give a run tags, and take tags from it; gives its header."""
         with self.transaction() as db:
@@ -216,6 +229,7 @@ class SQLiteStore:
         """Return a run's header, by id, the beginning of an id, a name, `last` or `last-failed`."""
         return self.find(run_id)[1]
 
+    @checked('store.headers(limit=20, status="error")')
     def headers(
         self,
         *,
@@ -299,6 +313,7 @@ class SQLiteStore:
         _, header = self.find(run_id)
         return TraceRun.of(header, tuple(sorted(self.events(header.id), key=lambda event: event.seq)))
 
+    @checked("store.state_at(run_id, 7)")
     def state_at(self, run_id: str, seq: int | None = None) -> Json:
         """The state after the last checkpoint at or before event `seq`; the latest when None."""
         return StateReader(self, self._remembered).value(run_id, seq)

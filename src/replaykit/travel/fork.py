@@ -15,6 +15,7 @@ from typing import Any
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
+from replaykit.arguments import checked
 from replaykit.errors import UsageError
 from replaykit.handlers.recording.agents import agent_of, root_name
 from replaykit.handlers.recording.run import new_run_id
@@ -37,19 +38,26 @@ from replaykit.travel.fork_plan import ForkPlan, plan_fork, session_for
 class ForkResult(Struct, frozen=True, kw_only=True):
     """The result of a fork or a resumed run."""
 
+    replaykit: int = 1
+    """Version of this form."""
     run_id: str
+    """The id of the new run; in a dry run there is no such run."""
     status: RunStatus
     output: Json = None
+    """What the agent answered; null if it did not."""
     error: str | None = None
+    """The error that ended the run."""
     way: str = ""
     """`state` or `re-execution`."""
     since: str | None = None
     """The step whose state the agent began with, where that is not the step it goes on from."""
     deviations: tuple[Deviation, ...] = ()
+    """Where the agent left the recording."""
     would_be_live: tuple[str, ...] = ()
     """In a dry run: what would have been done for real."""
 
 
+@checked('rk.fork(run_id, "step_3", {"max_retries": 3}, agent=agent)')
 def fork(
     run_id: str,
     step: str,
@@ -67,6 +75,10 @@ def fork(
     `changes` are keys of the state, or `Edits`. After the step recorded answers are served to exactly the recorded
     calls (unless `reuse` is false); other calls happen only if their tool is harmless or named in `live`. What an
     `attempt` at this fork, which was stopped, has done for real is taken from it, and not done again.
+
+    >>> fork_id, result = rk.fork(run_id, "look up", rk.Edits(result={"docs": []}), agent=agent)
+    >>> result.output
+    '0 documents'
     """
     journey = _fork_or_resume(
         run_id,
@@ -83,6 +95,7 @@ def fork(
     return journey.run_id, journey
 
 
+@checked('rk.resume(run_id, "step_3", agent=agent)')
 def resume(
     run_id: str,
     step: str,
@@ -94,7 +107,11 @@ def resume(
     attempt: str | None = None,
     dry_run: bool = False,
 ) -> ForkResult:
-    """Go on from a step with nothing changed; the options are those of `fork`."""
+    """Go on from a step with nothing changed; the options are those of `fork`.
+
+    >>> rk.resume(run_id, "look up", agent=agent).output
+    '1 documents'
+    """
     return _fork_or_resume(
         run_id, step, Edits(), "resumed", agent, store, live=live, reuse=reuse, attempt=attempt, dry_run=dry_run
     )
@@ -217,6 +234,7 @@ class RunFamily(Struct, frozen=True):
 
     run: RunHeader
     children: tuple[RunFamily, ...] = ()
+    """The forks of this run, oldest first."""
 
 
 def family_of(store: Store, run_id: str) -> RunFamily:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from replaykit.arguments import checked
 from replaykit.errors import Divergence, ReplayKitError
 from replaykit.handlers.recording.agents import agent_of
 from replaykit.model.changes import StateFold
@@ -27,11 +28,15 @@ from replaykit.travel.fork_plan import ForkPlan, plan_state_lookup, session_for
 from replaykit.travel.run_steps import find_step
 
 
+@checked('rk.state_at(run_id, "step_3", agent=agent)')
 def state_at(run_id: str, step: str, *, agent: Callable[..., Any] | None = None, store: StoreLike = None) -> Json:
     """The state after a step of a run; one that was not kept is reached by running the agent again, up to there.
 
     Without `agent` it is the one decorated with `@record` whose runs have this run's name. None for a run whose agent
     had no state by then. A Divergence says that the agent did not get there again.
+
+    >>> rk.state_at(run_id, "look up")
+    {'docs': 1}
     """
     with open_store(store, read_only=True) as source:
         run = source.load(run_id)

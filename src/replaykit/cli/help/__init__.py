@@ -11,7 +11,7 @@ from replaykit.cli.lazy_group import LazyGroup
 TOPICS = {
     "assertions": "List the assertions a case can make, or explain one.",
     "formats": "List the trace formats that can be imported.",
-    "schema": "Print the JSON Schema of a document.",
+    "schema": "List the JSON Schemas of documents and results, or print one.",
 }
 
 

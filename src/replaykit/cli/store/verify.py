@@ -11,8 +11,8 @@ import click
 from replaykit.cli import options
 from replaykit.config import default_store_path
 from replaykit.errors import CorruptStore, ExitCode, UsageError
-from replaykit.report.layout import counted, to_json
-from replaykit.report.retention import salvaged_text
+from replaykit.report.layout import counted
+from replaykit.report.retention import health_json, salvaged_text
 from replaykit.store.open import open_store
 from replaykit.store.protocol import Damage
 from replaykit.store.repair.salvage import salvage
@@ -49,7 +49,7 @@ def command(repair: bool, out: Path | None, store_path: Path | None, as_json: bo
     except CorruptStore as error:
         damage, runs = [Damage(where=error.where, what=error.reason)], 0
     if as_json:
-        click.echo(to_json({"replaykit": 1, "whole": not damage, "damage": damage}))
+        click.echo(health_json(damage))
     elif damage:
         for item in damage:
             click.echo(f"{style('damaged', fg='red')}  {item}")

@@ -11,6 +11,7 @@ from functools import partial
 import msgspec
 import orjson
 
+from replaykit.arguments import checked
 from replaykit.errors import Divergence, ReplayKitError, Unreplayable, UsageError
 from replaykit.handlers.replay.completion_order import turns_of
 from replaykit.handlers.replay.miss import (
@@ -442,6 +443,7 @@ def _as_event(call: PendingCall | AnyEvent, answer: CallAnswer, duration_s: floa
     return call
 
 
+@checked("rk.replaying(rk.Tape.of(store.load(run_id)))")
 @contextmanager
 def replaying(
     tape: Tape | TraceRun, rules: MatchRules | None = None, *, tools: Mapping[str, ToolMode] | None = None
@@ -450,6 +452,12 @@ def replaying(
 
     `rules` and `tools` are your own word: what they let happen for real, happens. A case from somebody else is for
     `rk.replay`, which does nothing for real that you have not named.
+
+    >>> with rk.replaying(store.load(run_id)) as replayer:
+    ...     agent("Where is my refund?")
+    '1 documents'
+    >>> replayer.deviations
+    []
     """
     if isinstance(tape, TraceRun):
         tape = Tape.of(tape)
