@@ -35,7 +35,7 @@ GUIDES = sorted((ROOT / "docs" / "guides").glob("*.md"))
 COLUMNS = 100
 TIME_LIMIT_S = 120
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-FILE_NAME = re.compile(r"`([\w./-]+)`[^`\n]*:$")
+FILE_NAME = re.compile(r"`([\w./-]+)`[^`]*:$")
 EXIT_CODE = re.compile(r"\bexit(?:s with| code is)\s+(\d+)")
 NOT_FILES = ("bash", "text")
 
