@@ -37,7 +37,6 @@ TIME_LIMIT_S = 120
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE_NAME = re.compile(r"`([\w./-]+)`[^`]*:$")
 EXIT_CODE = re.compile(r"\bexit(?:s with| code is)\s+(\d+)")
-NOT_FILES = ("bash", "text")
 
 
 class Block(NamedTuple):
@@ -51,6 +50,8 @@ class Block(NamedTuple):
     @property
     def file(self) -> str | None:
         """The file that the paragraph before the block names."""
+        if self.language in ("bash", "text"):
+            return None
         named = FILE_NAME.search(self.before.strip().rpartition("\n\n")[2])
         return named[1] if named else None
 
