@@ -20,7 +20,7 @@ WORKFLOW = ROOT / "docs" / "guides" / "github-actions.md"
 NEEDS_MORE = {"fastapi-agent.md", "langgraph-thread.md"}
 """Pages that need a framework: tests/integrations follows them."""
 PLAIN = [page for page in GUIDES if page.name not in NEEDS_MORE and page != WORKFLOW]
-LINES_BESIDE_FILES = 125
+LINES_BESIDE_FILES = 135
 FROM_A_CLONE = re.compile(r"""pip install '?\.(\[[\w,-]+\]'?)?[`\s]""")
 
 

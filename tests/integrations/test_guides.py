@@ -10,14 +10,21 @@ from pathlib import Path
 import pytest
 from tests.guide_pages import ROOT, follow
 
-GUIDES = ROOT / "docs" / "guides"
+HAS_FASTAPI = bool(find_spec("fastapi") and find_spec("uvicorn") and shutil.which("curl"))
+PAGES = [
+    pytest.param(
+        "fastapi-agent.md", marks=pytest.mark.skipif(not HAS_FASTAPI, reason="needs FastAPI, uvicorn and curl")
+    ),
+    # LangGraph is there for `make test` as well; FastAPI is only there for `make test-integrations`.
+    pytest.param("langgraph-thread.md", marks=() if HAS_FASTAPI else pytest.mark.exhaustive),
+]
 
 
-@pytest.mark.skipif(not (find_spec("fastapi") and find_spec("uvicorn")), reason="needs FastAPI and uvicorn")
-@pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
-def test_the_page_about_fastapi_works_as_written(own_directory: Path) -> None:
+@pytest.mark.skipif(not find_spec("langgraph"), reason="needs LangGraph")
+@pytest.mark.parametrize("name", PAGES)
+def test_the_page_works_as_written(name: str, own_directory: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-    page = (GUIDES / "fastapi-agent.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "guides" / name).read_text(encoding="utf-8")
 
-    follow(page.replace("8000", str(port)), own_directory)
+    follow(page.replace(":8000", f":{port}").replace("--port 8000", f"--port {port}"), own_directory)
