@@ -36,7 +36,8 @@ def test_the_page_works_as_written(page: Path, own_directory: Path) -> None:
         ):
             text = text.replace(written, replaced)
         langfuse.traces = [incident(**trace) for trace in langfuse_traces(text)]
-        follow(text, own_directory)
+        installed = own_directory.parent / "installed"
+        follow(text, own_directory, **offline_pip(installed), PYTHONPATH=str(installed))
 
 
 def langfuse_traces(page: str) -> list[dict[str, Any]]:
