@@ -195,6 +195,24 @@ def test_files_that_are_too_large_are_named() -> None:
     assert said("scan", ".").code == 1
 
 
+def test_a_store_is_not_looked_at_and_the_note_says_how_to_look_at_its_runs() -> None:
+    with rk.record("desk"):
+        pass
+
+    for path in (".replaykit", ".replaykit/store.db"):
+        found = said("scan", path)
+
+        assert found.code == 0
+        assert "note: not looked at: .replaykit/store.db: binary; to look at a run: replaykit" in found.err
+
+
+def test_a_binary_file_is_named_where_it_was_asked_for() -> None:
+    Path("a.png").write_bytes(b"\x89PNG\0")
+
+    assert "note: not looked at: a.png: binary" in said("scan", "a.png").err
+    assert said("scan", ".").err == ""
+
+
 @pytest.mark.parametrize("words", [(), ("a.txt", "--staged"), (".", "--json", "--sarif"), ("not-there",)])
 def test_wrong_usage_is_told(words: tuple[str, ...]) -> None:
     Path("a.txt").write_text("")

@@ -27,6 +27,13 @@ _PACKED = (".gz", ".zst")
 _FILES = (*_PACKED, ".json", ".jsonl", ".ndjson", ".eval", ".traj", ".har")
 
 
+_THREAD = "langgraph"
+_THREAD_NOTE = (
+    "a LangGraph thread holds states and no calls: where its nodes call models or tools, record a run as well, with "
+    "rk.record(...) around the graph, and make the case of that run"
+)
+
+
 class Promoted(Struct, frozen=True, kw_only=True):
     """A new case, and what is to be said about how it came to be."""
 
@@ -62,6 +69,8 @@ def promote(
     if not allow_incomplete:
         refuse_incomplete(picked.run)
     notes = (*picked.notes, *incompleteness(picked.run))
+    if picked.run.origin.format == _THREAD and not any(picked.run.calls):
+        notes = (*notes, _THREAD_NOTE)
     case = scaffold(
         picked.run,
         out or CASES / _name(source, picked),

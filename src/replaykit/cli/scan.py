@@ -65,8 +65,7 @@ def command(
     for found in _texts(paths, staged=staged, ignored=ignored, max_bytes=max_mb * 1024 * 1024):
         if isinstance(found, Passed):
             passed_over.append(found)
-            if "bytes" in found.why or "read" in found.why:
-                options.note(f"not looked at: {found.file}: {found.why}")
+            _report_passed(found, paths)
         else:
             scanned += 1
             leaks += leaks_in(found.name, found.data, redactor)
@@ -78,6 +77,14 @@ def command(
     else:
         click.echo(fit(scan_text(leaks, scanned)))
     return failed_if(leaks)
+
+
+def _report_passed(found: Passed, paths: tuple[Path, ...]) -> None:
+    """Say what was not looked at, unless that is what anybody expects of an image or a link in a directory."""
+    if found.file.endswith(".db"):
+        options.note(f"not looked at: {found.file}: {found.why}; to look at a run: replaykit redact RUN --dry-run")
+    elif "bytes" in found.why or "read" in found.why or Path(found.file) in paths:
+        options.note(f"not looked at: {found.file}: {found.why}")
 
 
 def _texts(paths: tuple[Path, ...], *, staged: bool, ignored: bool, max_bytes: int) -> Iterator[TreeText | Passed]:

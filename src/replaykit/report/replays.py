@@ -84,7 +84,7 @@ def result_text(result: ReplayResult) -> str:
         del reason[0]  # the assertions that failed, which are listed below
     lines += indented(reason)
     if result.verdict is not Verdict.INCONCLUSIVE:
-        lines += _failures(failed)
+        lines += failure_lines(failed)
     lines += indented([*result.advice, *_notes(result)])
     return "\n".join(lines).rstrip()
 
@@ -211,7 +211,8 @@ def _counts(result: ReplayResult) -> Iterator[str]:
     yield f"  Semantic checks needing review: {waiting}"
 
 
-def _failures(failed: Sequence[Finding]) -> list[str]:
+def failure_lines(failed: Sequence[Finding]) -> list[str]:
+    """The assertions that failed, a line each."""
     return [f"  {mark(False)} {finding.name}: {finding.gap}" for finding in failed]
 
 

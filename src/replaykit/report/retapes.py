@@ -10,11 +10,11 @@ from replaykit.candidates.retaping import NewCall, Retaping
 from replaykit.candidates.retaping_many import Left, tokens_of, usage_of
 from replaykit.cases.takes import Take
 from replaykit.model.events import Usage
-from replaykit.model.result import ReplayResult
+from replaykit.model.result import ReplayResult, Verdict
 from replaykit.model.text_lines import cut
 from replaykit.report.layout import counted, indented, table, to_json
-from replaykit.report.replays import headline
-from replaykit.terminal import visible_lines
+from replaykit.report.replays import failure_lines, headline
+from replaykit.terminal import unstyle, visible_lines
 
 
 class AskedCall(Struct, frozen=True, kw_only=True):
@@ -75,6 +75,8 @@ def retaping_text(retaping: Retaping) -> str:
     if retaping.take is not None:
         lines.append(f"  wrote the take `{retaping.take.name}`: {retaping.directory}")
     if retaping.problem:
+        if retaping.result.verdict in (Verdict.BROKEN, Verdict.REPRODUCED):
+            lines += unstyle("\n".join(failure_lines(retaping.result.failures))).splitlines()
         lines += indented(retaping.problem.splitlines())
     return visible_lines("\n".join(lines))
 

@@ -155,7 +155,7 @@ def _fork_or_resume(
         error=str(describe(failure)) if failure is not None else None,
         way="state" if plan.at_once else "re-execution",
         since=plan.start.step if plan.start is not None and not plan.at_once else None,
-        deviations=(*handler.deviations, *(() if handler.would_be_live else handler.unmade())),
+        deviations=(*plan.added_keys, *handler.deviations, *(() if handler.would_be_live else handler.unmade())),
         would_be_live=tuple(handler.would_be_live),
     )
 

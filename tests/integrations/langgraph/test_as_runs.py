@@ -183,8 +183,9 @@ def test_a_thread_with_an_error_makes_a_case(saver: ReplayKitSaver) -> None:
     with pytest.raises(ValueError, match="no 2"):
         counter(saver, fails_at=2).invoke({"n": 0, "log": []}, thread("fails"))
 
-    replaykit("scaffold", "thread:fails", "--out", "cases/fails")
+    made = replaykit("scaffold", "thread:fails", "--out", "cases/fails")
 
+    assert "note: a LangGraph thread holds states and no calls" in made
     assert "run.error: 'ValueError: no * today'" in Path("cases/fails/case.yaml").read_text().replace('"', "'")
 
 
