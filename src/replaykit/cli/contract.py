@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from replaykit.candidates.worlds import with_consent
-from replaykit.cli import candidate_options, judge_options, options
+from replaykit.cli import candidate_options, judge_options, options, plugins
 from replaykit.contracts.find import lint_contracts
 from replaykit.documents.shape import FlawSeverity
 from replaykit.errors import UsageError, failed_if
@@ -112,8 +112,9 @@ def score(**options_given: Any) -> int:
 @command.command(name="lint")
 @click.argument("files", nargs=-1, type=options.PATH, metavar="[FILE...]")
 @options.config
+@plugins.with_plugins
 @options.as_json
-def lint(files: tuple[Path, ...], config: Path | None, as_json: bool) -> int:
+def lint(files: tuple[Path, ...], config: Path | None, with_plugins: bool, as_json: bool) -> int:
     """Check contracts, and show every problem with its line and fix.
 
     FILE holds a contract or a project. Default: the project's own file. Exit 1 if there is an error.
@@ -124,6 +125,8 @@ def lint(files: tuple[Path, ...], config: Path | None, as_json: bool) -> int:
     named = [file for file in (*files, config) if file] or list(filter(None, [find_project()]))
     if not named:
         raise UsageError("which file?", hint="Name one, or work where a replaykit.yaml is.")
+    if with_plugins:
+        plugins.load_plugins(config)
     problems = list(chain.from_iterable(map(lint_contracts, named)))
     options.show(as_json, problems, partial(problems_text, count=len(named), what="file"), problems_json)
     return failed_if(any(problem.severity is FlawSeverity.ERROR for problem in problems))

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from replaykit.cli import options
+from replaykit.cli.plugins import load_plugins
 from replaykit.errors import StoreError, UsageError
 from replaykit.export.forms import export_run
 from replaykit.store.open import open_store
@@ -62,6 +63,7 @@ def command(
     """
     if (run_id is None) == (report is None):
         raise UsageError("give a RUN, or --from-report FILE", hint="List runs: replaykit runs")
+    load_plugins()
     if report is not None:
         _export_failures(report, output or Path("replays"), contract, force)
     elif contract is not None or force:

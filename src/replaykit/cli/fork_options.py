@@ -12,6 +12,7 @@ import click
 
 from replaykit.candidates.agent_loader import load_agent
 from replaykit.cli import options
+from replaykit.cli.plugins import load_plugins
 from replaykit.errors import failed_if
 from replaykit.model.run import RunStatus
 from replaykit.report.forks import fork_json, fork_text
@@ -24,6 +25,7 @@ def fork_verb(command: Callable[..., Any]) -> Callable[..., Any]:
     def run_command(
         *, agent: str, store_path: Any, no_reuse: bool, dry_run: bool, as_json: bool, **parameters: Any
     ) -> int:
+        load_plugins()
         settings = {"live": parameters.pop("live"), "attempt": parameters.pop("attempt"), "dry_run": dry_run}
         with contextlib.redirect_stdout(sys.stderr):  # what the agent prints is no part of the answer
             settings |= {"agent": load_agent(agent), "store": store_path, "reuse": not no_reuse}

@@ -13,6 +13,7 @@ from replaykit.candidates.agent_loader import load_agent
 from replaykit.candidates.golden import check_golden
 from replaykit.cases.golden import golden_file, golden_of, refuse_taken, write_golden
 from replaykit.cli import candidate_options, options
+from replaykit.cli.plugins import load_plugins
 from replaykit.errors import ExitCode, UsageError
 from replaykit.report.golden import golden_json, golden_text
 from replaykit.store.open import open_store
@@ -61,6 +62,7 @@ def command(
     """
     if allow_connect and agent is None:
         raise UsageError("--allow-connect is for an agent that is run", hint="Name it: --agent MODULE:FUNCTION")
+    load_plugins()
     with open_store(store_path, read_only=True) as store:
         golden = golden_of(store.load(run_id), name=name, ignore=ignore)
     file = golden_file(out, golden.name)

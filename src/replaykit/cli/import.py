@@ -9,6 +9,7 @@ import click
 
 from replaykit.cli import import_runs, import_services, options
 from replaykit.cli.options import counting
+from replaykit.cli.plugins import load_plugins
 from replaykit.errors import NothingSelected, UsageError, failed_if, nearest
 from replaykit.intake.files import read_files
 from replaykit.intake.job import ImportTarget
@@ -73,6 +74,7 @@ def files(paths: tuple[Path, ...], format_: str | None, **parameters: Any) -> in
     replaykit import runs.jsonl --scaffold cases
     zcat runs.json.gz | replaykit import - --format langsmith --dry-run
     """
+    load_plugins(parameters["config"])
     return import_runs.import_and_report(read_files(paths, format_), **parameters)
 
 
@@ -98,6 +100,7 @@ def sources(
     \b
     replaykit import sources -c replaykit.yaml
     """
+    load_plugins(config)
     project = load_project(config or config_file())
     into = ImportTarget(store=store_path, force=force, dry_run=dry_run)
     with counting("importing") as advance:

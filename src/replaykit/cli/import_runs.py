@@ -11,6 +11,7 @@ import click
 
 from replaykit.cli import options
 from replaykit.cli.options import counting
+from replaykit.cli.plugins import load_plugins
 from replaykit.errors import ExitCode, NothingSelected, UsageError, failed_if, gravest
 from replaykit.project.find import find_project
 from replaykit.terminal import visible
@@ -105,6 +106,7 @@ def import_into_project(
 
     if allow_incomplete and cases is None:
         raise UsageError("--allow-incomplete goes with --scaffold")
+    load_plugins(config)
     selection = parse_run_filter(filters, since, limit)
     is_own = output is None and needs_sessions
     target = FETCHED if is_own else output

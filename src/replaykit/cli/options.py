@@ -182,14 +182,18 @@ config = click.option(
 def project_of(config: Path | None, files: ConfigFiles = WORKING_TREE, *, untrusted: bool = False) -> Any:
     """The configuration that was named, or that lies here; None when there is none. Its notices are told.
 
+    Its plugins are imported first, since its checks may be theirs.
+
     `files` are where it is read. One that is for strangers has no variable of the environment filled in that it does
     not list.
     """
     file = config or find_project(has=files.has)
     if file is None:
         return None
+    from replaykit.cli.plugins import load_plugins  # it imports this module
     from replaykit.project.project import load_project
 
+    load_plugins(file, files)
     project = load_project(file, files)
     if untrusted and project.variables is None:
         from msgspec.structs import replace

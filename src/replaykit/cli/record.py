@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import click
 
 from replaykit.cli import candidate_options, options
+from replaykit.cli.plugins import load_plugins
 from replaykit.config import default_store_path
 from replaykit.errors import ExitCode, StoreFull, UsageError
 from replaykit.model.run import RunHeader, TraceRun
@@ -106,6 +107,7 @@ def command(**parameters: Any) -> int:
     _check(options_)
     if options_.program and os.environ.get(SESSION):
         return _pass_through(options_.program)
+    load_plugins()
     servers = candidate_options.mcp_props(options_.mcp_configs, in_place=options_.in_place)
     if options_.program and servers is None and candidate_options.MCP_CONFIG.exists():
         click.echo(unrecorded_text(candidate_options.MCP_CONFIG), err=True)

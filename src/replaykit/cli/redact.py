@@ -11,6 +11,7 @@ import click
 
 from replaykit.cases.fixtures import rename_changed_values
 from replaykit.cli import options
+from replaykit.cli.plugins import load_plugins
 from replaykit.errors import StoreError, failed_if
 from replaykit.redaction.file_selection import Passed, files_below, texts_of
 from replaykit.redaction.files import leaks_in, replace_file
@@ -41,6 +42,7 @@ def command(targets: tuple[str, ...], dry_run: bool, store_path: Path | None, as
     replaykit redact cases/checkout --dry-run
     replaykit redact 20260215-143200
     """
+    load_plugins()
     redactor = project_redactor(store_path, foreign=dry_run)
     leaks: list[Leak] = []
     passed_over: list[Passed] = []

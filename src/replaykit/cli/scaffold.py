@@ -10,6 +10,7 @@ import click
 from replaykit.candidates.case_check import check_case
 from replaykit.cases.promote import promote
 from replaykit.cli import candidate_options, options
+from replaykit.cli.plugins import load_plugins
 from replaykit.config import default_evidence_path
 from replaykit.errors import UsageError
 from replaykit.programs.command import HIDDEN
@@ -77,6 +78,7 @@ def command(
     replaykit scaffold exported.jsonl.gz --select 0199a1b2 --out cases/refund
     replaykit scaffold 20260215-143200 --out cases/checkout --agent my_agent:answer
     """
+    load_plugins()
     program = candidate_options.named_program()
     is_named = any(name is not None for name in (runner_cmd, agent, endpoint, program))
     if no_check and is_named:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from replaykit.cli import options, trusted_config
+from replaykit.cli import options, plugins, trusted_config
 from replaykit.errors import UsageError, failed_if
 from replaykit.redaction.file_selection import Passed, as_text, files_below, staged_texts, texts_of, too_large
 from replaykit.redaction.files import leaks_in, missed_leaks
@@ -32,6 +32,7 @@ _STDIN = "-"
 )
 @options.flag("--sarif", help="Print the findings as SARIF 2.1.0.")
 @trusted_config.config_from
+@plugins.with_plugins
 @options.as_json
 def command(
     paths: tuple[Path, ...],
@@ -41,6 +42,7 @@ def command(
     sarif: bool,
     config_from: str | None,
     untrusted: bool,
+    with_plugins: bool,
     as_json: bool,
 ) -> int:
     """Find secrets and personal data in files.
@@ -58,7 +60,10 @@ def command(
         raise UsageError("name files or directories, or say --staged", hint="All of this directory: replaykit scan .")
     if sarif and as_json:
         raise UsageError("--json and --sarif do not go together")
-    options.note(*trusted_config.config_files(config_from, untrusted=untrusted).notices)
+    trusted = trusted_config.config_files(config_from, untrusted=untrusted)
+    options.note(*trusted.notices)
+    if with_plugins:
+        plugins.load_plugins(None, trusted)
     redactor = project_redactor(foreign=True)
     options.note(*redactor.rules.notices)
     leaks, passed_over, scanned = [], [], 0
