@@ -11,6 +11,7 @@ import pytest
 
 from replaykit.cli import cli
 from replaykit.cli.candidate_options import BeforeProgram
+from replaykit.cli.options import CommandWithParts
 
 LISTED = tomllib.loads(Path(__file__).with_name("flags.toml").read_text(encoding="utf-8"))
 SHORT = {
@@ -27,8 +28,9 @@ SHORT = {
 def commands(context: click.Context) -> Iterator[click.Context]:
     """The contexts of all commands that a command line can run."""
     command = context.command
-    if not isinstance(command, click.Group):
+    if not isinstance(command, click.Group) or isinstance(command, CommandWithParts):
         yield context
+    if not isinstance(command, click.Group):
         return
     for name in command.list_commands(context):
         inner = command.get_command(context, name)

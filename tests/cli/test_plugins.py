@@ -95,8 +95,8 @@ def test_a_finder_of_a_plugin_redacts_what_a_recorded_program_says(shop: Path, s
 def test_a_finder_of_a_plugin_redacts_files_and_finds_them(shop: Path, spawned: Spawned) -> None:
     Path("note.txt").write_text("customer C-100006\n")
 
-    found = spawned("scan", "--plugins", "note.txt")
-    unseen = spawned("scan", "note.txt")
+    found = spawned("redact", "scan", "--plugins", "note.txt")
+    unseen = spawned("redact", "scan", "note.txt")
     redacted = spawned("redact", "note.txt")
 
     assert (found.code, unseen.code, redacted.code) == (1, 0, 0)
@@ -159,7 +159,7 @@ def test_pytest_names_the_line_of_a_plugin_that_is_not_there(shop: Path) -> None
 
 READING = [
     ("lint", CASE),
-    ("scan", "cases"),
+    ("redact", "scan", "cases"),
     ("doctor",),
     ("runs",),
     ("show", "A-17"),
@@ -182,7 +182,7 @@ def test_a_command_that_only_reads_imports_no_plugin(marked: Path, spawned: Spaw
     assert not Path("imported").exists()
 
 
-@sampled("words", [("lint", CASE), ("scan", "cases"), ("doctor",), ("contract", "lint")], count=1)
+@sampled("words", [("lint", CASE), ("redact", "scan", "cases"), ("doctor",), ("contract", "lint")], count=1)
 def test_a_command_that_only_reads_imports_plugins_on_request(
     marked: Path, spawned: Spawned, words: tuple[str, ...]
 ) -> None:

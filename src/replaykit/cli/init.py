@@ -23,7 +23,7 @@ Each directory here is a failure that once happened, kept so that it cannot come
     replaykit scaffold TRACE --out cases/NAME        make one from a failed trace
     replaykit lint cases                             check them
     replaykit replay cases --agent MODULE:FUNCTION   run an agent against them
-    replaykit scan cases                             look for secrets before they are committed
+    replaykit redact scan cases                      look for secrets before they are committed
 
 What is secret or personal is replaced by placeholders of the same form when a case is made.
 """

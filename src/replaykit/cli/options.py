@@ -132,6 +132,36 @@ class SubcommandGroup(click.Group):
         return super().resolve_command(ctx, args)
 
 
+class CommandWithParts(click.Group):
+    """A command that takes arguments, and has commands of its own: a first word that names one of those is that one."""
+
+    allow_interspersed_args = True  # as any command; a group takes no option behind a word
+    allow_extra_args = False
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **{"no_args_is_help": False, "subcommand_metavar": "", **settings})
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        params = super().get_params(ctx)
+        if ctx.command is self:
+            return params
+        return [param for param in params if isinstance(param, click.Option)]  # its arguments are none of a part
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args and args[0] in self.commands:
+            ctx.invoked_subcommand = args[0]
+            ctx.args = args
+            return args
+        return click.Command.parse_args(self, ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        if ctx.invoked_subcommand is None:
+            return click.Command.invoke(self, ctx)
+        name, *rest = ctx.args
+        with self.commands[name].make_context(name, rest, parent=ctx) as part:
+            return part.command.invoke(part)
+
+
 class OneOf(click.Choice):  # type: ignore[type-arg]  # generic from click 8.2 on
     """One of several words; a wrong one is answered with the nearest."""
 

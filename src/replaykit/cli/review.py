@@ -1,4 +1,4 @@
-"""`replaykit review`: a person answers what no assertion can."""
+"""`replaykit judge review`: a person answers what no assertion can."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ def command(
     fails, 5 if there is nothing to judge.
 
     \b
-    replaykit review cases/billing
-    replaykit review cases/billing --pass 1 --fail 2 --note "It blames the customer"
-    replaykit review cases/billing --answer 3=0.8 --answer 4=billing
+    replaykit judge review cases/billing
+    replaykit judge review cases/billing --pass 1 --fail 2 --note "It blames the customer"
+    replaykit judge review cases/billing --answer 3=0.8 --answer 4=billing
     """
     found = judge_options.judged_case(case)
     runs = load_judged_runs(found, result, evidence or default_evidence_path())

@@ -1,4 +1,4 @@
-"""`replaykit scan`: is something in these files that must not be there?"""
+"""`replaykit redact scan`: is something in these files that must not be there?"""
 
 from __future__ import annotations
 
@@ -52,12 +52,13 @@ def command(
     check with its own rules reports what the first one misses. Exit 1 if something is found, 0 if not.
 
     \b
-    replaykit scan cases fixtures
-    replaykit scan --staged
-    git show HEAD | replaykit scan -
+    replaykit redact scan cases fixtures
+    replaykit redact scan --staged
+    git show HEAD | replaykit redact scan -
     """
     if staged == bool(paths):
-        raise UsageError("name files or directories, or say --staged", hint="All of this directory: replaykit scan .")
+        hint = "All of this directory: replaykit redact scan ."
+        raise UsageError("name files or directories, or say --staged", hint=hint)
     if sarif and as_json:
         raise UsageError("--json and --sarif do not go together")
     trusted = trusted_config.config_files(config_from, untrusted=untrusted)
