@@ -11,6 +11,7 @@ import click
 
 from replaykit.candidates.worlds import with_consent
 from replaykit.cli import candidate_options, judge_options, options, plugins
+from replaykit.cli.verbosity import detail, hint, reports
 from replaykit.contracts.find import lint_contracts
 from replaykit.documents.shape import FlawSeverity
 from replaykit.errors import UsageError, failed_if
@@ -19,7 +20,7 @@ from replaykit.project.chaos_config import matrix_of
 from replaykit.project.find import find_project
 from replaykit.project.project import Project, chosen_contract
 from replaykit.report.cases import problems_json, problems_text
-from replaykit.report.contract import contract_text
+from replaykit.report.contract import check_details, contract_text
 from replaykit.trials.contract import ContractTrial, cells_of, run_contract
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ def command() -> None:
 @command.command(name="run", cls=candidate_options.BeforeProgram)
 @_trial
 @options.as_json
+@reports
 def run(as_json: bool, **options_given: Any) -> int:
     """Run the agent in every scenario, and check every invariant.
 
@@ -90,12 +92,14 @@ def run(as_json: bool, **options_given: Any) -> int:
     replaykit contract run -c replaykit.yaml
     """
     result = _result(**options_given)
+    detail(*map(check_details, result.checks))
     options.show(as_json, result, contract_text, redact=True)
     return _exit_code(result)
 
 
 @command.command(name="score", cls=candidate_options.BeforeProgram)
 @_trial
+@reports
 def score(**options_given: Any) -> int:
     """Like `run`, but print only the score, from 0 to 100.
 
@@ -105,7 +109,7 @@ def score(**options_given: Any) -> int:
     result = _result(**options_given)
     click.echo(f"{result.score:g}")
     for invariant, why in {check.invariant: check.unjudged for check in result.unjudged}.items():
-        click.echo(f"unjudged: {invariant}: {why}", err=True)
+        hint(f"unjudged: {invariant}: {why}")
     return _exit_code(result)
 
 
@@ -114,6 +118,7 @@ def score(**options_given: Any) -> int:
 @options.config
 @plugins.with_plugins
 @options.as_json
+@reports
 def lint(files: tuple[Path, ...], config: Path | None, with_plugins: bool, as_json: bool) -> int:
     """Check contracts, and show every problem with its line and fix.
 
@@ -128,6 +133,7 @@ def lint(files: tuple[Path, ...], config: Path | None, with_plugins: bool, as_js
     if with_plugins:
         plugins.load_plugins(config)
     problems = list(chain.from_iterable(map(lint_contracts, named)))
+    detail(*(f"looked at {file}" for file in named))
     options.show(as_json, problems, partial(problems_text, count=len(named), what="file"), problems_json)
     return failed_if(any(problem.severity is FlawSeverity.ERROR for problem in problems))
 

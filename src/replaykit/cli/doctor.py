@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from replaykit.cli import options, plugins
+from replaykit.cli.verbosity import reports
 from replaykit.doctor.examine import examine
 from replaykit.errors import failed_if
 from replaykit.report.doctor import doctor_json, doctor_text
@@ -17,6 +18,7 @@ from replaykit.report.doctor import doctor_json, doctor_text
 @options.store
 @plugins.with_plugins
 @options.as_json
+@reports
 def command(config: Path | None, store_path: Path | None, with_plugins: bool, as_json: bool) -> int:
     """Check this machine and project, and say how to fix what is wrong.
 

@@ -9,6 +9,7 @@ import click
 
 from replaykit.cli import options
 from replaykit.cli.plugins import load_plugins
+from replaykit.cli.verbosity import hint, is_quiet, reports
 from replaykit.errors import StoreError, UsageError
 from replaykit.export.forms import export_run
 from replaykit.store.open import open_store
@@ -40,6 +41,7 @@ _JSON_FORMS = ("run_log", "replaykit", "otlp")
 )
 @options.no_redact
 @options.store
+@reports
 def command(
     run_id: str | None,
     form: str,
@@ -76,8 +78,8 @@ def _export_failures(report: Path, directory: Path, contract: str | None, force:
     done = export_failures(report, directory, contract=contract, force=force)
     options.note(*done.notices)
     for file in done.written:
-        click.echo(f"wrote {file}")
-    for file in done.unchanged:
+        click.echo(str(file) if is_quiet() else f"wrote {file}")
+    for file in () if is_quiet() else done.unchanged:
         click.echo(f"unchanged {file}")
 
 
@@ -91,7 +93,7 @@ def _export_run(run_id: str, form: str, output: Path | None, store_path: Path | 
         output.write_bytes(text)
     except OSError as error:
         raise StoreError(f"{output} cannot be written: {error.strerror}") from None
-    click.echo(f"wrote {output}", err=True)
+    hint(f"wrote {output}")
 
 
 def _print(text: bytes, form: str) -> None:

@@ -10,6 +10,7 @@ import click
 from replaykit.cli import import_runs, import_services, options
 from replaykit.cli.options import counting
 from replaykit.cli.plugins import load_plugins
+from replaykit.cli.verbosity import reports
 from replaykit.errors import NothingSelected, UsageError, failed_if, nearest
 from replaykit.intake.files import read_files
 from replaykit.intake.job import ImportTarget
@@ -63,6 +64,7 @@ def command() -> None:
     "-n", "--limit", type=click.IntRange(1), metavar="N", help="Import at most N runs, in the order they are found."
 )
 @import_runs.target_options
+@reports
 def files(paths: tuple[Path, ...], format_: str | None, **parameters: Any) -> int:
     """Import the runs in files and directories.
 
@@ -89,6 +91,7 @@ for _service in import_services.COMMANDS:
 @options.config
 @options.store
 @options.as_json
+@reports
 def sources(
     timeout_s: float, force: bool, dry_run: bool, config: Path | None, store_path: Path | None, as_json: bool
 ) -> int:

@@ -12,6 +12,7 @@ import click
 from replaykit.cli import options
 from replaykit.cli.options import counting
 from replaykit.cli.plugins import load_plugins
+from replaykit.cli.verbosity import essential, is_quiet
 from replaykit.errors import ExitCode, NothingSelected, UsageError, failed_if, gravest
 from replaykit.project.find import find_project
 from replaykit.terminal import visible
@@ -146,7 +147,8 @@ def report(result: ImportResult, *, as_json: bool, aside: bool = False) -> None:
             click.echo(piece, nl=False)
         click.echo()
     else:
-        click.echo(fit(import_text(result)), err=aside)
+        text = import_text(result)
+        click.echo(essential(text) if is_quiet() else fit(text), err=aside)
 
 
 def _counted(records: Iterable[ImportRecord], advance: Callable[[], None]) -> Iterator[ImportRecord]:

@@ -10,6 +10,7 @@ import click
 
 from replaykit.cases.schema import document_schema
 from replaykit.cli import options
+from replaykit.cli.verbosity import reports
 from replaykit.config import HOME
 from replaykit.errors import UsageError
 from replaykit.project.find import PROJECT_FILES
@@ -64,6 +65,7 @@ _SCHEMA_FILE = "replaykit.schema.json"
 @click.option("--agent", metavar="MODULE:FUNCTION", help="The agent is this Python function.")
 @click.option("--endpoint", metavar="URL", help="The agent is behind HTTP, at this address.")
 @click.option("--runner-cmd", metavar="COMMAND", help="The agent is this program.")
+@reports
 def command(directory: Path, agent: str | None, endpoint: str | None, runner_cmd: str | None) -> None:
     """Set up a project: configuration, cases and store.
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from replaykit.cli import judge_options, options, review
+from replaykit.cli.verbosity import hint, reports
 from replaykit.config import default_evidence_path
 from replaykit.errors import ExitCode, UsageError
 from replaykit.report.judgements import checks_json, checks_text
@@ -22,6 +23,7 @@ from replaykit.trials.case_judgements import checks_of, load_judged_runs, record
 @click.option("--judge", "spec", metavar="JUDGE", help="openai:MODEL, anthropic:MODEL or python:MODULE:FUNCTION.")
 @options.config
 @options.as_json
+@reports
 def command(
     case: Path,
     result: Path | None,
@@ -56,7 +58,7 @@ def command(
         judge = judge_options.chosen_judge(spec, config)
         with options.progress(len(questions), "judging") as advance:
             answered_count = record_judgements(found, runs, judge, again=again, on_done=advance)
-        click.echo(f"asked {judge.identity} {answered_count} of {len(questions)}", err=True)
+        hint(f"asked {judge.identity} {answered_count} of {len(questions)}")
     checks = checks_of(found, runs)
     options.show(as_json, checks, checks_text, partial(checks_json, found.id, answered_count=answered_count))
     # What an answer means for an assertion, the assertion says: one of a failure signature should not be a pass.

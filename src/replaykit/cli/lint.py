@@ -12,6 +12,7 @@ from replaykit.cases.find import find_case_files
 from replaykit.cases.lint import Problem, lint_cases
 from replaykit.cli import options, plugins, trusted_config
 from replaykit.cli.upgrade import upgrade
+from replaykit.cli.verbosity import detail, reports
 from replaykit.config import default_store_path
 from replaykit.documents.shape import FlawSeverity
 from replaykit.errors import ExitCode, failed_if
@@ -28,6 +29,7 @@ from replaykit.report.cases import problems_json, problems_text
 @trusted_config.config_from
 @plugins.with_plugins
 @options.as_json
+@reports
 def command(
     cases: tuple[Path, ...],
     strict: bool,
@@ -71,6 +73,7 @@ def command(
     problems = lint_cases(files)
     if not with_plugins and plugins.named_plugins(None, trusted):
         problems = list(map(_with_advice, problems))
+    detail(*(f"looked at {file}" for file in files))
     options.show(as_json, problems, partial(problems_text, count=len(files)), problems_json)
     if any(problem.code == "format-too-new" for problem in problems):
         return ExitCode.CANNOT

@@ -14,6 +14,7 @@ import click
 import orjson
 
 from replaykit.cases.config_files import WORKING_TREE, ConfigFiles
+from replaykit.cli.verbosity import detail, essential, hint, is_quiet
 from replaykit.config import MAX_TIMEOUT_S
 from replaykit.errors import nearest
 from replaykit.project.find import find_project
@@ -62,9 +63,15 @@ def show(
     json: Callable[[T], str] = to_json,
     *,
     redact: bool = False,
+    brief: Callable[[T], str] | None = None,
 ) -> None:
-    """Print a value for people, or as JSON; with `redact` JSON that others will keep is redacted."""
-    if not as_json:
+    """Print a value for people, or as JSON; with `redact` JSON that others will keep is redacted.
+
+    With `--quiet`, people get what `brief` makes of it, or the last line of the text.
+    """
+    if not as_json and is_quiet():
+        click.echo(essential(text(value)) if brief is None else brief(value))
+    elif not as_json:
         click.echo(fit(text(value)))
     elif redact:
         click.echo(redacted(json(value)))
@@ -225,6 +232,7 @@ def project_of(config: Path | None, files: ConfigFiles = WORKING_TREE, *, untrus
 
     load_plugins(file, files)
     project = load_project(file, files)
+    detail(f"configuration {file}{files.where}")
     if untrusted and project.variables is None:
         from msgspec.structs import replace
 
@@ -251,7 +259,7 @@ def tell_notices(subjects: Any) -> None:
 @contextmanager
 def progress(total: int, label: str) -> Iterator[Callable[[], None]]:
     """A progress bar on stderr, where a person looks at it and there is something to wait for."""
-    if total < 2 or not sys.stderr.isatty():
+    if total < 2 or is_quiet() or not sys.stderr.isatty():
         yield lambda: None
         return
     with click.progressbar(length=total, label=visible(label), file=unguarded(sys.stderr)) as bar:
@@ -261,7 +269,7 @@ def progress(total: int, label: str) -> Iterator[Callable[[], None]]:
 def note(*texts: str) -> None:
     """Say these things on stderr, a line each."""
     for text in texts:
-        click.echo(fit(f"note: {text}"), err=True)
+        hint(fit(f"note: {text}"))
 
 
 def json_or_text(text: str) -> Any:
@@ -318,7 +326,7 @@ class ProgressCounter:
 @contextmanager
 def counting(label: str, *, quiet: bool = False) -> Iterator[Callable[[], None]]:
     """Return a function that counts one more on stderr; it counts nothing if `quiet`."""
-    if quiet:
+    if quiet or is_quiet():
         yield lambda: None
         return
     counter = ProgressCounter(label, is_terminal=sys.stderr.isatty())

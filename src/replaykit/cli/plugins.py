@@ -14,6 +14,7 @@ import click
 
 from replaykit.cases.config_files import MAX_CONFIG_BYTES, WORKING_TREE, ConfigFiles
 from replaykit.cli import options
+from replaykit.cli.verbosity import detail
 from replaykit.project.find import find_project
 from replaykit.redaction.project import MODULES_VARIABLE
 
@@ -34,6 +35,7 @@ def load_plugins(config: Path | None = None, files: ConfigFiles = WORKING_TREE) 
 
     modules = []
     for plugin in load(names, files):
+        detail(f"plugin {plugin.module} from {plugin.file}")
         if any(what == "finder" for what, _name in plugin.brings):
             modules.append(plugin.module)
     if modules and MODULES_VARIABLE not in os.environ:

@@ -12,6 +12,7 @@ import click
 from replaykit.cases.fixtures import rename_changed_values
 from replaykit.cli import options, scan
 from replaykit.cli.plugins import load_plugins
+from replaykit.cli.verbosity import reports
 from replaykit.errors import StoreError, failed_if
 from replaykit.redaction.file_selection import Passed, files_below, texts_of
 from replaykit.redaction.files import leaks_in, replace_file
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 @options.flag("--dry-run", help="Change nothing; exit 1 when there is something to replace.")
 @options.store
 @options.as_json
+@reports
 def command(targets: tuple[str, ...], dry_run: bool, store_path: Path | None, as_json: bool) -> int:
     """Replace secrets and personal data in files, cases and runs.
 

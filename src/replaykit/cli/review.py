@@ -11,6 +11,7 @@ import click
 
 from replaykit.checks.questions import Asks
 from replaykit.cli import judge_options, options
+from replaykit.cli.verbosity import reports
 from replaykit.config import default_evidence_path
 from replaykit.errors import UsageError, failed_if
 from replaykit.report.judgements import asked_text, checks_json, checks_text
@@ -37,6 +38,7 @@ _SKIP, _QUIT = "\0skip", "\0quit"  # no label is spelled so
 )
 @click.option("--note", default="", help="Why: stored with the answers of this call.")
 @options.as_json
+@reports
 def command(
     case: Path,
     result: Path | None,

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from replaykit.cli import options, plugins, trusted_config
+from replaykit.cli.verbosity import detail, reports
 from replaykit.errors import UsageError, failed_if
 from replaykit.redaction.file_selection import Passed, as_text, files_below, staged_texts, texts_of, too_large
 from replaykit.redaction.files import leaks_in, missed_leaks
 from replaykit.redaction.project import project_redactor
-from replaykit.report.layout import fit
 from replaykit.report.leaks import scan_json, scan_sarif, scan_text
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ _STDIN = "-"
 @trusted_config.config_from
 @plugins.with_plugins
 @options.as_json
+@reports
 def command(
     paths: tuple[Path, ...],
     staged: bool,
@@ -71,6 +73,7 @@ def command(
     for found in _texts(paths, staged=staged, ignored=ignored, max_bytes=max_mb * 1024 * 1024):
         if isinstance(found, Passed):
             passed_over.append(found)
+            detail(f"not looked at: {found.file}: {found.why}")
             if "bytes" in found.why or "read" in found.why:
                 options.note(f"not looked at: {found.file}: {found.why}")
         else:
@@ -82,7 +85,7 @@ def command(
     elif as_json:
         click.echo(scan_json(leaks, scanned, passed_over))
     else:
-        click.echo(fit(scan_text(leaks, scanned)))
+        options.show(False, leaks, partial(scan_text, scanned=scanned))
     return failed_if(leaks)
 
 

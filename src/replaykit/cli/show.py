@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from replaykit.cli import options
+from replaykit.cli.verbosity import hint, is_quiet, is_verbose, reports
 
 
 @click.command(name="show")
@@ -24,6 +25,7 @@ from replaykit.cli import options
 )
 @options.store
 @options.as_json
+@reports
 def command(
     run_id: str,
     step: str | None,
@@ -69,7 +71,7 @@ def command(
     from replaykit.model.steps import event_of_number, events_of_step
     from replaykit.model.values import freeze
     from replaykit.report.layout import to_json
-    from replaykit.report.runs import events_json, events_text, run_text
+    from replaykit.report.runs import event_lines, events_json, events_text, run_line, run_text
     from replaykit.store.open import open_store
     from replaykit.travel.checkpoints import state_after
     from replaykit.travel.state_lookup import state_at
@@ -87,12 +89,15 @@ def command(
             shown = {"replaykit": 1, "run": run.id, "step": step, "state": shown}
         click.echo(to_json(shown))
     elif step is not None:
-        options.show(as_json, events_of_step(run, step), partial(events_text, started_at=run.started_at), events_json)
+        as_text = partial(events_text, started_at=run.started_at)
+        options.show(as_json, events_of_step(run, step), as_text, events_json, brief=partial(event_lines, run))
     elif event is not None:
         one = [event_of_number(run, event)]
-        options.show(as_json, one, partial(events_text, started_at=run.started_at), events_json)
+        as_text = partial(events_text, started_at=run.started_at)
+        options.show(as_json, one, as_text, events_json, brief=partial(event_lines, run))
     else:
-        options.show(as_json, run, run_text, lambda run: encode_run(run).decode())
+        as_run_text = partial(run_text, whole=is_verbose())
+        options.show(as_json, run, as_run_text, lambda run: encode_run(run).decode(), brief=run_line)
 
 
 def _show_steps(run_id: str, store_path: Path | None, *, as_json: bool) -> None:
@@ -103,17 +108,19 @@ def _show_steps(run_id: str, store_path: Path | None, *, as_json: bool) -> None:
     found = CheckpointStore(store_path).list_checkpoints(run_id)
     if as_json:
         click.echo(to_json({"replaykit": 1, "checkpoints": found}))
+    elif found and is_quiet():
+        click.echo("\n".join([step.step_id for step in found]))
     elif found:
         click.echo(checkpoints_text(found))
     else:
-        click.echo("no steps: the run made no calls", err=True)
+        hint("no steps: the run made no calls")
 
 
 def _show_forks(run_id: str, store_path: Path | None, *, as_json: bool) -> None:
-    from replaykit.report.forks import family_json, family_text
+    from replaykit.report.forks import family_ids, family_json, family_text
     from replaykit.store.open import open_store
     from replaykit.travel.fork import family_of
 
     with open_store(store_path, read_only=True) as store:
         family = family_of(store, run_id)
-    options.show(as_json, family, family_text, family_json)
+    options.show(as_json, family, family_text, family_json, brief=family_ids)
