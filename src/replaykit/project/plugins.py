@@ -133,6 +133,11 @@ def _directory_to_trust(names: PluginNames, number: int, files: ConfigFiles) -> 
     return None
 
 
+def has_module(top: str) -> bool:
+    """True when a module or package of this name can be imported; none is."""
+    return _found(top) is not None
+
+
 def _found(top: str) -> ModuleSpec | None:
     try:
         return find_spec(top)
