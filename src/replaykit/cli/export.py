@@ -8,9 +8,11 @@ from pathlib import Path
 import click
 
 from replaykit.cli import options
+from replaykit.cli.plugins import load_plugins
+from replaykit.cli.verbosity import hint, reports
 from replaykit.errors import StoreError, UsageError
 from replaykit.export.forms import export_run
-from replaykit.report.exports import ExportedRun, failures_json, failures_text
+from replaykit.report.exports import ExportedRun, failures_json, failures_text, written_files
 from replaykit.report.layout import to_json
 from replaykit.store.open import open_store
 from replaykit.trials.failure_sessions import export_failures
@@ -42,6 +44,7 @@ _JSON_FORMS = ("run_log", "replaykit", "otlp")
 @options.no_redact
 @options.store
 @options.flag("--json", "as_json", help="With -o or --from-report: print what was written as JSON.")
+@reports
 def command(
     run_id: str | None,
     form: str,
@@ -66,6 +69,7 @@ def command(
     """
     if (run_id is None) == (report is None):
         raise UsageError("give a RUN, or --from-report FILE", hint="List runs: replaykit runs")
+    load_plugins()
     if report is not None:
         _export_failures(report, output or Path("replays"), contract, force, as_json=as_json)
     elif contract is not None or force:
@@ -79,7 +83,7 @@ def command(
 def _export_failures(report: Path, directory: Path, contract: str | None, force: bool, *, as_json: bool) -> None:
     done = export_failures(report, directory, contract=contract, force=force)
     options.note(*done.notices)
-    options.show(as_json, done, failures_text, failures_json)
+    options.show(as_json, done, failures_text, failures_json, brief=written_files)
 
 
 def _export_run(run_id: str, form: str, output: Path | None, store_path: Path | None, *, as_json: bool) -> None:
@@ -96,7 +100,7 @@ def _export_run(run_id: str, form: str, output: Path | None, store_path: Path | 
     if as_json:
         click.echo(to_json(ExportedRun(run=run.id, format=form, file=str(output))))
     else:
-        click.echo(f"wrote {output}", err=True)
+        hint(f"wrote {output}")
 
 
 def _print(text: bytes, form: str) -> None:

@@ -11,6 +11,8 @@ import click
 
 from replaykit.cli import options
 from replaykit.cli.options import counting
+from replaykit.cli.plugins import load_plugins
+from replaykit.cli.verbosity import essential, is_quiet
 from replaykit.errors import ExitCode, NothingSelected, UsageError, failed_if, gravest
 from replaykit.project.find import find_project
 from replaykit.terminal import visible
@@ -105,6 +107,7 @@ def import_into_project(
 
     if allow_incomplete and cases is None:
         raise UsageError("--allow-incomplete goes with --scaffold")
+    load_plugins(config)
     selection = parse_run_filter(filters, since, limit)
     is_own = output is None and needs_sessions
     target = FETCHED if is_own else output
@@ -144,7 +147,8 @@ def report(result: ImportResult, *, as_json: bool, aside: bool = False) -> None:
             click.echo(piece, nl=False)
         click.echo()
     else:
-        click.echo(fit(import_text(result)), err=aside)
+        text = import_text(result)
+        click.echo(essential(text) if is_quiet() else fit(text), err=aside)
 
 
 def _counted(records: Iterable[ImportRecord], advance: Callable[[], None]) -> Iterator[ImportRecord]:

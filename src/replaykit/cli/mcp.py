@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from replaykit.cli import options
+from replaykit.cli.plugins import load_plugins
 from replaykit.config import default_store_path
 from replaykit.errors import ReplayKitError, UsageError, failed_if
 from replaykit.model.run import RunStatus
@@ -94,6 +95,7 @@ def _joined(
 ) -> AbstractContextManager[ShimSession]:
     """The recording or replay that the options, or the environment, name."""
     if record or run_id is not None:
+        load_plugins()
         if session is not None:
             raise click.UsageError("--session is for a recording or replay that is under way; leave out the other")
         return standalone_session(name, store_path or default_store_path(), replay=run_id)

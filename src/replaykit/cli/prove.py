@@ -10,10 +10,11 @@ import click
 from replaykit.candidates.prove import prove
 from replaykit.candidates.worlds import with_consent
 from replaykit.cli import candidate_options, options
+from replaykit.cli.verbosity import detail, hint, reports
 from replaykit.config import default_evidence_path
 from replaykit.errors import StoreError, UsageError
 from replaykit.project.case_selection import select_cases
-from replaykit.report.replays import proof_json, proof_text
+from replaykit.report.replays import proof_json, proof_text, result_details
 
 if TYPE_CHECKING:
     from replaykit.candidates.prove import Proving
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 @options.timeout
 @candidate_options.consent
 @options.as_json
+@reports
 def command(
     case: Path,
     runner_cmd: str | None,
@@ -74,6 +76,7 @@ def command(
         timeout_s=timeout_s,
         evidence=default_evidence_path(),
     )
+    detail(*map(result_details, (*proving.bad, *proving.good)))
     options.show(as_json, proving, proof_text, proof_json)
     if not dry_run:
         _write(proving)
@@ -113,4 +116,4 @@ def _write(proving: Proving) -> None:
         options.note(f"the proof is not written: {error.message}")
         return
     if file is not None:
-        click.echo(f"wrote {file}", err=True)
+        hint(f"wrote {file}")

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from replaykit.cli import options
+from replaykit.cli.verbosity import hint, is_quiet, is_verbose, reports
 from replaykit.errors import RunNotFound
 from replaykit.model.run import PROCESS_LOGS, RunStatus
 from replaykit.programs.recovery import interrupted_recordings
@@ -31,6 +32,7 @@ _SHORTEST = 8
 @click.option("--trace", metavar="ID", help="Only the runs of this trace of OpenTelemetry.")
 @options.store
 @options.as_json
+@reports
 def command(
     limit: int,
     everything: bool,
@@ -55,15 +57,17 @@ def command(
             found = [run for run in found if trace_id_of(run) == trace.strip().lower()]
         found = found if everything else found[:limit]
         killed = interrupted_recordings(store)
-        names = _short_ids(store, [run.id for run in found]) if sys.stdout.isatty() else None
+        names = _short_ids(store, [run.id for run in found]) if sys.stdout.isatty() and not is_verbose() else None
     for header in killed:
-        click.echo(f"{header.id} was interrupted; put it together: replaykit record --recover", err=True)
+        hint(f"{header.id} was interrupted; put it together: replaykit record --recover")
     if as_json:
         click.echo(runs_json(found))
+    elif found and is_quiet():
+        click.echo("\n".join([run.id for run in found]))
     elif found:
-        click.echo(runs_text(found, names))
+        click.echo(runs_text(found, names, more=is_verbose()))
     else:
-        click.echo("no runs", err=True)
+        hint("no runs")
 
 
 def _short_ids(store: Store, run_ids: list[str]) -> dict[str, str]:

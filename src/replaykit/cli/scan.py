@@ -1,20 +1,21 @@
-"""`replaykit scan`: is something in these files that must not be there?"""
+"""`replaykit redact scan`: is something in these files that must not be there?"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from replaykit.cli import options, trusted_config
+from replaykit.cli import options, plugins, trusted_config
+from replaykit.cli.verbosity import detail, reports
 from replaykit.errors import UsageError, failed_if
 from replaykit.redaction.file_selection import Passed, as_text, files_below, staged_texts, texts_of, too_large
 from replaykit.redaction.files import leaks_in, missed_leaks
 from replaykit.redaction.project import project_redactor
-from replaykit.report.layout import fit
 from replaykit.report.leaks import scan_json, scan_sarif, scan_text
 
 if TYPE_CHECKING:
@@ -32,7 +33,9 @@ _STDIN = "-"
 )
 @options.flag("--sarif", help="Print the findings as SARIF 2.1.0.")
 @trusted_config.config_from
+@plugins.with_plugins
 @options.as_json
+@reports
 def command(
     paths: tuple[Path, ...],
     staged: bool,
@@ -41,6 +44,7 @@ def command(
     sarif: bool,
     config_from: str | None,
     untrusted: bool,
+    with_plugins: bool,
     as_json: bool,
 ) -> int:
     """Find secrets and personal data in files.
@@ -50,21 +54,26 @@ def command(
     check with its own rules reports what the first one misses. Exit 1 if something is found, 0 if not.
 
     \b
-    replaykit scan cases fixtures
-    replaykit scan --staged
-    git show HEAD | replaykit scan -
+    replaykit redact scan cases fixtures
+    replaykit redact scan --staged
+    git show HEAD | replaykit redact scan -
     """
     if staged == bool(paths):
-        raise UsageError("name files or directories, or say --staged", hint="All of this directory: replaykit scan .")
+        hint = "All of this directory: replaykit redact scan ."
+        raise UsageError("name files or directories, or say --staged", hint=hint)
     if sarif and as_json:
         raise UsageError("--json and --sarif do not go together")
-    options.note(*trusted_config.config_files(config_from, untrusted=untrusted).notices)
+    trusted = trusted_config.config_files(config_from, untrusted=untrusted)
+    options.note(*trusted.notices)
+    if with_plugins:
+        plugins.load_plugins(None, trusted)
     redactor = project_redactor(foreign=True)
     options.note(*redactor.rules.notices)
     leaks, passed_over, scanned = [], [], 0
     for found in _texts(paths, staged=staged, ignored=ignored, max_bytes=max_mb * 1024 * 1024):
         if isinstance(found, Passed):
             passed_over.append(found)
+            detail(f"not looked at: {found.file}: {found.why}")
             _report_passed(found, paths)
         else:
             scanned += 1
@@ -75,7 +84,7 @@ def command(
     elif as_json:
         click.echo(scan_json(leaks, scanned, passed_over))
     else:
-        click.echo(fit(scan_text(leaks, scanned)))
+        options.show(False, leaks, partial(scan_text, scanned=scanned))
     return failed_if(leaks)
 
 

@@ -11,6 +11,7 @@ import click
 from msgspec.structs import asdict
 
 from replaykit.cli import options
+from replaykit.cli.plugins import load_plugins
 from replaykit.config import default_store_path
 from replaykit.errors import install_hint
 from replaykit.formats.otel.protobuf import can_read
@@ -96,6 +97,7 @@ def command(
         click.echo(f"warning: anybody who can reach {host} can add runs to this store", err=True)
     if not can_read():
         click.echo(f"note: only OTLP as JSON is taken. For protobuf: {install_hint('otel')}", err=True)
+    load_plugins()
     path = default_store_path() if store_path is None else store_path
     teller = _Reporter(as_json=as_json)
     with SQLiteStore.open(path) as store:

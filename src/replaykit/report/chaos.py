@@ -161,6 +161,11 @@ def mutations_text(mutations: Sequence[Mutation]) -> str:
     return table(["KIND", "WHAT", "INPUT"], rows)
 
 
+def mutated_inputs(mutations: Sequence[Mutation]) -> str:
+    """The inputs alone, a line each."""
+    return "\n".join([text_of(mutation.input) for mutation in mutations])
+
+
 def mutations_json(mutations: Sequence[Mutation]) -> str:
     return to_json(MutatedInputs(mutations=mutations))
 

@@ -45,6 +45,16 @@ def _names(ids: Sequence[str]) -> str:
     return first_few([short(name, 40) for name in ids], _SHOWN_FINDINGS)
 
 
+def item_details(item: CiItem) -> str:
+    """Return one run of the agent in a line, also one that passed."""
+    facts = [f"{item.duration_s:.2f} s"]
+    if item.isolation:
+        facts.append(f"isolation {item.isolation}")
+    if item.evidence:
+        facts.append(f"evidence {item.evidence}")
+    return f"{item.part} {short(item.id, 80)} {item.verdict or item.outcome}: {', '.join(facts)}"
+
+
 def verdict_text(result: CiResult) -> str:
     """The last line."""
     word, rest = result.verdict.split(":", 1)

@@ -90,6 +90,13 @@ def score_json(result: ContractResult) -> str:
     )
 
 
+def check_details(check: InvariantCheck) -> str:
+    """Return one check in a line: the scenario, the invariant, whether it holds, and where the run left its files."""
+    words = {True: "holds", False: "fails", None: check.skipped or check.unjudged or "inconclusive"}
+    where = f", evidence {check.evidence}" if check.evidence else ""
+    return f"{short(check.scenario, 40)} {short(check.invariant, 40)} {words[check.holds]}{where}"
+
+
 def _verdict(result: ContractResult) -> tuple[str, str]:
     if result.passed:
         return "kept", "green"

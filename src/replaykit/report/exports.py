@@ -42,6 +42,11 @@ def failures_text(exported: Exported) -> str:
     return "\n".join([*written, *indented(map(str, exported.unchanged), "unchanged ")])
 
 
+def written_files(exported: Exported) -> str:
+    """The session files that were written, a line each."""
+    return "\n".join(map(str, exported.written))
+
+
 def failures_json(exported: Exported) -> str:
     """The session files for programs."""
     return to_json(

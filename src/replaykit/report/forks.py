@@ -89,6 +89,11 @@ def fork_json(result: ForkResult) -> str:
     return to_json(replace(result, output=freeze(result.output)))
 
 
+def family_ids(family: RunFamily) -> str:
+    """Return the ids of a run, its parent and its forks, a line each."""
+    return "\n".join([family.run.id, *map(family_ids, family.children)])
+
+
 def family_text(family: RunFamily) -> str:
     """A run, its forks and their forks, as a tree."""
     return "\n".join(_branch(family, "", ""))

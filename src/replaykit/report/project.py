@@ -28,6 +28,8 @@ def project_text(project: NewProject) -> str:
     lines = [*indented(project.existing, "there     "), *indented(project.created, "created   ")]
     if project.agent:
         lines += ["", f"The agent is {project.agent}. Change it in {PROJECT_FILES[0]}."]
+    elif str(PROJECT_FILES[0]) in "".join(project.created):
+        lines += ["", f"No agent yet: name it in {PROJECT_FILES[0]}."]
     return "\n".join(
         [*lines, "", "Next: replaykit scaffold TRACE --out cases/NAME   (or `replaykit demo` to see it work)"]
     )

@@ -108,6 +108,19 @@ def evidence_text(evidence: Evidence) -> str:
     return f"{evidence.used} of {counted(evidence.recorded, 'recorded answer')}{by.get(evidence.how, '')}"
 
 
+def result_details(result: ReplayResult) -> str:
+    """Return one replay in a line: its time, its take, how much of that it used, its isolation and its files."""
+    facts = [f"{result.duration_s:.2f} s"]
+    if result.take:
+        facts.append(f"take {result.take}")
+    if result.evidence.recorded:
+        facts.append(f"used {evidence_text(result.evidence)}")
+    facts.append(f"isolation {result.isolation.level}")
+    if result.directory:
+        facts.append(f"evidence {result.directory}")
+    return f"{short(result.case_id, 80)} {result.verdict.value}: {', '.join(facts)}"
+
+
 def isolation_text(isolation: Isolation) -> str:
     """Return the isolation of the candidate, and what it wrote and tried meanwhile."""
     parts = [_level_text(isolation.level, isolation.channels)]

@@ -76,27 +76,35 @@ _NOT_HELD = {
 """Sources of chance that a replay cannot repeat, as `show` describes them."""
 
 
-def runs_text(headers: Sequence[RunHeader], names: Mapping[str, str] | None = None) -> str:
-    """The runs of a store, newest first; `names` are shorter names for their ids."""
+def runs_text(headers: Sequence[RunHeader], names: Mapping[str, str] | None = None, *, more: bool = False) -> str:
+    """The runs of a store, newest first; `names` are shorter names for their ids. `more` adds agents and origins."""
     rows = []
     for header in headers:
         run = header.id if names is None else names[header.id]
         events = "" if header.event_count is None else str(header.event_count)
         times = (_when(header.started_at), _seconds(header.duration_s))
-        rows.append([run, header.status.value, *times, events, short(header.name, _NAME_CHARS), _one_line(header)])
+        facts = [f"{header.agent} {header.agent_version}".strip(), _origin(header)] if more else []
+        name = short(header.name, _NAME_CHARS)
+        rows.append([run, header.status.value, *times, events, name, *facts, _one_line(header)])
+    titles = ["agent", "origin"] if more else []
     return table(
-        ["run", "status", "started (UTC)", "time", "events", "name", "input → output"],
+        ["run", "status", "started (UTC)", "time", "events", "name", *titles, "input → output"],
         rows,
         optional=("events", "time", "started (UTC)", "name"),
         colours={status.value: _COLOURS.get(status, "red") for status in RunStatus},
     )
 
 
-def run_text(run: TraceRun) -> str:
-    """One run: its header and its events, a line each."""
+def run_line(run: TraceRun) -> str:
+    """One run in a line: its id, how it ended, and its name."""
     colour = _COLOURS.get(run.status, "red")
     name = short(run.name, max(LAST_COLUMN, line_width() - len(f"{run.id}  {run.status.value}  ")))
-    lines = [f"{run.id}  {style(run.status.value, fg=colour, bold=True)}  {name}".rstrip()]
+    return f"{run.id}  {style(run.status.value, fg=colour, bold=True)}  {name}".rstrip()
+
+
+def run_text(run: TraceRun, *, whole: bool = False) -> str:
+    """One run: its header and its events, a line each; with `whole` every event in full."""
+    lines = [run_line(run)]
     facts = [
         ("agent", f"{run.agent} {run.agent_version}".strip()),
         ("started", f"{_when(run.started_at)} UTC, {_seconds(run.duration_s)}" if run.started_at else ""),
@@ -117,8 +125,18 @@ def run_text(run: TraceRun) -> str:
         if value:
             lines += _fact_lines(name, value, room)
     lines.append("")
-    lines += [event_line(event, run.started_at) for event in run.events] or ["  no events"]
+    if whole and run.events:
+        lines.append(events_text(run.events, run.started_at))
+    elif run.events:
+        lines.append(event_lines(run, run.events))
+    else:
+        lines.append("  no events")
     return "\n".join(lines)
+
+
+def event_lines(run: TraceRun, events: Sequence[AnyEvent]) -> str:
+    """Return events of a run, a line each."""
+    return "\n".join([event_line(event, run.started_at) for event in events])
 
 
 def _fact_lines(name: str, value: str, room: int) -> list[str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from replaykit.cli import options
+from replaykit.cli.verbosity import reports
 from replaykit.config import default_store_path
 from replaykit.report.retention import copied_json, copied_text
 from replaykit.store.backup import backup
@@ -18,6 +19,7 @@ from replaykit.store.open import existing_store_path
 @options.flag("--force", help="Replace the file if it is there.")
 @options.store
 @options.as_json
+@reports
 def command(file: Path, force: bool, store_path: Path | None, as_json: bool) -> None:
     """Copy the store to a file while others use it.
 

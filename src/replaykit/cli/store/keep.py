@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from replaykit.cli import options
+from replaykit.cli.verbosity import is_quiet, reports
 from replaykit.config import default_store_path
 from replaykit.errors import UsageError
 from replaykit.model.run import RunStatus
@@ -21,6 +22,7 @@ from replaykit.store.run_locks import running_numbers
 @options.flag("--undo", help="Allow pruning them again.")
 @options.store
 @options.as_json
+@reports
 def command(runs: tuple[str, ...], undo: bool, store_path: Path | None, as_json: bool) -> None:
     """Protect runs from pruning.
 
@@ -45,4 +47,4 @@ def command(runs: tuple[str, ...], undo: bool, store_path: Path | None, as_json:
         return
     what = "goes when its time comes" if undo else "stays"
     for header in tagged:
-        click.echo(f"{header.id}  {what}")
+        click.echo(header.id if is_quiet() else f"{header.id}  {what}")

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from replaykit.cli import options
+from replaykit.cli.verbosity import reports
 from replaykit.config import default_store_path
 from replaykit.errors import UsageError
 from replaykit.report.retention import pruned_text
@@ -22,6 +23,7 @@ from replaykit.store.open import existing_store_path
 @options.config
 @options.store
 @options.as_json
+@reports
 def command(
     dry_run: bool, compact: bool, auto: bool, config: Path | None, store_path: Path | None, as_json: bool
 ) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from replaykit.cli import options
+from replaykit.cli.verbosity import is_quiet, reports
 from replaykit.config import default_store_path
 from replaykit.errors import CorruptStore, ExitCode, UsageError
 from replaykit.report.layout import counted
@@ -29,6 +30,7 @@ from replaykit.terminal import style
 )
 @options.store
 @options.as_json
+@reports
 def command(repair: bool, out: Path | None, store_path: Path | None, as_json: bool) -> int:
     """Check the whole store and list what is damaged.
 
@@ -51,7 +53,7 @@ def command(repair: bool, out: Path | None, store_path: Path | None, as_json: bo
     if as_json:
         click.echo(health_json(damage))
     elif damage:
-        for item in damage:
+        for item in () if is_quiet() else damage:
             click.echo(f"{style('damaged', fg='red')}  {item}")
         click.echo(f"{len(damage)} damaged")
     else:
@@ -61,7 +63,7 @@ def command(repair: bool, out: Path | None, store_path: Path | None, as_json: bo
 
 def _repair(source: Path, out: Path | None, as_json: bool) -> int:
     result = salvage(source, out or source.with_name(f"{source.stem}-salvaged{source.suffix}"))
-    options.show(as_json, result, partial(salvaged_text, source=source))
+    options.show(as_json, result, partial(salvaged_text, source=source), brief=lambda saved: str(saved.store))
     return _code_of(result.lost)
 
 
