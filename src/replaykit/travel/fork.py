@@ -22,7 +22,7 @@ from replaykit.model.changes import Cleaning
 from replaykit.model.events import AnyEvent, Shared
 from replaykit.model.result import Deviation
 from replaykit.model.run import Origin, RunHeader, RunStatus, TraceRun
-from replaykit.model.steps import step_name
+from replaykit.model.steps import StepWord, step_name
 from replaykit.model.values import ABSENT, Json, raw
 from replaykit.seam.failures import describe, status_of
 from replaykit.store.open import StoreLike, open_store
@@ -52,7 +52,7 @@ class ForkResult(Struct, frozen=True, kw_only=True):
 
 def fork(
     run_id: str,
-    step: str,
+    step: StepWord,
     changes: Edits | Mapping[str, Any] | None = None,
     *,
     agent: Callable[..., Any] | None = None,
@@ -85,7 +85,7 @@ def fork(
 
 def resume(
     run_id: str,
-    step: str,
+    step: StepWord,
     *,
     agent: Callable[..., Any] | None = None,
     store: StoreLike = None,
@@ -102,7 +102,7 @@ def resume(
 
 def _fork_or_resume(
     run_id: str,
-    step: str,
+    step: StepWord,
     edits: Edits,
     kind: str,
     agent: Callable[..., Any] | None,
@@ -115,8 +115,8 @@ def _fork_or_resume(
 ) -> ForkResult:
     with open_store(where, read_only=dry_run) as store:
         parent = store.load(run_id)
-        step = step_name(parent, step)  # an unknown step is said first
-        plan = plan_fork(store, parent, step, edits, agent if agent is not None else agent_of(parent))
+        name = step_name(parent, step)  # an unknown step is said first
+        plan = plan_fork(store, parent, name, edits, agent if agent is not None else agent_of(parent))
         done = None if attempt is None else _attempted(store, attempt, parent.id)
         header = _header(parent, plan, kind, edits)
         writer = None if dry_run else _begun(store, header, parent.id)
