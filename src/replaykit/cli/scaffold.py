@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     "--select",
     "run_id",
     metavar="RUN",
-    help="Which run, where a trace holds several: its id, or the beginning of it.",
+    help="Which run, where a trace holds several: its id, the beginning of it, last or last-failed.",
 )
 @click.option("--id", "case_id", metavar="ID", help="The case's id.  [default: the directory's name]")
 @click.option("--title", help="The case's title.")

@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from replaykit.arguments import checked
-from replaykit.errors import CorruptStore, RunNotFound, StoreError, wrong_argument
+from replaykit.errors import CorruptStore, RunNotFound, StoreError, nearest, wrong_argument
 from replaykit.model.events import AnyEvent, Shared, StoredEvent, decode_event, decode_events
 from replaykit.model.nesting import check_nesting
 from replaykit.model.run import PROCESS_LOGS, RunHeader, RunStatus, TraceRun
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from replaykit.redaction.events import Door
 
 _INDEX = 0xFFFFFFFF
+_MOST_SUGGESTED = 500
 _NEWEST = {"last": " ".join(RunStatus), "last-failed": " ".join((RunStatus.ERROR, RunStatus.TIMEOUT))}
 """Words for the newest run, and the statuses it may have."""
 Batch = tuple[int, list[StoredEvent]]
@@ -276,7 +277,18 @@ class SQLiteStore:
         if rows:
             starts = ", ".join(row[1] for row in rows[:3])
             raise RunNotFound(f"several runs begin with {run_id!r}: {starts} …", hint="Give more of the id.")
-        raise RunNotFound(f"no run {run_id!r} in {self.path}", hint="See what is there: replaykit runs")
+        raise self._not_found(run_id)
+
+    def _not_found(self, run_id: str) -> RunNotFound:
+        """Return the error for a run that is not there; it names the nearest of the newest runs."""
+        words: dict[str, None] = {}
+        for row in self.query("SELECT id, name FROM runs ORDER BY started_at DESC LIMIT ?", _MOST_SUGGESTED):
+            words |= dict.fromkeys(filter(None, row))
+        message = f"no run {run_id!r} in {self.path}"
+        suggestion = nearest(run_id[:80], words)
+        if suggestion.startswith("did you mean"):
+            message = f"{message}; {suggestion}"
+        return RunNotFound(message, hint="See what is there: replaykit runs")
 
     def events(self, run_id: str) -> Iterator[AnyEvent]:
         """A run's events in the order they were written; what a fork shares is read from its parent."""

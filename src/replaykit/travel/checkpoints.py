@@ -22,7 +22,7 @@ from replaykit.model.changes import StateFold
 from replaykit.model.events import AnyEvent, Call, Change, Decision, ErrorInfo, Message, State, ToolCall
 from replaykit.model.run import RunHeader, RunStatus, TraceRun
 from replaykit.model.sampling import Sampling, StateLog, Written, sampling
-from replaykit.model.steps import step_name
+from replaykit.model.steps import StepWord, step_name
 from replaykit.model.values import ABSENT, Json, Raw, canonical, decode, raw
 from replaykit.store.open import StoreLike, open_store
 from replaykit.store.protocol import RunWriter, Store
@@ -107,12 +107,12 @@ def step_events(run: TraceRun) -> list[StepEvent]:
     return found
 
 
-def last_event_of(run: TraceRun, step_id: str) -> AnyEvent:
+def last_event_of(run: TraceRun, step_id: StepWord) -> AnyEvent:
     """The last event that belongs to a step, its states included; a UsageError names the steps there are."""
     return find_step(run, step_id).last
 
 
-def state_after(store: Store, run: TraceRun, step_id: str) -> Json:
+def state_after(store: Store, run: TraceRun, step_id: StepWord) -> Json:
     """The state after a step; None for an agent that had none by then, StateNotKept where the log does not hold it."""
     run_step = find_step(run, step_id)
     if run_step.state is None:
@@ -151,20 +151,20 @@ class CheckpointStore:
             self._open.clear()
 
     @checked('checkpoints.load_checkpoint(run_id, "step_3")')
-    def load_checkpoint(self, run_id: str, step_id: str) -> Checkpoint:
+    def load_checkpoint(self, run_id: str, step_id: StepWord) -> Checkpoint:
         """The checkpoint after that step; a UsageError names the steps there are, or those that were kept."""
         with open_store(self._store, read_only=True) as store:
             run = store.load(run_id)
-            step_id = step_name(run, step_id)
-            state = state_after(store, run, step_id)
-        last = last_event_of(run, step_id)
+            name = step_name(run, step_id)
+            state = state_after(store, run, name)
+        last = last_event_of(run, name)
         messages: list[Json] = []
         for event in run.events:
             if isinstance(event, Message) and event.seq <= last.seq:
                 messages.append({"role": event.role, "content": event.content})
         return Checkpoint(
             run_id=run.id,
-            step_id=step_id,
+            step_id=name,
             state=state,
             messages=messages,
             tool_calls=[_call_as_data(call) for call in run.tool_calls if call.seq <= last.seq],

@@ -23,7 +23,7 @@ from replaykit.model.changes import Cleaning
 from replaykit.model.events import AnyEvent, Shared
 from replaykit.model.result import Deviation
 from replaykit.model.run import Origin, RunHeader, RunStatus, TraceRun
-from replaykit.model.steps import step_name
+from replaykit.model.steps import StepWord, step_name
 from replaykit.model.values import ABSENT, Json, raw
 from replaykit.seam.failures import describe, status_of
 from replaykit.store.open import StoreLike, open_store
@@ -60,7 +60,7 @@ class ForkResult(Struct, frozen=True, kw_only=True):
 @checked('rk.fork(run_id, "step_3", {"max_retries": 3}, agent=agent)')
 def fork(
     run_id: str,
-    step: str,
+    step: StepWord,
     changes: Edits | Mapping[str, Any] | None = None,
     *,
     agent: Callable[..., Any] | None = None,
@@ -98,7 +98,7 @@ def fork(
 @checked('rk.resume(run_id, "step_3", agent=agent)')
 def resume(
     run_id: str,
-    step: str,
+    step: StepWord,
     *,
     agent: Callable[..., Any] | None = None,
     store: StoreLike = None,
@@ -119,7 +119,7 @@ def resume(
 
 def _fork_or_resume(
     run_id: str,
-    step: str,
+    step: StepWord,
     edits: Edits,
     kind: str,
     agent: Callable[..., Any] | None,
@@ -132,8 +132,8 @@ def _fork_or_resume(
 ) -> ForkResult:
     with open_store(where, read_only=dry_run) as store:
         parent = store.load(run_id)
-        step = step_name(parent, step)  # an unknown step is said first
-        plan = plan_fork(store, parent, step, edits, agent if agent is not None else agent_of(parent))
+        name = step_name(parent, step)  # an unknown step is said first
+        plan = plan_fork(store, parent, name, edits, agent if agent is not None else agent_of(parent))
         done = None if attempt is None else _attempted(store, attempt, parent.id)
         header = _header(parent, plan, kind, edits)
         writer = None if dry_run else _begun(store, header, parent.id)
