@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -32,6 +33,8 @@ def checked(example: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
             expected = types_of()
             for name, value in given.items():
                 if name in expected and not fits(value, expected[name]):
+                    if isinstance(value, str | os.PathLike) and fits([value], expected[name]):
+                        raise UsageError(f"{call}: `{name}` is a list", hint=f"Write: {name}=[{str(value)!r}]")
                     raise wrong_argument(call, value, example, name=name)
             return function(*args, **kwargs)
 
