@@ -29,11 +29,11 @@ def checked(example: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
         @functools.wraps(function)
         def checked_function(*args: P.args, **kwargs: P.kwargs) -> T:
             try:
-                given = signature.bind(*args, **kwargs).arguments
+                arguments = signature.bind(*args, **kwargs).arguments
             except TypeError as error:
                 raise UsageError(f"{call}: {error}", hint=f"Write: {example}") from None
             fits = tests()
-            for name, value in given.items():
+            for name, value in arguments.items():
                 if name in fits and not fits[name](value):
                     raise _wrong(call, name, value, example, fits[name])
             return function(*args, **kwargs)
