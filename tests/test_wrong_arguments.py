@@ -258,7 +258,7 @@ def test_a_call_without_its_arguments_shows_the_right_one() -> None:
 
 
 def test_a_text_is_no_list_of_names(project: Path) -> None:
-    with pytest.raises(rk.UsageError, match="as `live`"):
+    with pytest.raises(rk.UsageError, match="`live` is a list"):
         rk.replay(project / "case", agent, live="search")
 
 

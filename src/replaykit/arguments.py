@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 from replaykit.errors import UsageError, wrong_argument
 
 P = ParamSpec("P")
 T = TypeVar("T")
+Fits: TypeAlias = Callable[[Any], bool]
+"""True for a value that fits a parameter."""
 
 
 def checked(example: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
@@ -21,18 +24,18 @@ def checked(example: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
         call = example.partition("(")[0]
         signature = inspect.signature(function)
-        types_of = functools.cache(functools.partial(_types_of, function))
+        tests = functools.cache(functools.partial(_tests, function))
 
         @functools.wraps(function)
         def checked_function(*args: P.args, **kwargs: P.kwargs) -> T:
             try:
-                given = signature.bind(*args, **kwargs).arguments
+                arguments = signature.bind(*args, **kwargs).arguments
             except TypeError as error:
                 raise UsageError(f"{call}: {error}", hint=f"Write: {example}") from None
-            expected = types_of()
-            for name, value in given.items():
-                if name in expected and not fits(value, expected[name]):
-                    raise wrong_argument(call, value, example, name=name)
+            fits = tests()
+            for name, value in arguments.items():
+                if name in fits and not fits[name](value):
+                    raise _wrong(call, name, value, example, fits[name])
             return function(*args, **kwargs)
 
         return checked_function
@@ -40,42 +43,63 @@ def checked(example: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
     return decorate
 
 
-def _types_of(function: Callable[..., Any]) -> Mapping[str, Any]:
-    """Return the types of a function's parameters; those of `*args` and `**kwargs` are left out."""
+def _wrong(call: str, name: str, value: object, example: str, fits: Fits) -> UsageError:
+    if isinstance(value, str | os.PathLike) and fits([value]):
+        return UsageError(f"{call}: `{name}` is a list", hint=f"Write: {name}=[{str(value)!r}]")
+    return wrong_argument(call, value, example, name=name)
+
+
+def _tests(function: Callable[..., Any]) -> Mapping[str, Fits]:
+    """Return a test of each parameter of a function that does not take any value."""
     hints = typing.get_type_hints(function)
-    expected = {}
-    for name, parameter in inspect.signature(function).parameters.items():
-        if name in hints and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            expected[name] = hints[name]
-    return expected
+    tests = {}
+    for name in inspect.signature(function).parameters:
+        fits = fits_of(hints.get(name, Any))
+        if fits is not _anything:
+            tests[name] = fits
+    return tests
 
 
-def fits(value: object, type_: Any) -> bool:
-    """True for a value of this type. A text is no sequence of texts: `live="search"` means `live=["search"]`."""
+def fits_of(type_: Any) -> Fits:
+    """Return the test of a type. A text is no list of texts: `live="search"` means `live=["search"]`."""
     origin, parts = typing.get_origin(type_), typing.get_args(type_)
     if origin in (typing.Union, types.UnionType):
-        return any(fits(value, part) for part in parts)
+        return _either(list(map(fits_of, parts)))
     if origin is typing.Literal:
-        return value in parts
+        return lambda value: value in parts
     if origin is Callable:
-        return callable(value)
+        return callable
     if origin in (Iterable, Sequence):
-        return _is_list(value, parts[0])
+        return _list_of(fits_of(parts[0]))
     if type_ is float:
-        return isinstance(value, int | float) and not isinstance(value, bool)
+        return lambda value: isinstance(value, int | float) and not isinstance(value, bool)
     if type_ is int:
-        return isinstance(value, int) and not isinstance(value, bool)
+        return lambda value: isinstance(value, int) and not isinstance(value, bool)
     class_ = origin or type_
     if not isinstance(class_, type) or class_ is Any:
-        return True
+        return _anything
     if getattr(class_, "_is_protocol", False):
-        return all(hasattr(value, name) for name in vars(class_) if not name.startswith("_"))
-    return isinstance(value, class_)
+        names = [name for name in vars(class_) if not name.startswith("_")]
+        return lambda value: all(hasattr(value, name) for name in names)
+    return lambda value: isinstance(value, class_)
 
 
-def _is_list(value: object, item_type: Any) -> bool:
-    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
-        return False
-    if not isinstance(value, Sequence):  # an iterator can be read only once
-        return True
-    return all(fits(item, item_type) for item in value)
+def _anything(_value: object) -> bool:
+    return True
+
+
+def _either(tests: Sequence[Fits]) -> Fits:
+    if _anything in tests:
+        return _anything
+    return lambda value: any(fits(value) for fits in tests)
+
+
+def _list_of(fits: Fits) -> Fits:
+    def is_list(value: Any) -> bool:
+        if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+            return False
+        if not isinstance(value, Sequence):  # an iterator can be read only once
+            return True
+        return all(map(fits, value))
+
+    return is_list

@@ -111,12 +111,10 @@ def _candidate(candidate: CandidateLike, run: TraceRun | None) -> Candidate:
         runner: Candidate = CommandCandidate(candidate)
     elif isinstance(candidate, Candidate):  # before callable(): a candidate may be both
         runner = candidate
-    elif callable(candidate):
+    else:
         from replaykit.candidates.inprocess import CallableCandidate  # noqa: PLC0415 (brings in the seam)
 
         return CallableCandidate(candidate, calls=None if run is None else run.calls)
-    else:
-        raise UsageError(f"a {type(candidate).__name__} is not a candidate: give a callable, a command or a Candidate")
     if run is not None:
         raise UsageError("a run is replayed against a callable; scaffold a case for other candidates")
     return runner

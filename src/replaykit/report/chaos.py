@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 
 from replaykit.checks.reading import text_of
@@ -44,7 +44,7 @@ class ChaosReport(Struct, frozen=True, kw_only=True):
 class ChaosProfile(Struct, frozen=True, kw_only=True):
     """A named set of faults."""
 
-    about: str
+    description: str = field(name="about")
     """What the profile does, in one line."""
     plan: ChaosPlan
     """Its faults, as a file may spell them."""
@@ -151,7 +151,7 @@ def profiles_text(names: Sequence[str]) -> str:
 
 def profiles_json(names: Sequence[str]) -> str:
     """The profiles with their plans, as a file may spell them."""
-    profiles = {name: ChaosProfile(about=profile_description(name), plan=profile(name)) for name in names}
+    profiles = {name: ChaosProfile(description=profile_description(name), plan=profile(name)) for name in names}
     return to_json(profiles)
 
 

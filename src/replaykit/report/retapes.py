@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType, field
 
 from replaykit.candidates.retaping import NewCall, Retaping
 from replaykit.candidates.retaping_many import Left, tokens_of, usage_of
@@ -45,7 +45,7 @@ class RetapedCase(Struct, frozen=True, kw_only=True):
     """Why no take was written; empty if one was."""
     usage: Usage | UnsetType = UNSET
     """What the live model calls took; missing, as are the next keys, if the case was left out."""
-    asked: Sequence[AskedCall] | UnsetType = UNSET
+    new_calls: Sequence[AskedCall] | UnsetType = field(default=UNSET, name="asked")
     """The calls that no earlier take answers."""
 
 
@@ -108,11 +108,11 @@ def _document(outcome: Retaping | Left) -> RetapedCase:
         directory=None if outcome.directory is None else str(outcome.directory),
         reason=outcome.problem,
         usage=outcome.usage,
-        asked=list(map(_asked, outcome.new_calls)),
+        new_calls=list(map(_new_call, outcome.new_calls)),
     )
 
 
-def _asked(question: NewCall) -> AskedCall:
+def _new_call(question: NewCall) -> AskedCall:
     call = question.call
     return AskedCall(kind=call.kind, name=call.name, answered_by=question.answered_by, difference=question.text)
 

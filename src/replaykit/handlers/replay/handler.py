@@ -12,7 +12,7 @@ import msgspec
 import orjson
 
 from replaykit.arguments import checked
-from replaykit.errors import Divergence, ReplayKitError, Unreplayable, UsageError
+from replaykit.errors import Divergence, ReplayKitError, Unreplayable
 from replaykit.handlers.replay.completion_order import turns_of
 from replaykit.handlers.replay.miss import (
     advice_on_capture,
@@ -443,7 +443,7 @@ def _as_event(call: PendingCall | AnyEvent, answer: CallAnswer, duration_s: floa
     return call
 
 
-@checked("rk.replaying(rk.Tape.of(store.load(run_id)))")
+@checked("rk.replaying(store.load(run_id))")
 @contextmanager
 def replaying(
     tape: Tape | TraceRun, rules: MatchRules | None = None, *, tools: Mapping[str, ToolMode] | None = None
@@ -461,8 +461,6 @@ def replaying(
     """
     if isinstance(tape, TraceRun):
         tape = Tape.of(tape)
-    if not isinstance(tape, Tape):
-        raise UsageError(f"a {type(tape).__name__} is not a tape: give `store.load(run.id)`, or `rk.Tape.of(…)` of it")
     replayer = Replayer(tape, rules, tools=tools)
     with pinned(tape.pins) as resalt, replayer.at_work() as session:
         session.resalt, session.begins_with_run = resalt, tape.pins.seed is not None
