@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from replaykit.cli import candidate_options, options, trusted_config
-from replaykit.cli.options import counting
+from replaykit.cli.progress import progress
 from replaykit.errors import UsageError, nearest
 from replaykit.model.isolation import IsolationLevel
 from replaykit.redaction.files import clean_struct, file_redactor
@@ -111,7 +111,7 @@ def command(
     is_named = any(name is not None for name in (*candidate_names, candidate_options.named_program()))
     project = _project(config, config_from, untrusted=untrusted, needs_agent=not is_named)
     files = planned(output, junit=junit, markdown=markdown, html=html)
-    with counting("fetching") as fetched:
+    with progress("fetching", is_logged=True) as fetched:
         plan = CiPlan(
             project=project,
             only=_parts(only),
@@ -121,13 +121,15 @@ def command(
             min_score=_percentage(project, min_score),
             evidence=candidate_options.evidence_of(evidence),
             consent=candidate_options.consent_of(live, allow_connect, allow_write),
-            on_fetched=fetched,
+            on_fetched=fetched.advance,
         )
         ci = prepare_ci(plan)
     options.note(*ci.notices)
     candidate, jobs = candidate_options.candidate_and_jobs(*candidate_names, jobs=jobs, project=project)
-    with _telling_of_a_stop(files), options.progress(0 if quiet else ci.count, "running") as advance:
-        result = clean_struct(ci.run(CiWorkers(candidate=candidate, jobs=jobs, on_done=advance)), file_redactor())
+    with _telling_of_a_stop(files), progress("running", ci.count, quiet=quiet) as running:
+        result = clean_struct(
+            ci.run(CiWorkers(candidate=candidate, jobs=jobs, on_done=running.advance)), file_redactor()
+        )
     _tell(result, files, quiet=quiet, as_json=as_json)
     return result.exit_code
 

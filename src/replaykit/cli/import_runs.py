@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from replaykit.cli import options
-from replaykit.cli.options import counting
+from replaykit.cli.progress import progress
 from replaykit.errors import ExitCode, NothingSelected, UsageError, failed_if, gravest
 from replaykit.project.find import find_project
 from replaykit.terminal import visible
@@ -122,8 +122,8 @@ def import_into_project(
         force=force or is_own,
         dry_run=dry_run,
     )
-    with counting("importing", quiet=quiet) as advance:
-        result = import_records(_counted(records, advance), place, run_filter=selection)
+    with progress("importing", quiet=quiet, is_logged=True) as importing:
+        result = import_records(_counted(records, importing.advance), place, run_filter=selection)
     if not result.entries:
         raise NothingSelected("no run came in", hint="\n".join(result.notes) or None)
     if result.sessions and not place.contract:

@@ -10,6 +10,7 @@ import click
 from replaykit.cases.find import find_case_files
 from replaykit.cases.lint import lint_cases
 from replaykit.cli import options, trusted_config
+from replaykit.cli.progress import progress
 from replaykit.config import default_store_path
 from replaykit.documents.shape import FlawSeverity
 from replaykit.errors import ExitCode, failed_if
@@ -35,7 +36,8 @@ def command(cases: tuple[Path, ...], strict: bool, config_from: str | None, untr
     trusted = trusted_config.config_files(config_from, untrusted=untrusted)
     options.note(*trusted.notices, *rules_beside(default_store_path()).notices)
     files = find_case_files(cases)
-    problems = lint_cases(files)
+    with progress("linting", len(files)) as linting:
+        problems = lint_cases(files, linting.advance)
     options.show(as_json, problems, partial(problems_text, count=len(files)), problems_json)
     if any(problem.code == "format-too-new" for problem in problems):
         return ExitCode.CANNOT

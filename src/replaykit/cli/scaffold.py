@@ -10,6 +10,7 @@ import click
 from replaykit.candidates.case_check import check_case
 from replaykit.cases.promote import promote
 from replaykit.cli import candidate_options, options
+from replaykit.cli.progress import progress
 from replaykit.config import default_evidence_path
 from replaykit.errors import UsageError
 from replaykit.programs.command import HIDDEN
@@ -101,7 +102,8 @@ def command(
         candidate = _recorded_program(promoted)
     if candidate is not None:
         candidate_options.stopped_at_the_end(candidate)
-    check = check_case(promoted.case, promoted.run, candidate, evidence=default_evidence_path(), consent=allowed)
+    with progress("checking the case"):
+        check = check_case(promoted.case, promoted.run, candidate, evidence=default_evidence_path(), consent=allowed)
     if as_json:
         click.echo(case_json(promoted.case, check))
     else:

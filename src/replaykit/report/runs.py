@@ -20,15 +20,27 @@ from replaykit.model.events import (
     Note,
     State,
 )
-from replaykit.model.run import RunHeader, RunStatus, TraceRun
+from replaykit.model.run import RunHeader, TraceRun
 from replaykit.model.unreplayable import concerns, note_text
-from replaykit.report.layout import LAST_COLUMN, counted, indented, line_width, short, table, to_json, width_of
+from replaykit.report.layout import (
+    LAST_COLUMN,
+    coloured,
+    counted,
+    indented,
+    labelled,
+    line_width,
+    short,
+    table,
+    to_json,
+    value_text,
+    width_of,
+    with_hint,
+)
 from replaykit.report.model_calls import conversation_facts, request_line, tokens_line
 from replaykit.telemetry.span import recorded_trace
 from replaykit.terminal import style, visible
 
 _NAME_CHARS = 24
-_COLOURS = {RunStatus.SUCCESS: "green", RunStatus.RUNNING: "cyan", RunStatus.CANCELLED: "yellow"}
 _ARROW = " → "
 _NOT_HELD = {
     "secrets": "what `secrets` and `os.urandom` gave is",
@@ -48,20 +60,22 @@ def runs_text(headers: Sequence[RunHeader], names: Mapping[str, str] | None = No
         run = header.id if names is None else names[header.id]
         events = "" if header.event_count is None else str(header.event_count)
         times = (_when(header.started_at), _seconds(header.duration_s))
-        rows.append([run, header.status.value, *times, events, short(header.name, _NAME_CHARS), _one_line(header)])
-    return table(
+        rows.append(
+            [run, coloured(header.status.value), *times, events, short(header.name, _NAME_CHARS), _one_line(header)]
+        )
+    text = table(
         ["run", "status", "started (UTC)", "time", "events", "name", "input → output"],
         rows,
         optional=("events", "time", "started (UTC)", "name"),
-        colours={status.value: _COLOURS.get(status, "red") for status in RunStatus},
+        numbers=("time", "events"),
     )
+    return with_hint(text, "All of one: replaykit show RUN")
 
 
 def run_text(run: TraceRun) -> str:
     """One run: its header and its events, a line each."""
-    colour = _COLOURS.get(run.status, "red")
     name = short(run.name, max(LAST_COLUMN, line_width() - len(f"{run.id}  {run.status.value}  ")))
-    lines = [f"{run.id}  {style(run.status.value, fg=colour, bold=True)}  {name}".rstrip()]
+    lines = [f"{run.id}  {coloured(run.status.value, bold=True)}  {name}".rstrip()]
     facts = [
         ("agent", f"{run.agent} {run.agent_version}".strip()),
         ("started", f"{_when(run.started_at)} UTC, {_seconds(run.duration_s)}" if run.started_at else ""),
@@ -83,13 +97,13 @@ def run_text(run: TraceRun) -> str:
             lines += _fact_lines(name, value, room)
     lines.append("")
     lines += [event_line(event, run.started_at) for event in run.events] or ["  no events"]
-    return "\n".join(lines)
+    return with_hint("\n".join(lines), f"All of an event: replaykit show {visible(run.id)} --event N")
 
 
 def _fact_lines(name: str, value: str, room: int) -> list[str]:
     """Return a fact under its name, on as many lines as it takes."""
     first, *more = textwrap.wrap(visible(value), room) or [""]
-    return [f"  {style(f'{name:<8}', dim=True)} {first}", *indented(more, " " * 11)]
+    return [f"  {labelled(name, first, 8)}", *indented(more, " " * 11)]
 
 
 def _stopped(run: TraceRun) -> str:
@@ -145,9 +159,8 @@ def event_text(event: AnyEvent, started_at: float) -> str:
         facts.append(("error", str(event.error)))
     for name, value in facts:
         if value is not None:
-            shown = value if isinstance(value, str) else repr(value)
-            first, *more = shown.split("\n")
-            lines.append(f"  {style(f'{name:<10}', dim=True)} {first}")
+            first, *more = value_text(value).split("\n")
+            lines.append(f"  {labelled(name, first, 10)}")
             lines += indented(more, " " * 13)
     return "\n".join(lines)
 
