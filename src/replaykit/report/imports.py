@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from replaykit.intake.cases import CaseResult
 from replaykit.intake.entries import ImportEntry, ImportResult
-from replaykit.report.layout import counted, indented, short, table, tally, to_json
+from replaykit.report.layout import coloured, counted, indented, short, table, tally, to_json, with_hint
 from replaykit.terminal import style, visible
 
 MAX_ROWS = 200
@@ -26,6 +26,7 @@ _HEAD = ["run", "result", "status", "started (UTC)", "tools", "name → session"
 _DRY_HEAD = ["run", "result", "status", "format", "started (UTC)", "models", "tools", "tokens", "replayable", "name"]
 _OPTIONAL = ("tokens", "models", "tools", "format", "started (UTC)", "status")
 """Columns to leave out, in this order, on a narrow terminal."""
+_NUMBERS = ("models", "tools", "tokens", "replayable")
 
 
 def import_json(result: ImportResult) -> Iterator[str]:
@@ -62,13 +63,16 @@ def _runs(result: ImportResult) -> Iterator[str]:
     row, head = _row, _HEAD
     if result.dry_run:
         row, head = _dry_row, _DRY_HEAD
-    yield table(head, list(map(row, found[:MAX_ROWS])), optional=[name for name in _OPTIONAL if name in head])
+    optional = [name for name in _OPTIONAL if name in head]
+    text = table(head, list(map(row, found[:MAX_ROWS])), optional=optional, numbers=_NUMBERS)
+    yield with_hint(text, "All columns, whole: --json")
     if len(found) > MAX_ROWS:
         yield f"and {len(found) - MAX_ROWS:,} more; --json has them all"
 
 
 def _row(entry: ImportEntry) -> list[str]:
-    return [short(entry.run, 60), entry.result, entry.status, _when(entry), str(entry.tool_calls), _name(entry)]
+    words = (coloured(entry.result), coloured(entry.status))
+    return [short(entry.run, 60), *words, _when(entry), str(entry.tool_calls), _name(entry)]
 
 
 def _name(entry: ImportEntry) -> str:
@@ -79,8 +83,8 @@ def _dry_row(entry: ImportEntry) -> list[str]:
     tokens = entry.input_tokens + entry.output_tokens
     return [
         short(entry.run, 60),
-        entry.result,
-        entry.status,
+        coloured(entry.result),
+        coloured(entry.status),
         entry.format,
         _when(entry),
         str(entry.model_calls),
@@ -122,7 +126,7 @@ def _cases(result: ImportResult) -> Iterator[str]:
     rows = []
     for entry, case in found[:MAX_ROWS]:
         why = f" ({case.why})" if case.why else ""
-        rows.append([short(entry.run, 60), case.result, f"{case.directory}{why}"])
+        rows.append([short(entry.run, 60), coloured(case.result), f"{case.directory}{why}"])
     yield table(["failed run", "case", "where"], rows, is_cut=False)
     if len(found) > MAX_ROWS:
         yield f"and {len(found) - MAX_ROWS:,} more; --json has them all"

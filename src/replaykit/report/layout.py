@@ -127,7 +127,8 @@ def table(
     if is_terminal() and len(rows) <= _RICH_ROWS:
         from replaykit.report import rich_layout  # noqa: PLC0415 (imports rich)
 
-        lines = rich_layout.table_lines(shown[0], shown[1:], screen_width(), is_cut=is_cut, numbers=numbers)
+        width = min(screen_width(), sum(_widths(shown)) + 2 * (len(shown[0]) - 1))
+        lines = rich_layout.table_lines(shown[0], shown[1:], width, is_cut=is_cut, numbers=numbers)
         return "\n".join(lines)
     return "\n".join(_plain_table(shown, is_cut=is_cut))
 
@@ -157,6 +158,8 @@ def _room(rows: Sequence[Sequence[str]]) -> int:
     return screen_width() - sum(widths) - 2 * len(widths)
 
 
+_SIDE_MARGIN = 2
+"""Columns that whoever puts the texts into a paragraph may indent them by."""
 _WIDE = 120
 """Columns from which on two texts stand beside each other."""
 
@@ -170,7 +173,7 @@ def beside(heads: tuple[str, str], rows: Sequence[tuple[str, str]]) -> str:
     """Return two texts with their lines beside each other; ask `has_room_for_two` before."""
     from replaykit.report import rich_layout  # noqa: PLC0415 (imports rich)
 
-    return "\n".join(rich_layout.side_by_side_lines(heads, rows, screen_width()))
+    return "\n".join(rich_layout.side_by_side_lines(heads, rows, screen_width() - _SIDE_MARGIN))
 
 
 def highlighted(json_text: str) -> str:

@@ -6,13 +6,11 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from replaykit.model.run import RunStatus, TraceRun
+from replaykit.model.run import TraceRun
 from replaykit.model.unrecorded import Unrecorded, all_unrecorded, unrecorded_in, unrecorded_lines
 from replaykit.model.values import JsonObject
-from replaykit.report.layout import counted, to_json
+from replaykit.report.layout import coloured, counted, to_json
 from replaykit.terminal import style
-
-_COLOURS = {RunStatus.SUCCESS: "green", RunStatus.CANCELLED: "yellow"}
 
 
 def recorded_text(
@@ -20,7 +18,7 @@ def recorded_text(
 ) -> str:
     """The run, and what to type next; `options` have to be given again. Of one that is not whole nobody knows what
     there was to see."""
-    status = style(run.status.value, fg=_COLOURS.get(run.status, "red"))
+    status = coloured(run.status.value)
     calls = sum(1 for _ in run.calls)
     lines = [f"replaykit: recorded {run.id}: {status}, {counted(calls, 'call')}, {run.duration_s or 0:.1f} s"]
     if all(unrecorded_in(event) is not None for event in run.events):

@@ -83,6 +83,8 @@ class EventEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     b_seq: int | None = None
     text: str = ""
     """The call as one would write it, cut where it is long; as the second run made it, where it did."""
+    a_text: str = ""
+    """The same as the first run made it, where that is another text."""
     arguments: tuple[Difference, ...] = ()
     outcome: tuple[Difference, ...] = ()
 
