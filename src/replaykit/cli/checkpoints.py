@@ -8,7 +8,7 @@ import click
 
 from replaykit.cli import options
 from replaykit.report.forks import checkpoints_text
-from replaykit.report.layout import to_json
+from replaykit.report.layout import fit, to_json
 from replaykit.travel.checkpoints import CheckpointStore
 
 
@@ -26,8 +26,8 @@ def command(run_id: str, store_path: Path | None, as_json: bool) -> None:
     """
     found = CheckpointStore(store_path).list_checkpoints(run_id)
     if as_json:
-        click.echo(to_json({"replaykit": 1, "checkpoints": found}))
+        options.print_json(to_json({"replaykit": 1, "checkpoints": found}))
     elif found:
-        click.echo(checkpoints_text(found))
+        click.echo(fit(checkpoints_text(found)))
     else:
         click.echo("no steps: the run made no calls", err=True)

@@ -104,5 +104,5 @@ def sources(
         result = import_sources(project, into, timeout_s, importing.advance)
     if not result.entries:
         raise NothingSelected(f"{project.file} has no source that gave a run", hint="\n".join(result.notes) or None)
-    import_runs.report(result, as_json=as_json)
+    import_runs.report(result, as_json=as_json, store_path=store_path)
     return failed_if(result.failed)

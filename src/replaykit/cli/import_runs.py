@@ -11,6 +11,7 @@ import click
 
 from replaykit.cli import options
 from replaykit.cli.progress import progress
+from replaykit.cli.short_ids import shown_ids
 from replaykit.errors import ExitCode, NothingSelected, UsageError, failed_if, gravest
 from replaykit.project.find import find_project
 from replaykit.terminal import visible
@@ -69,7 +70,7 @@ def import_and_report(
         raise UsageError("--run and --dry-run do not go together")
     result = import_into_project(records, needs_sessions=run_them, dry_run=dry_run, quiet=as_json, **place)
     failed = failed_if(result.failed)
-    report(result, as_json=as_json, aside=run_them)
+    report(result, as_json=as_json, aside=run_them, store_path=place["store_path"])
     if not run_them:
         return failed
     if not result.sessions:
@@ -131,7 +132,7 @@ def import_into_project(
     return result
 
 
-def report(result: ImportResult, *, as_json: bool, aside: bool = False) -> None:
+def report(result: ImportResult, *, as_json: bool, aside: bool = False, store_path: Path | None = None) -> None:
     """Print the result of an import; to standard error where a replay's result follows."""
     from replaykit.report.imports import import_json, import_text, problems_text
     from replaykit.report.layout import fit
@@ -144,7 +145,18 @@ def report(result: ImportResult, *, as_json: bool, aside: bool = False) -> None:
             click.echo(piece, nl=False)
         click.echo()
     else:
-        click.echo(fit(import_text(result)), err=aside)
+        click.echo(fit(import_text(result, _names(result, store_path))), err=aside)
+
+
+def _names(result: ImportResult, store_path: Path | None) -> dict[str, str]:
+    """Return how the ids of the runs that are in the store now are printed."""
+    run_ids = [entry.run for entry in result.entries if entry.result != "failed"]
+    if result.dry_run or not run_ids:
+        return {}
+    from replaykit.store.open import open_store
+
+    with open_store(store_path, read_only=True) as store:
+        return shown_ids(store, run_ids)
 
 
 def _counted(records: Iterable[ImportRecord], advance: Callable[[], None]) -> Iterator[ImportRecord]:

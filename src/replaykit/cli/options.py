@@ -219,7 +219,7 @@ def tell_notices(subjects: Any) -> None:
 def note(*texts: str) -> None:
     """Say these things on stderr, a line each."""
     for text in texts:
-        click.echo(fit(f"note: {text}"), err=True)
+        click.echo(fit(f"{style('note', fg='yellow')}: {text}"), err=True)
 
 
 def json_or_text(text: str) -> Any:

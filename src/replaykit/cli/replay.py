@@ -264,7 +264,7 @@ def _out_of_time(found: Sequence[SelectedCase], results: Sequence[ReplayResult])
 
 def _report(options_: ReplayOptions, results: Sequence[ReplayResult], root: Path, *, passed: bool) -> None:
     if options_.as_json:
-        click.echo(results_json(results, passed=passed))
+        options.print_json(results_json(results, passed=passed))
     elif len(results) == 1:
         [result] = results
         click.echo(fit(result_text(result)))

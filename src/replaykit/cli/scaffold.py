@@ -105,7 +105,7 @@ def command(
     with progress("checking the case"):
         check = check_case(promoted.case, promoted.run, candidate, evidence=default_evidence_path(), consent=allowed)
     if as_json:
-        click.echo(case_json(promoted.case, check))
+        options.print_json(case_json(promoted.case, check))
     else:
         click.echo(fit(case_text(promoted.case, promoted.command, is_ready=check.is_ready)))
         click.echo(fit(check_text(check)), err=True)

@@ -76,9 +76,9 @@ def command(
                 leaks += leaks_in(found.name, found.data, redactor)
                 leaks += missed_leaks(found.name, found.data, redactor)
     if sarif:
-        click.echo(scan_sarif(leaks))
+        options.print_json(scan_sarif(leaks))
     elif as_json:
-        click.echo(scan_json(leaks, scanned, passed_over))
+        options.print_json(scan_json(leaks, scanned, passed_over))
     else:
         click.echo(fit(scan_text(leaks, scanned)))
     return failed_if(leaks)

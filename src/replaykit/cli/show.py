@@ -71,7 +71,7 @@ def command(
         shown = freeze(state)
         if as_json:
             shown = {"replaykit": 1, "run": run.id, "step": step, "state": shown}
-        click.echo(to_json(shown))
+        options.print_json(to_json(shown))
     elif step is not None:
         options.show(as_json, events_of_step(run, step), partial(events_text, started_at=run.started_at), events_json)
     elif event is not None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import click
 
 from replaykit.cli import options
-from replaykit.report.forks import family_json, family_text
+from replaykit.cli.short_ids import shown_ids
+from replaykit.report.forks import family_json, family_text, runs_of
 from replaykit.store.open import open_store
 from replaykit.travel.fork import family_of
 
@@ -24,4 +26,5 @@ def command(run_id: str, store_path: Path | None, as_json: bool) -> None:
     """
     with open_store(store_path, read_only=True) as store:
         family = family_of(store, run_id)
-    options.show(as_json, family, family_text, family_json)
+        names = shown_ids(store, list(runs_of(family)))
+    options.show(as_json, family, partial(family_text, names=names), family_json)

@@ -162,6 +162,8 @@ def _pairs(row: EventEntry | _Hidden, wide: int, whole: bool) -> Iterator[tuple[
     if not whole:
         found = found[:_PLACES]
     for difference in found:
+        if row.a_text and difference.path == "$":
+            continue  # the texts say it
         yield _value(difference, wide, "removed"), _value(difference, wide, "added")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -71,9 +71,16 @@ def fork_json(result: ForkResult) -> str:
     return to_json({"replaykit": 1, **msgspec.structs.asdict(result), "output": freeze(result.output)})
 
 
-def family_text(family: RunFamily) -> str:
-    """A run, its forks and their forks, as a tree."""
-    return "\n".join(_branch(family, "", ""))
+def family_text(family: RunFamily, names: Mapping[str, str]) -> str:
+    """A run, its forks and their forks, as a tree; `names` are how their ids are printed."""
+    return "\n".join(_branch(family, names, "", ""))
+
+
+def runs_of(family: RunFamily) -> Iterator[str]:
+    """Yield the id of each run of a family."""
+    yield family.run.id
+    for child in family.children:
+        yield from runs_of(child)
 
 
 def family_json(family: RunFamily) -> str:
@@ -81,19 +88,19 @@ def family_json(family: RunFamily) -> str:
     return to_json({"replaykit": 1, "family": _nested(family)})
 
 
-def _branch(family: RunFamily, head: str, rest: str) -> list[str]:
-    lines = [f"{head}{_line(family.run)}"]
+def _branch(family: RunFamily, names: Mapping[str, str], head: str, rest: str) -> list[str]:
+    lines = [f"{head}{_line(family.run, names)}"]
     for number, child in enumerate(family.children):
         branch, trunk = "├─ ", "│  "
         if number == len(family.children) - 1:
             branch, trunk = "└─ ", "   "
-        lines += _branch(child, rest + branch, rest + trunk)
+        lines += _branch(child, names, rest + branch, rest + trunk)
     return lines
 
 
-def _line(run: RunHeader) -> str:
+def _line(run: RunHeader, names: Mapping[str, str]) -> str:
     origin = f"  {run.origin.kind} at {run.origin.step}" if run.origin.step else ""
-    return f"{run.id}  {coloured(run.status.value)}{origin}  {run.name}".rstrip()
+    return f"{names[run.id]}  {coloured(run.status.value)}{origin}  {run.name}".rstrip()
 
 
 def _nested(family: RunFamily) -> dict[str, object]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from msgspec.structs import replace
 
@@ -42,9 +42,12 @@ def import_json(result: ImportResult) -> Iterator[str]:
     yield f"]{after}"
 
 
-def import_text(result: ImportResult) -> str:
-    """A line for each run that came in, what cannot be replayed of them, their cases, and what they add up to."""
-    return "\n".join([*_runs(result), *_incomplete(result), *_cases(result), _total(result)])
+def import_text(result: ImportResult, names: Mapping[str, str]) -> str:
+    """Return a line for each run that came in, what cannot be replayed, the cases, and what they add up to.
+
+    `names` are how the ids of runs in the store are printed.
+    """
+    return "\n".join([*_runs(result, names), *_incomplete(result, names), *_cases(result, names), _total(result)])
 
 
 def problems_text(result: ImportResult) -> str:
@@ -56,7 +59,7 @@ def problems_text(result: ImportResult) -> str:
     return "\n".join(indented(lines, f"{style('error', fg='red', bold=True)}: "))
 
 
-def _runs(result: ImportResult) -> Iterator[str]:
+def _runs(result: ImportResult, names: Mapping[str, str]) -> Iterator[str]:
     found = [entry for entry in result.entries if entry.run]
     if not found:
         return
@@ -64,25 +67,29 @@ def _runs(result: ImportResult) -> Iterator[str]:
     if result.dry_run:
         row, head = _dry_row, _DRY_HEAD
     optional = [name for name in _OPTIONAL if name in head]
-    text = table(head, list(map(row, found[:MAX_ROWS])), optional=optional, numbers=_NUMBERS)
+    text = table(head, [row(entry, names) for entry in found[:MAX_ROWS]], optional=optional, numbers=_NUMBERS)
     yield with_hint(text, "All columns, whole: --json")
     if len(found) > MAX_ROWS:
         yield f"and {len(found) - MAX_ROWS:,} more; --json has them all"
 
 
-def _row(entry: ImportEntry) -> list[str]:
+def _row(entry: ImportEntry, names: Mapping[str, str]) -> list[str]:
     words = (coloured(entry.result), coloured(entry.status))
-    return [short(entry.run, 60), *words, _when(entry), str(entry.tool_calls), _name(entry)]
+    return [_run(entry, names), *words, _when(entry), str(entry.tool_calls), _name(entry)]
+
+
+def _run(entry: ImportEntry, names: Mapping[str, str]) -> str:
+    return short(names.get(entry.run, entry.run), 60)
 
 
 def _name(entry: ImportEntry) -> str:
     return f"{entry.name} → {entry.session}" if entry.session else entry.name
 
 
-def _dry_row(entry: ImportEntry) -> list[str]:
+def _dry_row(entry: ImportEntry, names: Mapping[str, str]) -> list[str]:
     tokens = entry.input_tokens + entry.output_tokens
     return [
-        short(entry.run, 60),
+        _run(entry, names),
         coloured(entry.result),
         coloured(entry.status),
         entry.format,
@@ -104,21 +111,21 @@ def _when(entry: ImportEntry) -> str:
         return str(entry.started_at)
 
 
-def _incomplete(result: ImportResult) -> Iterator[str]:
+def _incomplete(result: ImportResult, names: Mapping[str, str]) -> Iterator[str]:
     """The runs of which not everything can be replayed, and what would help, each advice once."""
     lacking = [entry for entry in result.entries if entry.run and entry.replayable.score < 1]
     if not lacking:
         return
     yield style(f"{counted(len(lacking), 'run')} cannot be replayed as a whole:", fg="yellow")
     for entry in lacking[:MAX_INCOMPLETE]:
-        yield f"  {short(entry.run, 60)}: {entry.replayable.summary}"
+        yield f"  {_run(entry, names)}: {entry.replayable.summary}"
     if len(lacking) > MAX_INCOMPLETE:
         yield f"  and {len(lacking) - MAX_INCOMPLETE:,} more; --json has them all"
     for advice in dict.fromkeys(text for entry in lacking for text in entry.replayable.advice):
         yield f"  {style('to do better', bold=True)}: {visible(advice)}"
 
 
-def _cases(result: ImportResult) -> Iterator[str]:
+def _cases(result: ImportResult, names: Mapping[str, str]) -> Iterator[str]:
     """The cases of failed runs, and which were left out and why."""
     found = [(entry, entry.case) for entry in result.entries if entry.case is not None]
     if not found:
@@ -126,7 +133,7 @@ def _cases(result: ImportResult) -> Iterator[str]:
     rows = []
     for entry, case in found[:MAX_ROWS]:
         why = f" ({case.why})" if case.why else ""
-        rows.append([short(entry.run, 60), coloured(case.result), f"{case.directory}{why}"])
+        rows.append([_run(entry, names), coloured(case.result), f"{case.directory}{why}"])
     yield table(["failed run", "case", "where"], rows, is_cut=False)
     if len(found) > MAX_ROWS:
         yield f"and {len(found) - MAX_ROWS:,} more; --json has them all"

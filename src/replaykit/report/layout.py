@@ -46,6 +46,14 @@ def line_width() -> int:
     return max(40, min(MAX_WIDTH, _columns() or MAX_WIDTH))
 
 
+def room(used: int, plain: int) -> int:
+    """Return how many columns a text gets in a line of which so many are used; `plain` where there is no terminal."""
+    columns = _columns()
+    if columns is None:
+        return plain
+    return max(LAST_COLUMN, min(MAX_WIDTH, columns) - used)
+
+
 def _columns() -> int | None:
     """Return the terminal's columns; None where there is none.
 

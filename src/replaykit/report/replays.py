@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from replaykit.model.isolation import Isolation, IsolationLevel
 from replaykit.model.result import RESULT_FORMAT, Evidence, EvidenceSource, Finding, ReplayResult, Verdict
 from replaykit.model.text_lines import first_few
-from replaykit.report.layout import counted, counts_text, indented, mark, panel, short, tally, to_json, with_hint
+from replaykit.report.layout import counted, counts_text, indented, mark, panel, room, short, tally, to_json, with_hint
 from replaykit.report.recorded_and_now import with_sides
 from replaykit.terminal import style, visible
 
@@ -141,8 +141,11 @@ def results_text(results: Sequence[ReplayResult]) -> str:
         counts[result.verdict] += 1
         word, colour = result.verdict.value, _TITLES[result.verdict][1]
         why = result.reason.partition("\n")[0] or result.observation
-        lines.append(f"{style(f'{word:<12}', fg=colour)} {result.case_id:<{wide}}  {short(why, 70)}")
-    return "\n".join([*lines, "", *_notes_of_many(results), f"{counted(len(results), 'replay')}: {tally(counts)}"])
+        why = short(why, room(wide + 15, plain=70))
+        lines.append(f"{style(f'{word:<12}', fg=colour)} {result.case_id:<{wide}}  {why}")
+    last = f"{counted(len(results), 'replay')}: {tally(counts)}"
+    text = "\n".join([*lines, "", *_notes_of_many(results), last])
+    return with_hint(text, "All of one: replaykit replay CASE")
 
 
 def _notes(result: ReplayResult) -> list[str]:

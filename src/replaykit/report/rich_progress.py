@@ -17,18 +17,19 @@ class ProgressLine:
     """A spinner, what is done, a bar, the count, the rate and the time left."""
 
     def __init__(self, label: str) -> None:
+        self._spinner = SpinnerColumn(style=_CYAN)
         self._label = _LabelColumn(label)
+        self._bar = BarColumn(None, style=_DIM, complete_style=_CYAN, finished_style=_CYAN)
+        self._figures = _FiguresColumn()
         self._progress = Progress(auto_refresh=False)
         self._task = self._progress.add_task("", total=None)
 
     def text(self, done: int, total: int | None, width: int) -> str:
         """Return the line, with marks; its estimate rests on the times at which this was called."""
         self._progress.update(self._task, completed=done, total=total)
-        columns: list[ProgressColumn] = [SpinnerColumn(style=_CYAN, finished_text="✓"), self._label]
         self._progress.expand = total is not None and total >= _LEAST_BAR
-        if self._progress.expand:
-            columns.append(BarColumn(None, style=_DIM, complete_style=_CYAN, finished_style=_CYAN))
-        self._progress.columns = (*columns, _FiguresColumn())
+        bar = (self._bar,) if self._progress.expand else ()
+        self._progress.columns = (self._spinner, self._label, *bar, self._figures)
         return marked_lines(self._progress.get_renderable(), min(width, _MOST_WIDTH))[0]
 
 

@@ -53,11 +53,11 @@ _NOT_HELD = {
 """Sources of chance that a replay cannot repeat, as `show` describes them."""
 
 
-def runs_text(headers: Sequence[RunHeader], names: Mapping[str, str] | None = None) -> str:
-    """The runs of a store, newest first; `names` are shorter names for their ids."""
+def runs_text(headers: Sequence[RunHeader], names: Mapping[str, str]) -> str:
+    """The runs of a store, newest first; `names` are how their ids are printed."""
     rows = []
     for header in headers:
-        run = header.id if names is None else names[header.id]
+        run = names[header.id]
         events = "" if header.event_count is None else str(header.event_count)
         times = (_when(header.started_at), _seconds(header.duration_s))
         rows.append(

@@ -42,7 +42,7 @@ def command(runs: tuple[str, ...], undo: bool, store_path: Path | None, as_json:
         tagged = [store.tag(header.id, **change) for header in found]
     if as_json:
         runs_as_json = [{"id": header.id, "tags": header.tags} for header in tagged]
-        click.echo(to_json({"replaykit": 1, "runs": runs_as_json}))
+        options.print_json(to_json({"replaykit": 1, "runs": runs_as_json}))
         return
     what = "goes when its time comes" if undo else "stays"
     for header in tagged:

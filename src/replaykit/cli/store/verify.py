@@ -50,7 +50,7 @@ def command(repair: bool, out: Path | None, store_path: Path | None, as_json: bo
     except CorruptStore as error:
         damage, runs = [Damage(where=error.where, what=error.reason)], 0
     if as_json:
-        click.echo(to_json({"replaykit": 1, "whole": not damage, "damage": damage}))
+        options.print_json(to_json({"replaykit": 1, "whole": not damage, "damage": damage}))
     elif damage:
         for item in damage:
             click.echo(f"{style('damaged', fg='red')}  {item}")
