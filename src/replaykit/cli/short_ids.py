@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import takewhile
+from typing import TYPE_CHECKING
 
 from replaykit.errors import RunNotFound
-from replaykit.store.protocol import Store
 from replaykit.terminal import is_terminal
+
+if TYPE_CHECKING:
+    from replaykit.store.protocol import Store
 
 _SHORTEST = 8
 """Characters of an id that are shown at least."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from replaykit.model.result import Finding
 from replaykit.model.text_lines import first_few
-from replaykit.report.ci_causes import by_cause
+from replaykit.report.ci_groups import by_cause
 from replaykit.report.layout import indented, labelled, screen_width, short, to_json, with_hint
 from replaykit.terminal import style
 from replaykit.trials.ci_result import CiItem, CiOutcome, CiPart, CiResult, payload_text
@@ -16,6 +16,7 @@ MARKS = {CiOutcome.PASSED: "✓", CiOutcome.FAILED: "✗", CiOutcome.ERROR: "!",
 _SHOWN_FAILURES = 20
 _SHOWN_FINDINGS = 5
 _SHOWN_PLACES = 10
+_PLACE_CHARS = 200
 _INDENT = 13
 _REASON_CHARS = 400
 _REASON_LINES = 10
@@ -126,7 +127,7 @@ def _block(item: CiItem, *others: CiItem) -> Iterator[str]:
     if others:
         yield f"    {labelled('also', f'{len(others)} more with the same cause', 8)}"
         for other in others[:_SHOWN_PLACES]:
-            yield f"{'':<{_INDENT}}{short(place_text(other), width - _INDENT)}"
+            yield f"{'':<{_INDENT}}{short(place_text(other), _PLACE_CHARS)}"
         if len(others) > _SHOWN_PLACES:
             yield f"{'':<{_INDENT}}… and {len(others) - _SHOWN_PLACES} more; --json and the reports have all"
 

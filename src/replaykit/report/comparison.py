@@ -20,7 +20,7 @@ from replaykit.report.layout import (
     table,
     with_hint,
 )
-from replaykit.report.recorded_and_now import sides
+from replaykit.report.recorded_and_current import sides
 from replaykit.terminal import style
 from replaykit.travel.compare_result import (
     Comparison,

@@ -12,7 +12,7 @@ from replaykit.cases.golden import Aspect, Golden
 from replaykit.model.events import State
 from replaykit.model.values import JsonObject
 from replaykit.report.layout import counted, to_json
-from replaykit.report.recorded_and_now import with_sides
+from replaykit.report.recorded_and_current import with_sides
 from replaykit.terminal import style, visible, visible_lines
 
 

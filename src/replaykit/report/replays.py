@@ -9,7 +9,7 @@ from replaykit.model.isolation import Isolation, IsolationLevel
 from replaykit.model.result import RESULT_FORMAT, Evidence, EvidenceSource, Finding, ReplayResult, Verdict
 from replaykit.model.text_lines import first_few
 from replaykit.report.layout import counted, counts_text, indented, mark, panel, room, short, tally, to_json, with_hint
-from replaykit.report.recorded_and_now import with_sides
+from replaykit.report.recorded_and_current import with_sides
 from replaykit.terminal import style, visible
 
 if TYPE_CHECKING:
