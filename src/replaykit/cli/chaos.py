@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from replaykit.candidates.worlds import with_consent
 from replaykit.cli import candidate_options, judge_options, options
+from replaykit.cli.progress import progress
 from replaykit.cli.verbosity import detail, reports
 from replaykit.contracts.contract import ChaosScenario
 from replaykit.errors import ExitCode, NothingSelected, UsageError
@@ -151,9 +152,9 @@ def run(
         timeout_s=timeout_s,
         answers=_answers(project, named_contract, "chaos run", named),
     )
-    with options.progress(count_of(trial), "running") as advance:
+    with progress("running", count_of(trial)) as running:
         evidence_files = candidate_options.evidence_of(named["evidence"])
-        result = run_chaos(trial, candidate, jobs=jobs, on_done=advance, evidence=evidence_files)
+        result = run_chaos(trial, candidate, jobs=jobs, on_done=running.advance, evidence=evidence_files)
     for run in result.runs:
         detail(f"{run.scenario} seed {run.seed} {run.verdict}: {run.evidence or 'no evidence kept'}")
     saved = [] if scaffold is None else save_broken(result, scaffold, promised)
@@ -254,9 +255,9 @@ def mutate(
         timeout_s=timeout_s or _usual_timeout(settings) or DEFAULT_TIMEOUT_S,
     )
     candidate, jobs = _candidate(project, (), jobs, named)
-    with options.progress(len(questions) * count, "asking") as advance:
+    with progress("asking", len(questions) * count) as asking:
         evidence_files = candidate_options.evidence_of(named["evidence"])
-        result = run_mutations(trial, candidate, jobs=jobs, on_done=advance, evidence=evidence_files)
+        result = run_mutations(trial, candidate, jobs=jobs, on_done=asking.advance, evidence=evidence_files)
     code = result.exit_code(min_score)
     options.show(as_json, result, mutation_text, partial(mutation_json, passed=not code), redact=True)
     return code

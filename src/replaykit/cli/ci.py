@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from replaykit.cli import candidate_options, options, trusted_config
-from replaykit.cli.options import counting
+from replaykit.cli.progress import progress
 from replaykit.cli.verbosity import detail, hint, reports
 from replaykit.errors import UsageError, nearest
 from replaykit.model.isolation import IsolationLevel
@@ -114,7 +114,7 @@ def command(
     if lacks_agent and project.sources:  # nothing is fetched in vain
         raise _no_agent(project)
     files = planned(output, junit=junit, markdown=markdown, html=html)
-    with counting("fetching") as fetched:
+    with progress("fetching", is_logged=True) as fetched:
         plan = CiPlan(
             project=project,
             only=_parts(only),
@@ -124,7 +124,7 @@ def command(
             min_score=_percentage(project, min_score),
             evidence=candidate_options.evidence_of(evidence),
             consent=candidate_options.consent_of(live, allow_connect, allow_write),
-            on_fetched=fetched,
+            on_fetched=fetched.advance,
         )
         ci = prepare_ci(plan)
     options.note(*ci.notices)
@@ -132,8 +132,9 @@ def command(
     if lacks_agent:
         raise _no_agent(project)
     candidate, jobs = candidate_options.candidate_and_jobs(*candidate_names, jobs=jobs, project=project)
-    with _telling_of_a_stop(files), options.progress(ci.count, "running") as advance:
-        result = clean_struct(ci.run(CiWorkers(candidate=candidate, jobs=jobs, on_done=advance)), file_redactor())
+    with _telling_of_a_stop(files), progress("running", ci.count) as running:
+        workers = CiWorkers(candidate=candidate, jobs=jobs, on_done=running.advance)
+        result = clean_struct(ci.run(workers), file_redactor())
     _tell(result, files, as_json=as_json)
     return result.exit_code
 

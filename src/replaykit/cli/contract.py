@@ -11,6 +11,7 @@ import click
 
 from replaykit.candidates.worlds import with_consent
 from replaykit.cli import candidate_options, judge_options, options, plugins
+from replaykit.cli.progress import progress
 from replaykit.cli.verbosity import detail, hint, reports
 from replaykit.contracts.find import lint_contracts
 from replaykit.documents.shape import FlawSeverity
@@ -174,9 +175,9 @@ def _result(
     )
     count = len(cells_of(trial))
     candidate, jobs = candidate_options.candidate_and_jobs(runner_cmd, agent, endpoint, jobs=jobs, project=project)
-    with options.progress(count, "asking") as advance:
+    with progress("asking", count) as asking:
         evidence_files = candidate_options.evidence_of(evidence)
-        return run_contract(trial, candidate, jobs=min(jobs, count), on_done=advance, evidence=evidence_files)
+        return run_contract(trial, candidate, jobs=min(jobs, count), on_done=asking.advance, evidence=evidence_files)
 
 
 def _exit_code(result: ContractResult) -> int:

@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from replaykit.cli import import_runs, import_services, options
-from replaykit.cli.options import counting
 from replaykit.cli.plugins import load_plugins
+from replaykit.cli.progress import progress
 from replaykit.cli.verbosity import reports
 from replaykit.errors import NothingSelected, UsageError, failed_if, nearest
 from replaykit.intake.files import read_files
@@ -106,9 +106,9 @@ def sources(
     load_plugins(config)
     project = load_project(config or config_file())
     into = ImportTarget(store=store_path, force=force, dry_run=dry_run)
-    with counting("importing") as advance:
-        result = import_sources(project, into, timeout_s, advance)
+    with progress("importing", is_logged=True) as importing:
+        result = import_sources(project, into, timeout_s, importing.advance)
     if not result.entries:
         raise NothingSelected(f"{project.file} has no source that gave a run", hint="\n".join(result.notes) or None)
-    import_runs.report(result, as_json=as_json)
+    import_runs.report(result, as_json=as_json, store_path=store_path)
     return failed_if(result.failed)

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from replaykit.cli import judge_options, options, review
+from replaykit.cli.progress import progress
 from replaykit.cli.verbosity import hint, reports
 from replaykit.config import default_evidence_path
 from replaykit.errors import ExitCode, UsageError
@@ -56,8 +57,8 @@ def command(
     answered_count = 0
     if record:
         judge = judge_options.chosen_judge(spec, config)
-        with options.progress(len(questions), "judging") as advance:
-            answered_count = record_judgements(found, runs, judge, again=again, on_done=advance)
+        with progress("judging", len(questions)) as judging:
+            answered_count = record_judgements(found, runs, judge, again=again, on_done=judging.advance)
         hint(f"asked {judge.identity} {answered_count} of {len(questions)}")
     checks = checks_of(found, runs)
     options.show(as_json, checks, checks_text, partial(checks_json, found.id, answered_count=answered_count))

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from replaykit.cases.find import find_case_files
 from replaykit.cases.lint import Problem, lint_cases
 from replaykit.cli import options, plugins, trusted_config
+from replaykit.cli.progress import progress
 from replaykit.cli.upgrade import upgrade
 from replaykit.cli.verbosity import detail, reports
 from replaykit.config import default_store_path
@@ -70,7 +71,8 @@ def command(
     if with_plugins:
         plugins.load_plugins(None, trusted)
     files = find_case_files(cases)
-    problems = lint_cases(files)
+    with progress("linting", len(files)) as linting:
+        problems = lint_cases(files, linting.advance)
     if not with_plugins and plugins.named_plugins(None, trusted):
         problems = list(map(_with_advice, problems))
     detail(*(f"looked at {file}" for file in files))

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,8 +15,8 @@ from replaykit.cli.verbosity import detail, essential, hint, is_quiet
 from replaykit.config import MAX_TIMEOUT_S
 from replaykit.errors import nearest
 from replaykit.project.find import find_project
-from replaykit.report.layout import fit, to_json
-from replaykit.terminal import ERASE_LINE, style, unguarded, visible
+from replaykit.report.layout import fit, highlighted, to_json
+from replaykit.terminal import style
 
 T = TypeVar("T")
 
@@ -74,9 +71,14 @@ def show(
     elif not as_json:
         click.echo(fit(text(value)))
     elif redact:
-        click.echo(redacted(json(value)))
+        print_json(redacted(json(value)))
     else:
-        click.echo(json(value))
+        print_json(json(value))
+
+
+def print_json(text: str) -> None:
+    """Print JSON text, in colours on a terminal."""
+    click.echo(highlighted(text))
 
 
 as_json = flag("--json", "as_json", help="Print the result as JSON.")
@@ -256,20 +258,10 @@ def tell_notices(subjects: Any) -> None:
         click.echo(fit(f"{style('error', fg='red', bold=True)}: {wrong.reason}"), err=True)
 
 
-@contextmanager
-def progress(total: int, label: str) -> Iterator[Callable[[], None]]:
-    """A progress bar on stderr, where a person looks at it and there is something to wait for."""
-    if total < 2 or is_quiet() or not sys.stderr.isatty():
-        yield lambda: None
-        return
-    with click.progressbar(length=total, label=visible(label), file=unguarded(sys.stderr)) as bar:
-        yield lambda: bar.update(1)
-
-
 def note(*texts: str) -> None:
     """Say these things on stderr, a line each."""
     for text in texts:
-        hint(fit(f"note: {text}"))
+        hint(fit(f"{style('note', fg='yellow')}: {text}"))
 
 
 def json_or_text(text: str) -> Any:
@@ -287,50 +279,3 @@ def json_of_kind(option: str, text: str, kind: type[dict[str, Any]] | type[list[
         word = "object" if kind is dict else "list"
         raise click.UsageError(f"{option} {text!r}: expected a JSON {word}")
     return value
-
-
-REDRAW_INTERVAL_S = 0.1
-LOG_INTERVAL_S = 10.0
-"""Seconds between lines in a log that no terminal shows; a short job writes none."""
-
-
-class ProgressCounter:
-    """Counts: on a terminal in one line that goes away at the end, elsewhere with a line now and then."""
-
-    def __init__(self, label: str, *, is_terminal: bool, clock: Callable[[], float] = time.monotonic) -> None:
-        self._label = label
-        self._is_terminal = is_terminal
-        self._clock = clock
-        self._number = 0
-        self._next = clock() + (0.0 if is_terminal else LOG_INTERVAL_S)
-
-    def advance(self) -> None:
-        """One more."""
-        self._number += 1
-        now = self._clock()
-        if now < self._next:
-            return
-        text = f"{self._label}: {self._number:,}"
-        if self._is_terminal:
-            click.echo(f"{ERASE_LINE}{text}", nl=False, err=True)
-        else:
-            note(f"{text} so far")
-        self._next = now + (REDRAW_INTERVAL_S if self._is_terminal else LOG_INTERVAL_S)
-
-    def end(self) -> None:
-        """Leave nothing on the terminal."""
-        if self._is_terminal:
-            click.echo(ERASE_LINE, nl=False, err=True)
-
-
-@contextmanager
-def counting(label: str, *, quiet: bool = False) -> Iterator[Callable[[], None]]:
-    """Return a function that counts one more on stderr; it counts nothing if `quiet`."""
-    if quiet or is_quiet():
-        yield lambda: None
-        return
-    counter = ProgressCounter(label, is_terminal=sys.stderr.isatty())
-    try:
-        yield counter.advance
-    finally:
-        counter.end()

@@ -10,6 +10,7 @@ import click
 from replaykit.candidates.prove import prove
 from replaykit.candidates.worlds import with_consent
 from replaykit.cli import candidate_options, options
+from replaykit.cli.progress import progress
 from replaykit.cli.verbosity import detail, hint, reports
 from replaykit.config import default_evidence_path
 from replaykit.errors import StoreError, UsageError
@@ -68,14 +69,17 @@ def command(
     """
     project = options.project_of(config)
     subject = with_consent(_subject(project, case), candidate_options.consent_of(live, allow_connect, allow_write))
-    proving = prove(
-        subject,
-        _candidate(bad),
-        _good(good, (runner_cmd, agent, endpoint), project),
-        repeat=repeat,
-        timeout_s=timeout_s,
-        evidence=default_evidence_path(),
-    )
+    bad_candidate, good_candidate = _candidate(bad), _good(good, (runner_cmd, agent, endpoint), project)
+    with progress("proving", 2 * repeat) as replaying:
+        proving = prove(
+            subject,
+            bad_candidate,
+            good_candidate,
+            repeat=repeat,
+            timeout_s=timeout_s,
+            evidence=default_evidence_path(),
+            on_done=replaying.advance,
+        )
     detail(*map(result_details, (*proving.bad, *proving.good)))
     options.show(as_json, proving, proof_text, proof_json)
     if not dry_run:

@@ -202,7 +202,7 @@ def _configured_sample() -> float | None:
 
 def _report(options_: RecordOptions, recorded: Recorded, servers: Any) -> None:
     if options_.as_json:
-        click.echo(recorded_json([recorded.run] if recorded.is_stored else []))
+        options.print_json(recorded_json([recorded.run] if recorded.is_stored else []))
     if recorded.unrecorded:
         click.echo(f"replaykit: recording stopped; the run is not recorded: {recorded.unrecorded}", err=True)
         return

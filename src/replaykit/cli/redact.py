@@ -12,6 +12,7 @@ import click
 from replaykit.cases.fixtures import rename_changed_values
 from replaykit.cli import options, scan
 from replaykit.cli.plugins import load_plugins
+from replaykit.cli.progress import Progress, progress
 from replaykit.cli.verbosity import reports
 from replaykit.errors import StoreError, failed_if
 from replaykit.redaction.file_selection import Passed, files_below, texts_of
@@ -50,13 +51,14 @@ def command(targets: tuple[str, ...], dry_run: bool, store_path: Path | None, as
     leaks: list[Leak] = []
     passed_over: list[Passed] = []
     runs = [target for target in targets if not _is_path(target)]
-    for target in targets:
-        if target not in runs:
-            _redact_files(Path(target), redactor, leaks, passed_over, dry_run=dry_run)
-    if runs:
-        from replaykit.store.redaction import redact_runs
+    with progress("redacting") as redacting:
+        for target in targets:
+            if target not in runs:
+                _redact_files(Path(target), redactor, leaks, passed_over, redacting, dry_run=dry_run)
+        if runs:
+            from replaykit.store.redaction import redact_runs
 
-        leaks += redact_runs(store_path, runs, redactor, dry_run=dry_run)
+            leaks += redact_runs(store_path, runs, redactor, dry_run=dry_run)
     options.note(*(f"left alone: {file.file}: {file.why}" for file in passed_over))
     as_document = partial(redact_json, passed_over=passed_over, dry_run=dry_run)
     options.show(as_json, leaks, partial(redact_text, dry_run=dry_run), as_document)
@@ -68,10 +70,19 @@ def _is_path(target: str) -> bool:
 
 
 def _redact_files(
-    path: Path, redactor: Redactor, leaks: list[Leak], passed_over: list[Passed], *, dry_run: bool
+    path: Path,
+    redactor: Redactor,
+    leaks: list[Leak],
+    passed_over: list[Passed],
+    redacting: Progress,
+    *,
+    dry_run: bool,
 ) -> None:
     changed: list[Path] = []
-    for found in texts_of(files_below(path, ignored=True)):
+    files = list(files_below(path, ignored=True))
+    redacting.expect(len(files))
+    for found in texts_of(files):
+        redacting.advance()
         if isinstance(found, Passed):
             passed_over.append(found)
             continue

@@ -14,7 +14,7 @@ from replaykit.cases.case import ReplayCase
 from replaykit.cases.requests import refusal_text, refused_in
 from replaykit.checks.verdict import settled
 from replaykit.cli import candidate_options, import_runs, options, trusted_config
-from replaykit.cli.options import counting
+from replaykit.cli.progress import progress
 from replaykit.cli.verbosity import detail, hint, is_quiet, reports
 from replaykit.config import default_evidence_path
 from replaykit.errors import ExitCode, UsageError, gravest
@@ -130,20 +130,20 @@ def command(**parameters: Any) -> ExitCode:
     files = trusted_config.config_files(options_.config_from, untrusted=options_.untrusted)
     project = _project(options_, files)
     candidate, jobs = _candidate(options_, project)
-    with counting("fetching") as fetched:
-        subjects = subjects_of(project, options_.cases, on_fetched=fetched)
+    with progress("fetching", is_logged=True) as fetched:
+        subjects = subjects_of(project, options_.cases, on_fetched=fetched.advance)
     options.tell_notices(subjects)
     found = _worlds(options_, subjects, files)
     options.note(*files.notices)
     root, wrong = options_.evidence or default_evidence_path(), [subject.error for subject in subjects.unusable]
-    with options.progress(len(found) * options_.repeat, "replaying") as advance:
+    with progress("replaying", len(found) * options_.repeat) as replaying:
         results = replay_many(
             [case for case in found for _ in range(options_.repeat)],
             candidate,
             timeout_s=options_.timeout_s,
             evidence=root,
             jobs=min(jobs, len(found) * options_.repeat),
-            on_done=advance,
+            on_done=replaying.advance,
             on_wrong=wrong.append if len(found) > 1 else None,
         )
     if options_.repeat > 1:
@@ -268,7 +268,7 @@ def _out_of_time(found: Sequence[SelectedCase], results: Sequence[ReplayResult])
 def _report(options_: ReplayOptions, results: Sequence[ReplayResult], root: Path, *, passed: bool) -> None:
     detail(*map(result_details, results))
     if options_.as_json:
-        click.echo(results_json(results, passed=passed))
+        options.print_json(results_json(results, passed=passed))
     elif is_quiet():
         for result in results:
             click.echo(f"{result.verdict.value}  {result.case_id}")

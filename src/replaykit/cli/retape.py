@@ -20,6 +20,7 @@ from replaykit.cases.takes import check_take, take_calls
 from replaykit.cases.written_answers import WrittenAnswer, message_json, read_answers, unused_text
 from replaykit.checks.verdict import EXIT_CODES
 from replaykit.cli import candidate_options, options
+from replaykit.cli.progress import progress
 from replaykit.cli.verbosity import detail, reports
 from replaykit.config import default_evidence_path
 from replaykit.errors import ExitCode, UsageError, failed_if, gravest
@@ -166,7 +167,7 @@ def _retape(
         answers[:] = retaping.unused_answers  # each answers one call, whichever case makes it
         return retaping
 
-    with options.progress(len(subjects), "retaping") as advance:
+    with progress("retaping", len(subjects)) as retaping:
         return retape_many(
             subjects,
             candidate,
@@ -174,7 +175,7 @@ def _retape(
             only_diverged=diverged,
             budget=NO_BUDGET if budget is None else parse_budget(budget),
             evidence=evidence,
-            on_done=advance,
+            on_done=retaping.advance,
         )
 
 

@@ -12,6 +12,7 @@ from replaykit.candidates.case_check import check_case
 from replaykit.cases.promote import promote
 from replaykit.cli import candidate_options, options
 from replaykit.cli.plugins import load_plugins
+from replaykit.cli.progress import progress
 from replaykit.cli.verbosity import detail, hint, reports
 from replaykit.config import default_evidence_path
 from replaykit.errors import UsageError
@@ -107,10 +108,11 @@ def command(
         candidate = _recorded_program(promoted)
     if candidate is not None:
         candidate_options.stopped_at_the_end(candidate)
-    check = check_case(promoted.case, promoted.run, candidate, evidence=default_evidence_path(), consent=allowed)
+    with progress("checking the case"):
+        check = check_case(promoted.case, promoted.run, candidate, evidence=default_evidence_path(), consent=allowed)
     detail(*map(result_details, check.results))
     if as_json:
-        click.echo(case_json(promoted.case, check))
+        options.print_json(case_json(promoted.case, check))
     else:
         as_text = partial(case_text, command=promoted.command, is_ready=check.is_ready)
         options.show(False, promoted.case, as_text, brief=lambda case: str(case.directory))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from replaykit.cli import options, plugins, trusted_config
+from replaykit.cli.progress import Progress, progress
 from replaykit.cli.verbosity import detail, reports
 from replaykit.errors import UsageError, failed_if
 from replaykit.redaction.file_selection import Passed, as_text, files_below, staged_texts, texts_of, too_large
@@ -70,19 +71,22 @@ def command(
     redactor = project_redactor(foreign=True)
     options.note(*redactor.rules.notices)
     leaks, passed_over, scanned = [], [], 0
-    for found in _texts(paths, staged=staged, ignored=ignored, max_bytes=max_mb * 1024 * 1024):
-        if isinstance(found, Passed):
-            passed_over.append(found)
-            detail(f"not looked at: {found.file}: {found.why}")
-            _report_passed(found, paths)
-        else:
-            scanned += 1
-            leaks += leaks_in(found.name, found.data, redactor)
-            leaks += missed_leaks(found.name, found.data, redactor)
+    with progress("scanning") as scanning:
+        texts = _texts(paths, scanning, staged=staged, ignored=ignored, max_bytes=max_mb * 1024 * 1024)
+        for found in texts:
+            scanning.advance()
+            if isinstance(found, Passed):
+                passed_over.append(found)
+                detail(f"not looked at: {found.file}: {found.why}")
+                _report_passed(found, paths)
+            else:
+                scanned += 1
+                leaks += leaks_in(found.name, found.data, redactor)
+                leaks += missed_leaks(found.name, found.data, redactor)
     if sarif:
-        click.echo(scan_sarif(leaks))
+        options.print_json(scan_sarif(leaks))
     elif as_json:
-        click.echo(scan_json(leaks, scanned, passed_over))
+        options.print_json(scan_json(leaks, scanned, passed_over))
     else:
         options.show(False, leaks, partial(scan_text, scanned=scanned))
     return failed_if(leaks)
@@ -96,7 +100,9 @@ def _report_passed(found: Passed, paths: tuple[Path, ...]) -> None:
         options.note(f"not looked at: {found.file}: {found.why}")
 
 
-def _texts(paths: tuple[Path, ...], *, staged: bool, ignored: bool, max_bytes: int) -> Iterator[TreeText | Passed]:
+def _texts(
+    paths: tuple[Path, ...], scanning: Progress, *, staged: bool, ignored: bool, max_bytes: int
+) -> Iterator[TreeText | Passed]:
     if staged:
         yield from staged_texts(max_bytes)
     for path in paths:
@@ -107,4 +113,6 @@ def _texts(paths: tuple[Path, ...], *, staged: bool, ignored: bool, max_bytes: i
             else:
                 yield as_text("<stdin>", data)
         else:
-            yield from texts_of(files_below(path, ignored=ignored), max_bytes)
+            files = list(files_below(path, ignored=ignored))
+            scanning.expect(len(files))
+            yield from texts_of(files, max_bytes)

@@ -87,7 +87,7 @@ def command(
         shown = freeze(state)
         if as_json:
             shown = StepState(run=run.id, step=step, state=shown)
-        click.echo(to_json(shown))
+        options.print_json(to_json(shown))
     elif step is not None:
         as_text = partial(events_text, started_at=run.started_at)
         options.show(as_json, events_of_step(run, step), as_text, events_json, brief=partial(event_lines, run))
@@ -102,24 +102,27 @@ def command(
 
 def _show_steps(run_id: str, store_path: Path | None, *, as_json: bool) -> None:
     from replaykit.report.forks import checkpoints_json, checkpoints_text
+    from replaykit.report.layout import fit
     from replaykit.travel.checkpoints import CheckpointStore
 
     found = CheckpointStore(store_path).list_checkpoints(run_id)
     if as_json:
-        click.echo(checkpoints_json(found))
+        options.print_json(checkpoints_json(found))
     elif found and is_quiet():
         click.echo("\n".join([step.step_id for step in found]))
     elif found:
-        click.echo(checkpoints_text(found))
+        click.echo(fit(checkpoints_text(found)))
     else:
         hint("no steps: the run made no calls")
 
 
 def _show_forks(run_id: str, store_path: Path | None, *, as_json: bool) -> None:
-    from replaykit.report.forks import family_ids, family_json, family_text
+    from replaykit.cli.short_ids import shown_ids
+    from replaykit.report.forks import family_ids, family_json, family_text, runs_of
     from replaykit.store.open import open_store
     from replaykit.travel.fork import family_of
 
     with open_store(store_path, read_only=True) as store:
         family = family_of(store, run_id)
-    options.show(as_json, family, family_text, family_json, brief=family_ids)
+        names = shown_ids(store, list(runs_of(family)))
+    options.show(as_json, family, partial(family_text, names=names), family_json, brief=family_ids)

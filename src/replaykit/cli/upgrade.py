@@ -13,6 +13,7 @@ from replaykit.cases.case import CASE_FILE
 from replaykit.cases.find import find_case_files
 from replaykit.cli import options
 from replaykit.cli.plugins import load_plugins
+from replaykit.cli.progress import progress
 from replaykit.errors import ExitCode, ReplayKitError, UsageError, gravest
 from replaykit.report.upgrades import upgraded_json, upgraded_text
 from replaykit.terminal import style
@@ -33,12 +34,14 @@ def upgrade(cases: tuple[Path, ...], config: Path | None, *, dry_run: bool, as_j
     files = [file for file in find_case_files(cases) if file.name == CASE_FILE]
     done: list[Upgraded] = []
     wrong: list[ReplayKitError] = []
-    for file in files:
-        try:
-            done.append(upgrade_case(file.parent, dry_run=dry_run))
-        except ReplayKitError as error:
-            wrong.append(error)
-            click.echo(f"{style('error', fg='red', bold=True)}: {error}", err=True)
+    with progress("upgrading", len(files)) as upgrading:
+        for file in files:
+            try:
+                done.append(upgrade_case(file.parent, dry_run=dry_run))
+            except ReplayKitError as error:
+                wrong.append(error)
+                click.echo(f"{style('error', fg='red', bold=True)}: {error}", err=True)
+            upgrading.advance()
     options.show(as_json, done, partial(upgraded_text, dry_run=dry_run), upgraded_json)
     if not files:
         return ExitCode.NOTHING

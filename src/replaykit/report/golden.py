@@ -13,7 +13,8 @@ from replaykit.candidates.golden import GoldenResult, GoldenUpdate
 from replaykit.cases.golden import Aspect, Golden
 from replaykit.model.events import State
 from replaykit.report.layout import counted, to_json
-from replaykit.terminal import style, visible_lines
+from replaykit.report.recorded_and_current import with_sides
+from replaykit.terminal import style, visible, visible_lines
 from replaykit.travel.compare_result import FirstDivergence
 
 
@@ -112,7 +113,7 @@ def golden_json(golden: Golden, file: Path | None, result: GoldenResult | None) 
 
 def updates_text(updates: Sequence[GoldenUpdate]) -> str:
     """Golden traces that an agent was run for: which of them are new."""
-    return visible_lines("\n".join(map(_update_line, updates)))
+    return "\n".join(map(_update_line, updates))
 
 
 def updates_json(updates: Sequence[GoldenUpdate]) -> str:
@@ -130,10 +131,14 @@ def _document(update: GoldenUpdate) -> UpdatedGolden:
 
 def _update_line(update: GoldenUpdate) -> str:
     if update.problem:
-        return f"not updated {update.file}: {update.problem}"
+        return visible_lines(f"not updated {update.file}: {update.problem}")
     if update.after is None:
         verb = "unchanged" if update.passed else "would change"
-        return f"{verb} {update.file}\n{update.before.text}"
+        return f"{verb} {visible(str(update.file))}\n{_explained(update.before)}"
     if update.passed:
-        return f"updated {update.file}"
-    return f"updated {update.file}, but another run differs from it:\n{update.after.text}"
+        return f"updated {visible(str(update.file))}"
+    return f"updated {visible(str(update.file))}, but another run differs from it:\n{_explained(update.after)}"
+
+
+def _explained(result: GoldenResult) -> str:
+    return "\n".join(with_sides(result.text.splitlines()))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from replaykit.model.run import RunHeader, RunStatus, TraceRun
+from replaykit.model.run import RunHeader, TraceRun
 from replaykit.model.unrecorded import (
     Unrecorded,
     UnrecordedEffect,
@@ -17,7 +17,7 @@ from replaykit.model.unrecorded import (
     unrecorded_in,
     unrecorded_lines,
 )
-from replaykit.report.layout import counted, to_json
+from replaykit.report.layout import coloured, counted, to_json
 from replaykit.terminal import style
 
 
@@ -52,15 +52,12 @@ class RecordedRuns(Struct, frozen=True, kw_only=True):
     """What the program did past the recording, such as connections to databases."""
 
 
-_COLOURS = {RunStatus.SUCCESS: "green", RunStatus.CANCELLED: "yellow"}
-
-
 def recorded_text(
     run: TraceRun, command: Sequence[str], store: Path | None, options: Sequence[str] = (), *, whole: bool = True
 ) -> str:
     """The run, and what to type next; `options` have to be given again. Of one that is not whole nobody knows what
     there was to see."""
-    status = style(run.status.value, fg=_COLOURS.get(run.status, "red"))
+    status = coloured(run.status.value)
     calls = sum(1 for _ in run.calls)
     lines = [f"replaykit: recorded {run.id}: {status}, {counted(calls, 'call')}, {run.duration_s or 0:.1f} s"]
     if all(unrecorded_in(event) is not None for event in run.events):

@@ -12,7 +12,7 @@ from replaykit.cases.takes import Take
 from replaykit.model.events import Usage
 from replaykit.model.result import ReplayResult, Verdict
 from replaykit.model.text_lines import cut
-from replaykit.report.layout import counted, indented, table, to_json
+from replaykit.report.layout import coloured, counted, indented, table, to_json
 from replaykit.report.replays import failure_lines, headline
 from replaykit.terminal import unstyle, visible_lines
 
@@ -120,10 +120,10 @@ def _new_call(question: NewCall) -> AskedCall:
 def _row(outcome: Retaping | Left) -> list[str]:
     verdict = _verdict(outcome.result)
     if isinstance(outcome, Left):
-        return [outcome.case.id, verdict, "", "", outcome.reason]
+        return [outcome.case.id, coloured(verdict), "", "", outcome.reason]
     take = "" if outcome.take is None else outcome.take.name
     problem = "".join(outcome.problem.splitlines()[:1])
-    return [outcome.case.id, verdict, str(len(outcome.new_calls)), take, problem]
+    return [outcome.case.id, coloured(verdict), str(len(outcome.new_calls)), take, problem]
 
 
 def _verdict(result: ReplayResult | None) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from replaykit.model.run import RunHeader
-from replaykit.report.layout import counted, indented, short, table, to_json
+from replaykit.report.layout import coloured, counted, indented, short, table, to_json
 from replaykit.retention.policy import shown_bytes
 from replaykit.retention.prune import PruneResult
 from replaykit.store.backup import Copied
@@ -72,8 +72,9 @@ def pruned_text(result: PruneResult) -> str:
         rows = []
         for run in shown:
             day = time.strftime("%Y-%m-%d", time.gmtime(run.ended_at))
-            rows.append((run.run, short(run.name, 24), run.status.value, day, shown_bytes(run.size_bytes), run.why))
-        lines.append(table(("run", "name", "status", "ended", "bytes", "why"), rows))
+            name, status = short(run.name, 24), coloured(run.status.value)
+            rows.append((run.run, name, status, day, shown_bytes(run.size_bytes), run.why))
+        lines.append(table(("run", "name", "status", "ended", "bytes", "why"), rows, numbers=("bytes",)))
         if len(result.runs) > len(shown):
             lines.append(f"… and {len(result.runs) - len(shown)} more; all of them: --json")
         lines.append("")

@@ -22,10 +22,23 @@ from replaykit.model.events import (
     Note,
     State,
 )
-from replaykit.model.run import RunHeader, RunStatus, TraceRun
+from replaykit.model.run import RunHeader, TraceRun
 from replaykit.model.unreplayable import concerns, note_text
 from replaykit.model.values import Json
-from replaykit.report.layout import LAST_COLUMN, counted, indented, line_width, short, table, to_json, width_of
+from replaykit.report.layout import (
+    LAST_COLUMN,
+    coloured,
+    counted,
+    indented,
+    labelled,
+    line_width,
+    short,
+    table,
+    to_json,
+    value_text,
+    width_of,
+    with_hint,
+)
 from replaykit.report.model_calls import conversation_facts, request_line, tokens_line
 from replaykit.telemetry.span import recorded_trace
 from replaykit.terminal import style, visible
@@ -63,7 +76,6 @@ class StepState(Struct, frozen=True, kw_only=True):
 
 
 _NAME_CHARS = 24
-_COLOURS = {RunStatus.SUCCESS: "green", RunStatus.RUNNING: "cyan", RunStatus.CANCELLED: "yellow"}
 _ARROW = " → "
 _NOT_HELD = {
     "secrets": "what `secrets` and `os.urandom` gave is",
@@ -76,30 +88,30 @@ _NOT_HELD = {
 """Sources of chance that a replay cannot repeat, as `show` describes them."""
 
 
-def runs_text(headers: Sequence[RunHeader], names: Mapping[str, str] | None = None, *, more: bool = False) -> str:
-    """The runs of a store, newest first; `names` are shorter names for their ids. `more` adds agents and origins."""
+def runs_text(headers: Sequence[RunHeader], names: Mapping[str, str], *, more: bool = False) -> str:
+    """The runs of a store, newest first; `names` are how their ids are printed. `more` adds agents and origins."""
     rows = []
     for header in headers:
-        run = header.id if names is None else names[header.id]
+        run = names[header.id]
         events = "" if header.event_count is None else str(header.event_count)
         times = (_when(header.started_at), _seconds(header.duration_s))
         facts = [f"{header.agent} {header.agent_version}".strip(), _origin(header)] if more else []
         name = short(header.name, _NAME_CHARS)
-        rows.append([run, header.status.value, *times, events, name, *facts, _one_line(header)])
+        rows.append([run, coloured(header.status.value), *times, events, name, *facts, _one_line(header)])
     titles = ["agent", "origin"] if more else []
-    return table(
+    text = table(
         ["run", "status", "started (UTC)", "time", "events", "name", *titles, "input → output"],
         rows,
         optional=("events", "time", "started (UTC)", "name"),
-        colours={status.value: _COLOURS.get(status, "red") for status in RunStatus},
+        numbers=("time", "events"),
     )
+    return with_hint(text, "All of one: replaykit show RUN")
 
 
 def run_line(run: TraceRun) -> str:
     """One run in a line: its id, how it ended, and its name."""
-    colour = _COLOURS.get(run.status, "red")
     name = short(run.name, max(LAST_COLUMN, line_width() - len(f"{run.id}  {run.status.value}  ")))
-    return f"{run.id}  {style(run.status.value, fg=colour, bold=True)}  {name}".rstrip()
+    return f"{run.id}  {coloured(run.status.value, bold=True)}  {name}".rstrip()
 
 
 def run_text(run: TraceRun, *, whole: bool = False) -> str:
@@ -126,12 +138,12 @@ def run_text(run: TraceRun, *, whole: bool = False) -> str:
             lines += _fact_lines(name, value, room)
     lines.append("")
     if whole and run.events:
-        lines.append(events_text(run.events, run.started_at))
-    elif run.events:
+        return "\n".join([*lines, events_text(run.events, run.started_at)])
+    if run.events:
         lines.append(event_lines(run, run.events))
     else:
         lines.append("  no events")
-    return "\n".join(lines)
+    return with_hint("\n".join(lines), f"All of an event: replaykit show {visible(run.id)} --event N")
 
 
 def event_lines(run: TraceRun, events: Sequence[AnyEvent]) -> str:
@@ -142,7 +154,7 @@ def event_lines(run: TraceRun, events: Sequence[AnyEvent]) -> str:
 def _fact_lines(name: str, value: str, room: int) -> list[str]:
     """Return a fact under its name, on as many lines as it takes."""
     first, *more = textwrap.wrap(visible(value), room) or [""]
-    return [f"  {style(f'{name:<8}', dim=True)} {first}", *indented(more, " " * 11)]
+    return [f"  {labelled(name, first, 8)}", *indented(more, " " * 11)]
 
 
 def _stopped(run: TraceRun) -> str:
@@ -198,9 +210,8 @@ def event_text(event: AnyEvent, started_at: float) -> str:
         facts.append(("error", str(event.error)))
     for name, value in facts:
         if value is not None:
-            shown = value if isinstance(value, str) else repr(value)
-            first, *more = shown.split("\n")
-            lines.append(f"  {style(f'{name:<10}', dim=True)} {first}")
+            first, *more = value_text(value).split("\n")
+            lines.append(f"  {labelled(name, first, 10)}")
             lines += indented(more, " " * 13)
     return "\n".join(lines)
 

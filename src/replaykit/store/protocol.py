@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from msgspec import Struct
 
@@ -14,6 +14,13 @@ from replaykit.model.changes import Cleaning
 from replaykit.model.events import AnyEvent, StoredEvent
 from replaykit.model.run import RunHeader, TraceRun
 from replaykit.model.values import Json
+
+OnProgress: TypeAlias = Callable[[int, int], None]
+"""Called with how much is done, and of how much."""
+
+
+def ignore_progress(_done: int, _total: int) -> None:
+    """Take no notice of how far a job is."""
 
 
 class Durability(StrEnum):
@@ -153,7 +160,7 @@ class Store(Protocol):
     def state_json(self, run_id: str, seq: int | None = None) -> bytes:
         """The same, as the JSON text it is kept in."""
 
-    def verify(self) -> Iterator[Damage]:
+    def verify(self, on_progress: OnProgress = ignore_progress) -> Iterator[Damage]:
         """Read everything; yield whatever is damaged."""
 
     def close(self) -> None:

@@ -22,7 +22,7 @@ from replaykit.model.run import PROCESS_LOGS, RunHeader, RunStatus, TraceRun
 from replaykit.model.text_splice import ArgumentsFold
 from replaykit.model.values import Json
 from replaykit.store import blobs
-from replaykit.store.protocol import Damage, Durability, durability_of
+from replaykit.store.protocol import Damage, Durability, OnProgress, durability_of, ignore_progress
 from replaykit.store.removal import delete_runs, replace_runs
 from replaykit.store.repair.verify import verify_sqlite
 from replaykit.store.rows import (
@@ -425,9 +425,9 @@ class SQLiteStore:
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise CorruptStore(f"not an event ({error})", where=where) from None
 
-    def verify(self) -> Iterator[Damage]:
+    def verify(self, on_progress: OnProgress = ignore_progress) -> Iterator[Damage]:
         """Read everything; yield whatever is damaged."""
-        return verify_sqlite(self)
+        return verify_sqlite(self, on_progress)
 
 
 def _pack_name(key: int) -> str:

@@ -92,6 +92,8 @@ class EventEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The number of the event in the second run."""
     text: str = ""
     """The call as one would write it, cut where it is long; as the second run made it, where it did."""
+    a_text: str = ""
+    """The same as the first run made it, where that is another text."""
     arguments: tuple[Difference, ...] = ()
     """What differs in its arguments."""
     outcome: tuple[Difference, ...] = ()

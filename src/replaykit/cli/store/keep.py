@@ -43,7 +43,7 @@ def command(runs: tuple[str, ...], undo: bool, store_path: Path | None, as_json:
         change = {"remove" if undo else "add": (KEEP,)}
         tagged = [store.tag(header.id, **change) for header in found]
     if as_json:
-        click.echo(tagged_json(tagged))
+        options.print_json(tagged_json(tagged))
         return
     what = "goes when its time comes" if undo else "stays"
     for header in tagged:

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from replaykit.cli import options
+from replaykit.cli.progress import progress
 from replaykit.cli.verbosity import is_quiet, reports
 from replaykit.config import default_store_path
 from replaykit.errors import CorruptStore, ExitCode, UsageError
@@ -46,12 +47,12 @@ def command(repair: bool, out: Path | None, store_path: Path | None, as_json: bo
     if out is not None:
         raise UsageError("--out names the store that --repair makes")
     try:
-        with open_store(store_path, read_only=True) as store:
-            damage, runs = list(store.verify()), len(store.headers())
+        with open_store(store_path, read_only=True) as store, progress("checking") as checking:
+            damage, runs = list(store.verify(checking.set)), len(store.headers())
     except CorruptStore as error:
         damage, runs = [Damage(where=error.where, what=error.reason)], 0
     if as_json:
-        click.echo(health_json(damage))
+        options.print_json(health_json(damage))
     elif damage:
         for item in () if is_quiet() else damage:
             click.echo(f"{style('damaged', fg='red')}  {item}")
@@ -62,7 +63,8 @@ def command(repair: bool, out: Path | None, store_path: Path | None, as_json: bo
 
 
 def _repair(source: Path, out: Path | None, as_json: bool) -> int:
-    result = salvage(source, out or source.with_name(f"{source.stem}-salvaged{source.suffix}"))
+    with progress("repairing"):
+        result = salvage(source, out or source.with_name(f"{source.stem}-salvaged{source.suffix}"))
     options.show(as_json, result, partial(salvaged_text, source=source), brief=lambda saved: str(saved.store))
     return _code_of(result.lost)
 
