@@ -89,10 +89,11 @@ class UsageError(ReplayKitError):
     exit_code = ExitCode.USAGE
 
 
-def wrong_argument(call: str, value: object, example: str) -> UsageError:
+def wrong_argument(call: str, value: object, example: str, *, name: str = "") -> UsageError:
     """Return the error for an argument of the wrong type; `example` is a call that is right."""
     kind = type(value).__name__
-    return UsageError(f"{call} cannot take {value!r:.60} ({kind})", hint=f"Write: {example}")
+    place = f" as `{name}`" if name else ""
+    return UsageError(f"{call} cannot take {value!r:.60} ({kind}){place}", hint=f"Write: {example}")
 
 
 class InvalidFile(UsageError):

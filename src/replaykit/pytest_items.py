@@ -27,6 +27,8 @@ from replaykit.errors import Divergence, ReplayKitError, UsageError
 from replaykit.export.forms import export_run
 from replaykit.handlers.recording.agents import AGENTS
 from replaykit.model.isolation import Consent
+from replaykit.project.find import find_project
+from replaykit.project.plugins import load_plugins, plugin_names
 from replaykit.terminal import visible
 
 _FLAGS = Flags("--replaykit-live", "--replaykit-allow-connect")
@@ -82,6 +84,7 @@ class _ReplayFile(pytest.File):
 
     def collect(self) -> Iterator[pytest.Item]:
         try:
+            _load_plugins(self.config.rootpath)
             yield self.item()
         except ReplayKitError as error:
             if str(error).startswith(str(self.path)):
@@ -92,6 +95,14 @@ class _ReplayFile(pytest.File):
 
     def item(self) -> pytest.Item:
         raise NotImplementedError
+
+
+def _load_plugins(root: Path) -> None:
+    """Import the plugins of the project: its tests are code that is run, as its conftest is."""
+    file = find_project(root)
+    names = None if file is None else plugin_names(file)
+    if names is not None:
+        load_plugins(names)
 
 
 class GoldenFile(_ReplayFile):

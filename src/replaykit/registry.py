@@ -1,6 +1,7 @@
-"""One small registry, used for assertions, signature detectors, importers and exporters.
+"""One small registry, used for assertions, checks, signature detectors, importers, exporters, judges and finders.
 
-Other packages add entries through entry points of the registry's group; those are looked up on the first use,
+A module enters things when it is imported: one of ReplayKit, a plugin that the configuration names, or any other.
+Installed packages add theirs through entry points of the registry's group; those are looked up on the first use,
 and a package that fails to load is an error that names it.
 """
 
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
-from typing import Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from replaykit.errors import UsageError, nearest
 
@@ -30,9 +31,18 @@ class Registry(Generic[T]):
 
         def enter(thing: T) -> T:
             self._entries[name] = thing
+            ENTERED.append(Entry(self, name, thing))
             return thing
 
         return enter
+
+    def has_home(self, name: str) -> bool:
+        """True for a name that a module of ReplayKit enters, whether that is imported yet or not."""
+        return name in self._homes
+
+    def entered(self) -> dict[str, T]:
+        """Return the entries so far; nothing is imported and nothing looked up."""
+        return dict(self._entries)
 
     def get(self, name: str) -> T:
         """The entry of that name; a `UsageError` names the nearest one."""
@@ -76,3 +86,21 @@ class Registry(Generic[T]):
                     f"the {self.what} {point.name!r} of {owner} could not be loaded: {error!r}",
                     hint="Uninstall or repair that package.",
                 ) from error
+
+
+class Entry(NamedTuple):
+    """One thing that was entered."""
+
+    registry: Registry[Any]
+    name: str
+    thing: object
+
+    @property
+    def is_built_in(self) -> bool:
+        """True for a thing that ReplayKit itself defines."""
+        module = getattr(self.thing, "__module__", None) or type(self.thing).__module__
+        return str(module).partition(".")[0] == "replaykit"
+
+
+ENTERED: list[Entry] = []
+"""Everything that was entered in this process, in order. What a plugin brings is what its import added."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -84,6 +85,15 @@ def test_a_connection_that_was_never_made_is_tried_as_often_as_is_said(
 
     assert "cannot be reached" in answer.why
     assert len(tried) == retries + 1
+
+
+def test_the_pauses_between_retries_grow_for_an_agent_that_is_starting(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr(time, "sleep", pauses.append)
+
+    ask(Ask(method="GET", url="http://127.0.0.1:1/"), 60, retries=8)
+
+    assert pauses == [0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0, 2.0]
 
 
 def _counted(monkeypatch: pytest.MonkeyPatch) -> list[Ask]:

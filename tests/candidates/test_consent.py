@@ -107,10 +107,10 @@ def test_an_address_is_reached_where_the_caller_allows_it(make_case: MakeCase) -
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"live": "delete_account"}, "live is 'delete_account'; it is a list"),
+        ({"live": "delete_account"}, r"`live` is a list\nWrite: live=\['delete_account'\]"),
         ({"allow_connect": ["db.internal"]}, "'db.internal' is not an address"),
         ({"allow_connect": ["*:80"]}, "'\\*:80' names no host"),
-        ({"allow_write": Path("out")}, "allow_write is .*; it is a list"),
+        ({"allow_write": Path("out")}, "`allow_write` is a list"),
     ],
 )
 def test_what_cannot_be_allowed_is_a_usage_error(make_case: MakeCase, given: dict[str, Any], message: str) -> None:

@@ -83,7 +83,7 @@ def test_a_file_is_checked_as_well() -> None:
     write_golden(Path("x.golden.json"), recorded(shop))
 
     assert rk.check_golden("x.golden.json", shop).passed
-    with pytest.raises(UsageError, match="a str is not an agent"):
+    with pytest.raises(UsageError, match=r"cannot take .* \(str\) as `agent`"):
         rk.check_golden("x.golden.json", "shop:shop")  # type: ignore[arg-type]
 
 

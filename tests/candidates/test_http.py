@@ -193,7 +193,10 @@ def test_an_answer_that_is_not_json_says_so(make_case: MakeCase, endpoint: Endpo
 
 
 def test_an_answer_of_the_wrong_shape_says_so(make_case: MakeCase, endpoint: Endpoint) -> None:
-    assert "wrong shape" in refused(make_case(), endpoint.answers({"answer": "You paid for a year."}))
+    reason = refused(make_case(), endpoint.answers({"answer": "You paid for a year."}))
+
+    assert "wrong shape" in reason
+    assert "name it in replaykit.yaml: agent: {type: http, endpoint: URL}" in reason
 
 
 def test_an_answer_that_is_too_large_is_not_read_to_its_end(

@@ -172,7 +172,7 @@ def test_an_agent_that_cannot_be_loaded_is_told_once(replaykit: Callable[..., Ra
 
     assert ran.code == 3
     assert ran.out.count("has no attribute 'missing'") == 1
-    assert "also     5 more: mutation" in ran.out
+    assert "also     5 more with the same cause\n             mutation" in ran.out
 
 
 def test_two_sessions_of_one_id_are_wrong_files_and_the_others_are_run(replaykit: Callable[..., Ran]) -> None:

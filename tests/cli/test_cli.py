@@ -528,7 +528,7 @@ def test_demo_keeps_its_store_and_case_where_it_is_told(replaykit: Command) -> N
 
 
 def test_the_schema_is_json_that_accepts_a_case(replaykit: Command, case: Path) -> None:
-    schema = replaykit("help", "schema").json
+    schema = replaykit("help", "schema", "case").json
 
     jsonschema.validate(json.loads((case / "case.yaml").read_text()), schema)
     with pytest.raises(jsonschema.ValidationError):

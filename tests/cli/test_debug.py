@@ -337,7 +337,7 @@ def test_without_a_terminal_it_is_a_usage_error_that_names_the_other_verbs(
 
     assert ran.code == 2
     assert ran.out == ""
-    for verb in ("replaykit checkpoints", "replaykit show RUN --step", "replaykit fork RUN --step"):
+    for verb in ("replaykit show RUN --steps", "replaykit show RUN --step", "replaykit fork RUN --step"):
         assert verb in ran.err
 
 
@@ -484,7 +484,7 @@ def test_help_costs_nothing_more(own_directory: Path) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
 
     assert done.stdout.splitlines()[-1] == "[]"
-    assert "debug        Step through a run" in done.stdout
+    assert "debug    Step through a run" in done.stdout
 
 
 def test_an_edited_state_becomes_a_fork_that_one_can_step_into_and_out_of(

@@ -407,13 +407,6 @@ def test_no_colour_in_an_error_on_a_terminal_that_wants_none() -> None:
     assert ESCAPE not in on_a_terminal("show", "none", NO_COLOR="1")
 
 
-def test_progress_is_shown_on_a_terminal_only(spawned: Command, case: Path, good: str) -> None:
-    many = ["replay", str(case), "--runner-cmd", good, "--repeat", "3"]
-
-    assert "replaying" in on_a_terminal(*many)
-    assert "replaying" not in spawned(*many).err
-
-
 def test_the_command_is_also_a_module_and_a_program(spawned: Command) -> None:
     program = Path(sys.executable).with_name("replaykit")
 

@@ -11,6 +11,7 @@ import pytest
 
 from replaykit.cli import cli
 from replaykit.cli.candidate_options import BeforeProgram
+from replaykit.cli.options import CommandWithParts
 
 LISTED = tomllib.loads(Path(__file__).with_name("flags.toml").read_text(encoding="utf-8"))
 SHORT = {
@@ -19,6 +20,7 @@ SHORT = {
     "-n": "--limit",
     "-o": "--out",
     "-q": "--quiet",
+    "-v": "--verbose",
     "-V": "--version",
     "-y": "--yes",
 }
@@ -27,8 +29,9 @@ SHORT = {
 def commands(context: click.Context) -> Iterator[click.Context]:
     """The contexts of all commands that a command line can run."""
     command = context.command
-    if not isinstance(command, click.Group):
+    if not isinstance(command, click.Group) or isinstance(command, CommandWithParts):
         yield context
+    if not isinstance(command, click.Group):
         return
     for name in command.list_commands(context):
         inner = command.get_command(context, name)
@@ -94,6 +97,39 @@ def test_a_letter_stands_for_the_same_flag_everywhere() -> None:
         for letter in option.opts:
             if not letter.startswith("--"):
                 assert SHORT[letter] in option.opts, path
+
+
+def test_a_flag_that_has_a_letter_has_it_everywhere() -> None:
+    letters = {flag: letter for letter, flag in SHORT.items()}
+
+    missing = []
+    for path, option in OPTIONS:
+        for flag in option.opts:
+            if flag in letters and letters[flag] not in option.opts:
+                missing.append(f"{path} {flag}")
+    assert missing == []
+
+
+WITHOUT_VERBOSITY = {
+    "replaykit chaos profiles": "reference material",
+    "replaykit debug": "a screen, not a result",
+    "replaykit demo": "what it prints is its purpose",
+    "replaykit examples copy": "reference material",
+    "replaykit help assertions": "reference material",
+    "replaykit help completion": "its output is a script",
+    "replaykit help formats": "reference material",
+    "replaykit help schema": "its output is a document",
+    "replaykit mcp": "its output is a protocol",
+    "replaykit serve": "--quiet was the name of --idle, and scripts still use it",
+}
+"""Commands without --quiet and --verbose, and why."""
+
+
+def test_every_command_that_prints_a_result_can_be_quiet_and_verbose() -> None:
+    found = {path for path, option in OPTIONS if option.opts == ["-q", "--quiet"]}
+
+    assert found == {path for path, option in OPTIONS if option.opts == ["-v", "--verbose"]}
+    assert found == COMMANDS.keys() - WITHOUT_VERBOSITY.keys()
 
 
 @pytest.mark.parametrize("path", COMMANDS)

@@ -74,6 +74,28 @@ def test_help_of_a_command_is_what_its_option_prints(replaykit: Command) -> None
     assert replaykit("help") == replaykit("--help")
 
 
+def test_help_of_a_part_of_a_command_is_what_its_option_prints(replaykit: Command) -> None:
+    assert replaykit("help", "redact", "scan") == replaykit("redact", "scan", "--help")
+    assert replaykit("help", "scan").out == replaykit("redact", "scan", "--help").out
+
+
+def test_the_first_page_of_the_help_has_at_most_28_commands() -> None:
+    assert len(VERBS) <= 28
+
+
+def test_a_word_that_names_a_part_never_names_a_file(replaykit: Command) -> None:
+    Path("scan").write_text("mail jane.doe@example.com\n")
+
+    checked = replaykit("redact", "scan", "scan")
+    old = replaykit("scan", "scan")
+    Path("review").mkdir()
+
+    assert (checked.code, old.code) == (1, 1)
+    assert checked.out == old.out
+    assert Path("scan").read_text() == "mail jane.doe@example.com\n"
+    assert "Missing argument 'CASE'" in replaykit("judge", "review").err
+
+
 def test_help_of_a_command_that_does_not_exist_names_the_nearest(replaykit: Command) -> None:
     ran = replaykit("help", "forkk")
 
@@ -103,7 +125,7 @@ def test_an_example_is_valid_by_the_schema_and_one_with_a_wrong_key_is_not(
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_a_shell_gets_its_completion_script(replaykit: Command, shell: str) -> None:
-    ran = replaykit("completion", shell)
+    ran = replaykit("help", "completion", shell)
 
     assert ran.code == 0
     assert "_REPLAYKIT_COMPLETE" in ran.out

@@ -65,14 +65,13 @@ def run_id(own_directory: Path) -> str:
 
 LINES: dict[str, list[str]] = {
     "scaffold": ["RUN --out cases/hostile", "TRACE --out cases/traced", "RUN --out cases/text --json"],
-    "lint": ["cases/hostile", "cases", HOSTILE],
+    "lint": ["cases/hostile", "cases", HOSTILE, "--upgrade cases/hostile", f"--upgrade {HOSTILE}"],
     "replay": [f"cases/hostile --agent {AGENT}", f"cases/hostile --agent {AGENT} --json", HOSTILE],
     "contract": ["run --config CONFIG", f"lint {HOSTILE}"],
     "judge": ["cases/hostile", HOSTILE],
-    "review": ["cases/hostile", HOSTILE],
+    "judge review": ["cases/hostile", HOSTILE],
     "retape": [f"cases/hostile --agent {AGENT}", f"cases/hostile --agent {AGENT} --answers {HOSTILE}", HOSTILE],
     "prove": [f"cases/hostile --bad {AGENT} --good {AGENT}", f"{HOSTILE} --bad {AGENT} --good {AGENT}"],
-    "upgrade": ["cases/hostile", HOSTILE],
     "chaos": [
         f"run --case cases/hostile --agent {AGENT} --profile {HOSTILE}",
         f"run --input {HOSTILE} --agent {AGENT}",
@@ -82,17 +81,19 @@ LINES: dict[str, list[str]] = {
     "import": ["TRACE", "TRACE --json", HOSTILE],
     "serve": [f"--host {HOSTILE}"],
     "runs": ["", "--json", f"--name {HOSTILE}"],
-    "show": ["RUN", "RUN --json", "RUN --step 0", "RUN --step 3", f"RUN --step {HOSTILE}", HOSTILE],
-    "checkpoints": ["RUN", "RUN --json", HOSTILE],
+    "show": [
+        *("RUN", "RUN --json", "RUN --step 0", "RUN --step 3", f"RUN --step {HOSTILE}", HOSTILE),
+        *("RUN --steps", "RUN --steps --json", f"{HOSTILE} --steps"),
+        *("RUN --forks", "RUN --forks --json", f"{HOSTILE} --forks"),
+    ],
     "resume": [f"RUN --step {STEP} --agent {AGENT}", f"RUN --step {HOSTILE} --agent {AGENT}"],
     "fork": [f"RUN --step {STEP} --agent {AGENT} --input {HOSTILE}", f"RUN --step {HOSTILE} --agent {AGENT}"],
     "debug": ["RUN", HOSTILE],
     "compare": ["RUN RUN", "RUN TRACE", "RUN RUN --json", f"RUN {HOSTILE}"],
     "golden": ["RUN", f"RUN --name x --agent {AGENT}", HOSTILE],
-    "tree": ["RUN", "RUN --json", HOSTILE],
     "mcp": [f"--name {HOSTILE} -- {HOSTILE}"],
     "export": ["RUN", "RUN --format otlp", "RUN --format replaykit", f"RUN --format {HOSTILE}", f"RUN -o {HOSTILE}/a"],
-    "scan": ["TRACE", "TRACE --json", HOSTILE],
+    "redact scan": ["TRACE", "TRACE --json", HOSTILE],
     "redact": ["TRACE --dry-run", HOSTILE],
     "store keep": ["RUN", HOSTILE],
     "store prune": ["--dry-run --config prune.yaml", "--dry-run --config prune.yaml --json", f"--store {HOSTILE}"],
@@ -104,7 +105,7 @@ LINES: dict[str, list[str]] = {
     "init": [HOSTILE],
     "demo": [HOSTILE],
     "examples": ["copy " + HOSTILE, HOSTILE],
-    "completion": [HOSTILE],
+    "help completion": [HOSTILE],
     "help": [HOSTILE],
     "help formats": [HOSTILE],
     "help assertions": [HOSTILE],
@@ -122,7 +123,7 @@ def test_every_verb_is_tried() -> None:
     groups = {"store": COMMANDS, "help": TOPICS}
     commands = {f"{group} {name}" for group, names in groups.items() for name in names}
 
-    assert set(LINES) == VERBS.keys() - {"store"} | commands
+    assert set(LINES) == VERBS.keys() - {"store"} | commands | {"judge review", "redact scan"}
 
 
 def test_no_verb_prints_a_control_character_that_came_out_of_data(replaykit: Call, run_id: str) -> None:
@@ -149,7 +150,10 @@ def test_json_says_the_same_in_escapes(replaykit: Call, run_id: str, line: str, 
 
 
 def test_text_spells_control_characters_out(replaykit: Call, run_id: str) -> None:
-    assert r"\x1b]0;owned\x07\x1b[2J\x1b[32mfixed\x1b[0m\u009b2J\u007f\u202eevil" in replaykit("tree", run_id).out
+    assert (
+        r"\x1b]0;owned\x07\x1b[2J\x1b[32mfixed\x1b[0m\u009b2J\u007f\u202eevil"
+        in replaykit("show", "--forks", run_id).out
+    )
 
 
 def test_on_a_terminal_our_own_colours_stay_and_those_of_data_are_spelled_out(run_id: str) -> None:

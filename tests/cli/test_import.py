@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
-import pty
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -20,7 +18,6 @@ from tests.intake.traces import failed, lines, native, written
 from tests.matrix import sampled
 
 import replaykit as rk
-from replaykit.cli.options import LOG_INTERVAL_S, REDRAW_INTERVAL_S, ProgressCounter
 from replaykit.formats.core.registry import IMPORTERS, Found
 from replaykit.formats.core.source import Source
 
@@ -217,54 +214,6 @@ def test_an_end_of_the_pipe_in_the_middle_of_a_pack_is_told() -> None:
     assert done.returncode == 1
     assert b"cannot be unpacked" in done.stderr
     assert b"Traceback" not in done.stderr
-
-
-def told(capsys: pytest.CaptureFixture[str], times: list[float], *, is_terminal: bool) -> str:
-    """What a tally says whose clock shows these times."""
-    clock = iter([0.0, *times])
-    tally = ProgressCounter("importing", is_terminal=is_terminal, clock=lambda: next(clock))
-    for _ in times:
-        tally.advance()
-    tally.end()
-    return capsys.readouterr().err
-
-
-def test_on_a_terminal_one_line_is_drawn_again_but_not_too_often(capsys: pytest.CaptureFixture[str]) -> None:
-    shown = told(capsys, [0.0, REDRAW_INTERVAL_S / 2, REDRAW_INTERVAL_S, REDRAW_INTERVAL_S * 1.5], is_terminal=True)
-
-    assert shown == "\rimporting: 1\rimporting: 3\r"  # and what clears the line, on a real one
-
-
-def test_elsewhere_a_long_job_says_now_and_then_how_far_it_is(capsys: pytest.CaptureFixture[str]) -> None:
-    assert told(capsys, [0.0, LOG_INTERVAL_S / 2], is_terminal=False) == ""
-    assert told(capsys, [0.0, LOG_INTERVAL_S, LOG_INTERVAL_S + 1, LOG_INTERVAL_S * 2], is_terminal=False) == (
-        "note: importing: 2 so far\nnote: importing: 4 so far\n"
-    )
-
-
-@pytest.mark.parametrize(("options", "is_told"), [([], True), (["--json"], False)])
-def test_a_person_sees_a_count_and_a_program_does_not(options: list[str], is_told: bool) -> None:
-    written("runs.jsonl", lines(RUNS))
-    screen, terminal = pty.openpty()
-    try:
-        done = subprocess.run([*COMMAND, "runs.jsonl", *options], stdout=subprocess.PIPE, stderr=terminal, timeout=60)
-        os.close(terminal)
-        seen = _all_of(screen)
-    finally:
-        os.close(screen)
-
-    assert done.returncode == 0
-    assert (b"importing: 1" in seen) is is_told
-
-
-def _all_of(screen: int) -> bytes:
-    found = b""
-    try:
-        while data := os.read(screen, 4096):
-            found += data
-    except OSError:  # how Linux says that nobody writes any more
-        pass
-    return found
 
 
 MANY = """

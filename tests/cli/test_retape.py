@@ -84,6 +84,17 @@ def test_a_live_tool_is_not_called_before_somebody_agrees(replaykit: Command, sh
     assert not Path("asked").exists()
 
 
+def test_a_live_call_that_fails_is_shown_beside_the_verdict(replaykit: Command, shop: Path) -> None:
+    agents = Path("agents.py")
+    agents.write_text(agents.read_text().replace('return "three are left"', 'raise PermissionError("401: wrong key")'))
+
+    retaped = replaykit("retape", "cases/shop", "--agent", "agents:good", "--live", "ask", "--yes")
+
+    assert retaped.code == 1
+    assert "no take was written: the candidate is broken" in retaped.out
+    assert "✗ status_is: expected status success, got status error (PermissionError: 401: wrong key)" in retaped.out
+
+
 def test_a_take_can_be_answered_from_a_file(replaykit: Command, shop: Path) -> None:
     Path("answers.yaml").write_text("- {tool: ask, result: three}\n- {tool: nobody, result: 1}\n")
 

@@ -1,4 +1,4 @@
-"""`replaykit scan` and `replaykit redact`, as they are typed."""
+"""`replaykit redact scan` and `replaykit redact`, as they are typed."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_findings_are_told_by_place_and_kind_and_never_by_value() -> None:
     Path("b").mkdir()
     Path("b/c.json").write_text(json.dumps({"note": TOKEN}))
 
-    found = said("scan", ".")
+    found = said("redact", "scan", ".")
 
     assert found.code == 1
     assert found.out.splitlines() == [
@@ -73,7 +73,7 @@ def test_an_allowance_for_everything_allows_nothing_and_is_named() -> None:
     Path("redaction.toml").write_text('# ours\nallow_patterns = ["."]\n')
     Path("a.txt").write_text(f"mail {EMAIL} today\n")
 
-    found = said("scan", "a.txt")
+    found = said("redact", "scan", "a.txt")
 
     assert found.code == 1
     assert "a.txt:1:6 email" in found.out
@@ -83,7 +83,7 @@ def test_an_allowance_for_everything_allows_nothing_and_is_named() -> None:
 def test_clean_files_pass_and_placeholders_are_clean() -> None:
     Path("a.txt").write_text("mail <email:7f3a91c2> today\n")
 
-    assert (found := said("scan", "a.txt")).code == 0
+    assert (found := said("redact", "scan", "a.txt")).code == 0
     assert found.out == "1 file looked at, nothing found\n"
 
 
@@ -91,7 +91,7 @@ def test_json_has_the_place_inside_of_json_too() -> None:
     Path("a.json").write_text(json.dumps({"user": {"note": [TOKEN]}}))
     Path("b.bin").write_bytes(b"\0\1")
 
-    found = json.loads(said("scan", ".", "--json").out)
+    found = json.loads(said("redact", "scan", ".", "--json").out)
 
     assert found["scanned"] == 1
     (leak,) = found["findings"]
@@ -103,7 +103,7 @@ def test_json_has_the_place_inside_of_json_too() -> None:
 def test_sarif_has_what_its_schema_demands() -> None:
     Path("a b.txt").write_text(f"\n{EMAIL} and {EMAIL}\n{TOKEN}\n")
 
-    document = json.loads(said("scan", ".", "--sarif").out)
+    document = json.loads(said("redact", "scan", ".", "--sarif").out)
 
     assert document["version"] == "2.1.0"
     (run,) = document["runs"]
@@ -125,14 +125,14 @@ def test_sarif_has_what_its_schema_demands() -> None:
 def test_sarif_without_findings_is_a_run_without_results() -> None:
     Path("a.txt").write_text("nothing")
 
-    found = said("scan", ".", "--sarif")
+    found = said("redact", "scan", ".", "--sarif")
 
     assert found.code == 0
     assert json.loads(found.out)["runs"][0]["results"] == []
 
 
 def test_standard_input_is_a_file_like_any_other() -> None:
-    found = spawned("scan", "-", given=f"one\ntwo {EMAIL}\n".encode())
+    found = spawned("redact", "scan", "-", given=f"one\ntwo {EMAIL}\n".encode())
 
     assert found.code == 1
     assert found.out.startswith("<stdin>:2:5 email\n")
@@ -146,7 +146,7 @@ def test_what_is_staged_is_looked_at_as_it_is_staged() -> None:
     Path("a.txt").write_text("taken out, and not staged\n")
     Path("c.txt").write_text(f"{EMAIL}: not staged\n")
 
-    found = said("scan", "--staged")
+    found = said("redact", "scan", "--staged")
 
     assert found.code == 1
     assert [line.rpartition(":")[0].rpartition(":")[0] for line in found.out.splitlines()[:2]] == ["a.txt", "ü b.txt"]
@@ -158,16 +158,16 @@ def test_what_is_committed_or_taken_away_is_not_staged() -> None:
     Path("a.txt").write_text(f"{EMAIL}\n")
     git("add", ".")
     git("commit", "-qm", "first")
-    assert said("scan", "--staged").code == 0
+    assert said("redact", "scan", "--staged").code == 0
 
     git("rm", "-q", "a.txt")
 
-    assert (found := said("scan", "--staged")).code == 0
+    assert (found := said("redact", "scan", "--staged")).code == 0
     assert found.out == "0 files looked at, nothing found\n"
 
 
 def test_what_is_no_repository_has_nothing_staged() -> None:
-    found = spawned("scan", "--staged", GIT_DIR=str(Path("nowhere").absolute()))
+    found = spawned("redact", "scan", "--staged", GIT_DIR=str(Path("nowhere").absolute()))
 
     assert found.code == 3
     assert "git does not say what is staged" in found.err
@@ -180,27 +180,45 @@ def test_what_git_ignores_is_looked_at_only_when_asked_for() -> None:
     Path("dist/a.txt").write_text(EMAIL)
     Path("b.txt").write_text("nothing")
 
-    assert said("scan", ".").code == 0
-    assert said("scan", ".", "--ignored").code == 1
-    assert said("scan", "dist/a.txt").code == 1
-    assert said("scan", "dist").code == 1  # somebody named it
+    assert said("redact", "scan", ".").code == 0
+    assert said("redact", "scan", ".", "--ignored").code == 1
+    assert said("redact", "scan", "dist/a.txt").code == 1
+    assert said("redact", "scan", "dist").code == 1  # somebody named it
 
 
 def test_files_that_are_too_large_are_named() -> None:
     Path("large.txt").write_text("x\n" * 600_000 + EMAIL)
 
-    found = said("scan", ".", "--max-mb", "1")
+    found = said("redact", "scan", ".", "--max-mb", "1")
 
     assert found.code == 0
     assert "note: not looked at: large.txt: 1,200,026 bytes; at most 1,048,576 are looked at" in found.err
-    assert said("scan", ".").code == 1
+    assert said("redact", "scan", ".").code == 1
+
+
+def test_a_store_is_not_looked_at_and_the_note_says_how_to_look_at_its_runs() -> None:
+    with rk.record("desk"):
+        pass
+
+    for path in (".replaykit", ".replaykit/store.db"):
+        found = said("scan", path)
+
+        assert found.code == 0
+        assert "note: not looked at: .replaykit/store.db: binary; to look at a run: replaykit" in found.err
+
+
+def test_a_binary_file_is_named_where_it_was_asked_for() -> None:
+    Path("a.png").write_bytes(b"\x89PNG\0")
+
+    assert "note: not looked at: a.png: binary" in said("scan", "a.png").err
+    assert said("scan", ".").err == ""
 
 
 @pytest.mark.parametrize("words", [(), ("a.txt", "--staged"), (".", "--json", "--sarif"), ("not-there",)])
 def test_wrong_usage_is_told(words: tuple[str, ...]) -> None:
     Path("a.txt").write_text("")
 
-    found = said("scan", *words)
+    found = said("redact", "scan", *words)
 
     assert found.code == 2
     assert "error:" in found.err
@@ -210,7 +228,7 @@ def test_a_value_that_a_project_allows_is_no_finding() -> None:
     Path("a.txt").write_text(f"{EMAIL}\n")
     Path("redaction.toml").write_text(f'allow = ["{EMAIL}"]\n')
 
-    assert said("scan", "a.txt").code == 0
+    assert said("redact", "scan", "a.txt").code == 0
 
 
 def test_thousands_of_files_take_seconds() -> None:
@@ -221,7 +239,7 @@ def test_thousands_of_files_take_seconds() -> None:
             (directory / f"{file}.py").write_text(f"def f{file}(x):\n    return x + {number}\n" * 8)
     began = time.process_time() + sum(os.times()[2:4])
 
-    found = said("scan", "tree")
+    found = said("redact", "scan", "tree")
 
     assert found.out == "2000 files looked at, nothing found\n"
     assert time.process_time() + sum(os.times()[2:4]) - began < 6

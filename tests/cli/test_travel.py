@@ -68,11 +68,11 @@ def recorded(own_directory: Path, monkeypatch: pytest.MonkeyPatch) -> rk.Store:
 
 
 def test_checkpoints_lists_the_steps(recorded: object, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["checkpoints", "answer"]) == 0
+    assert run(["show", "--steps", "answer"]) == 0
     shown = capsys.readouterr().out
     assert [line.split()[0] for line in shown.splitlines()] == ["step", *(f"step_{n}" for n in range(1, 6))]
 
-    assert run(["checkpoints", "answer", "--json"]) == 0
+    assert run(["show", "--steps", "answer", "--json"]) == 0
     assert len(json.loads(capsys.readouterr().out)["checkpoints"]) == 5
 
 
@@ -183,11 +183,11 @@ def test_tree_shows_the_family(recorded: object, capsys: pytest.CaptureFixture[s
     run(["fork", fork_id, "--step", "step_1", "--set", "max_retries=2", "--agent", "travelling_agent:answer"])
     capsys.readouterr()
 
-    assert run(["tree", fork_id]) == 0
+    assert run(["show", "--forks", fork_id]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split("─ ")[0].count("└") for line in lines] == [0, 1, 1]
     assert "forked at step_2" in lines[1]
-    assert run(["tree", fork_id, "--json"]) == 0
+    assert run(["show", "--forks", fork_id, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["family"]["children"][0]["children"]
 
 
@@ -274,12 +274,12 @@ def test_a_change_that_was_not_made_fails_the_fork(recorded: object, capsys: pyt
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["checkpoints", "answer"],
+        ["show", "--steps", "answer"],
         ["resume", "answer", "--step", "step_1", "--agent", "travelling_agent:answer"],
         ["resume", "answer", "--step", "step_1", "--agent", "travelling_agent:answer", "--dry-run"],
         ["fork", "answer", "--step", "step_1", "--set", "max_retries=2", "--agent", "travelling_agent:answer"],
         ["compare", "answer", "careless"],
-        ["tree", "answer"],
+        ["show", "--forks", "answer"],
         ["show", "answer", "--step", "step_1", "--state"],
         ["show", "answer", "--step", "step_1", "--state", "--agent", "travelling_agent:answer"],
     ],

@@ -283,17 +283,17 @@ TOKEN = "ghp_" + "a1B2c3D4e5" * 3 + "f6G7h8"
     ],
     ids=["own", "another file"],
 )
-@pytest.mark.parametrize("verb", ["lint", "scan"])
+@pytest.mark.parametrize("verb", ["lint", "redact scan"])
 def test_secrets_are_looked_for_by_the_rules_of_the_revision(
     repository: Repository, replaykit: Command, rules: dict[str, str], verb: str
 ) -> None:
     case = {**CASE, "scenario": {"input": f"my token is {TOKEN}"}}
     repository.commit({"cases/billing/case.yaml": json.dumps(case), **rules})
 
-    plain = replaykit(verb, "cases")
-    of_base = replaykit(verb, "cases", "--config-from", "origin/main")
+    plain = replaykit(*verb.split(), "cases")
+    of_base = replaykit(*verb.split(), "cases", "--config-from", "origin/main")
     repository.base_branch()
-    allowed = replaykit(verb, "cases", "--config-from", "origin/main")
+    allowed = replaykit(*verb.split(), "cases", "--config-from", "origin/main")
 
     assert (plain.code, of_base.code, allowed.code) == (0, 1, 0), (plain.out, of_base.out, allowed.out)
     assert "redaction.toml is not in origin/main, and is not used" in of_base.err

@@ -1,4 +1,4 @@
-"""`replaykit upgrade`: older cases in the current format, with nothing lost that people wrote."""
+"""`replaykit lint --upgrade`: older cases in the current format, with nothing lost that people wrote."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def old(own_directory: Path) -> Path:
 def test_only_versions_change_and_comments_stay(replaykit: Command, old: Path) -> None:
     before, calls = (old / "case.yaml").read_text(), read_fixtures(old)
 
-    ran = replaykit("upgrade", "cases")
+    ran = replaykit("lint", "--upgrade", "cases")
 
     assert ran.code == 0
     assert (old / "case.yaml").read_text() == before.replace("replaykit: 1", "replaykit: 2")
@@ -42,7 +42,7 @@ def test_only_versions_change_and_comments_stay(replaykit: Command, old: Path) -
 
 
 def test_an_older_case_is_proven_by_its_own_recording(replaykit: Command, old: Path) -> None:
-    ran = replaykit("upgrade", old)
+    ran = replaykit("lint", "--upgrade", old)
 
     assert f"{old}: proven red by the recorded run" in ran.out
     red = read_proof(rk.load_case(old)).red
@@ -53,7 +53,7 @@ def test_an_older_case_is_proven_by_its_own_recording(replaykit: Command, old: P
 def test_a_dry_run_says_what_it_would_do_and_does_nothing(replaykit: Command, old: Path) -> None:
     before = {file: file.read_bytes() for file in old.rglob("*") if file.is_file()}
 
-    ran = replaykit("upgrade", old, "--dry-run")
+    ran = replaykit("lint", "--upgrade", old, "--dry-run")
 
     assert f"would rewrite {old}/case.yaml" in ran.out
     assert f"{old}: would be proven red by the recorded run" in ran.out
@@ -61,9 +61,9 @@ def test_a_dry_run_says_what_it_would_do_and_does_nothing(replaykit: Command, ol
 
 
 def test_upgrading_twice_changes_nothing_more(replaykit: Command, old: Path) -> None:
-    replaykit("upgrade", old)
+    replaykit("lint", "--upgrade", old)
 
-    assert replaykit("upgrade", old).out == "1 case: 0 changed, 1 as they were\n"
+    assert replaykit("lint", "--upgrade", old).out == "1 case: 0 changed, 1 as they were\n"
 
 
 def test_a_proof_outlives_the_upgrade(replaykit: Command, old: Path) -> None:
@@ -72,7 +72,7 @@ def test_a_proof_outlives_the_upgrade(replaykit: Command, old: Path) -> None:
 
     ProofWriter(rk_case).write(red="python bad.py")
 
-    replaykit("upgrade", old)
+    replaykit("lint", "--upgrade", old)
 
     assert replaykit("lint", old).out == "1 case: ok\n"
 
@@ -80,7 +80,7 @@ def test_a_proof_outlives_the_upgrade(replaykit: Command, old: Path) -> None:
 def test_the_cases_of_the_configuration_are_upgraded(replaykit: Command, old: Path) -> None:
     Path("replaykit.yaml").write_text("replaykit: 1\ncases: [cases]\n")
 
-    ran = replaykit("upgrade", "--json")
+    ran = replaykit("lint", "--upgrade", "--json")
 
     (case,) = ran.json["cases"]
     assert len(case["rewritten"]) == 3
@@ -91,7 +91,7 @@ def test_a_case_that_cannot_be_proven_says_why(replaykit: Command, old: Path) ->
     file = old / "case.yaml"
     file.write_text(file.read_text().replace("status_is: error", "status_is: timeout"))
 
-    ran = replaykit("upgrade", old)
+    ran = replaykit("lint", "--upgrade", old)
 
     assert ran.code == 0
     assert f"{old}: not proven: the recorded run is" in ran.out
@@ -105,7 +105,7 @@ def test_a_case_that_cannot_be_read_is_told_and_the_others_are_upgraded(
     Path("cases/wrong").mkdir()
     Path("cases/wrong/case.yaml").write_text(text)
 
-    ran = replaykit("upgrade", "cases")
+    ran = replaykit("lint", "--upgrade", "cases")
 
     assert ran.code == code
     assert "cases/wrong/case.yaml" in ran.err
@@ -113,7 +113,7 @@ def test_a_case_that_cannot_be_read_is_told_and_the_others_are_upgraded(
 
 
 def test_without_a_case_or_a_configuration_it_asks_for_one(replaykit: Command) -> None:
-    ran = replaykit("upgrade")
+    ran = replaykit("lint", "--upgrade")
 
     assert ran.code == 2
-    assert "replaykit upgrade cases" in ran.err
+    assert "replaykit lint --upgrade cases" in ran.err

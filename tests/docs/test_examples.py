@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.matrix import sampled
 
 from replaykit.errors import UsageError
 from replaykit.project.examples import all_examples, copy_example
@@ -104,12 +105,47 @@ def test_an_example_has_all_the_files_that_its_first_command_names(name: str, tm
     assert [path for path in named if not (place / path).exists()] == []
 
 
-@pytest.mark.parametrize("name", ["incident_response", "cases", "time_travel", "golden", "sessions", "imported", "mcp"])
-def test_the_first_command_of_a_copied_example_works(name: str, tmp_path: Path) -> None:
-    example = copy_example(name, tmp_path / "empty")
-    env = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+NEEDS = {"frameworks": "agents", "langgraph": "langgraph"}
+"""Examples that need a package of somebody else, by what is imported of it."""
+SERVERS = ("http_agent",)
+"""Examples whose first command starts a server: `tests/middleware/test_example.py` runs them."""
 
-    command = ["bash", "-c", example.first_command]
-    done = subprocess.run(command, cwd=tmp_path / "empty", env=env, capture_output=True, text=True, timeout=120)
+
+def shell(command: str, place: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command line as somebody would type it, with the `replaykit` and the `python` of these tests."""
+    env = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    return subprocess.run(["bash", "-c", command], cwd=place, env=env, capture_output=True, text=True, timeout=120)
+
+
+@sampled("name", [name for name in all_examples() if name not in SERVERS], count=5)
+def test_the_first_command_of_a_copied_example_works(name: str, tmp_path: Path) -> None:
+    if name in NEEDS:
+        pytest.importorskip(NEEDS[name])
+    example = copy_example(name, tmp_path / "empty")
+
+    done = shell(example.first_command, tmp_path / "empty")
 
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+READMES = {"prompt_fix": [0, 1, 1, 0, 0], "plugins": [0, 0, 0, 1, 0, 0, 0]}
+"""How the commands of an example's README end; `imported` and `http_agent` have tests of their own."""
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", READMES)
+def test_the_commands_of_the_readme_of_a_copied_example_work(name: str, tmp_path: Path) -> None:
+    copy_example(name, tmp_path / "empty")
+    place = tmp_path / "empty" / "examples" / name
+    text = (place / "README.md").read_text(encoding="utf-8")
+    commands = re.findall(r"^    (replaykit .*)$", text, re.MULTILINE)
+
+    ended = [shell(command, place) for command in commands]
+
+    assert [done.returncode for done in ended] == READMES[name], [done.stdout + done.stderr for done in ended]
+
+
+def test_every_readme_of_an_example_is_run() -> None:
+    readmes = {file.parent.name for file in (ROOT / "examples").glob("*/README.md")}
+
+    assert readmes == {*READMES, *SERVERS, "imported"}

@@ -18,7 +18,7 @@ from replaykit.cli import cli
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 GENERATED = {"docs/assertions.md"}  # from docstrings
-DOCS = {f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")}
+DOCS = {str(page.relative_to(ROOT)) for place in ("docs", "docs/guides") for page in (ROOT / place).glob("*.md")}
 PAGES = ["README.md", "CONTRIBUTING.md", *sorted(DOCS - GENERATED)]
 
 NOT_RUN_HERE = {

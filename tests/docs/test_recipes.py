@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -70,10 +71,12 @@ def test_the_format_the_assertion_and_the_verb_work(copy: Path, own_directory: P
 
     shown = run_in(copy, "-m", "replaykit", "show", "c-17", "--json", cwd=own_directory)
     slowest = run_in(copy, "-m", "replaykit", "timing", "c-17", "--json", "-n", "1", cwd=own_directory)
+    schema = run_in(copy, "-m", "replaykit", "help", "schema", "result.timing", cwd=own_directory)
     findings = run_in(copy, "-c", CHECK_QUESTIONS, cwd=own_directory)
 
     assert json.loads(shown.stdout)["run"]["origin"]["format"] == "chat_archive"
     assert len(json.loads(slowest.stdout)["calls"]) == 1
+    jsonschema.validate(json.loads(slowest.stdout), json.loads(schema.stdout))
     assert findings.stdout.split() == ["False", "True"]
 
 

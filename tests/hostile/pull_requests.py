@@ -340,7 +340,7 @@ PATTERNS = {
         {**case({"input": f"my token is {TOKEN}"}), "redaction.toml": 'allow_patterns = ["."]\n'},
         {
             LINT: (1, "github-token in"),
-            "scan cases": (1, "is not applied"),
+            "redact scan cases": (1, "is not applied"),
             f"{LINT} --config-from origin/main": (1, "github-token in"),
         },
     ),
@@ -348,12 +348,12 @@ PATTERNS = {
         {**case({"input": f"my token is {TOKEN}"}), "redaction.toml": f'allow = ["{TOKEN}"]\n'},
         {
             f"{LINT} --config-from origin/main": (1, "github-token in"),
-            "scan cases --config-from origin/main": (1, "github-token"),
+            "redact scan cases --config-from origin/main": (1, "github-token"),
         },
     ),
     "names the maintainer's secret as a file of rules": PullRequest(
         {**case(), "redaction.toml": 'rule_files = ["HOMEDIR/.secret"]\n'},
-        {LINT: (2, ".secret"), "scan cases": (2, ".secret"), CI: (0, "redaction.toml")},
+        {LINT: (2, ".secret"), "redact scan cases": (2, ".secret"), CI: (0, "redaction.toml")},
     ),
     "names a device as a file of rules": PullRequest(
         {**case(), "redaction.toml": 'rule_files = ["/dev/zero"]\n'},
@@ -415,7 +415,12 @@ NAMES = {
     ),
     "has a directory with a name of several lines": PullRequest(
         case(at=NEWLINES),
-        {"lint cases": HARMLESS, "scan cases": HARMLESS, "replay cases --agent agent:run": HARMLESS, CI: HARMLESS},
+        {
+            "lint cases": HARMLESS,
+            "redact scan cases": HARMLESS,
+            "replay cases --agent agent:run": HARMLESS,
+            CI: HARMLESS,
+        },
     ),
     "has fixtures with names of several lines": PullRequest(
         {**case(), f"cases/evil/fixtures/x\n::set-env name=PATH::{ESCAPES}.json": "{"}, refused(2, "fixtures")

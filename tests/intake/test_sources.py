@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -179,16 +178,3 @@ def test_two_that_bring_in_the_same_run_at_once_make_one(tmp_path: Path, monkeyp
         thread.join(30)
 
     assert (sorted(found), wrong) == ([StoreResult.IMPORTED, StoreResult.UNCHANGED], [])
-
-
-@pytest.mark.usefixtures("langsmith")
-def test_on_a_terminal_runs_are_counted_and_nothing_of_it_stays(
-    replaykit: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-
-    ran = replaykit("import", "langsmith", "--trace", "abc123def456")
-
-    assert ran.code == 0
-    assert "\r\x1b[Kimporting: 1" in ran.err
-    assert "importing" not in ran.out

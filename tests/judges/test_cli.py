@@ -1,4 +1,4 @@
-"""`replaykit judge` and `replaykit review`: from a replay to a stored answer, and back into the next replay."""
+"""`replaykit judge` and `replaykit judge review`: from a replay to a stored answer, and back into the next replay."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_another_output_is_unjudged_and_does_not_pass(cli: Any, case: Path, mode
 
 
 def test_a_judge_that_cannot_be_asked_loses_no_answer(cli: Any, case: Path, model: Any) -> None:
-    cli("review", case, "--pass", 1)
+    cli("judge", "review", case, "--pass", 1)
     model.status = 500
 
     code, _, err = cli("judge", case, "--ask-judge", "--judge", "openai:gpt")
@@ -139,7 +139,7 @@ def test_evidence_that_is_no_result_is_passed_over(cli: Any, case: Path) -> None
 
 
 def test_a_person_answers_by_number_without_a_terminal(cli: Any, case: Path) -> None:
-    code, out, _ = cli("review", case, "--pass", 1, "--fail", 2, "--note", "the amount is wrong", "--json")
+    code, out, _ = cli("judge", "review", case, "--pass", 1, "--fail", 2, "--note", "the amount is wrong", "--json")
 
     checks = json.loads(out)["checks"]
     assert code == 1
@@ -161,7 +161,7 @@ def test_a_wrong_answer_is_refused_and_nothing_is_stored(
     arguments: list[object], message: str, cli: Any, case: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.stdin.isatty", lambda: False, raising=False)
-    code, _, err = cli("review", case, *arguments)
+    code, _, err = cli("judge", "review", case, *arguments)
 
     assert code == 2
     assert message in err
@@ -173,7 +173,7 @@ def test_on_a_terminal_each_open_sentence_is_asked(cli: Any, case: Path, monkeyp
     monkeypatch.setattr("sys.stdin", type("Terminal", (), {"isatty": lambda self: True})())
     monkeypatch.setattr("click.prompt", lambda *_, **__: next(answers))
 
-    code, out, err = cli("review", case)
+    code, out, err = cli("judge", "review", case)
 
     assert code == 0
     assert "Thank you for asking." in err
@@ -189,7 +189,7 @@ def test_what_is_shown_to_a_person_cannot_steer_their_terminal(
     monkeypatch.setattr("sys.stdin", type("Terminal", (), {"isatty": lambda self: True})())
     monkeypatch.setattr("click.prompt", lambda *_, **__: "q")
 
-    _, out, err = cli("review", case)
+    _, out, err = cli("judge", "review", case)
 
     assert "\x1b[2J" not in out + err
     assert "a\\x1b[2Jb" in err
@@ -276,4 +276,4 @@ def test_a_case_without_sentences_has_nothing_to_judge(cli: Any, case: Path) -> 
     (case / "case.yaml").write_text(json.dumps({**CASE, "semantic": []}))
 
     assert cli("judge", case)[0] == 5
-    assert cli("review", case, "--pass", 1)[0] == 5
+    assert cli("judge", "review", case, "--pass", 1)[0] == 5

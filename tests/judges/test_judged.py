@@ -272,7 +272,7 @@ def test_a_failure_signature_can_be_judged(cli: CLI, case: Callable[..., Path], 
 
     assert cli("judge", directory, "--ask-judge", "--judge", "openai:gpt")[0] == 0
     assert replayed(cli, directory)["verdict"] == "fixed"
-    cli("review", directory, "--pass", 1)
+    cli("judge", "review", directory, "--pass", 1)
     assert replayed(cli, directory)["verdict"] == "reproduced"
 
 
@@ -280,7 +280,7 @@ def test_a_person_answers_with_scores_and_labels(cli: CLI, case: Callable[..., P
     directory = case(RUBRIC, SCORE, LABEL)
     replayed(cli, directory)
 
-    code, out, err = cli("review", directory, "--pass", 1, "--answer", "2=0.9", "--answer", "3=billing")
+    code, out, err = cli("judge", "review", directory, "--pass", 1, "--answer", "2=0.9", "--answer", "3=billing")
 
     assert code == 0, err
     assert "3 pass" in out
@@ -305,7 +305,7 @@ def test_an_answer_of_another_sort_is_refused_and_nothing_is_stored(
     directory = case(RUBRIC, SCORE, LABEL)
     replayed(cli, directory)
 
-    code, _, err = cli("review", directory, *arguments)
+    code, _, err = cli("judge", "review", directory, *arguments)
 
     assert (code, why in err) == (2, True), err
     assert not (directory / FILE).exists()
@@ -327,7 +327,7 @@ def test_every_run_of_a_repeat_is_judged(cli: CLI, case: Callable[..., Path], mo
     assert "asked openai:gpt 3 of 3" in err
     assert "It is polite (run 3)" in out
     assert json.loads(cli(*replay)[1])["results"][0]["verdict"] == "fixed"
-    cli("review", directory, "--fail", 1, "--fail", 2)
+    cli("judge", "review", directory, "--fail", 1, "--fail", 2)
     last = json.loads(cli(*replay)[1])["results"][0]
     assert last["verdict"] == "broken"
     assert "1 of 3 runs; first not in run 1: fail" in last["reason"]
@@ -469,7 +469,7 @@ def test_on_a_terminal_scores_and_labels_are_asked_for(
     monkeypatch.setattr("sys.stdin", type("Terminal", (), {"isatty": lambda self: True})())
     monkeypatch.setattr("click.prompt", lambda text, **_: [shown.append(text), next(answers)][1])
 
-    code, out, _ = cli("review", directory)
+    code, out, _ = cli("judge", "review", directory)
 
     assert code == 0
     assert "2 pass, 2 needs_human" in out
@@ -484,5 +484,5 @@ def test_scores_and_labels_can_be_skipped(cli: CLI, case: Callable[..., Path], m
     monkeypatch.setattr("sys.stdin", type("Terminal", (), {"isatty": lambda self: True})())
     monkeypatch.setattr("click.prompt", lambda *_, **__: next(answers))
 
-    assert "2 needs_human" in cli("review", directory)[1]
+    assert "2 needs_human" in cli("judge", "review", directory)[1]
     assert not (directory / FILE).exists()

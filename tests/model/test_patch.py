@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replaykit.model.patch import PatchError, apply_patch, merge
+from replaykit.model.patch import PatchError, apply_patch, merge, missing_keys
 
 STATE = {"n": 1, "list": [1, 2, 3], "deep": {"a": {"b": 2}}, "a/b": 0, "m~n": 0}
 
@@ -79,3 +79,9 @@ def test_nothing_that_was_given_is_changed() -> None:
     merge(STATE, {"deep.a.b": 9})
 
     assert repr(STATE) == before
+
+
+def test_the_keys_that_an_object_does_not_have_are_found_inside_as_well() -> None:
+    changes = {"n": 2, "m": 2, "deep.a.b": 3, "deep.a.c": 3, "n.x": 4, "new": {}, "new.x": 5}
+
+    assert missing_keys(STATE, changes) == ["m", "deep.a.c", "n.x", "new", "new.x"]

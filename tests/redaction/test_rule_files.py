@@ -125,6 +125,14 @@ def test_a_mistake_in_a_rule_file_is_an_error_all_the_same() -> None:
         load_rules(write('rule_files = ["gitleaks.toml"]\n', "redaction.toml"))
 
 
+def test_a_pattern_in_double_quotes_is_an_error_that_says_what_to_write() -> None:
+    with pytest.raises(InvalidFile, match=r"redaction\.toml:1: is no TOML") as caught:
+        load_rules(write('patterns = {customer-id = "CUST-\\d+"}\n', "redaction.toml"))
+
+    assert caught.value.hint is not None
+    assert r"single quotes: TOML reads no escapes there, as in 'CUST-\d+'" in caught.value.hint
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -123,7 +123,11 @@ def test_scan_names_file_line_and_rule_and_fails() -> None:
     Path("a.txt").write_text(f"one\n{MISSED['sourcegraph-token']}\n")
 
     done = subprocess.run(
-        [sys.executable, "-m", "replaykit", "scan", "a.txt"], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-m", "replaykit", "redact", "scan", "a.txt"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
 
     assert done.returncode == 1

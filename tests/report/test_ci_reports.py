@@ -11,8 +11,10 @@ from pathlib import Path
 from xml.etree import ElementTree as Xml
 
 import pytest
+from click import unstyle
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from replaykit.cases.run_session import SeenCall
 from replaykit.errors import StoreError, UsageError
@@ -20,6 +22,7 @@ from replaykit.model.result import Deviation, Evidence, EvidenceSource, Finding
 from replaykit.model.values import raw
 from replaykit.report.ci import ci_json, ci_text
 from replaykit.report.ci_files import planned, write_reports
+from replaykit.report.ci_groups import by_cause
 from replaykit.report.ci_html import ci_html
 from replaykit.report.ci_junit import ci_junit
 from replaykit.report.ci_markdown import ci_markdown, code, commands, harmless, tell_github
@@ -313,22 +316,58 @@ def test_what_could_not_be_run_for_one_reason_is_told_once() -> None:
     reason = "the agent cannot be loaded"
     items = [failed(reason, id=f"i{n}", outcome=CiOutcome.ERROR, verdict="error", failures=()) for n in range(30)]
 
-    text = ci_text(result(*items, failed(id="other")))
+    text = unstyle(ci_text(result(*items, failed(id="other"))))
 
     assert text.count("why      the agent cannot be loaded") == 1
-    assert "also     29 more: replay i1, replay i2" in text
+    assert "also     29 more with the same cause\n             replay i1 (replays/a,b.yaml:7)\n" in text
+    assert "… and 19 more; --json and the reports have all" in text
     assert "other" in text
+
+
+def test_each_report_for_people_tells_of_a_cause_once_and_those_for_programs_have_every_item() -> None:
+    rule = Finding(kind="contains", holds=False, text="", expected="sorry", actual="It was $5", id="polite")
+    same = [failed(id=f"same{n}", failures=(rule,), error="", divergence=None) for n in range(3)]
+    elsewhere = replace(same[0], id="elsewhere", failures=(replace(rule, actual="Hm"),))
+    other = replace(same[0], id="other", failures=(replace(rule, id="brief"),))
+    found = result(*same, elsewhere, other)
+
+    for text in (unstyle(ci_text(found)), ci_markdown(found)):
+        assert text.count("polite") == 1
+        assert text.count("brief") == 1
+        assert "3 more with the same cause" in text
+        assert text.index("same2") < text.index("replay elsewhere")
+    assert [item["id"] for item in json.loads(ci_json(found))["items"]][1:] == [
+        *("same0", "same1", "same2", "elsewhere", "other")
+    ]
+    assert len(Xml.fromstring(ci_junit(found)).findall(".//testcase")) == 6
+
+
+def test_one_error_is_one_cause_whatever_varies_in_it() -> None:
+    timeouts = [failed(id=f"t{n}", error=f"TimeoutError: no answer after {n}.5 s", divergence=None) for n in range(3)]
+    refused = failed(id="refused", error="PermissionError: refused", divergence=None)
+
+    assert list(map(len, by_cause([*timeouts, refused]))) == [3, 1]
+
+
+def test_calls_that_left_the_tape_have_one_cause_where_they_differ_in_the_same_place() -> None:
+    def left(tool: str, path: str, run: str) -> CiItem:
+        text = f"run {run!r} left its recording at call 2\n  now       x\n  added     {path}: 1"
+        return failed(id=run, divergence=Deviation(kind="missing", name=tool, text=text))
+
+    items = [left("a", "$.q", "one"), left("a", "$.q", "two"), left("a", "$.p", "three"), left("b", "$.q", "four")]
+
+    assert list(map(len, by_cause(items))) == [2, 1, 1]
 
 
 def test_the_faults_that_struck_are_told() -> None:
     faults = tuple(f"tool.error in t{n}" for n in range(7))
 
-    assert "injected tool.error in t0; tool.error in t1" in ci_text(result(failed(faults=faults)))
+    assert "injected tool.error in t0; tool.error in t1" in unstyle(ci_text(result(failed(faults=faults))))
     assert "(and 2 more)" in ci_markdown(result(failed(faults=faults)))
 
 
 def test_many_failures_are_cut_and_counted() -> None:
-    text = ci_text(result(*(failed(id=f"i{n}") for n in range(25))))
+    text = unstyle(ci_text(result(*(failed(chr(97 + n), id=f"i{n}") for n in range(25)))))
 
     assert "i19" in text
     assert "i20" not in text

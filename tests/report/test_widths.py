@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,13 +11,16 @@ from typing import Any
 import pytest
 from click import unstyle
 from tests.commands import Ran, caller
+from tests.matrix import matrix
+from tests.terminals import screen_of, use_terminal
 
 import replaykit as rk
 from replaykit.checks.conversation import answer_line
-from replaykit.cli.runs import _short_ids
+from replaykit.cli import run
+from replaykit.cli.short_ids import short_ids
 from replaykit.model.events import LlmCall, Usage
 from replaykit.model.values import raw
-from replaykit.report.layout import width_of
+from replaykit.report.layout import fit, width_of
 from replaykit.report.model_calls import request_line, tokens_line
 from replaykit.report.runs import event_text
 
@@ -46,6 +51,7 @@ def project(own_directory: Path, replaykit: Command, monkeypatch: pytest.MonkeyP
 
     replaykit("scaffold", "run-bill", "--out", "cases/billing")
     Path("agents.py").write_text(AGENTS)
+    Path("replaykit.yaml").write_text(CONFIGURATION)
     monkeypatch.syspath_prepend(own_directory)
 
     with pytest.raises(TimeoutError), rk.record("a name that is longer than most names are " * 3, input="why? " * 60):
@@ -71,6 +77,9 @@ LINES = [
     "examples",
     "chaos profiles",
     "chaos run --profile api_outage --agent agents:fixed --input why?",
+    "ci",
+    "contract run --agent agents:fixed --input why?",
+    "store prune --dry-run",
 ]
 AGENTS = """
 import replaykit as rk
@@ -98,10 +107,39 @@ def other(question):
 """
 
 
+CONFIGURATION = """
+replaykit: 1
+agent: {type: python, endpoint: "agents:other"}
+cases: [cases]
+inputs: ["why?", "and how much, and since when, and for which of the accounts that I have had with you?"]
+contracts:
+  - name: polite
+    invariants:
+      - {id: says-sorry, type: contains, value: sorry, severity: high}
+      - {id: says-that-it-is-sorry-for-the-trouble, type: contains, value: trouble, severity: critical}
+mutations: {count: 2}
+"""
+
+
+@matrix(line=LINES, width=WIDTHS)
+@pytest.mark.usefixtures("project")
+def test_no_line_is_wider_than_the_terminal(monkeypatch: pytest.MonkeyPatch, line: str, width: int) -> None:
+    terminal = use_terminal(monkeypatch, width)
+
+    code = run(line.replace("EXAMPLES", str(EXAMPLES / "traces")).split())
+
+    shown = screen_of(terminal.getvalue())
+    assert code in (0, 1), shown
+    assert len(shown) > 1
+    wide = [text for text in shown if width_of(text) > width]
+    assert [text for text in wide if " " in text.strip()] == [], "a single word that is too long, such as a path"
+
+
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("line", LINES)
 @pytest.mark.usefixtures("project")
-def test_no_line_is_wider_than_the_terminal(
+def test_the_plain_text_for_a_width_fits_it_as_well(
     replaykit: Command, monkeypatch: pytest.MonkeyPatch, line: str, width: int
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
@@ -110,7 +148,7 @@ def test_no_line_is_wider_than_the_terminal(
 
     assert ran.code in (0, 1), ran
     wide = [text for text in (ran.out + ran.err).splitlines() if width_of(text) > width]
-    assert [text for text in wide if " " in text.strip() and "replaykit " not in text] == [], "only a path or a command"
+    assert [text for text in wide if " " in text.strip()] == []
 
 
 @pytest.mark.usefixtures("project")
@@ -174,9 +212,31 @@ def test_an_answer_of_another_form_is_shown_as_it_is() -> None:
 def test_short_ids_lead_to_their_runs(replaykit: Command) -> None:
     ids = [run["id"] for run in replaykit("runs", "--json").json["runs"]]
     with rk.Store.open(".replaykit/store.db", read_only=True) as store:
-        shortened = _short_ids(store, ids)
-        alone = _short_ids(store, ["run-billing-2024-0312"])
+        shortened = short_ids(store, ids)
+        alone = short_ids(store, ["run-billing-2024-0312"])
 
         assert [store.header(shortened[run_id]).id for run_id in ids] == ids
         assert sum(map(len, shortened.values())) < sum(map(len, ids))
         assert store.header(alone["run-billing-2024-0312"]).id == "run-billing-2024-0312"
+
+
+def test_a_command_that_is_too_long_can_be_pasted_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    words = ["replaykit", "replay", "cases/billing", "--runner-cmd", "python -c 'print(1)'", *(["--live", "x y"] * 4)]
+
+    lines = fit(f"  Run it again: {shlex.join(words)}").split("\n")
+
+    assert [width_of(line) <= 60 for line in lines] == [True] * len(lines)
+    assert len(lines) > 2
+    script = f"replaykit() {{ printf '%s\\n' replaykit \"$@\"; }}\n{chr(10).join(lines[1:])}"
+    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, timeout=30)
+    assert done.stdout.splitlines() == words
+
+
+@pytest.mark.parametrize("command", ["replaykit show 'a", "replaykit x " + "y" * 80])
+def test_what_cannot_be_broken_stays_as_it_is(monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+
+    lines = fit(f"{command} {'z' * 80}").split("\n")
+
+    assert " ".join(" ".join(line.removesuffix("\\").split()) for line in lines) == f"{command} {'z' * 80}"

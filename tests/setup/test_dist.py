@@ -18,6 +18,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from replaykit.project.examples import all_examples
+
 ROOT = Path(__file__).parents[2]
 SUMS = "SHA256SUMS"
 PURL = re.compile(r"pkg:pypi/[a-z0-9-]+@[A-Za-z0-9.+!_-]+")
@@ -107,6 +109,51 @@ def test_the_wheel_has_the_package_and_the_time_of_the_commit(built: Built) -> N
     assert "replaykit/py.typed" in {entry.filename for entry in entries}
     times = {datetime(*entry.date_time).strftime("%Y-%m-%d %H:%M") for entry in entries}
     assert times == {said.stdout.strip()}
+
+
+@pytest.fixture(scope="module")
+def installed(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the wheel is installed, without what it needs: that is here already."""
+    [wheel] = built.first.glob("*.whl")
+    place = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", str(place)]
+    subprocess.run([*command, str(wheel)], check=True, timeout=120)
+    return place
+
+
+@pytest.mark.parametrize("name", all_examples())
+def test_every_example_is_copied_from_the_installed_wheel(installed: Path, tmp_path: Path, name: str) -> None:
+    env = {**os.environ, "PYTHONPATH": str(installed)}
+    code = f"import replaykit, sys; assert replaykit.__file__.startswith({str(installed)!r}), replaykit.__file__"
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=env, check=True, timeout=60)
+    command = [sys.executable, "-m", "replaykit", "examples", "copy", name]
+
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60)
+
+    assert done.returncode == 0, done.stderr
+    copied = {file.relative_to(tmp_path) for file in tmp_path.rglob("*") if file.is_file()}
+    tracked = subprocess.run(
+        ["git", "ls-files", *[f"examples/{file}" for file in all_examples()[name].files]],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert {str(file) for file in copied} == set(tracked.stdout.splitlines())
+
+
+@pytest.mark.parametrize("name", ["cases", "plugins", "sessions"])
+def test_the_first_command_of_an_example_of_the_installed_wheel_works(
+    installed: Path, tmp_path: Path, name: str
+) -> None:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    env = {**os.environ, "PYTHONPATH": str(installed), "PATH": path}
+    subprocess.run([sys.executable, "-m", "replaykit", "examples", "copy", name], cwd=tmp_path, env=env, check=True)
+
+    command = ["bash", "-c", all_examples()[name].first_command]
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120)
+
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_the_bill_is_a_document_of_cyclonedx(built: Built) -> None:

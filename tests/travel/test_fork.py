@@ -176,6 +176,20 @@ def test_keys_of_the_state_can_be_changed(store: rk.Store, agent: Any, way: str)
     assert store.state_at(fork_id) == {"tries": 3, "max_retries": 3}
     assert store.state_at(run.id) == {"tries": 5, "max_retries": 5}
     assert DONE == []
+    assert result.deviations == ()
+
+
+@pytest.mark.parametrize("agent", [marked_agent, stateful_agent])
+def test_a_key_that_the_state_does_not_have_is_set_and_reported(store: rk.Store, agent: Any) -> None:
+    with rk.record("loop", input="q", store=store) as run:
+        run.output = agent("q")
+
+    _, result = rk.fork(run.id, "step_2", {"max_retires": 3}, agent=agent, store=store)
+
+    assert result.output == {"tries": 5, "max_retries": 5, "max_retires": 3}
+    (added,) = result.deviations
+    assert (added.kind, added.name) == ("added", "max_retires")
+    assert added.text == "the state after step_2 had no key 'max_retires'; it has: tries, max_retries"
 
 
 def test_a_decorated_agent_is_found_by_the_name_of_its_runs(store: rk.Store) -> None:

@@ -542,7 +542,7 @@ def test_show_reaches_a_state_with_the_agent(own_directory: Any, monkeypatch: An
     assert cli([*show, "--agent", f"{name}:answer", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["state"] == {"n": 3, "end": 6}
     assert (own_directory / "looked").read_text() == "x" * 6, "nothing was looked up again"
-    assert cli(["checkpoints", "walk"]) == 0
+    assert cli(["show", "--steps", "walk"]) == 0
     assert [line.split()[2:4] for line in capsys.readouterr().out.splitlines()[1:4]] == [
         ["state", "look"],
         ["not", "kept"],

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import uuid
+import warnings
 from pathlib import Path
 from typing import Any, assert_type
 
@@ -122,3 +125,177 @@ def regression() -> None:
 
 
 assert_type(search_docs("x"), dict[str, Any])
+
+
+def results(result: rk.ReplayResult) -> None:
+    assert_type(result.desired, tuple[rk.Finding, ...])
+    assert_type(result.semantic, tuple[rk.SemanticCheck, ...])
+    assert_type(result.deviations, tuple[rk.Deviation, ...])
+    assert_type(result.evidence, rk.Evidence)
+    assert_type(result.evidence.how, rk.EvidenceSource)
+    assert_type(result.isolation, rk.Isolation)
+    assert_type(result.isolation.level, rk.IsolationLevel)
+    assert_type(result.isolation.stopped, tuple[rk.StoppedAccess, ...])
+    assert_type(result.isolation.written, tuple[rk.WrittenFile, ...])
+    assert_type(result.consent, rk.Consent)
+    assert_type(result.run, rk.TraceRun | None)
+
+
+def events(run: rk.TraceRun) -> list[str]:
+    assert_type(run.header, rk.RunHeader)
+    assert_type(run.status, rk.RunStatus)
+    assert_type(run.origin, rk.Origin)
+    assert_type(run.sampling, rk.Sampling)
+    assert_type(run.chance, rk.Chance)
+    assert_type(run.error, rk.ErrorInfo | None)
+    assert_type(run.tool_calls, list[rk.ToolCall])
+    assert_type([call.usage for call in run.llm_calls], list[rk.Usage | None])
+    assert_type([call.wire for call in run.calls], list[rk.WireInfo | None])
+    assert_type([call.span for call in run.calls], list[rk.CallSpan | None])
+    lines: list[str] = []
+    for event in run.events:
+        match event:
+            case rk.ToolCall() | rk.LlmCall() | rk.Exchange():
+                lines.append(name_of(event))
+            case rk.Message():
+                lines.append(event.role)
+            case rk.Note():
+                lines.append(event.name)
+            case rk.State():
+                assert_type(event.change, rk.Change | None)
+            case rk.ErrorEvent():
+                lines.append(event.error.type)
+            case rk.Decision():
+                lines.append(str(event.content))
+    return lines
+
+
+def name_of(call: rk.Call) -> str:
+    return call.name
+
+
+def comparison(a: rk.TraceRun, b: rk.TraceRun) -> None:
+    found = rk.compare(a, b)
+    assert_type(found, rk.Comparison)
+    assert_type(found.entries, tuple[rk.EventEntry, ...])
+    assert_type(found.counts, dict[rk.EntryKind, int])
+    assert_type(found.states, tuple[rk.StateEntry, ...])
+    assert_type(found.tools, rk.ToolComparison)
+    assert_type(found.tools.counts, tuple[rk.ToolCount, ...])
+    assert_type(found.tools.unified, tuple[rk.ToolStretch, ...])
+    assert_type(found.outcome, rk.OutcomeComparison)
+    assert_type(found.outcome.a, rk.RunEnding)
+    assert_type(found.usage, rk.UsageComparison)
+    assert_type(found.usage.difference, rk.UsageTotals)
+    assert_type(found.first, rk.FirstDivergence | None)
+    if found.first is not None:
+        assert_type(found.first.kind, rk.DivergenceKind)
+        assert_type(found.first.differences, tuple[rk.Difference, ...])
+
+
+def steps(run: rk.TraceRun, store: rk.StoreProtocol) -> None:
+    assert_type(rk.step_events(run), list[rk.StepEvent])
+    assert_type(rk.CheckpointStore(store).list_checkpoints(run.id), list[rk.CheckpointInfo])
+    rk.CheckpointStore().save_checkpoint(rk.Checkpoint(run_id="mine", step_id="step_1", state={"n": 1}))
+    assert_type(rk.resume(run.id, "step_1", agent=agent, store=store), rk.ForkResult)
+    rk.fork(run.id, "step_1", rk.Edits(error=rk.ErrorSpec(type="TimeoutError")), agent=agent)
+
+
+def step_by_hand(run: rk.Run) -> rk.Step:
+    return run.step("plan")
+
+
+def new_takes(question: rk.RetapeQuestion) -> rk.WrittenAnswer | None:
+    return None if question.text else rk.WrittenAnswer(name="search_docs", is_model=False)
+
+
+def cases(run: rk.TraceRun, candidate: rk.Candidate) -> None:
+    case = rk.scaffold(run, "cases/billing")
+    assert_type(case.scenario, rk.Scenario)
+    assert_type(case.source, rk.CaseSource)
+    assert_type(case.observed, tuple[rk.Assertion, ...])
+    retaping = rk.retape(case, candidate, ask=new_takes)
+    assert_type(retaping, rk.Retaping)
+    assert_type(retaping.new_calls, tuple[rk.NewCall, ...])
+    assert_type(retaping.take, rk.Take | None)
+    if retaping.take is not None:
+        assert_type(retaping.take.new_answers, tuple[rk.NewAnswer, ...])
+
+
+def golden(trace: rk.Golden) -> None:
+    assert_type(rk.check_golden(trace, agent).failed, tuple[rk.Aspect, ...])
+
+
+def looks_good(run: rk.TraceRun) -> rk.Seen:
+    return rk.Seen(run.status is rk.RunStatus.SUCCESS, "it looks good", "success", run.status.value)
+
+
+def matching(run: rk.TraceRun) -> None:
+    rules = rk.MatchRules(mode=rk.MatchMode.STRICT, model=rk.ModelMatch.IGNORE, on_miss=rk.OnMiss.ERROR)
+    with rk.replaying(run, rules, tools={"search_docs": rk.ToolMode.RECORDED}) as replayer:
+        assert_type(replayer, rk.Replayer)
+
+
+def faults() -> rk.ChaosPlan:
+    return rk.ChaosPlan(
+        tool_faults=(rk.ToolFault(mode=rk.ToolTrouble.TIMEOUT),),
+        llm_faults=(
+            rk.ModelFault(
+                mode=rk.ModelTrouble.DRIFT,
+                drift_type=rk.Drift.TONE,
+                severity=rk.Grade.LOW,
+                direction=rk.Direction.FORMAL,
+            ),
+        ),
+        context_attacks=(rk.ContextAttack(type=rk.Attack.OVERFLOW, strategy=rk.Strategy.APPEND),),
+    )
+
+
+def configuration(project: rk.Project, files: rk.ConfigFiles) -> None:
+    assert_type(rk.load_project("replaykit.yaml", files), rk.Project)
+    assert_type(project.agent, rk.AgentConfig | None)
+    assert_type(project.contracts, dict[str, rk.Contract])
+    assert_type(project.judge, rk.JudgeSpec | None)
+    assert_type(project.mutations, rk.Mutations | None)
+    assert_type(project.retention, rk.RetentionPolicy)
+    assert_type(project.scoring, rk.Scoring)
+    assert_type(project.sessions, tuple[rk.Session | rk.InvalidFile, ...])
+    assert_type(project.sources, tuple[rk.SessionSource, ...])
+    assert_type(project.models, rk.ModelMode)
+    assert_type(project.document(), rk.Document)
+
+
+def upkeep(store: rk.Store) -> list[rk.Damage]:
+    rk.Store.open("other.db", durability=rk.Durability.POWER).close()
+    return list(store.verify())
+
+
+@rk.tool(effects="idempotent")
+def refund(order: int) -> str:
+    return rk.idempotency_key()
+
+
+def clock_and_chance() -> tuple[dt.datetime, float, uuid.UUID]:
+    return rk.now(), rk.random(), rk.uuid4()
+
+
+async def hosted(arguments: dict[str, Any]) -> int:
+    return len(arguments)
+
+
+async def hosted_tool() -> None:
+    assert_type(await rk.acall_tool("add", {"a": 1}, hosted), int)
+
+
+def errors() -> str:
+    warnings.simplefilter("error", rk.RecordingWarning)
+    try:
+        return agent("why?")
+    except rk.ToolError as error:
+        return str(error.status)
+    except (rk.RunNotFound, rk.CorruptStore, rk.StoreError, rk.FormatTooNew, rk.NothingSelected) as error:
+        return str(error.hint)
+    except rk.InvalidFile as error:
+        return f"{error.file}:{error.line}"
+    except (rk.UsageError, rk.ReplayKitError) as error:
+        return str(error.hint)

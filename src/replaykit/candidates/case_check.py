@@ -9,6 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from replaykit.arguments import checked
 from replaykit.candidates.attempt import Candidate
 from replaykit.candidates.inprocess import RecordedCandidate
 from replaykit.candidates.replay import exit_code, replay
@@ -96,6 +97,7 @@ def _nothing_to_reproduce(run: TraceRun) -> str:
     return f"no detector knows how the run failed ({run.status.value}): say in `observed` how it went wrong"
 
 
+@checked('rk.scaffold(store.load(run_id), "cases/billing")')
 def scaffold(
     run: TraceRun,
     out: str | os.PathLike[str],
@@ -116,6 +118,10 @@ def scaffold(
 
     Nothing secret gets into the case: it is redacted as it is made, whatever the run's store was opened with, and a
     finding that is left refuses it. `redact=False` is for made-up data; without it the environment decides.
+
+    >>> case = rk.scaffold(store.load(failed_id), "cases/new")
+    >>> [assertion.kind for assertion in case.observed]
+    ['status_is', 'run.error', 'final_output_exists']
     """
     case = write_case(
         run,
@@ -136,6 +142,7 @@ class Upgraded(Struct, frozen=True, kw_only=True):
     """The changes that were made to a case, or would be."""
 
     directory: str
+    """The directory of the case."""
     rewritten: tuple[str, ...] = ()
     """The files that an older version wrote."""
     proven: bool = False

@@ -15,6 +15,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from replaykit.arguments import checked
 from replaykit.candidates.agent_run import AgentCall
 from replaykit.candidates.comparable import by_cause, comparable
 from replaykit.cases.golden import Aspect, Golden, read_golden, write_golden
@@ -83,15 +84,17 @@ class GoldenResult(Struct, frozen=True, kw_only=True):
         return "\n".join(map(visible, [*lines, marks]))
 
 
+@checked('rk.check_golden("fixtures/golden_traces/billing.golden.json", agent)')
 def check_golden(
     golden: Golden | str | os.PathLike[str], agent: Callable[..., Any], *, allow_connect: Sequence[str] = ()
 ) -> GoldenResult:
     """Run the agent in the world of a golden trace: `assert result.passed, result.text`.
 
     `allow_connect` names addresses (`HOST:PORT`) that it may reach; nothing else is done for real.
+
+    >>> result = rk.check_golden("fixtures/golden_traces/refunds.golden.json", agent)
+    >>> assert result.passed, result.text
     """
-    if not callable(agent):
-        raise UsageError(f"a {type(agent).__name__} is not an agent: give a callable")
     golden_file = golden if isinstance(golden, Golden) else read_golden(golden)
     return replay_golden(golden_file, agent, connect=_addresses(allow_connect))
 

@@ -27,6 +27,10 @@ from replaykit.model.tool_errors import is_raised
 from replaykit.model.values import JsonObject
 from replaykit.redaction.files import file_redactor, write_clean
 
+_OWN_FORM = (
+    "Where the agent answers in a form of its own, name it in replaykit.yaml: agent: {type: http, endpoint: URL}"
+)
+
 
 class HttpCandidate:
     """An agent behind a URL."""
@@ -77,7 +81,10 @@ class HttpCandidate:
         if answer.status is None or not 200 <= answer.status < 300:
             return Attempt(reason=f"{self.label} {answer.why or f'answered {answer.status}'}")
         write_clean(workspace / OUTPUT_NAME, answer.body, file_redactor())
-        return parse_output(answer.body)
+        attempt = parse_output(answer.body)
+        if attempt.run is None:
+            return replace(attempt, reason=f"{attempt.reason}\n{_OWN_FORM}")
+        return attempt
 
     def _with_log(self, attempt: Attempt, log: TapeLog, timeout_s: float) -> Attempt:
         """Return the attempt as the agent's middleware saw it, instead of as the agent says itself."""

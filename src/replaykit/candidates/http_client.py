@@ -38,7 +38,8 @@ from replaykit.model.values import sayable
 from replaykit.seam.foreign_threads import apart
 
 T = TypeVar("T")
-_PAUSE_S = 0.1  # before a connection that failed is tried again
+_PAUSE_S = 0.1  # before a connection that failed is tried again; each pause is twice as long as the one before
+_LONGEST_PAUSE_S = 2.0
 _PIECE = 1 << 16
 
 
@@ -89,7 +90,8 @@ def ask(request: Ask, timeout_s: float, *, retries: int = 0) -> HttpAnswer:
             break
         if not answer.never_connected or attempt == retries:
             return answer
-        time.sleep(min(_PAUSE_S, max(0.0, ends - time.monotonic())))
+        pause_s = min(_PAUSE_S * 2**attempt, _LONGEST_PAUSE_S)
+        time.sleep(min(pause_s, max(0.0, ends - time.monotonic())))
     return HttpAnswer(why=in_time(timeout_s), timed_out=True)
 
 

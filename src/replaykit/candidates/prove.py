@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from msgspec import Struct
@@ -73,11 +74,15 @@ def prove(
     repeat: int = 1,
     timeout_s: float | None = None,
     evidence: Path | None = None,
+    on_done: Callable[[], None] = lambda: None,
 ) -> Proving:
     """Replay both candidates, each as often as that; repetitions that disagree are `flaky`."""
 
     def results(subject: ReplayCase, candidate: Candidate) -> tuple[ReplayResult, ...]:
-        runs = [replay(subject, candidate, timeout_s=timeout_s, evidence=evidence) for _ in range(repeat)]
+        runs = []
+        for _ in range(repeat):
+            runs.append(replay(subject, candidate, timeout_s=timeout_s, evidence=evidence))
+            on_done()
         return tuple(settled(runs))
 
     bad_results = results(case, bad)

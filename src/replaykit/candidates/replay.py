@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
+from replaykit.arguments import checked
 from replaykit.candidates.attempt import Candidate, RepeatedRuns, Stoppable, evidence_of
 from replaykit.candidates.evidence import new_workspace, write_evidence
 from replaykit.candidates.take_choice import replay_takes
@@ -22,7 +23,7 @@ from replaykit.cases.proof import Standing, proof_path, prove_hint, standing_of
 from replaykit.checks.assertions import find_judged
 from replaykit.checks.verdict import EXIT_CODES, UNORDERED, failed_to_run, judge_run
 from replaykit.config import MAX_TIMEOUT_S
-from replaykit.errors import ExitCode, FormatTooNew, InvalidFile, ReplayKitError, UsageError, gravest, wrong_argument
+from replaykit.errors import ExitCode, FormatTooNew, InvalidFile, ReplayKitError, UsageError, gravest
 from replaykit.model.faults import ChaosPlan
 from replaykit.model.result import ReplayResult, Side, Verdict
 from replaykit.model.run import TraceRun
@@ -43,6 +44,7 @@ _RED = (Verdict.BROKEN, Verdict.DIVERGED)
 CandidateLike: TypeAlias = Candidate | Callable[..., Any] | str
 
 
+@checked('rk.replay("cases/billing", agent), or rk.replay(store.load(run_id), agent)')
 def replay(
     case: ReplayCase | TraceRun | str | os.PathLike[str],
     candidate: CandidateLike,
@@ -63,6 +65,9 @@ def replay(
     Nothing is done for real unless you say so here, whatever the case asks for: `live` names tools, models and requests
     that may be called where the case has no answer (`models` is every model, `*` is anything), `allow_connect` names
     addresses (`HOST:PORT`) that may be reached, `allow_write` names directories in which files may really be written.
+
+    >>> rk.replay("cases/refunds", agent).verdict.value
+    'fixed'
     """
     subject = case if isinstance(case, ReplayCase) else _subject(case)
     if live or allow_connect or allow_write:
@@ -90,10 +95,6 @@ def _subject(case: TraceRun | str | os.PathLike[str]) -> ReplayCase:
         from replaykit.cases.scaffold import case_of  # noqa: PLC0415 (brings in all detectors; few replays need them)
 
         return case_of(case)
-    if not isinstance(case, str | os.PathLike):
-        raise wrong_argument(
-            "rk.replay", case, 'rk.replay("cases/NAME", agent), or rk.replay(store.load(run_id), agent)'
-        )
     file = Path(case)
     if file.is_dir() or file.name == CASE_FILE or not file.is_file():
         return load_case(case)
@@ -110,12 +111,10 @@ def _candidate(candidate: CandidateLike, run: TraceRun | None) -> Candidate:
         runner: Candidate = CommandCandidate(candidate)
     elif isinstance(candidate, Candidate):  # before callable(): a candidate may be both
         runner = candidate
-    elif callable(candidate):
+    else:
         from replaykit.candidates.inprocess import CallableCandidate  # noqa: PLC0415 (brings in the seam)
 
         return CallableCandidate(candidate, calls=None if run is None else run.calls)
-    else:
-        raise UsageError(f"a {type(candidate).__name__} is not a candidate: give a callable, a command or a Candidate")
     if run is not None:
         raise UsageError("a run is replayed against a callable; scaffold a case for other candidates")
     return runner

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
+from replaykit.arguments import checked
 from replaykit.candidates.inprocess import RecordedCandidate
 from replaykit.candidates.replay import CandidateLike, replay
 from replaykit.candidates.shared_arguments import redacted_run
@@ -100,6 +101,7 @@ def add_usage(usages: Sequence[Usage]) -> Usage:
     )
 
 
+@checked('rk.retape("cases/billing", agent, live=["models"])')
 def retape(
     case: ReplayCase | str | os.PathLike[str],
     candidate: CandidateLike,
@@ -120,6 +122,10 @@ def retape(
     `live` names the models and tools that may be called for real. `answers` are served to calls that nothing else
     answers, in order; then `ask` is asked. A run that is not `fixed` is written only with `keep`, a take of the same
     `name` is replaced only with `replace`.
+
+    >>> retaping = rk.retape("cases/refunds", changed_agent, live=["search_docs"])
+    >>> retaping.take.name, len(retaping.new_calls)
+    ('take-2', 1)
     """
     subject = case if isinstance(case, ReplayCase) else load_case(case)
     name = _checked_name(subject, name, replace=replace)

@@ -12,6 +12,7 @@ import msgspec
 import orjson
 from msgspec import Struct
 
+from replaykit.arguments import checked
 from replaykit.cases.case_shape import CASE, CASE_FORMAT, DEFAULT_TIMEOUT_S, EvidenceMode, ModelMode
 from replaykit.cases.tagged_values import as_it_stands
 from replaykit.checks.assertions import Assertions, parse_assertions
@@ -149,8 +150,13 @@ class ReplayCase(Struct, frozen=True, kw_only=True):
             raise InvalidFile(f"source.trace: {error}", file=str(self.file)) from None
 
 
+@checked('rk.load_case("cases/billing")')
 def load_case(path: FilePath) -> ReplayCase:
-    """The case in a file or directory; `InvalidFile` names the line of the first thing that is wrong."""
+    """The case in a file or directory; `InvalidFile` names the line of the first thing that is wrong.
+
+    >>> rk.load_case("cases/refunds").scenario.input
+    'Where is my refund?'
+    """
     document, directory = open_case(path)
     refuse_flaws(document, find_case_flaws(document, directory))
     return build_case(document, directory)

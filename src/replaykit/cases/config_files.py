@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from replaykit.revisions import Revision  # few read one
 
 
+MAX_CONFIG_BYTES = 8 * 1024 * 1024
+
+
 class ConfigFiles(Protocol):
     """Configuration files by their paths in the working tree."""
 
@@ -41,6 +44,9 @@ class ConfigFiles(Protocol):
     def read(self, file: Path, *, limit_bytes: int) -> bytes:
         """Return the content of a file; `InvalidFile` when there is none."""
 
+    def may_import(self, file: Path) -> bool:
+        """True for a module that whoever wrote the working tree cannot have changed, or may change."""
+
 
 class WorkingTree:
     """Files as they are now."""
@@ -57,6 +63,10 @@ class WorkingTree:
     def read(self, file: Path, *, limit_bytes: int) -> bytes:
         """Return the content of a file; `InvalidFile` when there is none."""
         return read_bytes(file, limit_bytes=limit_bytes)
+
+    def may_import(self, file: Path) -> bool:
+        """Return True: the working tree is trusted."""
+        return True
 
 
 class AtRevision:
@@ -103,6 +113,12 @@ class AtRevision:
             note = f"{file} differs from {self.revision}; the version of {self.revision} is used"
             self._differences[note] = None
         return data
+
+    def may_import(self, file: Path) -> bool:
+        """True for a module outside of the repository, or one that git does not hold: it was made on this machine."""
+        from replaykit.revisions import Revision  # noqa: PLC0415 (few read one)
+
+        return not self.revision.holds(file) or not Revision("HEAD", self.revision.top).has(file)
 
 
 WORKING_TREE: ConfigFiles = WorkingTree()

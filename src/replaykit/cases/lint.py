@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -33,11 +33,15 @@ class Problem(Struct, frozen=True, kw_only=True):
     """One thing that is wrong with a case: where, what, and what to do."""
 
     file: str
+    """The file, as it was named."""
     line: int | None
+    """The line, counted from 1; null for the file as a whole."""
     severity: FlawSeverity
     code: str
+    """A word for this sort of problem, which does not change."""
     message: str
     hint: str = ""
+    """What to do."""
 
     def __str__(self) -> str:
         where = f"{self.file}:{self.line}" if self.line else self.file
@@ -49,13 +53,14 @@ def lint_case(path: FilePath) -> list[Problem]:
     return _lint(path)[1]
 
 
-def lint_cases(paths: Iterable[FilePath]) -> list[Problem]:
+def lint_cases(paths: Iterable[FilePath], on_done: Callable[[], None] = lambda: None) -> list[Problem]:
     """Everything that is wrong with some cases, and the ids that several of them have."""
     problems: list[Problem] = []
     owners: dict[str, str] = {}
     for path in paths:
         document, found = _lint(path)
         problems += found
+        on_done()
         case_id = as_object(document and document.value).get("id")
         if document is None or not isinstance(case_id, str):
             continue

@@ -27,6 +27,13 @@ _PACKED = (".gz", ".zst")
 _FILES = (*_PACKED, ".json", ".jsonl", ".ndjson", ".eval", ".traj", ".har")
 
 
+_THREAD = "langgraph"
+_THREAD_NOTE = (
+    "a LangGraph thread holds states and no calls: where its nodes call models or tools, record a run as well, with "
+    "rk.record(...) around the graph, and make the case of that run"
+)
+
+
 class Promoted(Struct, frozen=True, kw_only=True):
     """A new case, and what is to be said about how it came to be."""
 
@@ -62,6 +69,8 @@ def promote(
     if not allow_incomplete:
         refuse_incomplete(picked.run)
     notes = (*picked.notes, *incompleteness(picked.run))
+    if picked.run.origin.format == _THREAD and not any(picked.run.calls):
+        notes = (*notes, _THREAD_NOTE)
     case = scaffold(
         picked.run,
         out or CASES / _name(source, picked),
@@ -106,11 +115,10 @@ def _recorded(run_id: str, store: StoreLike) -> Picked:
         with open_store(store, read_only=True) as source:
             return Picked(run=source.load(run_id))
     except RunNotFound as error:
-        raise RunNotFound(
-            f"{run_id!r} is neither a trace file nor a recorded run", hint="See what is recorded: replaykit runs"
-        ) from error
+        raise RunNotFound(f"{run_id!r} is neither a trace file nor a recorded run", hint=str(error)) from error
 
 
+LAST, LAST_FAILED = "last", "last-failed"
 ALLOW = "--allow-incomplete"
 _BREAKING = {Lack.ARGUMENTS, Lack.RESULT, Lack.HIDDEN}
 """Without these a call is not found on the tape, or has nothing to answer; what is only cut is served as it is."""
@@ -184,7 +192,8 @@ class Picked(Struct, frozen=True, kw_only=True):
 
 
 def pick_run(source: Source, format: str | None = None, select: str | None = None) -> Picked:
-    """The run that is selected by its id or the beginning of it, or the only one; a `UsageError` where none is."""
+    """The run that is selected by its id, the beginning of it, `last` or `last-failed`, or the only one; a `UsageError`
+    where none is."""
     importer = importer_of(source, format)
     seen = _SeenRuns(source.file, select)
     for found in read_with(importer, source):
@@ -219,6 +228,8 @@ class _SeenRuns:
         self._begins: TraceRun | None = None
         """The first run whose id begins as was said: any run where nothing was."""
         self._alike: list[str] = []
+        self._newest: TraceRun | None = None
+        """Where `last` or `last-failed` is selected: the newest run that may be meant."""
         self._ids: list[str] = []
         self._failed: list[str] = []
         self._problems: list[InvalidFile] = []
@@ -240,8 +251,11 @@ class _SeenRuns:
     def _add_run(self, run: TraceRun) -> None:
         self.count += 1
         _note_id(self._ids, run)
-        if run.status in (RunStatus.ERROR, RunStatus.TIMEOUT):
+        is_failed = run.status in (RunStatus.ERROR, RunStatus.TIMEOUT)
+        if is_failed:
             _note_id(self._failed, run)
+        if self._select == LAST or (self._select == LAST_FAILED and is_failed):
+            self._newest = max(run, self._newest or run, key=lambda one: one.started_at or 0)
         if run.id == self._select:
             self._exact = self._exact or run
         elif run.id.startswith(self._select or ""):
@@ -253,6 +267,8 @@ class _SeenRuns:
             raise no_run_error(source, self._problems, self._notes)
         if self._exact is not None:
             return self._exact
+        if self._newest is not None:
+            return self._newest
         if self._begins is not None and len(self._alike) == 1:
             return self._begins
         if self._select is None:

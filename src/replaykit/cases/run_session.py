@@ -82,12 +82,17 @@ class SeenCall(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One call of a tool, as the agent saw it."""
 
     name: str
+    """The tool."""
     arguments_json: Raw = field(default=NULL, name="arguments")
+    """What it was called with."""
     response_json: Raw = field(default=ABSENT, name="response")
+    """What it answered."""
     error: str = ""
+    """The error it failed with; empty if it did not."""
     status: int | None = None
     """Of a tool that failed; 0 where no answer came."""
     latency_ms: float = 0.0
+    """How long it took."""
 
 
 def seen(call: ToolCall) -> SeenCall:

@@ -15,6 +15,7 @@ from itertools import chain, starmap
 
 from msgspec import Struct
 
+from replaykit.arguments import checked
 from replaykit.cases import label_shortfall
 from replaykit.cases.label_shortfall import bad_labels
 from replaykit.checks.assertions import Assertion, Assertions, parse_assertion
@@ -70,8 +71,13 @@ DETECTORS: Registry[Detector] = Registry(
 """Everything that is looked for in a failed run; the order is the order in `observed`."""
 
 
+@checked("rk.detect(store.load(run_id))")
 def detect(run: TraceRun) -> list[FailureSignature]:
-    """Return the signatures of what went wrong in the run; none when nothing a detector knows did."""
+    """Return the signatures of what went wrong in the run; none when nothing a detector knows did.
+
+    >>> [signature.code for signature in rk.detect(store.load(failed_id))]
+    ['status', 'error_text', 'no_output']
+    """
     run = as_it_ended(run)  # what only a label calls a failure ends well when it is run again
     found: list[FailureSignature] = []
     for detector in DETECTORS.values():

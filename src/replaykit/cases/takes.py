@@ -43,7 +43,9 @@ class NewAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     call: int
     """Its number in the take."""
     kind: str
+    """`tool_call`, `llm_call` or `exchange`."""
     name: str
+    """The tool, the model or the request."""
     answered_by: str
     """`live` for a real call, `person` or the name of a file for an answer that was written."""
     usage: Usage | None = None
@@ -53,15 +55,18 @@ class Take(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The facts about a take, beside its calls."""
 
     replaykit: int
+    """Version of the case format."""
     name: str
     at: str = ""
     """When it was made: ISO 8601, in UTC."""
     candidate: str = ""
+    """The agent that made the calls."""
     verdict: str = ""
     """The verdict on the run."""
     based_on: str = RECORDED
     """The take whose answers were served where they fit."""
     new_answers: tuple[NewAnswer, ...] = ()
+    """The calls that no earlier take answers."""
 
 
 def takes_directory(case: ReplayCase) -> Path:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
+from replaykit.arguments import checked
 from replaykit.checks.assertions import Assertion
 from replaykit.checks.reading import last_seq, shown
 from replaykit.checks.rule import BadAssertion, CannotTell, Rule, Seen, register
@@ -17,7 +18,8 @@ from replaykit.model.values import Json, JsonObject
 from replaykit.registry import Registry
 
 REGISTER_HINT = (
-    "Register it in the code that replays (rk.register_check), or in a package: entry point replaykit.checks."
+    "Register it with rk.register_check in a plugin of replaykit.yaml, or in the code that replays; or in a package: "
+    "entry point replaykit.checks."
 )
 Check: TypeAlias = Callable[..., bool | str | Seen]
 """Takes the run and the parameters by name. True holds; False does not; a text is why it does not."""
@@ -26,11 +28,14 @@ CHECKS: Registry[Check] = Registry("check")
 """The functions that `custom.python` may name; packages add theirs through the entry point group `replaykit.checks`."""
 
 
+@checked('rk.register_check("short", is_short)')
 def register_check(name: str, fn: Check) -> None:
     """Let cases call this function: `custom.python: {check: NAME, …}`.
 
     It is given the run, and the other parameters by name. It returns True, False, a text that says why not, or a
     `Seen`.
+
+    >>> rk.register_check("short", lambda run, most=280: len(str(run.output)) <= most)
     """
     if not isinstance(name, str) or not name.strip() or not callable(fn):
         raise UsageError(f"register_check takes a name and a function, got {name!r} and {fn!r}")
@@ -42,9 +47,9 @@ class CustomPython(Rule, frozen=True):
     """A function of your own says whether it holds: one that Python code entered with `rk.register_check(name, fn)`.
 
     It is called with the run and all parameters but `check`, by name, and returns true or false, a text that says why
-    it does not hold, or a `Seen`. A name in a file never imports anything; a package can enter functions through the
-    entry point group `replaykit.checks`. A function that is not there, or that raises, makes the
-    verdict `inconclusive`.
+    it does not hold, or a `Seen`. A name in a case never imports anything: the modules that enter functions are those
+    under `plugins` in replaykit.yaml, and those of packages with the entry point group `replaykit.checks`. A function
+    that is not there, or that raises, makes the verdict `inconclusive`.
     """
 
     plain = "check_"
@@ -117,7 +122,8 @@ def _call(name: str, run: TraceRun, parameters: JsonObject) -> object:
     if name not in CHECKS:
         raise CannotTell(
             unregistered_text(name),
-            hint=f"Register it in Python before the replay: rk.register_check({name!r}, function)",
+            hint=f"Register it in Python before the replay: rk.register_check({name!r}, function)\n"
+            "On the command line, a module does that; name it under `plugins` in replaykit.yaml.",
         )
     try:
         return CHECKS.get(name)(run, **parameters)

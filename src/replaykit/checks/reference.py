@@ -56,22 +56,30 @@ class Parameter(Struct, frozen=True):
     """One parameter of a kind."""
 
     name: str
+    """The key."""
     type: str
+    """The sort of value, in words."""
     default: str
     """In words; empty when it has to be given."""
     meaning: str
+    """What it says."""
 
 
 class KindInfo(Struct, frozen=True):
     """One kind of assertion, as it is documented."""
 
     kind: str
+    """The word that a case writes."""
     family: str
+    """The group of kinds that it belongs to."""
     line: str
+    """What it asserts, in one line."""
     text: str
     """All of its documentation, the first line included."""
     parameters: tuple[Parameter, ...]
+    """The keys of its value, where it takes a mapping."""
     examples: tuple[str, ...]
+    """Assertions as one would write them into a case, in YAML."""
 
 
 def kind_info(kind: str) -> KindInfo:

@@ -46,7 +46,6 @@ SECTIONS = {
         "prove": "Prove that a case fails a broken agent and passes a fixed one.",
         "golden": "Save a run as a golden trace that later runs must match.",
         "judge": "Show or collect the judges' answers about a case.",
-        "review": "Answer a case's open questions about its latest replay yourself.",
         "contract": "Test an agent against a contract, with and without faults.",
         "chaos": "Test an agent under faults in its tools, models and context.",
         "ci": "Run everything the configuration names, and give a pipeline one result.",
@@ -54,15 +53,12 @@ SECTIONS = {
     "Travel": {
         "runs": "List recorded runs, newest first.",
         "show": "Show a run: its input, its events and how it ended.",
-        "checkpoints": "List the steps of a run that you can resume or fork from.",
         "resume": "Continue a run from one of its steps, unchanged.",
         "fork": "Continue a run from one of its steps, with something changed.",
         "compare": "Compare two runs and show where they part.",
-        "tree": "Show a run's parent and forks as a tree.",
         "debug": "Step through a run, and fork from any step.",
     },
     "Keep safe": {
-        "scan": "Find secrets and personal data in files.",
         "redact": "Replace secrets and personal data in files, cases and runs.",
     },
     "Project": {
@@ -70,10 +66,8 @@ SECTIONS = {
         "doctor": "Check this machine and project, and say how to fix what is wrong.",
         "demo": "Watch the whole loop run offline, in seconds.",
         "examples": "List the examples, or copy one into your directory.",
-        "upgrade": "Rewrite cases of an older format in the current one.",
         "store": "Look after the store: stats, verify, prune, keep, backup, restore.",
         "help": "Look up assertions, formats and schemas, or a command.",
-        "completion": "Print a completion script for bash, zsh or fish.",
     },
 }
 """Each command and the first line of its help, in the sections of `--help`, which imports none of them."""

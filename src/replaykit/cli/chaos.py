@@ -11,6 +11,8 @@ from msgspec.structs import replace
 
 from replaykit.candidates.worlds import with_consent
 from replaykit.cli import candidate_options, judge_options, options
+from replaykit.cli.progress import progress
+from replaykit.cli.verbosity import detail, reports
 from replaykit.contracts.contract import ChaosScenario
 from replaykit.errors import ExitCode, NothingSelected, UsageError
 from replaykit.handlers.chaos.mutations import Mutation, Seeded
@@ -24,6 +26,7 @@ from replaykit.project.project import Mutations, Project
 from replaykit.report.chaos import (
     chaos_json,
     chaos_text,
+    mutated_inputs,
     mutation_json,
     mutation_text,
     mutations_json,
@@ -97,6 +100,7 @@ def command() -> None:
     help="Save each run that broke as a case.",
 )
 @options.as_json
+@reports
 def run(
     profile: str | None,
     seed: int | None,
@@ -148,9 +152,11 @@ def run(
         timeout_s=timeout_s,
         answers=_answers(project, named_contract, "chaos run", named),
     )
-    with options.progress(count_of(trial), "running") as advance:
+    with progress("running", count_of(trial)) as running:
         evidence_files = candidate_options.evidence_of(named["evidence"])
-        result = run_chaos(trial, candidate, jobs=jobs, on_done=advance, evidence=evidence_files)
+        result = run_chaos(trial, candidate, jobs=jobs, on_done=running.advance, evidence=evidence_files)
+    for run in result.runs:
+        detail(f"{run.scenario} seed {run.seed} {run.verdict}: {run.evidence or 'no evidence kept'}")
     saved = [] if scaffold is None else save_broken(result, scaffold, promised)
     options.show(as_json, result, partial(chaos_text, saved=saved), partial(chaos_json, saved=saved), redact=True)
     return result.exit_code
@@ -191,6 +197,7 @@ def profiles(as_json: bool) -> None:
 )
 @_trial_options
 @options.as_json
+@reports
 def mutate(
     text: str | None,
     inputs: tuple[str, ...],
@@ -232,7 +239,7 @@ def mutate(
         found: list[Mutation] = []
         for question in questions:
             found += mutator.mutate(question, count)
-        options.show(as_json, found, mutations_text, mutations_json, redact=True)
+        options.show(as_json, found, mutations_text, mutations_json, redact=True, brief=mutated_inputs)
         return ExitCode.PASSED
     from replaykit.cases.case_shape import DEFAULT_TIMEOUT_S
     from replaykit.trials.contract import mutation_contract
@@ -248,9 +255,9 @@ def mutate(
         timeout_s=timeout_s or _usual_timeout(settings) or DEFAULT_TIMEOUT_S,
     )
     candidate, jobs = _candidate(project, (), jobs, named)
-    with options.progress(len(questions) * count, "asking") as advance:
+    with progress("asking", len(questions) * count) as asking:
         evidence_files = candidate_options.evidence_of(named["evidence"])
-        result = run_mutations(trial, candidate, jobs=jobs, on_done=advance, evidence=evidence_files)
+        result = run_mutations(trial, candidate, jobs=jobs, on_done=asking.advance, evidence=evidence_files)
     code = result.exit_code(min_score)
     options.show(as_json, result, mutation_text, partial(mutation_json, passed=not code), redact=True)
     return code

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING
 import click
 
 from replaykit.cli import candidate_options, options, trusted_config
-from replaykit.cli.options import counting
+from replaykit.cli.progress import progress
+from replaykit.cli.verbosity import detail, hint, reports
 from replaykit.errors import UsageError, nearest
 from replaykit.model.isolation import IsolationLevel
 from replaykit.redaction.files import clean_struct, file_redactor
-from replaykit.report.ci import ci_json, ci_text, verdict_text
+from replaykit.report.ci import ci_json, ci_text, item_details
 from replaykit.report.ci_files import planned, write_reports
 from replaykit.report.ci_markdown import harmless, is_github, tell_github
-from replaykit.trials.ci import CiPlan, prepare_ci
+from replaykit.trials.ci import ADD_AGENT, CiPlan, prepare_ci
 from replaykit.trials.ci_items import CiWorkers
 from replaykit.trials.ci_result import CiPartName
 
@@ -63,10 +64,10 @@ if TYPE_CHECKING:
 @candidate_options.candidate
 @candidate_options.consent
 @candidate_options.trial_evidence
-@options.flag("-q", "--quiet", help="Print only the verdict.")
 @options.no_redact
 @options.otel
 @options.as_json
+@reports
 def command(
     config: Path | None,
     config_from: str | None,
@@ -88,7 +89,6 @@ def command(
     allow_connect: tuple[str, ...],
     allow_write: tuple[str, ...],
     evidence: Path | None,
-    quiet: bool,
     as_json: bool,
 ) -> int:
     """Run everything the configuration names, and give a pipeline one result.
@@ -109,9 +109,12 @@ def command(
     """
     candidate_names = (runner_cmd, agent, endpoint)
     is_named = any(name is not None for name in (*candidate_names, candidate_options.named_program()))
-    project = _project(config, config_from, untrusted=untrusted, needs_agent=not is_named)
+    project = _project(config, config_from, untrusted=untrusted)
+    lacks_agent = project.agent is None and not is_named
+    if lacks_agent and project.sources:  # nothing is fetched in vain
+        raise _no_agent(project)
     files = planned(output, junit=junit, markdown=markdown, html=html)
-    with counting("fetching") as fetched:
+    with progress("fetching", is_logged=True) as fetched:
         plan = CiPlan(
             project=project,
             only=_parts(only),
@@ -121,40 +124,45 @@ def command(
             min_score=_percentage(project, min_score),
             evidence=candidate_options.evidence_of(evidence),
             consent=candidate_options.consent_of(live, allow_connect, allow_write),
-            on_fetched=fetched,
+            on_fetched=fetched.advance,
         )
         ci = prepare_ci(plan)
     options.note(*ci.notices)
+    ci.refuse_nothing()
+    if lacks_agent:
+        raise _no_agent(project)
     candidate, jobs = candidate_options.candidate_and_jobs(*candidate_names, jobs=jobs, project=project)
-    with _telling_of_a_stop(files), options.progress(0 if quiet else ci.count, "running") as advance:
-        result = clean_struct(ci.run(CiWorkers(candidate=candidate, jobs=jobs, on_done=advance)), file_redactor())
-    _tell(result, files, quiet=quiet, as_json=as_json)
+    with _telling_of_a_stop(files), progress("running", ci.count) as running:
+        workers = CiWorkers(candidate=candidate, jobs=jobs, on_done=running.advance)
+        result = clean_struct(ci.run(workers), file_redactor())
+    _tell(result, files, as_json=as_json)
     return result.exit_code
 
 
-def _project(config: Path | None, revision: str | None, *, untrusted: bool, needs_agent: bool) -> Project:
-    """Return the configuration that was named, or that lies here; with an agent to run, unless another is named."""
+def _no_agent(project: Project) -> UsageError:
+    return UsageError(f"{project.file} names no agent", hint=ADD_AGENT)
+
+
+def _project(config: Path | None, revision: str | None, *, untrusted: bool) -> Project:
+    """Return the configuration that was named, or that lies here."""
     files = trusted_config.config_files(revision, untrusted=untrusted)
     project: Project | None = options.project_of(config, files, untrusted=untrusted)
     if project is None:
         message = f"there is no replaykit.yaml here{files.where}"
         raise UsageError(message, hint="Make one: replaykit init; or name one: -c FILE")
-    if project.agent is None and needs_agent:
-        hint = "Add it: agent: {type: python, endpoint: my_agent:answer}; see docs/config.md"
-        raise UsageError(f"{project.file} names no agent", hint=hint)
     return project
 
 
-def _tell(result: CiResult, files: Mapping[Path, Form], *, quiet: bool, as_json: bool) -> None:
+def _tell(result: CiResult, files: Mapping[Path, Form], *, as_json: bool) -> None:
     """Print the result, annotate it, and write its reports."""
-    as_text = verdict_text if quiet else ci_text
     if is_github():
-        options.show(as_json, result, lambda result: harmless(as_text(result)), ci_json)
+        options.show(as_json, result, lambda result: harmless(ci_text(result)), ci_json)
     else:
-        options.show(as_json, result, as_text, ci_json)
+        options.show(as_json, result, ci_text, ci_json)
+    detail(*map(item_details, result.items))
     tell_github(result, lambda line: click.echo(line, err=True))
     for file in write_reports(result, files):
-        click.echo(f"wrote {file}", err=True)
+        hint(f"wrote {file}")
 
 
 @contextmanager

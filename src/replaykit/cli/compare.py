@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from replaykit.cli import options
+from replaykit.cli.verbosity import is_verbose, reports
 from replaykit.errors import UsageError, failed_if
 from replaykit.formats.files import import_trace
 from replaykit.report.comparison import comparison_text
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 @options.flag("--all", "whole", help="Show every event and every difference.")
 @options.store
 @options.as_json
+@reports
 def command(a: str, b: str, whole: bool, store_path: Path | None, as_json: bool) -> int:
     """Compare two runs and show where they part.
 
@@ -37,7 +39,8 @@ def command(a: str, b: str, whole: bool, store_path: Path | None, as_json: bool)
     replaykit compare before.json after.json --all
     """
     comparison = compare(_load(a, store_path), _load(b, store_path))
-    options.show(as_json, comparison, partial(comparison_text, a_name=a, b_name=b, whole=whole))
+    as_text = partial(comparison_text, a_name=a, b_name=b, whole=whole or is_verbose())
+    options.show(as_json, comparison, as_text, brief=lambda found: as_text(found).partition("\n")[0])
     return failed_if(not comparison.identical)
 
 

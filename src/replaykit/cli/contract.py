@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from replaykit.candidates.worlds import with_consent
-from replaykit.cli import candidate_options, judge_options, options
+from replaykit.cli import candidate_options, judge_options, options, plugins
+from replaykit.cli.progress import progress
+from replaykit.cli.verbosity import detail, hint, reports
 from replaykit.contracts.find import lint_contracts
 from replaykit.documents.shape import FlawSeverity
 from replaykit.errors import UsageError, failed_if
@@ -19,7 +21,7 @@ from replaykit.project.chaos_config import matrix_of
 from replaykit.project.find import find_project
 from replaykit.project.project import Project, chosen_contract
 from replaykit.report.cases import problems_json, problems_text
-from replaykit.report.contract import contract_text
+from replaykit.report.contract import check_details, contract_text, score_json, score_text, unjudged_reasons
 from replaykit.trials.contract import ContractTrial, cells_of, run_contract
 
 if TYPE_CHECKING:
@@ -75,6 +77,7 @@ def command() -> None:
 @command.command(name="run", cls=candidate_options.BeforeProgram)
 @_trial
 @options.as_json
+@reports
 def run(as_json: bool, **options_given: Any) -> int:
     """Run the agent in every scenario, and check every invariant.
 
@@ -90,30 +93,35 @@ def run(as_json: bool, **options_given: Any) -> int:
     replaykit contract run -c replaykit.yaml
     """
     result = _result(**options_given)
+    detail(*map(check_details, result.checks))
     options.show(as_json, result, contract_text, redact=True)
     return _exit_code(result)
 
 
 @command.command(name="score", cls=candidate_options.BeforeProgram)
 @_trial
-def score(**options_given: Any) -> int:
+@options.as_json
+@reports
+def score(as_json: bool, **options_given: Any) -> int:
     """Like `run`, but print only the score, from 0 to 100.
 
     \b
     replaykit contract score -c replaykit.yaml --min-score 0.9
     """
     result = _result(**options_given)
-    click.echo(f"{result.score:g}")
-    for invariant, why in {check.invariant: check.unjudged for check in result.unjudged}.items():
-        click.echo(f"unjudged: {invariant}: {why}", err=True)
+    options.show(as_json, result, score_text, score_json, redact=True)
+    for invariant, why in unjudged_reasons(result).items():
+        hint(f"unjudged: {invariant}: {why}")
     return _exit_code(result)
 
 
 @command.command(name="lint")
 @click.argument("files", nargs=-1, type=options.PATH, metavar="[FILE...]")
 @options.config
+@plugins.with_plugins
 @options.as_json
-def lint(files: tuple[Path, ...], config: Path | None, as_json: bool) -> int:
+@reports
+def lint(files: tuple[Path, ...], config: Path | None, with_plugins: bool, as_json: bool) -> int:
     """Check contracts, and show every problem with its line and fix.
 
     FILE holds a contract or a project. Default: the project's own file. Exit 1 if there is an error.
@@ -124,7 +132,10 @@ def lint(files: tuple[Path, ...], config: Path | None, as_json: bool) -> int:
     named = [file for file in (*files, config) if file] or list(filter(None, [find_project()]))
     if not named:
         raise UsageError("which file?", hint="Name one, or work where a replaykit.yaml is.")
+    if with_plugins:
+        plugins.load_plugins(config)
     problems = list(chain.from_iterable(map(lint_contracts, named)))
+    detail(*(f"looked at {file}" for file in named))
     options.show(as_json, problems, partial(problems_text, count=len(named), what="file"), problems_json)
     return failed_if(any(problem.severity is FlawSeverity.ERROR for problem in problems))
 
@@ -164,9 +175,9 @@ def _result(
     )
     count = len(cells_of(trial))
     candidate, jobs = candidate_options.candidate_and_jobs(runner_cmd, agent, endpoint, jobs=jobs, project=project)
-    with options.progress(count, "asking") as advance:
+    with progress("asking", count) as asking:
         evidence_files = candidate_options.evidence_of(evidence)
-        return run_contract(trial, candidate, jobs=min(jobs, count), on_done=advance, evidence=evidence_files)
+        return run_contract(trial, candidate, jobs=min(jobs, count), on_done=asking.advance, evidence=evidence_files)
 
 
 def _exit_code(result: ContractResult) -> int:

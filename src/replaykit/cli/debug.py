@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from replaykit.cli import options
+from replaykit.cli.plugins import load_plugins
 
 _TERMINATED = 143  # what a shell says of a program that SIGTERM ended
 
@@ -32,7 +33,7 @@ def command(run_id: str, step: str | None, agent: str | None, live: tuple[str, .
     """
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise click.UsageError(
-            "replaykit debug needs a terminal; without one: replaykit checkpoints RUN, "
+            "replaykit debug needs a terminal; without one: replaykit show RUN --steps, "
             "replaykit show RUN --step STEP [--state], replaykit fork RUN --step STEP"
         )
     from replaykit.errors import UsageError
@@ -50,6 +51,7 @@ def command(run_id: str, step: str | None, agent: str | None, live: tuple[str, .
 
     with open_store(store_path, read_only=True) as store:
         start = step_list(store.load(run_id))
+    load_plugins()
     at = 0 if step is None else place_of(start, step)
     loaded = _loaded(agent)
     code = 0

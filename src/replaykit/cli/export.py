@@ -8,8 +8,12 @@ from pathlib import Path
 import click
 
 from replaykit.cli import options
+from replaykit.cli.plugins import load_plugins
+from replaykit.cli.verbosity import hint, reports
 from replaykit.errors import StoreError, UsageError
 from replaykit.export.forms import export_run
+from replaykit.report.exports import ExportedRun, failures_json, failures_text, written_files
+from replaykit.report.layout import to_json
 from replaykit.store.open import open_store
 from replaykit.trials.failure_sessions import export_failures
 
@@ -39,6 +43,8 @@ _JSON_FORMS = ("run_log", "replaykit", "otlp")
 )
 @options.no_redact
 @options.store
+@options.flag("--json", "as_json", help="With -o or --from-report: print what was written as JSON.")
+@reports
 def command(
     run_id: str | None,
     form: str,
@@ -47,6 +53,7 @@ def command(
     force: bool,
     output: Path | None,
     store_path: Path | None,
+    as_json: bool,
 ) -> None:
     """Write a run to a file that other tools can read.
 
@@ -62,26 +69,27 @@ def command(
     """
     if (run_id is None) == (report is None):
         raise UsageError("give a RUN, or --from-report FILE", hint="List runs: replaykit runs")
+    load_plugins()
     if report is not None:
-        _export_failures(report, output or Path("replays"), contract, force)
+        _export_failures(report, output or Path("replays"), contract, force, as_json=as_json)
     elif contract is not None or force:
         raise UsageError("--contract and --force go with --from-report")
+    elif output is None and as_json:
+        raise UsageError("--json goes with -o and --from-report", hint="Without them the run itself is printed.")
     else:
-        _export_run(str(run_id), form, output, store_path)
+        _export_run(str(run_id), form, output, store_path, as_json=as_json)
 
 
-def _export_failures(report: Path, directory: Path, contract: str | None, force: bool) -> None:
+def _export_failures(report: Path, directory: Path, contract: str | None, force: bool, *, as_json: bool) -> None:
     done = export_failures(report, directory, contract=contract, force=force)
     options.note(*done.notices)
-    for file in done.written:
-        click.echo(f"wrote {file}")
-    for file in done.unchanged:
-        click.echo(f"unchanged {file}")
+    options.show(as_json, done, failures_text, failures_json, brief=written_files)
 
 
-def _export_run(run_id: str, form: str, output: Path | None, store_path: Path | None) -> None:
+def _export_run(run_id: str, form: str, output: Path | None, store_path: Path | None, *, as_json: bool) -> None:
     with open_store(store_path, read_only=True) as store:
-        text = export_run(store.load(run_id), form)
+        run = store.load(run_id)
+    text = export_run(run, form)
     if output is None:
         _print(text, form)
         return
@@ -89,7 +97,10 @@ def _export_run(run_id: str, form: str, output: Path | None, store_path: Path | 
         output.write_bytes(text)
     except OSError as error:
         raise StoreError(f"{output} cannot be written: {error.strerror}") from None
-    click.echo(f"wrote {output}", err=True)
+    if as_json:
+        click.echo(to_json(ExportedRun(run=run.id, format=form, file=str(output))))
+    else:
+        hint(f"wrote {output}")
 
 
 def _print(text: bytes, form: str) -> None:

@@ -12,6 +12,8 @@ import click
 
 from replaykit.candidates.agent_loader import load_agent
 from replaykit.cli import options
+from replaykit.cli.plugins import load_plugins
+from replaykit.cli.verbosity import reports
 from replaykit.errors import failed_if
 from replaykit.model.run import RunStatus
 from replaykit.report.forks import fork_json, fork_text
@@ -24,15 +26,17 @@ def fork_verb(command: Callable[..., Any]) -> Callable[..., Any]:
     def run_command(
         *, agent: str, store_path: Any, no_reuse: bool, dry_run: bool, as_json: bool, **parameters: Any
     ) -> int:
+        load_plugins()
         settings = {"live": parameters.pop("live"), "attempt": parameters.pop("attempt"), "dry_run": dry_run}
         with contextlib.redirect_stdout(sys.stderr):  # what the agent prints is no part of the answer
             settings |= {"agent": load_agent(agent), "store": store_path, "reuse": not no_reuse}
             result = command(**parameters, fork_arguments=settings)
-        options.show(as_json, result, partial(fork_text, dry_run=dry_run), fork_json)
+        as_text = partial(fork_text, dry_run=dry_run)
+        options.show(as_json, result, as_text, fork_json, brief=lambda ended: as_text(ended).partition("\n")[0])
         is_stopped = any(deviation.kind in _STOPS for deviation in result.deviations)
         return failed_if(is_stopped or (result.status is not RunStatus.SUCCESS and not dry_run))
 
-    return _options(run_command)
+    return _options(reports(run_command))
 
 
 _STOPS = ("undecided", "missing", "unanswerable", "unmade", "unreached")

@@ -13,6 +13,8 @@ from replaykit.candidates.agent_loader import load_agent
 from replaykit.candidates.golden import check_golden
 from replaykit.cases.golden import golden_file, golden_of, refuse_taken, write_golden
 from replaykit.cli import candidate_options, options
+from replaykit.cli.plugins import load_plugins
+from replaykit.cli.verbosity import reports
 from replaykit.errors import ExitCode, UsageError
 from replaykit.report.golden import golden_json, golden_text
 from replaykit.store.open import open_store
@@ -35,6 +37,7 @@ from replaykit.store.open import open_store
 @options.no_redact
 @options.store
 @options.as_json
+@reports
 def command(
     run_id: str,
     out: Path,
@@ -61,6 +64,7 @@ def command(
     """
     if allow_connect and agent is None:
         raise UsageError("--allow-connect is for an agent that is run", hint="Name it: --agent MODULE:FUNCTION")
+    load_plugins()
     with open_store(store_path, read_only=True) as store:
         golden = golden_of(store.load(run_id), name=name, ignore=ignore)
     file = golden_file(out, golden.name)
@@ -76,5 +80,6 @@ def command(
         return ExitCode.FAILED
     write_golden(file, golden)
     as_document = partial(golden_json, file=file, result=result)
-    options.show(as_json, golden, partial(golden_text, file=file, agent=agent), as_document)
+    as_text = partial(golden_text, file=file, agent=agent)
+    options.show(as_json, golden, as_text, as_document, brief=lambda _: str(file))
     return ExitCode.PASSED

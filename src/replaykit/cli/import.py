@@ -8,7 +8,9 @@ from typing import Any
 import click
 
 from replaykit.cli import import_runs, import_services, options
-from replaykit.cli.options import counting
+from replaykit.cli.plugins import load_plugins
+from replaykit.cli.progress import progress
+from replaykit.cli.verbosity import reports
 from replaykit.errors import NothingSelected, UsageError, failed_if, nearest
 from replaykit.intake.files import read_files
 from replaykit.intake.job import ImportTarget
@@ -62,6 +64,7 @@ def command() -> None:
     "-n", "--limit", type=click.IntRange(1), metavar="N", help="Import at most N runs, in the order they are found."
 )
 @import_runs.target_options
+@reports
 def files(paths: tuple[Path, ...], format_: str | None, **parameters: Any) -> int:
     """Import the runs in files and directories.
 
@@ -73,6 +76,7 @@ def files(paths: tuple[Path, ...], format_: str | None, **parameters: Any) -> in
     replaykit import runs.jsonl --scaffold cases
     zcat runs.json.gz | replaykit import - --format langsmith --dry-run
     """
+    load_plugins(parameters["config"])
     return import_runs.import_and_report(read_files(paths, format_), **parameters)
 
 
@@ -87,6 +91,7 @@ for _service in import_services.COMMANDS:
 @options.config
 @options.store
 @options.as_json
+@reports
 def sources(
     timeout_s: float, force: bool, dry_run: bool, config: Path | None, store_path: Path | None, as_json: bool
 ) -> int:
@@ -98,11 +103,12 @@ def sources(
     \b
     replaykit import sources -c replaykit.yaml
     """
+    load_plugins(config)
     project = load_project(config or config_file())
     into = ImportTarget(store=store_path, force=force, dry_run=dry_run)
-    with counting("importing") as advance:
-        result = import_sources(project, into, timeout_s, advance)
+    with progress("importing", is_logged=True) as importing:
+        result = import_sources(project, into, timeout_s, importing.advance)
     if not result.entries:
         raise NothingSelected(f"{project.file} has no source that gave a run", hint="\n".join(result.notes) or None)
-    import_runs.report(result, as_json=as_json)
+    import_runs.report(result, as_json=as_json, store_path=store_path)
     return failed_if(result.failed)

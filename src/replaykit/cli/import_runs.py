@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from replaykit.cli import options
-from replaykit.cli.options import counting
+from replaykit.cli.plugins import load_plugins
+from replaykit.cli.progress import progress
+from replaykit.cli.short_ids import shown_ids
+from replaykit.cli.verbosity import essential, is_quiet
 from replaykit.errors import ExitCode, NothingSelected, UsageError, failed_if, gravest
 from replaykit.project.find import find_project
 from replaykit.terminal import visible
@@ -69,7 +72,7 @@ def import_and_report(
         raise UsageError("--run and --dry-run do not go together")
     result = import_into_project(records, needs_sessions=run_them, dry_run=dry_run, quiet=as_json, **place)
     failed = failed_if(result.failed)
-    report(result, as_json=as_json, aside=run_them)
+    report(result, as_json=as_json, aside=run_them, store_path=place["store_path"])
     if not run_them:
         return failed
     if not result.sessions:
@@ -105,6 +108,7 @@ def import_into_project(
 
     if allow_incomplete and cases is None:
         raise UsageError("--allow-incomplete goes with --scaffold")
+    load_plugins(config)
     selection = parse_run_filter(filters, since, limit)
     is_own = output is None and needs_sessions
     target = FETCHED if is_own else output
@@ -122,8 +126,8 @@ def import_into_project(
         force=force or is_own,
         dry_run=dry_run,
     )
-    with counting("importing", quiet=quiet) as advance:
-        result = import_records(_counted(records, advance), place, run_filter=selection)
+    with progress("importing", quiet=quiet, is_logged=True) as importing:
+        result = import_records(_counted(records, importing.advance), place, run_filter=selection)
     if not result.entries:
         raise NothingSelected("no run came in", hint="\n".join(result.notes) or None)
     if result.sessions and not place.contract:
@@ -131,7 +135,7 @@ def import_into_project(
     return result
 
 
-def report(result: ImportResult, *, as_json: bool, aside: bool = False) -> None:
+def report(result: ImportResult, *, as_json: bool, aside: bool = False, store_path: Path | None = None) -> None:
     """Print the result of an import; to standard error where a replay's result follows."""
     from replaykit.report.imports import import_json, import_text, problems_text
     from replaykit.report.layout import fit
@@ -144,7 +148,19 @@ def report(result: ImportResult, *, as_json: bool, aside: bool = False) -> None:
             click.echo(piece, nl=False)
         click.echo()
     else:
-        click.echo(fit(import_text(result)), err=aside)
+        text = import_text(result, _names(result, store_path))
+        click.echo(essential(text) if is_quiet() else fit(text), err=aside)
+
+
+def _names(result: ImportResult, store_path: Path | None) -> dict[str, str]:
+    """Return how the ids of the runs that are in the store now are printed."""
+    run_ids = [entry.run for entry in result.entries if entry.result != "failed"]
+    if result.dry_run or not run_ids:
+        return {}
+    from replaykit.store.open import open_store
+
+    with open_store(store_path, read_only=True) as store:
+        return shown_ids(store, run_ids)
 
 
 def _counted(records: Iterable[ImportRecord], advance: Callable[[], None]) -> Iterator[ImportRecord]:

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from replaykit.cli import import_runs, options
+from replaykit.cli.verbosity import reports
 from replaykit.errors import UsageError
 from replaykit.intake.services import fetch_records
 from replaykit.intake.services.phoenix import default_project
@@ -48,6 +49,7 @@ _which = options.combined(
 @_which
 @click.option("--project", metavar="NAME", help="The project, by its name or its id.")
 @import_runs.target_options
+@reports
 def langsmith(project: str | None, **parameters: Any) -> int:
     """Import runs from LangSmith.
 
@@ -65,6 +67,7 @@ def langsmith(project: str | None, **parameters: Any) -> int:
 @_which
 @options.flag("--all", "is_whole", help="All traces of the project that the keys belong to.")
 @import_runs.target_options
+@reports
 def langfuse(is_whole: bool, **parameters: Any) -> int:
     """Import traces from Langfuse.
 
@@ -82,6 +85,7 @@ def langfuse(is_whole: bool, **parameters: Any) -> int:
 @_which
 @click.option("--project", metavar="NAME", help="The project, by its name or its id.  [default: $PHOENIX_PROJECT_NAME]")
 @import_runs.target_options
+@reports
 def phoenix(project: str | None, **parameters: Any) -> int:
     """Import traces from Phoenix.
 
@@ -102,6 +106,7 @@ def phoenix(project: str | None, **parameters: Any) -> int:
 @_which
 @click.option("--experiment", metavar="NAME", help="The experiment, by its name or its id.")
 @import_runs.target_options
+@reports
 def mlflow(experiment: str | None, **parameters: Any) -> int:
     """Import traces from an MLflow tracking server.
 

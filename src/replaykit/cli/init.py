@@ -10,11 +10,14 @@ import click
 
 from replaykit.cases.schema import document_schema
 from replaykit.cli import options
+from replaykit.cli.verbosity import reports
 from replaykit.config import HOME
 from replaykit.errors import UsageError
+from replaykit.project.agent import AgentType
 from replaykit.project.find import PROJECT_FILES
-from replaykit.project.find_agent import agent_type, recorded_functions
+from replaykit.project.find_agent import agent_type, find_agents
 from replaykit.project.shape import PROJECT
+from replaykit.report.project import NewProject, project_text
 
 _README = """# Cases
 
@@ -23,7 +26,7 @@ Each directory here is a failure that once happened, kept so that it cannot come
     replaykit scaffold TRACE --out cases/NAME        make one from a failed trace
     replaykit lint cases                             check them
     replaykit replay cases --agent MODULE:FUNCTION   run an agent against them
-    replaykit scan cases                             look for secrets before they are committed
+    replaykit redact scan cases                      look for secrets before they are committed
 
 What is secret or personal is replaced by placeholders of the same form when a case is made.
 """
@@ -64,11 +67,14 @@ _SCHEMA_FILE = "replaykit.schema.json"
 @click.option("--agent", metavar="MODULE:FUNCTION", help="The agent is this Python function.")
 @click.option("--endpoint", metavar="URL", help="The agent is behind HTTP, at this address.")
 @click.option("--runner-cmd", metavar="COMMAND", help="The agent is this program.")
-def command(directory: Path, agent: str | None, endpoint: str | None, runner_cmd: str | None) -> None:
+@options.as_json
+@reports
+def command(directory: Path, agent: str | None, endpoint: str | None, runner_cmd: str | None, as_json: bool) -> None:
     """Set up a project: configuration, cases and store.
 
-    The agent is the function that `rk.record` decorates, if there is one. On a terminal, you are asked. No code is
-    imported, and existing files are left alone.
+    On a terminal, you are asked what your agent is, unless you use --json; what was found is the default. Elsewhere the
+    agent is the function that `rk.record` decorates, or the program that package.json starts, if there is only one. No
+    code is imported, and existing files are left alone.
 
     \b
     replaykit init
@@ -77,7 +83,7 @@ def command(directory: Path, agent: str | None, endpoint: str | None, runner_cmd
     options_given = [name for name in (agent, endpoint, runner_cmd) if name]
     if len(options_given) > 1:
         raise UsageError("--agent, --endpoint or --runner-cmd: give one of them")
-    where = options_given[0] if options_given else _find_agent(directory)
+    where = options_given[0] if options_given else _find_agent(directory, may_ask=not as_json)
     schema = directory / HOME / _SCHEMA_FILE
     files = {
         directory / HOME / ".gitignore": "*\n",
@@ -85,29 +91,58 @@ def command(directory: Path, agent: str | None, endpoint: str | None, runner_cmd
         directory / "cases" / "README.md": _README,
         directory / PROJECT_FILES[0]: _CONFIG.format(schema=f"{HOME}/{_SCHEMA_FILE}", agent=_agent_section(where)),
     }
+    created, existing = [], []
     for file, text in files.items():
         if file.exists():
-            click.echo(f"there     {file}")
+            existing.append(str(file))
             continue
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
-        click.echo(f"created   {file}")
-    if where:
-        click.echo(f"\nThe agent is {where}. Change it in {PROJECT_FILES[0]}.")
-    click.echo("\nNext: replaykit scaffold TRACE --out cases/NAME   (or `replaykit demo` to see it work)")
+        created.append(str(file))
+    project = NewProject(created=created, existing=existing, agent=where)
+    options.show(as_json, project, project_text, brief=lambda _: str(directory / PROJECT_FILES[0]))
 
 
-def _find_agent(directory: Path) -> str:
-    """Return the agent of a project: the only one that is recorded in its source, or what somebody types here."""
+def _find_agent(directory: Path, *, may_ask: bool) -> str:
+    """Return the agent of a project: the only one in its source, or what somebody types here."""
     if (directory / PROJECT_FILES[0]).exists():
         return ""
-    found = recorded_functions(directory) if directory.is_dir() else []
-    only = found[0] if len(found) == 1 else ""
-    if not sys.stdin.isatty() or not sys.stdout.isatty():
-        return only
-    question = "Your agent: module:function, a URL, or a command (empty: decide later)"
-    answer: str = click.prompt(question, default=only, show_default=bool(only))
-    return answer.strip()
+    found = find_agents(directory) if directory.is_dir() else []
+    if may_ask and sys.stdin.isatty() and sys.stdout.isatty():
+        return _ask_agent(found)
+    if len(found) == 1:
+        return found[0]
+    return ""
+
+
+_KINDS = {
+    "python": (AgentType.PYTHON, "Which function? MODULE:FUNCTION"),
+    "command": (AgentType.COMMAND, "Which command?"),
+    "http": (AgentType.HTTP, "Which URL?"),
+}
+_LATER = "later"
+
+
+def _ask_agent(found: list[str]) -> str:
+    """Ask what the agent is, first its kind and then its name; what was found is the default."""
+    default = agent_type(found[0]).value if found else _LATER
+    if found:
+        click.echo(f"Found: {', '.join(found)}", err=True)
+    question = "What is your agent? A Python function, a command, an HTTP endpoint, or decide later"
+    kind = click.prompt(question, type=options.OneOf([*_KINDS, _LATER]), default=default, err=True)
+    if kind == _LATER:
+        return ""
+    agent_kind, question = _KINDS[kind]
+    fitting = [agent for agent in found if agent_type(agent) is agent_kind]
+
+    def checked(text: str) -> str:
+        answer = text.strip()
+        if agent_type(answer) is not agent_kind:
+            raise click.UsageError(f"{answer!r} is none.")
+        return answer
+
+    answer: str = click.prompt(question, default=fitting[0] if fitting else None, value_proc=checked, err=True)
+    return answer
 
 
 def _agent_section(endpoint: str) -> str:

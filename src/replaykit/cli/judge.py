@@ -7,14 +7,16 @@ from pathlib import Path
 
 import click
 
-from replaykit.cli import judge_options, options
+from replaykit.cli import judge_options, options, review
+from replaykit.cli.progress import progress
+from replaykit.cli.verbosity import hint, reports
 from replaykit.config import default_evidence_path
 from replaykit.errors import ExitCode, UsageError
 from replaykit.report.judgements import checks_json, checks_text
 from replaykit.trials.case_judgements import checks_of, load_judged_runs, record_judgements, required_questions
 
 
-@click.command(name="judge")
+@click.command(name="judge", cls=options.CommandWithParts)
 @click.argument("case", type=options.PATH, metavar="CASE")
 @judge_options.judged_result
 @options.flag("--ask-judge", "record", help="Ask the judge what is not answered yet, and store its answers.")
@@ -22,6 +24,7 @@ from replaykit.trials.case_judgements import checks_of, load_judged_runs, record
 @click.option("--judge", "spec", metavar="JUDGE", help="openai:MODEL, anthropic:MODEL or python:MODULE:FUNCTION.")
 @options.config
 @options.as_json
+@reports
 def command(
     case: Path,
     result: Path | None,
@@ -36,7 +39,7 @@ def command(
 
     Judges answer the sentences under `semantic:` and the `judge.…` assertions, about the newest replay of the case.
     Their answers are stored in judgements.json beside the case, where every replay looks them up. Only --ask-judge
-    calls a judge.
+    calls a judge; `review` asks you.
 
     Exit 1 if a sentence fails, 3 if one is not judged or the judge cannot be reached, 5 if there is nothing to judge.
 
@@ -44,6 +47,7 @@ def command(
     replaykit replay cases/billing --agent my_agent:answer
     replaykit judge cases/billing --ask-judge --judge openai:gpt-4o-mini
     replaykit judge cases/billing
+    replaykit judge review cases/billing
     """
     if not record and (again or spec or config):
         raise UsageError("--judge, --again and --config go with --ask-judge", hint="Without it nobody is asked.")
@@ -53,9 +57,9 @@ def command(
     answered_count = 0
     if record:
         judge = judge_options.chosen_judge(spec, config)
-        with options.progress(len(questions), "judging") as advance:
-            answered_count = record_judgements(found, runs, judge, again=again, on_done=advance)
-        click.echo(f"asked {judge.identity} {answered_count} of {len(questions)}", err=True)
+        with progress("judging", len(questions)) as judging:
+            answered_count = record_judgements(found, runs, judge, again=again, on_done=judging.advance)
+        hint(f"asked {judge.identity} {answered_count} of {len(questions)}")
     checks = checks_of(found, runs)
     options.show(as_json, checks, checks_text, partial(checks_json, found.id, answered_count=answered_count))
     # What an answer means for an assertion, the assertion says: one of a failure signature should not be a pass.
@@ -64,3 +68,6 @@ def command(
     if any(check.status == "unjudged" for check in checks):
         return ExitCode.CANNOT
     return ExitCode.PASSED
+
+
+command.add_command(review.command)

@@ -10,6 +10,7 @@ import click
 from replaykit.cases.case import CASE_FILE, load_case
 from replaykit.cli import options
 from replaykit.cli.options import project_of
+from replaykit.cli.plugins import load_plugins
 from replaykit.errors import UsageError
 from replaykit.judges.judgement_store import ProjectAnswers
 from replaykit.trials.case_judgements import judge_of
@@ -49,6 +50,7 @@ def answers_of(project: Any, command: str, *, ask: bool, spec: str | None) -> An
 
 def judged_case(path: Path) -> Any:
     """The case or the session that is judged."""
+    load_plugins()
     if path.is_dir() or path.name == CASE_FILE or not path.is_file():
         return load_case(path)
     from replaykit.project.case_selection import load_case_or_session

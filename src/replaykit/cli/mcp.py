@@ -11,15 +11,17 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 import click
-import orjson
 
 from replaykit.cli import options
+from replaykit.cli.plugins import load_plugins
 from replaykit.config import default_store_path
 from replaykit.errors import ReplayKitError, UsageError, failed_if
 from replaykit.model.run import RunStatus
 from replaykit.programs.mcp.shim_session import join_session, server_environment, server_name, standalone_session
 from replaykit.programs.mcp.stdio import RecordedStdioServer, StdioRelay
 from replaykit.programs.plan import SESSION
+from replaykit.report.layout import to_json_line
+from replaykit.report.servers import McpListening
 
 if TYPE_CHECKING:
     from replaykit.programs.mcp.http_relay import SendToServer
@@ -93,6 +95,7 @@ def _joined(
 ) -> AbstractContextManager[ShimSession]:
     """The recording or replay that the options, or the environment, name."""
     if record or run_id is not None:
+        load_plugins()
         if session is not None:
             raise click.UsageError("--session is for a recording or replay that is under way; leave out the other")
         return standalone_session(name, store_path or default_store_path(), replay=run_id)
@@ -139,7 +142,7 @@ def _http(name: str, shim_session: AbstractContextManager[ShimSession], url: str
         raise UsageError(f"--http {url!r}: expected a URL such as http://127.0.0.1:8000/mcp")
 
     def ready(here: str) -> None:
-        options.show(as_json, here, str, lambda url: orjson.dumps({"replaykit": 1, "name": name, "url": url}).decode())
+        options.show(as_json, here, str, lambda url: to_json_line(McpListening(name=name, url=url)))
         sys.stdout.flush()
 
     with shim_session as own:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,11 +11,12 @@ import click
 import orjson
 
 from replaykit.cases.config_files import WORKING_TREE, ConfigFiles
+from replaykit.cli.verbosity import detail, essential, hint, is_quiet
 from replaykit.config import MAX_TIMEOUT_S
 from replaykit.errors import nearest
 from replaykit.project.find import find_project
-from replaykit.report.layout import fit, to_json
-from replaykit.terminal import ERASE_LINE, style, unguarded, visible
+from replaykit.report.layout import fit, highlighted, to_json
+from replaykit.terminal import style
 
 T = TypeVar("T")
 
@@ -62,14 +60,25 @@ def show(
     json: Callable[[T], str] = to_json,
     *,
     redact: bool = False,
+    brief: Callable[[T], str] | None = None,
 ) -> None:
-    """Print a value for people, or as JSON; with `redact` JSON that others will keep is redacted."""
-    if not as_json:
+    """Print a value for people, or as JSON; with `redact` JSON that others will keep is redacted.
+
+    With `--quiet`, people get what `brief` makes of it, or the last line of the text.
+    """
+    if not as_json and is_quiet():
+        click.echo(essential(text(value)) if brief is None else brief(value))
+    elif not as_json:
         click.echo(fit(text(value)))
     elif redact:
-        click.echo(redacted(json(value)))
+        print_json(redacted(json(value)))
     else:
-        click.echo(json(value))
+        print_json(json(value))
+
+
+def print_json(text: str) -> None:
+    """Print JSON text, in colours on a terminal."""
+    click.echo(highlighted(text))
 
 
 as_json = flag("--json", "as_json", help="Print the result as JSON.")
@@ -132,6 +141,36 @@ class SubcommandGroup(click.Group):
         return super().resolve_command(ctx, args)
 
 
+class CommandWithParts(click.Group):
+    """A command that takes arguments, and has commands of its own: a first word that names one of those is that one."""
+
+    allow_interspersed_args = True  # as any command; a group takes no option behind a word
+    allow_extra_args = False
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **{"no_args_is_help": False, "subcommand_metavar": "", **settings})
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        params = super().get_params(ctx)
+        if ctx.command is self:
+            return params
+        return [param for param in params if isinstance(param, click.Option)]  # its arguments are none of a part
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args and args[0] in self.commands:
+            ctx.invoked_subcommand = args[0]
+            ctx.args = args
+            return args
+        return click.Command.parse_args(self, ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        if ctx.invoked_subcommand is None:
+            return click.Command.invoke(self, ctx)
+        name, *rest = ctx.args
+        with self.commands[name].make_context(name, rest, parent=ctx) as part:
+            return part.command.invoke(part)
+
+
 class OneOf(click.Choice):  # type: ignore[type-arg]  # generic from click 8.2 on
     """One of several words; a wrong one is answered with the nearest."""
 
@@ -182,15 +221,20 @@ config = click.option(
 def project_of(config: Path | None, files: ConfigFiles = WORKING_TREE, *, untrusted: bool = False) -> Any:
     """The configuration that was named, or that lies here; None when there is none. Its notices are told.
 
+    Its plugins are imported first, since its checks may be theirs.
+
     `files` are where it is read. One that is for strangers has no variable of the environment filled in that it does
     not list.
     """
     file = config or find_project(has=files.has)
     if file is None:
         return None
+    from replaykit.cli.plugins import load_plugins  # it imports this module
     from replaykit.project.project import load_project
 
+    load_plugins(file, files)
     project = load_project(file, files)
+    detail(f"configuration {file}{files.where}")
     if untrusted and project.variables is None:
         from msgspec.structs import replace
 
@@ -214,20 +258,10 @@ def tell_notices(subjects: Any) -> None:
         click.echo(fit(f"{style('error', fg='red', bold=True)}: {wrong.reason}"), err=True)
 
 
-@contextmanager
-def progress(total: int, label: str) -> Iterator[Callable[[], None]]:
-    """A progress bar on stderr, where a person looks at it and there is something to wait for."""
-    if total < 2 or not sys.stderr.isatty():
-        yield lambda: None
-        return
-    with click.progressbar(length=total, label=visible(label), file=unguarded(sys.stderr)) as bar:
-        yield lambda: bar.update(1)
-
-
 def note(*texts: str) -> None:
     """Say these things on stderr, a line each."""
     for text in texts:
-        click.echo(fit(f"note: {text}"), err=True)
+        hint(fit(f"{style('note', fg='yellow')}: {text}"))
 
 
 def json_or_text(text: str) -> Any:
@@ -245,50 +279,3 @@ def json_of_kind(option: str, text: str, kind: type[dict[str, Any]] | type[list[
         word = "object" if kind is dict else "list"
         raise click.UsageError(f"{option} {text!r}: expected a JSON {word}")
     return value
-
-
-REDRAW_INTERVAL_S = 0.1
-LOG_INTERVAL_S = 10.0
-"""Seconds between lines in a log that no terminal shows; a short job writes none."""
-
-
-class ProgressCounter:
-    """Counts: on a terminal in one line that goes away at the end, elsewhere with a line now and then."""
-
-    def __init__(self, label: str, *, is_terminal: bool, clock: Callable[[], float] = time.monotonic) -> None:
-        self._label = label
-        self._is_terminal = is_terminal
-        self._clock = clock
-        self._number = 0
-        self._next = clock() + (0.0 if is_terminal else LOG_INTERVAL_S)
-
-    def advance(self) -> None:
-        """One more."""
-        self._number += 1
-        now = self._clock()
-        if now < self._next:
-            return
-        text = f"{self._label}: {self._number:,}"
-        if self._is_terminal:
-            click.echo(f"{ERASE_LINE}{text}", nl=False, err=True)
-        else:
-            note(f"{text} so far")
-        self._next = now + (REDRAW_INTERVAL_S if self._is_terminal else LOG_INTERVAL_S)
-
-    def end(self) -> None:
-        """Leave nothing on the terminal."""
-        if self._is_terminal:
-            click.echo(ERASE_LINE, nl=False, err=True)
-
-
-@contextmanager
-def counting(label: str, *, quiet: bool = False) -> Iterator[Callable[[], None]]:
-    """Return a function that counts one more on stderr; it counts nothing if `quiet`."""
-    if quiet:
-        yield lambda: None
-        return
-    counter = ProgressCounter(label, is_terminal=sys.stderr.isatty())
-    try:
-        yield counter.advance
-    finally:
-        counter.end()

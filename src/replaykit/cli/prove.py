@@ -10,10 +10,12 @@ import click
 from replaykit.candidates.prove import prove
 from replaykit.candidates.worlds import with_consent
 from replaykit.cli import candidate_options, options
+from replaykit.cli.progress import progress
+from replaykit.cli.verbosity import detail, hint, reports
 from replaykit.config import default_evidence_path
 from replaykit.errors import StoreError, UsageError
 from replaykit.project.case_selection import select_cases
-from replaykit.report.replays import proof_json, proof_text
+from replaykit.report.replays import proof_json, proof_text, result_details
 
 if TYPE_CHECKING:
     from replaykit.candidates.prove import Proving
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 @options.timeout
 @candidate_options.consent
 @options.as_json
+@reports
 def command(
     case: Path,
     runner_cmd: str | None,
@@ -66,14 +69,18 @@ def command(
     """
     project = options.project_of(config)
     subject = with_consent(_subject(project, case), candidate_options.consent_of(live, allow_connect, allow_write))
-    proving = prove(
-        subject,
-        _candidate(bad),
-        _good(good, (runner_cmd, agent, endpoint), project),
-        repeat=repeat,
-        timeout_s=timeout_s,
-        evidence=default_evidence_path(),
-    )
+    bad_candidate, good_candidate = _candidate(bad), _good(good, (runner_cmd, agent, endpoint), project)
+    with progress("proving", 2 * repeat) as replaying:
+        proving = prove(
+            subject,
+            bad_candidate,
+            good_candidate,
+            repeat=repeat,
+            timeout_s=timeout_s,
+            evidence=default_evidence_path(),
+            on_done=replaying.advance,
+        )
+    detail(*map(result_details, (*proving.bad, *proving.good)))
     options.show(as_json, proving, proof_text, proof_json)
     if not dry_run:
         _write(proving)
@@ -113,4 +120,4 @@ def _write(proving: Proving) -> None:
         options.note(f"the proof is not written: {error.message}")
         return
     if file is not None:
-        click.echo(f"wrote {file}", err=True)
+        hint(f"wrote {file}")

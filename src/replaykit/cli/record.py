@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 import click
 
 from replaykit.cli import candidate_options, options
+from replaykit.cli.plugins import load_plugins
+from replaykit.cli.verbosity import hint, is_quiet, reports
 from replaykit.config import default_store_path
 from replaykit.errors import ExitCode, StoreFull, UsageError
 from replaykit.model.run import RunHeader, TraceRun
@@ -84,6 +86,7 @@ class RecordOptions(NamedTuple):
 @options.store
 @options.otel
 @options.as_json
+@reports
 def command(**parameters: Any) -> int:
     """Run a program and record everything it does as one run.
 
@@ -106,9 +109,10 @@ def command(**parameters: Any) -> int:
     _check(options_)
     if options_.program and os.environ.get(SESSION):
         return _pass_through(options_.program)
+    load_plugins()
     servers = candidate_options.mcp_props(options_.mcp_configs, in_place=options_.in_place)
     if options_.program and servers is None and candidate_options.MCP_CONFIG.exists():
-        click.echo(unrecorded_text(candidate_options.MCP_CONFIG), err=True)
+        hint(unrecorded_text(candidate_options.MCP_CONFIG))
     launch_options = _launch_options(options_, servers)
     try:
         with SQLiteStore.open(options_.store_path or default_store_path()) as store:
@@ -140,9 +144,9 @@ def _recover(options_: RecordOptions, store: SQLiteStore) -> None:
     """Put together what was killed before; with --recover that is all there is to tell."""
     found = recover(store)
     for run in found:
-        click.echo(recovered_text(run), err=True)
+        hint(recovered_text(run))
         if not_recorded := not_recorded_text(run):
-            click.echo(not_recorded, err=True)
+            hint(not_recorded)
     if options_.recover:
         options.show(options_.as_json, found, lambda runs: f"{len(runs)} put together", recorded_json)
 
@@ -198,25 +202,27 @@ def _configured_sample() -> float | None:
 
 def _report(options_: RecordOptions, recorded: Recorded, servers: Any) -> None:
     if options_.as_json:
-        click.echo(recorded_json([recorded.run] if recorded.is_stored else []))
+        options.print_json(recorded_json([recorded.run] if recorded.is_stored else []))
     if recorded.unrecorded:
         click.echo(f"replaykit: recording stopped; the run is not recorded: {recorded.unrecorded}", err=True)
         return
+    if is_quiet() and recorded.is_stored:
+        click.echo(recorded.run.id, err=True)  # standard output is the program's
     again = () if servers is None else servers.options
     text = recorded_text(recorded.run, options_.program, options_.store_path, again, whole=recorded.failure is None)
-    click.echo(text if recorded.is_stored else dropped_text(recorded.run), err=True)
+    hint(text if recorded.is_stored else dropped_text(recorded.run))
     not_recorded = not_recorded_text(recorded.run)
     if recorded.is_stored and not_recorded:
-        click.echo(not_recorded, err=True)
+        hint(not_recorded)
     if recorded.lost_input:
-        click.echo(unkept_text(is_too_long=options_.input_text == _STDIN), err=True)
+        hint(unkept_text(is_too_long=options_.input_text == _STDIN))
     if servers is not None and not servers.were_asked(recorded.run):
-        click.echo(unasked_text(options_.mcp_configs, in_place=options_.in_place), err=True)
+        hint(unasked_text(options_.mcp_configs, in_place=options_.in_place))
 
 
 def _pass_through(program: tuple[str, ...]) -> int:
     """Inside of a recorded or replayed program: the command takes part in that, as any other."""
     run = os.environ.get(RECORDING)
     under_way = f"run {run} is recorded already" if run else "a replay is under way"
-    click.echo(f"replaykit: {under_way}; the command takes part in it", err=True)
+    hint(f"replaykit: {under_way}; the command takes part in it")
     return shell_code(run_in_foreground(program, os.environ, 1).code)

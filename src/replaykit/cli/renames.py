@@ -15,6 +15,12 @@ MOVED: Mapping[tuple[str, ...], tuple[str, ...]] = {
     ("assertions",): ("help", "assertions"),
     ("schema",): ("help", "schema"),
     ("import", "formats"): ("help", "formats"),
+    ("completion",): ("help", "completion"),
+    ("review",): ("judge", "review"),
+    ("scan",): ("redact", "scan"),
+    ("checkpoints",): ("show", "--steps"),
+    ("tree",): ("show", "--forks"),
+    ("upgrade",): ("lint", "--upgrade"),
 }
 """The words that a command used to be called by, and its words now."""
 FLAKESTORM: Mapping[tuple[str, ...], tuple[str, ...]] = {
@@ -25,7 +31,6 @@ FLAKESTORM: Mapping[tuple[str, ...], tuple[str, ...]] = {
 FLAGS: Mapping[tuple[str, ...], Mapping[str, str]] = {
     ("scaffold",): {"--run": "--select"},
     ("judge",): {"--record": "--ask-judge", "--result": "--result-file"},
-    ("review",): {"--result": "--result-file"},
     ("retape",): {"--answer": "--answers"},
     ("chaos", "run"): {"--runs": "--repeat", "--save": "--scaffold"},
     ("chaos", "mutate"): {"--record": "--ask-model"},

@@ -14,7 +14,8 @@ from replaykit.cases.case import ReplayCase
 from replaykit.cases.requests import refusal_text, refused_in
 from replaykit.checks.verdict import settled
 from replaykit.cli import candidate_options, import_runs, options, trusted_config
-from replaykit.cli.options import counting
+from replaykit.cli.progress import progress
+from replaykit.cli.verbosity import detail, hint, is_quiet, reports
 from replaykit.config import default_evidence_path
 from replaykit.errors import ExitCode, UsageError, gravest
 from replaykit.intake.source_subjects import subjects_of
@@ -27,6 +28,7 @@ from replaykit.report.replays import (
     injected_text,
     isolation_of_many,
     isolation_text,
+    result_details,
     result_text,
     results_json,
     results_text,
@@ -105,6 +107,7 @@ class ReplayOptions(NamedTuple):
 @options.no_redact
 @options.otel
 @options.as_json
+@reports
 def command(**parameters: Any) -> ExitCode:
     """Run an agent against cases: does the failure still happen?
 
@@ -127,20 +130,20 @@ def command(**parameters: Any) -> ExitCode:
     files = trusted_config.config_files(options_.config_from, untrusted=options_.untrusted)
     project = _project(options_, files)
     candidate, jobs = _candidate(options_, project)
-    with counting("fetching") as fetched:
-        subjects = subjects_of(project, options_.cases, on_fetched=fetched)
+    with progress("fetching", is_logged=True) as fetched:
+        subjects = subjects_of(project, options_.cases, on_fetched=fetched.advance)
     options.tell_notices(subjects)
     found = _worlds(options_, subjects, files)
     options.note(*files.notices)
     root, wrong = options_.evidence or default_evidence_path(), [subject.error for subject in subjects.unusable]
-    with options.progress(len(found) * options_.repeat, "replaying") as advance:
+    with progress("replaying", len(found) * options_.repeat) as replaying:
         results = replay_many(
             [case for case in found for _ in range(options_.repeat)],
             candidate,
             timeout_s=options_.timeout_s,
             evidence=root,
             jobs=min(jobs, len(found) * options_.repeat),
-            on_done=advance,
+            on_done=replaying.advance,
             on_wrong=wrong.append if len(found) > 1 else None,
         )
     if options_.repeat > 1:
@@ -148,7 +151,7 @@ def command(**parameters: Any) -> ExitCode:
     code = gravest([*(error.exit_code for error in wrong), exit_code(results, Verdict(options_.expect))])
     _report(options_, results, root, passed=code == 0)
     for line in _advice(found, results):
-        click.echo(line, err=True)
+        hint(line)
     return code
 
 
@@ -205,7 +208,7 @@ def _worlds(options_: ReplayOptions, subjects: SelectedCases, files: Any) -> lis
 
     found = list(map(world, subjects.all))
     for name in left_unset(subject for subject in found if isinstance(subject, ReplayCase)):
-        click.echo(fit(f"{name} has a value in the case that is not set here; --pin-env {name} sets it"), err=True)
+        hint(fit(f"{name} has a value in the case that is not set here; --pin-env {name} sets it"))
     return found
 
 
@@ -263,20 +266,24 @@ def _out_of_time(found: Sequence[SelectedCase], results: Sequence[ReplayResult])
 
 
 def _report(options_: ReplayOptions, results: Sequence[ReplayResult], root: Path, *, passed: bool) -> None:
+    detail(*map(result_details, results))
     if options_.as_json:
-        click.echo(results_json(results, passed=passed))
+        options.print_json(results_json(results, passed=passed))
+    elif is_quiet():
+        for result in results:
+            click.echo(f"{result.verdict.value}  {result.case_id}")
     elif len(results) == 1:
         [result] = results
         click.echo(fit(result_text(result)))
-        click.echo(fit(f"\n  Evidence: {result.directory}"), err=True)
+        hint(fit(f"\n  Evidence: {result.directory}"))
         if result.evidence.recorded:
-            click.echo(fit(f"  Used: {evidence_text(result.evidence)}"), err=True)
+            hint(fit(f"  Used: {evidence_text(result.evidence)}"))
         if result.take:
-            click.echo(fit(f"  Take: {result.take}"), err=True)
-        click.echo(fit(f"  Isolation: {isolation_text(result.isolation)}"), err=True)
+            hint(fit(f"  Take: {result.take}"))
+        hint(fit(f"  Isolation: {isolation_text(result.isolation)}"))
     else:
         click.echo(fit(results_text(results)))
-        click.echo(fit(f"Evidence: {root}"), err=True)
-        click.echo(fit(f"Isolation: {isolation_of_many(results)}"), err=True)
+        hint(fit(f"Evidence: {root}"))
+        hint(fit(f"Isolation: {isolation_of_many(results)}"))
     if options_.chaos is not None:
-        click.echo(fit(f"Injected: {injected_text(results)}"), err=True)
+        hint(fit(f"Injected: {injected_text(results)}"))

@@ -20,6 +20,8 @@ from replaykit.cases.takes import check_take, take_calls
 from replaykit.cases.written_answers import WrittenAnswer, message_json, read_answers, unused_text
 from replaykit.checks.verdict import EXIT_CODES
 from replaykit.cli import candidate_options, options
+from replaykit.cli.progress import progress
+from replaykit.cli.verbosity import detail, reports
 from replaykit.config import default_evidence_path
 from replaykit.errors import ExitCode, UsageError, failed_if, gravest
 from replaykit.model.events import LlmCall
@@ -28,6 +30,7 @@ from replaykit.model.result import Verdict
 from replaykit.model.values import raw
 from replaykit.project.case_selection import select_cases
 from replaykit.report.golden import updates_json, updates_text
+from replaykit.report.replays import result_details
 from replaykit.report.retapes import outcomes_json, outcomes_text
 from replaykit.store.open import open_store
 
@@ -66,6 +69,7 @@ if TYPE_CHECKING:
 @options.store
 @options.no_redact
 @options.as_json
+@reports
 def command(
     cases: tuple[Path, ...],
     config: Path | None,
@@ -163,7 +167,7 @@ def _retape(
         answers[:] = retaping.unused_answers  # each answers one call, whichever case makes it
         return retaping
 
-    with options.progress(len(subjects), "retaping") as advance:
+    with progress("retaping", len(subjects)) as retaping:
         return retape_many(
             subjects,
             candidate,
@@ -171,7 +175,7 @@ def _retape(
             only_diverged=diverged,
             budget=NO_BUDGET if budget is None else parse_budget(budget),
             evidence=evidence,
-            on_done=advance,
+            on_done=retaping.advance,
         )
 
 
@@ -225,6 +229,9 @@ def _exit_code(outcomes: Sequence[Retaping | Left]) -> ExitCode:
 def _print(outcomes: Sequence[Retaping | Left], *, as_json: bool) -> ExitCode:
     code = _exit_code(outcomes)
     as_document = partial(outcomes_json, passed=code is ExitCode.PASSED)
+    for outcome in outcomes:
+        if outcome.result is not None:
+            detail(result_details(outcome.result))
     options.show(as_json, outcomes, outcomes_text, as_document, redact=True)
     return code
 

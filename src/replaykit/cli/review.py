@@ -1,4 +1,4 @@
-"""`replaykit review`: a person answers what no assertion can."""
+"""`replaykit judge review`: a person answers what no assertion can."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import click
 
 from replaykit.checks.questions import Asks
 from replaykit.cli import judge_options, options
+from replaykit.cli.verbosity import reports
 from replaykit.config import default_evidence_path
 from replaykit.errors import UsageError, failed_if
 from replaykit.report.judgements import asked_text, checks_json, checks_text
@@ -37,6 +38,7 @@ _SKIP, _QUIT = "\0skip", "\0quit"  # no label is spelled so
 )
 @click.option("--note", default="", help="Why: stored with the answers of this call.")
 @options.as_json
+@reports
 def command(
     case: Path,
     result: Path | None,
@@ -54,9 +56,9 @@ def command(
     fails, 5 if there is nothing to judge.
 
     \b
-    replaykit review cases/billing
-    replaykit review cases/billing --pass 1 --fail 2 --note "It blames the customer"
-    replaykit review cases/billing --answer 3=0.8 --answer 4=billing
+    replaykit judge review cases/billing
+    replaykit judge review cases/billing --pass 1 --fail 2 --note "It blames the customer"
+    replaykit judge review cases/billing --answer 3=0.8 --answer 4=billing
     """
     found = judge_options.judged_case(case)
     runs = load_judged_runs(found, result, evidence or default_evidence_path())

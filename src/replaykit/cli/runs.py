@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import sys
-from itertools import takewhile
 from pathlib import Path
 
 import click
 
 from replaykit.cli import options
-from replaykit.errors import RunNotFound
+from replaykit.cli.short_ids import shown_ids
+from replaykit.cli.verbosity import hint, is_quiet, is_verbose, reports
 from replaykit.model.run import PROCESS_LOGS, RunStatus
 from replaykit.programs.recovery import interrupted_recordings
-from replaykit.report.layout import to_json
-from replaykit.report.runs import runs_text
+from replaykit.report.runs import runs_json, runs_text
 from replaykit.store.open import open_store
-from replaykit.store.protocol import Store
 from replaykit.telemetry.span import trace_id_of
-
-_SHORTEST = 8
-"""Characters of an id that are shown at least."""
 
 
 @click.command(name="runs")
@@ -32,6 +26,7 @@ _SHORTEST = 8
 @click.option("--trace", metavar="ID", help="Only the runs of this trace of OpenTelemetry.")
 @options.store
 @options.as_json
+@reports
 def command(
     limit: int,
     everything: bool,
@@ -56,35 +51,15 @@ def command(
             found = [run for run in found if trace_id_of(run) == trace.strip().lower()]
         found = found if everything else found[:limit]
         killed = interrupted_recordings(store)
-        names = _short_ids(store, [run.id for run in found]) if sys.stdout.isatty() else None
+        run_ids = [run.id for run in found]
+        names = {run_id: run_id for run_id in run_ids} if is_verbose() else shown_ids(store, run_ids)
     for header in killed:
-        click.echo(f"{header.id} was interrupted; put it together: replaykit record --recover", err=True)
+        hint(f"{header.id} was interrupted; put it together: replaykit record --recover")
     if as_json:
-        click.echo(to_json({"replaykit": 1, "runs": found}))
+        options.print_json(runs_json(found))
+    elif found and is_quiet():
+        click.echo("\n".join([run.id for run in found]))
     elif found:
-        click.echo(runs_text(found, names))
+        click.echo(runs_text(found, names, more=is_verbose()))
     else:
-        click.echo("no runs", err=True)
-
-
-def _short_ids(store: Store, run_ids: list[str]) -> dict[str, str]:
-    """Return a beginning of each id that names its run and no other."""
-    shortened = {}
-    ordered = sorted(run_ids)
-    for before, run_id, after in zip(["", *ordered], ordered, [*ordered[1:], ""], strict=False):
-        length = 1 + max(_common_length(run_id, before), _common_length(run_id, after))
-        shortened[run_id] = _if_unique(store, run_id[: max(length, _SHORTEST)], run_id)
-    return shortened
-
-
-def _common_length(one: str, other: str) -> int:
-    return len(list(takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))))
-
-
-def _if_unique(store: Store, beginning: str, run_id: str) -> str:
-    """Return the beginning of an id, or the whole of it where another run in the store begins alike."""
-    try:
-        is_unique = store.header(beginning).id == run_id
-    except RunNotFound:
-        is_unique = False
-    return beginning if is_unique else run_id
+        hint("no runs")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,11 +11,15 @@ import click
 from replaykit.candidates.case_check import check_case
 from replaykit.cases.promote import promote
 from replaykit.cli import candidate_options, options
+from replaykit.cli.plugins import load_plugins
+from replaykit.cli.progress import progress
+from replaykit.cli.verbosity import detail, hint, reports
 from replaykit.config import default_evidence_path
 from replaykit.errors import UsageError
 from replaykit.programs.command import HIDDEN
 from replaykit.report.cases import case_json, case_text, check_text
 from replaykit.report.layout import fit
+from replaykit.report.replays import result_details
 
 if TYPE_CHECKING:
     from replaykit.cases.promote import Promoted
@@ -28,7 +33,7 @@ if TYPE_CHECKING:
     "--select",
     "run_id",
     metavar="RUN",
-    help="Which run, where a trace holds several: its id, or the beginning of it.",
+    help="Which run, where a trace holds several: its id, the beginning of it, last or last-failed.",
 )
 @click.option("--id", "case_id", metavar="ID", help="The case's id.  [default: the directory's name]")
 @click.option("--title", help="The case's title.")
@@ -40,6 +45,7 @@ if TYPE_CHECKING:
 @options.no_redact
 @options.store
 @options.as_json
+@reports
 def command(
     source: str,
     out: Path | None,
@@ -77,6 +83,7 @@ def command(
     replaykit scaffold exported.jsonl.gz --select 0199a1b2 --out cases/refund
     replaykit scaffold 20260215-143200 --out cases/checkout --agent my_agent:answer
     """
+    load_plugins()
     program = candidate_options.named_program()
     is_named = any(name is not None for name in (runner_cmd, agent, endpoint, program))
     if no_check and is_named:
@@ -101,12 +108,15 @@ def command(
         candidate = _recorded_program(promoted)
     if candidate is not None:
         candidate_options.stopped_at_the_end(candidate)
-    check = check_case(promoted.case, promoted.run, candidate, evidence=default_evidence_path(), consent=allowed)
+    with progress("checking the case"):
+        check = check_case(promoted.case, promoted.run, candidate, evidence=default_evidence_path(), consent=allowed)
+    detail(*map(result_details, check.results))
     if as_json:
-        click.echo(case_json(promoted.case, check))
+        options.print_json(case_json(promoted.case, check))
     else:
-        click.echo(fit(case_text(promoted.case, promoted.command, is_ready=check.is_ready)))
-        click.echo(fit(check_text(check)), err=True)
+        as_text = partial(case_text, command=promoted.command, is_ready=check.is_ready)
+        options.show(False, promoted.case, as_text, brief=lambda case: str(case.directory))
+        hint(fit(check_text(check)))
     return check.exit_code
 
 

@@ -6,23 +6,29 @@ import asyncio
 import ipaddress
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import click
-import orjson
+from msgspec.structs import asdict
 
 from replaykit.cli import options
+from replaykit.cli.plugins import load_plugins
 from replaykit.config import default_store_path
 from replaykit.errors import install_hint
 from replaykit.formats.otel.protobuf import can_read
 from replaykit.intake.receiver.server import Server
 from replaykit.intake.receiver.spool import Spool, as_it_is, spool_beside
 from replaykit.intake.receiver.trace_processor import ReceiverTotals, SettledTrace, TraceProcessor
+from replaykit.report.layout import to_json_line
+from replaykit.report.servers import (
+    ReceivedRun,
+    ReceiverEnded,
+    ReceiverLine,
+    ReceiverListening,
+    ReceiverRefused,
+    TraceProblem,
+)
 from replaykit.store.sqlite import SQLiteStore
 from replaykit.terminal import ERASE_LINE, style, visible
-
-if TYPE_CHECKING:
-    pass
 
 STATUSES = ("all", "error")
 _MAX_REASONS = 20
@@ -91,6 +97,7 @@ def command(
         click.echo(f"warning: anybody who can reach {host} can add runs to this store", err=True)
     if not can_read():
         click.echo(f"note: only OTLP as JSON is taken. For protobuf: {install_hint('otel')}", err=True)
+    load_plugins()
     path = default_store_path() if store_path is None else store_path
     teller = _Reporter(as_json=as_json)
     with SQLiteStore.open(path) as store:
@@ -128,7 +135,7 @@ class _Reporter:
 
     def ready(self, url: str, store: Path) -> None:
         if self._as_json:
-            self._line("listening", url=url, store=str(store))
+            self._line(ReceiverListening(url=url, store=str(store)))
         else:
             click.echo(f"listening on {url}, into {store}; Ctrl-C ends it", err=True)
             click.echo(f"send to it: OTEL_EXPORTER_OTLP_ENDPOINT={url}", err=True)
@@ -142,8 +149,15 @@ class _Reporter:
         if run is None or landing is None:
             return
         if self._as_json:
-            fields = {"run": run.id, "name": run.name, "status": run.status.value, "result": landing.value}
-            self._line("run", **fields, tool_calls=len(run.tool_calls), notes=list(settled.notes))
+            line = ReceivedRun(
+                run=run.id,
+                name=run.name,
+                status=run.status,
+                result=landing.value,
+                tool_calls=len(run.tool_calls),
+                notes=settled.notes,
+            )
+            self._line(line)
             return
         colour = "green" if run.status.value == "success" else "red"
         calls = len(run.tool_calls)
@@ -157,7 +171,7 @@ class _Reporter:
         self._reported.add(why)
         self._clear()
         if self._as_json:
-            self._line("refused", problem=why)
+            self._line(ReceiverRefused(problem=why))
         else:
             click.echo(f"refused: {why}", err=True)
 
@@ -168,9 +182,7 @@ class _Reporter:
     def ended(self, totals: ReceiverTotals, waiting: int) -> None:
         self._clear()
         if self._as_json:
-            import msgspec
-
-            self._line("ended", **msgspec.to_builtins(totals), waiting=waiting)
+            self._line(ReceiverEnded(**asdict(totals), waiting=waiting))
             return
         click.echo(f"ended: {_counts(totals)}", err=True)
         if waiting:
@@ -180,12 +192,12 @@ class _Reporter:
 
     def _problem(self, trace: str, problem: str) -> None:
         if self._as_json:
-            self._line("problem", trace=trace, problem=problem)
+            self._line(TraceProblem(trace=trace, problem=problem))
         else:
             click.echo(f"trace {trace}: {problem}", err=True)
 
-    def _line(self, event: str, **fields: Any) -> None:
-        click.echo(orjson.dumps({"event": event, **fields}).decode())
+    def _line(self, line: ReceiverLine) -> None:
+        click.echo(to_json_line(line))
         sys.stdout.flush()
 
     def _clear(self) -> None:

@@ -19,8 +19,11 @@ class InvariantCheck(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One invariant in one run of the agent."""
 
     scenario: str
+    """The name of the scenario."""
     invariant: str
+    """The id of the invariant."""
     type: str
+    """The type of the invariant."""
     severity: Severity
     probe: str = ""
     """The input; other values than texts as JSON."""
@@ -31,8 +34,11 @@ class InvariantCheck(Struct, frozen=True, kw_only=True, omit_defaults=True):
     unjudged: str = ""
     """The reason why it is inconclusive."""
     text: str = ""
+    """The observation, in words."""
     expected: str = ""
+    """What the invariant asks for, in words."""
     actual: str = ""
+    """What came instead, in words."""
     seq: int | None = None
     """The event it points at."""
     run: int | None = None
@@ -57,12 +63,17 @@ class ContractResult(Struct, frozen=True, kw_only=True):
 
     replaykit: int = RESULT_FORMAT
     contract: str
+    """The name of the contract."""
     agent: str = ""
+    """The agent that was run, as it was named."""
     passed: bool
     """No critical invariant failed, the score is what was asked for, nothing is unjudged and no scenario untested."""
     score: float
+    """The weight of the invariants that hold, from 0 to 100."""
     min_score: float = 100.0
+    """The score that passes."""
     checks: tuple[InvariantCheck, ...]
+    """Every invariant in every run of the agent."""
     untested: tuple[str, ...] = ()
     """Scenarios whose faults struck nothing: of those worlds nothing is known."""
     reason: str = ""

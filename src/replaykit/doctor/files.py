@@ -1,4 +1,4 @@
-"""The files of a project: its store, its key, its rules, its configuration, and what its MCP servers are named in."""
+"""The files of a project: its store, its key, its rules, and what its MCP servers are named in."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ from replaykit.doctor.results import DoctorItem, ItemState, item
 from replaykit.errors import ReplayKitError
 from replaykit.programs.launch_options import ORIGINAL
 from replaykit.programs.mcp.config import checked_config
-from replaykit.project.find import find_project
-from replaykit.project.project import load_project
 from replaykit.redaction.keys import FILE, VARIABLE, check_key
 from replaykit.redaction.project import RULES_FILE, SWITCH, is_on, rules_file
 from replaykit.redaction.rule_files import load_rules
@@ -32,13 +30,11 @@ _BESIDE = ("-wal", "-shm", "-live")
 MCP_FILES = (".mcp.json", "mcp.json", ".cursor/mcp.json", ".vscode/mcp.json", ".gemini/settings.json")
 
 
-def examine_files(store: Path, config: Path | None) -> Iterator[DoctorItem]:
-    """Look at everything that commands in this directory would use."""
+def examine_files(store: Path) -> Iterator[DoctorItem]:
+    """Look at the store, its key and its rules."""
     yield from _store(store)
     yield from _key(store.parent / FILE)
     yield _redaction(store)
-    yield _config(config)
-    yield from _mcp()
 
 
 def _store(store: Path) -> Iterator[DoctorItem]:
@@ -55,7 +51,7 @@ def _store(store: Path) -> Iterator[DoctorItem]:
         yield _item("store", ItemState.PROBLEM, f"{store} cannot be read: {error.strerror}", advice)
         return
     except ReplayKitError as error:
-        yield _wrong("store", error)
+        yield wrong_file("store", error)
         return
     if found > STORE_FORMAT:
         detail = f"{store} has format {found}; this version reads up to {STORE_FORMAT}"
@@ -117,7 +113,7 @@ def _key(path: Path) -> Iterator[DoctorItem]:
     try:
         has_key = check_key(path.parent)
     except ReplayKitError as error:
-        yield _wrong("redaction key", error)
+        yield wrong_file("redaction key", error)
         return
     if is_named:
         yield _item("redaction key", ItemState.OK, f"from {VARIABLE}")
@@ -140,26 +136,14 @@ def _redaction(store: Path) -> DoctorItem:
     try:
         rules = load_rules(file)
     except ReplayKitError as error:
-        return _wrong("redaction", error)
+        return wrong_file("redaction", error)
     if rules.notices:
         return _item("redaction", ItemState.NOTE, f"on, with the rules in {file}; {'; '.join(rules.notices)}")
     return _item("redaction", ItemState.OK, f"on, with the rules in {file}")
 
 
-def _config(named: Path | None) -> DoctorItem:
-    file = named if named is not None else find_project()
-    if file is None:
-        return _item("configuration", ItemState.NOTE, "there is no replaykit.yaml here", "Make one: replaykit init")
-    try:
-        project = load_project(file)
-    except ReplayKitError as error:
-        return _wrong("configuration", error)
-    if project.notices:
-        return _item("configuration", ItemState.NOTE, f"{file}: {'; '.join(project.notices)}")
-    return _item("configuration", ItemState.OK, f"{file} is valid")
-
-
-def _mcp() -> Iterator[DoctorItem]:
+def examine_mcp() -> Iterator[DoctorItem]:
+    """Look at the files that name MCP servers."""
     for name in MCP_FILES:
         file = Path(name)
         original = file.with_name(file.name + ORIGINAL)
@@ -244,5 +228,6 @@ def _git_exit_code(git: str, directory: Path, *question: str) -> int:
     return done.returncode
 
 
-def _wrong(name: str, error: ReplayKitError) -> DoctorItem:
+def wrong_file(name: str, error: ReplayKitError) -> DoctorItem:
+    """Return the item of a file that cannot be used."""
     return _item(name, ItemState.PROBLEM, error.message, *filter(None, [error.hint]))

@@ -21,6 +21,7 @@ class DoctorItem(Struct, frozen=True, kw_only=True):
     group: str
     """`machine`, `isolation`, `libraries` or `project`."""
     name: str
+    """What was looked at."""
     state: ItemState
     detail: str
     """The finding, in words."""
@@ -37,6 +38,7 @@ class IsolationSupport(Struct, frozen=True, kw_only=True):
     """The isolation that the kernel offers."""
 
     level: str
+    """The highest level: `full`, `landlock`, `process` or `none`."""
     channels: dict[str, str] = {}
     """The level of each way out: `tcp`, `udp`, `unix`, `files`, `signals`."""
     reasons: tuple[str, ...] = ()

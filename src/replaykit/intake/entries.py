@@ -31,9 +31,13 @@ class Manifest(Struct, frozen=True, kw_only=True):
     """The share of a run that can be replayed."""
 
     calls: int = 0
+    """The number of calls."""
     exact: int = 0
+    """The number of calls whose answers can be served exactly as they came."""
     score: float = 1.0
+    """The share of calls that can be replayed, from 0 to 1."""
     summary: str = ""
+    """The same in words."""
     lacking: Raw = Raw(b"[]")
     """The calls that lack something, each with its number, its name and what it lacks, as JSON."""
     advice: tuple[str, ...] = ()
@@ -44,22 +48,32 @@ class CaseMade(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The result of making a case of a failed run."""
 
     directory: str
+    """The directory of the case."""
     result: str
+    """`made`, `there` (it was there already) or `same` (another case fails in the same way)."""
     why: str = ""
+    """Why it is not ready, or which case fails in the same way."""
 
 
 class ImportEntry(Struct, frozen=True, kw_only=True):
     """The result of importing one run."""
 
     run: str
+    """The id of the run."""
     origin: str
+    """The file, or what it was fetched from."""
     result: str
     """imported, updated, unchanged, there or failed."""
     format: str = ""
+    """The format it was read as."""
     name: str = ""
+    """The name of the run."""
     agent: str = ""
+    """The agent's name."""
     status: str = ""
+    """The status of the run."""
     started_at: float = 0.0
+    """Seconds since the epoch; 0 if the trace does not say."""
     model_calls: int = 0
     tool_calls: int = 0
     input_tokens: int = 0
@@ -69,6 +83,7 @@ class ImportEntry(Struct, frozen=True, kw_only=True):
     """The file of its session."""
     case: CaseMade | None = None
     problem: str = ""
+    """Why the run, its session or its case is missing; empty if all went well."""
 
 
 class ImportResult(Struct, frozen=True, kw_only=True):
@@ -76,8 +91,11 @@ class ImportResult(Struct, frozen=True, kw_only=True):
 
     replaykit: int = 1
     dry_run: bool = False
+    """True when nothing was written."""
     entries: tuple[ImportEntry, ...] = ()
+    """Every run that was found."""
     notes: tuple[str, ...] = ()
+    """Remarks about the files or the service."""
 
     @property
     def failed(self) -> list[ImportEntry]:

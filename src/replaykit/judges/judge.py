@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
 import orjson
@@ -16,6 +17,7 @@ from msgspec import Struct
 from replaykit.checks.questions import Answer, Asks, Judgement, Question
 from replaykit.errors import ReplayKitError
 from replaykit.model.values import Json, JsonObject, canonical
+from replaykit.registry import Registry
 
 
 class JudgeId(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -45,6 +47,10 @@ class Judge(Protocol):
 
     def judge(self, question: Question) -> Judgement:
         """The answer; `JudgeFailed` when there is none to be had."""
+
+
+JUDGES: Registry[Callable[[Question], object]] = Registry("judge")
+"""Judges that plugins bring, by the name a configuration gives them: functions as `python:MODULE:FUNCTION` names."""
 
 
 class JudgeFailed(ReplayKitError):

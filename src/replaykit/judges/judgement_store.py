@@ -175,9 +175,8 @@ class StoredAnswers:
 
     @property
     def hint(self) -> str:
-        return (
-            f"Ask the judge: replaykit judge {self._where} --ask-judge\nOr answer it:  replaykit review {self._where}"
-        )
+        where = self._where
+        return f"Ask the judge: replaykit judge {where} --ask-judge\nOr answer it:  replaykit judge review {where}"
 
     def look_up(self, question: Question) -> KnownAnswer:
         return self._known.look_up(question)

@@ -83,7 +83,7 @@ def with_judgements(case: ReplayCase, result: ReplayResult, known: Judgements) -
         where = str(case.directory)
         reason = (
             f"a semantic check is unjudged: {unjudged.text!r}, {unjudged.reason}\n"
-            f"Ask the judge: replaykit judge {where} --ask-judge\nOr answer it:  replaykit review {where}"
+            f"Ask the judge: replaykit judge {where} --ask-judge\nOr answer it:  replaykit judge review {where}"
         )
         return msgspec.structs.replace(result, verdict=Verdict.INCONCLUSIVE, reason=reason)
     return result

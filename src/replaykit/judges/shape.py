@@ -8,8 +8,9 @@ from replaykit.documents.shape import ANYTHING, Either, MapOf, Record, Text
 from replaykit.model.values import Json, JsonObject
 
 SPEC = Text(
-    "openai:MODEL, anthropic:MODEL or python:MODULE:FUNCTION",
-    pattern=r"^(openai|anthropic):\S+$(?!\n)|^python:[\w.]+:[\w.]+$(?!\n)",
+    "openai:MODEL, anthropic:MODEL, python:MODULE:FUNCTION or the name of a plugin's judge",
+    pattern=r"^(openai|anthropic):\S+$(?!\n)|^python:[\w.]+:[\w.]+$(?!\n)"
+    r"|^(?!(openai|anthropic|python|person)$)[a-z][a-z0-9_-]*$(?!\n)",
 )
 
 
@@ -27,7 +28,7 @@ JUDGE = Either(
             {"use": SPEC, "parameters": MapOf(ANYTHING)},
             required=("use",),
             notes={
-                "use": "openai:MODEL, anthropic:MODEL or python:MODULE:FUNCTION.",
+                "use": "openai:MODEL, anthropic:MODEL, python:MODULE:FUNCTION or the name of a plugin's judge.",
                 "parameters": "What the model is asked with, such as temperature; its answers are kept by it.",
             },
         ),

@@ -18,9 +18,13 @@ class Difference(Struct, frozen=True):
     """One place where two values differ: `added`, `removed` or `changed`."""
 
     kind: str
+    """`added`, `removed` or `changed`."""
     path: str
+    """The JSON path to the place."""
     old: Json = None
+    """The value before; null if there was none."""
     new: Json = None
+    """The value now; null if there is none."""
 
     def __str__(self) -> str:
         if self.kind == "changed":

@@ -25,12 +25,19 @@ class ErrorInfo(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False)
     """An exception as data: enough to show it, and to raise it again as its own class."""
 
     type: str
+    """The name of the exception's class."""
     message: str = ""
+    """Its text."""
     module: str = ""
+    """The module of the class."""
     args_json: Raw = field(default=ABSENT, name="args")
+    """The arguments that the exception was made with."""
     attributes_json: Raw = field(default=ABSENT, name="attributes")
+    """Further attributes of the exception."""
     bases: tuple[str, ...] = ()
+    """The classes that it inherits from, as `module.name`."""
     traceback: str | None = None
+    """The traceback as Python prints it."""
     raised: bool = False
     """Only beside a result, in an imported call: it was raised, and the result is what the model was told of it."""
 
@@ -46,18 +53,22 @@ class Usage(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     input_tokens: int | None = None
     output_tokens: int | None = None
     cost_usd: float | None = None
+    """The price in US dollars."""
 
 
 class WireInfo(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """A call's HTTP exchange without the chunks of its answer. It holds no credentials."""
 
     method: str
+    """The HTTP method."""
     url: str
+    """The URL without credentials."""
     status: int = 0
     """0 when no response came."""
     reason: str = ""
     """The reason phrase, such as `OK`."""
     version: str = "HTTP/1.1"
+    """The HTTP version of the response."""
     headers: tuple[tuple[str, str], ...] = ()
     """Of the response, as they came."""
     pauses_ms: tuple[float, ...] = ()
@@ -69,10 +80,13 @@ class CallSpan(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     run began."""
 
     begin: int
+    """The position of the begin."""
     begin_s: float
+    """Seconds from the start of the run to the begin."""
     end: int | None = None
     """None for a call that was still running when its run ended."""
     end_s: float | None = None
+    """Seconds from the start of the run to the end."""
     loop: tuple[int, int] | None = None
     """Of an awaited call that gave way to others: how often its event loop had waited when it ended, and the loop's
     iterations since."""
@@ -82,10 +96,12 @@ class Event(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="ty
     """One thing that happened: where in the run, when, and (in the subclasses) what."""
 
     seq: int
+    """The number of the event in its run."""
     at: float = 0.0
     """Seconds since the epoch, when it began."""
     duration_s: float = 0.0
     step: str | None = None
+    """The step that it belongs to, if the agent marks steps."""
     parent: int | None = None
     """Sequence number of the call this one was made inside of."""
     path: str = ""
@@ -96,9 +112,11 @@ class Call(Event, frozen=True, kw_only=True, omit_defaults=True):
     """An event with a request and an outcome: what is recorded, matched and served."""
 
     name: str
+    """The tool, the model, or the method and address of the request."""
     arguments_json: Raw = field(default=NULL, name="arguments")
     """Canonical JSON: equal arguments are equal bytes."""
     result_json: Raw = field(default=ABSENT, name="result")
+    """The answer; missing if there was none."""
     error: ErrorInfo | None = None
     """The raised error; in an imported run, beside a result: the error that it reports (see `model.tool_errors`)."""
     items_json: tuple[Raw, ...] | None = field(default=None, name="items")
@@ -166,6 +184,7 @@ class LlmCall(Call, frozen=True, kw_only=True, omit_defaults=True, tag="llm_call
     """The agent called a model: `name` is the model, the arguments hold messages, tools and parameters."""
 
     finish_reason: str | None = None
+    """Why the model stopped, in the words of its API."""
     usage: Usage | None = None
 
 
@@ -177,7 +196,9 @@ class Message(Event, frozen=True, kw_only=True, omit_defaults=True, tag="message
     """Something said: by the user, the system, the agent."""
 
     role: str
+    """Who said it: `user`, `system`, `assistant`, or another role of the format."""
     content_json: Raw = field(default=NULL, name="content")
+    """What was said."""
 
     @property
     def content(self) -> Json:
@@ -188,11 +209,13 @@ class Change(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The changes of a state's top-level keys between two steps (`model.changes` makes and folds them)."""
 
     put: dict[str, Raw] = field(default_factory=dict, name="set")
+    """Keys that were set, with their new values."""
     add: dict[str, Raw] = field(default_factory=dict)
     """Items that were appended to a list."""
     cut: dict[str, Cut] = field(default_factory=dict)
     """Keys whose text was replaced in the middle."""
     drop: tuple[str, ...] = field(default=(), name="del")
+    """Keys that were removed."""
 
 
 class State(Event, frozen=True, kw_only=True, omit_defaults=True, tag="state"):
@@ -202,6 +225,7 @@ class State(Event, frozen=True, kw_only=True, omit_defaults=True, tag="state"):
     """
 
     state_json: Raw = field(default=ABSENT, name="state")
+    """The whole state; missing where `change` says what is different, or the state was not kept."""
     change: Change | None = None
     about_json: Raw = field(default=ABSENT, name="about")
     """The metadata of the framework that keeps this state, such as its own id and versions."""
@@ -224,6 +248,7 @@ class Decision(Event, frozen=True, kw_only=True, omit_defaults=True, tag="decisi
     """The agent's choice of what to do next."""
 
     content_json: Raw = field(default=NULL, name="content")
+    """What the agent decided."""
 
     @property
     def content(self) -> Json:
@@ -240,7 +265,9 @@ class Note(Event, frozen=True, kw_only=True, omit_defaults=True, tag="note"):
     """Anything else worth keeping, such as a foreign event of a kind that has no word here."""
 
     name: str = "note"
+    """The sort of note."""
     content_json: Raw = field(default=NULL, name="content")
+    """What it says."""
 
     @property
     def content(self) -> Json:

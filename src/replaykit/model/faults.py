@@ -88,6 +88,7 @@ class ToolFault(Struct, frozen=True, kw_only=True, omit_defaults=True):
     tool: str = "*"
     """A name or a pattern with `*` and `?`; an exchange is called `GET host/path`."""
     probability: float = 1.0
+    """The chance that it strikes a call, from 0 to 1."""
     after_calls: int = 0
     """It strikes from the next call on, once this many were made; `chaos.chance` says how they are counted."""
     match: JsonObject = {}
@@ -95,11 +96,15 @@ class ToolFault(Struct, frozen=True, kw_only=True, omit_defaults=True):
     match_url: str = ""
     """A pattern for the URL of HTTP exchanges: then only those are meant, inside of tools as well."""
     error_code: int = 503
+    """The status of the error."""
     message: str = ""
+    """The text of the error."""
     delay_ms: float = 0.0
+    """How much later the answer comes."""
     sleep: bool = False
     """True to wait for `delay_ms` in earnest; else only the log says that it took so long."""
     payload: Json = None
+    """The text or the value that the answer is replaced by."""
 
     @property
     def name(self) -> str:
@@ -112,16 +117,24 @@ class ModelFault(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     mode: ModelTrouble
     model: str = "*"
+    """A name or a pattern with `*` and `?`."""
     probability: float = 1.0
+    """The chance that it strikes a call, from 0 to 1."""
     after_calls: int = 0
+    """It strikes from the next call on, once this many were made."""
     max_tokens: int = 10
+    """Where a truncated response is cut."""
     delay_ms: float = 0.0
+    """How much later the answer comes."""
     sleep: bool = False
+    """True to wait for `delay_ms` in earnest."""
     message: str = ""
+    """The text of the error."""
     drift_type: Drift = Drift.FIELD_RENAME
     severity: Grade = Grade.MEDIUM
     direction: Direction = Direction.EXPAND
     factor: float = 2.0
+    """How much longer or shorter a response gets."""
 
     @property
     def name(self) -> str:
@@ -134,13 +147,18 @@ class ContextAttack(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     type: Attack
     payload: str = ""
+    """The text that is put there."""
     payloads: tuple[str, ...] = ()
+    """Texts of which one is put there."""
     probability: float = 1.0
+    """The chance that it strikes, from 0 to 1."""
     inject_at: str | int = "input"
     """`input`, the number of a message, or a JSON path to a text of the input."""
     strategy: Strategy = Strategy.PREPEND
     inject_tokens: int = 2000
+    """The length of the noise."""
     after_calls: int = 0
+    """It strikes from the next call on, once this many were made."""
 
     @property
     def name(self) -> str:
@@ -157,6 +175,7 @@ class ChaosPlan(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The faults of one run, and the seed that decides where they strike."""
 
     seed: int = 0
+    """With the same seed the same faults strike the same calls."""
     tool_faults: tuple[ToolFault, ...] = ()
     llm_faults: tuple[ModelFault, ...] = ()
     context_attacks: tuple[ContextAttack, ...] = ()

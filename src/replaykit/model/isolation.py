@@ -41,6 +41,7 @@ class StoppedAccess(Struct, frozen=True, kw_only=True, omit_defaults=True):
     program: str = ""
     """The command line of the process that tried."""
     count: int = 1
+    """How often it was tried."""
     reason: str = ""
     """Why a file could not be written, if not because of the level."""
 
@@ -49,6 +50,7 @@ class WrittenFile(Struct, frozen=True, kw_only=True):
     """A file that a candidate wrote in its own layer; the real one is as it was."""
 
     path: str
+    """The path, as the candidate sees it."""
     change: str
     """`created`, `changed` or `removed`."""
 
@@ -59,6 +61,7 @@ class Isolation(Struct, frozen=True, kw_only=True, omit_defaults=True):
     level: IsolationLevel = IsolationLevel.NONE
     """That of the weakest channel."""
     channels: dict[str, IsolationLevel] = {}
+    """The level of each way out: `tcp`, `udp`, `unix`, `files`, `signals`."""
     children: dict[str, IsolationLevel] = {}
     """The levels of child processes, where they are higher: the agent itself runs in the caller's process."""
     stopped: tuple[StoppedAccess, ...] = ()
@@ -67,6 +70,7 @@ class Isolation(Struct, frozen=True, kw_only=True, omit_defaults=True):
     written: tuple[WrittenFile, ...] = ()
     """The first files that were written."""
     written_count: int = 0
+    """The number of files that were written."""
     notes: tuple[str, ...] = ()
     """Why the level is not higher, and what could not be done as usual."""
 

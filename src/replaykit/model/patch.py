@@ -6,7 +6,7 @@ import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from replaykit.model.values import Json
+from replaykit.model.values import Json, JsonObject
 
 
 class PatchError(ValueError):
@@ -27,6 +27,19 @@ def merge(value: Json, changes: Mapping[str, Json]) -> Json:
             place = place[name]
         place[last] = copy.deepcopy(item)
     return result
+
+
+def missing_keys(value: JsonObject, changes: Mapping[str, Json]) -> list[str]:
+    """Return those keys of changes that the object does not have; dotted keys reach inside."""
+    missing = []
+    for key in changes:
+        place: Json = value
+        for name in [key] if key in value else key.split("."):
+            if not isinstance(place, dict) or name not in place:
+                missing.append(key)
+                break
+            place = place[name]
+    return missing
 
 
 def apply_patch(value: Json, operations: Sequence[Mapping[str, Json]]) -> Json:

@@ -115,11 +115,15 @@ class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The result of one assertion on a run."""
 
     kind: str
+    """The kind of the assertion."""
     holds: bool
+    """True when the assertion holds."""
     text: str
     """The observation, in words: "Tool 'lookup_billing' called 5 times"."""
     expected: str = ""
+    """What the assertion asks for, in words."""
     actual: str = ""
+    """What came instead, in words."""
     seq: int | None = None
     """The event it points at."""
     run: int | None = None
@@ -127,6 +131,7 @@ class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
     id: str = ""
     """Of the invariant that asked, where a contract did."""
     severity: str = ""
+    """The severity of the invariant."""
     where: str = ""
     """The file and line of the invariant, as `replaykit.yaml:12`."""
 
@@ -147,11 +152,13 @@ class SemanticCheck(Struct, frozen=True, kw_only=True):
     """A sentence that needs judgement; `needs_human` until somebody or something judged it."""
 
     text: str
+    """The sentence or question."""
     status: str = "needs_human"
     """pass, fail, needs_human, or unjudged: there is a judge, and no answer of theirs for this output."""
     by: str = ""
     """The judge that answered."""
     reason: str = ""
+    """Why, in the judge's words."""
     kind: str = ""
     """The kind of the assertion that asks; nothing for a sentence of the case."""
     run: int = 1
@@ -174,8 +181,11 @@ class Deviation(Struct, frozen=True, kw_only=True, omit_defaults=True):
     kind: str
     """One of `EFFECTS`."""
     text: str
+    """What was different, in words."""
     index: int | None = None
+    """The number of the call in the candidate's run, counted from 0."""
     name: str | None = None
+    """The tool, the model or the request."""
     choices: tuple[int, ...] = ()
     """Of `unordered`: how many things could have come first, for each tie in turn."""
 
@@ -186,8 +196,10 @@ class ReplayResult(Struct, frozen=True, kw_only=True):
     replaykit: int = RESULT_FORMAT
     """Version of this form."""
     case_id: str
+    """The id of the case."""
     verdict: Verdict
     candidate: str = ""
+    """The agent that was run, as it was named."""
     reproduced: bool | None = None
     """None when the case has no failure signature, or nothing could be told."""
     observed: tuple[Finding, ...] = ()

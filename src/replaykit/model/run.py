@@ -33,9 +33,13 @@ class Origin(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The origin of a run: recorded, imported (`format`), forked or replayed (`run`, `step`)."""
 
     kind: str = "recorded"
+    """`recorded`, `imported`, `forked`, `resumed` or `replayed`."""
     format: str | None = None
+    """The format it was imported from."""
     run: str | None = None
+    """The run it was forked from, or that was replayed."""
     step: str | None = None
+    """The step it was forked from."""
 
 
 class Chance(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -61,17 +65,26 @@ class RunHeader(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Everything about a run but its events."""
 
     id: str
+    """Unique in its store; ids sort by the time when runs began."""
     name: str = ""
     agent: str = ""
+    """The agent's name."""
     agent_version: str = ""
+    """The agent's version, as its author gave it."""
     input_json: Raw = field(default=NULL, name="input")
+    """What the agent was asked."""
     output_json: Raw = field(default=ABSENT, name="output")
+    """What the agent answered; missing if it did not."""
     status: RunStatus = RunStatus.RUNNING
     error: ErrorInfo | None = None
     started_at: float = 0.0
+    """Seconds since the epoch."""
     ended_at: float | None = None
+    """Seconds since the epoch; None while it runs."""
     tags: tuple[str, ...] = ()
+    """Labels such as `keep`."""
     metadata_json: Raw = field(default=Raw(b"{}"), name="metadata")
+    """Further facts, such as the recorded program."""
     origin: Origin = Origin()
     sampling: Sampling = EVERY_STATE
     """The choice of the agent's states that it keeps."""
@@ -105,6 +118,7 @@ class TraceRun(RunHeader, frozen=True, kw_only=True, omit_defaults=True):
     """One execution of an agent: its header and its ordered events."""
 
     events: tuple[AnyEvent, ...] = ()
+    """What happened, in order."""
 
     @classmethod
     def of(cls, header: RunHeader, events: tuple[AnyEvent, ...]) -> "TraceRun":
@@ -135,6 +149,7 @@ class RunFile(Struct, frozen=True, kw_only=True):
     """A run as a file of its own: the run log export."""
 
     replaykit: int
+    """Version of the run log."""
     run: TraceRun
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from replaykit.errors import UsageError
+from typing import TypeAlias
+
+from replaykit.errors import UsageError, nearest, wrong_argument
 from replaykit.model.events import AnyEvent, Call
 from replaykit.model.run import TraceRun
 
@@ -19,11 +21,19 @@ def steps_of(run: TraceRun) -> dict[str, list[AnyEvent]]:
     return steps
 
 
-def step_name(run: TraceRun, step: str) -> str:
+StepWord: TypeAlias = str | int
+"""A step: its name, its number from 1, or its number from the end, as `-1`."""
+
+
+def step_name(run: TraceRun, step: StepWord) -> str:
     """Return the name of a step that is given by name, by number (`3`), or by number from the end (`-1`).
 
     A `UsageError` names the steps there are.
     """
+    if isinstance(step, int) and not isinstance(step, bool):
+        step = str(step)
+    if not isinstance(step, str):
+        raise wrong_argument("A step", step, 'its name or number: "step_3", 3 or -1')
     names = list(steps_of(run))
     if step in names:
         return step
@@ -52,11 +62,15 @@ def event_of_number(run: TraceRun, number: int) -> AnyEvent:
 def unknown_step(run: TraceRun, step: str) -> UsageError:
     """The error for a step that the run does not have; it names those it has."""
     names = list(steps_of(run))
+    message = f"run {run.id} has no step {step!r}"
+    suggestion = nearest(step[:80], names)
+    if suggestion.startswith("did you mean"):
+        message = f"{message}; {suggestion}"
     if names:
         known = f"; steps {', '.join(names[:12])}{' …' if len(names) > 12 else ''}"
     else:
         known = ""
-    return UsageError(f"run {run.id} has no step {step!r}", hint=f"It has {_event_numbers(run)}{known}")
+    return UsageError(message, hint=f"It has {_event_numbers(run)}{known}")
 
 
 def _event_numbers(run: TraceRun) -> str:

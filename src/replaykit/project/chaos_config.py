@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from replaykit.arguments import checked
 from replaykit.cases.chaos_shape import CHAOS, CHAOS_MATRIX, plan_of
 from replaykit.cases.config_files import WORKING_TREE, ConfigFiles, load_config
 from replaykit.contracts.contract import ChaosScenario
@@ -22,8 +23,14 @@ from replaykit.wire.json_fields import without
 MAX_PLAN_BYTES = 1024 * 1024
 
 
+@checked('rk.chaos_plan("api_outage", seed=7)')
 def chaos_plan(faults: str | Mapping[str, Json], *, seed: int = 0) -> ChaosPlan:
-    """The plan of a profile, or of faults as a file spells them."""
+    """The plan of a profile, or of faults as a file spells them.
+
+    >>> plan = rk.chaos_plan({"tool_faults": [{"tool": "search_docs", "mode": "timeout"}]}, seed=7)
+    >>> plan.tool_faults[0].name
+    'tool.timeout'
+    """
     spelled = faults if isinstance(faults, str) else dict(faults)
     for flaw in find_flaws(CHAOS, spelled):
         raise UsageError(flaw.message, hint=flaw.hint)

@@ -20,8 +20,11 @@ class Example(Struct, frozen=True):
     """An example: what it shows, its files below `examples`, and a command to begin with."""
 
     summary: str
+    """What it shows, in one line."""
     files: list[str]
+    """Its files and directories, below `examples`."""
     first_command: str = msgspec.field(name="try")
+    """A command to begin with."""
 
 
 def all_examples() -> dict[str, Example]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import json
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +13,26 @@ from replaykit.project.agent import AgentType
 _MAX_FILES = 500
 _MAX_BYTES = 1_000_000
 _LEFT_OUT = frozenset({"tests", "test", "docs", "build", "dist", "node_modules", "venv", "site-packages"})
+
+
+def find_agents(directory: Path) -> list[str]:
+    """Return what the agent of a project may be: the functions that `rk.record` decorates, else its Node program."""
+    return recorded_functions(directory) or _node_programs(directory)
+
+
+def _node_programs(directory: Path) -> list[str]:
+    """Return the command that runs the main file of a package.json; none where that names no file."""
+    file = directory / "package.json"
+    try:
+        if file.stat().st_size > _MAX_BYTES:
+            return []
+        package = json.loads(file.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return []
+    main = package.get("main") if isinstance(package, dict) else None
+    if not isinstance(main, str) or not (directory / main).is_file():
+        return []
+    return [shlex.join(["node", main])]
 
 
 def recorded_functions(directory: Path) -> list[str]:

@@ -8,9 +8,10 @@ from typing import Any
 
 from msgspec import Struct
 
+from replaykit.arguments import checked
 from replaykit.cases.case_shape import ModelMode
 from replaykit.cases.chaos_shape import plan_of
-from replaykit.cases.config_files import WORKING_TREE, ConfigFiles, load_config
+from replaykit.cases.config_files import MAX_CONFIG_BYTES, WORKING_TREE, ConfigFiles, load_config
 from replaykit.cases.session import Session, read_session
 from replaykit.checks.assertions import Assertions, parse_assertions
 from replaykit.contracts.contract import Contract
@@ -27,8 +28,6 @@ from replaykit.project.shape import FLAKESTORM, FLAKESTORM_TYPES, LEFT_OUT, MAX_
 from replaykit.project.sources import SessionSource, source_of
 from replaykit.retention.policy import RetentionPolicy, build_policy
 from replaykit.wire.json_fields import as_object
-
-MAX_PROJECT_BYTES = 8 * 1024 * 1024
 
 
 class Scoring(Struct, frozen=True, kw_only=True):
@@ -95,12 +94,18 @@ class Project(Struct, frozen=True, kw_only=True):
 
     def document(self) -> Document:
         """The file once more, for the lines of things; `InvalidFile` when it is gone."""
-        return load_config(self.file, limit_bytes=MAX_PROJECT_BYTES, files=self.files)
+        return load_config(self.file, limit_bytes=MAX_CONFIG_BYTES, files=self.files)
 
 
+@checked('rk.load_project("replaykit.yaml")')
 def load_project(path: FilePath, files: ConfigFiles = WORKING_TREE) -> Project:
-    """The configuration in a file; `InvalidFile` names the line of the first thing that is wrong."""
-    document = load_config(Path(path), limit_bytes=MAX_PROJECT_BYTES, files=files)
+    """The configuration in a file; `InvalidFile` names the line of the first thing that is wrong.
+
+    >>> project = rk.load_project("replaykit.yaml")
+    >>> project.agent.endpoint
+    'my_agent:answer'
+    """
+    document = load_config(Path(path), limit_bytes=MAX_CONFIG_BYTES, files=files)
     shape = _shape_of(document)
     refuse_flaws(document, find_flaws(shape, document.value))
     return _built(document, Path(path), files)

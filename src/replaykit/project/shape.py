@@ -54,6 +54,9 @@ FLAKESTORM_TYPES = {
 _VARIABLES = ListOf(Text("the name of a variable", pattern=r"^[A-Za-z_][A-Za-z0-9_]*$(?!\n)"))
 
 
+PLUGINS = ListOf(Text("the name of a module", pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$(?!\n)"))
+
+
 class _VersionShape:
     """The version of the file, as a number or a text."""
 
@@ -174,6 +177,7 @@ PROJECT = Record(
         "replaykit": _VersionShape(PROJECT_FORMAT),
         "agent": optional(AGENT),
         "variables": optional(_VARIABLES),
+        "plugins": optional(PLUGINS),
         "inputs": optional(ListOf(ANYTHING)),
         "cases": optional(ListOf(SOME_TEXT), SOME_TEXT),
         "contract": optional(CONTRACT),
@@ -193,6 +197,7 @@ PROJECT = Record(
         "replaykit": "The version of this format.",
         "agent": "The agent under test.",
         "variables": "Variables of the environment that ${NAME} may name; default: all, none with --untrusted.",
+        "plugins": "Modules of your own that bring assertions, checks, trace formats, judges, finders or exporters.",
         "inputs": "What the agent is asked where a contract has no probes.",
         "cases": "Directories of cases and sessions.",
         "contract": "A contract.",

@@ -33,7 +33,9 @@ class Passed(Struct, frozen=True):
     """A file that was not looked at, and why."""
 
     file: str
+    """The file."""
     why: str
+    """Why it was not looked at."""
 
 
 def texts_of(files: Iterable[Path], max_bytes: int = MAX_BYTES) -> Iterator[TreeText | Passed]:

@@ -35,9 +35,13 @@ class Leak(Struct, frozen=True, order=True):
     """A finding in a file: where it is, and of what kind. Never the value itself."""
 
     file: str
+    """The file, or the run in a store."""
     line: int
+    """The line, counted from 1; 0 for a run in a store."""
     column: int
+    """The column, counted from 1."""
     kind: str
+    """The kind of data, such as `email`."""
     path: str = ""
     """The JSON path, where the file is JSON."""
     allow: str | UnsetType = UNSET

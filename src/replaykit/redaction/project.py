@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from functools import cached_property
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from replaykit.redaction.rules import DEFAULT, Rules
 RULES_FILE = "redaction.toml"
 RULES_VARIABLE = "REPLAYKIT_REDACTION_RULES"
 """Names a rule file that stands for the project's own, in this process and those that it starts."""
+MODULES_VARIABLE = "REPLAYKIT_FINDERS"
+"""Names a directory and modules with finders, for the processes that a command starts."""
 SWITCH = "REPLAYKIT_REDACT"
 _OFF = ("off", "0", "false", "no")
 
@@ -45,7 +48,19 @@ class ProjectRedactor(Redactor):
 
 
 def rules_beside(store: Path) -> Rules:
-    """The rules of the project whose store this is, or those that the environment names instead."""
+    """The rules of the project whose store this is, or those that the environment names instead; and its finders."""
+    rules = _rules_of_file(store)
+    if "replaykit.redaction.finders" not in sys.modules and MODULES_VARIABLE not in os.environ:
+        return rules
+    from replaykit.redaction.finders import project_finders  # noqa: PLC0415 (few projects have finders)
+
+    finders = project_finders()
+    if not finders:
+        return rules
+    return rules.plus(Rules(finders=finders))
+
+
+def _rules_of_file(store: Path) -> Rules:
     named = os.environ.get(RULES_VARIABLE)
     file = Path(named) if named else rules_file(store)
     if not file.is_file():

@@ -232,7 +232,7 @@ class Redactor:
 
     def _by_pieces(self, raw: bytes, name: str) -> bytes | None:
         """The same as a look at the whole of a long text, in less time where parts of it come again."""
-        is_local = self.names is None and not self.rules.paths and not self.rules.extra
+        is_local = self.names is None and not (self.rules.paths or self.rules.extra or self.rules.finders)
         if not is_local or (name and self.rules.hint_of(name) is not None):
             return None
         if self._piecewise is None:

@@ -38,6 +38,7 @@ _RULE = frozenset(
 )
 _MAX_BYTES = 4 * 1024 * 1024
 _MAX_NESTING = 100
+_BACKSLASH_HINT = "Write a pattern in single quotes: TOML reads no escapes there, as in 'CUST-\\d+'."
 _KIND = re.compile(r"[^a-z0-9]+")
 _NAME = re.compile(r"[a-z][a-z0-9-]{1,29}")
 _SHA256 = re.compile(HASH + r"[0-9a-f]{64}")
@@ -280,7 +281,8 @@ def _opened(path: Path) -> _RuleFile:
     except (RecursionError, NestedTooDeeply):
         raise InvalidFile(f"is no TOML: {NestedTooDeeply(_MAX_NESTING)}", file=str(path)) from None
     except tomllib.TOMLDecodeError as error:
-        raise InvalidFile(f"is no TOML: {error}", file=str(path), line=_error_line(text)) from None
+        hint = _BACKSLASH_HINT if "\\" in str(error) else None
+        raise InvalidFile(f"is no TOML: {error}", file=str(path), line=_error_line(text), hint=hint) from None
     return _RuleFile(path, text, table)
 
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from replaykit.model.jsonpath import JsonPath, parse_path
 from replaykit.redaction.name_hints import NameHint, Trust, compact, hint_of_name, words
 from replaykit.redaction.text_view import places_of
+
+if TYPE_CHECKING:
+    from replaykit.redaction.finders import NamedFinder
 
 WINDOW = 4096
 OVERLAP = 1024
@@ -89,6 +93,7 @@ class Rules(Struct, frozen=True, dict=True):
     allow_patterns: tuple[re.Pattern[str], ...] = ()
     extra: tuple[RedactionRule, ...] = ()
     names: bool = False
+    finders: tuple[NamedFinder, ...] = ()
     notices: tuple[str, ...] = ()
 
     def __hash__(self) -> int:
@@ -121,7 +126,7 @@ class Rules(Struct, frozen=True, dict=True):
     @cached_property
     def are_usual(self) -> bool:
         """True when nothing is looked for but what the built-in rules say."""
-        return not (self.keys or self.headers or self.paths or self.extra or self.names)
+        return not (self.keys or self.headers or self.paths or self.extra or self.names or self.finders)
 
     @cached_property
     def own_names(self) -> frozenset[str]:
@@ -143,6 +148,7 @@ class Rules(Struct, frozen=True, dict=True):
             allow_patterns=self.allow_patterns + other.allow_patterns,
             extra=self.extra + other.extra,
             names=self.names or other.names,
+            finders=self.finders + other.finders,
             notices=self.notices + other.notices,
         )
 

@@ -5,9 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from msgspec import Struct
+
 from replaykit.checks.reference import FAMILIES, KindInfo, Parameter
 from replaykit.report.layout import to_json
 from replaykit.terminal import style
+
+
+class AssertionKinds(Struct, frozen=True, kw_only=True):
+    """The kinds of assertion that a case can make."""
+
+    replaykit: int = 1
+    """Version of this form."""
+    assertions: Sequence[KindInfo]
+    """Every kind, family by family; or the one that was named."""
+
 
 _LINK = re.compile(r"\[([^\]]+)\]\([^)]+\)")
 
@@ -36,7 +48,7 @@ def kind_text(info: KindInfo) -> str:
 
 def kinds_json(kinds: Sequence[KindInfo]) -> str:
     """The kinds for programs."""
-    return to_json({"replaykit": 1, "assertions": kinds})
+    return to_json(AssertionKinds(assertions=kinds))
 
 
 def _parameter(parameter: Parameter) -> str:

@@ -7,20 +7,64 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import orjson
+from msgspec import Struct
 
 from replaykit.cases.case import ReplayCase
 from replaykit.cases.fixtures import FIXTURES
 from replaykit.cases.lint import Problem
-from replaykit.cases.proof import RECORDED_RUN
 from replaykit.checks.assertions import Assertion
 from replaykit.documents.shape import FlawSeverity
+from replaykit.model.result import Verdict
 from replaykit.model.values import JsonObject
 from replaykit.report.layout import counted, indented, short, to_json
 from replaykit.terminal import style, visible
 from replaykit.value_files import VALUES
 
 if TYPE_CHECKING:
-    from replaykit.candidates.case_check import CaseCheck, Upgraded
+    from replaykit.candidates.case_check import CaseCheck
+
+
+class CheckedBy(Struct, frozen=True, kw_only=True):
+    """One check of a new case."""
+
+    candidate: str
+    """The recorded run, or the agent that was run."""
+    verdict: Verdict
+    """`reproduced` where the case shows the failure."""
+
+
+class NewCase(Struct, frozen=True, kw_only=True):
+    """A case that was made of a failed run."""
+
+    replaykit: int = 1
+    """Version of this form."""
+    id: str
+    """The id of the case."""
+    directory: str
+    """The directory of the case."""
+    files: Sequence[str]
+    """The files of the case, relative to its directory."""
+    observed: Sequence[JsonObject]
+    """The failure signatures, each as `{kind: value}`."""
+    desired: Sequence[JsonObject]
+    """The assertions that a fix must pass, each as `{kind: value}`."""
+    semantic: Sequence[str]
+    """The sentences that a judge has to answer."""
+    ready: bool
+    """True when every check reproduced the failure."""
+    problem: str
+    """Why the case is not ready; empty if it is."""
+    checks: Sequence[CheckedBy]
+    """The checks of the new case, in the order they ran."""
+
+
+class LintProblems(Struct, frozen=True, kw_only=True):
+    """The problems of the files that were checked."""
+
+    replaykit: int = 1
+    """Version of this form."""
+    problems: Sequence[Problem]
+    """Every problem, in the order of files and lines; empty if all is well."""
 
 
 def case_text(case: ReplayCase, command: Sequence[str] = (), *, is_ready: bool = True) -> str:
@@ -48,40 +92,18 @@ def check_text(check: CaseCheck) -> str:
 def case_json(case: ReplayCase, check: CaseCheck) -> str:
     """A new case for programs."""
     return to_json(
-        {
-            "replaykit": 1,
-            "id": case.id,
-            "directory": str(case.directory),
-            "files": _files(case),
-            "observed": _documents(case.observed),
-            "desired": _documents(case.desired),
-            "semantic": list(case.semantic),
-            "ready": check.is_ready,
-            "problem": check.problem,
-            "checks": [{"candidate": result.candidate, "verdict": result.verdict} for result in check.results],
-        }
+        NewCase(
+            id=case.id,
+            directory=str(case.directory),
+            files=_files(case),
+            observed=_documents(case.observed),
+            desired=_documents(case.desired),
+            semantic=case.semantic,
+            ready=check.is_ready,
+            problem=check.problem,
+            checks=[CheckedBy(candidate=result.candidate, verdict=result.verdict) for result in check.results],
+        )
     )
-
-
-def upgraded_text(cases: Sequence[Upgraded], *, dry_run: bool) -> str:
-    """Return what was done to each case, and what is left to do."""
-    rewritten, proven = "rewrote ", "proven red"
-    if dry_run:
-        rewritten, proven = "would rewrite ", "would be proven red"
-    lines: list[str] = []
-    for case in cases:
-        lines += indented(case.rewritten, rewritten)
-        if case.proven:
-            lines.append(f"{case.directory}: {proven} by {RECORDED_RUN}")
-        elif case.unproven:
-            lines.append(f"{case.directory}: {style('not proven', fg='yellow')}: {case.unproven.splitlines()[0]}")
-    changed = sum(bool(case.rewritten or case.proven) for case in cases)
-    return "\n".join([*lines, f"{counted(len(cases), 'case')}: {changed} changed, {len(cases) - changed} as they were"])
-
-
-def upgraded_json(cases: Sequence[Upgraded]) -> str:
-    """The same for programs."""
-    return to_json({"replaykit": 1, "cases": cases})
 
 
 def problems_text(problems: Sequence[Problem], count: int, what: str = "case") -> str:
@@ -104,7 +126,7 @@ def problems_text(problems: Sequence[Problem], count: int, what: str = "case") -
 
 def problems_json(problems: Sequence[Problem]) -> str:
     """Return lint problems as JSON."""
-    return to_json({"replaykit": 1, "problems": problems})
+    return to_json(LintProblems(problems=problems))
 
 
 def _files(case: ReplayCase) -> list[str]:

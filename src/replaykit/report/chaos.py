@@ -4,17 +4,82 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
-import msgspec
-from msgspec.structs import replace
+from msgspec import Struct, field
+from msgspec.structs import asdict, replace
 
 from replaykit.checks.reading import text_of
 from replaykit.handlers.chaos.mutations import Mutation
 from replaykit.handlers.chaos.profiles import profile, profile_description
+from replaykit.model.faults import ChaosPlan
 from replaykit.report.layout import counted, counts_text, indented, mark, short, table, to_json
 from replaykit.terminal import style
 from replaykit.trials.chaos import ChaosResult, ChaosRun, ChaosVerdict, InjectedFault
-from replaykit.trials.mutation import MutationResult
+from replaykit.trials.mutation import MutationResult, MutationRun
+
+
+class ChaosReport(Struct, frozen=True, kw_only=True):
+    """An agent's runs under chaos."""
+
+    replaykit: int = 1
+    """Version of this form."""
+    passed: bool
+    """True when every run held, and every scenario had its faults."""
+    score: float
+    """The share of runs that held, from 0 to 100; scenarios in which no fault struck do not count."""
+    agent: str
+    """The agent that was run, as it was named."""
+    contract: str
+    """The name of the contract that the agent had to keep; empty if it only had to end without an error."""
+    untested: Sequence[str]
+    """Scenarios whose faults struck nothing in any run."""
+    saved: Sequence[str]
+    """The directories of the cases that were made of broken runs."""
+    duration_s: float
+    runs: Sequence[ChaosRun]
+    """Every run, scenario by scenario."""
+
+
+class ChaosProfile(Struct, frozen=True, kw_only=True):
+    """A named set of faults."""
+
+    description: str = field(name="about")
+    """What the profile does, in one line."""
+    plan: ChaosPlan
+    """Its faults, as a file may spell them."""
+
+
+ChaosProfiles: TypeAlias = dict[str, ChaosProfile]
+"""The profiles by name."""
+
+
+class MutatedInputs(Struct, frozen=True, kw_only=True):
+    """The variants of inputs."""
+
+    replaykit: int = 1
+    """Version of this form."""
+    mutations: Sequence[Mutation]
+    """Every variant, input by input."""
+
+
+class MutationReport(Struct, frozen=True, kw_only=True):
+    """The agent's answers to the variants of its inputs, scored."""
+
+    replaykit: int = 1
+    """Version of this form."""
+    agent: str
+    """The agent that was run, as it was named."""
+    contract: str
+    """The name of the contract that the agent had to keep; empty if it only had to end without an error."""
+    runs: Sequence[MutationRun]
+    """Every variant, and how the agent dealt with it."""
+    duration_s: float
+    passed: bool
+    """True when the score is at least what --min-score asks for, and no variant is inconclusive."""
+    score: float
+    """The weighted share of variants that passed, from 0 to 100."""
+
 
 _COLOURS = {ChaosVerdict.BROKE: "red", ChaosVerdict.ERROR: "magenta"}
 _SHOWN_FAILURES = 20
@@ -66,17 +131,16 @@ def _fault_text(fault: InjectedFault) -> str:
 def chaos_json(result: ChaosResult, saved: Sequence[Path] = ()) -> str:
     """The result for programs; the runs' own events are left out."""
     return to_json(
-        {
-            "replaykit": result.replaykit,
-            "passed": not result.exit_code,
-            "score": result.score,
-            "agent": result.agent,
-            "contract": result.contract,
-            "untested": result.untested,
-            "saved": list(map(str, saved)),
-            "duration_s": result.duration_s,
-            "runs": [replace(run, run=None) for run in result.runs],
-        }
+        ChaosReport(
+            passed=not result.exit_code,
+            score=result.score,
+            agent=result.agent,
+            contract=result.contract,
+            untested=result.untested,
+            saved=list(map(str, saved)),
+            duration_s=result.duration_s,
+            runs=[replace(run, run=None) for run in result.runs],
+        )
     )
 
 
@@ -87,7 +151,8 @@ def profiles_text(names: Sequence[str]) -> str:
 
 def profiles_json(names: Sequence[str]) -> str:
     """The profiles with their plans, as a file may spell them."""
-    return to_json({name: {"about": profile_description(name), "plan": profile(name)} for name in names})
+    profiles = {name: ChaosProfile(description=profile_description(name), plan=profile(name)) for name in names}
+    return to_json(profiles)
 
 
 def mutations_text(mutations: Sequence[Mutation]) -> str:
@@ -96,8 +161,13 @@ def mutations_text(mutations: Sequence[Mutation]) -> str:
     return table(["KIND", "WHAT", "INPUT"], rows)
 
 
+def mutated_inputs(mutations: Sequence[Mutation]) -> str:
+    """The inputs alone, a line each."""
+    return "\n".join([text_of(mutation.input) for mutation in mutations])
+
+
 def mutations_json(mutations: Sequence[Mutation]) -> str:
-    return to_json({"replaykit": 1, "mutations": mutations})
+    return to_json(MutatedInputs(mutations=mutations))
 
 
 def mutation_text(result: MutationResult) -> str:
@@ -116,4 +186,4 @@ def mutation_text(result: MutationResult) -> str:
 
 def mutation_json(result: MutationResult, *, passed: bool) -> str:
     """The result for programs."""
-    return to_json({**msgspec.to_builtins(result), "passed": passed, "score": result.score})
+    return to_json(MutationReport(**asdict(result), passed=passed, score=result.score))

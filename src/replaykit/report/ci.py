@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from replaykit.model.result import Finding
 from replaykit.model.text_lines import first_few
-from replaykit.report.layout import indented, screen_width, short, to_json
+from replaykit.report.ci_groups import by_cause
+from replaykit.report.layout import indented, labelled, screen_width, short, to_json, with_hint
 from replaykit.terminal import style
 from replaykit.trials.ci_result import CiItem, CiOutcome, CiPart, CiResult, payload_text
 
@@ -14,19 +15,22 @@ COLOURS = {CiOutcome.PASSED: "green", CiOutcome.FAILED: "red", CiOutcome.ERROR: 
 MARKS = {CiOutcome.PASSED: "✓", CiOutcome.FAILED: "✗", CiOutcome.ERROR: "!", CiOutcome.UNTESTED: "?"}
 _SHOWN_FAILURES = 20
 _SHOWN_FINDINGS = 5
+_SHOWN_PLACES = 10
+_PLACE_CHARS = 200
 _INDENT = 13
 _REASON_CHARS = 400
 _REASON_LINES = 10
 
 
 def ci_text(result: CiResult) -> str:
-    """A block for each thing that did not pass, the parts with their scores, and the verdict."""
-    groups = _alike(result.failures)
+    """A block for each cause of what did not pass, the parts with their scores, and the verdict."""
+    groups = by_cause(result.failures)
     blocks = ["\n".join(_block(*group)) for group in groups[:_SHOWN_FAILURES]]
     if len(groups) > _SHOWN_FAILURES:
         left = sum(map(len, groups[_SHOWN_FAILURES:]))
         blocks.append(f"… and {left} more; --json and the reports have all")
-    return "\n\n".join([*blocks, _table(result.parts), *notes_of(result), verdict_text(result)])
+    text = "\n\n".join([*blocks, _table(result.parts), *notes_of(result), verdict_text(result)])
+    return with_hint(text, "All of it: --json, or -o DIR for every report")
 
 
 def notes_of(result: CiResult) -> list[str]:
@@ -43,6 +47,16 @@ def notes_of(result: CiResult) -> list[str]:
 
 def _names(ids: Sequence[str]) -> str:
     return first_few([short(name, 40) for name in ids], _SHOWN_FINDINGS)
+
+
+def item_details(item: CiItem) -> str:
+    """Return one run of the agent in a line, also one that passed."""
+    facts = [f"{item.duration_s:.2f} s"]
+    if item.isolation:
+        facts.append(f"isolation {item.isolation}")
+    if item.evidence:
+        facts.append(f"evidence {item.evidence}")
+    return f"{item.part} {short(item.id, 80)} {item.verdict or item.outcome}: {', '.join(facts)}"
 
 
 def verdict_text(result: CiResult) -> str:
@@ -104,16 +118,6 @@ def head_of(item: CiItem) -> str:
     return f"{item.part.value} {item.verdict}: {item.id}"
 
 
-def _alike(items: Sequence[CiItem]) -> list[list[CiItem]]:
-    """The items, with those together that could not be run for one and the same reason, such as no agent at all."""
-    groups: dict[str, list[CiItem]] = {}
-    for number, item in enumerate(items):
-        is_error = item.outcome is CiOutcome.ERROR and not item.is_wrong_file
-        key = f"error {item.reason}" if is_error else str(number)
-        groups.setdefault(key, []).append(item)
-    return list(groups.values())
-
-
 def _block(item: CiItem, *others: CiItem) -> Iterator[str]:
     width = screen_width()
     mark = style(MARKS[item.outcome], fg=COLOURS[item.outcome])
@@ -123,25 +127,43 @@ def _block(item: CiItem, *others: CiItem) -> Iterator[str]:
             continue
         if word == "why":  # it says at its end what to do
             first, *more = [short(line, _REASON_CHARS) for line in text.splitlines()[:_REASON_LINES]]
-            yield f"    {word:<8} {first}"
+            yield f"    {labelled(word, first, 8)}"
             yield from indented(filter(None, more), f"{'':<{_INDENT}}| ")  # never the first of its line
             continue
         limit = width - _INDENT
         if word in ("closer", "where", "evidence"):  # what is to be pasted is never cut
             limit = len(text) * 8
-        yield f"    {word:<8} {short(text, limit)}"
+        yield f"    {labelled(word, short(text, limit), 8)}"
     if others:
-        names = ", ".join(f"{other.part.value} {other.id}" for other in others)
-        yield f"    {'also':<8} {len(others)} more: {short(names, width - _INDENT - 10)}"
+        yield f"    {labelled('also', f'{len(others)} more with the same cause', 8)}"
+        for other in others[:_SHOWN_PLACES]:
+            yield f"{'':<{_INDENT}}{short(place_text(other), _PLACE_CHARS)}"
+        if len(others) > _SHOWN_PLACES:
+            yield f"{'':<{_INDENT}}… and {len(others) - _SHOWN_PLACES} more; --json and the reports have all"
+
+
+def place_text(item: CiItem) -> str:
+    """Return an item as one place of a cause that is told elsewhere: `replay refund (cases/refund/case.yaml:9)`."""
+    where = place_of(item)
+    if where:
+        return f"{item.part.value} {item.id} ({where})"
+    return f"{item.part.value} {item.id}"
 
 
 def _table(parts: Sequence[CiPart]) -> str:
     wide = max(map(len, ["SCORE OF", *(part.name for part in parts)]))
-    lines = [f"{'SCORE OF':<{wide}}  {'PASSED':>13}  {'WEIGHT':>6}  {'SCORE':>6}"]
+    lines = [style(f"{'SCORE OF':<{wide}}  {'PASSED':>13}  {'WEIGHT':>6}  {'SCORE':>6}", dim=True)]
     for part in parts:
         count = f"{part.passed} of {part.total}"
-        lines.append(f"{part.name:<{wide}}  {count:>13}  {part.weight:>6g}  {score_text(part):>6}")
+        score = style(f"{score_text(part):>6}", fg=_score_colour(part))
+        lines.append(f"{part.name:<{wide}}  {count:>13}  {part.weight:>6g}  {score}")
     return "\n".join(lines)
+
+
+def _score_colour(part: CiPart) -> str | None:
+    if part.score is None:
+        return None
+    return "green" if part.passed == part.total else "red"
 
 
 def score_text(part: CiPart) -> str:

@@ -7,26 +7,28 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from replaykit.report.ci import head_of, item_lines, notes_of, score_text
+from replaykit.report.ci import head_of, item_lines, notes_of, place_text, score_text
+from replaykit.report.ci_groups import by_cause
 from replaykit.report.layout import short
 from replaykit.trials.ci_result import CiItem, CiOutcome, CiResult
 
 _SHOWN_FAILURES = 50
+_SHOWN_PLACES = 50
 _SHOWN_CHARS = 1000  # with the number of failures, well below the megabyte that a job's summary may have
 _MARKS = {CiOutcome.PASSED: "✅", CiOutcome.FAILED: "❌", CiOutcome.ERROR: "⚠️", CiOutcome.UNTESTED: "❔"}
 
 
 def ci_markdown(result: CiResult) -> str:
-    """The verdict, the parts, and what did not pass. What an agent said stands in code: it is shown, not obeyed."""
+    """The verdict, the parts, and each cause of what did not pass. What an agent said is code: shown, not obeyed."""
     mark = _MARKS[CiOutcome.PASSED if result.passed else CiOutcome.FAILED]
     lines = [f"## {mark} replaykit ci", "", result.verdict, "", *_parts(result), ""]
     for note in notes_of(result):
         lines += [code(note), ""]
-    failures = result.failures
-    for item in failures[:_SHOWN_FAILURES]:
-        lines += [*_item(item), ""]
-    if len(failures) > _SHOWN_FAILURES:
-        lines += [f"… and {len(failures) - _SHOWN_FAILURES} more.", ""]
+    causes = by_cause(result.failures)
+    for items in causes[:_SHOWN_FAILURES]:
+        lines += [*_cause(*items), ""]
+    if len(causes) > _SHOWN_FAILURES:
+        lines += [f"… and {sum(map(len, causes[_SHOWN_FAILURES:]))} more.", ""]
     return "\n".join(lines)
 
 
@@ -37,12 +39,18 @@ def _parts(result: CiResult) -> Iterator[str]:
         yield f"| {part.name} | {part.passed} of {part.total} | {part.weight:g} | {score_text(part)} |"
 
 
-def _item(item: CiItem) -> Iterator[str]:
+def _cause(item: CiItem, *others: CiItem) -> Iterator[str]:
     yield f"### {_MARKS[item.outcome]} {item.part.value} {item.verdict}: {code(item.id)}"
     yield ""
     for word, text in item_lines(item):
         if text:
             yield f"- {word}: {code(text)}"
+    if others:
+        yield f"- also: {len(others)} more with the same cause"
+        for other in others[:_SHOWN_PLACES]:
+            yield f"  - {code(place_text(other))}"
+        if len(others) > _SHOWN_PLACES:
+            yield f"  - … and {len(others) - _SHOWN_PLACES} more"
 
 
 def code(text: str) -> str:

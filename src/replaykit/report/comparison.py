@@ -5,9 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 
+from msgspec import Struct
+
 from replaykit.model.diff import Difference, brief
 from replaykit.model.text_lines import first_few
-from replaykit.report.layout import counted, line_width, screen_width, short, table
+from replaykit.report.layout import (
+    beside,
+    coloured,
+    counted,
+    has_room_for_two,
+    line_width,
+    screen_width,
+    short,
+    table,
+    with_hint,
+)
+from replaykit.report.recorded_and_current import sides
 from replaykit.terminal import style
 from replaykit.travel.compare_result import (
     Comparison,
@@ -33,6 +46,8 @@ _LINES = 60
 _STEPS = 3  # steps that are named in a row
 _CELL = 32
 _NARROW_CELL = 8
+_PLACES = 3  # differences of one event that are shown
+_SIDE_CHARS = 200
 
 
 def comparison_text(comparison: Comparison, a_name: str, b_name: str, *, whole: bool = False) -> str:
@@ -52,10 +67,17 @@ def comparison_text(comparison: Comparison, a_name: str, b_name: str, *, whole: 
         steps = counted(comparison.unknown_states, "step")
         blocks.append(f"The states after {steps} were not kept by both runs, and not compared.")
     blocks.append(_summary(comparison, a_name, b_name))
-    return "\n\n".join(filter(None, blocks))
+    text = "\n\n".join(filter(None, blocks))
+    if whole:
+        return text
+    return with_hint(text, "Every event and every difference: --all; an event: replaykit show RUN --event N")
 
 
 def _versions(first: FirstDivergence, a_name: str, b_name: str) -> Iterator[str]:
+    if has_room_for_two() and first.a_text and first.b_text:
+        yield from ["", *sides((a_name, b_name), first.a_text, first.b_text), ""]
+        yield from _differences(first.differences)
+        return
     wide = max(len(a_name), len(b_name))
     if first.a_text or first.b_text:
         yield f"  {style(f'{a_name:<{wide}}', fg='red')}  {first.a_text or '(nothing)'}"
@@ -82,17 +104,33 @@ def _events(comparison: Comparison, a_name: str, b_name: str, whole: bool) -> It
     }
     counts = comparison.counts
     yield "  ".join(_coloured(kind, words[kind].format(f"{counts[kind]:,}")) for kind in words if counts[kind])
-    lines = list(_lines(comparison.entries, whole))
-    if whole or len(lines) <= _LINES + 1:
-        yield from lines
+    rows = list(_rows(comparison.entries, whole))
+    is_cut = not whole and len(rows) > _LINES + 1
+    shown = rows[:_LINES] if is_cut else rows
+    wide = max(len(str(seq)) for entry in comparison.entries for seq in (entry.a_seq, entry.b_seq) if seq is not None)
+    if has_room_for_two():
+        pairs = [pair for row in shown for pair in _pairs(row, wide, whole)]
+        yield beside((style(a_name, fg="red"), style(b_name, fg="green")), pairs)
     else:
-        yield from lines[:_LINES]
+        for row in shown:
+            yield from _row_lines(row, wide, whole)
+    if is_cut:
         yield f"  … more: --all shows all {len(comparison.entries):,} events"
 
 
-def _lines(entries: tuple[EventEntry, ...], whole: bool) -> Iterator[str]:
+class _Hidden(Struct, frozen=True):
+    """A stretch of events of one kind that are not shown."""
+
+    kind: EntryKind
+    count: int
+
+    def __str__(self) -> str:
+        return f"  … {self.count:,} {self.kind.value} …"
+
+
+def _rows(entries: tuple[EventEntry, ...], whole: bool) -> Iterator[EventEntry | _Hidden]:
+    """Yield the events that are shown, and where some are not."""
     stretches = [list(stretch) for _, stretch in groupby(entries, key=lambda entry: entry.kind)]
-    wide = max(len(str(seq)) for entry in entries for seq in (entry.a_seq, entry.b_seq) if seq is not None)
     for number, stretch in enumerate(stretches):
         kind = stretch[0].kind
         head = tail = _AROUND
@@ -105,12 +143,53 @@ def _lines(entries: tuple[EventEntry, ...], whole: bool) -> Iterator[str]:
         hidden = len(stretch) - head - tail
         if whole or hidden <= 1:
             head, hidden = len(stretch), 0
-        for entry in stretch[:head]:
-            yield from _entry_lines(entry, wide, whole)
+        yield from stretch[:head]
         if hidden:
-            yield _coloured(kind, f"  … {hidden:,} {kind.value} …")
-            for entry in stretch[len(stretch) - tail :]:
-                yield from _entry_lines(entry, wide, whole)
+            yield _Hidden(kind, hidden)
+            yield from stretch[len(stretch) - tail :]
+
+
+def _pairs(row: EventEntry | _Hidden, wide: int, whole: bool) -> Iterator[tuple[str, str]]:
+    """Yield an event as both runs have it, and below it where it differs."""
+    if isinstance(row, _Hidden):
+        hidden = _coloured(row.kind, str(row))
+        yield ("" if row.kind is EntryKind.INSERTED else hidden, "" if row.kind is EntryKind.DELETED else hidden)
+        return
+    room = screen_width() // 2 - wide - 6
+    old = _side(row.kind, row.a_seq, row.a_text or row.text, wide, room)
+    yield old, _side(row.kind, row.b_seq, row.text, wide, room)
+    found = row.arguments + row.outcome
+    if not whole:
+        found = found[:_PLACES]
+    for difference in found:
+        if row.a_text and difference.path == "$":
+            continue  # the texts say it
+        yield _value(difference, wide, "removed"), _value(difference, wide, "added")
+
+
+def _side(kind: EntryKind, seq: int | None, text: str, wide: int, room: int) -> str:
+    """Return the event of one run; nothing where it has none."""
+    if seq is None:
+        return ""
+    return _coloured(kind, f"{_MARKS[kind][0]} {seq:>{wide}}  {short(text, room)}")
+
+
+def _value(difference: Difference, wide: int, kind: str) -> str:
+    """Return the value that one run has at the place of a difference: the old one, or the new one for `added`."""
+    margin = " " * (wide + 4)
+    if difference.kind not in (kind, "changed"):
+        return f"{margin}{style(difference.path, dim=True)}"
+    value, colour = difference.old, "red"
+    if kind == "added":
+        value, colour = difference.new, "green"
+    return f"{margin}{style(difference.path, dim=True)}  {style(brief(value, _SIDE_CHARS), fg=colour)}"
+
+
+def _row_lines(row: EventEntry | _Hidden, wide: int, whole: bool) -> Iterator[str]:
+    if isinstance(row, _Hidden):
+        yield _coloured(row.kind, str(row))
+    else:
+        yield from _entry_lines(row, wide, whole)
 
 
 def _entry_lines(entry: EventEntry, wide: int, whole: bool) -> Iterator[str]:
@@ -123,8 +202,8 @@ def _entry_lines(entry: EventEntry, wide: int, whole: bool) -> Iterator[str]:
         yield _coloured(entry.kind, head + short(entry.text, room))
         yield from _differences(found, len(head))
         return
-    places = ", ".join(difference.path for difference in found[:3])
-    if len(found) > 3:
+    places = ", ".join(difference.path for difference in found[:_PLACES])
+    if len(found) > _PLACES:
         places += " …"
     text = short(entry.text, max(room - len(places) - 2, 20))
     yield _coloured(entry.kind, f"{head}{text}  {places}")
@@ -169,8 +248,12 @@ def _summary(comparison: Comparison, a_name: str, b_name: str) -> str:
     cell = max(min(_CELL, (line_width() - 40) // 2), _NARROW_CELL)
     rows = []
     for name, old, new in zip(("status", "output", "error"), a, b, strict=True):
-        if old or new:
-            rows.append([name, short(old, cell), short(new, cell), "" if old == new else "≠"])
+        if not old and not new:
+            continue
+        texts = [short(old, cell), short(new, cell)]
+        if name == "status":
+            texts = [coloured(old), coloured(new)]
+        rows.append([name, *texts, "" if old == new else "≠"])
     usage = comparison.usage
     more = _usage(usage.difference, plus="+")
     for (name, old), new in zip(_usage(usage.a).items(), _usage(usage.b).values(), strict=True):

@@ -4,10 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec import Struct
+
 from replaykit.contracts.contract import Severity
 from replaykit.contracts.score import ContractResult, InvariantCheck
-from replaykit.report.layout import counted, mark, short, tally
+from replaykit.report.layout import counted, mark, short, tally, to_json
 from replaykit.terminal import style
+
+
+class ContractScore(Struct, frozen=True, kw_only=True):
+    """The score of an agent against a contract."""
+
+    replaykit: int = 1
+    """Version of this form."""
+    contract: str
+    """The name of the contract."""
+    agent: str
+    """The agent that was run, as it was named."""
+    passed: bool
+    """True when no critical invariant failed, the score is reached, and every invariant could be judged."""
+    score: float
+    """The weight of the invariants that hold, from 0 to 100."""
+    min_score: float
+    """The score that passes."""
+    unjudged: dict[str, str]
+    """Invariants that nobody could judge, each with the reason."""
+    reason: str
+    """Why the agent could not be run; empty if it could."""
+
 
 _COLOURS = {Severity.CRITICAL: "red", Severity.HIGH: "red", Severity.MEDIUM: "yellow", Severity.LOW: "yellow"}
 _UNJUDGED = style("?", fg="magenta")
@@ -39,6 +63,38 @@ def contract_text(result: ContractResult) -> str:
         if count:
             verdict += f", {counted(count, 'invariant')} {what}"
     return "\n".join([*lines, "", verdict])
+
+
+def unjudged_reasons(result: ContractResult) -> dict[str, str]:
+    """Return the reason for each invariant that nobody could judge."""
+    return {check.invariant: check.unjudged for check in result.unjudged}
+
+
+def score_text(result: ContractResult) -> str:
+    """Return the score as a number."""
+    return f"{result.score:g}"
+
+
+def score_json(result: ContractResult) -> str:
+    """The score for programs."""
+    return to_json(
+        ContractScore(
+            contract=result.contract,
+            agent=result.agent,
+            passed=result.passed,
+            score=result.score,
+            min_score=result.min_score,
+            unjudged=unjudged_reasons(result),
+            reason=result.reason,
+        )
+    )
+
+
+def check_details(check: InvariantCheck) -> str:
+    """Return one check in a line: the scenario, the invariant, whether it holds, and where the run left its files."""
+    words = {True: "holds", False: "fails", None: check.skipped or check.unjudged or "inconclusive"}
+    where = f", evidence {check.evidence}" if check.evidence else ""
+    return f"{short(check.scenario, 40)} {short(check.invariant, 40)} {words[check.holds]}{where}"
 
 
 def _verdict(result: ContractResult) -> tuple[str, str]:

@@ -2,11 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import groupby
 
-from replaykit.doctor.results import DoctorItem, Examination, ItemState
+from msgspec import Struct
+
+from replaykit.doctor.results import DoctorItem, Examination, IsolationSupport, ItemState
 from replaykit.report.layout import counted, indented, to_json
 from replaykit.terminal import style, visible
+
+
+class DoctorReport(Struct, frozen=True, kw_only=True):
+    """The state of a machine and a project."""
+
+    replaykit: int = 1
+    """Version of this form."""
+    ok: bool
+    """True when nothing would make a command fail or leak data."""
+    problems: Sequence[str]
+    """The names of the items that are problems."""
+    isolation: IsolationSupport
+    """How well this machine can keep a candidate from the outside."""
+    items: Sequence[DoctorItem]
+    """Everything that was looked at."""
+
 
 _COLOURS = {ItemState.OK: "green", ItemState.NOTE: "yellow", ItemState.PROBLEM: "red"}
 _STATE_WIDTH = max(map(len, ItemState))
@@ -15,13 +34,12 @@ _STATE_WIDTH = max(map(len, ItemState))
 def doctor_json(found: Examination) -> str:
     """Everything, for programs."""
     return to_json(
-        {
-            "replaykit": 1,
-            "ok": not found.problems,
-            "problems": [item.name for item in found.problems],
-            "isolation": found.isolation,
-            "items": found.items,
-        }
+        DoctorReport(
+            ok=not found.problems,
+            problems=[item.name for item in found.problems],
+            isolation=found.isolation,
+            items=found.items,
+        )
     )
 
 

@@ -9,11 +9,31 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from msgspec import Struct
+
 from replaykit.formats.core.registry import IMPORTERS, Importer
 from replaykit.report.layout import table, to_json
 
 BEGIN = "<!-- The registry's own words: python -m replaykit.report.formats docs/importing.md -->"
 END = "<!-- So far the registry. -->"
+
+
+class TraceFormat(Struct, frozen=True, kw_only=True):
+    """A format of trace files."""
+
+    name: str
+    """The name that --format takes."""
+    title: str
+    """What writes such files."""
+
+
+class TraceFormats(Struct, frozen=True, kw_only=True):
+    """The formats of trace files that can be imported."""
+
+    replaykit: int = 1
+    """Version of this form."""
+    formats: Sequence[TraceFormat]
+    """The formats in the order in which a file is tried with them."""
 
 
 def formats_text(importers: Sequence[Importer]) -> str:
@@ -23,8 +43,8 @@ def formats_text(importers: Sequence[Importer]) -> str:
 
 def formats_json(importers: Sequence[Importer]) -> str:
     """The formats for programs."""
-    formats = [{"name": importer.name, "title": importer.title} for importer in importers]
-    return to_json({"replaykit": 1, "formats": formats})
+    formats = [TraceFormat(name=importer.name, title=importer.title) for importer in importers]
+    return to_json(TraceFormats(formats=formats))
 
 
 def page_with_formats(page: str) -> str:

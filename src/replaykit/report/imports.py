@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from msgspec.structs import replace
 
 from replaykit.intake.cases import CaseResult
 from replaykit.intake.entries import ImportEntry, ImportResult
-from replaykit.report.layout import counted, indented, short, table, tally, to_json
+from replaykit.report.layout import coloured, counted, indented, short, table, tally, to_json, with_hint
 from replaykit.terminal import style, visible
 
 MAX_ROWS = 200
@@ -26,6 +26,7 @@ _HEAD = ["run", "result", "status", "started (UTC)", "tools", "name → session"
 _DRY_HEAD = ["run", "result", "status", "format", "started (UTC)", "models", "tools", "tokens", "replayable", "name"]
 _OPTIONAL = ("tokens", "models", "tools", "format", "started (UTC)", "status")
 """Columns to leave out, in this order, on a narrow terminal."""
+_NUMBERS = ("models", "tools", "tokens", "replayable")
 
 
 def import_json(result: ImportResult) -> Iterator[str]:
@@ -41,9 +42,12 @@ def import_json(result: ImportResult) -> Iterator[str]:
     yield f"]{after}"
 
 
-def import_text(result: ImportResult) -> str:
-    """A line for each run that came in, what cannot be replayed of them, their cases, and what they add up to."""
-    return "\n".join([*_runs(result), *_incomplete(result), *_cases(result), _total(result)])
+def import_text(result: ImportResult, names: Mapping[str, str]) -> str:
+    """Return a line for each run that came in, what cannot be replayed, the cases, and what they add up to.
+
+    `names` are how the ids of runs in the store are printed.
+    """
+    return "\n".join([*_runs(result, names), *_incomplete(result, names), *_cases(result, names), _total(result)])
 
 
 def problems_text(result: ImportResult) -> str:
@@ -55,32 +59,39 @@ def problems_text(result: ImportResult) -> str:
     return "\n".join(indented(lines, f"{style('error', fg='red', bold=True)}: "))
 
 
-def _runs(result: ImportResult) -> Iterator[str]:
+def _runs(result: ImportResult, names: Mapping[str, str]) -> Iterator[str]:
     found = [entry for entry in result.entries if entry.run]
     if not found:
         return
     row, head = _row, _HEAD
     if result.dry_run:
         row, head = _dry_row, _DRY_HEAD
-    yield table(head, list(map(row, found[:MAX_ROWS])), optional=[name for name in _OPTIONAL if name in head])
+    optional = [name for name in _OPTIONAL if name in head]
+    text = table(head, [row(entry, names) for entry in found[:MAX_ROWS]], optional=optional, numbers=_NUMBERS)
+    yield with_hint(text, "All columns, whole: --json")
     if len(found) > MAX_ROWS:
         yield f"and {len(found) - MAX_ROWS:,} more; --json has them all"
 
 
-def _row(entry: ImportEntry) -> list[str]:
-    return [short(entry.run, 60), entry.result, entry.status, _when(entry), str(entry.tool_calls), _name(entry)]
+def _row(entry: ImportEntry, names: Mapping[str, str]) -> list[str]:
+    words = (coloured(entry.result), coloured(entry.status))
+    return [_run(entry, names), *words, _when(entry), str(entry.tool_calls), _name(entry)]
+
+
+def _run(entry: ImportEntry, names: Mapping[str, str]) -> str:
+    return short(names.get(entry.run, entry.run), 60)
 
 
 def _name(entry: ImportEntry) -> str:
     return f"{entry.name} → {entry.session}" if entry.session else entry.name
 
 
-def _dry_row(entry: ImportEntry) -> list[str]:
+def _dry_row(entry: ImportEntry, names: Mapping[str, str]) -> list[str]:
     tokens = entry.input_tokens + entry.output_tokens
     return [
-        short(entry.run, 60),
-        entry.result,
-        entry.status,
+        _run(entry, names),
+        coloured(entry.result),
+        coloured(entry.status),
         entry.format,
         _when(entry),
         str(entry.model_calls),
@@ -100,21 +111,21 @@ def _when(entry: ImportEntry) -> str:
         return str(entry.started_at)
 
 
-def _incomplete(result: ImportResult) -> Iterator[str]:
+def _incomplete(result: ImportResult, names: Mapping[str, str]) -> Iterator[str]:
     """The runs of which not everything can be replayed, and what would help, each advice once."""
     lacking = [entry for entry in result.entries if entry.run and entry.replayable.score < 1]
     if not lacking:
         return
     yield style(f"{counted(len(lacking), 'run')} cannot be replayed as a whole:", fg="yellow")
     for entry in lacking[:MAX_INCOMPLETE]:
-        yield f"  {short(entry.run, 60)}: {entry.replayable.summary}"
+        yield f"  {_run(entry, names)}: {entry.replayable.summary}"
     if len(lacking) > MAX_INCOMPLETE:
         yield f"  and {len(lacking) - MAX_INCOMPLETE:,} more; --json has them all"
     for advice in dict.fromkeys(text for entry in lacking for text in entry.replayable.advice):
         yield f"  {style('to do better', bold=True)}: {visible(advice)}"
 
 
-def _cases(result: ImportResult) -> Iterator[str]:
+def _cases(result: ImportResult, names: Mapping[str, str]) -> Iterator[str]:
     """The cases of failed runs, and which were left out and why."""
     found = [(entry, entry.case) for entry in result.entries if entry.case is not None]
     if not found:
@@ -122,7 +133,7 @@ def _cases(result: ImportResult) -> Iterator[str]:
     rows = []
     for entry, case in found[:MAX_ROWS]:
         why = f" ({case.why})" if case.why else ""
-        rows.append([short(entry.run, 60), case.result, f"{case.directory}{why}"])
+        rows.append([_run(entry, names), coloured(case.result), f"{case.directory}{why}"])
     yield table(["failed run", "case", "where"], rows, is_cut=False)
     if len(found) > MAX_ROWS:
         yield f"and {len(found) - MAX_ROWS:,} more; --json has them all"

@@ -4,11 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec import Struct, field
+
 from replaykit.checks.reading import text_of
 from replaykit.model.result import SemanticCheck
 from replaykit.model.run import TraceRun
 from replaykit.report.layout import indented, short, tally, to_json
 from replaykit.terminal import style, visible
+
+
+class JudgedCase(Struct, frozen=True, kw_only=True):
+    """The answers to what a case wants judged."""
+
+    replaykit: int = 1
+    """Version of this form."""
+    case: str
+    """The id of the case."""
+    answered_count: int = field(name="asked")
+    """The number of answers that the judge gave in this call."""
+    checks: Sequence[SemanticCheck]
+    """Every question about the newest replay, answered or not; `review` takes their numbers, counted from 1."""
+
 
 _COLOURS = {"pass": "green", "fail": "red", "unjudged": "magenta", "needs_human": "yellow"}
 
@@ -30,7 +46,7 @@ def checks_text(checks: Sequence[SemanticCheck]) -> str:
 
 def checks_json(case_id: str, checks: Sequence[SemanticCheck], *, answered_count: int = 0) -> str:
     """The same for programs."""
-    return to_json({"replaykit": 1, "case": case_id, "asked": answered_count, "checks": checks})
+    return to_json(JudgedCase(case=case_id, answered_count=answered_count, checks=checks))
 
 
 def asked_text(run: TraceRun) -> str:

@@ -7,12 +7,41 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
+from msgspec import Struct
+
 from replaykit import __version__
 from replaykit.model.values import Json
 from replaykit.redaction.file_selection import Passed
 from replaykit.redaction.files import Leak
 from replaykit.report.layout import counted, tally, to_json
 from replaykit.terminal import visible
+
+
+class ScanReport(Struct, frozen=True, kw_only=True):
+    """The secrets and personal data that were found in files; never the values."""
+
+    replaykit: int = 1
+    """Version of this form."""
+    scanned: int
+    """The number of files that were looked at."""
+    findings: Sequence[Leak]
+    """Every finding; empty if there is none."""
+    passed_over: Sequence[Passed]
+    """Files that were not looked at."""
+
+
+class RedactionReport(Struct, frozen=True, kw_only=True):
+    """The secrets and personal data that were replaced; never the values."""
+
+    replaykit: int = 1
+    """Version of this form."""
+    dry_run: bool
+    """True when nothing was changed: the list says what would be."""
+    replaced: Sequence[Leak]
+    """Every value that was replaced, or would be."""
+    passed_over: Sequence[Passed]
+    """Files that were left alone."""
+
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 
@@ -34,7 +63,7 @@ def scan_text(leaks: Sequence[Leak], scanned: int) -> str:
 
 def scan_json(leaks: Sequence[Leak], scanned: int, passed_over: Sequence[Passed]) -> str:
     """The findings, and what was not looked at."""
-    return to_json({"replaykit": 1, "scanned": scanned, "findings": leaks, "passed_over": passed_over})
+    return to_json(ScanReport(scanned=scanned, findings=leaks, passed_over=passed_over))
 
 
 def scan_sarif(leaks: Sequence[Leak]) -> str:
@@ -86,4 +115,4 @@ def redact_text(leaks: Sequence[Leak], *, dry_run: bool) -> str:
 
 def redact_json(leaks: Sequence[Leak], passed_over: Sequence[Passed], *, dry_run: bool) -> str:
     """The same, for programs."""
-    return to_json({"replaykit": 1, "dry_run": dry_run, "replaced": leaks, "passed_over": passed_over})
+    return to_json(RedactionReport(dry_run=dry_run, replaced=leaks, passed_over=passed_over))

@@ -6,13 +6,50 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from replaykit.model.run import RunStatus, TraceRun
-from replaykit.model.unrecorded import Unrecorded, all_unrecorded, unrecorded_in, unrecorded_lines
-from replaykit.model.values import JsonObject
-from replaykit.report.layout import counted, to_json
+from msgspec import Struct
+
+from replaykit.model.run import RunHeader, TraceRun
+from replaykit.model.unrecorded import (
+    Unrecorded,
+    UnrecordedEffect,
+    UnrecordedKind,
+    all_unrecorded,
+    unrecorded_in,
+    unrecorded_lines,
+)
+from replaykit.report.layout import coloured, counted, to_json
 from replaykit.terminal import style
 
-_COLOURS = {RunStatus.SUCCESS: "green", RunStatus.CANCELLED: "yellow"}
+
+class UnrecordedAction(Struct, frozen=True, kw_only=True):
+    """Something that a program did past the recording."""
+
+    run: str
+    """The id of the run."""
+    kind: UnrecordedKind
+    place: str
+    """The host and port, or the path of a socket; of a call, the tool."""
+    program: str
+    """The program that did it."""
+    where: str
+    """The line of the program that did it, or else who did."""
+    count: int
+    """How often it was seen."""
+    effect: UnrecordedEffect
+    """What a replay does there."""
+    text: str
+    """The same as a sentence."""
+
+
+class RecordedRuns(Struct, frozen=True, kw_only=True):
+    """The runs that were recorded or recovered."""
+
+    replaykit: int = 1
+    """Version of this form."""
+    runs: Sequence[RunHeader]
+    """The headers of the runs; empty if the run was not kept."""
+    not_recorded: Sequence[UnrecordedAction]
+    """What the program did past the recording, such as connections to databases."""
 
 
 def recorded_text(
@@ -20,7 +57,7 @@ def recorded_text(
 ) -> str:
     """The run, and what to type next; `options` have to be given again. Of one that is not whole nobody knows what
     there was to see."""
-    status = style(run.status.value, fg=_COLOURS.get(run.status, "red"))
+    status = coloured(run.status.value)
     calls = sum(1 for _ in run.calls)
     lines = [f"replaykit: recorded {run.id}: {status}, {counted(calls, 'call')}, {run.duration_s or 0:.1f} s"]
     if all(unrecorded_in(event) is not None for event in run.events):
@@ -82,17 +119,17 @@ def not_recorded_text(run: TraceRun) -> str:
 def recorded_json(runs: Sequence[TraceRun]) -> str:
     """The headers of the runs and what they did past the recording, for programs."""
     not_recorded = [_as_json(run.id, unrecorded) for run in runs for unrecorded in all_unrecorded(run.events)]
-    return to_json({"replaykit": 1, "runs": [run.header for run in runs], "not_recorded": not_recorded})
+    return to_json(RecordedRuns(runs=[run.header for run in runs], not_recorded=not_recorded))
 
 
-def _as_json(run_id: str, unrecorded: Unrecorded) -> JsonObject:
-    return {
-        "run": run_id,
-        "kind": unrecorded.kind,
-        "place": unrecorded.place,
-        "program": unrecorded.program,
-        "where": unrecorded.where,
-        "count": unrecorded.count,
-        "effect": unrecorded.effect,
-        "text": unrecorded.text,
-    }
+def _as_json(run_id: str, unrecorded: Unrecorded) -> UnrecordedAction:
+    return UnrecordedAction(
+        run=run_id,
+        kind=unrecorded.kind,
+        place=unrecorded.place,
+        program=unrecorded.program,
+        where=unrecorded.where,
+        count=unrecorded.count,
+        effect=unrecorded.effect,
+        text=unrecorded.text,
+    )

@@ -5,14 +5,29 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from replaykit.model.isolation import Isolation, IsolationLevel
 from replaykit.model.result import RESULT_FORMAT, Evidence, EvidenceSource, Finding, ReplayResult, Verdict
 from replaykit.model.text_lines import first_few
-from replaykit.report.layout import counted, counts_text, indented, mark, panel, short, tally, to_json
-from replaykit.terminal import style
+from replaykit.report.layout import counted, counts_text, indented, mark, panel, room, short, tally, to_json, with_hint
+from replaykit.report.recorded_and_current import with_sides
+from replaykit.terminal import style, visible
 
 if TYPE_CHECKING:
     from replaykit.candidates.prove import Proving
+
+
+class ReplayResults(Struct, frozen=True, kw_only=True):
+    """The replays of a command."""
+
+    replaykit: int = RESULT_FORMAT
+    """Version of this form."""
+    passed: bool
+    """True when the exit code is 0."""
+    results: Sequence[ReplayResult]
+    """Every replay, in the order of the cases; of `prove`, those of the bad candidate first."""
+
 
 _TITLES = {
     Verdict.REPRODUCED: ("FAILURE REPRODUCED", "red"),
@@ -60,19 +75,23 @@ PROVE = "Prove it: replaykit prove CASE --bad CANDIDATE --good CANDIDATE"
 def result_text(result: ReplayResult) -> str:
     """One replay: the panel, the three counts, and what failed."""
     title, colour = _TITLES[result.verdict]
-    box = panel("ReplayKit Result", list(filter(None, (result.observation, f"Result: {headline(result)}"))))
-    lines = [box.replace(title, style(title, fg=colour, bold=True)), ""]
+    verdict = headline(result).replace(title, style(title, fg=colour, bold=True))
+    body = list(filter(None, (result.observation, f"Result: {verdict}")))
+    lines = [panel("ReplayKit Result", body, colour=colour), ""]
     failed = result.failures
     if result.verdict is not Verdict.INCONCLUSIVE:
         lines += [*_counts(result), ""]
     reason = result.reason.splitlines()
     if result.verdict is Verdict.BROKEN and failed:
         del reason[0]  # the assertions that failed, which are listed below
-    lines += indented(reason)
+    lines += indented(with_sides(reason))
     if result.verdict is not Verdict.INCONCLUSIVE:
-        lines += _failures(failed)
+        lines += failure_lines(failed)
     lines += indented([*result.advice, *_notes(result)])
-    return "\n".join(lines).rstrip()
+    text = "\n".join(lines).rstrip()
+    if result.directory:
+        return with_hint(text, f"  All of it: {visible(result.directory)}/result.json")
+    return text
 
 
 def headline(result: ReplayResult) -> str:
@@ -92,6 +111,19 @@ def evidence_text(evidence: Evidence) -> str:
         return "none needed: the case says `evidence: output`"
     by = {EvidenceSource.REPORTED: ", as the candidate reports", EvidenceSource.NONE: ""}
     return f"{evidence.used} of {counted(evidence.recorded, 'recorded answer')}{by.get(evidence.how, '')}"
+
+
+def result_details(result: ReplayResult) -> str:
+    """Return one replay in a line: its time, its take, how much of that it used, its isolation and its files."""
+    facts = [f"{result.duration_s:.2f} s"]
+    if result.take:
+        facts.append(f"take {result.take}")
+    if result.evidence.recorded:
+        facts.append(f"used {evidence_text(result.evidence)}")
+    facts.append(f"isolation {result.isolation.level}")
+    if result.directory:
+        facts.append(f"evidence {result.directory}")
+    return f"{short(result.case_id, 80)} {result.verdict.value}: {', '.join(facts)}"
 
 
 def isolation_text(isolation: Isolation) -> str:
@@ -136,8 +168,11 @@ def results_text(results: Sequence[ReplayResult]) -> str:
         counts[result.verdict] += 1
         word, colour = result.verdict.value, _TITLES[result.verdict][1]
         why = result.reason.partition("\n")[0] or result.observation
-        lines.append(f"{style(f'{word:<12}', fg=colour)} {result.case_id:<{wide}}  {short(why, 70)}")
-    return "\n".join([*lines, "", *_notes_of_many(results), f"{counted(len(results), 'replay')}: {tally(counts)}"])
+        why = short(why, room(wide + 15, plain=70))
+        lines.append(f"{style(f'{word:<12}', fg=colour)} {result.case_id:<{wide}}  {why}")
+    last = f"{counted(len(results), 'replay')}: {tally(counts)}"
+    text = "\n".join([*lines, "", *_notes_of_many(results), last])
+    return with_hint(text, "All of one: replaykit replay CASE")
 
 
 def _notes(result: ReplayResult) -> list[str]:
@@ -184,20 +219,21 @@ def _names(ids: Collection[str]) -> str:
 
 def results_json(results: Sequence[ReplayResult], *, passed: bool) -> str:
     """Results for programs."""
-    return to_json({"replaykit": RESULT_FORMAT, "passed": passed, "results": results})
+    return to_json(ReplayResults(passed=passed, results=results))
 
 
 def _counts(result: ReplayResult) -> Iterator[str]:
     if result.observed:
         reproduced = {True: "Yes", False: "No", None: "Cannot tell"}[result.reproduced]
-        yield f"  Observed failure reproduced: {reproduced}"
+        yield f"  {style('Observed failure reproduced:', dim=True)} {reproduced}"
     holding = len(result.desired) - len(result.failures)
-    yield f"  Desired assertions: {holding}/{len(result.desired)} passed"
+    yield f"  {style('Desired assertions:', dim=True)} {holding}/{len(result.desired)} passed"
     waiting = sum(check.status in ("needs_human", "unjudged") for check in result.semantic)
-    yield f"  Semantic checks needing review: {waiting}"
+    yield f"  {style('Semantic checks needing review:', dim=True)} {waiting}"
 
 
-def _failures(failed: Sequence[Finding]) -> list[str]:
+def failure_lines(failed: Sequence[Finding]) -> list[str]:
+    """The assertions that failed, a line each."""
     return [f"  {mark(False)} {finding.name}: {finding.gap}" for finding in failed]
 
 

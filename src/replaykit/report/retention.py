@@ -5,14 +5,61 @@ from __future__ import annotations
 import shlex
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
-from replaykit.report.layout import counted, indented, short, table, to_json
+from msgspec import Struct
+
+from replaykit.model.run import RunHeader
+from replaykit.report.layout import coloured, counted, indented, short, table, to_json
 from replaykit.retention.policy import shown_bytes
 from replaykit.retention.prune import PruneResult
 from replaykit.store.backup import Copied
+from replaykit.store.protocol import Damage
 from replaykit.store.repair.salvage import Salvaged
 from replaykit.terminal import style, visible
+
+
+class CopiedStore(Struct, frozen=True, kw_only=True):
+    """A backup, or the store that was made of one."""
+
+    replaykit: int = 1
+    """Version of this form."""
+    file: str
+    """The file that was written."""
+    runs: int
+    """The number of runs in it."""
+    size_bytes: int
+
+
+class StoreHealth(Struct, frozen=True, kw_only=True):
+    """Whether a store is whole."""
+
+    replaykit: int = 1
+    """Version of this form."""
+    whole: bool
+    """True when nothing is damaged."""
+    damage: Sequence[Damage]
+    """Everything that is damaged."""
+
+
+class TaggedRun(Struct, frozen=True, kw_only=True):
+    """A run and its tags."""
+
+    id: str
+    """The id of the run."""
+    tags: Sequence[str]
+    """All tags of the run; one that is tagged `keep` is never pruned."""
+
+
+class TaggedRuns(Struct, frozen=True, kw_only=True):
+    """The runs that were protected from pruning, or no longer are."""
+
+    replaykit: int = 1
+    """Version of this form."""
+    runs: Sequence[TaggedRun]
+    """The runs that were named."""
+
 
 _SHOWN = 20
 
@@ -25,8 +72,9 @@ def pruned_text(result: PruneResult) -> str:
         rows = []
         for run in shown:
             day = time.strftime("%Y-%m-%d", time.gmtime(run.ended_at))
-            rows.append((run.run, short(run.name, 24), run.status.value, day, shown_bytes(run.size_bytes), run.why))
-        lines.append(table(("run", "name", "status", "ended", "bytes", "why"), rows))
+            name, status = short(run.name, 24), coloured(run.status.value)
+            rows.append((run.run, name, status, day, shown_bytes(run.size_bytes), run.why))
+        lines.append(table(("run", "name", "status", "ended", "bytes", "why"), rows, numbers=("bytes",)))
         if len(result.runs) > len(shown):
             lines.append(f"… and {len(result.runs) - len(shown)} more; all of them: --json")
         lines.append("")
@@ -48,8 +96,17 @@ def _summary(result: PruneResult) -> str:
 
 def copied_json(copied: Copied) -> str:
     """A backup or a restored store, for programs."""
-    document = {"replaykit": 1, "file": str(copied.file), "runs": copied.runs, "size_bytes": copied.size_bytes}
-    return to_json(document)
+    return to_json(CopiedStore(file=str(copied.file), runs=copied.runs, size_bytes=copied.size_bytes))
+
+
+def tagged_json(headers: Sequence[RunHeader]) -> str:
+    """Runs and their tags, for programs."""
+    return to_json(TaggedRuns(runs=[TaggedRun(id=header.id, tags=header.tags) for header in headers]))
+
+
+def health_json(damage: Sequence[Damage]) -> str:
+    """What is damaged in a store, for programs."""
+    return to_json(StoreHealth(whole=not damage, damage=damage))
 
 
 def copied_text(copied: Copied) -> str:

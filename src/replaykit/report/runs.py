@@ -6,6 +6,8 @@ import textwrap
 import time
 from collections.abc import Mapping, Sequence
 
+from msgspec import Struct
+
 from replaykit.checks.conversation import answer_line
 from replaykit.formats.core.replayability import replayability
 from replaykit.handlers.recording.interrupted import STOPPED
@@ -20,15 +22,60 @@ from replaykit.model.events import (
     Note,
     State,
 )
-from replaykit.model.run import RunHeader, RunStatus, TraceRun
+from replaykit.model.run import RunHeader, TraceRun
 from replaykit.model.unreplayable import concerns, note_text
-from replaykit.report.layout import LAST_COLUMN, counted, indented, line_width, short, table, to_json, width_of
+from replaykit.model.values import Json
+from replaykit.report.layout import (
+    LAST_COLUMN,
+    coloured,
+    counted,
+    indented,
+    labelled,
+    line_width,
+    short,
+    table,
+    to_json,
+    value_text,
+    width_of,
+    with_hint,
+)
 from replaykit.report.model_calls import conversation_facts, request_line, tokens_line
 from replaykit.telemetry.span import recorded_trace
 from replaykit.terminal import style, visible
 
+
+class RunList(Struct, frozen=True, kw_only=True):
+    """Runs of a store."""
+
+    replaykit: int = 1
+    """Version of this form."""
+    runs: Sequence[RunHeader]
+    """The headers of the runs, newest first; empty if there is none."""
+
+
+class EventList(Struct, frozen=True, kw_only=True):
+    """Events of a run."""
+
+    replaykit: int = 1
+    """Version of this form."""
+    events: Sequence[AnyEvent]
+    """The events of the step, or the one event that was named."""
+
+
+class StepState(Struct, frozen=True, kw_only=True):
+    """The state of an agent after a step."""
+
+    replaykit: int = 1
+    """Version of this form."""
+    run: str
+    """The id of the run."""
+    step: str
+    """The step, as it was named."""
+    state: Json
+    """The state, with tagged forms for what JSON has no word for (docs/values.md)."""
+
+
 _NAME_CHARS = 24
-_COLOURS = {RunStatus.SUCCESS: "green", RunStatus.RUNNING: "cyan", RunStatus.CANCELLED: "yellow"}
 _ARROW = " → "
 _NOT_HELD = {
     "secrets": "what `secrets` and `os.urandom` gave is",
@@ -41,27 +88,35 @@ _NOT_HELD = {
 """Sources of chance that a replay cannot repeat, as `show` describes them."""
 
 
-def runs_text(headers: Sequence[RunHeader], names: Mapping[str, str] | None = None) -> str:
-    """The runs of a store, newest first; `names` are shorter names for their ids."""
+def runs_text(headers: Sequence[RunHeader], names: Mapping[str, str], *, more: bool = False) -> str:
+    """The runs of a store, newest first; `names` are how their ids are printed. `more` adds agents and origins."""
     rows = []
     for header in headers:
-        run = header.id if names is None else names[header.id]
+        run = names[header.id]
         events = "" if header.event_count is None else str(header.event_count)
         times = (_when(header.started_at), _seconds(header.duration_s))
-        rows.append([run, header.status.value, *times, events, short(header.name, _NAME_CHARS), _one_line(header)])
-    return table(
-        ["run", "status", "started (UTC)", "time", "events", "name", "input → output"],
+        facts = [f"{header.agent} {header.agent_version}".strip(), _origin(header)] if more else []
+        name = short(header.name, _NAME_CHARS)
+        rows.append([run, coloured(header.status.value), *times, events, name, *facts, _one_line(header)])
+    titles = ["agent", "origin"] if more else []
+    text = table(
+        ["run", "status", "started (UTC)", "time", "events", "name", *titles, "input → output"],
         rows,
         optional=("events", "time", "started (UTC)", "name"),
-        colours={status.value: _COLOURS.get(status, "red") for status in RunStatus},
+        numbers=("time", "events"),
     )
+    return with_hint(text, "All of one: replaykit show RUN")
 
 
-def run_text(run: TraceRun) -> str:
-    """One run: its header and its events, a line each."""
-    colour = _COLOURS.get(run.status, "red")
+def run_line(run: TraceRun) -> str:
+    """One run in a line: its id, how it ended, and its name."""
     name = short(run.name, max(LAST_COLUMN, line_width() - len(f"{run.id}  {run.status.value}  ")))
-    lines = [f"{run.id}  {style(run.status.value, fg=colour, bold=True)}  {name}".rstrip()]
+    return f"{run.id}  {coloured(run.status.value, bold=True)}  {name}".rstrip()
+
+
+def run_text(run: TraceRun, *, whole: bool = False) -> str:
+    """One run: its header and its events, a line each; with `whole` every event in full."""
+    lines = [run_line(run)]
     facts = [
         ("agent", f"{run.agent} {run.agent_version}".strip()),
         ("started", f"{_when(run.started_at)} UTC, {_seconds(run.duration_s)}" if run.started_at else ""),
@@ -82,14 +137,24 @@ def run_text(run: TraceRun) -> str:
         if value:
             lines += _fact_lines(name, value, room)
     lines.append("")
-    lines += [event_line(event, run.started_at) for event in run.events] or ["  no events"]
-    return "\n".join(lines)
+    if whole and run.events:
+        return "\n".join([*lines, events_text(run.events, run.started_at)])
+    if run.events:
+        lines.append(event_lines(run, run.events))
+    else:
+        lines.append("  no events")
+    return with_hint("\n".join(lines), f"All of an event: replaykit show {visible(run.id)} --event N")
+
+
+def event_lines(run: TraceRun, events: Sequence[AnyEvent]) -> str:
+    """Return events of a run, a line each."""
+    return "\n".join([event_line(event, run.started_at) for event in events])
 
 
 def _fact_lines(name: str, value: str, room: int) -> list[str]:
     """Return a fact under its name, on as many lines as it takes."""
     first, *more = textwrap.wrap(visible(value), room) or [""]
-    return [f"  {style(f'{name:<8}', dim=True)} {first}", *indented(more, " " * 11)]
+    return [f"  {labelled(name, first, 8)}", *indented(more, " " * 11)]
 
 
 def _stopped(run: TraceRun) -> str:
@@ -145,9 +210,8 @@ def event_text(event: AnyEvent, started_at: float) -> str:
         facts.append(("error", str(event.error)))
     for name, value in facts:
         if value is not None:
-            shown = value if isinstance(value, str) else repr(value)
-            first, *more = shown.split("\n")
-            lines.append(f"  {style(f'{name:<10}', dim=True)} {first}")
+            first, *more = value_text(value).split("\n")
+            lines.append(f"  {labelled(name, first, 10)}")
             lines += indented(more, " " * 13)
     return "\n".join(lines)
 
@@ -246,4 +310,9 @@ def _seconds(duration: float | None) -> str:
 
 def events_json(events: Sequence[AnyEvent]) -> str:
     """Events for programs."""
-    return to_json({"replaykit": 1, "events": events})
+    return to_json(EventList(events=events))
+
+
+def runs_json(headers: Sequence[RunHeader]) -> str:
+    """Runs for programs."""
+    return to_json(RunList(runs=headers))

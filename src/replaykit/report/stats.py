@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from replaykit.report.layout import counted, short, tally
+from replaykit.report.layout import counted, labelled, room, short, tally, with_hint
 from replaykit.retention.policy import shown_bytes
 from replaykit.retention.stats import Stats
 
@@ -15,14 +15,16 @@ def stats_text(stats: Stats, *, bars: bool = False) -> str:
     """Everything, for people; `bars` draws the days."""
     rows = [*_runs(stats), *_space(stats, bars), *_rates(stats)]
     width = max(len(name) for name, _ in rows)
-    lines = [f"{name:<{width}}  {text}" for name, text in rows]
+    lines = [labelled(name, f" {text}", width) for name, text in rows]
     if stats.signatures:
         lines += ["", f"How the newest {counted(stats.failed_looked_at, 'failed run')} failed"]
         for signature in stats.signatures:
-            lines.append(f"{signature.runs:>6}  {short(signature.signature, 70)}  ({signature.newest})")
+            newest = f"({signature.newest})"
+            shown = short(signature.signature, room(len(newest) + 10, plain=70))
+            lines.append(f"{signature.runs:>6}  {shown}  {newest}")
     if stats.damaged:
         lines += ["", f"{counted(stats.damaged, 'header')} cannot be read: replaykit store verify"]
-    return "\n".join(lines)
+    return with_hint("\n".join(lines), "All of it: replaykit store stats --json")
 
 
 def _runs(stats: Stats) -> Iterator[tuple[str, str]]:

@@ -87,12 +87,16 @@ class PrunedRun(Struct, frozen=True, kw_only=True):
     """A run that is deleted."""
 
     run: str
+    """The id of the run."""
     name: str
+    """The name of the run."""
     status: RunStatus
     ended_at: float
+    """Seconds since the epoch."""
     size_bytes: int
     """The space that it frees, without what it shares with others."""
     why: str
+    """Why it expired."""
 
 
 class PrunePlan(Struct, frozen=True, kw_only=True):

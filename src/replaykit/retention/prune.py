@@ -55,8 +55,11 @@ class PruneResult(Struct, frozen=True, kw_only=True):
     """The runs that were deleted, or in a dry run would be."""
 
     replaykit: int = 1
+    """Version of this form."""
     dry_run: bool
+    """True when nothing was deleted."""
     runs: tuple[PrunedRun, ...]
+    """The runs that were deleted, or would be."""
     remaining: int = field(name="kept")
     """The number of runs that stay."""
     stays: dict[str, int]
@@ -64,10 +67,13 @@ class PruneResult(Struct, frozen=True, kw_only=True):
     freed_bytes: int
     """The size of the deleted runs in the store."""
     file_bytes_before: int
+    """The size of the store's file before."""
     file_bytes: int
+    """The size of the store's file now."""
     free_bytes: int
     """The free space in the file, which is used again before the file grows."""
     notes: tuple[str, ...] = ()
+    """Remarks, such as files that could not be read."""
 
 
 def prune(

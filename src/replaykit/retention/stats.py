@@ -31,15 +31,21 @@ class ReplayStats(Struct, frozen=True, kw_only=True):
     """The outcomes of the replays of some days."""
 
     days: float
+    """The number of days that are counted."""
     total: int
     """All of them; the newest 2,000 were looked at."""
     looked_at: int = 0
+    """The number of replays that were looked at."""
     verdicts: dict[str, int] = {}
+    """The number of replays of each verdict."""
     success_rate: float | None = None
     """Those that came to an end, whatever the end: every verdict but `inconclusive`."""
     latency_p50_s: float | None = None
+    """The time that half of the replays did not exceed."""
     latency_p95_s: float | None = None
+    """The time that 95 % of the replays did not exceed."""
     latency_sum_s: float = 0.0
+    """The time that all replays took together."""
 
 
 class _Deviation(Struct, frozen=True, kw_only=True):
@@ -119,16 +125,22 @@ class Day(Struct, frozen=True, kw_only=True):
     """The runs that began on one day and are still there."""
 
     day: str
+    """The date in UTC, such as `2026-02-15`."""
     runs: int = 0
+    """Runs that began that day."""
     failed: int = 0
+    """Those of them that failed."""
     stored_bytes: int = 0
+    """The size of their logs in the store."""
 
 
 class Signature(Struct, frozen=True, kw_only=True):
     """A way in which runs fail."""
 
     signature: str
+    """The failure in words."""
     runs: int
+    """The number of runs that failed like this."""
     newest: str
     """The newest run that failed like this."""
 
@@ -137,29 +149,43 @@ class Stats(Struct, frozen=True, kw_only=True):
     """A store in figures. A rate of nothing is null."""
 
     replaykit: int = 1
+    """Version of this form."""
     store: str
+    """The file of the store."""
     runs: int
+    """The number of runs, without LangGraph threads."""
     threads: int
+    """The number of LangGraph threads."""
     by_status: dict[str, int]
+    """The number of runs of each status; `abandoned` is a recording that was killed."""
     by_age: dict[str, int]
+    """The number of runs of each age."""
     events: int
+    """The number of events of all runs."""
     raw_bytes: int
+    """The size of all logs before compression."""
     stored_bytes: int
+    """The size of all logs in the store."""
     ratio: float | None
     """The ratio of raw to stored bytes."""
     file_bytes: int
+    """The size of the store's file."""
     free_bytes: int
+    """The free space in that file."""
     growth_bytes_per_day: float
     """Over the days below."""
     days: tuple[Day, ...]
     checkpoint_success_rate: float | None
     """Runs that ended with their whole log on disk, of all that are not being recorded."""
     forks: int
+    """The newest forks whose parent is in the store."""
     forks_diverged: int
+    """Those of them that ended otherwise than their parent."""
     divergence_rate: float | None
     """Forks that ended otherwise than the run they come from: another status, output or error."""
     replays: ReplayStats
     failed_looked_at: int
+    """The number of failed runs that were looked at."""
     signatures: tuple[Signature, ...]
     """Of the failed runs that were looked at, the newest ones."""
     damaged: int

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
+from replaykit.errors import wrong_argument
 from replaykit.model.values import Json, JsonObject, Raw, canonical, sayable
 from replaykit.seam.foreign_threads import scope_of_call
 from replaykit.seam.own_code import Function
@@ -37,7 +38,11 @@ def call_tool(
 
     `live` is given the arguments, which a fork may have changed. `keep` makes plain data of a result, and `give` a
     result of that data. `fn` is the function behind the tool, whose return annotation says what recorded data is.
+
+    >>> rk.call_tool("search_docs", {"query": "refunds"}, lambda arguments: [arguments["query"]])
+    ['refunds']
     """
+    _check("rk.call_tool", name, arguments, live)
     scope = scope_of_call(name)
     if scope is None:
         return live(dict(arguments))
@@ -57,7 +62,14 @@ async def acall_tool(
     fn: Function | None = None,
     effects: str = "external",
 ) -> T:
-    """`call_tool`, for a tool that is awaited."""
+    """`call_tool`, for a tool that is awaited.
+
+    >>> async def search(arguments):
+    ...     return [arguments["query"]]
+    >>> asyncio.run(rk.acall_tool("search_docs", {"query": "refunds"}, search))
+    ['refunds']
+    """
+    _check("rk.acall_tool", name, arguments, live)
     scope = scope_of_call(name)
     if scope is None:
         return await live(dict(arguments))
@@ -65,6 +77,17 @@ async def acall_tool(
     values = ToolValues(call.name, fn)
     do = partial(_do, live, call, arguments)
     return await athrough(scope, call, do, _giver(give, values), _keeper(keep, values))
+
+
+def _check(call: str, name: str, arguments: Mapping[str, Json], live: object) -> None:
+    """Refuse a wrong argument. By hand: this is done for each call of a tool."""
+    example = f"{call}(\"search_docs\", {{'query': question}}, search_docs)"
+    if not isinstance(name, str):
+        raise wrong_argument(call, name, example, name="name")
+    if not isinstance(arguments, Mapping):
+        raise wrong_argument(call, arguments, example, name="arguments")
+    if not callable(live):
+        raise wrong_argument(call, live, example, name="live")
 
 
 def _pending(scope: Scope, name: str, arguments: Mapping[str, Json], effects: str, fn: Function | None) -> PendingCall:

@@ -21,17 +21,29 @@ NOW, UUID4, RANDOM = MACHINE = ("rk.now", "rk.uuid4", "rk.random")
 
 
 def now() -> dt.datetime:
-    """The time, with its zone (UTC); in a replay the recorded one."""
+    """The time, with its zone (UTC); in a replay the recorded one.
+
+    >>> rk.now().tzname()
+    'UTC'
+    """
     return _through_seam(NOW, lambda: dt.datetime.now(dt.UTC))
 
 
 def uuid4() -> uuid.UUID:
-    """A random UUID; in a replay the recorded one."""
+    """A random UUID; in a replay the recorded one.
+
+    >>> rk.uuid4().version
+    4
+    """
     return _through_seam(UUID4, uuid.uuid4)
 
 
 def random() -> float:
-    """A number from 0 up to 1; in a replay the recorded one."""
+    """A number from 0 up to 1; in a replay the recorded one.
+
+    >>> 0 <= rk.random() < 1
+    True
+    """
     from random import random as draw  # noqa: PLC0415 (slow to import; few agents ask for it)
 
     return _through_seam(RANDOM, draw)

@@ -43,9 +43,17 @@ def tool(fn: Any = None, /, *, name: str | None = None, effects: Effects = "exte
 
     `effects` says what a call does to the world, for forks that go on live: `none` (it may always be done again),
     `idempotent` (done again with the same `idempotency_key()`, it has happened once), or `external`.
+
+    >>> @rk.tool(effects="none")
+    ... def search(query: str) -> list[str]:
+    ...     return [query]
+    >>> search("refunds")
+    ['refunds']
     """
     if effects not in EFFECTS:
         raise UsageError(f"effects={effects!r}; {nearest(str(effects), EFFECTS)}")
+    if name is not None and not isinstance(name, str):
+        raise wrong_argument("rk.tool", name, '@rk.tool(name="search_docs")', name="name")
     if fn is None:
         return functools.partial(tool, name=name, effects=effects)
     if not callable(fn) and not isinstance(fn, classmethod):
@@ -63,7 +71,15 @@ def _name_of(fn: Function) -> str:
 
 
 def idempotency_key() -> str:
-    """Inside a tool: the same text whenever this very call of this run is done again, also in a fork of the run."""
+    """Inside a tool: the same text whenever this very call of this run is done again, also in a fork of the run.
+
+    >>> @rk.tool(effects="idempotent")
+    ... def refund(order: int) -> str:
+    ...     return rk.idempotency_key()
+    >>> with rk.record("refunds"):
+    ...     len(refund(7))
+    32
+    """
     scope = current()
     if scope is None or scope.call is None:
         raise UsageError("idempotency_key() is for the inside of a tool, in a run")

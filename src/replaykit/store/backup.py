@@ -16,6 +16,7 @@ from replaykit.config import make_home
 from replaykit.errors import CorruptStore, FormatTooNew, StoreError, UsageError
 from replaykit.private_files import make_file
 from replaykit.store.event_log import StoreLogs
+from replaykit.store.protocol import OnProgress, ignore_progress
 from replaykit.store.schema import is_locked, translate
 from replaykit.store.sqlite import SQLiteStore
 
@@ -31,7 +32,7 @@ class Copied(Struct, frozen=True, kw_only=True):
     size_bytes: int
 
 
-def backup(store: SQLiteStore, file: Path, *, force: bool = False) -> Copied:
+def backup(store: SQLiteStore, file: Path, *, force: bool = False, on_progress: OnProgress = ignore_progress) -> Copied:
     """Copy the store, as of one moment, to a file; others may write meanwhile. It appears whole, or not at all."""
     if not file.parent.is_dir():
         raise UsageError(f"there is no directory {file.parent}")
@@ -49,14 +50,18 @@ def backup(store: SQLiteStore, file: Path, *, force: bool = False) -> Copied:
         except sqlite3.Error as error:
             raise translate(error, str(store.path)) from None
         copied = _checked(
-            partial, store.path, "the store is damaged, and so is its copy", "See what is left: replaykit store verify"
+            partial,
+            store.path,
+            "the store is damaged, and so is its copy",
+            "See what is left: replaykit store verify",
+            on_progress,
         )
         os.replace(partial, file)
         sync(file.parent)
     return Copied(file=file, runs=copied, size_bytes=file.stat().st_size)
 
 
-def restore(file: Path, target: Path, *, force: bool = False) -> Copied:
+def restore(file: Path, target: Path, *, force: bool = False, on_progress: OnProgress = ignore_progress) -> Copied:
     """Put a backup in the place of a store. The old one stays until the backup was copied, and found to be whole."""
     if not file.is_file():
         raise StoreError(f"there is no backup at {file}")
@@ -76,7 +81,8 @@ def restore(file: Path, target: Path, *, force: bool = False) -> Copied:
             shutil.copyfile(wal, _named(partial, "-wal"))
         with closing(sqlite3.connect(partial)) as copy:
             _copy_logs(StoreLogs(file), copy)
-        runs = _checked(partial, file, "the backup is damaged, and the store is as it was", "Use another backup")
+        what = "the backup is damaged, and the store is as it was"
+        runs = _checked(partial, file, what, "Use another backup", on_progress)
         _in_wal_mode(partial)
         with _nobody_else(target):
             os.replace(partial, target)
@@ -108,12 +114,12 @@ def new_file_beside(file: Path) -> Iterator[Path]:
                 _named(partial, suffix).unlink()
 
 
-def _checked(file: Path, original: Path, what: str, hint: str) -> int:
+def _checked(file: Path, original: Path, what: str, hint: str, on_progress: OnProgress) -> int:
     """Read everything in a copy; gives how many runs it has. Errors name what it is a copy of."""
     sync(file)
     try:
         with SQLiteStore.open(file, read_only=True) as copy:
-            damage = next(copy.verify(), None)
+            damage = next(copy.verify(on_progress), None)
             runs = copy.query("SELECT count(*) FROM runs")[0][0]
     except CorruptStore as error:
         raise CorruptStore(f"{what} ({error.reason})", where=str(original), hint=hint) from None

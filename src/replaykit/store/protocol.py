@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from msgspec import Struct
 
+from replaykit.errors import UsageError, nearest
 from replaykit.model.changes import Cleaning
 from replaykit.model.events import AnyEvent, StoredEvent
 from replaykit.model.run import RunHeader, TraceRun
 from replaykit.model.values import Json
+
+OnProgress: TypeAlias = Callable[[int, int], None]
+"""Called with how much is done, and of how much."""
+
+
+def ignore_progress(_done: int, _total: int) -> None:
+    """Take no notice of how far a job is."""
 
 
 class Durability(StrEnum):
@@ -22,11 +30,21 @@ class Durability(StrEnum):
     POWER = "power"  # loss of power: one fsync per event
 
 
+def durability_of(word: str) -> Durability:
+    """Return the durability of that name; a `UsageError` for any other."""
+    try:
+        return Durability(word)
+    except ValueError:
+        raise UsageError(f"durability={word!r}; {nearest(word, map(str, Durability))}") from None
+
+
 class Damage(Struct, frozen=True, kw_only=True):
     """One damaged thing in a store, by name."""
 
     where: str
+    """The page, the run or the blob."""
     what: str
+    """What is wrong with it."""
 
     def __str__(self) -> str:
         return f"{self.where}: {self.what}"
@@ -142,7 +160,7 @@ class Store(Protocol):
     def state_json(self, run_id: str, seq: int | None = None) -> bytes:
         """The same, as the JSON text it is kept in."""
 
-    def verify(self) -> Iterator[Damage]:
+    def verify(self, on_progress: OnProgress = ignore_progress) -> Iterator[Damage]:
         """Read everything; yield whatever is damaged."""
 
     def close(self) -> None:

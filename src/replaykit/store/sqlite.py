@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
-from replaykit.errors import CorruptStore, RunNotFound, StoreError, wrong_argument
+from replaykit.arguments import checked
+from replaykit.errors import CorruptStore, RunNotFound, StoreError, nearest, wrong_argument
 from replaykit.model.events import AnyEvent, Shared, StoredEvent, decode_event, decode_events
 from replaykit.model.nesting import check_nesting
 from replaykit.model.run import PROCESS_LOGS, RunHeader, RunStatus, TraceRun
@@ -23,7 +24,7 @@ from replaykit.model.values import Json
 from replaykit.store import blobs
 from replaykit.store.event_log import EventRow, LogFile, MemoryLog, StoreLogs
 from replaykit.store.log_recovery import fold_abandoned_logs
-from replaykit.store.protocol import Damage, Durability
+from replaykit.store.protocol import Damage, Durability, OnProgress, durability_of, ignore_progress
 from replaykit.store.removal import delete_runs, replace_runs
 from replaykit.store.repair.verify import verify_sqlite
 from replaykit.store.rows import (
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from replaykit.redaction.events import Door
 
 _INDEX = 0xFFFFFFFF
+_MOST_SUGGESTED = 500
 _NEWEST = {"last": " ".join(RunStatus), "last-failed": " ".join((RunStatus.ERROR, RunStatus.TIMEOUT))}
 """Words for the newest run, and the statuses it may have."""
 Batch = tuple[int, list[StoredEvent]]
@@ -69,7 +71,7 @@ class SQLiteStore:
         self.path = Path(path)
         self._redact = redact
         self._redact_as = redact_as  # the store whose project's rules and key hold here; a store by itself is its own
-        self.durability = Durability(durability)
+        self.durability = durability_of(durability)
         self.lock = threading.RLock()
         self.db = connect(self.path, self.durability, read_only=read_only)
         self.owner_pid = os.getpid()
@@ -83,9 +85,18 @@ class SQLiteStore:
         self._remembered = Remembered()
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], **options: Any) -> SQLiteStore:
+    @checked('rk.Store.open(".replaykit/store.db")')
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        durability: str | Durability = Durability.PROCESS,
+        read_only: bool = False,
+        redact: bool | None = None,
+        redact_as: Path | None = None,
+    ) -> SQLiteStore:
         """The store at this path; made when it is not there, unless `read_only`."""
-        return cls(path, **options)
+        return cls(path, durability=durability, read_only=read_only, redact=redact, redact_as=redact_as)
 
     def __enter__(self) -> SQLiteStore:
         return self
@@ -198,6 +209,7 @@ class SQLiteStore:
             self.live.hold(number)  # before anybody can see it
         return SQLiteWriter(self, number, header, watched, lazily=lazily)
 
+    @checked("store.add(run)")
     def add(self, run: TraceRun) -> None:
         """Keep a whole run, all or nothing."""
         run = self.cleaned(run)
@@ -219,12 +231,14 @@ class SQLiteStore:
         replace_runs(self, list(runs))
         self.turns += 1
 
+    @checked("store.delete([run_id])")
     def delete(self, run_ids: Iterable[str]) -> int:
         """Remove runs and what only they hold, all or none; gives how many there were."""
         removed = delete_runs(self, list(run_ids))
         self.turns += 1
         return removed
 
+    @checked('store.tag(run_id, add=["keep"])')
     def tag(self, run_id: str, *, add: Iterable[str] = (), remove: Iterable[str] = ()) -> RunHeader:
         """Give a run tags, and take tags from it; gives its header."""
         with self.transaction() as db:
@@ -243,6 +257,7 @@ class SQLiteStore:
         """Return a run's header, by id, the beginning of an id, a name, `last` or `last-failed`."""
         return self.find(run_id)[1]
 
+    @checked('store.headers(limit=20, status="error")')
     def headers(
         self,
         *,
@@ -289,7 +304,18 @@ class SQLiteStore:
         if rows:
             starts = ", ".join(row[1] for row in rows[:3])
             raise RunNotFound(f"several runs begin with {run_id!r}: {starts} …", hint="Give more of the id.")
-        raise RunNotFound(f"no run {run_id!r} in {self.path}", hint="See what is there: replaykit runs")
+        raise self._not_found(run_id)
+
+    def _not_found(self, run_id: str) -> RunNotFound:
+        """Return the error for a run that is not there; it names the nearest of the newest runs."""
+        words: dict[str, None] = {}
+        for row in self.query("SELECT id, name FROM runs ORDER BY started_at DESC LIMIT ?", _MOST_SUGGESTED):
+            words |= dict.fromkeys(filter(None, row))
+        message = f"no run {run_id!r} in {self.path}"
+        suggestion = nearest(run_id[:80], words)
+        if suggestion.startswith("did you mean"):
+            message = f"{message}; {suggestion}"
+        return RunNotFound(message, hint="See what is there: replaykit runs")
 
     def events(self, run_id: str) -> Iterator[AnyEvent]:
         """A run's events in the order they were written; what a fork shares is read from its parent."""
@@ -326,6 +352,7 @@ class SQLiteStore:
         _, header = self.find(run_id)
         return TraceRun.of(header, tuple(sorted(self.events(header.id), key=lambda event: event.seq)))
 
+    @checked("store.state_at(run_id, 7)")
     def state_at(self, run_id: str, seq: int | None = None) -> Json:
         """The state after the last checkpoint at or before event `seq`; the latest when None."""
         return StateReader(self, self._remembered).value(run_id, seq)
@@ -432,9 +459,9 @@ class SQLiteStore:
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise CorruptStore(f"not an event ({error})", where=where) from None
 
-    def verify(self) -> Iterator[Damage]:
+    def verify(self, on_progress: OnProgress = ignore_progress) -> Iterator[Damage]:
         """Read everything; yield whatever is damaged."""
-        return verify_sqlite(self)
+        return verify_sqlite(self, on_progress)
 
 
 def _pack_name(key: int) -> str:

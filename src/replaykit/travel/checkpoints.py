@@ -16,12 +16,13 @@ from types import TracebackType
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from replaykit.arguments import checked
 from replaykit.errors import UsageError, wrong_argument
 from replaykit.model.changes import StateFold
 from replaykit.model.events import AnyEvent, Call, Change, Decision, ErrorInfo, Message, State, ToolCall
 from replaykit.model.run import RunHeader, RunStatus, TraceRun
 from replaykit.model.sampling import Sampling, StateLog, Written, sampling
-from replaykit.model.steps import step_name
+from replaykit.model.steps import StepWord, step_name
 from replaykit.model.values import ABSENT, Json, Raw, canonical, decode, raw
 from replaykit.store.open import StoreLike, open_store
 from replaykit.store.protocol import RunWriter, Store
@@ -63,21 +64,30 @@ class CheckpointInfo(Struct, frozen=True, kw_only=True):
     """A checkpoint without its content, for lists."""
 
     step_id: str
+    """The name of the step, as --step takes it."""
     seq: int
+    """The number of the first event of the step."""
     timestamp: dt.datetime | None
+    """When the step began; None if the run does not say."""
     decision: Json = None
+    """What the agent decided in the step."""
     calls: tuple[str, ...] = ()
+    """What the step calls."""
     has_state: bool = False
     """True when the step has a state of its own, and the log holds it."""
     is_kept: bool = field(default=True, name="kept")
     """False when there is a state after the step and the log does not hold it."""
     error: str | None = None
+    """The error that ended the step."""
 
 
+@checked("rk.step_events(store.load(run_id))")
 def step_events(run: TraceRun) -> list[StepEvent]:
-    """The run, step by step."""
-    if not isinstance(run, TraceRun):
-        raise wrong_argument("rk.step_events", run, "rk.step_events(store.load(run_id))")
+    """The run, step by step.
+
+    >>> [(step.step_id, step.decision) for step in rk.step_events(store.load(run_id))]
+    [('look up', 'search_docs')]
+    """
     fold = StateFold()
     found: list[StepEvent] = []
     state: Json = None
@@ -97,12 +107,12 @@ def step_events(run: TraceRun) -> list[StepEvent]:
     return found
 
 
-def last_event_of(run: TraceRun, step_id: str) -> AnyEvent:
+def last_event_of(run: TraceRun, step_id: StepWord) -> AnyEvent:
     """The last event that belongs to a step, its states included; a UsageError names the steps there are."""
     return find_step(run, step_id).last
 
 
-def state_after(store: Store, run: TraceRun, step_id: str) -> Json:
+def state_after(store: Store, run: TraceRun, step_id: StepWord) -> Json:
     """The state after a step; None for an agent that had none by then, StateNotKept where the log does not hold it."""
     run_step = find_step(run, step_id)
     if run_step.state is None:
@@ -140,20 +150,21 @@ class CheckpointStore:
                 run.end()
             self._open.clear()
 
-    def load_checkpoint(self, run_id: str, step_id: str) -> Checkpoint:
+    @checked('checkpoints.load_checkpoint(run_id, "step_3")')
+    def load_checkpoint(self, run_id: str, step_id: StepWord) -> Checkpoint:
         """The checkpoint after that step; a UsageError names the steps there are, or those that were kept."""
         with open_store(self._store, read_only=True) as store:
             run = store.load(run_id)
-            step_id = step_name(run, step_id)
-            state = state_after(store, run, step_id)
-        last = last_event_of(run, step_id)
+            name = step_name(run, step_id)
+            state = state_after(store, run, name)
+        last = last_event_of(run, name)
         messages: list[Json] = []
         for event in run.events:
             if isinstance(event, Message) and event.seq <= last.seq:
                 messages.append({"role": event.role, "content": event.content})
         return Checkpoint(
             run_id=run.id,
-            step_id=step_id,
+            step_id=name,
             state=state,
             messages=messages,
             tool_calls=[_call_as_data(call) for call in run.tool_calls if call.seq <= last.seq],
@@ -161,6 +172,7 @@ class CheckpointStore:
             timestamp=_moment(last.at),
         )
 
+    @checked("checkpoints.list_checkpoints(run_id)")
     def list_checkpoints(self, run_id: str) -> list[CheckpointInfo]:
         """Every step of the run, in order."""
         with open_store(self._store, read_only=True) as store:

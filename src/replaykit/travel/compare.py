@@ -18,6 +18,7 @@ from typing import Any, TypeAlias, TypeVar
 from msgspec import structs
 from msgspec.structs import replace
 
+from replaykit.arguments import checked
 from replaykit.model.diff import Difference, brief
 from replaykit.model.events import AnyEvent, Call, Decision, ErrorEvent, Exchange, LlmCall, Message
 from replaykit.model.run import TraceRun
@@ -63,8 +64,14 @@ N = TypeVar("N", int, float)
 _LINE = 160
 
 
+@checked("rk.compare(run_id, fork_id)")
 def compare(a: TraceRun | str, b: TraceRun | str, *, store: StoreLike = None) -> Comparison:
-    """Return what is the same in two runs, what is not, and where they part; ids are looked up in the store."""
+    """Return what is the same in two runs, what is not, and where they part; ids are looked up in the store.
+
+    >>> comparison = rk.compare(run_id, failed_id)
+    >>> comparison.identical, comparison.outcome.b.error
+    (False, 'ValueError: lost')
+    """
     if isinstance(a, TraceRun) and isinstance(b, TraceRun):
         return _compare(a, b)
     with open_store(store, read_only=True) as source:

@@ -432,9 +432,20 @@ def entries_of(a: EventLog, b: EventLog, rows: list[EventRow]) -> Iterator[Event
             a_seq=a.where(row.a)[0],
             b_seq=b.where(row.b)[0],
             text=line_of(event),
+            a_text=_text_before(a, b, row),
             arguments=row.arguments,
             outcome=row.outcome,
         )
+
+
+def _text_before(a: EventLog, b: EventLog, row: EventRow) -> str:
+    """Return the line of a changed event in the first run."""
+    if row.kind is not EntryKind.CHANGED or row.a is None or row.b is None:
+        return ""
+    text = line_of(a.events[row.a])
+    if text == line_of(b.events[row.b]):
+        return ""
+    return text
 
 
 def event_of(a: EventLog, b: EventLog, row: EventRow) -> AnyEvent:

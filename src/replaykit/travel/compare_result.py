@@ -47,15 +47,21 @@ class FirstDivergence(Struct, frozen=True, kw_only=True):
     event: str = ""
     """`tool_call`, `message`, `state`, …; nothing for the run as a whole, as is the name."""
     name: str = ""
+    """The tool, the model or the request."""
     a_seq: int | None = None
+    """The number of the event in the first run."""
     b_seq: int | None = None
     """The event; of what is missing here, the one that came instead, or None."""
     a_step: str | None = None
+    """Its step in the first run."""
     b_step: str | None = None
+    """Its step in the second run."""
     a_text: str = ""
     """The event of the first run there, on one line; empty where it has none."""
     b_text: str = ""
+    """The event of the second run there, on one line; empty where it has none."""
     differences: tuple[Difference, ...] = ()
+    """What differs in the event."""
 
     @property
     def where(self) -> str:
@@ -79,21 +85,32 @@ class EventEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     event: str
     """`tool_call`, `llm_call`, `exchange`, `message`, `decision` or `error`."""
     name: str = ""
+    """The tool, the model or the request."""
     a_seq: int | None = None
+    """The number of the event in the first run."""
     b_seq: int | None = None
+    """The number of the event in the second run."""
     text: str = ""
     """The call as one would write it, cut where it is long; as the second run made it, where it did."""
+    a_text: str = ""
+    """The same as the first run made it, where that is another text."""
     arguments: tuple[Difference, ...] = ()
+    """What differs in its arguments."""
     outcome: tuple[Difference, ...] = ()
+    """What differs in its result or error."""
 
 
 class StateEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A step after which the states differ; a state that was kept before holds until there is another."""
 
     a_seq: int | None = None
+    """The number of the state's event in the first run."""
     b_seq: int | None = None
+    """The number of the state's event in the second run."""
     a_step: str | None = None
+    """The step in the first run."""
     b_step: str | None = None
+    """The step in the second run."""
     differences: tuple[Difference, ...] = ()
 
 
@@ -102,7 +119,9 @@ class ToolCount(Struct, frozen=True, kw_only=True):
 
     name: str
     a: int = 0
+    """The number of calls in the first run."""
     b: int = 0
+    """The number of calls in the second run."""
 
 
 class ToolStretch(Struct, frozen=True, kw_only=True):
@@ -110,14 +129,18 @@ class ToolStretch(Struct, frozen=True, kw_only=True):
 
     kind: EntryKind
     name: str
+    """The tool."""
     count: int
+    """The number of calls in a row."""
 
 
 class ToolComparison(Struct, frozen=True, kw_only=True):
     """The tools the two agents called, in order; calls inside another tool are that tool's business."""
 
     a: tuple[str, ...] = ()
+    """The tools of the first run."""
     b: tuple[str, ...] = ()
+    """The tools of the second run."""
     counts: tuple[ToolCount, ...] = ()
     unified: tuple[ToolStretch, ...] = ()
     """Both sequences as one: a changed call counts as the same, for it is the same tool."""
@@ -128,7 +151,9 @@ class RunEnding(Struct, frozen=True, kw_only=True):
 
     status: RunStatus
     output: Json = None
+    """What the agent answered; null if it did not."""
     error: str | None = None
+    """The error that ended the run."""
 
 
 class OutcomeComparison(Struct, frozen=True, kw_only=True):
@@ -137,6 +162,7 @@ class OutcomeComparison(Struct, frozen=True, kw_only=True):
     a: RunEnding
     b: RunEnding
     equal: bool
+    """True when status, output and error are the same."""
     differences: tuple[Difference, ...] = ()
 
 
@@ -148,7 +174,9 @@ class UsageTotals(Struct, frozen=True, kw_only=True):
     input_tokens: int | None = None
     output_tokens: int | None = None
     tokens: int | None = None
+    """Tokens of input and output together."""
     cost_usd: float | None = None
+    """The price in US dollars."""
     duration_s: float | None = None
 
 
@@ -168,8 +196,11 @@ class Comparison(Struct, frozen=True, kw_only=True):
     a: str
     """The first run's id."""
     b: str
+    """The second run's id."""
     identical: bool
+    """True when nothing differs."""
     first: FirstDivergence | None
+    """The earliest place where they differ; None if they do not."""
     entries: tuple[EventEntry, ...]
     """Every event that was aligned, in the second run's order; what it lacks stands where it is missing."""
     states: tuple[StateEntry, ...]

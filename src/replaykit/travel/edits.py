@@ -11,7 +11,8 @@ from replaykit.errors import UsageError
 from replaykit.model.diff import brief
 from replaykit.model.events import Call, ErrorInfo, Exchange, LlmCall, ToolCall
 from replaykit.model.matching import ErrorSpec
-from replaykit.model.patch import PatchError, apply_patch, merge
+from replaykit.model.patch import PatchError, apply_patch, merge, missing_keys
+from replaykit.model.result import Deviation
 from replaykit.model.values import NULL, Json, JsonObject, raw
 from replaykit.seam.scope import CallAnswer, Outcome
 
@@ -81,6 +82,14 @@ class Edits(Struct, frozen=True, kw_only=True):
             return state
         except PatchError as error:
             raise UsageError(f"the change does not fit the state: {error}") from None
+
+    def added_keys(self, state: Json, step: str) -> list[Deviation]:
+        """Return the keys that are set and that the state does not have, as deviations: they may be typing errors."""
+        added = []
+        for key in missing_keys(state, self.state):
+            text = f"the state after {step} had no key {key!r}; it has: {', '.join(state)}"
+            added.append(Deviation(kind="added", text=text, name=key))
+        return added
 
     def target(self, step: str, step_calls: list[Call], calls: Iterable[Call]) -> Call:
         """The call that is changed, of those the step makes; a UsageError names those there are."""

@@ -15,6 +15,7 @@ from typing import Any
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
+from replaykit.arguments import checked
 from replaykit.errors import UsageError
 from replaykit.handlers.recording.agents import agent_of, root_name
 from replaykit.handlers.recording.run import new_run_id
@@ -22,7 +23,7 @@ from replaykit.model.changes import Cleaning
 from replaykit.model.events import AnyEvent, Shared
 from replaykit.model.result import Deviation
 from replaykit.model.run import Origin, RunHeader, RunStatus, TraceRun
-from replaykit.model.steps import step_name
+from replaykit.model.steps import StepWord, step_name
 from replaykit.model.values import ABSENT, Json, raw
 from replaykit.seam.failures import describe, status_of
 from replaykit.store.open import StoreLike, open_store
@@ -37,22 +38,29 @@ from replaykit.travel.fork_plan import ForkPlan, plan_fork, session_for
 class ForkResult(Struct, frozen=True, kw_only=True):
     """The result of a fork or a resumed run."""
 
+    replaykit: int = 1
+    """Version of this form."""
     run_id: str
+    """The id of the new run; in a dry run there is no such run."""
     status: RunStatus
     output: Json = None
+    """What the agent answered; null if it did not."""
     error: str | None = None
+    """The error that ended the run."""
     way: str = ""
     """`state` or `re-execution`."""
     since: str | None = None
     """The step whose state the agent began with, where that is not the step it goes on from."""
     deviations: tuple[Deviation, ...] = ()
+    """Where the agent left the recording."""
     would_be_live: tuple[str, ...] = ()
     """In a dry run: what would have been done for real."""
 
 
+@checked('rk.fork(run_id, "step_3", {"max_retries": 3}, agent=agent)')
 def fork(
     run_id: str,
-    step: str,
+    step: StepWord,
     changes: Edits | Mapping[str, Any] | None = None,
     *,
     agent: Callable[..., Any] | None = None,
@@ -67,6 +75,10 @@ def fork(
     `changes` are keys of the state, or `Edits`. After the step recorded answers are served to exactly the recorded
     calls (unless `reuse` is false); other calls happen only if their tool is harmless or named in `live`. What an
     `attempt` at this fork, which was stopped, has done for real is taken from it, and not done again.
+
+    >>> fork_id, result = rk.fork(run_id, "look up", rk.Edits(result={"docs": []}), agent=agent)
+    >>> result.output
+    '0 documents'
     """
     journey = _fork_or_resume(
         run_id,
@@ -83,9 +95,10 @@ def fork(
     return journey.run_id, journey
 
 
+@checked('rk.resume(run_id, "step_3", agent=agent)')
 def resume(
     run_id: str,
-    step: str,
+    step: StepWord,
     *,
     agent: Callable[..., Any] | None = None,
     store: StoreLike = None,
@@ -94,7 +107,11 @@ def resume(
     attempt: str | None = None,
     dry_run: bool = False,
 ) -> ForkResult:
-    """Go on from a step with nothing changed; the options are those of `fork`."""
+    """Go on from a step with nothing changed; the options are those of `fork`.
+
+    >>> rk.resume(run_id, "look up", agent=agent).output
+    '1 documents'
+    """
     return _fork_or_resume(
         run_id, step, Edits(), "resumed", agent, store, live=live, reuse=reuse, attempt=attempt, dry_run=dry_run
     )
@@ -102,7 +119,7 @@ def resume(
 
 def _fork_or_resume(
     run_id: str,
-    step: str,
+    step: StepWord,
     edits: Edits,
     kind: str,
     agent: Callable[..., Any] | None,
@@ -115,8 +132,8 @@ def _fork_or_resume(
 ) -> ForkResult:
     with open_store(where, read_only=dry_run) as store:
         parent = store.load(run_id)
-        step = step_name(parent, step)  # an unknown step is said first
-        plan = plan_fork(store, parent, step, edits, agent if agent is not None else agent_of(parent))
+        name = step_name(parent, step)  # an unknown step is said first
+        plan = plan_fork(store, parent, name, edits, agent if agent is not None else agent_of(parent))
         done = None if attempt is None else _attempted(store, attempt, parent.id)
         header = _header(parent, plan, kind, edits)
         writer = None if dry_run else _begun(store, header, parent.id)
@@ -138,7 +155,7 @@ def _fork_or_resume(
         error=str(describe(failure)) if failure is not None else None,
         way="state" if plan.at_once else "re-execution",
         since=plan.start.step if plan.start is not None and not plan.at_once else None,
-        deviations=(*handler.deviations, *(() if handler.would_be_live else handler.unmade())),
+        deviations=(*plan.added_keys, *handler.deviations, *(() if handler.would_be_live else handler.unmade())),
         would_be_live=tuple(handler.would_be_live),
     )
 
@@ -146,7 +163,7 @@ def _fork_or_resume(
 def _attempted(store: Store, attempt: str, parent: str) -> TraceRun:
     run = store.load(attempt)
     if run.origin.run != parent:
-        hint = f"See what does: replaykit tree {parent}"
+        hint = f"See what does: replaykit show {parent} --forks"
         raise UsageError(f"run {run.id} goes on from no step of {parent}", hint=hint)
     return run
 
@@ -217,6 +234,7 @@ class RunFamily(Struct, frozen=True):
 
     run: RunHeader
     children: tuple[RunFamily, ...] = ()
+    """The forks of this run, oldest first."""
 
 
 def family_of(store: Store, run_id: str) -> RunFamily:

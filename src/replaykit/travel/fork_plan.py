@@ -19,6 +19,7 @@ from replaykit.errors import RunNotFound, UsageError
 from replaykit.handlers.recording.agent_call import call_with, finished
 from replaykit.model.changes import Cleaning, StateFold
 from replaykit.model.events import AnyEvent, Call, State
+from replaykit.model.result import Deviation
 from replaykit.model.run import TraceRun
 from replaykit.model.sampling import EVERY_STATE, Sampling
 from replaykit.model.values import Json, canonical, decode
@@ -85,6 +86,8 @@ class ForkPlan(Struct, frozen=True):
     """The call whose answer or arguments are changed."""
     inherited_changes: tuple[InheritedChange, ...] = ()
     """State changes of earlier forks, which have to happen again."""
+    added_keys: tuple[Deviation, ...] = ()
+    """Keys that the change sets in a state that does not have them."""
 
     @property
     def at_once(self) -> bool:
@@ -105,12 +108,14 @@ def plan_fork(store: Store, parent: TraceRun, step: str, edits: Edits, agent: Ca
     """The plan for going on from a step; a UsageError where that cannot be done."""
     run_step = find_step(parent, step)
     anew = edits.input is not UNSET
+    added_keys: list[Deviation] = []
     if edits.of_state:
-        _check_fit(store, parent, run_step, edits)
+        added_keys = _check_fit(store, parent, run_step, edits)
     start = None
     if takes_state(agent) and not edits.of_call and not anew:
         start = _start(store, parent, run_step, edits)
     plan = _plan(parent, run_step, agent, start, _changed_state(run_step), anew=anew)
+    plan = replace(plan, added_keys=tuple(added_keys))
     since = -1
     if start is not None:
         since = start.seq
@@ -171,13 +176,16 @@ def takes_state(agent: Callable[..., Any]) -> bool:
         return False
 
 
-def _check_fit(store: Store, parent: TraceRun, run_step: RunStep, edits: Edits) -> None:
-    """A change that does not fit the state, where that is known."""
+def _check_fit(store: Store, parent: TraceRun, run_step: RunStep, edits: Edits) -> list[Deviation]:
+    """Raise a UsageError for a change that does not fit the state, where that is known; return the keys it adds."""
     if run_step.state is None:
         hint = "Keep one with `step.done(state)`, or change a call."
         raise UsageError(f"run {parent.id} kept no state at {run_step.step_id}", hint=hint)
-    if not run_step.unknown:
-        edits.amended(store.state_at(parent.id, run_step.state.seq))
+    if run_step.unknown:
+        return []
+    state = store.state_at(parent.id, run_step.state.seq)
+    edits.amended(state)
+    return edits.added_keys(state, run_step.step_id)
 
 
 def _start(store: Store, parent: TraceRun, run_step: RunStep, edits: Edits) -> StartState | None:

@@ -14,7 +14,7 @@ from msgspec import Struct
 from replaykit.errors import StateNotKept
 from replaykit.model.events import AnyEvent, State
 from replaykit.model.run import TraceRun
-from replaykit.model.steps import step_name, steps_of
+from replaykit.model.steps import StepWord, step_name, steps_of
 
 
 class RunStep(Struct, frozen=True):
@@ -50,7 +50,7 @@ def run_steps(run: TraceRun) -> list[RunStep]:
     return found
 
 
-def find_step(run: TraceRun, step_id: str) -> RunStep:
+def find_step(run: TraceRun, step_id: StepWord) -> RunStep:
     """Return a step by its name or number; a UsageError names the steps there are."""
     name = step_name(run, step_id)
     return next(run_step for run_step in run_steps(run) if run_step.step_id == name)

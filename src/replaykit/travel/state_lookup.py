@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from replaykit.arguments import checked
 from replaykit.errors import Divergence, ReplayKitError
 from replaykit.handlers.recording.agents import agent_of
 from replaykit.model.changes import StateFold
 from replaykit.model.events import AnyEvent, State
 from replaykit.model.run import TraceRun
-from replaykit.model.steps import step_name
+from replaykit.model.steps import StepWord, step_name
 from replaykit.model.values import Json, decode
 from replaykit.seam.scope import CallAnswer, PendingCall
 from replaykit.store.open import StoreLike, open_store
@@ -27,18 +28,22 @@ from replaykit.travel.fork_plan import ForkPlan, plan_state_lookup, session_for
 from replaykit.travel.run_steps import find_step
 
 
-def state_at(run_id: str, step: str, *, agent: Callable[..., Any] | None = None, store: StoreLike = None) -> Json:
+@checked('rk.state_at(run_id, "step_3", agent=agent)')
+def state_at(run_id: str, step: StepWord, *, agent: Callable[..., Any] | None = None, store: StoreLike = None) -> Json:
     """The state after a step of a run; one that was not kept is reached by running the agent again, up to there.
 
     Without `agent` it is the one decorated with `@record` whose runs have this run's name. None for a run whose agent
     had no state by then. A Divergence says that the agent did not get there again.
+
+    >>> rk.state_at(run_id, "look up")
+    {'docs': 1}
     """
     with open_store(store, read_only=True) as source:
         run = source.load(run_id)
-        step = step_name(run, step)
-        if not find_step(run, step).unknown:
-            return state_after(source, run, step)
-        return _rerun_to(source, run, step, agent if agent is not None else agent_of(run))
+        name = step_name(run, step)
+        if not find_step(run, name).unknown:
+            return state_after(source, run, name)
+        return _rerun_to(source, run, name, agent if agent is not None else agent_of(run))
 
 
 def _rerun_to(store: Store, run: TraceRun, step: str, agent: Callable[..., Any]) -> Json:

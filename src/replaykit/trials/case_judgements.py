@@ -15,7 +15,7 @@ from replaykit.cases.case import ReplayCase
 from replaykit.checks.questions import Answer, Asks, Judgement, Question
 from replaykit.documents.document import read_bytes
 from replaykit.errors import InvalidFile, NothingSelected, UsageError, nearest
-from replaykit.judges.judge import PERSON, Judge, JudgeFailed, JudgeId
+from replaykit.judges.judge import JUDGES, PERSON, Judge, JudgeFailed, JudgeId
 from replaykit.judges.judgement_store import add_judgement, read_judgements
 from replaykit.judges.models import MODELS
 from replaykit.judges.semantic import JudgedItem, check_items, find_questions
@@ -33,8 +33,8 @@ class PythonJudge:
     """A function that is given a question and returns a `Judgement`, or what was asked for: true or false, a number
     from 0 to 1, a label."""
 
-    def __init__(self, spec: str, function: Callable[..., Any]) -> None:
-        self.identity = JudgeId(name=_PYTHON, model=spec)
+    def __init__(self, identity: JudgeId, function: Callable[..., Any]) -> None:
+        self.identity = identity
         self._function = function
 
     def judge(self, question: Question) -> Judgement:
@@ -71,18 +71,21 @@ def _expected_answer(question: Question) -> str:
 
 
 def judge_of(spec: str, parameters: JsonObject | None = None) -> Judge:
-    """The judge that a person named: `openai:MODEL`, `anthropic:MODEL` or `python:MODULE:FUNCTION`."""
+    """The judge that a person named: `openai:MODEL`, `anthropic:MODEL`, `python:MODULE:FUNCTION`, or a plugin's."""
     name, _, rest = spec.partition(":")
-    if name == _PYTHON:
-        if parameters:
-            raise UsageError("a judge in Python takes no parameters", hint="Take `parameters` away.")
-        return PythonJudge(rest, load_agent(rest, what="judge"))
-    if name not in MODELS:
+    if name in MODELS:
+        return MODELS[name](rest, parameters)
+    is_of_plugin = spec in JUDGES
+    if name != _PYTHON and not is_of_plugin:
         raise UsageError(
-            f"no judge {spec!r}; {nearest(name, [*MODELS, _PYTHON])}",
-            hint="Write openai:MODEL, anthropic:MODEL or python:MODULE:FUNCTION",
+            f"no judge {spec!r}; {nearest(name, [*MODELS, _PYTHON, *JUDGES])}",
+            hint="Write openai:MODEL, anthropic:MODEL, python:MODULE:FUNCTION or the name of a plugin's judge",
         )
-    return MODELS[name](rest, parameters)
+    if parameters:
+        raise UsageError("a judge in Python takes no parameters", hint="Take `parameters` away.")
+    if is_of_plugin:
+        return PythonJudge(JudgeId(name=spec), JUDGES.get(spec))
+    return PythonJudge(JudgeId(name=_PYTHON, model=rest), load_agent(rest, what="judge"))
 
 
 def record_judgements(

@@ -57,10 +57,13 @@ class InjectedFault(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One fault that was injected: its name, and the call it struck."""
 
     fault: str
+    """The name of the fault, such as `tool.timeout`."""
     call: str = ""
     """Nothing where it changed the input."""
     path: str = ""
+    """The causal path of the call."""
     step: str | None = None
+    """The step of the call, if the agent marks steps."""
     seq: int | None = None
     """The number of the call's event."""
 
@@ -76,13 +79,16 @@ class ChaosRun(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One run of the agent under one plan."""
 
     scenario: str
+    """The name of the scenario."""
     seed: int
     """Of this run: with it alone the same faults strike again."""
     verdict: ChaosVerdict
     input: str = ""
+    """What the agent was asked."""
     faults: tuple[InjectedFault, ...] = ()
     """In the order of the paths they struck at, which is the same whatever came first."""
     reason: str = ""
+    """Why it broke or could not be judged; empty if it held."""
     after: InjectedFault | None = None
     """The last fault before it broke."""
     conditions: Conditions = Conditions()

@@ -60,8 +60,7 @@ class Ci(Struct, frozen=True, kw_only=True):
 
     def run(self, workers: CiWorkers) -> CiResult:
         """Run every part with the same workers; `NothingSelected` when there is nothing to run."""
-        if not self.parts:
-            raise _nothing(self.plan)
+        self.refuse_nothing()
         began = time.perf_counter()
         parts: list[CiPart] = []
         best: list[CiPart] = []
@@ -90,6 +89,11 @@ class Ci(Struct, frozen=True, kw_only=True):
             notices=self.notices,
             duration_s=round(time.perf_counter() - began, 6),
         )
+
+    def refuse_nothing(self) -> None:
+        """Raise `NothingSelected` when there is nothing to run; it says what to do next."""
+        if not self.parts:
+            raise _nothing(self.plan)
 
     def _weighed(self, part: CiPartName, ran: PartResult, seconds: float) -> CiPart:
         return CiPart(
@@ -158,11 +162,21 @@ def _idle(project: Project, parts: Sequence[CiSection], only: Collection[CiPartN
             yield f"{project.file}: {part.part.value} is configured, and there is nothing to ask: add `inputs:`"
 
 
+ADD_AGENT = "Add it: agent: {type: python, endpoint: my_agent:answer}; see docs/config.md"
+_FIRST_CASE = """Make a case of a failed run:  replaykit scaffold TRACE --out cases/NAME
+Without a trace, record one:  replaykit record -- CMD, then replaykit scaffold last --out cases/NAME
+To see it work:               replaykit demo"""
+
+
 def _nothing(plan: CiPlan) -> NothingSelected:
     selection = ""
     if len(plan.only) < len(CiPartName):
         selection = " of " + ", ".join(part.value for part in plan.only)
     hint = "Add `cases: [cases]`, sessions under `replays:`, or `inputs:` for contracts, chaos and mutations."
+    if plan.project.cases and not selection:
+        hint = _FIRST_CASE
+        if plan.project.agent is None:
+            hint = f"It names no agent, either. {ADD_AGENT}\n{hint}"
     return NothingSelected(f"{plan.project.file} configures nothing{selection} that could be run", hint=hint)
 
 

@@ -52,10 +52,12 @@ class CiItem(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     part: CiPartName
     id: str
+    """The case, the session, the invariant or the scenario."""
     outcome: CiOutcome
     verdict: str = ""
     """The part's own word: that of a replay (fixed, diverged, ...), held, broke, kept, broken."""
     reason: str = ""
+    """Why it did not pass; empty if it did."""
     expected_failure: str = ""
     """The failure of a session's incident, in words."""
     tape: Evidence | None = None
@@ -70,20 +72,28 @@ class CiItem(Struct, frozen=True, kw_only=True, omit_defaults=True):
     faults: tuple[str, ...] = ()
     """The injected faults and their places."""
     contract: str = ""
+    """The contract that was checked."""
     input_json: Raw = field(default=ABSENT, name="input")
+    """What the agent was asked."""
     context_json: Raw = field(default=ABSENT, name="context")
+    """The session's context."""
     output_json: Raw = field(default=ABSENT, name="output")
+    """What the agent answered."""
     error: str = ""
     """The agent's own."""
     calls: tuple[SeenCall, ...] = ()
+    """The agent's tool calls."""
     duration_s: float = 0.0
     evidence: str = ""
+    """The directory with the files of its run."""
     file: str = ""
     """The file of the case, the session, or the part of the configuration."""
     line: int | None = None
+    """The line in that file."""
     command: str = ""
     """The command to look closer."""
     is_wrong_file: bool = False
+    """True when the file is wrong, and nothing was run."""
     unproven: str = ""
     """The reason why a replay that passed proves little: its case was never seen red, or has changed since."""
 
@@ -99,11 +109,15 @@ class CiPart(Struct, frozen=True, kw_only=True):
 
     part: CiPartName
     name: str
+    """The name of the part's score."""
     score: float | None = None
     """From 0 to 100; None when nothing can be said."""
     weight: float
+    """The weight of the part in the overall score."""
     total: int
+    """The number of items that count."""
     passed: int
+    """The number of items that passed."""
     duration_s: float = 0.0
 
 
@@ -112,20 +126,28 @@ class CiResult(Struct, frozen=True, kw_only=True):
 
     replaykit: int = CI_FORMAT
     passed: bool
+    """True when the exit code is 0."""
     exit_code: int
+    """The exit code of the command."""
     score: float | None
     """The weighted mean of the parts' scores; None when there is none."""
     min_score: float | None = None
+    """The score that passes; None if nothing may fail."""
     verdict: str
     """The reason why it passed or not, in one sentence."""
     agent: str = ""
+    """The agent that was run, as it was named."""
     config: str = ""
+    """The configuration file."""
     config_from: str = ""
     """The revision that the configuration was read from; nothing for the working tree."""
     seed: int = 0
+    """The seed of faults and mutations."""
     parts: tuple[CiPart, ...] = ()
     items: tuple[CiItem, ...] = ()
+    """Every run of the agent, and everything that could not be run."""
     notices: tuple[str, ...] = ()
+    """Remarks about the configuration."""
     duration_s: float = 0.0
 
     @property

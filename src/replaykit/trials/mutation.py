@@ -55,7 +55,9 @@ class MutationRun(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     mutation: Mutation
     passed: bool
+    """True when the agent kept the contract."""
     reason: str = ""
+    """Why it did not pass; empty if it did."""
     failures: tuple[Finding, ...] = ()
     is_error: bool = False
     """True when the candidate gave no usable answer, or it is inconclusive."""

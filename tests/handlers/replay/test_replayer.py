@@ -266,5 +266,5 @@ def test_a_run_is_taken_for_its_tape_and_anything_else_is_named(store: rk.Store)
 
     with rk.replaying(store.load(run.id)):
         assert ask("a") == "A"
-    with pytest.raises(UsageError, match="a Run is not a tape"), rk.replaying(run):  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"\(Run\) as `tape`"), rk.replaying(run):  # type: ignore[arg-type]
         pass

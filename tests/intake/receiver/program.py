@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from tests.result_schemas import flaws
+
 
 class Serve:
     """The program, its address, and the lines it printed since."""
@@ -26,8 +28,7 @@ class Serve:
         assert self.process.stdout is not None
         text = self.process.stdout.readline()
         assert text, self.process.stderr.read() if self.process.stderr else ""
-        found: dict[str, Any] = json.loads(text)
-        return found
+        return _checked(text)
 
     def post(self, body: bytes) -> int:
         connection = http.client.HTTPConnection(self.address, timeout=30)
@@ -40,10 +41,17 @@ class Serve:
     def end(self, number: int = signal.SIGTERM) -> list[dict[str, Any]]:
         self.process.send_signal(number)
         assert self.process.stdout is not None
-        lines = [json.loads(line) for line in self.process.stdout]  # `communicate` forgets what `line` has read ahead
+        lines = list(map(_checked, self.process.stdout))  # `communicate` forgets what `line` has read ahead
         self.errors = self.process.stderr.read() if self.process.stderr else ""
         self.process.wait(timeout=60)
         return lines
+
+
+def _checked(text: str) -> dict[str, Any]:
+    """Return what a line says; every line has to keep the schema."""
+    found: dict[str, Any] = json.loads(text)
+    assert flaws("result.serve", found) == []
+    return found
 
 
 @contextmanager

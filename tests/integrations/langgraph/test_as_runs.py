@@ -97,7 +97,7 @@ def test_show_gives_a_step_its_state_and_the_whole_log(counted: Any) -> None:
 
 
 def test_checkpoints_names_the_steps_as_langgraph_numbers_them(counted: Any) -> None:
-    lines = replaykit("checkpoints", "count").splitlines()[1:]
+    lines = replaykit("show", "--steps", "count").splitlines()[1:]
 
     assert [line.split()[0] for line in lines] == ["input", *(f"step_{n}" for n in range(5))]
     assert all(line.split()[2] == "state" for line in lines)
@@ -121,7 +121,7 @@ def test_tree_shows_subgraphs_below_their_thread(saver: ReplayKitSaver) -> None:
     graph = nested(saver)
     graph.invoke({"n": 0, "log": []}, thread("deep"))
 
-    first, second = replaykit("tree", "thread:deep").splitlines()
+    first, second = replaykit("show", "--forks", "thread:deep").splitlines()
 
     assert first == "thread:deep  running  deep"
     assert re.fullmatch(r"└─ thread:deep/inner:[0-9a-f-]{36}  running  deep/inner", second)
@@ -162,7 +162,7 @@ def test_a_thread_can_be_forked_and_resumed_by_an_agent_that_takes_a_state(
 
     assert "output   {'ten times': 50}" in forked
     assert "output   {'ten times': 20}" in resumed
-    family = replaykit("tree", "thread:count")
+    family = replaykit("show", "--forks", "thread:count")
     assert "forked at step_3  count@step_3" in family
     assert [item.checkpoint["channel_values"].get("n") for item in saver.list(thread("count"))] == [4, 3, 2, 1, 0, None]
 
@@ -183,8 +183,9 @@ def test_a_thread_with_an_error_makes_a_case(saver: ReplayKitSaver) -> None:
     with pytest.raises(ValueError, match="no 2"):
         counter(saver, fails_at=2).invoke({"n": 0, "log": []}, thread("fails"))
 
-    replaykit("scaffold", "thread:fails", "--out", "cases/fails")
+    made = replaykit("scaffold", "thread:fails", "--out", "cases/fails")
 
+    assert "note: a LangGraph thread holds states and no calls" in made
     assert "run.error: 'ValueError: no * today'" in Path("cases/fails/case.yaml").read_text().replace('"', "'")
 
 

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from tests.commands import run_here
+from tests.result_schemas import flaws
 
 import replaykit as rk
 from replaykit.model.run import RunStatus
@@ -237,6 +238,7 @@ def test_a_server_behind_a_url_is_recorded_and_answered_for_when_it_is_gone() ->
     assert address != url
     assert urlsplit(address).path == "/mcp"
     assert {"replaykit": 1, "name": "w"}.items() <= told.items()
+    assert flaws("result.mcp", told) == []
     assert second == {**first, "id": "own"}
 
 

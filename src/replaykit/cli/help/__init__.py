@@ -11,7 +11,8 @@ from replaykit.cli.lazy_group import LazyGroup
 TOPICS = {
     "assertions": "List the assertions a case can make, or explain one.",
     "formats": "List the trace formats that can be imported.",
-    "schema": "Print the JSON Schema of a document.",
+    "schema": "List the JSON Schemas of documents and results, or print one.",
+    "completion": "Print a completion script for bash, zsh or fish.",
 }
 
 
@@ -27,10 +28,8 @@ class HelpGroup(LazyGroup):
 
 def _show_help(context: click.Context, words: list[str]) -> None:
     """Print the help of the command that these words lead to from a context."""
-    for word in words:
-        if not isinstance(context.command, click.Group):
-            break
-        name, command, _ = context.command.resolve_command(context, [word])
+    while words and isinstance(context.command, click.Group):
+        name, command, words = context.command.resolve_command(context, words)
         if command is None:
             return
         context = click.Context(command, info_name=name, parent=context)

@@ -7,6 +7,8 @@ from pathlib import Path
 import click
 
 from replaykit.cli import options
+from replaykit.cli.progress import progress
+from replaykit.cli.verbosity import reports
 from replaykit.config import default_store_path
 from replaykit.report.retention import copied_json, copied_text
 from replaykit.store.backup import backup
@@ -18,6 +20,7 @@ from replaykit.store.open import existing_store_path
 @options.flag("--force", help="Replace the file if it is there.")
 @options.store
 @options.as_json
+@reports
 def command(file: Path, force: bool, store_path: Path | None, as_json: bool) -> None:
     """Copy the store to a file while others use it.
 
@@ -27,6 +30,7 @@ def command(file: Path, force: bool, store_path: Path | None, as_json: bool) -> 
     \b
     replaykit store backup nightly.db --force
     """
-    with existing_store_path(store_path or default_store_path(), read_only=True) as store:
-        copied = backup(store, file, force=force)
+    source = existing_store_path(store_path or default_store_path(), read_only=True)
+    with source as store, progress("copying") as copying:
+        copied = backup(store, file, force=force, on_progress=copying.set)
     options.show(as_json, copied, copied_text, copied_json)

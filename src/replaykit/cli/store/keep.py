@@ -7,10 +7,11 @@ from pathlib import Path
 import click
 
 from replaykit.cli import options
+from replaykit.cli.verbosity import is_quiet, reports
 from replaykit.config import default_store_path
 from replaykit.errors import UsageError
 from replaykit.model.run import RunStatus
-from replaykit.report.layout import to_json
+from replaykit.report.retention import tagged_json
 from replaykit.retention.policy import KEEP
 from replaykit.store.open import existing_store_path
 from replaykit.store.run_locks import running_numbers
@@ -21,6 +22,7 @@ from replaykit.store.run_locks import running_numbers
 @options.flag("--undo", help="Allow pruning them again.")
 @options.store
 @options.as_json
+@reports
 def command(runs: tuple[str, ...], undo: bool, store_path: Path | None, as_json: bool) -> None:
     """Protect runs from pruning.
 
@@ -41,9 +43,8 @@ def command(runs: tuple[str, ...], undo: bool, store_path: Path | None, as_json:
         change = {"remove" if undo else "add": (KEEP,)}
         tagged = [store.tag(header.id, **change) for header in found]
     if as_json:
-        runs_as_json = [{"id": header.id, "tags": header.tags} for header in tagged]
-        click.echo(to_json({"replaykit": 1, "runs": runs_as_json}))
+        options.print_json(tagged_json(tagged))
         return
     what = "goes when its time comes" if undo else "stays"
     for header in tagged:
-        click.echo(f"{header.id}  {what}")
+        click.echo(header.id if is_quiet() else f"{header.id}  {what}")

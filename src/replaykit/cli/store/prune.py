@@ -7,6 +7,8 @@ from pathlib import Path
 import click
 
 from replaykit.cli import options
+from replaykit.cli.progress import progress
+from replaykit.cli.verbosity import reports
 from replaykit.config import default_store_path
 from replaykit.errors import UsageError
 from replaykit.report.retention import pruned_text
@@ -22,6 +24,7 @@ from replaykit.store.open import existing_store_path
 @options.config
 @options.store
 @options.as_json
+@reports
 def command(
     dry_run: bool, compact: bool, auto: bool, config: Path | None, store_path: Path | None, as_json: bool
 ) -> None:
@@ -42,6 +45,6 @@ def command(
     if auto and not policy.auto:
         return
     named = referenced_runs(() if project is None else project.cases)
-    with existing_store_path(store_path or default_store_path(), read_only=dry_run) as store:
+    with existing_store_path(store_path or default_store_path(), read_only=dry_run) as store, progress("pruning"):
         result = prune(store, policy, named=named, dry_run=dry_run, compact=compact)
     options.show(as_json, result, pruned_text)

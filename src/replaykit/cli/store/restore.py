@@ -7,6 +7,8 @@ from pathlib import Path
 import click
 
 from replaykit.cli import options
+from replaykit.cli.progress import progress
+from replaykit.cli.verbosity import reports
 from replaykit.config import default_store_path
 from replaykit.report.retention import copied_json, copied_text
 from replaykit.store.backup import restore
@@ -17,6 +19,7 @@ from replaykit.store.backup import restore
 @options.flag("--force", help="Replace the store that is there.")
 @options.store
 @options.as_json
+@reports
 def command(file: Path, force: bool, store_path: Path | None, as_json: bool) -> None:
     """Replace the store with a backup.
 
@@ -26,5 +29,6 @@ def command(file: Path, force: bool, store_path: Path | None, as_json: bool) -> 
     \b
     replaykit store restore nightly.db --force
     """
-    copied = restore(file, store_path or default_store_path(), force=force)
+    with progress("restoring") as restoring:
+        copied = restore(file, store_path or default_store_path(), force=force, on_progress=restoring.set)
     options.show(as_json, copied, copied_text, copied_json)

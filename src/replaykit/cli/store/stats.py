@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from replaykit.cli import options
+from replaykit.cli.verbosity import reports
 from replaykit.config import default_evidence_path, default_store_path
 from replaykit.errors import UsageError
 from replaykit.report.stats import stats_prometheus, stats_text
@@ -32,6 +33,7 @@ from replaykit.store.open import existing_store_path
 )
 @options.store
 @options.as_json
+@reports
 def command(days: float, prometheus: bool, evidence: Path | None, store_path: Path | None, as_json: bool) -> None:
     """Show how large the store is, how it grows, and how runs and replays ended.
 
@@ -46,4 +48,5 @@ def command(days: float, prometheus: bool, evidence: Path | None, store_path: Pa
     if prometheus:
         click.echo(stats_prometheus(stats), nl=False)
     else:
-        options.show(as_json, stats, partial(stats_text, bars=sys.stdout.isatty()))
+        as_text = partial(stats_text, bars=sys.stdout.isatty())
+        options.show(as_json, stats, as_text, brief=lambda found: as_text(found).partition("\n")[0])

@@ -9,10 +9,12 @@ from pathlib import Path
 import click
 
 from replaykit.cli import options
+from replaykit.cli.progress import progress
+from replaykit.cli.verbosity import is_quiet, reports
 from replaykit.config import default_store_path
 from replaykit.errors import CorruptStore, ExitCode, UsageError
-from replaykit.report.layout import counted, to_json
-from replaykit.report.retention import salvaged_text
+from replaykit.report.layout import counted
+from replaykit.report.retention import health_json, salvaged_text
 from replaykit.store.open import open_store
 from replaykit.store.protocol import Damage
 from replaykit.store.repair.salvage import salvage
@@ -29,6 +31,7 @@ from replaykit.terminal import style
 )
 @options.store
 @options.as_json
+@reports
 def command(repair: bool, out: Path | None, store_path: Path | None, as_json: bool) -> int:
     """Check the whole store and list what is damaged.
 
@@ -44,14 +47,14 @@ def command(repair: bool, out: Path | None, store_path: Path | None, as_json: bo
     if out is not None:
         raise UsageError("--out names the store that --repair makes")
     try:
-        with open_store(store_path, read_only=True) as store:
-            damage, runs = list(store.verify()), len(store.headers())
+        with open_store(store_path, read_only=True) as store, progress("checking") as checking:
+            damage, runs = list(store.verify(checking.set)), len(store.headers())
     except CorruptStore as error:
         damage, runs = [Damage(where=error.where, what=error.reason)], 0
     if as_json:
-        click.echo(to_json({"replaykit": 1, "whole": not damage, "damage": damage}))
+        options.print_json(health_json(damage))
     elif damage:
-        for item in damage:
+        for item in () if is_quiet() else damage:
             click.echo(f"{style('damaged', fg='red')}  {item}")
         click.echo(f"{len(damage)} damaged")
     else:
@@ -60,8 +63,9 @@ def command(repair: bool, out: Path | None, store_path: Path | None, as_json: bo
 
 
 def _repair(source: Path, out: Path | None, as_json: bool) -> int:
-    result = salvage(source, out or source.with_name(f"{source.stem}-salvaged{source.suffix}"))
-    options.show(as_json, result, partial(salvaged_text, source=source))
+    with progress("repairing"):
+        result = salvage(source, out or source.with_name(f"{source.stem}-salvaged{source.suffix}"))
+    options.show(as_json, result, partial(salvaged_text, source=source), brief=lambda saved: str(saved.store))
     return _code_of(result.lost)
 
 

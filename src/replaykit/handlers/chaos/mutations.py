@@ -56,10 +56,13 @@ class Mutation(Struct, frozen=True, kw_only=True):
     """An input, said otherwise."""
 
     kind: str
+    """The kind of change, as --kind takes it."""
     what: str
     """The change, in words."""
     input: Json
+    """The changed input."""
     weight: float = 1.0
+    """How much it counts in the score."""
 
 
 class Mutator(Protocol):

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeVar, overload
 
 from msgspec.structs import replace
 
+from replaykit.arguments import checked
 from replaykit.errors import RunNotFound, StoreFull, UsageError, wrong_argument
 from replaykit.handlers.recording.agents import AGENTS
 from replaykit.handlers.recording.automatic_pruning import prune_sometimes
@@ -40,7 +41,7 @@ from replaykit.seam.results import warn_user
 from replaykit.seam.scope import RunSession, Scope, current, enter, leave
 from replaykit.seam.unrecorded import watching
 from replaykit.store.open import StoreLike, open_store
-from replaykit.store.protocol import Durability, RunWriter, Store
+from replaykit.store.protocol import Durability, RunWriter, Store, durability_of
 from replaykit.store.sqlite import SQLiteStore
 from replaykit.telemetry.switch import watched
 
@@ -68,6 +69,7 @@ class Run:
 
     def message(self, role: str, content: Json) -> None:
         """Write down something said."""
+        _refuse_other("run.message", role, str, 'run.message("user", question)')
         self.session.keep(Message, role=sayable(role), content_json=raw(content))
 
     def decide(self, decision: Json) -> None:
@@ -76,10 +78,12 @@ class Run:
 
     def note(self, name: str, content: Json = None) -> None:
         """Write down anything else."""
+        _refuse_other("run.note", name, str, 'run.note("cache", {"hit": True})')
         self.session.keep(Note, name=sayable(name), content_json=raw(content))
 
     def error(self, error: BaseException) -> None:
         """Write down an error that the agent caught itself."""
+        _refuse_other("run.error", error, BaseException, "run.error(error), in the `except` that caught it")
         self.session.keep(ErrorEvent, error=describe(error))
 
     def checkpoint(self, state: Json) -> Json:
@@ -94,7 +98,15 @@ class Run:
 
         `state` is the state it begins with, kept where it is not the one the step before ended with.
         """
+        if name is not None:
+            _refuse_other("run.step", name, str, 'with run.step("plan", state=state) as step:')
         return Step(self, sayable(name) if name else f"step_{next(self.session.steps)}", state)
+
+
+def _refuse_other(call: str, value: object, kind: type, example: str) -> None:
+    """Refuse a value that is not of this kind. By hand: agents write down things all the time."""
+    if not isinstance(value, kind):
+        raise wrong_argument(call, value, example)
 
 
 class Step:
@@ -145,6 +157,7 @@ def record(
     sample: float | None = None,
     redact: bool | None = None,
 ) -> RunRecorder: ...
+@checked('rk.record("billing", input=question), or `@rk.record` above a function')
 def record(
     name: str | Function = "",
     *,
@@ -171,10 +184,13 @@ def record(
 
     What is secret or personal is replaced before it is written; the agent's own values stay as they are. `redact=False`
     keeps it, for made-up data; without it `REPLAYKIT_REDACT` decides.
+
+    >>> with rk.record("refunds", input="Where is my refund?") as run:
+    ...     run.output = agent("Where is my refund?")
+    >>> store.load(run.id).status.value
+    'success'
     """
     fn = name if callable(name) else None
-    if fn is None and not isinstance(name, str):
-        raise wrong_argument("rk.record", name, '`with rk.record("billing", input=question) as run:`, or `@rk.record`')
     header = RunHeader(
         id="",
         name=sayable(name) if isinstance(name, str) else "",
@@ -185,7 +201,7 @@ def record(
         metadata_json=raw(metadata or {}),
         sampling=sampling(checkpoint_every, checkpoint_on_change, name="checkpoint_every"),
     )
-    recorder = RunRecorder(header, store, Durability(durability), share_of(sample), redact)
+    recorder = RunRecorder(header, store, durability_of(durability), share_of(sample), redact)
     if fn is None:
         return recorder
     return recorder(fn)

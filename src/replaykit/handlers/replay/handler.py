@@ -14,7 +14,8 @@ from typing import TypeAlias
 import msgspec
 import orjson
 
-from replaykit.errors import Divergence, ReplayKitError, Unreplayable, UsageError
+from replaykit.arguments import checked
+from replaykit.errors import Divergence, ReplayKitError, Unreplayable
 from replaykit.handlers.replay.completion_order import turns_of
 from replaykit.handlers.replay.miss import (
     advice_on_capture,
@@ -479,6 +480,7 @@ def _as_event(call: PendingCall | AnyEvent, answer: CallAnswer, duration_s: floa
     return call
 
 
+@checked("rk.replaying(store.load(run_id))")
 @contextmanager
 def replaying(
     tape: Tape | TraceRun, rules: MatchRules | None = None, *, tools: Mapping[str, ToolMode] | None = None
@@ -487,11 +489,15 @@ def replaying(
 
     `rules` and `tools` are your own word: what they let happen for real, happens. A case from somebody else is for
     `rk.replay`, which does nothing for real that you have not named.
+
+    >>> with rk.replaying(store.load(run_id)) as replayer:
+    ...     agent("Where is my refund?")
+    '1 documents'
+    >>> replayer.deviations
+    []
     """
     if isinstance(tape, TraceRun):
         tape = Tape.of(tape)
-    if not isinstance(tape, Tape):
-        raise UsageError(f"a {type(tape).__name__} is not a tape: give `store.load(run.id)`, or `rk.Tape.of(…)` of it")
     replayer = Replayer(tape, rules, tools=tools)
     with pinned(tape.pins) as resalt, replayer.at_work() as session:
         session.resalt, session.begins_with_run = resalt, tape.pins.seed is not None

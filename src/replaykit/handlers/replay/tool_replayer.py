@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 from functools import partial
 
+from replaykit.arguments import checked
 from replaykit.errors import Unreplayable
 from replaykit.handlers.replay.handler import Replayer
 from replaykit.handlers.replay.tape import Tape
@@ -21,11 +22,13 @@ from replaykit.store.open import StoreLike, open_store
 class ToolReplayer:
     """The recorded answers of one run's tools: `ToolReplayer(run_id).replay("search_docs", {"query": "…"})`."""
 
+    @checked("rk.ToolReplayer(run_id)")
     def __init__(self, run_id: str, *, store: StoreLike = None, rules: MatchRules | None = None) -> None:
         with open_store(store, read_only=True) as source:
             run = source.load(run_id)
         self._scope = RunSession(Replayer(Tape.of(run), rules)).root
 
+    @checked('tools.replay("search_docs", {"query": "why?"})')
     def replay(self, tool: str, arguments: Mapping[str, Json] | None = None) -> Json:
         """Return what the tool answered to these arguments; its exception is raised again, a miss is a Divergence."""
         call = pending_call(TOOL, tool, canonical(dict(arguments or {})), self._scope, time.time())

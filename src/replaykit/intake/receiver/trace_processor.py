@@ -30,18 +30,23 @@ class ReceiverTotals(Struct):
     """Counts of what was received, and of what became of it."""
 
     requests: int = 0
+    """Requests that came."""
     refused: int = 0
     """Requests that were not taken."""
     traces: int = 0
+    """Traces that came."""
     spans: int = 0
+    """Spans that were taken."""
     rejected: int = 0
     """Spans that were not taken."""
     runs: int = 0
     """Runs in the store, each once however often it was made."""
     failed_runs: int = 0
+    """Runs that failed."""
     aside: int = 0
     """Traces that are of no agent, or of a status that was not asked for."""
     problems: int = 0
+    """Traces that could not become a run."""
 
 
 class SettledTrace(Struct, frozen=True, kw_only=True):

@@ -31,11 +31,15 @@ class Salvaged(Struct, frozen=True, kw_only=True):
     """The saved runs and events, and the losses."""
 
     replaykit: int = 1
+    """Version of this form."""
     store: str
     """The new one."""
     runs: int
+    """The number of runs that were saved."""
     events: int
+    """The number of events that were saved."""
     lost: tuple[Loss, ...]
+    """Everything that could not be saved."""
 
 
 def salvage(source: Path, target: Path) -> Salvaged:

@@ -43,10 +43,13 @@ class Loss(Struct, frozen=True, kw_only=True):
     """Something of a run that is not in the new store."""
 
     run: str
+    """The id of the run, or its number where the id is lost."""
     first: int | None = None
     """The places of the events in the run's log, counted from 0; none when it is not about events."""
     last: int | None = None
+    """The place of the last such event."""
     what: str
+    """What was lost."""
 
     def __str__(self) -> str:
         if self.first is None:

@@ -14,23 +14,24 @@ from replaykit.model.events import Shared, State
 from replaykit.model.run import RunHeader
 from replaykit.model.text_splice import ArgumentsFold
 from replaykit.store import blobs
-from replaykit.store.protocol import Damage
+from replaykit.store.protocol import Damage, OnProgress, ignore_progress
 from replaykit.store.rows import read_header
 
 if TYPE_CHECKING:
     from replaykit.store.sqlite import SQLiteStore
 
 
-def verify_sqlite(store: SQLiteStore) -> Iterator[Damage]:
+def verify_sqlite(store: SQLiteStore, on_progress: OnProgress = ignore_progress) -> Iterator[Damage]:
     """The damage in a SQLite store: pages first, then runs with their packs and events, then blobs."""
     yield from _pages(store)
-    for number, data in _rows(store, "runs", "SELECT id, name, status, started_at, header FROM runs WHERE n = ?"):
+    runs = _rows(store, "runs", "SELECT id, name, status, started_at, header FROM runs WHERE n = ?", on_progress)
+    for number, data in runs:
         if isinstance(data, Damage):
             yield data
         else:
             yield from _run(store, number, data)
     yield from _strays(store)
-    for _, data in _rows(store, "blobs", "SELECT hash, size, data FROM blobs WHERE n = ?"):
+    for _, data in _rows(store, "blobs", "SELECT hash, size, data FROM blobs WHERE n = ?", on_progress):
         if isinstance(data, Damage):
             yield data
         else:
@@ -47,14 +48,15 @@ def _pages(store: SQLiteStore) -> Iterator[Damage]:
         yield Damage(where="database pages", what=error.message)
 
 
-def _rows(store: SQLiteStore, table: str, sql: str) -> Iterator[tuple[int, Any]]:
+def _rows(store: SQLiteStore, table: str, sql: str, on_progress: OnProgress) -> Iterator[tuple[int, Any]]:
     """Each row of a table by its number, one query each, so that one bad page does not hide the others."""
     try:
         numbers = store.query(f"SELECT n FROM {table} NOT INDEXED ORDER BY n")
     except StoreError as error:
         yield 0, Damage(where=f"table {table}", what=error.message)
         return
-    for (number,) in numbers:
+    for done, (number,) in enumerate(numbers):
+        on_progress(done, len(numbers))
         try:
             rows = store.query(sql, number)
         except (StoreError, sqlite3.Error) as error:

@@ -1,4 +1,4 @@
-"""`replaykit completion`: what makes a shell complete commands and options."""
+"""`replaykit help completion`: what makes a shell complete commands and options."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def command(context: click.Context, shell: str) -> None:
     Put one of these lines into the start-up file of your shell:
 
     \b
-    eval "$(replaykit completion bash)"
-    eval "$(replaykit completion zsh)"
-    replaykit completion fish | source
+    eval "$(replaykit help completion bash)"
+    eval "$(replaykit help completion zsh)"
+    replaykit help completion fish | source
     """
     script = get_completion_class(shell)
     assert script is not None, "click knows the shells above"

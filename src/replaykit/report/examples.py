@@ -1,0 +1,49 @@
+"""Examples as text and JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from replaykit.project.examples import Example
+from replaykit.report.layout import table, to_json
+
+
+class ExampleList(Struct, frozen=True, kw_only=True):
+    """The examples that come with ReplayKit."""
+
+    replaykit: int = 1
+    """Version of this form."""
+    examples: Mapping[str, Example]
+    """The examples by name."""
+
+
+class CopiedExample(Struct, frozen=True, kw_only=True):
+    """An example that was copied into a directory."""
+
+    replaykit: int = 1
+    """Version of this form."""
+    example: str
+    """The name of the example."""
+    created: Sequence[str]
+    """The files and directories that were created."""
+    first_command: str
+    """A command to begin with, to be typed in that directory."""
+
+
+def examples_text(examples: Mapping[str, Example]) -> str:
+    """The examples, a line each."""
+    rows = [[name, example.summary] for name, example in examples.items()]
+    return table(["example", "shows"], rows, is_cut=False) + "\n\nCopy one: replaykit examples copy NAME"
+
+
+def examples_json(examples: Mapping[str, Example]) -> str:
+    """The examples for programs."""
+    return to_json(ExampleList(examples=examples))
+
+
+def copied_text(copied: CopiedExample) -> str:
+    """Return what was created, and what to type next."""
+    lines = [f"created   {file}" for file in copied.created]
+    return "\n".join([*lines, "", f"Next: {copied.first_command}"])

@@ -1,0 +1,35 @@
+"""A new project as text and JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from replaykit.project.find import PROJECT_FILES
+from replaykit.report.layout import indented
+
+
+class NewProject(Struct, frozen=True, kw_only=True):
+    """A directory that was set up as a project."""
+
+    replaykit: int = 1
+    """Version of this form."""
+    created: Sequence[str]
+    """The files that were created."""
+    existing: Sequence[str]
+    """The files that were there already, and were left alone."""
+    agent: str
+    """The agent that the new configuration names: `module:function`, a URL or a command; empty if it names none."""
+
+
+def project_text(project: NewProject) -> str:
+    """Return which files were created, and what to do next."""
+    lines = [*indented(project.existing, "there     "), *indented(project.created, "created   ")]
+    if project.agent:
+        lines += ["", f"The agent is {project.agent}. Change it in {PROJECT_FILES[0]}."]
+    elif str(PROJECT_FILES[0]) in "".join(project.created):
+        lines += ["", f"No agent yet: name it in {PROJECT_FILES[0]}."]
+    return "\n".join(
+        [*lines, "", "Next: replaykit scaffold TRACE --out cases/NAME   (or `replaykit demo` to see it work)"]
+    )
