@@ -44,6 +44,10 @@ from replaykit.handlers.replay.tape import Tape
 from replaykit.handlers.replay.world import World
 from replaykit.model.values import NULL, sayable
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from replaykit.isolation.mounts import Plan
+
 
 def main() -> None:
     """Serve tasks until the pipe ends. What the agent prints never gets into the pipe."""
@@ -65,8 +69,10 @@ def main() -> None:
         _leave()
     forks = not job.has_one_task and can_fork(files) and (not job.is_confined or _can_nest())
     if forks:
+        adopt_orphans()
         gc.collect()
         gc.freeze()  # a collection in a fork would copy every page of what is imported
+    nest = _Nest(replies, job) if forks and job.is_confined else None
     send_reply(replies, Reply())
     while (task := receive_task(tasks)) is not None:
         worker = _TaskWorker(entry, reset, replies)
@@ -74,8 +80,8 @@ def main() -> None:
             _print_to(task, job)
             worker.run(task, last=True)
             _leave()
-        if job.is_confined:
-            _run_nested(worker, task, replies, job)
+        if nest is not None:
+            nest.run(worker, task)
         else:
             _run_forked(worker, task, replies, enter=partial(_print_to, task, job))
     _leave()
@@ -116,21 +122,33 @@ def _can_nest() -> bool:
     return support().nested_level is Level.FULL
 
 
-def _run_nested(worker: _TaskWorker, task: Task, replies: IO[bytes], job: WorkerJob) -> None:
-    """Run one case in a fork that has a sandbox of its own, and say what became of that."""
-    from pathlib import Path  # noqa: PLC0415 (slow to import)
+class _Nest:
+    """Runs each case in a fork that has a sandbox of its own, and says what became of that."""
 
-    from replaykit.isolation import Policy, Sandbox  # noqa: PLC0415 (for Linux alone)
-    from replaykit.programs.isolation_level import isolation_of  # noqa: PLC0415
+    def __init__(self, replies: IO[bytes], job: WorkerJob) -> None:
+        from pathlib import Path  # noqa: PLC0415 (slow to import)
 
-    with Sandbox(Policy(project=Path.cwd()), nested=True) as sandbox:
+        from replaykit.isolation import Policy  # noqa: PLC0415 (for Linux alone)
 
-        def enter() -> None:
-            _print_to(task, job)
-            sandbox.enter()
+        self._replies = replies
+        self._job = job
+        self._policy = Policy(project=Path.cwd())
+        self._plan: Plan | None = None
 
-        _run_forked(worker, task, replies, enter)
-        send(replies, isolation_of(sandbox.report()))
+    def run(self, worker: _TaskWorker, task: Task) -> None:
+        """Run one case."""
+        from replaykit.isolation import Sandbox  # noqa: PLC0415 (for Linux alone)
+        from replaykit.programs.isolation_level import isolation_of  # noqa: PLC0415
+
+        with Sandbox(self._policy, nested=True, plan=self._plan) as sandbox:
+            self._plan = sandbox.lasting_plan
+
+            def enter() -> None:
+                _print_to(task, self._job)
+                sandbox.enter()
+
+            _run_forked(worker, task, self._replies, enter)
+            send(self._replies, isolation_of(sandbox.report()))
 
 
 def _run_forked(worker: _TaskWorker, task: Task, replies: IO[bytes], enter: Callable[[], None]) -> None:
@@ -265,6 +283,9 @@ def _leave() -> NoReturn:
     os._exit(0)  # stray threads cannot hold it
 
 
+if sys.platform == "linux":
+    from replaykit.isolation.process_tree import adopt_orphans, has_children, kill_descendants
+
 if sys.platform != "win32":
     import fcntl
 
@@ -286,9 +307,9 @@ def can_fork(files: OpenFiles) -> bool:
     """True when a fork of this process is as good as a process that has just imported the agent.
 
     Elsewhere than on Linux nobody can see the threads of native libraries, or macOS forbids it. A thread would be
-    missing in the fork with its locks held, and a file or connection would be one for all.
+    missing in the fork with its locks held, and a file, a connection or a child process would be one for all.
     """
-    if sys.platform != "linux" or threading.active_count() > 1 or files.has_shared_state():
+    if sys.platform != "linux" or threading.active_count() > 1 or files.has_shared_state() or has_children():
         return False
     if _native_threads() == 1:
         return True
@@ -328,8 +349,9 @@ class ForkedTask:
         return self._progress[0] == _STARTED
 
     def wait(self) -> str:
-        """Wait for the fork to end, and return how it ended."""
+        """Wait for the fork to end, kill what it has left behind, and return how it ended."""
         _, status = os.waitpid(self._pid, 0)
+        kill_descendants()
         code = os.waitstatus_to_exitcode(status)
         if code < 0:
             return f"signal {-code}"

@@ -175,10 +175,10 @@ class _Worker:
             nested = receive(self._replies, Isolation)
         except (OSError, ValueError, MsgspecError):
             nested = None
-        outer = self._confined.isolation()
         if nested is None:
             self.usable = False
-            return outer
+            return self._confined.isolation()
+        outer = self._confined.isolation(lists_written=False)
         notes = tuple(dict.fromkeys((*outer.notes, *nested.notes)))
         written = {"written": nested.written, "written_count": nested.written_count}
         return replace(outer, **written, notes=notes)
