@@ -75,15 +75,15 @@ def main() -> None:
     nest = _Nest(replies, job) if forks and job.is_confined else None
     send_reply(replies, Reply())
     while (task := receive_task(tasks)) is not None:
-        worker = _TaskWorker(entry, reset, replies)
+        worker = _TaskWorker(task, entry, reset, replies)
         if not forks:
             _print_to(task, job)
-            worker.run(task, last=True)
+            worker.run(last=True)
             _leave()
         if nest is not None:
             nest.run(worker, task)
         else:
-            _run_forked(worker, task, replies, enter=partial(_print_to, task, job))
+            _run_forked(worker, replies, enter=partial(_print_to, task, job))
     _leave()
 
 
@@ -96,7 +96,7 @@ def run_one() -> None:
     tasks.close()
     gc.freeze()  # what is there stays, and the agent's collections need not look at it
     gc.enable()
-    _TaskWorker(None, None, replies).run(task)
+    _TaskWorker(task, None, None, replies).run()
     _leave()
 
 
@@ -147,16 +147,16 @@ class _Nest:
                 _print_to(task, self._job)
                 sandbox.enter()
 
-            _run_forked(worker, task, self._replies, enter)
+            _run_forked(worker, self._replies, enter)
             send(self._replies, isolation_of(sandbox.report()))
 
 
-def _run_forked(worker: _TaskWorker, task: Task, replies: IO[bytes], enter: Callable[[], None]) -> None:
+def _run_forked(worker: _TaskWorker, replies: IO[bytes], enter: Callable[[], None]) -> None:
     """Run one case in a fork; if it dies without a reply, say how it ended. `enter` is called in the fork first."""
     forked = ForkedTask()
     if forked.is_child:
         enter()
-        worker.run(task, forked=forked)
+        worker.run(forked=forked)
         _leave()
     how = forked.wait()
     if forked.is_cut_off:
@@ -170,7 +170,9 @@ class _Turn:
 
     def __init__(self, task: Task) -> None:
         self.task = task
-        self.call: AgentCall | None = None
+        self.call = AgentCall(task.world, alone=True)
+        self.has_begun = False
+        """True when the agent was reset."""
         self._taken = threading.Lock()
 
     def take(self, *, wait: bool) -> bool:
@@ -181,8 +183,16 @@ class _Turn:
 class _TaskWorker:
     """Runs one task under the clock: one that takes too long ends its process, and leaves what it did so far."""
 
-    def __init__(self, entry: AgentEntry | None, reset: Callable[..., Any] | None, replies: IO[bytes]) -> None:
-        """`entry` is None where the agent is still to be imported, inside of the time of its task."""
+    def __init__(
+        self, task: Task, entry: AgentEntry | None, reset: Callable[..., Any] | None, replies: IO[bytes]
+    ) -> None:
+        """`entry` is None where the agent is still to be imported, inside of the time of its task.
+
+        Whatever is known before the agent runs is found out here, before the fork: a fork copies each page that it
+        works with, and that takes longer than the work.
+        """
+        self._turn = _Turn(task)
+        self._refusal = "" if entry is None else entry.refusal(task.world)
         self._entry = entry
         self._reset = reset
         self._replies = replies
@@ -190,19 +200,19 @@ class _TaskWorker:
         self._forked: ForkedTask | None = None
         self._last = False
 
-    def run(self, task: Task, *, forked: ForkedTask | None = None, last: bool = False) -> None:
+    def run(self, *, forked: ForkedTask | None = None, last: bool = False) -> None:
         """Run the case in this process, and say how it ended; `last` when the worker ends with it."""
         self._forked, self._last = forked, last
         process = os.getpid()
-        turn = _Turn(task)
-        self._clock.start(task.timeout_s, partial(self._out_of_time, turn))
+        turn = self._turn
+        self._clock.start(turn.task.timeout_s, partial(self._out_of_time, turn))
         # A context of its own: what a case leaves in context variables is gone with it.
         reply = copy_context().run(self._reply, turn)
         if os.getpid() != process:
             os._exit(0)  # the agent forked, and this is the copy: the original answers
         self._clock.cancel()
         turn.take(wait=True)
-        self._say(reply, task)
+        self._say(reply, turn.task)
 
     def _reply(self, turn: _Turn) -> Reply:
         if self._reset is not None:
@@ -210,19 +220,22 @@ class _TaskWorker:
                 finished(self._reset())
             except BaseException as error:  # noqa: BLE001 (a user's function)
                 return Reply(reason=sayable(f"the agent could not be reset: {type(error).__name__}: {error}"))
-        world = turn.task.world
-        call = turn.call = AgentCall(world, alone=True)
-        try:
-            entry = self._entry or _imported(call.replayer)
-        except UsageError as error:
-            return Reply(reason=sayable(str(error)))
-        if refused := entry.refusal(world):
+        world, call = turn.task.world, turn.call
+        turn.has_begun = True
+        entry, refused = self._entry, self._refusal
+        if entry is None:
+            try:
+                entry = _imported(call.replayer)
+            except UsageError as error:
+                return Reply(reason=sayable(str(error)))
+            refused = entry.refusal(world)
+        if refused:
             return Reply(reason=sayable(refused))
         return Reply(run=entry.run(call, world), deviations=entry.deviations(call, world))
 
     def _out_of_time(self, turn: _Turn) -> None:
         limit, call = turn.task.timeout_s, turn.call
-        if call is None:
+        if not turn.has_begun:
             reply = Reply(reason=f"the agent was not reset within {limit:g} s")
         else:
             run = call.so_far(failure=TimeoutError(f"no answer within {limit:g} s"))
