@@ -51,14 +51,10 @@ def default_jobs(project: Project) -> int:
     if project.concurrency is not None:
         return project.concurrency
     if agent.type in (AgentType.PYTHON, AgentType.LANGCHAIN):
-        return _cores()
+        from replaykit.candidates.pool import cores  # noqa: PLC0415 (slow to import)
+
+        return cores()
     return 1
-
-
-def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _only(names: Iterable[str], environment: Mapping[str, str]) -> dict[str, str]:

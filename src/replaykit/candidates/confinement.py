@@ -69,7 +69,7 @@ class Confined:
             serve_inside(self._sandbox)
 
     def isolation(self, *, lists_written: bool = True) -> Isolation:
-        """Return what holds, and what the candidate ran into since this was last asked; and what it wrote, if listed."""
+        """Return what holds, what the candidate ran into since this was last asked, and, if listed, what it wrote."""
         if self._sandbox is None or not self._is_started:
             return self._isolation
         report = self._sandbox.report(lists_written=lists_written)

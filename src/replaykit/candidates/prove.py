@@ -7,7 +7,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from replaykit.candidates.attempt import Candidate
-from replaykit.candidates.replay import replay
+from replaykit.candidates.pool import Pool
 from replaykit.candidates.worlds import with_scenario
 from replaykit.cases.case import RECORDED, ReplayCase
 from replaykit.cases.proof import ProofWriter
@@ -77,7 +77,8 @@ def prove(
     """Replay both candidates, each as often as that; repetitions that disagree are `flaky`."""
 
     def results(subject: ReplayCase, candidate: Candidate) -> tuple[ReplayResult, ...]:
-        runs = [replay(subject, candidate, timeout_s=timeout_s, evidence=evidence) for _ in range(repeat)]
+        with Pool(candidate, workers=1) as pool:
+            runs = list(pool.replay([subject] * repeat, timeout_s=timeout_s, evidence=evidence))
         return tuple(settled(runs))
 
     bad_results = results(case, bad)

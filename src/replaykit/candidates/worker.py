@@ -2,7 +2,8 @@
 
 A case runs in a fork of the process that has imported the agent and run nothing, so no case meets what another one has
 left behind in caches, counters or loops. Where a fork is not safe, a worker runs one case and ends. A fresh process is
-a worker with one task, which it has before it imports the agent.
+a worker with one task, which it has before it imports the agent. Only where a person asks for it does one process run
+case after case.
 """
 
 from __future__ import annotations
@@ -67,7 +68,8 @@ def main() -> None:
     except UsageError as error:
         send_reply(replies, Reply(reason=sayable(str(error)), last=True))
         _leave()
-    forks = not job.has_one_task and can_fork(files) and (not job.is_confined or _can_nest())
+    reuses = job.reuses and not job.has_one_task
+    forks = not reuses and not job.has_one_task and can_fork(files) and (not job.is_confined or _can_nest())
     if forks:
         adopt_orphans()
         gc.collect()
@@ -76,6 +78,10 @@ def main() -> None:
     send_reply(replies, Reply())
     while (task := receive_task(tasks)) is not None:
         worker = _TaskWorker(task, entry, reset, replies)
+        if reuses:
+            _print_to(task, job)
+            worker.run()
+            continue
         if not forks:
             _print_to(task, job)
             worker.run(last=True)
@@ -212,6 +218,8 @@ class _TaskWorker:
             os._exit(0)  # the agent forked, and this is the copy: the original answers
         self._clock.cancel()
         turn.take(wait=True)
+        if forked is None:
+            self._clock.stop()  # the process may go on
         self._say(reply, turn.task)
 
     def _reply(self, turn: _Turn) -> Reply:
@@ -244,6 +252,7 @@ class _TaskWorker:
                 deviations = self._entry.deviations(call, turn.task.world)
             reply = Reply(run=run, deviations=deviations)
         if turn.take(wait=False):
+            self._last = True
             self._say(reply, turn.task)
             _leave()
 

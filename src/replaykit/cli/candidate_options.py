@@ -200,7 +200,7 @@ def candidate_of(text: str) -> Any:
 
 def evidence_of(directory: Path | None) -> Any:
     """Return where the runs of a trial leave their files; passing runs leave some only in a named directory."""
-    from replaykit.trials.trial_runs import EvidenceFiles
+    from replaykit.candidates.evidence import EvidenceFiles
 
     return EvidenceFiles(root=directory or default_evidence_path(), of_passed=directory is not None)
 

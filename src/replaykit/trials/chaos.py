@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from replaykit.candidates.attempt import Candidate
 from replaykit.candidates.case_check import check_case
+from replaykit.candidates.evidence import EvidenceFiles
 from replaykit.candidates.worlds import calls_of, live_case, with_chaos
 from replaykit.cases.case import ReplayCase, dump_case, load_case
 from replaykit.cases.case_shape import DEFAULT_TIMEOUT_S
@@ -31,7 +32,6 @@ from replaykit.model.values import Json
 from replaykit.redaction.files import file_redactor, write_clean
 from replaykit.trials.trial_runs import (
     NO_FAULT,
-    EvidenceFiles,
     TrialRun,
     TrialRunner,
     TrialVerdict,
@@ -177,8 +177,8 @@ def run_chaos(
     """Return how the candidate does under the trial's plans; `NothingSelected` when there is nothing to ask."""
     began = time.perf_counter()
     cells = list(_cells(trial))
-    with TrialRunner(CHAOS, candidate, evidence) as runner:
-        scored = runner.run_cells(cells, partial(_world, trial), partial(_score, trial), jobs=jobs, on_done=on_done)
+    with TrialRunner(CHAOS, candidate, evidence, jobs) as runner:
+        scored = runner.run_cells(cells, partial(_world, trial), partial(_score, trial), on_done=on_done)
         runs = tuple(result for result, _ in scored)
         if trial.contract is not None and not any(
             run.invariant_count or run.verdict is ChaosVerdict.ERROR for run in runs

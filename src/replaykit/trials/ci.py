@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from replaykit.candidates.evidence import EvidenceFiles
 from replaykit.candidates.worlds import with_consent
 from replaykit.cases.case import ReplayCase
 from replaykit.cases.find import Unusable
@@ -20,7 +21,6 @@ from replaykit.project.project import Project
 from replaykit.trials.ci_items import CiSection, CiSettings, CiWorkers, Locations, PartResult, make_ids_unique
 from replaykit.trials.ci_parts import ChaosPart, ContractPart, MutationPart, ReplayPart
 from replaykit.trials.ci_result import CiItem, CiOutcome, CiPart, CiPartName, CiResult, exit_code_of, overall
-from replaykit.trials.trial_runs import EvidenceFiles
 
 
 class CiPlan(Struct, frozen=True, kw_only=True):

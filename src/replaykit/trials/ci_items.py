@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from replaykit.candidates.attempt import Candidate
+from replaykit.candidates.evidence import EvidenceFiles
 from replaykit.cases.case import CASE_FILE, MAX_CASE_BYTES, ReplayCase
 from replaykit.cases.find import Unusable
 from replaykit.cases.run_session import seen
@@ -27,7 +28,7 @@ from replaykit.model.run import TraceRun
 from replaykit.model.values import ABSENT, Json, JsonObject, canonical
 from replaykit.project.project import Project
 from replaykit.trials.ci_result import CiItem, CiOutcome, CiPartName
-from replaykit.trials.trial_runs import EvidenceFiles, TrialRun
+from replaykit.trials.trial_runs import TrialRun
 
 
 class Location(Struct, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from replaykit.candidates.replay import replay_many
+from replaykit.candidates.pool import replay_many
 from replaykit.cases.case import ReplayCase
 from replaykit.cases.case_shape import DEFAULT_TIMEOUT_S
 from replaykit.cases.find import Unusable
