@@ -129,13 +129,16 @@ def chosen_candidate(
     program: tuple[str, ...] | None = None,
     launch_options: Any = None,
     project: Any = None,
+    reuses_workers: bool = False,
 ) -> Any:
     """The candidate that the options name, else the project's; `program` is what follows two dashes."""
     named = [value for value in (runner_cmd, agent, endpoint, program) if value is not None]
+    if named and reuses_workers:
+        raise UsageError("--reuse-workers is for the Python agent of a configuration", hint="Leave it out.")
     if not named and project is not None:
         from replaykit.candidates.agents import candidate_of as agent_of
 
-        return agent_of(project, launch_options=launch_options)
+        return agent_of(project, launch_options=launch_options, reuses_workers=reuses_workers)
     if len(named) != 1:
         raise UsageError(
             "give exactly one candidate" if named else "no candidate to run",

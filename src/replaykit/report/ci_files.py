@@ -59,7 +59,8 @@ def _refuse_links(files: Iterable[Path]) -> None:
 def write_reports(result: CiResult, files: Mapping[Path, Form]) -> Iterator[Path]:
     """Write each report, redacted; gives its file when it is there. The first that cannot be is an error at the end."""
     failed: StoreError | None = None
-    result = clean_struct(result, file_redactor())
+    if isinstance(result.items, tuple):  # others were redacted when they were recorded
+        result = clean_struct(result, file_redactor())
     for file, form in files.items():
         text = form(result)
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 
 from msgspec import Struct, field
@@ -124,7 +124,8 @@ class CiResult(Struct, frozen=True, kw_only=True):
     """The revision that the configuration was read from; nothing for the working tree."""
     seed: int = 0
     parts: tuple[CiPart, ...] = ()
-    items: tuple[CiItem, ...] = ()
+    items: Sequence[CiItem] = ()
+    """Read from the records of a run each time; a tuple where the result was read or made as one."""
     notices: tuple[str, ...] = ()
     duration_s: float = 0.0
 
@@ -149,7 +150,7 @@ def overall(parts: Sequence[CiPart]) -> float | None:
     return round(points / whole, 2)
 
 
-def exit_code_of(items: Sequence[CiItem], score: float | None, best: float | None, min_score: float | None) -> ExitCode:
+def exit_code_of(items: Iterable[CiItem], score: float | None, best: float | None, min_score: float | None) -> ExitCode:
     """Return the exit code of the items; `best` is the score if all inconclusive items had passed."""
     codes = [_code_of(item, is_scored=min_score is not None) for item in items] or [ExitCode.NOTHING]
     if min_score is not None and best is not None and best < min_score:
