@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from replaykit.candidates.evidence import new_workspace
 from replaykit.cli import candidate_options, options, trusted_config
 from replaykit.cli.options import counting
-from replaykit.config import HOME, default_evidence_path, make_home
+from replaykit.config import HOME, default_results_path, make_home
 from replaykit.errors import UsageError, nearest
 from replaykit.model.isolation import IsolationLevel
 from replaykit.report.ci import ci_json, ci_text, verdict_text
@@ -21,7 +20,7 @@ from replaykit.report.ci_markdown import harmless, is_github, tell_github
 from replaykit.trials.ci import ALL, CiPlan, prepare_ci
 from replaykit.trials.ci_items import CiWorkers
 from replaykit.trials.ci_merge import merged
-from replaykit.trials.ci_records import RESULTS_FILE
+from replaykit.trials.ci_records import new_results_file
 from replaykit.trials.ci_result import CiPartName
 from replaykit.trials.shards import Shard, parse_shard, read_timings, result_files
 
@@ -174,7 +173,7 @@ def command(
     candidate, jobs = candidate_options.candidate_and_jobs(
         *candidate_names, jobs=jobs, project=project, reuses_workers=reuse_workers
     )
-    results = _results_file(ci, output, evidence)
+    results = _results_file(ci, output)
     with _telling_of_a_stop(files), options.progress(0 if quiet else ci.count, "running") as advance:
         result = ci.run(CiWorkers(candidate=candidate, jobs=jobs, on_done=advance), results)
     _tell(result, files, quiet=quiet, as_json=as_json)
@@ -231,11 +230,11 @@ def _no_reports(output: Path | None, *reports: Path | None) -> dict[Path, Form]:
     return {}
 
 
-def _results_file(ci: Ci, output: Path | None, evidence: Path | None) -> Path:
-    """Return the file that the results of this run go to."""
+def _results_file(ci: Ci, output: Path | None) -> Path:
+    """Return the file that the results of this run go to; each whole run has one of its own."""
     shard = ci.plan.shard
     if shard is ALL:
-        return new_workspace(evidence or default_evidence_path(), "ci") / RESULTS_FILE
+        return new_results_file(default_results_path())
     if output is not None:
         return output / shard.file_name
     make_home(SHARD_DIRECTORY)

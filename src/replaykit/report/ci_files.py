@@ -13,6 +13,7 @@ from replaykit.report.ci import ci_json
 from replaykit.report.ci_html import ci_html
 from replaykit.report.ci_junit import ci_junit
 from replaykit.report.ci_markdown import ci_markdown
+from replaykit.trials.ci_records import RecordedItems
 from replaykit.trials.ci_result import CiResult
 
 Form = Callable[[CiResult], str]
@@ -59,7 +60,7 @@ def _refuse_links(files: Iterable[Path]) -> None:
 def write_reports(result: CiResult, files: Mapping[Path, Form]) -> Iterator[Path]:
     """Write each report, redacted; gives its file when it is there. The first that cannot be is an error at the end."""
     failed: StoreError | None = None
-    if isinstance(result.items, tuple):  # others were redacted when they were recorded
+    if not isinstance(result.items, RecordedItems):  # those were redacted when they were written
         result = clean_struct(result, file_redactor())
     for file, form in files.items():
         text = form(result)

@@ -7,9 +7,10 @@ made of the same lines, by the same function.
 from __future__ import annotations
 
 import heapq
+import itertools
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import IO, overload
 
@@ -17,6 +18,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from replaykit.config import make_home
 from replaykit.contracts.contract import Severity
 from replaykit.contracts.score import score_of
 from replaykit.errors import ExitCode, FormatTooNew, InvalidFile, StoreError
@@ -27,9 +29,9 @@ from replaykit.trials.ci_result import CiItem, CiOutcome, CiPart, CiPartName, Ci
 
 RESULTS_FORMAT = 1
 """Version of the file; readers accept every older one."""
-RESULTS_FILE = "results.jsonl"
 NO_FAULT_TRIGGERED = "no fault struck: is the name right, and do the agent's calls pass through ReplayKit?"
 _PARTS = tuple(CiPartName)
+_FOOTER = b'{"end":'
 
 
 class Tally(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -137,6 +139,22 @@ class RecordFile:
             raise StoreError(f"{self.file} cannot be written: {error.strerror}") from None
 
 
+def new_results_file(directory: Path) -> Path:
+    """Return the path of a file that is new, named by the time."""
+    make_home(directory)
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
+    for number in itertools.count(1):
+        file = directory / (f"{stamp}.jsonl" if number == 1 else f"{stamp}~{number}.jsonl")
+        try:
+            file.open("xb").close()
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise StoreError(f"{file} cannot be written: {error.strerror}") from None
+        return file
+    raise AssertionError("unreachable: the loop ends by returning")
+
+
 class _Version(Struct, frozen=True):
     replaykit: int = 0
     kind: str = ""
@@ -167,14 +185,15 @@ def read_records(file: Path) -> Iterator[CiRecord]:
     with file.open("rb") as stream:
         stream.readline()
         for number, line in enumerate(stream, start=2):
-            if line.startswith(b'{"end":'):
-                if msgspec.json.decode(line, type=CiFooter).end == count:
-                    return
-                break
             try:
-                yield decoder.decode(line)
+                if line.startswith(_FOOTER):
+                    if msgspec.json.decode(line, type=CiFooter).end == count:
+                        return
+                    break
+                record = decoder.decode(line)
             except (msgspec.MsgspecError, UnicodeDecodeError) as error:
                 raise InvalidFile(f"the line is damaged: {error}", file=str(file), line=number) from None
+            yield record
             count += 1
     hint = "The run was stopped before everything was run: run it again."
     raise InvalidFile("the results are not whole", file=str(file), hint=hint)
@@ -215,7 +234,7 @@ class RecordedItems(Sequence[CiItem]):
             return tuple(self)[index]
         if not -self._count <= index < self._count:
             raise IndexError(index)
-        return next(islice(self, index % self._count, None))
+        return next(itertools.islice(self, index % self._count, None))
 
 
 def in_order(files: Sequence[Path]) -> Iterator[CiRecord]:
