@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import itertools
 import os
-import shutil
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from threading import Lock
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -30,6 +28,8 @@ from replaykit.model.result import ReplayResult, Verdict
 from replaykit.private_directories import remove_tree
 
 if TYPE_CHECKING:
+    from tempfile import TemporaryDirectory
+
     from replaykit.model.faults import ChaosPlan
 
 Work = TypeVar("Work")
@@ -160,6 +160,8 @@ class Pool:
 
     def new_directory(self) -> Path:
         """Return a new directory for the files of one run; it goes with the pool."""
+        from tempfile import TemporaryDirectory  # noqa: PLC0415 (slow to import, and many replays leave evidence)
+
         with self._making:
             if self._directory is None:
                 self._directory = TemporaryDirectory(prefix="replaykit-", ignore_cleanup_errors=True)
@@ -174,6 +176,8 @@ class Pool:
 
 def move_files(source: Path, target: Path) -> None:
     """Move the files of a run to where they stay."""
+    import shutil  # noqa: PLC0415 (slow to import, and most runs leave no files)
+
     try:
         for file in source.iterdir():
             shutil.move(file, target / file.name)

@@ -71,6 +71,8 @@ def main() -> None:
     reuses = job.reuses and not job.has_one_task
     forks = not reuses and not job.has_one_task and can_fork(files) and (not job.is_confined or _can_nest())
     if forks:
+        from replaykit.isolation.process_tree import adopt_orphans  # noqa: PLC0415 (for Linux alone)
+
         adopt_orphans()
         gc.collect()
         gc.freeze()  # a collection in a fork would copy every page of what is imported
@@ -305,9 +307,6 @@ def _leave() -> NoReturn:
     os._exit(0)  # stray threads cannot hold it
 
 
-if sys.platform == "linux":
-    from replaykit.isolation.process_tree import adopt_orphans, has_children, kill_descendants
-
 if sys.platform != "win32":
     import fcntl
 
@@ -331,7 +330,11 @@ def can_fork(files: OpenFiles) -> bool:
     Elsewhere than on Linux nobody can see the threads of native libraries, or macOS forbids it. A thread would be
     missing in the fork with its locks held, and a file, a connection or a child process would be one for all.
     """
-    if sys.platform != "linux" or threading.active_count() > 1 or files.has_shared_state() or has_children():
+    if sys.platform != "linux" or threading.active_count() > 1 or files.has_shared_state():
+        return False
+    from replaykit.isolation.process_tree import has_children  # noqa: PLC0415 (for Linux alone)
+
+    if has_children():
         return False
     if _native_threads() == 1:
         return True
@@ -372,6 +375,8 @@ class ForkedTask:
 
     def wait(self) -> str:
         """Wait for the fork to end, kill what it has left behind, and return how it ended."""
+        from replaykit.isolation.process_tree import kill_descendants  # noqa: PLC0415 (for Linux alone)
+
         _, status = os.waitpid(self._pid, 0)
         kill_descendants()
         code = os.waitstatus_to_exitcode(status)

@@ -5,6 +5,7 @@ Reports, evidence and judgements go by ids, so none of the cases that share one 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -30,7 +31,13 @@ class FiledCase(Struct, frozen=True):
     """A case or a session that was read once, and is read again when its turn comes: a suite may be large."""
 
     id: str
-    file: Path
+    path: str
+    """Of the file: a text takes a quarter of the memory."""
+
+    @property
+    def file(self) -> Path:
+        """The file of the case."""
+        return Path(self.path)
 
 
 SelectedCase = ReplayCase | Unusable
@@ -103,7 +110,11 @@ def index_cases(project: Project, *, more: Sequence[Session | Unusable] = ()) ->
 def _filed(subject: SelectedCase) -> SelectedCase | FiledCase:
     if isinstance(subject, Unusable):
         return subject
-    return FiledCase(id=subject.id, file=subject.file)
+    return FiledCase(id=subject.id, path=str(subject.file))
+
+
+def _real_path(subject: ReplayCase | Unusable | FiledCase) -> str:
+    return os.path.realpath(subject.file)
 
 
 def _selected(
@@ -113,7 +124,7 @@ def _selected(
     selected: list[SelectedCase | Kept] = []
     for index, session in enumerate(project.sessions):
         selected.append(reader.sessions.subject_of(session, f"replays.sessions[{index}]"))
-    named = {subject.file.resolve() for subject in selected}
+    named = set(map(_real_path, selected))
     found, notices, empty = reader.below(project)
     selected += [subject for file, subject in found.items() if file not in named]
     ids = {subject.id for subject in selected}
@@ -159,22 +170,22 @@ class _CaseReader(Generic[Kept]):
 
     def at(self, paths: Sequence[Path]) -> tuple[list[Kept | Unusable], tuple[str, ...]]:
         """Return the cases at the paths, and notices; a file that several paths lead to is there once."""
-        found: dict[Path, Kept | Unusable] = {}
+        found: dict[str, Kept | Unusable] = {}
         notices = []
         for path in paths:
             for file, sort in files_at(path):
                 if sort is None:
                     notices.append(f"{file} is neither a case nor a session: passed over")
                 else:
-                    found[file] = self._keep(self.read(sort))
+                    found[str(file)] = self._keep(self.read(sort))
         subjects = list(found.values())
         if len(paths) > 1:  # two paths may lead to one file; the first place it has counts
-            subjects = list({subject.file.resolve(): subject for subject in reversed(subjects)}.values())[::-1]
+            subjects = list({_real_path(subject): subject for subject in reversed(subjects)}.values())[::-1]
         return subjects, tuple(notices)
 
-    def below(self, project: Project) -> tuple[dict[Path, Kept | Unusable], list[str], list[NothingSelected]]:
+    def below(self, project: Project) -> tuple[dict[str, Kept | Unusable], list[str], list[NothingSelected]]:
         """Return the cases at the paths of the configuration, and notices; an empty directory is only a notice."""
-        found: dict[Path, Kept | Unusable] = {}
+        found: dict[str, Kept | Unusable] = {}
         notices: list[str] = []
         empty: list[NothingSelected] = []
         for index, path in enumerate(project.cases):
@@ -188,7 +199,7 @@ class _CaseReader(Generic[Kept]):
                 notices_at, subjects = (error.message,), []
             notices += notices_at
             for subject in subjects:
-                found.setdefault(subject.file.resolve(), subject)
+                found.setdefault(_real_path(subject), subject)
         return found, notices, empty
 
     def read(self, found: CaseFile | SessionFile | Unusable) -> SelectedCase:
