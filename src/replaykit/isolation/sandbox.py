@@ -124,6 +124,7 @@ class Sandbox:
             entrance = _Entrance(self, self._theirs, mask)
             if self._nested:
                 entrance.enter_nested()
+                self._ours.close()  # what was sent there is for whoever forked
             else:
                 entrance.enter(self.level)
         except (OSError, ReplayKitError) as error:
