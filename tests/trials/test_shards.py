@@ -366,6 +366,19 @@ def test_a_changed_case_does_not_go_with_the_others(capsys: pytest.CaptureFixtur
     assert "they are of other cases" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("directory", ["shards", ".replaykit/shards"])
+def test_results_are_not_written_through_a_link(capsys: pytest.CaptureFixture[str], directory: str) -> None:
+    suite(1)
+    Path(directory).mkdir(parents=True)
+    Path("elsewhere").write_text("as it was")
+    Path(directory, "shard-1-of-2.jsonl").symlink_to(Path("elsewhere").absolute())
+
+    assert run(["ci", "--shard", "1/2", *(["-o", directory] if directory == "shards" else [])]) == 2
+
+    assert "is a symbolic link" in capsys.readouterr().err
+    assert Path("elsewhere").read_text() == "as it was"
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

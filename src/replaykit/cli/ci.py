@@ -15,7 +15,7 @@ from replaykit.config import HOME, default_results_path, make_home
 from replaykit.errors import UsageError, nearest
 from replaykit.model.isolation import IsolationLevel
 from replaykit.report.ci import ci_json, ci_text, verdict_text
-from replaykit.report.ci_files import planned, write_reports
+from replaykit.report.ci_files import planned, refuse_links, write_reports
 from replaykit.report.ci_markdown import harmless, is_github, tell_github
 from replaykit.trials.ci import ALL, CiPlan, prepare_ci
 from replaykit.trials.ci_items import CiWorkers
@@ -235,10 +235,11 @@ def _results_file(ci: Ci, output: Path | None) -> Path:
     shard = ci.plan.shard
     if shard is ALL:
         return new_results_file(default_results_path())
-    if output is not None:
-        return output / shard.file_name
-    make_home(SHARD_DIRECTORY)
-    return SHARD_DIRECTORY / shard.file_name
+    if output is None:
+        make_home(SHARD_DIRECTORY)
+    file = (output or SHARD_DIRECTORY) / shard.file_name
+    refuse_links([file])
+    return file
 
 
 def _project(config: Path | None, revision: str | None, *, untrusted: bool, needs_agent: bool) -> Project:

@@ -40,14 +40,14 @@ def planned(
             raise UsageError(f"-o {output}: a file whose form its name does not tell", hint=f"End it with {known}.")
         else:
             files = {output / name: _FORMS[Path(name).suffix] for name in _IN_DIRECTORY}
-            _refuse_links(files)
+            refuse_links(files)
     for file, form in ((junit, ci_junit), (markdown, ci_markdown), (html, ci_html)):
         if file is not None:
             files[file] = form
     return files
 
 
-def _refuse_links(files: Iterable[Path]) -> None:
+def refuse_links(files: Iterable[Path]) -> None:
     """Refuse links where nobody named the file: a pull request can bring them, and they lead anywhere."""
     for file in files:
         if file.is_symlink():
