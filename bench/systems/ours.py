@@ -20,7 +20,7 @@ import overlaps
 import sandboxes
 import streams
 import workloads
-from clock import Stopwatch
+from clock import Stopwatch, tree_cost
 from measurements import CallRecorder, Checkpoints, Numbers
 from redaction.kinds import FAMILIES
 from redaction.measure import Find, Found, accuracy, gone, speed
@@ -47,7 +47,7 @@ desired:
 """
 _PROJECT = """\
 replaykit: 1
-agent: {type: python, endpoint: "candidate:answer"}
+agent: {type: python, endpoint: "candidate:answer_with_five"}
 cases: [sessions]
 contract:
   name: default
@@ -57,6 +57,8 @@ _SESSION = f"""\
 id: case-{{index:04}}
 input: "{_QUESTION}"
 tool_responses:
+  - {{{{tool: lookup, response: {{{{status: shipped}}}}}}}}
+  - {{{{tool: lookup, response: {{{{status: shipped}}}}}}}}
   - {{{{tool: lookup, response: {{{{status: shipped}}}}}}}}
   - {{{{tool: lookup, response: {{{{status: shipped}}}}}}}}
   - {{{{tool: lookup, response: {{{{status: shipped}}}}}}}}
@@ -194,18 +196,29 @@ def growing_state(work: Path, size: int) -> Numbers:
     return growing.growing_state(_replaykit(), work, size)
 
 
-def ci(work: Path, count: int) -> Numbers:
-    """`replaykit ci` over `count` sessions, the agent in worker processes: CPU of all of them, over a bare start."""
-    (work / "replaykit.yaml").write_text(_PROJECT)
-    (work / "sessions").mkdir()
-    for index in range(count):
-        (work / "sessions" / f"case-{index:04}.yaml").write_text(_SESSION.format(index=index))
+def ci(work: Path, count: int, reuse: bool = False) -> Numbers:
+    """`replaykit ci` over `count` sessions of five calls, over a run with one; the agent in a worker for each core.
+
+    CPU is that of all processes, those in sandboxes included.
+    """
     environment = {"PYTHONPATH": f"{_SOURCE}{os.pathsep}{Path(__file__).parents[1]}"}
-    numbers = measurements.process(["-m", "replaykit", "ci"], work, env=environment, expect=f"{count} passed")
-    bare = measurements.process(["-c", "print('bare')"], work, env=environment, expect="bare")
-    total_s = numbers["total_s"] - bare["total_s"]
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return {"total_s": total_s, "per_core_s": total_s / cores, "total_wall_s": numbers["total_wall_s"]}
+    arguments = ["-m", "replaykit", "ci", *(["--reuse-workers"] if reuse else [])]
+    found = {}
+    for name, sessions in (("one", 1), ("all", count)):
+        place = work / name
+        (place / "sessions").mkdir(parents=True)
+        (place / "replaykit.yaml").write_text(_PROJECT)
+        for index in range(sessions):
+            (place / "sessions" / f"case-{index:05}.yaml").write_text(_SESSION.format(index=index))
+        found[name] = tree_cost(arguments, cwd=place, env=os.environ | environment, expect=f"{sessions} passed")
+    whole, one = found["all"], found["one"]
+    return {
+        "total_s": whole.cpu_s,
+        "total_wall_s": whole.wall_s,
+        "case_ms": (whole.cpu_s - one.cpu_s) / (count - 1) * 1e3,
+        "case_wall_ms": (whole.wall_s - one.wall_s) / (count - 1) * 1e3,
+        "peak_bytes": whole.peak_bytes,
+    }
 
 
 def _write_case(work: Path, name: str) -> Path:

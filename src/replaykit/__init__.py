@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from replaykit.candidates.case_check import scaffold as scaffold
     from replaykit.candidates.golden import GoldenResult as GoldenResult
     from replaykit.candidates.golden import check_golden as check_golden
+    from replaykit.candidates.pool import Pool as Pool
     from replaykit.candidates.replay import replay as replay
     from replaykit.candidates.retaping import NewCall as NewCall
     from replaykit.candidates.retaping import RetapeQuestion as RetapeQuestion
@@ -180,6 +181,7 @@ _HOMES = {  # name → module, or module:name where it has another name at home;
     "ForkResult": "travel.fork",
     "GoldenResult": "candidates.golden",
     "MatchRules": "model.matching",
+    "Pool": "candidates.pool",
     "Project": "project.project",
     "RecordingWarning": "errors",
     "ReplayCase": "cases.case",

@@ -61,3 +61,8 @@ def default_store_path() -> Path:
 def default_evidence_path() -> Path:
     """Return the directory of evidence that replays leave: `.replaykit/runs` below the working directory."""
     return Path(HOME) / "runs"
+
+
+def default_results_path() -> Path:
+    """Return the directory of the results of `ci`: `.replaykit/ci` below the working directory."""
+    return Path(HOME) / "ci"

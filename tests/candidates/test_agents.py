@@ -18,8 +18,8 @@ from tests.matrix import sampled
 
 import replaykit as rk
 from replaykit.candidates.agents import candidate_of, default_jobs
+from replaykit.candidates.pool import replay_many
 from replaykit.candidates.python import PythonCandidate
-from replaykit.candidates.replay import replay_many
 from replaykit.candidates.workers import WorkerCandidate
 from replaykit.cases.case import ReplayCase, Scenario
 from replaykit.checks.assertions import parse_assertion

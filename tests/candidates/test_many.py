@@ -12,7 +12,8 @@ import pytest
 
 import replaykit as rk
 from replaykit.candidates.attempt import Attempt
-from replaykit.candidates.replay import exit_code, replay_many
+from replaykit.candidates.pool import replay_many
+from replaykit.candidates.replay import exit_code
 from replaykit.cases.case import ReplayCase
 from replaykit.cli import run as cli
 from replaykit.errors import ExitCode

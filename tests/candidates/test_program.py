@@ -147,7 +147,7 @@ def test_nothing_of_the_stage_is_left_in_the_evidence(make_case: MakeCase, runne
 
 
 def test_many_programs_run_side_by_side_each_in_its_own_world(make_case: MakeCase, runner: Runner, frozen: Any) -> None:
-    from replaykit.candidates.replay import replay_many
+    from replaykit.candidates.pool import replay_many
     from replaykit.cases.case import load_case
 
     cases = [load_case(make_case(f"case-{n}", calls=[frozen(0, "lookup", f"answer {n}", user="u1")])) for n in range(4)]

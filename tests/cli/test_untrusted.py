@@ -302,10 +302,11 @@ def test_secrets_are_looked_for_by_the_rules_of_the_revision(
 def test_evidence_is_redacted_by_the_rules_of_the_revision(repository: Repository, replaykit: Command) -> None:
     repository.commit({"good.py": GOOD.format(f"the token is {TOKEN}"), "redaction.toml": f'allow = ["{TOKEN}"]\n'})
 
-    replaykit("ci", "--config-from", "origin/main")
+    replaykit("ci", "--config-from", "origin/main", "--evidence", ".replaykit/runs")
 
     files = [file for file in Path(".replaykit").rglob("*") if file.is_file()]
     assert any(file.name == "runner-output.json" for file in files)
+    assert any(file.suffix == ".jsonl" for file in files)
     assert not any(TOKEN.encode() in file.read_bytes() for file in files)
 
 
@@ -319,7 +320,7 @@ def test_a_key_that_came_with_the_pull_request_is_not_used(repository: Repositor
     guessed = Redactor(key).text("jane.roe@acme-savings.com")
 
     def evidence() -> bytes:
-        ran = replaykit("ci", "--config-from", "origin/main", "--json")
+        ran = replaykit("ci", "--config-from", "origin/main", "--json", "--evidence", "runs")
         return Path(ran.json["items"][0]["evidence"], "runner-output.json").read_bytes()
 
     assert guessed.encode() not in evidence()

@@ -583,6 +583,56 @@ def test_each_replay_of_a_worker_has_a_sandbox_of_its_own(project: Path, sandbox
     assert stopped == {("192.0.2.1:80", first.split()[-1]), ("192.0.2.1:81", second.split()[-1])}
 
 
+OUTSIDE_OF_ANY = """
+import os
+from pathlib import Path
+from replaykit.isolation import IsolationFailed, Policy, Sandbox
+with Sandbox(Policy(project=Path.cwd()), nested=True) as sandbox:
+    if os.fork() == 0:
+        try:
+            sandbox.enter()
+        except IsolationFailed as error:
+            print(error, flush=True)
+        os._exit(0)
+    os.wait()
+"""
+
+
+def test_a_nested_sandbox_without_one_around_it_is_refused(project: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", OUTSIDE_OF_ANY],
+        cwd=project,
+        env={**os.environ, "PYTHONPATH": SOURCE},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert done.stdout.endswith("there is no sandbox around this one\n")
+
+
+NO_WAY_BACK = """
+import os, socket
+from pathlib import Path
+from replaykit.isolation import Policy, Sandbox
+with Sandbox(Policy(project=Path.cwd()), nested=True) as sandbox:
+    pid = os.fork()
+    if pid == 0:
+        sandbox.enter()
+        # Nothing that leads to the layers, or to whoever forked, is left open.
+        paths = [f"/proc/self/fd/{number}" for number in range(3, 100)]
+        print([os.readlink(path) for path in paths if os.path.lexists(path)], flush=True)
+        os._exit(0)
+    os.waitpid(pid, 0)
+"""
+
+
+def test_a_nested_process_holds_nothing_of_its_sandbox(project: Path, sandbox: Sandbox) -> None:
+    code, printed = python(sandbox, NO_WAY_BACK, cwd=project, env={**os.environ, "PYTHONPATH": SOURCE})
+
+    assert (code, printed) == (0, "[]\n")
+
+
 # The lesser level
 
 

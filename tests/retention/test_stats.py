@@ -153,6 +153,25 @@ def test_replays_are_read_from_their_evidence(tmp_path: Path) -> None:
     assert found.latency_sum_s == 15.0
 
 
+def test_replays_of_ci_that_passed_are_read_from_its_results(tmp_path: Path) -> None:
+    evidence(tmp_path / "runs", f"{stamp(1)}-case", verdict="broken", duration_s=1.0)
+    results = tmp_path / "ci"
+    results.mkdir()
+    items = [
+        {"part": "replay", "verdict": "fixed", "duration_s": 2.0},
+        {"part": "replay", "verdict": "broken", "duration_s": 1.0, "evidence": "runs/x"},
+        {"part": "chaos", "verdict": "held", "duration_s": 9.0},
+    ]
+    lines = [{"kind": "ci-results"}, *({"item": item} for item in items), {"end": 3}]
+    (results / f"{stamp(1)}.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n{")
+    (results / f"{stamp(40)}.jsonl").write_text(json.dumps({"item": items[0]}))
+
+    found = replays_since(tmp_path / "runs", days=30, now=NOW, ci_results=results)
+
+    assert (found.total, found.looked_at) == (2, 2)
+    assert found.verdicts == {"broken": 1, "fixed": 1}
+
+
 @pytest.mark.parametrize(("share", "expected"), [(0.5, 5), (0.95, 10), (0.9, 9), (0.01, 1), (1.0, 10)])
 def test_a_quantile_is_one_of_the_values(share: float, expected: int) -> None:
     assert quantile([float(n) for n in range(1, 11)], share) == expected

@@ -24,7 +24,7 @@ def test_every_key_is_described(key: str) -> None:
 def test_the_pipelines_are_yaml_and_run_ci() -> None:
     texts = re.findall(r"^```yaml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
-    assert len(texts) == 3
+    assert len(texts) == 5
     for text in texts:
         assert isinstance(yaml.safe_load(text), dict)
         assert "replaykit ci" in text

@@ -102,7 +102,7 @@ def test_a_result_comes_back_from_its_json() -> None:
         exit_code=1,
         score=12.5,
         verdict="failed",
-        items=(item(CiOutcome.FAILED, input_json=Raw(b'"x"'), calls=(call,)),),
+        items=[item(CiOutcome.FAILED, input_json=Raw(b'"x"'), calls=(call,))],
     )
 
     again = msgspec.json.decode(msgspec.json.encode(result), type=CiResult)

@@ -118,14 +118,19 @@ def test_every_report_names_the_evidence(verb: Verb) -> None:
         assert sum(f"evidence: {directory}\n" in said for said in wrong) == 1
 
 
-def test_what_passes_leaves_nothing_but_what_replays_leave(verb: Verb) -> None:
+def test_what_passes_leaves_one_line_in_the_results_of_ci(verb: Verb) -> None:
     project(NO_GUESS, **all_parts())
 
     assert verb("ci")[0] == 0
-    assert [json.loads((directory / "result.json").read_text())["case_id"] for directory in kept()] == ["lost"]
+    (results,) = Path(".replaykit/ci").iterdir()
+    header, *records, end = map(json.loads, results.read_text().splitlines())
+    assert header["kind"] == "ci-results"
+    assert [record["item"]["part"] for record in records] == ["mutation", "mutation", "contract", "chaos", "replay"]
+    assert records[-1]["item"]["id"] == "lost"
+    assert end == {"end": 5}
     assert verb("contract", "run")[0] == 0
     assert verb("chaos", "run")[0] == 0
-    assert len(kept()) == 1
+    assert kept() == []
 
 
 def test_where_evidence_is_asked_for_every_run_leaves_it(verb: Verb) -> None:

@@ -59,6 +59,9 @@ def record_and_replay() -> None:
     assert_type(rk.replay("cases/search-loop", "python runner.py", timeout_s=5).verdict, rk.Verdict)
     case = rk.load_case("cases/search-loop")
     assert_type(case, rk.ReplayCase)
+    with rk.Pool(agent, workers=2) as pool:
+        for result in pool.replay([case, "cases/billing", Path("cases/refund")], timeout_s=5, evidence="runs"):
+            assert_type(result, rk.ReplayResult)
     plan = rk.chaos_plan({"tool_faults": [{"tool": "search_docs", "mode": "timeout"}]}, seed=7)
     assert_type(plan, rk.ChaosPlan)
     rk.replay(case, agent, chaos=plan)

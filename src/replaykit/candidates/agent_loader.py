@@ -19,9 +19,14 @@ from replaykit.seam.scope import CallAnswer, Outcome, PendingCall, RunSession
 _SPEC = re.compile(r"[\w.]+:[\w.]+")
 
 
+def is_spec(text: str) -> bool:
+    """Return True for a text of the form `module:function`."""
+    return _SPEC.fullmatch(text) is not None
+
+
 def check_spec(spec: str) -> str:
     """The spec, if it has the form of one; else a UsageError."""
-    if not _SPEC.fullmatch(spec):
+    if not is_spec(spec):
         raise UsageError(f"{spec!r} does not name an agent", hint="Write module:function, such as my_agent.main:answer")
     return spec
 

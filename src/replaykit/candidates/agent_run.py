@@ -44,7 +44,8 @@ class AgentCall:
     def run(self, agent: Callable[..., Any], known_by: Callable[..., Any] | None = None) -> TraceRun:
         """Call the agent; an exception of its own is the run's error, `sys.exit` included.
 
-        The classes of the input's objects are those that the agent can name, or the function `known_by`.
+        The classes of the input's objects are those that the agent can name, or the function `known_by`. With that,
+        the agent is a function of its input.
         """
         namespace = namespace_of(known_by or agent)
         output: Json = None
@@ -57,7 +58,8 @@ class AgentCall:
             session.resalt = resalt
             session.begins_with_run = isinstance(self._world.pins.seed, str)
             try:
-                output = finished(call_with(agent, value_of(self._world.input_json, None, namespace)))
+                agent_input = value_of(self._world.input_json, None, namespace)
+                output = finished(call_with(agent, agent_input) if known_by is None else agent(agent_input))
             except KeyboardInterrupt:
                 raise
             except BaseException as error:  # noqa: BLE001 (the candidate's own failure is what is looked for)

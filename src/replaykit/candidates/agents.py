@@ -17,16 +17,22 @@ if TYPE_CHECKING:
 
 
 def candidate_of(
-    project: Project, environment: Mapping[str, str] = os.environ, *, launch_options: LaunchOptions | None = None
+    project: Project,
+    environment: Mapping[str, str] = os.environ,
+    *,
+    launch_options: LaunchOptions | None = None,
+    reuses_workers: bool = False,
 ) -> Candidate:
     """Return the candidate that runs the project's agent; nothing of it is imported or asked before the first case.
 
-    `launch_options` are for an agent that is a command.
+    `launch_options` are for an agent that is a command, `reuses_workers` for one in Python.
     """
     agent = project.agent
     if agent is None:
         hint = "Add `agent:` to it, or name one: --agent MODULE:FUNCTION, --endpoint URL, --runner-cmd CMD"
         raise UsageError(f"{project.file} names no agent", hint=hint)
+    if reuses_workers and agent.type in (AgentType.HTTP, AgentType.COMMAND):
+        raise UsageError(f"only an agent in Python has workers; this one is of type {agent.type.value}")
     if agent.type is AgentType.HTTP:
         return _http(project, agent, environment)
     if agent.type is AgentType.COMMAND:
@@ -38,7 +44,13 @@ def candidate_of(
 
     directory = str(project.directory.absolute())
     return WorkerCandidate(
-        WorkerJob(spec=agent.endpoint, sort=agent.type.value, reset=agent.reset_function, directories=(directory,))
+        WorkerJob(
+            spec=agent.endpoint,
+            sort=agent.type.value,
+            reset=agent.reset_function,
+            directories=(directory,),
+            reuses=reuses_workers,
+        )
     )
 
 
@@ -51,14 +63,10 @@ def default_jobs(project: Project) -> int:
     if project.concurrency is not None:
         return project.concurrency
     if agent.type in (AgentType.PYTHON, AgentType.LANGCHAIN):
-        return _cores()
+        from replaykit.candidates.pool import cores  # noqa: PLC0415 (slow to import)
+
+        return cores()
     return 1
-
-
-def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _only(names: Iterable[str], environment: Mapping[str, str]) -> dict[str, str]:

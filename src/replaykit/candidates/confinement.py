@@ -68,11 +68,11 @@ class Confined:
         if self._sandbox is not None and serve_inside is not None:
             serve_inside(self._sandbox)
 
-    def isolation(self) -> Isolation:
-        """Return what holds, and what the candidate ran into since this was last asked."""
+    def isolation(self, *, lists_written: bool = True) -> Isolation:
+        """Return what holds, what the candidate ran into since this was last asked, and, if listed, what it wrote."""
         if self._sandbox is None or not self._is_started:
             return self._isolation
-        report = self._sandbox.report()
+        report = self._sandbox.report(lists_written=lists_written)
         found = Counter({replace(one, count=0): one.count for one in report.stopped})
         since = found - self._earlier
         self._earlier = found

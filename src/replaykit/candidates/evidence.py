@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from replaykit.candidates.output_log import LOGS
@@ -34,6 +35,14 @@ if TYPE_CHECKING:
 _TRIAL_WORDS = {Verdict.FIXED: "passed", Verdict.BROKEN: "not passed"}
 _SHOWN_CALLS = 100
 _SHOWN_CHARS = 500
+
+
+class EvidenceFiles(Struct, frozen=True, kw_only=True):
+    """The directory in which replays and trials leave their files."""
+
+    root: Path
+    of_passed: bool = False
+    """True when those that pass leave them as well."""
 
 
 def new_workspace(root: Path, case_id: str) -> Path:

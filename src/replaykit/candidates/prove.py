@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from replaykit.candidates.attempt import Candidate
-from replaykit.candidates.replay import replay
+from replaykit.candidates.pool import Pool
 from replaykit.candidates.worlds import with_scenario
 from replaykit.cases.case import RECORDED, ReplayCase
 from replaykit.cases.proof import ProofWriter
@@ -80,9 +80,10 @@ def prove(
 
     def results(subject: ReplayCase, candidate: Candidate) -> tuple[ReplayResult, ...]:
         runs = []
-        for _ in range(repeat):
-            runs.append(replay(subject, candidate, timeout_s=timeout_s, evidence=evidence))
-            on_done()
+        with Pool(candidate, workers=1) as pool:
+            for result in pool.replay([subject] * repeat, timeout_s=timeout_s, evidence=evidence):
+                runs.append(result)
+                on_done()
         return tuple(settled(runs))
 
     bad_results = results(case, bad)

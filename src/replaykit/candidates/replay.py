@@ -8,22 +8,21 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec.structs import replace
 
 from replaykit.arguments import checked
-from replaykit.candidates.attempt import Candidate, RepeatedRuns, Stoppable, evidence_of
+from replaykit.candidates.attempt import Candidate, RepeatedRuns, evidence_of
 from replaykit.candidates.evidence import new_workspace, write_evidence
 from replaykit.candidates.take_choice import replay_takes
 from replaykit.candidates.worlds import with_chaos, with_consent, with_scenario
 from replaykit.cases.case import CASE_FILE, ReplayCase, load_case
-from replaykit.cases.find import Unusable
 from replaykit.cases.proof import Standing, proof_path, prove_hint, standing_of
 from replaykit.checks.assertions import find_judged
 from replaykit.checks.verdict import EXIT_CODES, UNORDERED, failed_to_run, judge_run
 from replaykit.config import MAX_TIMEOUT_S
-from replaykit.errors import ExitCode, FormatTooNew, InvalidFile, ReplayKitError, UsageError, gravest
+from replaykit.errors import ExitCode, FormatTooNew, InvalidFile, UsageError, gravest
 from replaykit.model.faults import ChaosPlan
 from replaykit.model.result import ReplayResult, Side, Verdict
 from replaykit.model.run import TraceRun
@@ -69,28 +68,29 @@ def replay(
     >>> rk.replay("cases/refunds", agent).verdict.value
     'fixed'
     """
-    subject = case if isinstance(case, ReplayCase) else _subject(case)
+    subject = case if isinstance(case, ReplayCase) else subject_of(case)
     if live or allow_connect or allow_write:
         from replaykit.candidates.consent import consent_of  # noqa: PLC0415 (few replays do anything for real)
 
         subject = with_consent(subject, consent_of(live, allow_connect, allow_write))
     if chaos is not None:
         subject = with_chaos(subject, chaos)
-    runner = _candidate(candidate, case if isinstance(case, TraceRun) else None)
+    runner = candidate_for(candidate, case if isinstance(case, TraceRun) else None)
     if evidence is not None:
         workspace = new_workspace(Path(evidence), subject.id)
-        result = replace(_once(subject, runner, workspace, timeout_s), directory=str(workspace))
+        result = replace(replay_once(subject, runner, workspace, timeout_s), directory=str(workspace))
         return write_evidence(workspace, result, subject.scenario.input_json)
     from tempfile import TemporaryDirectory  # noqa: PLC0415 (slow to import, and most replays leave evidence)
 
     with TemporaryDirectory(prefix="replaykit-", ignore_cleanup_errors=True) as directory:
         try:
-            return _once(subject, runner, Path(directory), timeout_s)
+            return replay_once(subject, runner, Path(directory), timeout_s)
         finally:
             remove_tree(directory)
 
 
-def _subject(case: TraceRun | str | os.PathLike[str]) -> ReplayCase:
+def subject_of(case: TraceRun | str | os.PathLike[str]) -> ReplayCase:
+    """Return the case that a path or a recorded run stands for."""
     if isinstance(case, TraceRun):
         from replaykit.cases.scaffold import case_of  # noqa: PLC0415 (brings in all detectors; few replays need them)
 
@@ -103,7 +103,7 @@ def _subject(case: TraceRun | str | os.PathLike[str]) -> ReplayCase:
     return load_case_or_session(file)
 
 
-def _candidate(candidate: CandidateLike, run: TraceRun | None) -> Candidate:
+def candidate_for(candidate: CandidateLike, run: TraceRun | None = None) -> Candidate:
     """Return the candidate: made of a callable in this process or a command, or as it is."""
     if isinstance(candidate, str):
         from replaykit.candidates.command import CommandCandidate  # noqa: PLC0415 (brings in programs)
@@ -120,7 +120,8 @@ def _candidate(candidate: CandidateLike, run: TraceRun | None) -> Candidate:
     return runner
 
 
-def _once(case: ReplayCase, candidate: Candidate, workspace: Path, timeout_s: float | None) -> ReplayResult:
+def replay_once(case: ReplayCase, candidate: Candidate, workspace: Path, timeout_s: float | None) -> ReplayResult:
+    """Return the result of one replay, which leaves its files in the workspace."""
     limit = case.scenario.timeout_s if timeout_s is None else timeout_s
     if not 0 < limit <= MAX_TIMEOUT_S:
         raise UsageError(f"timeout_s is {limit}; it must be above 0 and at most {MAX_TIMEOUT_S}")
@@ -307,58 +308,6 @@ def _with_judgements(case: ReplayCase, result: ReplayResult) -> ReplayResult:
     except (InvalidFile, FormatTooNew) as error:  # of one case among many, which are replayed all the same
         return replace(result, verdict=Verdict.INCONCLUSIVE, reason=str(error))
     return with_judgements(case, result, known)
-
-
-T = TypeVar("T")
-R = TypeVar("R")
-
-
-def replay_many(
-    cases: Sequence[ReplayCase | Unusable],
-    candidate: Candidate,
-    *,
-    timeout_s: float | None = None,
-    evidence: Path | None = None,
-    jobs: int = 1,
-    on_done: Callable[[], None] = lambda: None,
-    on_wrong: Callable[[ReplayKitError], None] | None = None,
-) -> list[ReplayResult]:
-    """The result of each case, in the order of the cases; of what is no case, an error.
-
-    A case whose fixtures or trace turn out to be wrong raises; with `on_wrong` it is told there, and is one error.
-    """
-
-    def one(case: ReplayCase | Unusable) -> ReplayResult:
-        try:
-            if isinstance(case, Unusable):
-                return failed_to_run(case.id, case.reason)
-            return replay(case, candidate, timeout_s=timeout_s, evidence=evidence)
-        except (InvalidFile, FormatTooNew) as error:
-            if on_wrong is None:
-                raise
-            on_wrong(error)
-            return failed_to_run(case.id, str(error))
-        finally:
-            on_done()
-
-    return side_by_side(cases, one, candidate, jobs=jobs)
-
-
-def side_by_side(work: Sequence[T], one: Callable[[T], R], candidate: Candidate, *, jobs: int) -> list[R]:
-    """Return what `one` gives for each piece of work, in its order; an exception ends what the candidate still does."""
-    if jobs == 1:
-        return [one(piece) for piece in work]
-    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 (slow to import)
-
-    with ThreadPoolExecutor(max_workers=jobs) as pool:
-        waiting = [pool.submit(one, piece) for piece in work]
-        try:
-            return [future.result() for future in waiting]
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            if isinstance(candidate, Stoppable):
-                candidate.stop()
-            raise
 
 
 def exit_code(results: Sequence[ReplayResult], expected: Verdict = Verdict.FIXED) -> ExitCode:

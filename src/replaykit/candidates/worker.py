@@ -2,7 +2,8 @@
 
 A case runs in a fork of the process that has imported the agent and run nothing, so no case meets what another one has
 left behind in caches, counters or loops. Where a fork is not safe, a worker runs one case and ends. A fresh process is
-a worker with one task, which it has before it imports the agent.
+a worker with one task, which it has before it imports the agent. Only where a person asks for it does one process run
+case after case.
 """
 
 from __future__ import annotations
@@ -44,6 +45,10 @@ from replaykit.handlers.replay.tape import Tape
 from replaykit.handlers.replay.world import World
 from replaykit.model.values import NULL, sayable
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from replaykit.isolation.mounts import Plan
+
 
 def main() -> None:
     """Serve tasks until the pipe ends. What the agent prints never gets into the pipe."""
@@ -63,21 +68,30 @@ def main() -> None:
     except UsageError as error:
         send_reply(replies, Reply(reason=sayable(str(error)), last=True))
         _leave()
-    forks = not job.has_one_task and can_fork(files) and (not job.is_confined or _can_nest())
+    reuses = job.reuses and not job.has_one_task
+    forks = not reuses and not job.has_one_task and can_fork(files) and (not job.is_confined or _can_nest())
     if forks:
+        from replaykit.isolation.process_tree import adopt_orphans  # noqa: PLC0415 (for Linux alone)
+
+        adopt_orphans()
         gc.collect()
         gc.freeze()  # a collection in a fork would copy every page of what is imported
+    nest = _Nest(replies, job) if forks and job.is_confined else None
     send_reply(replies, Reply())
     while (task := receive_task(tasks)) is not None:
-        worker = _TaskWorker(entry, reset, replies)
+        worker = _TaskWorker(task, entry, reset, replies)
+        if reuses:
+            _print_to(task, job)
+            worker.run()
+            continue
         if not forks:
             _print_to(task, job)
-            worker.run(task, last=True)
+            worker.run(last=True)
             _leave()
-        if job.is_confined:
-            _run_nested(worker, task, replies, job)
+        if nest is not None:
+            nest.run(worker, task)
         else:
-            _run_forked(worker, task, replies, enter=partial(_print_to, task, job))
+            _run_forked(worker, replies, enter=partial(_print_to, task, job))
     _leave()
 
 
@@ -90,7 +104,7 @@ def run_one() -> None:
     tasks.close()
     gc.freeze()  # what is there stays, and the agent's collections need not look at it
     gc.enable()
-    _TaskWorker(None, None, replies).run(task)
+    _TaskWorker(task, None, None, replies).run()
     _leave()
 
 
@@ -116,29 +130,41 @@ def _can_nest() -> bool:
     return support().nested_level is Level.FULL
 
 
-def _run_nested(worker: _TaskWorker, task: Task, replies: IO[bytes], job: WorkerJob) -> None:
-    """Run one case in a fork that has a sandbox of its own, and say what became of that."""
-    from pathlib import Path  # noqa: PLC0415 (slow to import)
+class _Nest:
+    """Runs each case in a fork that has a sandbox of its own, and says what became of that."""
 
-    from replaykit.isolation import Policy, Sandbox  # noqa: PLC0415 (for Linux alone)
-    from replaykit.programs.isolation_level import isolation_of  # noqa: PLC0415
+    def __init__(self, replies: IO[bytes], job: WorkerJob) -> None:
+        from pathlib import Path  # noqa: PLC0415 (slow to import)
 
-    with Sandbox(Policy(project=Path.cwd()), nested=True) as sandbox:
+        from replaykit.isolation import Policy  # noqa: PLC0415 (for Linux alone)
 
-        def enter() -> None:
-            _print_to(task, job)
-            sandbox.enter()
+        self._replies = replies
+        self._job = job
+        self._policy = Policy(project=Path.cwd())
+        self._plan: Plan | None = None
 
-        _run_forked(worker, task, replies, enter)
-        send(replies, isolation_of(sandbox.report()))
+    def run(self, worker: _TaskWorker, task: Task) -> None:
+        """Run one case."""
+        from replaykit.isolation import Sandbox  # noqa: PLC0415 (for Linux alone)
+        from replaykit.programs.isolation_level import isolation_of  # noqa: PLC0415
+
+        with Sandbox(self._policy, nested=True, plan=self._plan) as sandbox:
+            self._plan = sandbox.lasting_plan
+
+            def enter() -> None:
+                _print_to(task, self._job)
+                sandbox.enter()
+
+            _run_forked(worker, self._replies, enter)
+            send(self._replies, isolation_of(sandbox.report()))
 
 
-def _run_forked(worker: _TaskWorker, task: Task, replies: IO[bytes], enter: Callable[[], None]) -> None:
+def _run_forked(worker: _TaskWorker, replies: IO[bytes], enter: Callable[[], None]) -> None:
     """Run one case in a fork; if it dies without a reply, say how it ended. `enter` is called in the fork first."""
     forked = ForkedTask()
     if forked.is_child:
         enter()
-        worker.run(task, forked=forked)
+        worker.run(forked=forked)
         _leave()
     how = forked.wait()
     if forked.is_cut_off:
@@ -152,7 +178,9 @@ class _Turn:
 
     def __init__(self, task: Task) -> None:
         self.task = task
-        self.call: AgentCall | None = None
+        self.call = AgentCall(task.world, alone=True)
+        self.has_begun = False
+        """True when the agent was reset."""
         self._taken = threading.Lock()
 
     def take(self, *, wait: bool) -> bool:
@@ -163,8 +191,16 @@ class _Turn:
 class _TaskWorker:
     """Runs one task under the clock: one that takes too long ends its process, and leaves what it did so far."""
 
-    def __init__(self, entry: AgentEntry | None, reset: Callable[..., Any] | None, replies: IO[bytes]) -> None:
-        """`entry` is None where the agent is still to be imported, inside of the time of its task."""
+    def __init__(
+        self, task: Task, entry: AgentEntry | None, reset: Callable[..., Any] | None, replies: IO[bytes]
+    ) -> None:
+        """`entry` is None where the agent is still to be imported, inside of the time of its task.
+
+        Whatever is known before the agent runs is found out here, before the fork: a fork copies each page that it
+        works with, and that takes longer than the work.
+        """
+        self._turn = _Turn(task)
+        self._refusal = "" if entry is None else entry.refusal(task.world)
         self._entry = entry
         self._reset = reset
         self._replies = replies
@@ -172,19 +208,21 @@ class _TaskWorker:
         self._forked: ForkedTask | None = None
         self._last = False
 
-    def run(self, task: Task, *, forked: ForkedTask | None = None, last: bool = False) -> None:
+    def run(self, *, forked: ForkedTask | None = None, last: bool = False) -> None:
         """Run the case in this process, and say how it ended; `last` when the worker ends with it."""
         self._forked, self._last = forked, last
         process = os.getpid()
-        turn = _Turn(task)
-        self._clock.start(task.timeout_s, partial(self._out_of_time, turn))
+        turn = self._turn
+        self._clock.start(turn.task.timeout_s, partial(self._out_of_time, turn))
         # A context of its own: what a case leaves in context variables is gone with it.
         reply = copy_context().run(self._reply, turn)
         if os.getpid() != process:
             os._exit(0)  # the agent forked, and this is the copy: the original answers
         self._clock.cancel()
         turn.take(wait=True)
-        self._say(reply, task)
+        if forked is None:
+            self._clock.stop()  # the process may go on
+        self._say(reply, turn.task)
 
     def _reply(self, turn: _Turn) -> Reply:
         if self._reset is not None:
@@ -192,19 +230,22 @@ class _TaskWorker:
                 finished(self._reset())
             except BaseException as error:  # noqa: BLE001 (a user's function)
                 return Reply(reason=sayable(f"the agent could not be reset: {type(error).__name__}: {error}"))
-        world = turn.task.world
-        call = turn.call = AgentCall(world, alone=True)
-        try:
-            entry = self._entry or _imported(call.replayer)
-        except UsageError as error:
-            return Reply(reason=sayable(str(error)))
-        if refused := entry.refusal(world):
+        world, call = turn.task.world, turn.call
+        turn.has_begun = True
+        entry, refused = self._entry, self._refusal
+        if entry is None:
+            try:
+                entry = _imported(call.replayer)
+            except UsageError as error:
+                return Reply(reason=sayable(str(error)))
+            refused = entry.refusal(world)
+        if refused:
             return Reply(reason=sayable(refused))
         return Reply(run=entry.run(call, world), deviations=entry.deviations(call, world))
 
     def _out_of_time(self, turn: _Turn) -> None:
         limit, call = turn.task.timeout_s, turn.call
-        if call is None:
+        if not turn.has_begun:
             reply = Reply(reason=f"the agent was not reset within {limit:g} s")
         else:
             run = call.so_far(failure=TimeoutError(f"no answer within {limit:g} s"))
@@ -213,6 +254,7 @@ class _TaskWorker:
                 deviations = self._entry.deviations(call, turn.task.world)
             reply = Reply(run=run, deviations=deviations)
         if turn.take(wait=False):
+            self._last = True
             self._say(reply, turn.task)
             _leave()
 
@@ -286,9 +328,13 @@ def can_fork(files: OpenFiles) -> bool:
     """True when a fork of this process is as good as a process that has just imported the agent.
 
     Elsewhere than on Linux nobody can see the threads of native libraries, or macOS forbids it. A thread would be
-    missing in the fork with its locks held, and a file or connection would be one for all.
+    missing in the fork with its locks held, and a file, a connection or a child process would be one for all.
     """
     if sys.platform != "linux" or threading.active_count() > 1 or files.has_shared_state():
+        return False
+    from replaykit.isolation.process_tree import has_children  # noqa: PLC0415 (for Linux alone)
+
+    if has_children():
         return False
     if _native_threads() == 1:
         return True
@@ -328,8 +374,11 @@ class ForkedTask:
         return self._progress[0] == _STARTED
 
     def wait(self) -> str:
-        """Wait for the fork to end, and return how it ended."""
+        """Wait for the fork to end, kill what it has left behind, and return how it ended."""
+        from replaykit.isolation.process_tree import kill_descendants  # noqa: PLC0415 (for Linux alone)
+
         _, status = os.waitpid(self._pid, 0)
+        kill_descendants()
         code = os.waitstatus_to_exitcode(status)
         if code < 0:
             return f"signal {-code}"

@@ -40,6 +40,9 @@ class WorkerJob(Struct, frozen=True, kw_only=True, omit_defaults=True):
     the last, the worker says in an `Isolation` what was written there."""
     has_one_task: bool = False
     """True when the worker ends with its first task, whose sandbox is then the worker's own."""
+    reuses: bool = False
+    """True when the worker runs one task after the other itself, in its one sandbox, where state could pass between
+    them: somebody asked for that."""
     logs: tuple[int, ...] = ()
     """File descriptors for what the agent prints, and for what it says on stderr."""
 

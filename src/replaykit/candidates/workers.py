@@ -24,7 +24,7 @@ from replaykit.candidates.process import kill_group, last_lines, timed_out_run
 from replaykit.candidates.worker_protocol import Reply, Task, WorkerJob, receive, receive_reply, send, send_task
 from replaykit.candidates.worlds import world_of
 from replaykit.cases.case import ReplayCase
-from replaykit.model.isolation import Consent, Isolation
+from replaykit.model.isolation import Consent, Isolation, WrittenFile
 from replaykit.model.values import sayable
 from replaykit.programs.plan import hash_seed
 
@@ -45,6 +45,7 @@ class WorkerCandidate:
         self._idle: list[_Worker] = []
         self._all: set[_Worker] = set()
         self._cannot_load = ""
+        self._stopped = threading.Event()
         weakref.finalize(self, _end, self._all)  # for those who do not stop it
 
     def __enter__(self) -> WorkerCandidate:
@@ -59,6 +60,8 @@ class WorkerCandidate:
             return Attempt(reason=self._cannot_load)
         world = world_of(case)
         worker = self._take(hash_seed(world.pins, os.environ), case.scenario.consent)
+        if worker is None:
+            return Attempt(reason="the workers were stopped")
         with worker.printing_into(workspace) as logs:
             attempt = worker.run(Task(world=world, timeout_s=timeout_s, logs=logs), case)
         if not attempt.run and not attempt.reason:
@@ -67,18 +70,24 @@ class WorkerCandidate:
         self._give_back(worker)
         return attempt
 
-    def _take(self, hashes: str, consent: Consent) -> _Worker:
-        """A worker whose sets have the order that the case needs, and that may do what it is allowed to."""
+    def _take(self, hashes: str, consent: Consent) -> _Worker | None:
+        """A worker whose sets have the order that the case needs, and that may do what it is allowed to; None where
+        they were stopped."""
         boundary = boundary_for(consent)
         with self._lock:
+            if self._stopped.is_set():
+                return None
             for worker in self._idle:
                 if (worker.hashes, worker.boundary) == (hashes, boundary):
                     self._idle.remove(worker)
                     return worker
         worker = _Worker(self._job, hashes, consent)
         with self._lock:
-            self._all.add(worker)
-        return worker
+            if not self._stopped.is_set():
+                self._all.add(worker)
+                return worker
+        worker.end()  # it was started while they were stopped
+        return None
 
     def _give_back(self, worker: _Worker) -> None:
         with self._lock:
@@ -89,8 +98,9 @@ class WorkerCandidate:
         worker.end()
 
     def stop(self) -> None:
-        """End all workers."""
+        """End all workers; no further ones begin."""
         with self._lock:
+            self._stopped.set()
             self._idle.clear()
         _end(self._all)
 
@@ -132,6 +142,9 @@ class _Worker:
             has_one_task=self.boundary is not None and bool(consent.write or consent.keep_writes),
             logs=() if self._logs is None else self._logs.sinks,
         )
+        self._reuses = job.reuses
+        self._written_before: frozenset[WrittenFile] = frozenset()
+        self._count_before = 0
         self._timed_out = False
         self._died = ""
         self._clock = ReplayClock()
@@ -169,19 +182,29 @@ class _Worker:
 
     def _isolation_of_task(self, reply: Reply | None) -> Isolation:
         """Return the isolation of a task and what it ran into: of its nested sandbox, or of a worker with one task."""
+        if self._reuses:
+            return self._isolation_since()
         if reply is None or reply.last:
             return self._confined.isolation()
         try:
             nested = receive(self._replies, Isolation)
         except (OSError, ValueError, MsgspecError):
             nested = None
-        outer = self._confined.isolation()
         if nested is None:
             self.usable = False
-            return outer
+            return self._confined.isolation()
+        outer = self._confined.isolation(lists_written=False)
         notes = tuple(dict.fromkeys((*outer.notes, *nested.notes)))
         written = {"written": nested.written, "written_count": nested.written_count}
         return replace(outer, **written, notes=notes)
+
+    def _isolation_since(self) -> Isolation:
+        """Return the isolation of a task in a sandbox that earlier tasks have written in as well."""
+        whole = self._confined.isolation()
+        written = tuple(file for file in whole.written if file not in self._written_before)
+        count = whole.written_count - self._count_before
+        self._written_before, self._count_before = frozenset(whole.written), whole.written_count
+        return replace(whole, written=written, written_count=max(count, len(written)))
 
     def _attempt(self, task: Task, reply: Reply | None) -> Attempt:
         if reply is not None and reply.died:

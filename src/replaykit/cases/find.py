@@ -60,22 +60,28 @@ def find_files(paths: Iterable[Path]) -> FoundCases:
     found: dict[Path, CaseFile | SessionFile | Unusable] = {}
     passed_over: list[Path] = []
     for path in paths:
-        if path.is_dir():
-            is_empty = True
-            for file, sort in _below(path):
-                if sort is None:
-                    passed_over.append(file)
-                else:
-                    found[file] = sort
-                    is_empty = False
-            if is_empty:
-                raise NothingSelected(f"{path} holds no case and no session", hint=_HOW_TO_MAKE.format(path=path))
-        elif path.exists():
-            found[path] = _named(path)
-        else:
-            hint = "A CASE is a case.yaml, a session file, or a directory of them."
-            raise UsageError(f"{path} does not exist", hint=hint)
+        for file, sort in files_at(path):
+            if sort is None:
+                passed_over.append(file)
+            else:
+                found[file] = sort
     return FoundCases(files=tuple(found.values()), passed_over=tuple(passed_over))
+
+
+def files_at(path: Path) -> Iterator[tuple[Path, CaseFile | SessionFile | Unusable | None]]:
+    """Yield each file at a path that may be a case or a session, and what it is; None for one that is neither."""
+    if path.is_dir():
+        is_empty = True
+        for file, sort in _below(path):
+            is_empty = is_empty and sort is None
+            yield file, sort
+        if is_empty:
+            raise NothingSelected(f"{path} holds no case and no session", hint=_HOW_TO_MAKE.format(path=path))
+    elif path.exists():
+        yield path, _named(path)
+    else:
+        hint = "A CASE is a case.yaml, a session file, or a directory of them."
+        raise UsageError(f"{path} does not exist", hint=hint)
 
 
 _HOW_TO_MAKE = "Make one: replaykit scaffold TRACE --out {path}/NAME"

@@ -129,13 +129,16 @@ def chosen_candidate(
     program: tuple[str, ...] | None = None,
     launch_options: Any = None,
     project: Any = None,
+    reuses_workers: bool = False,
 ) -> Any:
     """The candidate that the options name, else the project's; `program` is what follows two dashes."""
     named = [value for value in (runner_cmd, agent, endpoint, program) if value is not None]
+    if named and reuses_workers:
+        raise UsageError("--reuse-workers is for the Python agent of a configuration", hint="Leave it out.")
     if not named and project is not None:
         from replaykit.candidates.agents import candidate_of as agent_of
 
-        return agent_of(project, launch_options=launch_options)
+        return agent_of(project, launch_options=launch_options, reuses_workers=reuses_workers)
     if len(named) != 1:
         raise UsageError(
             "give exactly one candidate" if named else "no candidate to run",
@@ -200,7 +203,7 @@ def candidate_of(text: str) -> Any:
 
 def evidence_of(directory: Path | None) -> Any:
     """Return where the runs of a trial leave their files; passing runs leave some only in a named directory."""
-    from replaykit.trials.trial_runs import EvidenceFiles
+    from replaykit.candidates.evidence import EvidenceFiles
 
     return EvidenceFiles(root=directory or default_evidence_path(), of_passed=directory is not None)
 

@@ -12,23 +12,47 @@ import click
 from replaykit.cli import candidate_options, options, trusted_config
 from replaykit.cli.progress import progress
 from replaykit.cli.verbosity import detail, hint, reports
+from replaykit.config import HOME, default_results_path, make_home
 from replaykit.errors import UsageError, nearest
 from replaykit.model.isolation import IsolationLevel
-from replaykit.redaction.files import clean_struct, file_redactor
 from replaykit.report.ci import ci_json, ci_text, item_details
-from replaykit.report.ci_files import planned, write_reports
+from replaykit.report.ci_files import planned, refuse_links, write_reports
 from replaykit.report.ci_markdown import harmless, is_github, tell_github
-from replaykit.trials.ci import ADD_AGENT, CiPlan, prepare_ci
+from replaykit.trials.ci import ADD_AGENT, ALL, CiPlan, prepare_ci
 from replaykit.trials.ci_items import CiWorkers
+from replaykit.trials.ci_merge import merged
+from replaykit.trials.ci_records import new_results_file
 from replaykit.trials.ci_result import CiPartName
+from replaykit.trials.shards import Shard, parse_shard, read_timings, result_files
 
 if TYPE_CHECKING:
     from replaykit.project.project import Project
     from replaykit.report.ci_files import Form
+    from replaykit.trials.ci import Ci
     from replaykit.trials.ci_result import CiResult
 
+SHARD_DIRECTORY = Path(HOME) / "shards"
 
-@click.command(name="ci", cls=candidate_options.BeforeProgram)
+
+class CiGroup(candidate_options.BeforeProgram, options.SubcommandGroup):
+    """`ci` runs by itself; `ci merge` is the one command below it."""
+
+
+_reports = options.combined(
+    options.flag("-q", "--quiet", help="Print only the verdict."),
+    click.option("--html", type=options.FILE, help="Write an HTML report."),
+    click.option("--markdown", type=options.FILE, help="Write a Markdown report."),
+    click.option("--junit", type=options.FILE, help="Write a JUnit XML report."),
+    options.destination(
+        "output",
+        "Write all reports into a directory; or one, told by .json, .xml, .md or .html.",
+        type=options.PATH,
+        metavar="DIR|FILE",
+    ),
+)
+
+
+@click.group(name="ci", cls=CiGroup, invoke_without_command=True)
 @options.config
 @trusted_config.config_from
 @click.option(
@@ -52,15 +76,22 @@ if TYPE_CHECKING:
     type=click.IntRange(1),
     help="Run N at once.  [default: 1; for a Python agent a core each]",
 )
-@options.destination(
-    "output",
-    "Write all reports into a directory; or one, told by .json, .xml, .md or .html.",
-    type=options.PATH,
-    metavar="DIR|FILE",
+@click.option(
+    "--shard",
+    metavar="K/N",
+    help="Run the K-th of N shares of the suite, and leave its results for `ci merge` in the directory of -o."
+    f"  [default: the whole suite; -o: {SHARD_DIRECTORY}]",
 )
-@click.option("--junit", type=options.FILE, help="Write a JUnit XML report.")
-@click.option("--markdown", type=options.FILE, help="Write a Markdown report.")
-@click.option("--html", type=options.FILE, help="Write an HTML report.")
+@click.option(
+    "--timings",
+    type=options.PATH,
+    metavar="FILE|DIR",
+    help="With --shard: earlier results, by whose times the cases are shared out. The same for all shards.",
+)
+@options.flag(
+    "--reuse-workers", help="Run case after case in one process of the agent: faster, if it keeps nothing between two."
+)
+@_reports
 @candidate_options.candidate
 @candidate_options.consent
 @candidate_options.trial_evidence
@@ -68,7 +99,9 @@ if TYPE_CHECKING:
 @options.otel
 @options.as_json
 @reports
+@click.pass_context
 def command(
+    ctx: click.Context,
     config: Path | None,
     config_from: str | None,
     untrusted: bool,
@@ -78,6 +111,9 @@ def command(
     require_isolation: str | None,
     seed: int | None,
     jobs: int | None,
+    shard: str | None,
+    timings: Path | None,
+    reuse_workers: bool,
     output: Path | None,
     junit: Path | None,
     markdown: Path | None,
@@ -93,6 +129,8 @@ def command(
 ) -> int:
     """Run everything the configuration names, and give a pipeline one result.
 
+    `ci merge` makes one result of the results of several shards.
+
     Replays the project's cases and sessions, checks its contracts, injects its faults, and tries variants of its
     inputs. No model is needed except the agent's own. A case that asks for live calls or connections is not replayed
     unless --live and --allow-connect name them.
@@ -107,13 +145,19 @@ def command(
     replaykit ci -c replaykit.yaml --min-score 90 -o reports
     replaykit ci --untrusted
     """
+    if ctx.invoked_subcommand is not None:
+        return 0
     candidate_names = (runner_cmd, agent, endpoint)
     is_named = any(name is not None for name in (*candidate_names, candidate_options.named_program()))
     project = _project(config, config_from, untrusted=untrusted)
     lacks_agent = project.agent is None and not is_named
     if lacks_agent and project.sources:  # nothing is fetched in vain
         raise _no_agent(project)
-    files = planned(output, junit=junit, markdown=markdown, html=html)
+    share = _share(shard, timings)
+    if share is ALL:
+        files = planned(output, junit=junit, markdown=markdown, html=html)
+    else:
+        files = _no_reports(output, junit, markdown, html)
     with progress("fetching", is_logged=True) as fetched:
         plan = CiPlan(
             project=project,
@@ -125,18 +169,84 @@ def command(
             evidence=candidate_options.evidence_of(evidence),
             consent=candidate_options.consent_of(live, allow_connect, allow_write),
             on_fetched=fetched.advance,
+            shard=share,
+            timings={} if timings is None else read_timings(timings),
         )
         ci = prepare_ci(plan)
     options.note(*ci.notices)
     ci.refuse_nothing()
     if lacks_agent:
         raise _no_agent(project)
-    candidate, jobs = candidate_options.candidate_and_jobs(*candidate_names, jobs=jobs, project=project)
+    candidate, jobs = candidate_options.candidate_and_jobs(
+        *candidate_names, jobs=jobs, project=project, reuses_workers=reuse_workers
+    )
+    results = _results_file(ci, output)
     with _telling_of_a_stop(files), progress("running", ci.count) as running:
-        workers = CiWorkers(candidate=candidate, jobs=jobs, on_done=running.advance)
-        result = clean_struct(ci.run(workers), file_redactor())
+        result = ci.run(CiWorkers(candidate=candidate, jobs=jobs, on_done=running.advance), results)
     _tell(result, files, as_json=as_json)
+    if share is not ALL:
+        hint(f"wrote {results}")
     return result.exit_code
+
+
+@command.command(name="merge")
+@click.argument("paths", nargs=-1, required=True, type=options.PATH, metavar="DIR|FILE...")
+@_reports
+@options.as_json
+@reports
+def merge(
+    paths: tuple[Path, ...],
+    output: Path | None,
+    junit: Path | None,
+    markdown: Path | None,
+    html: Path | None,
+    as_json: bool,
+) -> int:
+    """Make one result of the results of all shards, as if there had been none.
+
+    Takes the files that `ci --shard` wrote, or directories that hold them. Results of other versions, configurations or
+    cases do not go together; a shard that is missing or there twice is an error. The exit code is that of `ci`.
+
+    \b
+    replaykit ci merge .replaykit/shards
+    replaykit ci merge downloaded -o reports
+    """
+    result = merged(result_files(paths))
+    _tell(result, planned(output, junit=junit, markdown=markdown, html=html), as_json=as_json)
+    return result.exit_code
+
+
+def _share(text: str | None, timings: Path | None) -> Shard:
+    """Return the share of the suite to run."""
+    if text is None:
+        if timings is not None:
+            raise UsageError(
+                "--timings says how cases are shared out, and there are no shards", hint="Add --shard K/N."
+            )
+        return ALL
+    return parse_shard(text)
+
+
+def _no_reports(output: Path | None, *reports: Path | None) -> dict[Path, Form]:
+    """Refuse reports of one shard: they would look like those of the suite."""
+    hint = "Write them where all shards are there: replaykit ci merge DIR -o reports"
+    if any(report is not None for report in reports):
+        raise UsageError("a shard has no reports", hint=hint)
+    if output is not None and (output.suffix or output.is_file()):
+        raise UsageError(f"-o {output}: with --shard this is the directory for its results", hint=hint)
+    return {}
+
+
+def _results_file(ci: Ci, output: Path | None) -> Path:
+    """Return the file that the results of this run go to; each whole run has one of its own."""
+    shard = ci.plan.shard
+    if shard is ALL:
+        return new_results_file(default_results_path())
+    if output is None:
+        make_home(SHARD_DIRECTORY)
+    file = (output or SHARD_DIRECTORY) / shard.file_name
+    refuse_links([file])
+    return file
 
 
 def _no_agent(project: Project) -> UsageError:

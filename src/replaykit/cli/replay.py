@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from replaykit.candidates.replay import exit_code, replay_many
+from replaykit.candidates.pool import replay_many
+from replaykit.candidates.replay import exit_code
 from replaykit.candidates.worlds import left_unset, with_chaos, with_consent, with_pins, with_take
 from replaykit.cases.case import ReplayCase
 from replaykit.cases.requests import refusal_text, refused_in

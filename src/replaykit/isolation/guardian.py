@@ -101,8 +101,7 @@ class Guardian:
         end = os.pidfd_open(awaited)
         for descriptor in (signals, end):
             self._poll.register(descriptor, select.POLLIN)
-        if self._listener >= 0:
-            self._poll.register(self._listener, select.POLLIN)
+        self._poll.register(self._listener, select.POLLIN)
         if self.owner is not None:
             self._poll.register(self.owner, select.POLLIN)
         while True:

@@ -28,8 +28,24 @@ def descendants(processes: int) -> list[int]:
     return found[1:]
 
 
+def adopt_orphans() -> None:
+    """Let processes below this one come to it when their parents end."""
+    kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
+
+
+def has_children() -> bool:
+    """Return True where a child of this process is there, or has ended and was not waited for."""
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
+
+
 def kill_descendants() -> None:
     """Kill what the tree has left behind: orphans come to this process, so in the end there is nobody."""
+    if not has_children():
+        return
     directory = os.open("/proc", os.O_PATH | os.O_CLOEXEC)
     while pids := descendants(directory):
         for pid in pids:
@@ -66,7 +82,7 @@ class Keeper:
 
     def fork(self) -> int:
         """Fork, with all signals blocked; the child is the tree's first process."""
-        kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
+        adopt_orphans()
         first = kernel.fork()
         if first:
             os.setsid()

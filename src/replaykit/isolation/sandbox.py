@@ -22,7 +22,7 @@ from replaykit.isolation import dialing, filters, kernel, landlock, mounts, writ
 from replaykit.isolation.common import Common, can_map_all, enter_namespaces, forget_namespaces, with_all_users
 from replaykit.isolation.guardian import Guardian
 from replaykit.isolation.policy import CHANNELS, Findings, Level, Policy, Report, Stopped
-from replaykit.isolation.process_tree import Keeper
+from replaykit.isolation.process_tree import Keeper, adopt_orphans
 from replaykit.isolation.support import Support, support
 
 TYPE_CHECKING = False
@@ -52,16 +52,23 @@ class Sandbox:
             report = sandbox.report()
 
     A nested sandbox is for a process that is inside of one already, such as a worker that forks for each replay: it
-    has its own network and its own layers of files, and its guardian kills what it leaves behind. What is stopped in it
-    is in the report of the outer sandbox, under its `id`.
+    has its own network and its own layers of files. It has no guardian: whoever forked kills what is left behind
+    (`kill_descendants`). What is stopped in it is in the report of the outer sandbox, under its `id`.
 
     Sandboxes with something in `common` are one world for the child processes of a program that is in no sandbox.
     """
 
     def __init__(
-        self, policy: Policy, *, nested: bool = False, level: Level | None = None, common: Common | None = None
+        self,
+        policy: Policy,
+        *,
+        nested: bool = False,
+        level: Level | None = None,
+        common: Common | None = None,
+        plan: mounts.Plan | None = None,
     ) -> None:
-        """`level` asks for less than the machine offers; more is an error."""
+        """`level` asks for less than the machine offers; more is an error. `plan` is that of an earlier nested sandbox
+        with the same policy (`lasting_plan`)."""
         self.policy = policy
         self._nested = nested
         self._support = support()
@@ -71,7 +78,7 @@ class Sandbox:
         self._filter = _filter_for(self.level, as_root=as_root)
         self._common = common
         layers = None if common is None else common.layers
-        self._plan = mounts.plan(policy, self._allowed.hosts, as_root=as_root, nested=nested, layers=layers)
+        self._plan = plan or mounts.plan(policy, self._allowed.hosts, as_root=as_root, nested=nested, layers=layers)
         has_own_users = as_root and common is None and self.level is Level.FULL
         self._users = with_all_users() if has_own_users else None
         self._ours, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -107,15 +114,19 @@ class Sandbox:
         """Enter the sandbox: call it in a process that was just forked and has one thread.
 
         It returns in the isolated process. The process that called it stays behind as its guardian: it ends when the
-        isolated one has ended, in the same way. On failure it raises `IsolationFailed`, and the process has to end: it
-        may be half isolated.
+        isolated one has ended, in the same way. In a nested sandbox they are one process. On failure it raises
+        `IsolationFailed`, and the process has to end: it may be half isolated.
         """
         if self.level is Level.PROCESS:
             return
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, [])
         try:
             entrance = _Entrance(self, self._theirs, mask)
-            entrance.enter(self.level)
+            if self._nested:
+                entrance.enter_nested()
+                self._ours.close()  # what was sent there is for whoever forked
+            else:
+                entrance.enter(self.level)
         except (OSError, ReplayKitError) as error:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             text = f"{type(error).__name__}: {error}"
@@ -155,14 +166,19 @@ class Sandbox:
         """Return where the system lists the sockets of the tree's network, as `/proc/net` does for this process."""
         return Path(f"/proc/{self._guardian}/net")
 
-    def report(self) -> Report:
+    @property
+    def lasting_plan(self) -> mounts.Plan | None:
+        """The plan of the files, for the next sandbox like this one; None where it holds what may change."""
+        return None if self._plan.bases() else self._plan
+
+    def report(self, *, lists_written: bool = True) -> Report:
         """Return what the tree ran into and wrote; whole when the tree has ended."""
         if self.level is Level.PROCESS:
             return Report(levels=dict.fromkeys(CHANNELS, Level.PROCESS), notes=self._support.reasons())
         descriptors = self._receive()
         found = _json_in(descriptors[1])
         stopped = tuple(Stopped(**entry) for entry in found.get("stopped", ()))
-        files, count = self._layers().listed() if len(descriptors) > 2 else ((), 0)
+        files, count = self._layers().listed() if lists_written and len(descriptors) > 2 else ((), 0)
         if len(descriptors) > 2 and os.fstatvfs(descriptors[2]).f_bavail == 0:
             stopped += (Stopped("files", f"{self.policy.project}/", "", sandbox=self.id, reason=_FULL),)
         notes = (*self._plan.notes, *self._setup.get("notes", ()), *found.get("notes", ()))
@@ -298,9 +314,9 @@ class _Entrance:
         signal.pthread_sigmask(signal.SIG_BLOCK, _ALL_SIGNALS)
         keeper = Keeper(self._caller, self._temporary) if level is Level.LANDLOCK else None
         listeners = self._enter_namespaces() if level is Level.FULL else []
-        has_processes = level is Level.FULL and not self._nested and self._common is None
+        has_processes = level is Level.FULL and self._common is None
         if not has_processes:
-            kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
+            adopt_orphans()
         # The forks come before the files are prepared, and one right after the other: after each of them, this
         # process copies every page that it works with once more.
         init = _Init.start() if has_processes else None
@@ -358,6 +374,19 @@ class _Entrance:
         )
         _run_out(guardian.stand)
 
+    def enter_nested(self) -> None:
+        """Enter in this very process: what a guardian is for is done outside. A fork takes as long as all the rest."""
+        self._enter_namespaces()
+        layers = self._build().descriptors()
+        socket.send_fds(self._owner, [_OK], [self._setup, self._findings, *layers])
+        for descriptor in (*layers, self._setup, self._findings):
+            os.close(descriptor)
+        self._owner.close()
+        forget_namespaces()
+        self._restrict_full()
+        if not filters.has_listener():  # the guardian of the outer sandbox
+            raise IsolationFailed("there is no sandbox around this one")
+
     def _enter_namespaces(self) -> list[socket.socket]:
         """Enter new namespaces, and return sockets that listen in them."""
         if self._common is not None:
@@ -381,9 +410,10 @@ class _Entrance:
                 init.channel.send(b"!")
         return tree.descriptors()
 
-    def _build(self, processes: Callable[[], int]) -> mounts.MountTree:
+    def _build(self, processes: Callable[[], int] | None = None) -> mounts.MountTree:
+        """Build the files of the namespaces, and describe them; without `processes` those of a nested sandbox."""
         network = os.stat("/proc/self/ns/net").st_ino
-        if self._nested:
+        if processes is None:
             tree = mounts.build_nested(self._plan)
         else:
             tree = mounts.build(self._plan, processes)
@@ -405,32 +435,35 @@ class _Entrance:
         """Go on as the isolated process: from here on nothing can be taken back."""
         if not os.read(guardian.fileno(), 1):
             os._exit(70)  # the guardian could not prepare the files
-        kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
         if level is Level.FULL:
-            os.chdir(self._directory)
-            landlock.restrict_signals()
-        elif landlock.version():
-            landlock.restrict_all(self._writable())
-        keep = kernel.FILE_CAPABILITIES if self._plan.as_root or level is Level.LANDLOCK else ()
-        kernel.drop_capabilities(keep)
-        try:
-            listener = filters.install(self._filter)
-        except OSError as error:
-            if error.errno != errno.EBUSY or not self._nested:
-                raise
-            listener = -1  # the outer guardian hears of everything
+            self._restrict_full()
+        else:
+            self._restrict_landlock()
+        listener = filters.install(self._filter)
         kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
         # The guardian takes the descriptor by its number: to send it would be a call that waits for the guardian.
         os.write(guardian.fileno(), b"%d %d" % (os.getpid(), listener))
         if not os.read(guardian.fileno(), 1):
             os._exit(70)  # the guardian is gone
         guardian.close()
-        if listener >= 0:
-            os.close(listener)
+        os.close(listener)
         signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
 
+    def _restrict_full(self) -> None:
+        """Give up what namespaces leave to this process: it goes on in the new files, where it was."""
+        kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
+        os.chdir(self._directory)
+        landlock.restrict_signals()
+        kernel.drop_capabilities(kernel.FILE_CAPABILITIES if self._plan.as_root else ())
+
+    def _restrict_landlock(self) -> None:
+        kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
+        if landlock.version():
+            landlock.restrict_all(self._writable())
+        kernel.drop_capabilities(kernel.FILE_CAPABILITIES)
+
     def _listener_of(self, child: int, channel: socket.socket, *, has_keeper: bool) -> tuple[int, int]:
-        """Return the isolated process, and the descriptor to hear of its system calls; -1 when somebody else does."""
+        """Return the isolated process, and the descriptor to hear of its system calls."""
         kernel.prctl(kernel.PR_SET_DUMPABLE, 0)  # nobody inside may trace this process, from the first moment on
         with channel:
             channel.send(b"!")
@@ -441,11 +474,9 @@ class _Entrance:
                 raise IsolationFailed(why or "the isolated process died while it was set up")
             own_number, number = map(int, data.split())
             first = own_number if has_keeper else child  # which has another number in a process namespace
-            listener = -1
-            if number >= 0:
-                process = os.pidfd_open(first)
-                listener = kernel.descriptor_of(process, number)
-                os.close(process)
+            process = os.pidfd_open(first)
+            listener = kernel.descriptor_of(process, number)
+            os.close(process)
             channel.send(b"!")
         return first, listener
 

@@ -5,16 +5,18 @@ Reports, evidence and judgements go by ids, so none of the cases that share one 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from msgspec import Struct
 
-from replaykit.cases.case import ReplayCase, load_case
-from replaykit.cases.find import CaseFile, SessionFile, Unusable, file_of, find_files, unusable
-from replaykit.errors import FormatTooNew, NothingSelected, UsageError
+from replaykit.cases.case import MAX_CASE_BYTES, ReplayCase, load_case
+from replaykit.cases.find import CaseFile, SessionFile, Unusable, file_of, files_at, unusable
+from replaykit.documents.document import Document, load_document
+from replaykit.errors import FormatTooNew, InvalidFile, NothingSelected, ReplayKitError, UsageError
 from replaykit.model.json_positions import DocumentPath
 from replaykit.project.find import find_project
 from replaykit.wire.json_fields import as_object
@@ -23,13 +25,45 @@ if TYPE_CHECKING:
     from replaykit.cases.session import Session
     from replaykit.project.project import Project
     from replaykit.project.session_cases import SessionCases
-from collections.abc import Iterator
 
-from replaykit.cases.case import MAX_CASE_BYTES
-from replaykit.documents.document import Document, load_document
-from replaykit.errors import InvalidFile, ReplayKitError
+
+class FiledCase(Struct, frozen=True):
+    """A case or a session that was read once, and is read again when its turn comes: a suite may be large."""
+
+    id: str
+    path: str
+    """Of the file: a text takes a quarter of the memory."""
+
+    @property
+    def file(self) -> Path:
+        """The file of the case."""
+        return Path(self.path)
+
 
 SelectedCase = ReplayCase | Unusable
+
+
+class IndexedCases(Struct, frozen=True, kw_only=True):
+    """The cases of a project, in order; those in files of their own are not in memory."""
+
+    all: tuple[SelectedCase | FiledCase, ...]
+    notices: tuple[str, ...] = ()
+    read: Callable[[CaseFile | SessionFile | Unusable], SelectedCase]
+
+    def load(self, indexed: SelectedCase | FiledCase) -> SelectedCase:
+        """Return a case, read from its file where it is not in memory."""
+        if not isinstance(indexed, FiledCase):
+            return indexed
+        try:
+            ((_, sort),) = files_at(indexed.file)
+        except UsageError as error:
+            return Unusable(id=indexed.id, file=indexed.file, error=error)
+        if sort is not None:
+            found = self.read(sort)
+            if isinstance(found, Unusable) or found.id == indexed.id:
+                return found
+        changed = InvalidFile(f"it was the case {indexed.id!r} when it was first read", file=str(indexed.file))
+        return Unusable(id=indexed.id, file=indexed.file, error=changed)
 
 
 class SelectedCases(Struct, frozen=True, kw_only=True):
@@ -56,16 +90,41 @@ def select_cases(
 
     `more` are those of its sources: one whose id is there already is the same run, and not replayed twice.
     """
-    reader = _CaseReader(project)
+    reader: _CaseReader[SelectedCase] = _CaseReader(project)
     if paths:
         at_paths, notices_at = reader.at(paths)
         return SelectedCases(all=refuse_duplicate_ids(at_paths), notices=notices_at)
     if project is None:
         raise UsageError("nothing to replay", hint="Name a case or a session; or a configuration: -c replaykit.yaml")
-    selected: list[SelectedCase] = []
+    selected, notices = _selected(project, reader, more)
+    return SelectedCases(all=refuse_duplicate_ids(selected), notices=notices)
+
+
+def index_cases(project: Project, *, more: Sequence[Session | Unusable] = ()) -> IndexedCases:
+    """The cases and sessions that the configuration names, like `select_cases`, without holding them."""
+    reader: _CaseReader[FiledCase] = _CaseReader(project, keep=_filed)
+    selected, notices = _selected(project, reader, more)
+    return IndexedCases(all=refuse_duplicate_ids(selected), notices=notices, read=reader.read)
+
+
+def _filed(subject: SelectedCase) -> SelectedCase | FiledCase:
+    if isinstance(subject, Unusable):
+        return subject
+    return FiledCase(id=subject.id, path=str(subject.file))
+
+
+def _real_path(subject: ReplayCase | Unusable | FiledCase) -> str:
+    return os.path.realpath(subject.file)
+
+
+def _selected(
+    project: Project, reader: _CaseReader[Kept], more: Sequence[Session | Unusable]
+) -> tuple[list[SelectedCase | Kept], tuple[str, ...]]:
+    """Return what the configuration names, and notices."""
+    selected: list[SelectedCase | Kept] = []
     for index, session in enumerate(project.sessions):
         selected.append(reader.sessions.subject_of(session, f"replays.sessions[{index}]"))
-    named = {subject.file.resolve() for subject in selected}
+    named = set(map(_real_path, selected))
     found, notices, empty = reader.below(project)
     selected += [subject for file, subject in found.items() if file not in named]
     ids = {subject.id for subject in selected}
@@ -78,7 +137,7 @@ def select_cases(
             raise empty[0]
         hint = "Add `cases: [cases]`, or sessions under `replays:`."
         raise NothingSelected(f"{project.file} names no case and no session", hint=hint)
-    return SelectedCases(all=refuse_duplicate_ids(selected), notices=tuple(notices))
+    return selected, tuple(notices)
 
 
 def load_case_or_session(file: Path) -> ReplayCase:
@@ -92,11 +151,15 @@ def load_case_or_session(file: Path) -> ReplayCase:
     return subject
 
 
-class _CaseReader:
-    """Reads files as subjects, with the contracts of a configuration."""
+Kept = TypeVar("Kept", bound=ReplayCase | Unusable | FiledCase)
 
-    def __init__(self, project: Project | None) -> None:
+
+class _CaseReader(Generic[Kept]):
+    """Reads files as subjects, with the contracts of a configuration; `keep` says what is held of each."""
+
+    def __init__(self, project: Project | None, keep: Callable[[SelectedCase], Any] = lambda subject: subject) -> None:
         self._project = project
+        self._keep = keep
 
     @cached_property
     def sessions(self) -> SessionCases:
@@ -105,18 +168,24 @@ class _CaseReader:
 
         return SessionCases(self._project)
 
-    def at(self, paths: Sequence[Path]) -> tuple[list[SelectedCase], tuple[str, ...]]:
+    def at(self, paths: Sequence[Path]) -> tuple[list[Kept | Unusable], tuple[str, ...]]:
         """Return the cases at the paths, and notices; a file that several paths lead to is there once."""
-        found = find_files(paths)
-        notices = tuple(f"{file} is neither a case nor a session: passed over" for file in found.passed_over)
-        subjects = list(map(self._read, found.files))
+        found: dict[str, Kept | Unusable] = {}
+        notices = []
+        for path in paths:
+            for file, sort in files_at(path):
+                if sort is None:
+                    notices.append(f"{file} is neither a case nor a session: passed over")
+                else:
+                    found[str(file)] = self._keep(self.read(sort))
+        subjects = list(found.values())
         if len(paths) > 1:  # two paths may lead to one file; the first place it has counts
-            subjects = list({subject.file.resolve(): subject for subject in reversed(subjects)}.values())[::-1]
-        return subjects, notices
+            subjects = list({_real_path(subject): subject for subject in reversed(subjects)}.values())[::-1]
+        return subjects, tuple(notices)
 
-    def below(self, project: Project) -> tuple[dict[Path, SelectedCase], list[str], list[NothingSelected]]:
+    def below(self, project: Project) -> tuple[dict[str, Kept | Unusable], list[str], list[NothingSelected]]:
         """Return the cases at the paths of the configuration, and notices; an empty directory is only a notice."""
-        found: dict[Path, SelectedCase] = {}
+        found: dict[str, Kept | Unusable] = {}
         notices: list[str] = []
         empty: list[NothingSelected] = []
         for index, path in enumerate(project.cases):
@@ -130,10 +199,11 @@ class _CaseReader:
                 notices_at, subjects = (error.message,), []
             notices += notices_at
             for subject in subjects:
-                found.setdefault(subject.file.resolve(), subject)
+                found.setdefault(_real_path(subject), subject)
         return found, notices, empty
 
-    def _read(self, found: CaseFile | SessionFile | Unusable) -> SelectedCase:
+    def read(self, found: CaseFile | SessionFile | Unusable) -> SelectedCase:
+        """Return the case or the session in a file; what is wrong with it makes it unusable."""
         if isinstance(found, Unusable):
             return found
         try:
@@ -147,13 +217,16 @@ class _CaseReader:
 _HINT = "Give each an id of its own: reports and evidence go by it."
 
 
-def refuse_duplicate_ids(subjects: Sequence[ReplayCase | Unusable]) -> tuple[ReplayCase | Unusable, ...]:
+Subject = TypeVar("Subject", bound=ReplayCase | Unusable | FiledCase)
+
+
+def refuse_duplicate_ids(subjects: Sequence[Subject]) -> tuple[Subject | Unusable, ...]:
     """The subjects; those that share an id are unusable."""
     indexes_by_id: dict[str, list[int]] = {}
     for index, subject in enumerate(subjects):
-        if isinstance(subject, ReplayCase):
+        if not isinstance(subject, Unusable):
             indexes_by_id.setdefault(subject.id, []).append(index)
-    checked = list(subjects)
+    checked: list[Subject | Unusable] = list(subjects)
     for indexes in indexes_by_id.values():
         if len(indexes) > 1:
             for index, wrong in zip(indexes, _unusable([subjects[index] for index in indexes]), strict=True):
@@ -161,7 +234,7 @@ def refuse_duplicate_ids(subjects: Sequence[ReplayCase | Unusable]) -> tuple[Rep
     return tuple(checked)
 
 
-def _unusable(cases: Sequence[ReplayCase | Unusable]) -> Iterator[Unusable]:
+def _unusable(cases: Sequence[Subject]) -> Iterator[Unusable]:
     """Return the errors of cases that share one id."""
     lines: dict[Path, Iterator[int | None]] = {}
     places = [(str(case.file), next(lines.setdefault(case.file, _lines(case)), None)) for case in cases]
@@ -171,7 +244,7 @@ def _unusable(cases: Sequence[ReplayCase | Unusable]) -> Iterator[Unusable]:
         yield Unusable(id=case.id, file=case.file, error=InvalidFile(message, file=file, line=line, hint=_HINT))
 
 
-def _lines(case: ReplayCase | Unusable) -> Iterator[int | None]:
+def _lines(case: ReplayCase | Unusable | FiledCase) -> Iterator[int | None]:
     """The lines of its file that say the id: in a configuration as many as there are sessions with it."""
     try:
         document = load_document(case.file, limit_bytes=MAX_CASE_BYTES)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from msgspec.structs import replace
+
 from replaykit.model.result import Finding
 from replaykit.model.text_lines import first_few
 from replaykit.report.ci_groups import by_cause
@@ -67,7 +69,7 @@ def verdict_text(result: CiResult) -> str:
 
 def ci_json(result: CiResult) -> str:
     """The result for programs, and for `replaykit export --from-report`."""
-    text = to_json(result)
+    text = to_json(replace(result, items=tuple(result.items)))
     # The same JSON; in the log of a job the other spelling is a command to whoever reads it.
     return text.replace("##[", "#\\u0023[")
 

@@ -13,6 +13,7 @@ from replaykit.report.ci import ci_json
 from replaykit.report.ci_html import ci_html
 from replaykit.report.ci_junit import ci_junit
 from replaykit.report.ci_markdown import ci_markdown
+from replaykit.trials.ci_records import RecordedItems
 from replaykit.trials.ci_result import CiResult
 
 Form = Callable[[CiResult], str]
@@ -39,14 +40,14 @@ def planned(
             raise UsageError(f"-o {output}: a file whose form its name does not tell", hint=f"End it with {known}.")
         else:
             files = {output / name: _FORMS[Path(name).suffix] for name in _IN_DIRECTORY}
-            _refuse_links(files)
+            refuse_links(files)
     for file, form in ((junit, ci_junit), (markdown, ci_markdown), (html, ci_html)):
         if file is not None:
             files[file] = form
     return files
 
 
-def _refuse_links(files: Iterable[Path]) -> None:
+def refuse_links(files: Iterable[Path]) -> None:
     """Refuse links where nobody named the file: a pull request can bring them, and they lead anywhere."""
     for file in files:
         if file.is_symlink():
@@ -59,7 +60,8 @@ def _refuse_links(files: Iterable[Path]) -> None:
 def write_reports(result: CiResult, files: Mapping[Path, Form]) -> Iterator[Path]:
     """Write each report, redacted; gives its file when it is there. The first that cannot be is an error at the end."""
     failed: StoreError | None = None
-    result = clean_struct(result, file_redactor())
+    if not isinstance(result.items, RecordedItems):  # those were redacted when they were written
+        result = clean_struct(result, file_redactor())
     for file, form in files.items():
         text = form(result)
         try:

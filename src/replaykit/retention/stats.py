@@ -6,7 +6,7 @@ import os
 import time
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -63,21 +63,42 @@ class _Result(Struct, frozen=True, kw_only=True):
         return upgraded_verdict(self.verdict, (deviation.kind for deviation in self.deviations))
 
 
-def replays_since(evidence: Path, *, days: float, now: float) -> ReplayStats:
-    """The replays of the last days."""
-    names = _names(evidence, time.strftime("%Y%m%d-%H%M%S", time.gmtime(now - days * DAY_S)))
+class _CiItem(Struct, frozen=True, kw_only=True):
+    part: str = ""
+    verdict: str = ""
+    duration_s: float = 0.0
+    evidence: str = ""
+
+
+class _CiLine(Struct, frozen=True, kw_only=True):
+    """A line of the results of `ci`."""
+
+    item: _CiItem | None = None
+
+
+def replays_since(evidence: Path, *, days: float, now: float, ci_results: Path | None = None) -> ReplayStats:
+    """The replays of the last days: those that left files, and those of `ci` that left a line."""
+    since = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now - days * DAY_S))
+    names = _names(evidence, since)
     results: list[_Result] = []
     for name in names[:_MOST]:
         result = _read(evidence / name / "result.json")
         if result is not None:
             results.append(result)
+    total = len(names)
+    if ci_results is not None:
+        for name in _names(ci_results, since):
+            for result in _passed_in(ci_results / name):
+                total += 1
+                if len(results) < _MOST:
+                    results.append(result)
     if not results:
-        return ReplayStats(days=days, total=len(names))
+        return ReplayStats(days=days, total=total)
     verdicts = Counter([result.upgraded for result in results])
     times = sorted([result.duration_s for result in results])
     return ReplayStats(
         days=days,
-        total=len(names),
+        total=total,
         looked_at=len(results),
         verdicts=dict(sorted(verdicts.items())),
         success_rate=1 - verdicts["inconclusive"] / len(results),
@@ -109,6 +130,18 @@ def _read(file: Path) -> _Result | None:
         return decode_json(file.read_bytes(), _Result)
     except (OSError, msgspec.MsgspecError):
         return None
+
+
+def _passed_in(file: Path) -> Iterator[_Result]:
+    """Yield the replays of a run of `ci` that left no files of their own."""
+    try:
+        with file.open("rb") as lines:
+            for line in lines:
+                item = msgspec.json.decode(line, type=_CiLine).item
+                if item is not None and item.part == "replay" and not item.evidence:
+                    yield _Result(verdict=item.verdict, duration_s=item.duration_s)
+    except (OSError, msgspec.MsgspecError):  # under way, or none of ours
+        return
 
 
 ABANDONED = "abandoned"
@@ -192,7 +225,14 @@ class Stats(Struct, frozen=True, kw_only=True):
     """Runs whose headers cannot be read."""
 
 
-def gather_stats(store: SQLiteStore, evidence: Path, *, replay_days: float = 30, now: float | None = None) -> Stats:
+def gather_stats(
+    store: SQLiteStore,
+    evidence: Path,
+    *,
+    replay_days: float = 30,
+    now: float | None = None,
+    ci_results: Path | None = None,
+) -> Stats:
     """The figures of a store, and of the replays that left evidence. No event is decoded but of some failed runs."""
     now = time.time() if now is None else now
     found = contents(store)
@@ -219,7 +259,7 @@ def gather_stats(store: SQLiteStore, evidence: Path, *, replay_days: float = 30,
         forks=forks,
         forks_diverged=diverged,
         divergence_rate=_share(diverged, forks),
-        replays=replays_since(evidence, days=replay_days, now=now),
+        replays=replays_since(evidence, days=replay_days, now=now, ci_results=ci_results),
         failed_looked_at=looked_at,
         signatures=signatures,
         damaged=len(found.damage),

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from replaykit.candidates.attempt import Candidate
 from replaykit.candidates.case_check import check_case
+from replaykit.candidates.evidence import EvidenceFiles
 from replaykit.candidates.worlds import calls_of, live_case, with_chaos
 from replaykit.cases.case import ReplayCase, dump_case, load_case
 from replaykit.cases.case_shape import DEFAULT_TIMEOUT_S
@@ -31,7 +32,6 @@ from replaykit.model.values import Json
 from replaykit.redaction.files import file_redactor, write_clean
 from replaykit.trials.trial_runs import (
     NO_FAULT,
-    EvidenceFiles,
     TrialRun,
     TrialRunner,
     TrialVerdict,
@@ -181,15 +181,28 @@ def run_chaos(
     evidence: EvidenceFiles | None = None,
 ) -> ChaosResult:
     """Return how the candidate does under the trial's plans; `NothingSelected` when there is nothing to ask."""
+    result = chaos_runs(trial, candidate, jobs=jobs, on_done=on_done, evidence=evidence)
+    if trial.contract is not None and not any(
+        run.invariant_count or run.verdict is ChaosVerdict.ERROR for run in result.runs
+    ):
+        raise nothing_asked(trial.contract.name)
+    return result
+
+
+def chaos_runs(
+    trial: ChaosTrial,
+    candidate: Candidate,
+    *,
+    jobs: int = 1,
+    on_done: Callable[[], None] = lambda: None,
+    evidence: EvidenceFiles | None = None,
+) -> ChaosResult:
+    """Return the runs of a trial, whether or not the contract asks anything of them."""
     began = time.perf_counter()
     cells = list(_cells(trial))
-    with TrialRunner(CHAOS, candidate, evidence) as runner:
-        scored = runner.run_cells(cells, partial(_world, trial), partial(_score, trial), jobs=jobs, on_done=on_done)
+    with TrialRunner(CHAOS, candidate, evidence, jobs) as runner:
+        scored = runner.run_cells(cells, partial(_world, trial), partial(_score, trial), on_done=on_done)
         runs = tuple(result for result, _ in scored)
-        if trial.contract is not None and not any(
-            run.invariant_count or run.verdict is ChaosVerdict.ERROR for run in runs
-        ):
-            raise _nothing_asked(trial.contract)
         contract = "" if trial.contract is None else trial.contract.name
         result = ChaosResult(agent=candidate.label, contract=contract, runs=runs)
         untested = set(result.untested)
@@ -301,8 +314,9 @@ def remarks_of(scenario: str, seed: int, faults: Iterable[InjectedFault]) -> tup
     return (f"scenario: {scenario}, seed {seed}", *(f"fault: {fault.text}" for fault in faults))
 
 
-def _nothing_asked(contract: Contract) -> NothingSelected:
-    message = f"no invariant of the contract {contract.name!r} was asked: none applies to what was wrong"
+def nothing_asked(contract: str) -> NothingSelected:
+    """Return the error of a contract that asks nothing of an agent under faults."""
+    message = f"no invariant of the contract {contract!r} was asked: none applies to what was wrong"
     return NothingSelected(message, hint="Add one with `when: always` or `when: any_chaos_active`.")
 
 

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-import time
-from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+import hashlib
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
 
 from msgspec import Struct
-from msgspec.structs import replace
 
-from replaykit.candidates.worlds import with_consent
-from replaykit.cases.case import ReplayCase
+import replaykit
+from replaykit.candidates.evidence import EvidenceFiles
+from replaykit.cases.config_files import MAX_CONFIG_BYTES
 from replaykit.cases.find import Unusable
-from replaykit.errors import ExitCode, NothingSelected
-from replaykit.intake.source_subjects import subjects_of
+from replaykit.errors import NothingSelected, ReplayKitError
+from replaykit.intake.source_subjects import indexed_subjects_of
 from replaykit.model.isolation import NO_CONSENT, Consent, IsolationLevel
-from replaykit.project.case_selection import SelectedCases
+from replaykit.model.values import canonical
+from replaykit.project.case_selection import FiledCase, IndexedCases
 from replaykit.project.project import Project
-from replaykit.trials.ci_items import CiSection, CiSettings, CiWorkers, Locations, PartResult, make_ids_unique
-from replaykit.trials.ci_parts import ChaosPart, ContractPart, MutationPart, ReplayPart
-from replaykit.trials.ci_result import CiItem, CiOutcome, CiPart, CiPartName, CiResult, exit_code_of, overall
-from replaykit.trials.trial_runs import EvidenceFiles
+from replaykit.trials.ci_items import CiSettings, CiSubjects, CiWorkers, Locations
+from replaykit.trials.ci_parts import ChaosPart, CiSection, ContractPart, MutationPart, ReplayPart
+from replaykit.trials.ci_records import CiHeader, PlannedPart, RecordFile, result_of
+from replaykit.trials.ci_result import CiPartName, CiResult
+from replaykit.trials.shards import Shard, assigned
+
+ALL = Shard(1, 1)
 
 
 class CiPlan(Struct, frozen=True, kw_only=True):
@@ -42,6 +46,10 @@ class CiPlan(Struct, frozen=True, kw_only=True):
     """Called for each run that a source gives."""
     consent: Consent = NO_CONSENT
     """Real actions that are allowed where cases and sessions ask for them. No configuration sets this."""
+    shard: Shard = ALL
+    """The share of the suite that is run."""
+    timings: Mapping[str, float] = {}
+    """The seconds that cases took before, by which they are dealt out to shards."""
 
 
 class Ci(Struct, frozen=True, kw_only=True):
@@ -51,43 +59,54 @@ class Ci(Struct, frozen=True, kw_only=True):
     seed: int
     min_score: float | None
     parts: tuple[CiSection, ...]
+    """The parts of the whole suite, each with what this shard runs of it."""
     notices: tuple[str, ...]
+    settings: CiSettings
 
     @property
     def count(self) -> int:
         """The number of runs."""
         return sum(part.count for part in self.parts)
 
-    def run(self, workers: CiWorkers) -> CiResult:
-        """Run every part with the same workers; `NothingSelected` when there is nothing to run."""
+    def run(self, workers: CiWorkers, results: Path) -> CiResult:
+        """Run every part with the same workers; `NothingSelected` when the whole suite has nothing to run.
+
+        Each result is written to the file `results` as it comes, and the result reads them from there.
+        """
         self.refuse_nothing()
-        began = time.perf_counter()
-        parts: list[CiPart] = []
-        best: list[CiPart] = []
-        items: list[CiItem] = []
+        file = RecordFile(results, self._header(workers))
+        try:
+            for part in self.parts:
+                for record in part.run(workers):
+                    file.add(record)
+            file.finish()
+        finally:
+            file.close()
+        return result_of(file.header, [results])
+
+    def _header(self, workers: CiWorkers) -> CiHeader:
+        plan = self.plan
+        contract, where = None, self.settings.places.of_key("chaos")
         for part in self.parts:
-            start = time.perf_counter()
-            ran = part.run(workers)
-            items += ran.items
-            parts.append(self._weighed(part.part, ran, time.perf_counter() - start))
-            best.append(replace(parts[-1], score=ran.best))
-        items = make_ids_unique(items)
-        score = overall(parts)
-        code = exit_code_of(items, score, overall(best), self.min_score)
-        return CiResult(
-            passed=code is ExitCode.PASSED,
-            exit_code=code,
-            score=score,
-            min_score=self.min_score,
-            verdict=_verdict(code, items, score, self.min_score),
+            if isinstance(part, ChaosPart):
+                contract = part.contract
+        return CiHeader(
+            version=replaykit.__version__,
+            shard=plan.shard.number,
+            shards=plan.shard.count,
+            suite=self._suite_digest(),
+            settings=self._settings_digest(workers.candidate.label),
+            assignment=_digest(sorted(plan.timings.items())),
+            parts=tuple(self._planned()),
             agent=workers.candidate.label,
-            config=str(self.plan.project.file),
-            config_from=self.plan.project.files.revision_text,
+            config=str(plan.project.file),
+            config_from=plan.project.files.revision_text,
             seed=self.seed,
-            parts=tuple(parts),
-            items=tuple(items),
+            min_score=self.min_score,
+            chaos_contract="" if contract is None else contract.name,
+            chaos_file=where.file,
+            chaos_line=where.line,
             notices=self.notices,
-            duration_s=round(time.perf_counter() - began, 6),
         )
 
     def refuse_nothing(self) -> None:
@@ -95,60 +114,93 @@ class Ci(Struct, frozen=True, kw_only=True):
         if not self.parts:
             raise _nothing(self.plan)
 
-    def _weighed(self, part: CiPartName, ran: PartResult, seconds: float) -> CiPart:
-        return CiPart(
-            part=part,
-            name=part.score_name,
-            score=ran.score,
-            weight=getattr(self.plan.project.scoring, part.value),
-            total=len(ran.items),
-            passed=sum(item.outcome is CiOutcome.PASSED for item in ran.items),
-            duration_s=round(seconds, 6),
-        )
+    def _planned(self) -> Iterator[PlannedPart]:
+        for part in self.parts:
+            yield PlannedPart(part=part.part, weight=getattr(self.plan.project.scoring, part.part.value))
+
+    def _suite_digest(self) -> str:
+        """Return a digest of what is dealt out; of a shard with the files of cases, since jobs may have others."""
+        names = []
+        for part in self.parts:
+            names.append([part.part.value, part.total, *part.units])
+        files = []
+        if self.plan.shard.count > 1:
+            for subject in self.settings.subjects.all:
+                files.append(_file_digest(subject.file) if isinstance(subject, FiledCase) else subject.id)
+        return _digest([names, files])
+
+    def _settings_digest(self, agent: str) -> str:
+        plan, project = self.plan, self.plan.project
+        try:
+            config = project.files.read(project.file, limit_bytes=MAX_CONFIG_BYTES).decode(errors="replace")
+        except ReplayKitError:  # gone meanwhile: a shard that still has it is another one
+            config = ""
+        only = sorted(part.value for part in plan.only)
+        consent = plan.consent
+        allowed = [*consent.live, "", *consent.connect, "", *map(str, consent.write)]
+        words = [config, agent, only, self.seed, self.min_score, plan.requires_proof, plan.required_isolation.value]
+        return _digest([*words, allowed])
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(canonical(value)).hexdigest()
+
+
+def _file_digest(file: Path) -> str:
+    try:
+        return hashlib.sha256(file.read_bytes()).hexdigest()
+    except OSError:
+        return ""
 
 
 def prepare_ci(plan: CiPlan) -> Ci:
     """Read the files of a plan, and select what to run."""
     project = plan.project
     seed = plan.seed if plan.seed is not None else project.seed or 0
-    subjects, no_subjects = _subjects(plan)
+    cases, no_cases = _cases(plan)
     settings = CiSettings(
         project=project,
         places=Locations(project),
         seed=seed,
         seed_override=plan.seed,
         evidence=plan.evidence,
-        subjects=tuple(_allowed(subject, plan.consent) for subject in subjects.all),
+        subjects=CiSubjects(cases=cases, consent=plan.consent),
         requires_proof=plan.requires_proof,
         required_isolation=plan.required_isolation,
     )
     parts = (MutationPart(settings), ContractPart(settings), ChaosPart(settings), ReplayPart(settings))
     idle = _idle(project, parts, plan.only)
+    own = tuple(part for part in parts if part.part in plan.only and part.total)
+    if plan.shard.count > 1:
+        units = [unit for part in own for unit in part.units]
+        shards = assigned(units, plan.shard.count, plan.timings)
+        for part in own:
+            part.deal(shards, plan.shard.number)
     return Ci(
         plan=plan,
         seed=seed,
         min_score=plan.min_score if plan.min_score is not None else project.min_score,
-        parts=tuple(part for part in parts if part.part in plan.only and part.count),
-        notices=(*project.files.notices, *no_subjects, *subjects.notices, *idle),
+        parts=own,
+        notices=(*project.files.notices, *no_cases, *cases.notices, *idle),
+        settings=settings,
     )
 
 
-def _allowed(subject: ReplayCase | Unusable, consent: Consent) -> ReplayCase | Unusable:
-    if isinstance(subject, ReplayCase):
-        return with_consent(subject, consent)
-    return subject
-
-
-def _subjects(plan: CiPlan) -> tuple[SelectedCases, tuple[str, ...]]:
+def _cases(plan: CiPlan) -> tuple[IndexedCases, tuple[str, ...]]:
     """The cases and sessions, and what to tell where there are none: other parts may be all there is."""
     project = plan.project
+    none = IndexedCases(all=(), read=_read_nothing)
     is_needed = CiPartName.REPLAY in plan.only or (CiPartName.CHAOS in plan.only and not project.inputs)
     if not is_needed or not (project.sessions or project.cases or project.sources):
-        return SelectedCases(all=()), ()
+        return none, ()
     try:
-        return subjects_of(project, on_fetched=plan.on_fetched), ()
+        return indexed_subjects_of(project, on_fetched=plan.on_fetched), ()
     except NothingSelected as error:
-        return SelectedCases(all=()), (error.message,)
+        return none, (error.message,)
+
+
+def _read_nothing(found: object) -> Unusable:
+    raise AssertionError(f"no case was indexed, and {found!r} is read")
 
 
 def _idle(project: Project, parts: Sequence[CiSection], only: Collection[CiPartName]) -> Iterator[str]:
@@ -158,7 +210,7 @@ def _idle(project: Project, parts: Sequence[CiSection], only: Collection[CiPartN
         CiPartName.CHAOS: project.chaos is not None and not project.chaos.is_calm,
     }
     for part in parts:
-        if part.part in only and configured.get(part.part) and not part.count:
+        if part.part in only and configured.get(part.part) and not part.total:
             yield f"{project.file}: {part.part.value} is configured, and there is nothing to ask: add `inputs:`"
 
 
@@ -178,22 +230,3 @@ def _nothing(plan: CiPlan) -> NothingSelected:
         if plan.project.agent is None:
             hint = f"It names no agent, either. {ADD_AGENT}\n{hint}"
     return NothingSelected(f"{plan.project.file} configures nothing{selection} that could be run", hint=hint)
-
-
-def _verdict(code: ExitCode, items: Sequence[CiItem], score: float | None, min_score: float | None) -> str:
-    """The result in one sentence."""
-    counts = Counter(item.outcome for item in items)
-    shown = [f"{counts[outcome]} {outcome.value}" for outcome in CiOutcome if counts[outcome]]
-    reached = "no score" if score is None else f"score {score:g}"
-    if min_score is not None:
-        reached += f" of at least {min_score:g}"
-    return f"{_WORDS[code]}: {reached}; {', '.join(shown)}"
-
-
-_WORDS = {
-    ExitCode.PASSED: "passed",
-    ExitCode.FAILED: "failed",
-    ExitCode.USAGE: "failed, files are wrong",
-    ExitCode.CANNOT: "cannot tell",
-    ExitCode.NOTHING: "not tested",
-}

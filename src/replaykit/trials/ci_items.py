@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import shlex
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import cached_property
-from typing import Protocol
 
 import orjson
 from msgspec import Struct
-from msgspec.structs import replace
 
 from replaykit.candidates.attempt import Candidate
+from replaykit.candidates.evidence import EvidenceFiles
+from replaykit.candidates.worlds import with_consent
 from replaykit.cases.case import CASE_FILE, MAX_CASE_BYTES, ReplayCase
 from replaykit.cases.find import Unusable
 from replaykit.cases.run_session import seen
@@ -20,14 +19,15 @@ from replaykit.cases.session import Session
 from replaykit.documents.document import Document, load_document
 from replaykit.errors import ExitCode, NothingSelected, ReplayKitError
 from replaykit.handlers.replay.tape import is_refused
-from replaykit.model.isolation import IsolationLevel
+from replaykit.model.isolation import NO_CONSENT, Consent, IsolationLevel
 from replaykit.model.json_positions import DocumentPath
 from replaykit.model.result import Deviation
 from replaykit.model.run import TraceRun
 from replaykit.model.values import ABSENT, Json, JsonObject, canonical
+from replaykit.project.case_selection import FiledCase, IndexedCases
 from replaykit.project.project import Project
 from replaykit.trials.ci_result import CiItem, CiOutcome, CiPartName
-from replaykit.trials.trial_runs import EvidenceFiles, TrialRun
+from replaykit.trials.trial_runs import TrialRun
 
 
 class Location(Struct, frozen=True, kw_only=True):
@@ -143,13 +143,23 @@ _ON_THE_TAPE = frozenset({"unused", "context", "unwatched", "unpinned", "live"})
 """Deviations that are no call of the agent which the tape does not hold."""
 
 
-class PartResult(Struct, frozen=True):
-    """The items of a part, and their score."""
+class CiSubjects(Struct, frozen=True, kw_only=True):
+    """The cases and sessions of a suite. Those in files are read when their turn comes."""
 
-    items: list[CiItem]
-    score: float | None = None
-    best: float | None = None
-    """The score if all inconclusive items had passed."""
+    cases: IndexedCases
+    consent: Consent = NO_CONSENT
+
+    @property
+    def all(self) -> tuple[ReplayCase | Unusable | FiledCase, ...]:
+        """Each with its id and its file."""
+        return self.cases.all
+
+    def load(self, index: int) -> ReplayCase | Unusable:
+        """Return one, with what the person who runs it allows."""
+        subject = self.cases.load(self.cases.all[index])
+        if isinstance(subject, ReplayCase):
+            return with_consent(subject, self.consent)
+        return subject
 
 
 class CiSettings(Struct, frozen=True, kw_only=True):
@@ -162,7 +172,7 @@ class CiSettings(Struct, frozen=True, kw_only=True):
     """One that goes before those of the configuration."""
     evidence: EvidenceFiles | None = None
     """The directory for the files of runs; without it none are kept."""
-    subjects: tuple[ReplayCase | Unusable, ...] = ()
+    subjects: CiSubjects
     requires_proof: bool = False
     """True when a replay passes only if its case was seen red."""
     required_isolation: IsolationLevel = IsolationLevel.NONE
@@ -179,17 +189,6 @@ class CiWorkers(Struct, frozen=True, kw_only=True):
     candidate: Candidate
     jobs: int = 1
     on_done: Callable[[], None] = lambda: None
-
-
-class CiSection(Protocol):
-    """One part of `ci`."""
-
-    part: CiPartName
-    count: int
-    """0 where nothing of it is configured."""
-
-    def run(self, workers: CiWorkers) -> PartResult:
-        """Run it all."""
 
 
 def trial_members(run: TrialRun) -> JsonObject:
@@ -231,28 +230,3 @@ def untried_item(part: CiPartName, name: str, error: ReplayKitError, where: Loca
         line=where.line,
         is_wrong_file=error.exit_code is ExitCode.USAGE,
     )
-
-
-def untried(part: CiPartName, name: str, error: ReplayKitError, where: Location) -> PartResult:
-    """Return the result of a part that could not be tried at all."""
-    return without_score([untried_item(part, name, error, where)])
-
-
-def without_score(items: list[CiItem]) -> PartResult:
-    """Return the result of a part without a score; where something could not be tried, it might have been all right."""
-    if any(item.outcome is CiOutcome.ERROR for item in items):
-        return PartResult(items, best=100.0)
-    return PartResult(items)
-
-
-def make_ids_unique(items: Sequence[CiItem]) -> list[CiItem]:
-    """Return the items, with a number behind ids that came before: reports tell items apart by their ids."""
-    counts: Counter[tuple[CiPartName, str]] = Counter()
-    unique = []
-    for item in items:
-        key = (item.part, item.id)
-        counts[key] += 1
-        if counts[key] > 1:
-            item = replace(item, id=f"{item.id} ({counts[key]})")
-        unique.append(item)
-    return unique

@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
 
-from replaykit.candidates.replay import replay_many
+from replaykit.candidates.pool import Pool
 from replaykit.cases.case import ReplayCase
 from replaykit.cases.case_shape import DEFAULT_TIMEOUT_S
 from replaykit.cases.find import Unusable
 from replaykit.checks.reading import text_of
-from replaykit.contracts.contract import ChaosScenario, Contract, Severity
-from replaykit.contracts.score import InvariantCheck, score_of
-from replaykit.errors import ExitCode, ReplayKitError
+from replaykit.checks.verdict import failed_to_run
+from replaykit.contracts.contract import ChaosScenario, Contract
+from replaykit.contracts.score import InvariantCheck
+from replaykit.errors import ExitCode, FormatTooNew, InvalidFile, ReplayKitError
 from replaykit.judges.judgement_store import ProjectAnswers
 from replaykit.model.faults import ChaosPlan
 from replaykit.model.result import Finding, ReplayResult, Verdict
 from replaykit.model.values import raw
 from replaykit.project.chaos_config import matrix_of
 from replaykit.project.project import Mutations, Project
-from replaykit.trials.chaos import CHAOS, ChaosRun, ChaosTrial, ChaosVerdict, count_of, injected_faults, run_chaos
+from replaykit.trials.chaos import CHAOS, ChaosRun, ChaosTrial, ChaosVerdict, chaos_runs, injected_faults
 from replaykit.trials.ci_items import (
     CiSettings,
     CiWorkers,
     Location,
-    PartResult,
     command,
     first_divergence,
     input_argument,
@@ -34,10 +35,9 @@ from replaykit.trials.ci_items import (
     replay_command,
     run_members,
     trial_members,
-    untried,
     untried_item,
-    without_score,
 )
+from replaykit.trials.ci_records import NO_FAULT_TRIGGERED, CiRecord, Tally, case_name, place_of
 from replaykit.trials.ci_result import CiItem, CiOutcome, CiPartName
 from replaykit.trials.contract import (
     ContractRun,
@@ -50,10 +50,9 @@ from replaykit.trials.contract import (
     mutation_contract,
 )
 from replaykit.trials.model_mutations import mutator_of
-from replaykit.trials.mutation import MutationResult, MutationRun, MutationTrial, mutation_runs
+from replaykit.trials.mutation import MutationRun, MutationTrial, mutation_runs
 from replaykit.trials.trial_runs import TrialRun, name_of
 
-NO_FAULT_TRIGGERED = "no fault struck: is the name right, and do the agent's calls pass through ReplayKit?"
 UNPROVEN = "unproven"
 """The word for a replay that is `fixed` and rests on no red, where `--require-proof` asks for one."""
 NOT_ISOLATED = "not isolated"
@@ -69,28 +68,52 @@ _REPLAY_OUTCOMES = {Verdict.FIXED: CiOutcome.PASSED, Verdict.INCONCLUSIVE: CiOut
 """Every other verdict is a failure."""
 
 
-class _TrialPart:
-    """One part of `ci`; `count` is 0 where nothing of it is configured."""
+class CiSection:
+    """One part of `ci`."""
 
     part: CiPartName
-    count = 0
+    total = 0
+    """The number of runs in the whole suite; 0 where nothing of the part is configured."""
 
     def __init__(self, settings: CiSettings) -> None:
         self._settings = settings
         self._project = settings.project
+        self.units: tuple[str, ...] = ()
+        """The names of what can be dealt out to shards."""
+        self._own_units: Container[str] = self.units
+
+    @property
+    def count(self) -> int:
+        """The number of runs of the agent in this shard."""
+        return self.total if self.part.value in self._own_units else 0
+
+    def deal(self, shards: Mapping[str, int], number: int) -> None:
+        """Keep what belongs to the shard of that number."""
+        self._own_units = frozenset(unit for unit in self.units if shards[unit] == number)
+
+    def run(self, workers: CiWorkers) -> Iterator[CiRecord]:
+        """Run all that was kept, and yield a record for each item as it comes."""
+        raise NotImplementedError
+
+    def _record(self, item: CiItem, tally: Tally | None, unit: int = 0, run: int = 0) -> CiRecord:
+        return CiRecord(place=place_of(self.part, unit, run), item=item, tally=tally)
+
+    def _untried(self, name: str, error: ReplayKitError, where: Location, unit: int = 0) -> CiRecord:
+        """Return the record of what could not be tried at all."""
+        return self._record(untried_item(self.part, name, error, where), None, unit)
 
     def _answers(self, verb: str) -> ProjectAnswers:
         return ProjectAnswers(self._project.directory, verb)
 
     def _trial_settings(self, workers: CiWorkers) -> dict[str, Any]:
-        jobs = min(workers.jobs, self.count)
+        jobs = max(1, min(workers.jobs, self.count))
         return {"jobs": jobs, "on_done": workers.on_done, "evidence": self._settings.evidence}
 
     def _item(self, outcome: CiOutcome, where: Location, **members: Any) -> CiItem:
         return CiItem(part=self.part, outcome=outcome, file=where.file, line=where.line, **members)
 
 
-class ContractPart(_TrialPart):
+class ContractPart(CiSection):
     """The contracts that have something to ask: probes of their own, or the project's inputs."""
 
     part = CiPartName.CONTRACT
@@ -98,7 +121,18 @@ class ContractPart(_TrialPart):
     def __init__(self, settings: CiSettings) -> None:
         super().__init__(settings)
         self._trials = list(filter(inputs_of, map(self._trial, self._project.contracts.values())))
-        self.count = sum(len(cells_of(trial)) for trial in self._trials)
+        self.units = tuple(f"{self.part.value} {trial.contract.name}" for trial in self._trials)
+        self._own_units = self.units
+        self.total = sum(len(cells_of(trial)) for trial in self._trials)
+
+    @property
+    def count(self) -> int:
+        return sum(len(cells_of(trial)) for _, trial in self._own_trials())
+
+    def _own_trials(self) -> Iterator[tuple[int, ContractTrial]]:
+        for number, (unit, trial) in enumerate(zip(self.units, self._trials, strict=True)):
+            if unit in self._own_units:
+                yield number, trial
 
     def _trial(self, contract: Contract) -> ContractTrial:
         return ContractTrial(
@@ -109,28 +143,23 @@ class ContractPart(_TrialPart):
             timeout_s=self._settings.timeout_s,
         )
 
-    def run(self, workers: CiWorkers) -> PartResult:
+    def run(self, workers: CiWorkers) -> Iterator[CiRecord]:
         """Try them all; one that cannot be tried is one item."""
-        items: list[CiItem] = []
-        outcomes: list[tuple[Severity, bool | None]] = []
-        for trial in self._trials:
+        for number, trial in self._own_trials():
             name = trial.contract.name
             where = self._settings.places.of_contract(name)
             try:
                 runs = contract_runs(trial, workers.candidate, **self._trial_settings(workers))
             except ReplayKitError as error:
-                items.append(untried_item(self.part, name, error, where))
+                yield self._untried(name, error, where, number)
                 continue
-            for run in runs:
+            for position, run in enumerate(runs):
                 # A promise for other worlds than this one is not asked.
                 checks = [check for check in run.checks if check.was_asked]
-                outcomes += [(check.severity, check.holds) for check in checks]
                 if checks:
-                    items.append(self._contract_item(trial.contract, run, checks, where))
-        if not outcomes:
-            return without_score(items)
-        score = score_of((severity, holds is True) for severity, holds in outcomes)
-        return PartResult(items, score, score_of((severity, holds is not False) for severity, holds in outcomes))
+                    tally = Tally(checks=tuple((check.severity, check.holds) for check in checks))
+                    item = self._contract_item(trial.contract, run, checks, where)
+                    yield self._record(item, tally, number, position)
 
     def _contract_item(
         self, contract: Contract, run: ContractRun, checks: Sequence[InvariantCheck], where: Location
@@ -185,7 +214,7 @@ def _contract_reason(outcome: CiOutcome, checks: Sequence[InvariantCheck], faile
     return reason
 
 
-class ChaosPart(_TrialPart):
+class ChaosPart(CiSection):
     """The project's faults, around its inputs; around its cases and sessions where there are no inputs."""
 
     part = CiPartName.CHAOS
@@ -196,49 +225,81 @@ class ChaosPart(_TrialPart):
         plan = project.chaos or ChaosPlan()
         if settings.seed_override is not None:
             plan = replace(plan, seed=settings.seed_override)
-        worlds: tuple[ReplayCase, ...] = ()
-        if not project.inputs:
-            worlds = tuple(subject for subject in settings.subjects if isinstance(subject, ReplayCase))
-        self._trial = ChaosTrial(
-            scenarios=(ChaosScenario(name=CHAOS, plan=plan),),
-            inputs=project.inputs,
-            cases=worlds,
-            contract=chaos_contract(project, in_cases=bool(worlds)),
-            timeout_s=settings.timeout_s if project.inputs else None,
+        self._plan = plan
+        self._worlds: list[int] = []
+        if project.chaos is None or plan.is_calm:
+            return
+        if project.inputs:
+            self.units = (self.part.value,)
+            self.total = len(project.inputs)
+        else:
+            for index, subject in enumerate(settings.subjects.all):
+                if not isinstance(subject, Unusable):
+                    self._worlds.append(index)
+            self.units = tuple(case_name(settings.subjects.all[index].id) for index in self._worlds)
+            self.total = len(self._worlds)
+        self._own_units = self.units
+
+    @property
+    def count(self) -> int:
+        return super().count if self._project.inputs else sum(unit in self._own_units for unit in self.units)
+
+    @property
+    def contract(self) -> Contract | None:
+        """The contract that the agent must keep under faults."""
+        return chaos_contract(self._project, in_cases=bool(self._worlds))
+
+    def _trial(self, worlds: Sequence[ReplayCase]) -> ChaosTrial:
+        inputs = self._project.inputs
+        return ChaosTrial(
+            scenarios=(ChaosScenario(name=CHAOS, plan=self._plan),),
+            inputs=inputs,
+            cases=tuple(worlds),
+            contract=self.contract,
+            timeout_s=self._settings.timeout_s if inputs else None,
             answers=self._answers("chaos run --contract NAME"),
         )
-        if not plan.is_calm:
-            self.count = count_of(self._trial)
 
-    def run(self, workers: CiWorkers) -> PartResult:
+    def run(self, workers: CiWorkers) -> Iterator[CiRecord]:
         where = self._settings.places.of_key("chaos")
+        places, worlds = self._own_worlds()
+        if self._project.inputs and self.count:
+            places = [(0, number) for number in range(self.total)]
+        if not places:
+            return
         try:
-            result = run_chaos(self._trial, workers.candidate, **self._trial_settings(workers))
+            result = chaos_runs(self._trial(worlds), workers.candidate, **self._trial_settings(workers))
         except ReplayKitError as error:
-            return untried(self.part, "chaos", error, where)
-        items = [self._chaos_item(run, where, run.scenario in result.untested) for run in result.runs]
-        if len(result.untested) == len(self._trial.scenarios):
-            return without_score(items)
-        return PartResult(items, result.score, result.best_score)
+            yield self._untried(self.part.value, error, where, places[0][0])
+            return
+        for (unit, number), run in zip(places, result.runs, strict=True):
+            tally = Tally(asked=run.invariant_count)
+            yield self._record(self._chaos_item(run, where), tally, unit, number)
 
-    def _chaos_item(self, run: ChaosRun, where: Location, untested: bool) -> CiItem:
-        outcome = _CHAOS_OUTCOMES[run.verdict]
-        verdict, reason = run.verdict.value, run.reason
-        if untested and outcome is CiOutcome.PASSED:
-            outcome = CiOutcome.UNTESTED
-            verdict, reason = outcome.value, NO_FAULT_TRIGGERED
+    def _own_worlds(self) -> tuple[list[tuple[int, int]], list[ReplayCase]]:
+        """Return the cases whose worlds are this shard's, and their places."""
+        places, worlds = [], []
+        for unit, index in zip(self.units, self._worlds, strict=False):
+            if unit in self._own_units:
+                subject = self._settings.subjects.load(index)
+                if isinstance(subject, ReplayCase):
+                    places.append((index, 0))
+                    worlds.append(subject)
+        return places, worlds
+
+    def _chaos_item(self, run: ChaosRun, where: Location) -> CiItem:
         input_json, duration_s = raw(run.input), 0.0
         if run.run is not None:
             input_json, duration_s = run.run.input_json, run.run.duration_s or 0.0
         words = ["--seed", str(run.seed)]
-        if self._trial.inputs:
+        if self._project.inputs:
             words += ["--input", run.input]
         return self._item(
-            outcome,
+            _CHAOS_OUTCOMES[run.verdict],
             where,
             id=name_of(f"seed {run.seed}", run.input),
-            verdict=verdict,
-            reason=reason,
+            verdict=run.verdict.value,
+            reason=run.reason,
             failures=run.failures,
             faults=tuple(fault.text for fault in run.faults),
             contract=failed_contract(self._project, run.failures),
@@ -250,7 +311,7 @@ class ChaosPart(_TrialPart):
         )
 
 
-class MutationPart(_TrialPart):
+class MutationPart(CiSection):
     """The project's inputs in other words."""
 
     part = CiPartName.MUTATION
@@ -267,17 +328,22 @@ class MutationPart(_TrialPart):
             answers=self._answers("chaos mutate --run --contract NAME"),
             timeout_s=settings.timeout_s or DEFAULT_TIMEOUT_S,
         )
-        if project.mutations is not None:
-            self.count = len(project.inputs) * mutations.count
+        if project.mutations is not None and project.inputs:
+            self.total = len(project.inputs) * mutations.count
+            self.units = self._own_units = (self.part.value,)
 
-    def run(self, workers: CiWorkers) -> PartResult:
+    def run(self, workers: CiWorkers) -> Iterator[CiRecord]:
+        if not self.count:
+            return
         where = self._settings.places.of_key("mutations")
         try:
             scored = mutation_runs(self._trial, workers.candidate, **self._trial_settings(workers))
         except ReplayKitError as error:
-            return untried(self.part, "mutations", error, where)
-        result = MutationResult(agent=workers.candidate.label, runs=tuple(run for run, _ in scored))
-        return PartResult([self._mutation_item(*pair, where) for pair in scored], result.score, result.best_score)
+            yield self._untried("mutations", error, where)
+            return
+        for number, (run, trial_run) in enumerate(scored):
+            tally = Tally(weight=run.mutation.weight)
+            yield self._record(self._mutation_item(run, trial_run, where), tally, 0, number)
 
     def _mutation_item(self, run: MutationRun, trial_run: TrialRun, where: Location) -> CiItem:
         mutation, reason = run.mutation, run.reason
@@ -315,35 +381,60 @@ def failed_contract(project: Project, failures: Sequence[Finding]) -> str:
     return ""
 
 
-class ReplayPart(_TrialPart):
+class ReplayPart(CiSection):
     """All cases and sessions."""
 
     part = CiPartName.REPLAY
 
     def __init__(self, settings: CiSettings) -> None:
         super().__init__(settings)
-        self.count = len(settings.subjects)
+        self.units = tuple(case_name(subject.id) for subject in settings.subjects.all)
+        self._own_units = self.units
+        self._own: Sequence[int] = range(len(self.units))
+        self.total = len(self.units)
 
-    def run(self, workers: CiWorkers) -> PartResult:
+    @property
+    def count(self) -> int:
+        return len(self._own)
+
+    def deal(self, shards: Mapping[str, int], number: int) -> None:
+        super().deal(shards, number)
+        self._own = [index for index, unit in enumerate(self.units) if unit in self._own_units]
+
+    def run(self, workers: CiWorkers) -> Iterator[CiRecord]:
         """Replay them all; what is wrong with one is one item."""
-        settings = self._settings
-        wrong = [subject.error for subject in settings.subjects if isinstance(subject, Unusable)]
-        results = replay_many(
-            settings.subjects,
-            workers.candidate,
-            evidence=None if settings.evidence is None else settings.evidence.root,
-            jobs=min(workers.jobs, self.count),
-            on_done=workers.on_done,
-            on_wrong=wrong.append,
-        )
-        wrong_files = {str(error) for error in wrong if error.exit_code is ExitCode.USAGE}
-        items = [self._replay_item(*pair, wrong_files) for pair in zip(settings.subjects, results, strict=True)]
-        outcomes = [item.outcome for item in items]
-        passed, failed = outcomes.count(CiOutcome.PASSED), outcomes.count(CiOutcome.FAILED)
-        best = round(100 * (len(items) - failed) / len(items), 2)
-        return PartResult(items, round(100 * passed / len(items), 2), best)
+        with Pool(workers.candidate, workers=max(1, min(workers.jobs, self.count))) as pool:
 
-    def _replay_item(self, subject: ReplayCase | Unusable, result: ReplayResult, wrong_files: set[str]) -> CiItem:
+            def one(index: int) -> CiRecord:
+                try:
+                    return self._record(self._replayed(pool, self._settings.subjects.load(index)), Tally(), index)
+                finally:
+                    workers.on_done()
+
+            yield from pool.run(self._own, one)
+
+    def _replayed(self, pool: Pool, subject: ReplayCase | Unusable) -> CiItem:
+        """Return the item of a case: it keeps its files if it did not pass."""
+        wrong: ReplayKitError | None = None
+        if isinstance(subject, Unusable):
+            wrong = subject.error
+            result = failed_to_run(subject.id, subject.reason)
+        else:
+            is_kept = partial(self._is_kept, subject)
+            try:
+                result = pool.replay_one(subject, evidence=self._settings.evidence, is_kept=is_kept)
+            except (InvalidFile, FormatTooNew) as error:
+                wrong = error
+                result = failed_to_run(subject.id, str(error))
+        is_wrong_file = wrong is not None and wrong.exit_code is ExitCode.USAGE
+        return self._replay_item(subject, result, is_wrong_file=is_wrong_file)
+
+    def _is_kept(self, subject: ReplayCase, result: ReplayResult) -> bool:
+        return self._replay_item(subject, result).outcome is not CiOutcome.PASSED
+
+    def _replay_item(
+        self, subject: ReplayCase | Unusable, result: ReplayResult, *, is_wrong_file: bool = False
+    ) -> CiItem:
         item = CiItem(
             part=self.part,
             id=result.case_id,
@@ -370,7 +461,7 @@ class ReplayPart(_TrialPart):
             "divergence": first_divergence(result.deviations),
             "failures": tuple(finding for finding in result.desired if not finding.holds),
             "command": replay_command(self._project, subject),
-            "is_wrong_file": item.outcome is CiOutcome.ERROR and result.reason in wrong_files,
+            "is_wrong_file": is_wrong_file,
         }
         where = self._settings.places.of_subject(subject)
         return replace(item, contract=where.contract, file=where.file, line=where.line, **changes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 
 from msgspec import Struct, field
@@ -144,8 +144,8 @@ class CiResult(Struct, frozen=True, kw_only=True):
     seed: int = 0
     """The seed of faults and mutations."""
     parts: tuple[CiPart, ...] = ()
-    items: tuple[CiItem, ...] = ()
-    """Every run of the agent, and everything that could not be run."""
+    items: Sequence[CiItem] = ()
+    """Every run of the agent, and everything that could not be run; read from the records of a run each time."""
     notices: tuple[str, ...] = ()
     """Remarks about the configuration."""
     duration_s: float = 0.0
@@ -171,7 +171,7 @@ def overall(parts: Sequence[CiPart]) -> float | None:
     return round(points / whole, 2)
 
 
-def exit_code_of(items: Sequence[CiItem], score: float | None, best: float | None, min_score: float | None) -> ExitCode:
+def exit_code_of(items: Iterable[CiItem], score: float | None, best: float | None, min_score: float | None) -> ExitCode:
     """Return the exit code of the items; `best` is the score if all inconclusive items had passed."""
     codes = [_code_of(item, is_scored=min_score is not None) for item in items] or [ExitCode.NOTHING]
     if min_score is not None and best is not None and best < min_score:

@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from replaykit.candidates.attempt import Attempt, Candidate
+from replaykit.candidates.evidence import EvidenceFiles
 from replaykit.candidates.worlds import calls_of, live_case, with_chaos
 from replaykit.cases.case import ReplayCase
 from replaykit.checks.assertions import Assertion
@@ -31,7 +32,6 @@ from replaykit.project.project import Project
 from replaykit.trials.chaos import fault_names, injected_faults, remarks_of
 from replaykit.trials.trial_runs import (
     NO_FAULT,
-    EvidenceFiles,
     TrialRun,
     TrialRunner,
     TrialVerdict,
@@ -104,9 +104,9 @@ def contract_runs(
     """Return the runs of a trial with their checks; `NothingSelected` when there is nothing to ask."""
     cells = cells_of(trial)
     found = []
-    with TrialRunner("contract", candidate, evidence) as runner:
+    with TrialRunner("contract", candidate, evidence, jobs) as runner:
         # Checks compare with baselines and wait for all cells; the further runs they need go side by side now.
-        ran = runner.run_cells(cells, partial(_world, trial), partial(_repeat, trial), jobs=jobs, on_done=on_done)
+        ran = runner.run_cells(cells, partial(_world, trial), partial(_repeat, trial), on_done=on_done)
         pairs = [(cell, run) for cell, (_, run) in zip(cells, ran, strict=True)]
         untested = _untested(pairs)
         for cell, run, checks in _checked(trial, pairs):

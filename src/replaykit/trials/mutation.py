@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from replaykit.candidates.attempt import Candidate
+from replaykit.candidates.evidence import EvidenceFiles
 from replaykit.candidates.worlds import live_case, with_scenario
 from replaykit.cases.case import ReplayCase
 from replaykit.cases.case_shape import DEFAULT_TIMEOUT_S
@@ -23,7 +24,6 @@ from replaykit.handlers.chaos.mutations import Mutation, Mutator
 from replaykit.model.result import Finding
 from replaykit.model.values import Json, raw
 from replaykit.trials.trial_runs import (
-    EvidenceFiles,
     TrialRun,
     TrialRunner,
     TrialVerdict,
@@ -127,8 +127,8 @@ def mutation_runs(
         hint = "Give an input that holds text: --input TEXT."
         raise NothingSelected("there is no mutation to ask the agent", hint=hint)
 
-    with TrialRunner("mutation", candidate, evidence) as runner:
-        scored = runner.run_cells(mutations, partial(_world, trial), partial(_score, trial), jobs=jobs, on_done=on_done)
+    with TrialRunner("mutation", candidate, evidence, jobs) as runner:
+        scored = runner.run_cells(mutations, partial(_world, trial), partial(_score, trial), on_done=on_done)
         return [(_with_evidence(runner, result, run), run) for result, run in scored]
 
 

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import itertools
 import re
-import shutil
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
 from replaykit.candidates.attempt import Attempt, Candidate, RepeatedRuns
-from replaykit.candidates.evidence import new_workspace, write_evidence
-from replaykit.candidates.replay import side_by_side
+from replaykit.candidates.evidence import EvidenceFiles, new_workspace, write_evidence
+from replaykit.candidates.pool import Pool, move_files
 from replaykit.cases.case import ReplayCase
 from replaykit.checks.assertions import Assertion, concerns_one_run
 from replaykit.checks.questions import Answers
 from replaykit.checks.verdict import LEFT_THE_TAPE, desired_in, first_with, is_offline
-from replaykit.errors import StoreError
 from replaykit.model.result import Effect, Evidence, Finding, ReplayResult, Verdict
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.text_lines import cut
-from replaykit.private_directories import remove_tree
 
 _NAME_CHARS = 60
 NO_FAULT = "no fault struck: nothing is known of this world"
@@ -33,14 +28,6 @@ NO_FAULT = "no fault struck: nothing is known of this world"
 Cell = TypeVar("Cell")
 """One combination of a world and an input."""
 Score = TypeVar("Score")
-
-
-class EvidenceFiles(Struct, frozen=True, kw_only=True):
-    """The directory in which the runs of a trial leave their files."""
-
-    root: Path
-    of_passed: bool = False
-    """True when those that pass leave them as well."""
 
 
 class TrialRun(Struct, frozen=True, kw_only=True):
@@ -72,19 +59,17 @@ class TrialVerdict(Struct, frozen=True, kw_only=True):
 class TrialRunner:
     """Runs a candidate, each time in a directory of its own; the directories go when the `with` block ends."""
 
-    def __init__(self, trial: str, candidate: Candidate, evidence: EvidenceFiles | None = None) -> None:
+    def __init__(self, trial: str, candidate: Candidate, evidence: EvidenceFiles | None = None, jobs: int = 1) -> None:
         self._trial = trial
         self._candidate = candidate
         self._evidence = evidence
-        self._numbers = itertools.count()
+        self._pool = Pool(candidate, workers=jobs)
 
     def __enter__(self) -> TrialRunner:
-        self._directory = tempfile.TemporaryDirectory(prefix="replaykit-", ignore_cleanup_errors=True)
         return self
 
-    def __exit__(self, *_: object) -> None:
-        remove_tree(self._directory.name)
-        self._directory.cleanup()
+    def __exit__(self, *error: Any) -> None:
+        self._pool.__exit__(*error)
 
     def run_cells(
         self,
@@ -92,7 +77,6 @@ class TrialRunner:
         world: Callable[[Cell], tuple[ReplayCase, float]],
         score: Callable[[Cell, TrialRun], Score],
         *,
-        jobs: int,
         on_done: Callable[[], None],
     ) -> list[tuple[Score, TrialRun]]:
         """Run the candidate in the world of each cell, side by side; `world` gives the case and the time limit.
@@ -106,11 +90,10 @@ class TrialRunner:
             on_done()
             return result, run
 
-        return side_by_side(cells, run_cell, self._candidate, jobs=jobs)
+        return list(self._pool.run(cells, run_cell))
 
     def _run(self, case: ReplayCase, timeout_s: float) -> TrialRun:
-        workspace = Path(self._directory.name) / str(next(self._numbers))
-        workspace.mkdir()
+        workspace = self._pool.new_directory()
         began = time.perf_counter()
         runs = RepeatedRuns(case, self._candidate, workspace, timeout_s)
         _ = runs.first  # made here, where runs go side by side and time is taken
@@ -123,11 +106,7 @@ class TrialRunner:
             return ""
         name = "-".join(re.findall(r"[\w.]+", f"{self._trial} {verdict.name}"))
         directory = new_workspace(self._evidence.root, name)
-        try:
-            for file in run.workspace.iterdir():
-                shutil.move(file, directory / file.name)
-        except OSError as error:
-            raise StoreError(f"{directory}: the evidence cannot be written: {error.strerror}") from None
+        move_files(run.workspace, directory)
         result = self._result(run, verdict, str(directory))
         write_evidence(directory, result, run.case.scenario.input_json, verdict.remarks)
         return str(directory)

@@ -10,7 +10,7 @@ import click
 
 from replaykit.cli import options
 from replaykit.cli.verbosity import reports
-from replaykit.config import default_evidence_path, default_store_path
+from replaykit.config import default_evidence_path, default_results_path, default_store_path
 from replaykit.errors import UsageError
 from replaykit.report.stats import stats_prometheus, stats_text
 from replaykit.retention.stats import gather_stats
@@ -44,7 +44,8 @@ def command(days: float, prometheus: bool, evidence: Path | None, store_path: Pa
     if prometheus and as_json:
         raise UsageError("--prometheus and --json do not go together")
     with existing_store_path(store_path or default_store_path(), read_only=True) as store:
-        stats = gather_stats(store, evidence or default_evidence_path(), replay_days=days)
+        ci_results = default_results_path() if evidence is None else None
+        stats = gather_stats(store, evidence or default_evidence_path(), replay_days=days, ci_results=ci_results)
     if prometheus:
         click.echo(stats_prometheus(stats), nl=False)
     else:

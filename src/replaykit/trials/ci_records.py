@@ -1,0 +1,437 @@
+"""The results of `ci` as they come: a file with a line for each run of the agent, and the result that they add up to.
+
+A shard writes the same file, with the runs of its cases. So the result of a whole run and that of its merged shards are
+made of the same lines, by the same function.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import IO, overload
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from replaykit.config import make_home
+from replaykit.contracts.contract import Severity
+from replaykit.contracts.score import score_of
+from replaykit.errors import ExitCode, FormatTooNew, InvalidFile, StoreError
+from replaykit.redaction.files import clean_struct, file_redactor
+from replaykit.trials.chaos import ChaosVerdict, nothing_asked
+from replaykit.trials.ci_items import Location, untried_item
+from replaykit.trials.ci_result import CiItem, CiOutcome, CiPart, CiPartName, CiResult, exit_code_of, overall
+
+RESULTS_FORMAT = 1
+"""Version of the file; readers accept every older one."""
+NO_FAULT_TRIGGERED = "no fault struck: is the name right, and do the agent's calls pass through ReplayKit?"
+_PARTS = tuple(CiPartName)
+_FOOTER = b'{"end":'
+
+
+class Tally(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The figures of an item that the score of its part is made of, where the item does not hold them."""
+
+    checks: tuple[tuple[Severity, bool | None], ...] = ()
+    """The invariants of a contract that were asked, and whether they hold."""
+    weight: float = 0.0
+    """The weight of a mutation."""
+    asked: int = 0
+    """The number of invariants that were asked under chaos."""
+
+
+class CiRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One item with its place among all of the suite, before the other items have had their effect on it."""
+
+    place: tuple[int, int, int]
+    """The number of the part, of what it was made of (a case, a contract), and of the run of the agent there."""
+    item: CiItem
+    tally: Tally | None = None
+    """None for what could not be tried at all."""
+
+
+class PlannedPart(Struct, frozen=True, kw_only=True):
+    """A part of the suite that has something to ask."""
+
+    part: CiPartName
+    weight: float
+
+
+class CiHeader(Struct, frozen=True, kw_only=True):
+    """The suite that the records are of: all that a result says besides its items."""
+
+    replaykit: int = RESULTS_FORMAT
+    kind: str = "ci-results"
+    version: str
+    """The version of ReplayKit."""
+    shard: int = 1
+    shards: int = 1
+    suite: str
+    """A digest of the cases and of all that is asked of them."""
+    settings: str
+    """A digest of the configuration, and of the options that change a result."""
+    assignment: str = ""
+    """A digest of which shard has which case."""
+    parts: tuple[PlannedPart, ...]
+    agent: str = ""
+    config: str = ""
+    config_from: str = ""
+    seed: int = 0
+    min_score: float | None = None
+    chaos_contract: str = ""
+    """The contract that is asked under chaos."""
+    chaos_file: str = ""
+    chaos_line: int | None = None
+    """The place of the faults in the configuration."""
+    notices: tuple[str, ...] = ()
+
+    @property
+    def is_shard(self) -> bool:
+        """True where the records are some of the suite's."""
+        return self.shards > 1
+
+
+class CiFooter(Struct, frozen=True, kw_only=True):
+    """The last line: without it the run was stopped."""
+
+    end: int
+    """The number of records."""
+
+
+class RecordFile:
+    """Writes the file of a run, line by line; redacted, as everything that is written."""
+
+    def __init__(self, file: Path, header: CiHeader) -> None:
+        self.file = file
+        self._redactor = file_redactor()
+        self._count = 0
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            self._stream: IO[bytes] = file.open("wb")
+        except OSError as error:
+            raise StoreError(f"{file} cannot be written: {error.strerror}") from None
+        self.header = clean_struct(header, self._redactor)
+        self._write(self.header)
+
+    def add(self, record: CiRecord) -> None:
+        """Write one record; it is there when this returns."""
+        self._write(replace(record, item=clean_struct(record.item, self._redactor)))
+        self._count += 1
+
+    def finish(self) -> None:
+        """Say that this was all."""
+        self._write(CiFooter(end=self._count))
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._stream.close()
+
+    def _write(self, line: Struct) -> None:
+        try:
+            self._stream.write(msgspec.json.encode(line) + b"\n")
+            self._stream.flush()
+        except OSError as error:
+            raise StoreError(f"{self.file} cannot be written: {error.strerror}") from None
+
+
+def new_results_file(directory: Path) -> Path:
+    """Return the path of a file that is new, named by the time."""
+    make_home(directory)
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
+    for number in itertools.count(1):
+        file = directory / (f"{stamp}.jsonl" if number == 1 else f"{stamp}~{number}.jsonl")
+        try:
+            file.open("xb").close()
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise StoreError(f"{file} cannot be written: {error.strerror}") from None
+        return file
+    raise AssertionError("unreachable: the loop ends by returning")
+
+
+class _Version(Struct, frozen=True):
+    replaykit: int = 0
+    kind: str = ""
+
+
+def read_header(file: Path) -> CiHeader:
+    """Return the first line of a file; `InvalidFile` where it is none of ours."""
+    try:
+        with file.open("rb") as stream:
+            line = stream.readline()
+        version = msgspec.json.decode(line, type=_Version)
+        if version.kind != "ci-results":
+            raise InvalidFile("these are no results of `replaykit ci`", file=str(file))
+        if version.replaykit > RESULTS_FORMAT:
+            message = f"{file}: format {version.replaykit}, this version reads up to {RESULTS_FORMAT}"
+            raise FormatTooNew(message)
+        return msgspec.json.decode(line, type=CiHeader)
+    except OSError as error:
+        raise StoreError(f"{file} cannot be read: {error.strerror}") from None
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        raise InvalidFile("these are no results of `replaykit ci`", file=str(file)) from None
+
+
+def read_records(file: Path) -> Iterator[CiRecord]:
+    """Yield the records of a file; `InvalidFile` where its last line is missing."""
+    count = 0
+    decoder = msgspec.json.Decoder(CiRecord)
+    with file.open("rb") as stream:
+        stream.readline()
+        for number, line in enumerate(stream, start=2):
+            try:
+                if line.startswith(_FOOTER):
+                    if msgspec.json.decode(line, type=CiFooter).end == count:
+                        return
+                    break
+                record = decoder.decode(line)
+            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+                raise InvalidFile(f"the line is damaged: {error}", file=str(file), line=number) from None
+            yield record
+            count += 1
+    hint = "The run was stopped before everything was run: run it again."
+    raise InvalidFile("the results are not whole", file=str(file), hint=hint)
+
+
+class RecordedItems(Sequence[CiItem]):
+    """The items of a result, read from the files of the run each time: they need not be in memory together."""
+
+    def __init__(self, files: Sequence[Path], finish: Callable[[CiRecord], CiItem | None], count: int) -> None:
+        self._files = tuple(files)
+        self._finish = finish
+        self._count = count
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[CiItem]:
+        """Yield the items, with a number behind ids that came before: reports tell items apart by their ids."""
+        counts: Counter[tuple[CiPartName, str]] = Counter()
+        for record in in_order(self._files):
+            item = self._finish(record)
+            if item is None:
+                continue
+            key = (item.part, item.id)
+            counts[key] += 1
+            if counts[key] > 1:
+                item = replace(item, id=f"{item.id} ({counts[key]})")
+            yield item
+
+    @overload
+    def __getitem__(self, index: int) -> CiItem: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[CiItem, ...]: ...
+
+    def __getitem__(self, index: int | slice) -> CiItem | tuple[CiItem, ...]:
+        if isinstance(index, slice):
+            return tuple(self)[index]
+        if not -self._count <= index < self._count:
+            raise IndexError(index)
+        return next(itertools.islice(self, index % self._count, None))
+
+
+def in_order(files: Sequence[Path]) -> Iterator[CiRecord]:
+    """Yield the records of several files in the order of the suite."""
+    return heapq.merge(*map(read_records, files), key=lambda record: record.place)
+
+
+def place_of(part: CiPartName, unit: int, run: int = 0) -> tuple[int, int, int]:
+    """Return the place of an item in its suite."""
+    return _PARTS.index(part), unit, run
+
+
+def case_name(case_id: str) -> str:
+    """Return the name of a case among what is dealt out."""
+    return f"replay {case_id}"
+
+
+def result_of(header: CiHeader, files: Sequence[Path]) -> CiResult:
+    """Return what the records in these files add up to; of one shard, what can be said without the others."""
+    chaos = _Chaos(header)
+    sums = {planned.part: _PartSum(planned) for planned in header.parts}
+    for record in in_order(files):
+        chaos.add(record)
+        sums[record.item.part].add(record)
+    parts, best = [], []
+    for figures in sums.values():
+        part, best_score = figures.result(chaos)
+        if part.total or not header.is_shard:
+            parts.append(part)
+            best.append(replace(part, score=best_score))
+    items = RecordedItems(files, chaos.finish, sum(part.total for part in parts))
+    outcomes = Counter(item.outcome for item in items)
+    score = overall(parts)
+    if not header.is_shard:
+        code = exit_code_of(items, score, overall(best), header.min_score)
+    elif outcomes:
+        code = exit_code_of(items, None, None, header.min_score)
+    else:
+        code = ExitCode.PASSED
+    return CiResult(
+        passed=code is ExitCode.PASSED,
+        exit_code=code,
+        score=score,
+        min_score=header.min_score,
+        verdict=_verdict(header, code, outcomes, score),
+        agent=header.agent,
+        config=header.config,
+        config_from=header.config_from,
+        seed=header.seed,
+        parts=tuple(parts),
+        items=items,
+        notices=header.notices,
+        duration_s=round(sum(part.duration_s for part in parts), 6),
+    )
+
+
+def _verdict(header: CiHeader, code: ExitCode, counts: Counter[CiOutcome], score: float | None) -> str:
+    """The result in one sentence."""
+    shown = [f"{counts[outcome]} {outcome.value}" for outcome in CiOutcome if counts[outcome]]
+    if header.is_shard:
+        return f"{_WORDS[code]}: shard {header.shard} of {header.shards}; {', '.join(shown) or 'nothing to run'}"
+    reached = "no score" if score is None else f"score {score:g}"
+    if header.min_score is not None:
+        reached += f" of at least {header.min_score:g}"
+    return f"{_WORDS[code]}: {reached}; {', '.join(shown)}"
+
+
+_WORDS = {
+    ExitCode.PASSED: "passed",
+    ExitCode.FAILED: "failed",
+    ExitCode.USAGE: "failed, files are wrong",
+    ExitCode.CANNOT: "cannot tell",
+    ExitCode.NOTHING: "not tested",
+}
+
+
+class _Chaos:
+    """What the items of chaos say of each other: a world whose faults struck nobody was not tested."""
+
+    def __init__(self, header: CiHeader) -> None:
+        self._header = header
+        self._first: tuple[int, int, int] | None = None
+        self._failed_first: tuple[int, int, int] | None = None
+        self._has_struck = self._was_asked = False
+
+    def add(self, record: CiRecord) -> None:
+        """Take a record into account."""
+        item, tally = record.item, record.tally
+        if item.part is not CiPartName.CHAOS:
+            return
+        self._first = self._first or record.place
+        if tally is None:
+            self._failed_first = self._failed_first or record.place
+            return
+        self._has_struck = self._has_struck or bool(item.faults)
+        self._was_asked = self._was_asked or tally.asked > 0 or item.verdict == ChaosVerdict.ERROR
+
+    @property
+    def is_untried(self) -> bool:
+        """True where one item stands for all: something was wrong, or the contract asks nothing in such a world."""
+        return self._failed_first is not None or self._is_unasked
+
+    @property
+    def is_untested(self) -> bool:
+        """True where no fault struck; another shard may know better."""
+        return not self._has_struck and not self._header.is_shard
+
+    @property
+    def _is_unasked(self) -> bool:
+        return bool(self._header.chaos_contract) and not self._was_asked and not self._header.is_shard
+
+    def finish(self, record: CiRecord) -> CiItem | None:
+        """Return the item of a record as it is among all; None where another one stands for it."""
+        item = record.item
+        if item.part is not CiPartName.CHAOS:
+            return item
+        if self._failed_first is not None:
+            return item if record.place == self._failed_first else None
+        if self._is_unasked:
+            return self._unasked_item() if record.place == self._first else None
+        if self.is_untested and item.outcome is CiOutcome.PASSED:
+            outcome = CiOutcome.UNTESTED
+            return replace(item, outcome=outcome, verdict=outcome.value, reason=NO_FAULT_TRIGGERED)
+        return item
+
+    def _unasked_item(self) -> CiItem:
+        where = Location(file=self._header.chaos_file, line=self._header.chaos_line)
+        return untried_item(CiPartName.CHAOS, CiPartName.CHAOS.value, nothing_asked(self._header.chaos_contract), where)
+
+
+class _PartSum:
+    """The figures of one part."""
+
+    def __init__(self, planned: PlannedPart) -> None:
+        self._planned = planned
+        self._outcomes: Counter[CiOutcome] = Counter()
+        self._checks: Counter[tuple[Severity, bool | None]] = Counter()
+        self._tried = 0
+        self._weight = self._passed_weight = self._best_weight = 0.0
+        self._duration_s = 0.0
+
+    def add(self, record: CiRecord) -> None:
+        """Count a record."""
+        outcome, tally = record.item.outcome, record.tally
+        self._outcomes[outcome] += 1
+        self._duration_s += record.item.duration_s
+        if tally is None:
+            return
+        self._tried += 1
+        self._checks.update(tally.checks)
+        self._weight += tally.weight
+        if outcome is CiOutcome.PASSED:
+            self._passed_weight += tally.weight
+        if outcome in (CiOutcome.PASSED, CiOutcome.ERROR):
+            self._best_weight += tally.weight
+
+    def result(self, chaos: _Chaos) -> tuple[CiPart, float | None]:
+        """Return the part, and the score that it would have if all inconclusive items had passed."""
+        part = self._planned.part
+        total, passed = self._outcomes.total(), self._outcomes[CiOutcome.PASSED]
+        score, best = self._scores()
+        if part is CiPartName.CHAOS and total:
+            if chaos.is_untried:
+                total, passed = 1, 0
+            if chaos.is_untried or chaos.is_untested:
+                score, best = None, self._best_without_score()
+                passed = 0
+        duration_s = round(self._duration_s, 6)
+        weighed = CiPart(
+            part=part,
+            name=part.score_name,
+            score=score,
+            weight=self._planned.weight,
+            total=total,
+            passed=passed,
+            duration_s=duration_s,
+        )
+        return weighed, best
+
+    def _scores(self) -> tuple[float | None, float | None]:
+        part = self._planned.part
+        if part is CiPartName.CONTRACT and self._checks:
+            checks = list(self._checks.elements())
+            score = score_of((severity, holds is True) for severity, holds in checks)
+            return score, score_of((severity, holds is not False) for severity, holds in checks)
+        if part is CiPartName.MUTATION and self._tried:
+            return _share(self._passed_weight, self._weight), _share(self._best_weight, self._weight)
+        total = self._outcomes.total()
+        if part in (CiPartName.REPLAY, CiPartName.CHAOS) and self._tried and total:
+            best = total - self._outcomes[CiOutcome.FAILED]
+            return _share(self._outcomes[CiOutcome.PASSED], total), _share(best, total)
+        return None, self._best_without_score()
+
+    def _best_without_score(self) -> float | None:
+        """Return the best score of a part without one: where something could not be tried, it might have been right."""
+        return 100.0 if self._outcomes[CiOutcome.ERROR] else None
+
+
+def _share(counted: float, whole: float) -> float:
+    return round(100 * counted / whole, 2) if whole else 0.0
