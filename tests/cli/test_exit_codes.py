@@ -310,7 +310,7 @@ def test_debug_does_not_change_the_exit_code(replaykit: Command, recorded: Path,
 def test_a_mistake_of_our_own_is_said_to_be_one(
     replaykit: Command, case: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(_paths: Any) -> Any:
+    def broken(_paths: Any, _on_done: Any) -> Any:
         raise LookupError("a bug")
 
     monkeypatch.setattr("replaykit.cli.lint.lint_cases", broken)

@@ -319,7 +319,9 @@ def test_what_could_not_be_run_for_one_reason_is_told_once() -> None:
     text = unstyle(ci_text(result(*items, failed(id="other"))))
 
     assert text.count("why      the agent cannot be loaded") == 1
-    assert "also     29 more with the same cause\n             replay i1 (replays/a,b.yaml:7)\n" in text
+    assert (
+        "also     29 more with the same cause\n             replay i1 (replays/a,b.yaml:7): .replaykit/runs/x\n" in text
+    )
     assert "… and 19 more; --json and the reports have all" in text
     assert "other" in text
 

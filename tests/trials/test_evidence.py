@@ -175,7 +175,8 @@ def test_the_faults_of_an_item_are_named_in_its_block(verb: Verb) -> None:
 
     _, out = verb("ci")
 
-    assert out.count("    injected tool.error in lookup (event 0)\n") == 2
+    assert out.count("    injected tool.error in lookup (event 0)\n") == 1
+    assert "also     1 more with the same cause\n             chaos " in out
 
 
 @sampled("part", ["mutation", "contract", "chaos"], count=1, start=1)

@@ -18,7 +18,7 @@ MARKS = {CiOutcome.PASSED: "✓", CiOutcome.FAILED: "✗", CiOutcome.ERROR: "!",
 _SHOWN_FAILURES = 20
 _SHOWN_FINDINGS = 5
 _SHOWN_PLACES = 10
-_PLACE_CHARS = 200
+_PLACE_CHARS = 1000
 _INDENT = 13
 _REASON_CHARS = 400
 _REASON_LINES = 10
@@ -145,11 +145,14 @@ def _block(item: CiItem, *others: CiItem) -> Iterator[str]:
 
 
 def place_text(item: CiItem) -> str:
-    """Return an item as one place of a cause that is told elsewhere: `replay refund (cases/refund/case.yaml:9)`."""
+    """Return an item as one place of a cause: `replay refund (cases/refund/case.yaml:9): .replaykit/runs/…`."""
+    text = f"{item.part.value} {item.id}"
     where = place_of(item)
     if where:
-        return f"{item.part.value} {item.id} ({where})"
-    return f"{item.part.value} {item.id}"
+        text += f" ({where})"
+    if item.evidence:
+        text += f": {item.evidence}"
+    return text
 
 
 def _table(parts: Sequence[CiPart]) -> str:

@@ -194,7 +194,7 @@ def highlighted(json_text: str) -> str:
 
 
 _MOST_HIGHLIGHTED = 100_000
-"""Characters of a JSON text that is coloured at most: this many take a second."""
+"""Characters of a JSON text that is coloured at most: this many take half a second."""
 
 
 def value_text(value: object) -> str:
