@@ -33,8 +33,6 @@ def commands(context: click.Context) -> Iterator[click.Context]:
         yield context
     if not isinstance(command, click.Group):
         return
-    if command is not cli and command.invoke_without_command:
-        yield context
     for name in command.list_commands(context):
         inner = command.get_command(context, name)
         assert inner is not None

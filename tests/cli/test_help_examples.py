@@ -52,8 +52,8 @@ CANNOT_RUN = {
     "replaykit replay cases/billing -- node agent.mjs": NODE,
     "replaykit retape cases/billing --agent my_agent:answer --live gpt-5": MODEL,
     "replaykit judge cases/billing --ask-judge --judge openai:gpt-4o-mini": MODEL,
-    "replaykit review cases/billing": TERMINAL,
-    "replaykit review cases/billing --answer 3=0.8 --answer 4=billing": LABELS,
+    "replaykit judge review cases/billing": TERMINAL,
+    "replaykit judge review cases/billing --answer 3=0.8 --answer 4=billing": LABELS,
     "replaykit chaos mutate --by openai:gpt-4o-mini --ask-model": MODEL,
     "replaykit ci --untrusted": "needs a pull request; tests/hostile",
     """replaykit fork 20260215-143200 --step step_2 --response '"call the user"' --agent my_agent:answer""": MODEL,
@@ -61,8 +61,8 @@ CANNOT_RUN = {
     "replaykit debug billing --step step_3 --agent my_agent:answer": TERMINAL,
     "replaykit examples copy time_travel /tmp/try": SYSTEM,
     "replaykit store stats --prometheus > /var/lib/node_exporter/replaykit.prom": SYSTEM,
-    'eval "$(replaykit completion zsh)"': "needs zsh",
-    "replaykit completion fish | source": "needs fish",
+    'eval "$(replaykit help completion zsh)"': "needs zsh",
+    "replaykit help completion fish | source": "needs fish",
 }
 """The examples that cannot run here, and why."""
 BEFORE = {
@@ -70,7 +70,7 @@ BEFORE = {
     "replaykit scaffold 20260215-143200 --out cases/checkout --agent my_agent:answer": "rm -r cases/checkout",
     "replaykit export --from-report reports/ci.json -o replays": "replaykit ci --agent old_agent:answer -o reports",
     "replaykit judge cases/billing": "replaykit replay cases/billing --agent my_agent:answer",
-    'replaykit review cases/billing --pass 1 --fail 2 --note "It blames the customer"': (
+    'replaykit judge review cases/billing --pass 1 --fail 2 --note "It blames the customer"': (
         "replaykit replay cases/billing --agent my_agent:answer"
     ),
 }

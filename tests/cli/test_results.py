@@ -22,6 +22,7 @@ import replaykit as rk
 from replaykit.cases.golden import golden_file, golden_of, write_golden
 from replaykit.cli import cli
 from replaykit.cli.help.schema import DOCUMENTS
+from replaykit.cli.options import CommandWithParts
 from replaykit.cli.result_types import RESULTS
 from replaykit.store.backup import backup
 
@@ -30,8 +31,8 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 PAGE = EXAMPLES.parent / "docs" / "json.md"
 OLD_CASE = Path(__file__).parents[1] / "frozen_files" / "v1" / "case"
 WITHOUT_JSON = {
-    "completion": "its output is a script",
-    "debug": "it needs a terminal; `checkpoints`, `show` and `fork` do the same for programs",
+    "help completion": "its output is a script",
+    "debug": "it needs a terminal; `show` and `fork` do the same for programs",
     "demo": "it shows people how a failure becomes a case",
     "help": "it prints the help of commands",
 }
@@ -156,9 +157,9 @@ LINES: dict[str, dict[str, int]] = {
         "golden plain --out made --agent agent:broken --json": 1,
     },
     "result.judge": {"judge cases/billing --json": 0, "judge cases/recorded --json": 5},
-    "result.review": {
-        "review cases/billing --pass 1 --json": 0,
-        "review cases/billing --fail 1 --note 'It is rude' --json": 1,
+    "result.judge.review": {
+        "judge review cases/billing --pass 1 --json": 0,
+        "judge review cases/billing --fail 1 --note 'It is rude' --json": 1,
     },
     "result.contract.run": {
         "contract run --json -c fair.yaml": 0,
@@ -185,11 +186,12 @@ LINES: dict[str, dict[str, int]] = {
         "ci --json -c config.yaml": 1,
         "ci --json -c nothing.yaml": 5,
     },
+    "result.ci.merge": {"ci merge .replaykit/shards --json": 0},
     "result.runs": {"runs --json": 0, "runs --json --name nobody": 0},
     "result.show": {"show checkout --json": 0, "show billing --json": 0, "show nobody --json": 3},
     "result.show.events": {"show checkout --step plan --json": 0, "show checkout --event 0 --json": 0},
     "result.show.state": {"show checkout --step plan --state --json": 0},
-    "result.checkpoints": {"checkpoints checkout --json": 0, "checkpoints empty --json": 0},
+    "result.show.steps": {"show checkout --steps --json": 0, "show empty --steps --json": 0},
     "result.resume": {"resume plain --step 1 --agent agent:answer --json": 0},
     "result.fork": {
         "fork plain --step 1 --result '{\"charges\": 9}' --agent agent:answer --json": 0,
@@ -197,14 +199,18 @@ LINES: dict[str, dict[str, int]] = {
         "fork plain --step 1 --result 1 --agent agent:answer --dry-run --json": 0,
     },
     "result.compare": {"compare checkout billing --json": 1, "compare checkout checkout --json": 0},
-    "result.tree": {"tree checkout --json": 0, "tree plain --json": 0},
-    "result.scan": {"scan cases --json": 0, "scan leaks.txt --json": 1},
+    "result.show.forks": {"show checkout --forks --json": 0, "show plain --forks --json": 0},
+    "result.redact.scan": {"redact scan cases --json": 0, "redact scan leaks.txt --json": 1},
     "result.redact": {"redact leaks.txt --dry-run --json": 1, "redact leaks.txt --json": 0, "redact billing --json": 0},
     "result.init": {"init new --json": 0, "init new --agent agent:answer --json": 0},
     "result.doctor": {"doctor --json": 0, "doctor -c config.yaml --json": 0, "doctor --store leaks.txt --json": 1},
     "result.examples": {"examples --json": 0},
     "result.examples.copy": {"examples copy golden made --json": 0},
-    "result.upgrade": {"upgrade cases --dry-run --json": 0, "upgrade old --json": 0, "upgrade empty --json": 5},
+    "result.lint.upgrade": {
+        "lint --upgrade cases --dry-run --json": 0,
+        "lint --upgrade old --json": 0,
+        "lint --upgrade empty --json": 5,
+    },
     "result.store.stats": {"store stats --json": 0, "store stats --store new.db --json": 3},
     "result.store.verify": {"store verify --json": 0, "store verify --store damaged.db --json": 3},
     "result.store.verify.repair": {
@@ -222,7 +228,8 @@ LINES: dict[str, dict[str, int]] = {
 """Command lines that print each result, with their exit codes: of success, of failure, and of nothing."""
 BEFORE = {
     "result.judge": [f"replay cases/billing --runner-cmd '{GOOD}'"],
-    "result.review": [f"replay cases/billing --runner-cmd '{GOOD}'"],
+    "result.ci.merge": ["ci -c fair.yaml --shard 1/2", "ci -c fair.yaml --shard 2/2"],
+    "result.judge.review": [f"replay cases/billing --runner-cmd '{GOOD}'"],
     "result.tree": ["fork plain --step 1 --result 1 --agent agent:answer"],
     "result.export.failures": ["ci -c config.yaml -o ci.json"],
 }
@@ -312,7 +319,8 @@ def services(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def printing_commands(context: click.Context) -> Iterator[tuple[str, click.Command]]:
     """Every command that does something by itself, with its words."""
     command = context.command
-    if not isinstance(command, click.Group) or command.invoke_without_command:
+    runs_itself = isinstance(command, CommandWithParts) or not isinstance(command, click.Group)
+    if runs_itself or getattr(command, "invoke_without_command", False):
         yield context.command_path.removeprefix("replaykit").strip(), command
     if isinstance(command, click.Group):
         for name in command.list_commands(context):

@@ -201,7 +201,7 @@ def test_a_store_is_not_looked_at_and_the_note_says_how_to_look_at_its_runs() ->
         pass
 
     for path in (".replaykit", ".replaykit/store.db"):
-        found = said("scan", path)
+        found = said("redact", "scan", path)
 
         assert found.code == 0
         assert "note: not looked at: .replaykit/store.db: binary; to look at a run: replaykit" in found.err
@@ -210,8 +210,8 @@ def test_a_store_is_not_looked_at_and_the_note_says_how_to_look_at_its_runs() ->
 def test_a_binary_file_is_named_where_it_was_asked_for() -> None:
     Path("a.png").write_bytes(b"\x89PNG\0")
 
-    assert "note: not looked at: a.png: binary" in said("scan", "a.png").err
-    assert said("scan", ".").err == ""
+    assert "note: not looked at: a.png: binary" in said("redact", "scan", "a.png").err
+    assert said("redact", "scan", ".").err == ""
 
 
 @pytest.mark.parametrize("words", [(), ("a.txt", "--staged"), (".", "--json", "--sarif"), ("not-there",)])

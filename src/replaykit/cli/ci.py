@@ -15,7 +15,7 @@ from replaykit.cli.verbosity import detail, hint, reports
 from replaykit.config import HOME, default_results_path, make_home
 from replaykit.errors import UsageError, nearest
 from replaykit.model.isolation import IsolationLevel
-from replaykit.report.ci import ci_json, ci_text, item_details
+from replaykit.report.ci import ci_json, ci_text, item_details, verdict_text
 from replaykit.report.ci_files import planned, refuse_links, write_reports
 from replaykit.report.ci_markdown import harmless, is_github, tell_github
 from replaykit.trials.ci import ADD_AGENT, ALL, CiPlan, prepare_ci
@@ -34,12 +34,11 @@ if TYPE_CHECKING:
 SHARD_DIRECTORY = Path(HOME) / "shards"
 
 
-class CiGroup(candidate_options.BeforeProgram, options.SubcommandGroup):
-    """`ci` runs by itself; `ci merge` is the one command below it."""
+class CiCommand(candidate_options.BeforeProgram, options.CommandWithParts):
+    """`ci`, which may end with a program, and `ci merge`."""
 
 
 _reports = options.combined(
-    options.flag("-q", "--quiet", help="Print only the verdict."),
     click.option("--html", type=options.FILE, help="Write an HTML report."),
     click.option("--markdown", type=options.FILE, help="Write a Markdown report."),
     click.option("--junit", type=options.FILE, help="Write a JUnit XML report."),
@@ -52,7 +51,7 @@ _reports = options.combined(
 )
 
 
-@click.group(name="ci", cls=CiGroup, invoke_without_command=True)
+@click.group(name="ci", cls=CiCommand)
 @options.config
 @trusted_config.config_from
 @click.option(
@@ -99,9 +98,7 @@ _reports = options.combined(
 @options.otel
 @options.as_json
 @reports
-@click.pass_context
 def command(
-    ctx: click.Context,
     config: Path | None,
     config_from: str | None,
     untrusted: bool,
@@ -145,8 +142,6 @@ def command(
     replaykit ci -c replaykit.yaml --min-score 90 -o reports
     replaykit ci --untrusted
     """
-    if ctx.invoked_subcommand is not None:
-        return 0
     candidate_names = (runner_cmd, agent, endpoint)
     is_named = any(name is not None for name in (*candidate_names, candidate_options.named_program()))
     project = _project(config, config_from, untrusted=untrusted)
@@ -268,7 +263,7 @@ def _tell(result: CiResult, files: Mapping[Path, Form], *, as_json: bool) -> Non
     if is_github():
         options.show(as_json, result, lambda result: harmless(ci_text(result)), ci_json)
     else:
-        options.show(as_json, result, ci_text, ci_json)
+        options.show(as_json, result, ci_text, ci_json, brief=verdict_text)
     detail(*map(item_details, result.items))
     tell_github(result, lambda line: click.echo(line, err=True))
     for file in write_reports(result, files):

@@ -75,6 +75,7 @@ _TABLE = (
     ResultType("chaos mutate", "report.chaos:MutatedInputs"),
     ResultType("chaos mutate", "report.chaos:MutationReport", "with --run", "score"),
     ResultType("ci", "trials.ci_result:CiResult"),
+    ResultType("ci merge", "trials.ci_result:CiResult"),
     ResultType("runs", "report.runs:RunList"),
     ResultType("show", "model.run:RunFile"),
     ResultType("show", "report.runs:EventList", "with --step or --event", "events"),
