@@ -135,13 +135,13 @@ def _nearest(matcher: Matcher, call: PendingCall, index: int) -> tuple[Call, lis
     What plays no part in matching, such as ids that a provider has minted, is no difference. A call that is made again
     right after its miss is not compared again: agents may try for as long as they like.
     """
-    asked = call.kind, call.name, call.key
+    question = call.kind, call.name, call.key
     last = matcher.last_miss
-    if last is not None and last.asked == asked and last.number == index - 1:
+    if last is not None and last.question == question and last.number == index - 1:
         near = last.near
     else:
         near = _compared_calls(matcher, call)
-    matcher.last_miss = LastMiss(asked, index, near)
+    matcher.last_miss = LastMiss(question, index, near)
     return near
 
 

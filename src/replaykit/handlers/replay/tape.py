@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from functools import cached_property, partial
 from itertools import islice
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import orjson
@@ -110,7 +111,7 @@ class ForeignCalls:
 class LastMiss(Struct, frozen=True):
     """The last call that was not found: what it asked, its number, and the recorded call that is most like it."""
 
-    asked: tuple[str, str, bytes]
+    question: tuple[str, str, bytes]
     number: int
     near: tuple[Call, list[Difference]] | None
 
@@ -160,7 +161,7 @@ class Matcher:
         """By the tool's name and function; made when a call is not found otherwise."""
         for index, call in enumerate(self.calls):
             self._enter(index, call)
-        self._by_path = CallIndex([self._place(index) for index in range(len(self.calls))], self.used)
+        self._by_path = CallIndex(self._places, self.used)
         self._model = model
         self.has_traced = any(_has_no_bytes(call, model) for call in self.calls)
 
@@ -202,10 +203,18 @@ class Matcher:
         call = self.calls[index]
         return self._spelled(call.path), call.kind, self._spelled(call.name), self._keys[index]
 
+    @property
+    def _places(self) -> list[tuple[str, str, str, TextKey]]:
+        return list(map(self._place, range(len(self.calls))))
+
+    def _cut(self, part: slice) -> list[tuple[Hashable, ...]]:
+        """Return this part of each place."""
+        return list(map(itemgetter(part), self._places))
+
     @cached_property
     def _by_arguments(self) -> CallIndex:
         """The recorded calls by all but their paths. A candidate that was not edited seldom needs them."""
-        return CallIndex([self._place(index)[1:] for index in range(len(self.calls))], self.used)
+        return CallIndex(self._cut(slice(1, None)), self.used)
 
     @cached_property
     def _by_request(self) -> CallIndex:
@@ -221,12 +230,12 @@ class Matcher:
     @cached_property
     def _by_name_and_path(self) -> CallIndex:
         """The recorded calls by path, kind and name."""
-        return CallIndex([self._place(index)[:3] for index in range(len(self.calls))], self.used)
+        return CallIndex(self._cut(slice(3)), self.used)
 
     @cached_property
     def _free_by_name(self) -> CallIndex:
         """The recorded calls by kind and name."""
-        return CallIndex([self._place(index)[1:3] for index in range(len(self.calls))], self.used)
+        return CallIndex(self._cut(slice(1, 3)), self.used)
 
     @cached_property
     def _free_by_kind(self) -> CallIndex:

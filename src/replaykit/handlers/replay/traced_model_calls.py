@@ -57,7 +57,7 @@ class TracedCalls:
         self._indexes: list[int] = []
         """Of each view, the call that it is of, among the calls of the tape."""
         self._views: dict[int, list[int]] = {}
-        self._asked: list[bytes] = []
+        self._questions: list[bytes] = []
         """Of each view, what is asked."""
         self._asked_alike: dict[bytes, list[int]] = {}
         """The calls that are asked the same, without those at the end that are known to be taken."""
@@ -66,9 +66,9 @@ class TracedCalls:
             views.append(view)
             self._indexes.append(index)
             self._views.setdefault(index, []).append(number)
-            asked = bytes(view.arguments_json)
-            self._asked.append(asked)
-            self._asked_alike.setdefault(asked, []).append(index)
+            question = bytes(view.arguments_json)
+            self._questions.append(question)
+            self._asked_alike.setdefault(question, []).append(index)
         self._matcher = make(views)
         scopes = dict.fromkeys(traced.conversation.scope(exact=self._is_exact) for traced in self._calls)
         self._scopes = list(scopes) or [ComparedFields()]
@@ -133,7 +133,7 @@ class TracedCalls:
     def is_asked_again(self, matcher: Matcher, index: int) -> bool:
         """True when the tape holds another call, not taken yet, that is asked the same as this one."""
         for view in self._views.get(index, ()):
-            alike = self._asked_alike[self._asked[view]]
+            alike = self._asked_alike[self._questions[view]]
             _drop_taken(alike, matcher.used)
             if alike:
                 return True
