@@ -87,7 +87,7 @@ def _cases(project: Project) -> DoctorItem:
         return wrong_file("cases", error)
     count += len(project.sessions)
     if count:
-        return _item("cases", ItemState.OK, f"{count} cases and sessions")
+        return _item("cases", ItemState.OK, f"cases and sessions: {count}")
     return _item("cases", ItemState.NOTE, "none yet", "Make one: replaykit scaffold TRACE --out cases/NAME")
 
 
