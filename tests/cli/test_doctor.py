@@ -75,7 +75,7 @@ def test_a_project_with_a_store_a_key_and_a_configuration_has_no_problem(replayk
     ran = replaykit("doctor", "--json")
 
     assert (ran.code, ran.json["ok"], ran.json["problems"]) == (0, True, [])
-    assert "format 1" in item(ran, "store")["detail"]
+    assert "format 2" in item(ran, "store")["detail"]
     assert item(ran, "store rights")["detail"] == "for its owner alone"
     assert item(ran, "store in git")["detail"] == item(ran, "key in git")["detail"] == "ignored"
     assert item(ran, "configuration")["detail"] == "replaykit.yaml is valid"
@@ -103,7 +103,7 @@ def test_a_store_that_is_in_use_is_looked_at_without_a_write(spawned: Call, own_
         ran = spawned("doctor", "--json")
 
         assert everything_below(own_directory) == before
-    assert "format 1" in item(ran, "store")["detail"]
+    assert "format 2" in item(ran, "store")["detail"]
 
 
 def test_no_sdk_or_framework_is_imported() -> None:
@@ -242,7 +242,7 @@ def test_a_store_of_a_newer_format_is_a_problem(replaykit: Call) -> None:
     ran = replaykit("doctor", "--json")
 
     assert ran.code == 1
-    assert "format 999; this version reads up to 1" in item(ran, "store")["detail"]
+    assert "format 999; this version reads up to 2" in item(ran, "store")["detail"]
 
 
 def test_a_directory_in_the_place_of_a_store_is_a_problem(replaykit: Call) -> None:
