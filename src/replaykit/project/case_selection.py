@@ -118,10 +118,10 @@ def _real_path(subject: ReplayCase | Unusable | FiledCase) -> str:
 
 
 def _selected(
-    project: Project, reader: _CaseReader[Kept], more: Sequence[Session | Unusable]
-) -> tuple[list[SelectedCase | Kept], tuple[str, ...]]:
+    project: Project, reader: _CaseReader[Entry], more: Sequence[Session | Unusable]
+) -> tuple[list[SelectedCase | Entry], tuple[str, ...]]:
     """Return what the configuration names, and notices."""
-    selected: list[SelectedCase | Kept] = []
+    selected: list[SelectedCase | Entry] = []
     for index, session in enumerate(project.sessions):
         selected.append(reader.sessions.subject_of(session, f"replays.sessions[{index}]"))
     named = set(map(_real_path, selected))
@@ -151,10 +151,10 @@ def load_case_or_session(file: Path) -> ReplayCase:
     return subject
 
 
-Kept = TypeVar("Kept", bound=ReplayCase | Unusable | FiledCase)
+Entry = TypeVar("Entry", bound=ReplayCase | Unusable | FiledCase)
 
 
-class _CaseReader(Generic[Kept]):
+class _CaseReader(Generic[Entry]):
     """Reads files as subjects, with the contracts of a configuration; `keep` says what is held of each."""
 
     def __init__(self, project: Project | None, keep: Callable[[SelectedCase], Any] = lambda subject: subject) -> None:
@@ -168,9 +168,9 @@ class _CaseReader(Generic[Kept]):
 
         return SessionCases(self._project)
 
-    def at(self, paths: Sequence[Path]) -> tuple[list[Kept | Unusable], tuple[str, ...]]:
+    def at(self, paths: Sequence[Path]) -> tuple[list[Entry | Unusable], tuple[str, ...]]:
         """Return the cases at the paths, and notices; a file that several paths lead to is there once."""
-        found: dict[str, Kept | Unusable] = {}
+        found: dict[str, Entry | Unusable] = {}
         notices = []
         for path in paths:
             for file, sort in files_at(path):
@@ -183,9 +183,9 @@ class _CaseReader(Generic[Kept]):
             subjects = list({_real_path(subject): subject for subject in reversed(subjects)}.values())[::-1]
         return subjects, tuple(notices)
 
-    def below(self, project: Project) -> tuple[dict[str, Kept | Unusable], list[str], list[NothingSelected]]:
+    def below(self, project: Project) -> tuple[dict[str, Entry | Unusable], list[str], list[NothingSelected]]:
         """Return the cases at the paths of the configuration, and notices; an empty directory is only a notice."""
-        found: dict[str, Kept | Unusable] = {}
+        found: dict[str, Entry | Unusable] = {}
         notices: list[str] = []
         empty: list[NothingSelected] = []
         for index, path in enumerate(project.cases):

@@ -273,7 +273,7 @@ class ChaosPart(CiSection):
             yield self._untried(self.part.value, error, where, places[0][0])
             return
         for (unit, number), run in zip(places, result.runs, strict=True):
-            tally = Tally(asked=run.invariant_count)
+            tally = Tally(invariant_count=run.invariant_count)
             yield self._record(self._chaos_item(run, where), tally, unit, number)
 
     def _own_worlds(self) -> tuple[list[tuple[int, int]], list[ReplayCase]]:

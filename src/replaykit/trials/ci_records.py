@@ -41,7 +41,7 @@ class Tally(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The invariants of a contract that were asked, and whether they hold."""
     weight: float = 0.0
     """The weight of a mutation."""
-    asked: int = 0
+    invariant_count: int = 0
     """The number of invariants that were asked under chaos."""
 
 
@@ -330,7 +330,7 @@ class _Chaos:
             self._failed_first = self._failed_first or record.place
             return
         self._has_struck = self._has_struck or bool(item.faults)
-        self._was_asked = self._was_asked or tally.asked > 0 or item.verdict == ChaosVerdict.ERROR
+        self._was_asked = self._was_asked or tally.invariant_count > 0 or item.verdict == ChaosVerdict.ERROR
 
     @property
     def is_untried(self) -> bool:
