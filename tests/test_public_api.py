@@ -27,6 +27,7 @@ VALUES = ("replaykit.model.", "replaykit.travel.compare_result", "replaykit.case
 INTERNAL = {
     "Edits.outcome_of": "how a fork applies them",
     "Edits.target": "how a fork applies them",
+    "Pool.replay_one": "how `ci` and trials replay",
     "Run.__init__": "`rk.record` makes it",
     "Store.batches": "how forks and exports read a store",
     "Store.begin": "how a recording writes into a store",

@@ -96,6 +96,7 @@ class Calls:
                 (rk.Checkpoint(run_id="mine", step_id="s", state={}),),
                 {},
             ),
+            "Pool.replay": (rk.Pool(agent).replay, ([],), {"timeout_s": 5, "live": ["search"]}),
             "Run.error": (run.error, (ValueError("no"),), {}),
             "Run.message": (run.message, ("user", "hi"), {}),
             "Run.note": (run.note, ("cache", {"hit": True}), {}),
@@ -153,11 +154,13 @@ OTHERS = {
 }
 """Classes that users do not call."""
 INTERNAL = {
+    "Pool": ("run", "replay_one"),  # what `ci` and trials use
     "Run": ("decide", "checkpoint"),  # they take any value
     "Store": [
         "batches",
         "begin",
         "check_owner",
+        "after_commit",
         "cleaned",
         "events_of",
         "exclusive",
@@ -173,6 +176,7 @@ INTERNAL = {
         "snapshot",
         "state_json",
         "transaction",
+        "verify",
     ],
 }
 """Methods that other packages call, and users do not, or that take any value."""

@@ -97,8 +97,8 @@ def test_inside_other_combinators_it_needs_its_runs_as_well(around: str) -> None
 
 
 def test_what_cannot_be_told_of_one_run_cannot_be_told_at_all() -> None:
-    with pytest.raises(CannotTell, match="run 1: no check 'nobody' is registered"):
-        found(repeat(2, 1, {"custom.python": "nobody"}), GOOD, GOOD)
+    with pytest.raises(CannotTell, match="run 1: no check 'never_registered' is registered"):
+        found(repeat(2, 1, {"custom.python": "never_registered"}), GOOD, GOOD)
 
 
 def test_a_run_that_has_not_ended_says_nothing() -> None:

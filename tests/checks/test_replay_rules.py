@@ -203,5 +203,5 @@ def test_a_check_that_gives_no_answer_makes_an_error(fn, reason):
 
 @pytest.mark.parametrize(("name", "fn"), [("", len), (3, len), ("x", "len")])
 def test_only_a_named_function_can_be_registered(name, fn):
-    with pytest.raises(UsageError, match="a name and a function"):
+    with pytest.raises(UsageError, match=r"a name and a function|rk\.register_check cannot take"):
         rk.register_check(name, fn)

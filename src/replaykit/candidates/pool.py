@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec.structs import replace
 
+from replaykit.arguments import checked
 from replaykit.candidates.agent_loader import is_spec
 from replaykit.candidates.attempt import Candidate, Stoppable
 from replaykit.candidates.evidence import EvidenceFiles, new_workspace, write_evidence
@@ -23,14 +24,13 @@ from replaykit.cases.case import ReplayCase
 from replaykit.cases.find import Unusable
 from replaykit.checks.verdict import failed_to_run
 from replaykit.errors import FormatTooNew, InvalidFile, ReplayKitError, StoreError, UsageError
+from replaykit.model.faults import ChaosPlan
 from replaykit.model.isolation import NO_CONSENT
 from replaykit.model.result import ReplayResult, Verdict
 from replaykit.private_directories import remove_tree
 
 if TYPE_CHECKING:
     from tempfile import TemporaryDirectory
-
-    from replaykit.model.faults import ChaosPlan
 
 Work = TypeVar("Work")
 Result = TypeVar("Result")
@@ -49,9 +49,9 @@ def cores() -> int:
 class Pool:
     """Replays cases side by side, each in a process of its own.
 
-        with rk.Pool(my_agent, workers=2) as pool:
-            for result in pool.replay(cases):
-                print(result.case_id, result.verdict)
+    >>> with rk.Pool("my_agent:answer", workers=2) as pool:
+    ...     [result.verdict.value for result in pool.replay(["cases/refunds"])]
+    ['fixed']
 
     The agent is a function of a module, its name (`my_agent:answer`), or a `Candidate`. Each worker imports the agent
     once, and forks for each replay, so no replay meets what another one has left behind. With `reuse`, a worker makes
@@ -82,6 +82,7 @@ class Pool:
             self._directory.cleanup()
             self._directory = None
 
+    @checked("pool.replay(cases)")
     def replay(
         self,
         cases: Iterable[ReplayCase | str | os.PathLike[str]],

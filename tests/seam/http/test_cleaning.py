@@ -11,6 +11,7 @@ import pytest
 import requests
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.store.damaged import store_files
 
 from replaykit.model.run import encode_run
 from replaykit.seam.http.cleaning import (
@@ -52,7 +53,7 @@ def test_no_secret_reaches_the_store(server, tapes, tmp_path):
 
     def look():
         ask()
-        return b"".join(file.read_bytes() for file in tmp_path.glob("tapes.db*"))  # before it is packed
+        return b"".join(file.read_bytes() for file in store_files(tmp_path / "tapes.db"))  # before it is packed
 
     written = tapes.record(look)
 
