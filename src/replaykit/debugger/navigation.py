@@ -7,7 +7,6 @@ it. What needs a question, an editor or the store is handed back as a `Do`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from difflib import get_close_matches
 from enum import StrEnum
 
 import orjson
@@ -15,7 +14,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from replaykit.debugger.lines import ScreenLine
-from replaykit.errors import UsageError
 from replaykit.model.diff import call_text
 from replaykit.model.events import AnyEvent, Call, Decision, ErrorEvent, Message, Note
 from replaykit.model.run import TraceRun
@@ -192,12 +190,7 @@ def step_list(run: TraceRun) -> StepList:
 def place_of(step_list: StepList, word: str) -> int:
     """Return the position of a step by name or number; a UsageError names the nearest."""
     names = [stop.name for stop in step_list.stops]
-    try:
-        return names.index(step_name(step_list.run, word))
-    except UsageError as unknown:
-        error = unknown
-    close = get_close_matches(word, names, n=1)
-    raise UsageError(error.message, hint=f"Did you mean {close[0]!r}?" if close else error.hint)
+    return names.index(step_name(step_list.run, word))
 
 
 def press(
