@@ -19,12 +19,12 @@ RECORDED = "import replaykit as rk\n\n\n@rk.record('support')\ndef answer(questi
 
 
 def asked(*typed: str) -> tuple[int, str]:
-    """Run `replaykit init` on a terminal where somebody types these lines."""
+    """Run `replaykit init` on a terminal where somebody types these lines, and then the end of input."""
     keyboard, line = pty.openpty()
     command = [sys.executable, "-m", "replaykit", "init"]
     process = subprocess.Popen(command, stdin=line, stdout=line, stderr=line, start_new_session=True)
     os.close(line)
-    os.write(keyboard, "".join(f"{text}\n" for text in typed).encode())
+    os.write(keyboard, "".join([*(f"{text}\n" for text in typed), "\x04"]).encode())
     shown = b""
     while True:
         try:

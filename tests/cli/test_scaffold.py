@@ -238,7 +238,8 @@ def shop(own_directory: Path, monkeypatch: pytest.MonkeyPatch, store: rk.Store) 
     """Two runs in the store: `broke`, and `fine`."""
     Path("shop.py").write_text(AGENT)
     monkeypatch.syspath_prepend(str(own_directory))
-    monkeypatch.delitem(sys.modules, "shop", raising=False)
+    monkeypatch.setitem(sys.modules, "shop", None)  # at the end there is none again
+    del sys.modules["shop"]
     import shop as agents  # type: ignore[import-not-found]
 
     with pytest.raises(LookupError), rk.record("broke", input="lamp", store=store):
