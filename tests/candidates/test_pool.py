@@ -322,3 +322,44 @@ def test_a_pool_takes_files_of_cases_as_well(make_case: Any, frozen: Any) -> Non
 
     assert [result.case_id for result in results] == ["a", "b"]
     assert [output(result) for result in results] == ["shipped", "shipped"]
+
+
+VALUES = ["from __future__ import annotations", "import msgspec", "class Part0(msgspec.Struct): pass"]
+for _number in range(1, 60):
+    VALUES.append(f"class Part{_number}(msgspec.Struct):")
+    VALUES.append(f"    below: list[Part{_number - 1}] = []")
+    VALUES.append(f"    more: dict[str, Part{_number - 1}] = {{}}")
+READ_AT_ONCE = """
+import sys, threading
+import msgspec
+import replaykit as rk
+import values
+
+class Nothing:
+    label = "nothing"
+    def run(self, case, workspace, timeout_s):
+        raise AssertionError
+
+barrier = threading.Barrier(4)
+
+def read(_):
+    barrier.wait()
+    text = b'{"below": [{"below": [{"more": {}}]}], "more": {"x": {}}}'
+    return len(msgspec.json.decode(text, type=values.Part59).below)
+
+sys.setswitchinterval(1e-6)
+with rk.Pool(Nothing(), workers=4) as pool:
+    assert list(pool.run(range(4), read)) == [1] * 4
+"""
+
+
+@pytest.mark.parametrize("attempt", range(3))
+def test_threads_of_a_pool_read_values_of_one_class_at_once(own_directory: Path, attempt: int) -> None:
+    source = Path(__file__).parents[2] / "src"
+    Path("values.py").write_text("\n".join(VALUES))
+
+    done = subprocess.run(
+        [sys.executable, "-c", READ_AT_ONCE], env={**os.environ, "PYTHONPATH": str(source)}, check=False
+    )
+
+    assert done.returncode == 0
