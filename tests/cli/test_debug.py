@@ -345,7 +345,7 @@ def test_without_a_terminal_it_is_a_usage_error_that_names_the_other_verbs(
     ("arguments", "code", "words"),
     [
         (["nope"], 3, "no run 'nope'"),
-        (["answer", "--step", "try_9"], 2, "Did you mean 'try_3'?"),
+        (["answer", "--step", "try_9"], 2, "did you mean 'try_3'?"),
         (["answer", "--step", "9"], 2, "try_1, try_2, try_3"),
         (["answer", "--agent", "no_such:thing"], 2, "cannot be loaded"),
         (["answer", "--agent", "nothing"], 2, "does not name an agent"),

@@ -69,6 +69,10 @@ BEFORE = {
     "replaykit scaffold examples/traces/search-loop.json --out cases/search-loop": "rm -r cases/search-loop",
     "replaykit scaffold 20260215-143200 --out cases/checkout --agent my_agent:answer": "rm -r cases/checkout",
     "replaykit export --from-report reports/ci.json -o replays": "replaykit ci --agent old_agent:answer -o reports",
+    "replaykit ci merge .replaykit/shards": "replaykit ci --shard 1/2; replaykit ci --shard 2/2",
+    "replaykit ci merge downloaded -o reports": (
+        "replaykit ci --shard 1/2 -o downloaded; replaykit ci --shard 2/2 -o downloaded"
+    ),
     "replaykit judge cases/billing": "replaykit replay cases/billing --agent my_agent:answer",
     'replaykit judge review cases/billing --pass 1 --fail 2 --note "It blames the customer"': (
         "replaykit replay cases/billing --agent my_agent:answer"
