@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from tests.isolation.techniques import TECHNIQUES
 from tests.matrix import sampled
 
 from replaykit.isolation import Common, Level, Policy, Sandbox, support
+from replaykit.isolation.common import can_map_all
 
 pytestmark = pytest.mark.skipif(support().level is not Level.FULL, reason="; ".join(support().reasons()))
 
@@ -108,3 +110,39 @@ def test_no_technique_gets_out_and_each_is_named(tmp_path: Path, common: Common)
     assert [name for name in tried if attempts.got_through(name)] == []
     assert attempts.connections == []
     assert [name for name in tried if TECHNIQUES[name].named and not attempts.is_named(name)] == []
+
+
+AT_ONCE = """
+import sys, threading
+from replaykit.isolation import common
+
+sys.setswitchinterval(1e-6)
+for _ in range(30):
+    common.forget_namespaces()
+    barrier = threading.Barrier(4)
+
+    def make():
+        barrier.wait()
+        common.with_all_users()
+
+    threads = [threading.Thread(target=make) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+"""
+
+
+def test_threads_that_make_the_users_of_their_sandboxes_at_once_do_not_wait_for_each_other() -> None:
+    if not can_map_all():
+        pytest.skip("only root has them")
+    source = Path(__file__).parents[2] / "src"
+
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", AT_ONCE],
+        env={**os.environ, "PYTHONPATH": str(source)},
+        timeout=60,
+        check=False,
+    )
+
+    assert done.returncode == 0

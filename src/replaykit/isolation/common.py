@@ -16,6 +16,7 @@ import fcntl
 import os
 import socket
 import struct
+import threading
 
 from replaykit.errors import ReplayKitError
 from replaykit.isolation import kernel
@@ -23,6 +24,7 @@ from replaykit.isolation import kernel
 _MAPPING_CAPABILITIES = (1 << 6) | (1 << 7) | (1 << 31)  # SETGID, SETUID, SETFCAP
 _known: dict[int, int] = {}
 """Descriptors of user namespaces, by the number of the namespace of the process that made them."""
+_making = threading.Lock()
 
 
 def can_map_all() -> bool:
@@ -35,9 +37,10 @@ def can_map_all() -> bool:
 def with_all_users() -> int:
     """Return a descriptor of a user namespace in which all users of this one are the same."""
     own = os.stat("/proc/self/ns/user").st_ino
-    if own not in _known:
-        _known[own] = _make_namespace()
-    return _known[own]
+    with _making:  # several workers may begin at once
+        if own not in _known:
+            _known[own] = _make_namespace()
+        return _known[own]
 
 
 def forget_namespaces() -> None:
@@ -76,6 +79,7 @@ def _make_namespace() -> int:
                 why = data.decode(errors="replace") or "the process died"
                 raise ReplayKitError(f"a user namespace cannot be made: {why}")
             _map_all(pid)
+            channel.send(b"!")  # its end may be open in a process that another thread has forked meanwhile
     finally:
         os.waitpid(pid, 0)
     return descriptors[0]
