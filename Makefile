@@ -78,8 +78,8 @@ test-dev: $(VENV)
 
 # Two environments, since not all frameworks go with the same SDKs; Node's SDKs where there is Node.
 test-integrations: $(INTEGRATIONS) $(INTEGRATIONS_2) $(NODE:%=%/.ready)
-	REPLAYKIT_NODE_MODULES="$$(ls -d $(CURDIR)/.node/node_modules 2>/dev/null)" $(INTEGRATIONS)/bin/python -m pytest -q -n 2 tests/integrations
-	$(INTEGRATIONS_2)/bin/python -m pytest -q -n 2 tests/integrations/frameworks
+	REPLAYKIT_NODE_MODULES="$$(ls -d $(CURDIR)/.node/node_modules 2>/dev/null)" $(INTEGRATIONS)/bin/python -m pytest -q -n 2 --dist worksteal tests/integrations
+	$(INTEGRATIONS_2)/bin/python -m pytest -q -n 2 --dist worksteal tests/integrations/frameworks
 
 # The peers bring pytest plugins of their own, so they live apart from what `make test` uses.
 bench: $(BENCH) $(MITMPROXY)
