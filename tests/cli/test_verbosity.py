@@ -87,3 +87,10 @@ def test_quiet_leaves_the_essential_line_and_the_exit_code(project: Path, replay
     details = [text for text in verbose.err.splitlines() if text.startswith("detail: ")]
     assert re.fullmatch(r"detail: took \d+\.\d\d s", details[-1])
     assert "detail: " not in plain.err
+
+
+def test_a_quiet_replay_without_a_verdict_still_says_why(project: Path, replaykit: Command) -> None:
+    quiet = replaykit("replay", "cases/billing", "--agent", "quiet_agent:fials", "--quiet")
+
+    assert quiet.out == "inconclusive  billing\n"
+    assert "fials" in quiet.err

@@ -273,6 +273,8 @@ def _report(options_: ReplayOptions, results: Sequence[ReplayResult], root: Path
     elif is_quiet():
         for result in results:
             click.echo(f"{result.verdict.value}  {result.case_id}")
+            if result.verdict is Verdict.INCONCLUSIVE:
+                click.echo(fit(f"{result.case_id}: {result.reason}"), err=True)
     elif len(results) == 1:
         [result] = results
         click.echo(fit(result_text(result)))
