@@ -161,7 +161,7 @@ def _steady(text: str) -> str:
     return "\n".join(lines).strip("\n") + "\n"
 
 
-def _load_screens() -> ModuleType:
+def load_screens() -> ModuleType:
     """Load tools/screens, which has no suffix: what varies from run to run is listed there once."""
     loader = SourceFileLoader("screens", str(ROOT / "tools" / "screens"))
     spec = spec_from_loader(loader.name, loader)
@@ -227,4 +227,4 @@ def _environment(directory: Path, variables: dict[str, str]) -> dict[str, str]:
     return {**kept, "PATH": path, "PYTHONPATH": "", "TERM": "xterm", "COLUMNS": str(COLUMNS), **variables}
 
 
-_screens = _load_screens()
+_screens = load_screens()

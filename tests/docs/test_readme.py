@@ -12,6 +12,7 @@ from pathlib import Path
 
 import click
 import pytest
+from tests.guide_pages import load_screens
 
 from replaykit.cli import cli
 
@@ -21,6 +22,7 @@ GENERATED = {"docs/assertions.md"}  # from docstrings
 DOCS = {str(page.relative_to(ROOT)) for place in ("docs", "docs/guides") for page in (ROOT / place).glob("*.md")}
 PAGES = ["README.md", "CONTRIBUTING.md", *sorted(DOCS - GENERATED)]
 
+screens = load_screens()
 NOT_RUN_HERE = {
     "make demo": "run by .ci/run",
     "make test": "run by .ci/run",
@@ -117,17 +119,32 @@ def test_continuous_integration_runs_the_command(command: str) -> None:
     assert re.search(rf"^\s*{wrappers}{re.escape(command)}($|\s)", script, re.MULTILINE)
 
 
-def test_the_first_example_records_a_failure_and_replays_it_as_shown(own_directory: Path) -> None:
+def test_the_first_example_records_a_failure_and_passes_once_it_is_changed_as_shown(own_directory: Path) -> None:
     clone(own_directory)
-    first, *rest = [command for command in commands() if "my_agent" in command or "billing-loop" in command]
-    (shown,) = [text for text in blocks("text") if "ReplayKit Result" in text]
+    agent = own_directory / "my_agent.py"
+    record, scaffold, replay = [command for command in commands() if "my_agent" in command or "billing-loop" in command]
 
-    recorded = run(first, cwd=own_directory)
-    run(rest[0], cwd=own_directory)
-    replayed = run(rest[1], cwd=own_directory)
+    recorded = run(record, cwd=own_directory)
+    run(scaffold, cwd=own_directory)
+    red = run(replay, cwd=own_directory)
+    agent.write_text(screens.with_changes(agent.read_text(), *blocks("diff")))
+    green = run(replay, cwd=own_directory)
 
     assert "Max tool call limit exceeded" in recorded.stderr
-    assert replayed.stdout.strip() == shown.strip()
+    assert (red.returncode, green.returncode) == (1, 0)
+    assert "Result: FAILURE REPRODUCED" in red.stdout
+    assert "Result: FIXED" in green.stdout
+
+
+def test_the_picture_shows_what_the_first_example_prints() -> None:
+    assert screens.PICTURE.read_text(encoding="utf-8") == screens.caught_regression(), "run tools/screens"
+    assert f"]({screens.PICTURE.relative_to(ROOT)})" in README
+
+
+def test_the_picture_loads_nothing_from_elsewhere() -> None:
+    picture = screens.PICTURE.read_text(encoding="utf-8").replace('xmlns="http://www.w3.org/2000/svg"', "")
+
+    assert not re.search(r"https?:|url\(|href|@import|<script|<style", picture)
 
 
 def test_the_session_tells_the_first_version_of_the_agent_from_the_fixed_one(own_directory: Path) -> None:
