@@ -99,6 +99,21 @@ def test_an_agent_that_cannot_be_loaded_says_why_for_every_case(agent: Write, co
     assert {result.verdict.value for result in results} == {"inconclusive"}
 
 
+@pytest.mark.parametrize(
+    ("spec", "suggestion"),
+    [
+        ("agent:answr", "has no attribute 'answr'; did you mean 'answer'?"),
+        ("agnt:answer", "No module named 'agnt'; did you mean 'agent'?"),
+        ("agent:nothing_alike", "has no attribute 'nothing_alike'"),
+    ],
+)
+def test_a_misspelled_agent_is_answered_with_the_nearest_name(agent: Write, spec: str, suggestion: str) -> None:
+    agent("def answer(question): ...")
+    (result,) = replay_many([case_of()], candidate_of(project(endpoint=spec)))
+
+    assert result.reason.endswith(suggestion)
+
+
 def test_an_agent_that_cannot_be_loaded_is_tried_once(agent: Write) -> None:
     agent("Path('loads').open('a').write('x')\nraise ImportError('no')")
 

@@ -15,6 +15,7 @@ import pytest
 import replaykit as rk
 from replaykit import __version__
 from replaykit.cli import VERBS
+from replaykit.cli.renames import MOVED, SYNONYMS
 
 Command = Callable[..., Any]
 DOCS = Path(__file__).parents[2] / "docs" / "cli.md"
@@ -83,6 +84,16 @@ def test_an_unknown_verb_is_answered_with_the_nearest(replaykit: Command, wrong:
 
     assert (ran.code, ran.out) == (2, "")
     assert f"no such command {wrong!r}; did you mean {right!r}?" in ran.err
+
+
+@pytest.mark.parametrize("word", SYNONYMS)
+def test_another_tools_word_for_a_verb_is_answered_with_ours(replaykit: Command, word: str) -> None:
+    assert f"no such command {word!r}; did you mean {SYNONYMS[word]!r}?" in replaykit(word).err
+
+
+def test_no_synonym_hides_a_verb() -> None:
+    assert not SYNONYMS.keys() & {*VERBS, *(words[0] for words in MOVED)}
+    assert set(SYNONYMS.values()) <= set(VERBS)
 
 
 def test_a_verb_like_no_other_is_answered_with_all(replaykit: Command) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-from replaykit.errors import UsageError
+from replaykit.errors import UsageError, nearest
 from replaykit.handlers.replay.handler import Replayer
 from replaykit.model.events import AnyEvent
 from replaykit.model.values import Json
@@ -42,7 +44,8 @@ def load_agent(spec: str, *directories: str, what: str = "agent") -> Callable[..
 def load_named(spec: str, *directories: str, what: str = "agent", replayer: Replayer | None = None) -> Any:
     """Return what `module:attribute` names, whatever it is. Processes started meanwhile belong to the replay."""
     module_name, _, attribute = check_spec(spec).partition(":")
-    for directory in reversed(directories or (os.getcwd(),)):
+    places = directories or (os.getcwd(),)
+    for directory in reversed(places):
         if directory not in sys.path:
             sys.path.insert(0, directory)
     try:
@@ -55,8 +58,20 @@ def load_named(spec: str, *directories: str, what: str = "agent", replayer: Repl
         for name in attribute.split("."):
             found = getattr(found, name)
     except BaseException as error:  # importing runs the user's code, which may end in any way
-        raise UsageError(f"the {what} {spec!r} cannot be loaded: {type(error).__name__}: {error}") from error
+        why = f"{type(error).__name__}: {error}{_suggestion(error, module_name, places)}"
+        raise UsageError(f"the {what} {spec!r} cannot be loaded: {why}") from error
     return found
+
+
+def _suggestion(error: BaseException, module_name: str, directories: Sequence[str]) -> str:
+    """Return the end of a sentence that names what a misspelled module or function is close to, if anything."""
+    suggestion = ""
+    if isinstance(error, AttributeError) and isinstance(error.obj, ModuleType):
+        suggestion = nearest(error.name or "", [name for name in vars(error.obj) if not name.startswith("_")])
+    elif isinstance(error, ModuleNotFoundError) and error.name == module_name:
+        files = [file for directory in directories for file in Path(directory).glob("*.py")]
+        suggestion = nearest(module_name, [file.stem for file in files])
+    return f"; {suggestion}" if suggestion.startswith("did you mean") else ""
 
 
 class _Importing:

@@ -16,7 +16,7 @@ import click
 
 from replaykit import __version__
 from replaykit.cli.lazy_group import LazyGroup
-from replaykit.cli.renames import current_words
+from replaykit.cli.renames import SYNONYMS, current_words
 from replaykit.errors import ExitCode, ReplayKitError
 from replaykit.terminal import guarded_output, style
 
@@ -55,7 +55,7 @@ SECTIONS = {
         "show": "Show a run: its input, its events and how it ended.",
         "resume": "Continue a run from one of its steps, unchanged.",
         "fork": "Continue a run from one of its steps, with something changed.",
-        "compare": "Compare two runs and show where they part.",
+        "compare": "Compare two runs and show where they first differ.",
         "debug": "Step through a run, and fork from any step.",
     },
     "Keep safe": {
@@ -88,6 +88,7 @@ class Verbs(LazyGroup):
     cls=Verbs,
     package="replaykit.cli",
     sections=SECTIONS,
+    synonyms=SYNONYMS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, "-V", "--version", message="%(prog)s %(version)s")

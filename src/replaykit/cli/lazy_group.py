@@ -17,13 +17,22 @@ Summaries = Mapping[str, str]
 class LazyGroup(click.Group):
     """A group whose commands are the modules of a package, each imported when it is asked for.
 
-    The summaries are given beforehand, in sections, so that `--help` imports none of the modules.
+    The summaries are given beforehand, in sections, so that `--help` imports none of the modules. Synonyms are words
+    that people try for a command; the error about one suggests the command.
     """
 
-    def __init__(self, *arguments: Any, package: str, sections: Mapping[str, Summaries], **settings: Any) -> None:
+    def __init__(
+        self,
+        *arguments: Any,
+        package: str,
+        sections: Mapping[str, Summaries],
+        synonyms: Mapping[str, str] | None = None,
+        **settings: Any,
+    ) -> None:
         super().__init__(*arguments, **settings)
         self._package = package
         self._sections = sections
+        self._synonyms = synonyms or {}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [name for summaries in self._sections.values() for name in summaries]
@@ -42,5 +51,6 @@ class LazyGroup(click.Group):
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         known = self.list_commands(ctx)
         if args and args[0] not in known and not args[0].startswith("-"):
-            raise click.UsageError(f"no such command {args[0]!r}; {nearest(args[0], known)}", ctx)
+            word = self._synonyms.get(args[0], args[0])
+            raise click.UsageError(f"no such command {args[0]!r}; {nearest(word, known)}", ctx)
         return super().resolve_command(ctx, args)

@@ -23,6 +23,25 @@ MOVED: Mapping[tuple[str, ...], tuple[str, ...]] = {
     ("upgrade",): ("lint", "--upgrade"),
 }
 """The words that a command used to be called by, and its words now."""
+SYNONYMS: Mapping[str, str] = {
+    "list": "runs",
+    "ls": "runs",
+    "history": "runs",
+    "view": "show",
+    "inspect": "show",
+    "diff": "compare",
+    "run": "replay",
+    "test": "replay",
+    "new": "scaffold",
+    "create": "scaffold",
+    "validate": "lint",
+    "check": "lint",
+    "setup": "init",
+    "config": "init",
+    "delete": "store",
+    "clean": "store",
+}
+"""Words of other tools for what a command does, and the command to suggest for each."""
 FLAKESTORM: Mapping[tuple[str, ...], tuple[str, ...]] = {
     ("replay", "run"): ("replay",),
     ("replay", "export"): ("export",),
