@@ -221,7 +221,7 @@ def test_a_divergence_is_shown_in_a_few_lines_that_can_be_pasted(project: Projec
     head = next(n for n, line in enumerate(lines) if line.startswith("___") and "golden trace shop" in line)
     tail = next(n for n, line in enumerate(lines) if "short test summary info" in line)
     assert lines[head + 1 : tail] == [
-        "golden trace shop parts at step_2 (call 2): arguments of buy",
+        "golden trace shop differs at step_2 (call 2): arguments of buy",
         "  recorded  buy(count=1, item='tea') → '1 tea'",
         "  now       buy(count=2, item='tea') → not recorded",
         "  changed   $.count: 1 → 2",
@@ -229,7 +229,7 @@ def test_a_divergence_is_shown_in_a_few_lines_that_can_be_pasted(project: Projec
         "Accept it:   pytest traces/shop.golden.json --replaykit-update --replaykit-live buy",
         lines[tail - 1],
     ]
-    assert "FAILED traces/shop.golden.json::shop - Failed: golden trace shop parts at step_2" in lines[tail + 1]
+    assert "FAILED traces/shop.golden.json::shop - Failed: golden trace shop differs at step_2" in lines[tail + 1]
     see, _, command = lines[tail - 1].partition("  ")
     verb, *arguments = shlex.split(command.strip())
     assert (see, verb) == ("See it all:", "replaykit")
@@ -254,7 +254,7 @@ def test_under_xdist_the_same_is_said_and_each_file_is_written_by_one(project: P
     again = project.pytest()
 
     failed.assert_outcomes(failed=3, passed=1)
-    assert failed.stdout.str().count("parts at the end: outcome (output)") >= 3
+    assert failed.stdout.str().count("differs at the end: outcome (output)") >= 3
     assert "Traceback" not in failed.stdout.str()
     updated.assert_outcomes(passed=4)
     told = sorted(line for line in updated.stdout.lines if line.startswith("replaykit:"))
@@ -294,7 +294,7 @@ def test_an_agent_that_is_never_the_same_is_told_of_when_it_is_updated(project: 
 
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
-        ["replaykit: updated traces/shop.golden.json, and yet: run once more, golden trace shop parts at the end*"]
+        ["replaykit: updated traces/shop.golden.json, and yet: run once more, golden trace shop differs at the end*"]
     )
 
 

@@ -87,7 +87,7 @@ def _check_consent(config: pytest.Config) -> None:
         count = sum(word == option or word.startswith(f"{option}=") for word in typed)
         if len(config.getoption(option)) > count:
             raise pytest.UsageError(
-                f"{option} counts only where it is typed in full on the command line: "
+                f"{option} must be typed in full on the command line: "
                 "a configuration file or a variable cannot say what may be done for real"
             )
     try:

@@ -127,21 +127,21 @@ def plain(item: str) -> str:
 DIVERGING: list[tuple[Agent, str, str, str, str]] = [
     (
         other_argument,
-        "parts at step_2 (call 1): arguments of buy",
+        "differs at step_2 (call 1): arguments of buy",
         "  now       buy(count=2, item='tea') → not recorded",
         "  changed   $.count: 1 → 2",
         "calls outcome",
     ),
     (
         one_call_more,
-        "parts at step_2 (call 1): missing call of buy, look instead",
+        "differs at step_2 (call 1): missing call of buy, look instead",
         "  recorded  buy(count=1, item='tea') → '1 tea'",
         "  now       look(item='tea') → not recorded",
         "calls outcome",
     ),
     (
         one_call_less,
-        "parts at step_1 (call 0): missing call of look",
+        "differs at step_1 (call 0): missing call of look",
         "  recorded  look(item='tea') → ",
         "  now       ",
         "calls",
@@ -149,14 +149,14 @@ DIVERGING: list[tuple[Agent, str, str, str, str]] = [
     (other_order, "order of", "  recorded  ", "  now       ", "calls"),
     (
         other_answer,
-        "parts at the end: outcome (output)",
+        "differs at the end: outcome (output)",
         "  recorded  success: 'bought 1 tea'",
         "  changed   $.output: 'bought 1 tea' → 'got 1 tea'",
         "outcome",
     ),
     (
         fails,
-        "parts at the end: outcome (status, output, error)",
+        "differs at the end: outcome (status, output, error)",
         "  now       error: ValueError: no money",
         "  changed   $.status: 'success' → 'error'",
         "outcome",
@@ -173,7 +173,7 @@ def test_a_divergence_is_told_in_a_few_lines(agent: Agent, first: str, line: str
     lines = result.text.splitlines()
     assert not result.passed
     assert first in lines[0]
-    assert lines[0].startswith("golden trace shop parts at ")
+    assert lines[0].startswith("golden trace shop differs at ")
     assert any(shown.startswith(line) for shown in lines), result.text
     assert any(shown.startswith(other) for shown in lines), result.text
     assert " ".join(result.failed) == failed

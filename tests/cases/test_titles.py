@@ -29,7 +29,7 @@ def titled(*assertions: tuple[str, Any]) -> str:
     ("trace", "title"),
     [
         ("search-loop", "lookup_billing called 5 times; no answer"),
-        ("fabricated-after-504", "Output states '$4.21 billion', '12%', which nothing in the run says"),
+        ("fabricated-after-504", "Output states '$4.21 billion', '12%', which nothing in the run supports"),
         ("ignored-tool-error", "charge_card failed and the answer hides it"),
         ("prompt-injection", "send_email called against expectation"),
         ("wrong-tool-argument", "search_flights called 3 times; no answer"),

@@ -93,7 +93,7 @@ def test_a_figure_from_nowhere_is_named_with_the_nearest_one():
     assert not finding.holds
     assert finding.text == (
         "Output states '$59.99' (nearest: 49.99, tool 'get_bill' (event 0)), '2024-04-12', "
-        "which nothing in the run says"
+        "which nothing in the run supports"
     )
 
 

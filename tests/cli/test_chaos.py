@@ -152,7 +152,7 @@ def test_an_agent_behind_a_url_is_refused_as_faults_would_not_reach_it(replaykit
     [
         (["--profile", "api_outag", "--input", "x"], 2, "did you mean 'api_outage'"),
         (["--input", "x"], 5, "no fault is planned"),
-        (["--profile", "api_outage"], 5, "nothing to ask the agent"),
+        (["--profile", "api_outage"], 5, "no input for the agent"),
         (["--profile", "api_outage", "--input", "x", "--contract", "nope"], 2, "no contract 'nope'"),
         (["--profile", "api_outage", "--case", "nowhere"], 2, "nowhere"),
     ],
@@ -221,4 +221,4 @@ def test_mutations_are_asked_and_scored(project: Path, replaykit: Command) -> No
 def test_nothing_to_say_otherwise_is_a_mistake(replaykit: Command) -> None:
     ran = replaykit("chaos", "mutate")
 
-    assert (ran.code, "nothing to say otherwise" in ran.err) == (2, True)
+    assert (ran.code, "no input to vary" in ran.err) == (2, True)

@@ -97,7 +97,7 @@ def test_one_that_is_stopped_says_that_there_is_no_report_and_leaves_nobody_behi
     out, err = ci.communicate(timeout=60)
 
     assert (ci.returncode, out) == (code, "")
-    assert "there is no verdict, and no report\nreports/ci.md is from before\n" in err
+    assert "no verdict, no report\nreports/ci.md is from before\n" in err
     assert [file.name for file in Path("reports").iterdir()] == ["ci.md"]
     assert all(has_ended(pid) for pid in agents)
 
@@ -214,7 +214,7 @@ def test_a_green_without_a_red_is_named_and_fails_where_a_proof_is_required(repl
     strict = replaykit("ci", "--require-proof", "--json", "--junit", "junit.xml")
 
     assert (plain.code, strict.code) == (0, 1)
-    assert "note: green, and never seen red as they are: a, b" in plain.out
+    assert "note: green, but never seen red in their current form: a, b" in plain.out
     items = strict.json["items"]
     assert [(item["outcome"], item["verdict"]) for item in items if item["part"] == "replay"] == [
         ("failed", "unproven")

@@ -382,9 +382,9 @@ def test_lint_names_the_flag_for_whatever_a_case_asks_for(replaykit: Run, asking
     problems = [one for one in replaykit("lint", case, "--json").json["problems"] if one["code"] == "asks-for-live"]
 
     assert [(one["severity"], one["hint"]) for one in problems] == [
-        ("warning", "Whoever runs it has to say --live '*'."),
-        ("warning", "Whoever runs it has to say --live models."),
-        ("warning", "Whoever runs it has to say --live pay."),
+        ("warning", "Whoever runs it must pass --live '*'."),
+        ("warning", "Whoever runs it must pass --live models."),
+        ("warning", "Whoever runs it must pass --live pay."),
         ("warning", "Whoever runs it has to say --allow-connect db:5432."),
         ("warning", "Name each host: whoever runs it has to say --allow-connect HOST:PORT."),
     ]

@@ -468,7 +468,7 @@ def test_a_state_that_was_not_kept_is_reached_again_by_the_agent_that_was_named(
     alone = debug("sampled", "--step", "try_2")
     assert alone.rows[1].endswith("state not kept")
     assert "with --agent it is reached again" in alone.press("s", "was not kept")
-    assert "the state after try_2" not in alone.press("e", "what shall be changed?")
+    assert "the state after try_2" not in alone.press("e", "what do you want to change?")
 
     terminal = debug("sampled", "--step", "try_2", "--agent", "desk:answer", EDITOR=edit)
     assert '"tries": 2' in terminal.press("s", "the agent has got there again")
@@ -494,14 +494,14 @@ def test_an_edited_state_becomes_a_fork_that_one_can_step_into_and_out_of(
     change = editor("""text = text.replace(f'"max_tries": {3 + times}', f'"max_tries": {4 + times}')""")
     terminal = debug("answer", "--step", "try_2", "--agent", "desk:answer", EDITOR=change)
 
-    chosen = terminal.press("e", "what shall be changed?")
+    chosen = terminal.press("e", "what do you want to change?")
     assert "1  the state after try_2" in chosen
     assert "2  what search(query='why? 2') answers" in chosen
     screen = terminal.press("1", "step into the fork")
     fork = headers()[0]
     assert f"{fork.id}  success  by state" in screen
     assert "'gave up after 4'" in screen
-    assert "parts at try_" in screen
+    assert "differs at try_" in screen
     assert "step 2 of 4  try_2" in terminal.press("\r", "this is the fork")
     assert "c compare" in terminal.screen
     assert "beside its parent" in terminal.press("c", "beside its parent")
@@ -529,7 +529,7 @@ def test_a_run_can_be_kept_as_another_take_of_a_case(desk: object, debug: Start)
     terminal = debug("answer")
 
     terminal.press("k", "Keep it as a take of which case?")
-    asked = terminal.press("cases/desk\r", "w write it all the same")
+    asked = terminal.press("cases/desk\r", "w write it anyway")
     written = terminal.press("w", "take take-2 of cases/desk")
     terminal.press("q")
 
@@ -551,7 +551,7 @@ def test_nothing_is_done_for_real_without_a_yes(desk: object, debug: Start, edit
     terminal.press("e1", "May send be called for real?")
     asked = terminal.press("y", "May refund be called for real?")
     assert Path("sent").read_text() == "both"
-    assert "not done again" in asked
+    assert "not repeated" in asked
     assert "  send(text='both')" in asked
     assert "refund(order=8)" in asked
     assert "Undecided" in terminal.press("N", "step into the fork")
@@ -609,7 +609,7 @@ def test_a_text_that_cannot_be_used_brings_the_editor_back_with_the_error(
 
     first, second, third, _ = Path("opened").read_text().split("§")
     assert first.startswith("// try_3: what search(query='why? 3') answers.")
-    assert second.startswith("// Not yet: this is no JSON: ")
+    assert second.startswith("// Not yet: this is not JSON: ")
     line = int(re.search(r"line (\d+)", second)[1])  # type: ignore[index]
     assert second.split("\n")[line - 1] == "    docs: [", "it names a line of the text that is opened"
     assert third.split("\n")[0].startswith('// Not yet: an answer is {"result": …}')
@@ -621,7 +621,7 @@ def test_leaving_the_editor_with_a_broken_text_forks_nothing(
 ) -> None:
     terminal = debug("answer", "--agent", "desk:answer", EDITOR=editor("text = text if times else '{'"))
 
-    assert "not forked: this is no JSON" in terminal.press("e1", "not forked")
+    assert "not forked: this is not JSON" in terminal.press("e1", "not forked")
     terminal.press("q")
     assert terminal.ended() == 0
     assert len(headers()) == 3

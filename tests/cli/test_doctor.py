@@ -76,7 +76,7 @@ def test_a_project_with_a_store_a_key_and_a_configuration_has_no_problem(replayk
 
     assert (ran.code, ran.json["ok"], ran.json["problems"]) == (0, True, [])
     assert "format 2" in item(ran, "store")["detail"]
-    assert item(ran, "store rights")["detail"] == "for its owner alone"
+    assert item(ran, "store rights")["detail"] == "private to its owner"
     assert item(ran, "store in git")["detail"] == item(ran, "key in git")["detail"] == "ignored"
     assert item(ran, "configuration")["detail"] == "replaykit.yaml is valid"
     assert item(ran, "redaction key")["detail"] == f"{KEY}; {VARIABLE} is not set"

@@ -97,7 +97,7 @@ def test_a_file_that_is_there_is_replaced_only_with_force(replaykit: Verb) -> No
     forced = replaykit("golden", "checkout", "--ignore", "$.id", "--ignore", "lookup:$..at", "--force")
 
     assert refused.code == 2
-    assert "is there already\nGive it another name with --name, or replace it with --force" in refused.err
+    assert "exists already\nGive it another name with --name, or replace it with --force" in refused.err
     assert forced.code == 0
     assert "  ignores  $.id, lookup:$..at\n" in forced.out
     assert (OUT / "checkout.golden.json").read_bytes() != before
@@ -107,7 +107,7 @@ def test_a_file_that_is_there_is_replaced_only_with_force(replaykit: Verb) -> No
 def test_with_an_agent_it_is_written_only_if_the_agent_does_the_same(replaykit: Verb, agents: str) -> None:
     wrong = replaykit("golden", "checkout", "--agent", f"{agents}:other")
     assert wrong.code == 1
-    assert wrong.out.splitlines()[0] == "golden trace checkout parts at step_1 (call 0): arguments of lookup"
+    assert wrong.out.splitlines()[0] == "golden trace checkout differs at step_1 (call 0): arguments of lookup"
     assert "changed   $.user: 'u1' → 'u2'" in wrong.out
     assert wrong.out.endswith("Nothing was written.\n")
     assert not OUT.exists()

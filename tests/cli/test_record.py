@@ -200,7 +200,7 @@ def test_a_program_in_which_nothing_is_seen_is_said_to_be_so(replaykit: Command)
     ran = replaykit("record", "--", "true")
 
     assert ran.code == 0
-    assert "Nothing was seen" in ran.err
+    assert "Nothing was recorded" in ran.err
     assert "--upstream NAME=URL" in ran.err
 
 
@@ -221,7 +221,7 @@ def test_a_recording_that_failed_does_not_say_that_nothing_was_there() -> None:
     told = recorded_text(run, ["agent"], None, whole=False)
 
     assert told.startswith("replaykit: recorded r1")
-    assert "Nothing was seen" not in told
+    assert "Nothing was recorded" not in told
 
 
 def test_a_program_that_is_not_there_cannot_be_recorded(replaykit: Command) -> None:
@@ -280,7 +280,7 @@ def test_recordings_that_were_killed_are_named_and_put_together(replaykit: Comma
     after = replaykit("runs", "--json")
 
     part.end()
-    assert "r1 was interrupted; put it together: replaykit record --recover" in listed.err
+    assert "r1 was interrupted; recover it: replaykit record --recover" in listed.err
     assert "part/" not in listed.out
     assert (mended.code, mended.out) == (0, "1 put together\n")
     assert [(run["id"], run["status"]) for run in after.json["runs"]] == [("r1", "cancelled")]
@@ -297,7 +297,7 @@ def test_the_next_recording_puts_together_what_was_killed_before(replaykit: Comm
 
     ran = replaykit("record", "--", "true")
 
-    assert "r1 was interrupted when it was recorded: put together, 0 events" in ran.err
+    assert "r1 was interrupted while recording: recovered, 0 events" in ran.err
     with SQLiteStore.open(Path(".replaykit/store.db")) as store:
         assert store.header("r1").status == "cancelled"
 

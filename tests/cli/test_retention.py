@@ -51,16 +51,16 @@ def test_prune_says_what_would_go_and_then_lets_it_go(replaykit: Command, filled
     assert told.code == 0
     assert "run-old  old   success" in told.out
     assert "1 run: successful and older than 14 days" in told.out
-    assert "1 run would go" in told.out
+    assert "1 run would be deleted" in told.out
     assert told.out.endswith("2 would stay. Do it: replaykit store prune\n")
     assert ids() == {"old", "bad", "young"}
 
     done = replaykit("store", "prune")
 
     assert done.code == 0
-    assert "1 run went" in done.out
+    assert "1 run deleted" in done.out
     assert ids() == {"bad", "young"}
-    assert replaykit("store", "prune").out.startswith("0 runs went")
+    assert replaykit("store", "prune").out.startswith("0 runs deleted")
 
 
 def test_prune_tells_programs_everything(replaykit: Command, filled: Path) -> None:

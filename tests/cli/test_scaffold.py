@@ -162,7 +162,7 @@ def test_a_run_of_which_no_tool_call_can_be_replayed_is_refused(scaffold: Callab
     assert "run 'thin' is too incomplete for a case" in err
     assert "tool_1 (event 1): " in err
     assert ADVICE in err
-    assert err.rstrip().endswith("Make the case all the same: --allow-incomplete")
+    assert err.rstrip().endswith("Make the case anyway: --allow-incomplete")
     assert not Path("cases").exists()
 
 

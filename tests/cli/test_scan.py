@@ -84,7 +84,7 @@ def test_clean_files_pass_and_placeholders_are_clean() -> None:
     Path("a.txt").write_text("mail <email:7f3a91c2> today\n")
 
     assert (found := said("redact", "scan", "a.txt")).code == 0
-    assert found.out == "1 file looked at, nothing found\n"
+    assert found.out == "1 file scanned, nothing found\n"
 
 
 def test_json_has_the_place_inside_of_json_too() -> None:
@@ -163,7 +163,7 @@ def test_what_is_committed_or_taken_away_is_not_staged() -> None:
     git("rm", "-q", "a.txt")
 
     assert (found := said("redact", "scan", "--staged")).code == 0
-    assert found.out == "0 files looked at, nothing found\n"
+    assert found.out == "0 files scanned, nothing found\n"
 
 
 def test_what_is_no_repository_has_nothing_staged() -> None:
@@ -241,7 +241,7 @@ def test_thousands_of_files_take_seconds() -> None:
 
     found = said("redact", "scan", "tree")
 
-    assert found.out == "2000 files looked at, nothing found\n"
+    assert found.out == "2000 files scanned, nothing found\n"
     assert time.process_time() + sum(os.times()[2:4]) - began < 6
 
 

@@ -206,7 +206,7 @@ def changed(recorded: object, capsys: pytest.CaptureFixture[str], agent: str, *c
             "answer",
             ("--set", "max_retries=2"),
             [
-                "parts at step_1 (event 16): state ($.max_retries)",
+                "differs at step_1 (event 16): state ($.max_retries)",
                 "  changed   $.max_retries: 5 → 2",
                 "",
                 "= 4 same  - 6 only in answer",
@@ -216,7 +216,7 @@ def changed(recorded: object, capsys: pytest.CaptureFixture[str], agent: str, *c
             "careless",
             ("--result", '{"docs": ["x"]}'),
             [
-                "parts at step_1 (call 0): tool result of search",
+                "differs at step_1 (call 0): tool result of search",
                 "  careless         search(query='why?') → {'docs': []}",
                 "  careless@step_1  search(query='why?') → {'docs': ['x']}",
                 "  added     $.result.docs[0]: 'x'",
@@ -226,7 +226,7 @@ def changed(recorded: object, capsys: pytest.CaptureFixture[str], agent: str, *c
             "careless",
             ("--args", '{"query": "how?"}'),
             [
-                "parts at step_1 (call 0): arguments of search",
+                "differs at step_1 (call 0): arguments of search",
                 "  careless         search(query='why?') → {'docs': []}",
                 "  careless@step_1  search(query='how?') → {'docs': []}",
                 "  changed   $.query: 'why?' → 'how?'",
@@ -236,7 +236,7 @@ def changed(recorded: object, capsys: pytest.CaptureFixture[str], agent: str, *c
             "careless",
             ("--input", "how?"),
             [
-                "parts at the start: input",
+                "differs at the start: input",
                 "  careless         'why?'",
                 "  careless@step_1  'how?'",
                 "  changed   $: 'why?' → 'how?'",
@@ -420,7 +420,7 @@ def test_an_empty_change_is_not_taken_for_none(option: str, chatty: str, capsys:
 def test_not_coming_to_the_step_is_a_failure_also_in_a_dry_run(chatty: str, capsys: pytest.CaptureFixture[str]) -> None:
     for options in ([], ["--dry-run"]):
         assert run(["resume", "chatty", "--step", "step_2", "--agent", f"{chatty}:idle", *options]) == 1
-        assert "ended before it came to step_2" in capsys.readouterr().out
+        assert "ended before it reached step_2" in capsys.readouterr().out
 
 
 def test_a_question_is_shown_with_all_that_answers_it(recorded: object, capsys: pytest.CaptureFixture[str]) -> None:

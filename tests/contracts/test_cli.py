@@ -184,7 +184,7 @@ def test_what_nobody_has_judged_is_told_and_does_not_pass_whatever_score_is_aske
     ran, scored, document = cli("run", *asked), cli("score", *asked), json.loads(cli("run", *asked, "--json").out)
 
     assert "? no chaos: 1 of 2 hold, 1 unjudged\n  ? polite (critical, judge.rubric): nobody can tell\n" in ran.out
-    assert "why       needs_human: 'The answer is polite', nobody has ever judged it\n" in ran.out
+    assert "why       needs_human: 'The answer is polite', it was never judged\n" in ran.out
     assert "hint      Ask the judge: replaykit contract run Price --ask-judge\n" in ran.out
     assert "      evidence  .replaykit" in ran.out
     assert ran.out.endswith("Price: cannot tell, score 25 of at least 0, 1 invariant unjudged\n")

@@ -110,7 +110,7 @@ def test_two_invariants_of_one_id_cannot_be_told_apart() -> None:
     ((line, message),) = lines("name: c\ninvariants:\n  - {id: a, type: completes}\n  - {id: a, type: valid_json}\n")
 
     assert line == 4
-    assert "'a' is there twice" in message
+    assert "'a' appears twice" in message
 
 
 @pytest.mark.parametrize("text", ["", "[]", "3", "name: c", "contract: 3", "contract: {}"])

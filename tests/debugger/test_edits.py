@@ -169,10 +169,10 @@ def test_a_text_that_is_no_json_is_an_error_that_says_so(text: str) -> None:
 def test_the_error_stands_on_the_first_line_and_names_a_line_of_the_text() -> None:
     broken = '// a word\n{\n  "a": 1\n  "b": 2\n}\n'
 
-    first = with_error(broken, UsageError("this is no JSON: line 4"))
+    first = with_error(broken, UsageError("this is not JSON: line 4"))
     second = with_error(first.replace('"a": 1', '"a": 1,').replace('"b": 2', '"b": '), UsageError("again"))
 
-    assert first.split("\n")[0].startswith("// Not yet: this is no JSON: ")
+    assert first.split("\n")[0].startswith("// Not yet: this is not JSON: ")
     assert "line 5" in first.split("\n")[0]
     assert first.split("\n")[4] == '  "b": 2'
     assert first.partition("\n")[2] == broken

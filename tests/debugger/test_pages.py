@@ -172,7 +172,7 @@ def test_a_fork_is_told_with_its_end_and_where_it_parts() -> None:
     lines = texts(fork_page(journey, compare(a, b)))
 
     assert lines[:3] == ["f1  success  by state", "  output   'done'", ""]
-    assert lines[3].startswith("parts at s0")
+    assert lines[3].startswith("differs at s0")
 
 
 @pytest.mark.parametrize("done", [(), ("send(text='x')",)])
@@ -183,4 +183,4 @@ def test_a_question_names_what_was_done_before(done: tuple[str, ...]) -> None:
 
     assert lines[0] == "the fork wants to refund()"
     assert [line.strip() for line in lines[4:]] == list(done)
-    assert ("not done again" in " ".join(lines)) == bool(done)
+    assert ("not repeated" in " ".join(lines)) == bool(done)

@@ -88,7 +88,7 @@ def test_an_example_is_copied_whole_and_replaces_nothing(tmp_path_factory: pytes
 
     assert copied.endswith("\nNext: cd examples/golden && pytest\n")
     assert {path.name for path in (place / "examples" / "golden").iterdir()} >= {"refunds.py", "pytest.ini"}
-    with pytest.raises(UsageError, match="is there already"):
+    with pytest.raises(UsageError, match="exists already"):
         copy_example("golden", place)
     with pytest.raises(UsageError, match="no example 'goldne'; did you mean 'golden'"):
         copy_example("goldne", place)

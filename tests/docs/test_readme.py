@@ -147,6 +147,18 @@ def test_the_picture_loads_nothing_from_elsewhere() -> None:
     assert not re.search(r"https?:|url\(|href|@import|<script|<style", picture)
 
 
+@pytest.mark.parametrize("verb", ["scaffold", "golden"])
+def test_the_help_has_the_table_of_the_readme(verb: str) -> None:
+    _, _, *rows = re.findall(r"^\|(.*)\|$", README.partition("## Case, session or golden trace?")[2], re.MULTILINE)[:5]
+    shown = run(f"replaykit {verb} --help", cwd=ROOT).stdout
+    in_help = [line.split("  ") for line in shown.splitlines() if "  replaykit " in line.strip()]
+    table = [[cell.strip() for cell in cells if cell.strip()] for cells in in_help]
+
+    assert [cells[0] for cells in table] == [row.split("|")[0].partition(":")[0].strip() for row in rows]
+    assert [cells[1] for cells in table] == [re.sub(r"\*\*|:.*", "", row.split("|")[1]).strip() for row in rows]
+    assert [cells[2] for cells in table] == [row.split("|")[2].strip(" `") for row in rows]
+
+
 def test_the_session_tells_the_first_version_of_the_agent_from_the_fixed_one(own_directory: Path) -> None:
     clone(own_directory)
     (command,) = [command for command in commands() if "incident_001" in command]

@@ -100,7 +100,7 @@ def test_other_systems_are_told_that_only_the_guards_hold(platform: str, way: st
     isolation, item = elsewhere(platform)
 
     assert isolation.level == "process"
-    assert "only the guards inside Python and Node keep a replay shut" in item.detail
+    assert "only guards inside Python and Node isolate a replay" in item.detail
     assert way in item.advice[0]
 
 

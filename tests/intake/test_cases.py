@@ -67,7 +67,7 @@ def test_runs_of_an_agent_that_fail_in_the_same_way_are_one_case(replaykit: Run)
     assert ran.code == 0
     assert sorted(case.name for case in Path("cases").iterdir()) == ["another-agent", "another-failure", "first"]
     assert "second           same  cases/first (it failed as first did)" in ran.out
-    assert "cases: 3 made, 1 that fail as another does" in ran.out
+    assert "cases: 3 made, 1 that fail like another" in ran.out
 
 
 def test_a_case_that_is_there_is_not_written_again(replaykit: Run) -> None:

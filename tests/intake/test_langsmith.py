@@ -197,7 +197,7 @@ def test_a_dry_run_shows_a_table_and_writes_nothing(replaykit: Run, langsmith: F
 
     assert ran.code == 0
     assert "abc123def456  imported  error" in ran.out
-    assert "nothing was written; it would be: 1 imported" in ran.out
+    assert "nothing was written; a real import would give: 1 imported" in ran.out
     assert not list(Path().iterdir())
 
 

@@ -26,7 +26,7 @@ def test_an_import_says_what_cannot_be_replayed_and_what_would_help_once(replayk
     ran = replaykit("import", "some.txt")
 
     assert ran.code == 0
-    assert "2 runs cannot be replayed as a whole:" in ran.out
+    assert "2 runs cannot be replayed completely:" in ran.out
     assert "  one: 1 of 3 calls can be replayed exactly (result missing, values cut)" in ran.out
     assert "  two: 2 of 3 calls can be replayed exactly (arguments missing)" in ran.out
     assert ran.out.count(ADVICE) == 1

@@ -116,7 +116,7 @@ def test_annotations_that_cannot_be_fetched_are_told_and_the_trace_comes_in(
     ran = replaykit(*ONE)
 
     assert ran.code == 0
-    assert "what was said of its spans could not be fetched" in ran.err
+    assert "the annotations of its spans could not be fetched" in ran.err
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,7 @@ def test_what_was_passed_over_is_told() -> None:
 
     *_, last = choose(records, RunFilter(since=250.0))
 
-    assert last.notes == ("passed over, since not asked for: 3, 1 of them without a time at which they began",)
+    assert last.notes == ("skipped, since not selected: 3, 1 of them without a time at which they began",)
 
 
 @pytest.mark.parametrize(
@@ -131,8 +131,8 @@ def test_nothing_that_is_asked_for_is_told_with_what_was_passed_over(replaykit: 
     ran = replaykit("import", file, "--filter", "status=error")
 
     assert ran.code == 5
-    assert "no run came in" in ran.err
-    assert "passed over, since not asked for: 2" in ran.err
+    assert "no run was imported" in ran.err
+    assert "skipped, since not selected: 2" in ran.err
 
 
 @pytest.mark.parametrize("wrong", [["--filter", "x=1"], ["--since", "soon"], ["--limit", "0"], ["--limit", "x"]])

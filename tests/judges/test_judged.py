@@ -223,7 +223,7 @@ def test_what_nobody_judged_needs_a_human_and_does_not_pass(cli: CLI, case: Call
     result = replayed(cli, case(RUBRIC))
 
     assert (result["verdict"], result["semantic"][0]["status"]) == ("inconclusive", "needs_human")
-    assert result["reason"].startswith("needs_human: 'It is polite', nobody has ever judged it\nAsk the judge: ")
+    assert result["reason"].startswith("needs_human: 'It is polite', it was never judged\nAsk the judge: ")
 
 
 def test_one_call_records_every_kind_and_replays_only_look_up(

@@ -246,7 +246,7 @@ def test_an_agent_that_cannot_be_reset_is_not_asked(say: Say, answer: bytes) -> 
     reason = refused(agent.url, reset_endpoint=f"{agent.url}/reset")
 
     assert reason.startswith(f"the agent could not be reset: {agent.url}/reset ")
-    assert reason.endswith("Look at agent.reset_endpoint: it is posted to before each case, and answers 2xx.")
+    assert reason.endswith("Check agent.reset_endpoint: it gets a POST request before each case, and must answer 2xx.")
     assert agent.paths() == ["/reset"]
 
 

@@ -389,7 +389,7 @@ def test_servers_that_nobody_records_are_told_of() -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["record", "--mcp-config-in-place", "--", "true"], "which file is to be swapped?"),
+        (["record", "--mcp-config-in-place", "--", "true"], "which file should be replaced?"),
         (["replay", "case", "--mcp-config", ".mcp.json", "--agent", "a:b"], "--mcp-config is for programs"),
         (
             ["replay", "case", "--mcp-config", ".mcp.json", "--mcp-config-in-place", "-j", "2", "--", "true"],
@@ -505,7 +505,7 @@ def test_a_replay_that_forgets_to_swap_the_file_is_stopped_before_a_server_start
     done = replaykit("replay", "case", "--", *at_its_place("weather:Bern"))
 
     assert done.returncode == 2
-    assert "Say it again: --mcp-config FILE --mcp-config-in-place" in done.stderr
+    assert "Repeat the option: --mcp-config FILE --mcp-config-in-place" in done.stderr
     assert not Path("started").exists()
 
 

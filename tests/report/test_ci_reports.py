@@ -433,7 +433,7 @@ def test_a_link_stays_one_and_a_device_is_written_to() -> None:
 def test_a_file_whose_name_tells_nothing_is_refused() -> None:
     Path("report").touch()
 
-    with pytest.raises(UsageError, match="does not tell"):
+    with pytest.raises(UsageError, match="does not say which report"):
         planned(Path("report"))
 
 

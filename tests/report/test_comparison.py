@@ -66,7 +66,7 @@ def test_the_whole_parting_on_one_screen() -> None:
     )
 
     assert text_of(a, b).splitlines() == [
-        "parts at step_2 (call 1): tool result of search",
+        "differs at step_2 (call 1): tool result of search",
         "  good  search(q='refund') → ['doc']",
         "  bad   search(q='refund') → []",
         "  removed   $.result[0]: 'doc'",
@@ -108,7 +108,7 @@ def test_a_state_that_differs_first_is_told_once_and_the_steps_after_it_are_name
     text = text_of(stepped("slow"), stepped("slow", "fast"))
 
     assert text.splitlines()[:3] == [
-        "parts at step_2 (event 3): state ($.mode)",
+        "differs at step_2 (event 3): state ($.mode)",
         "  changed   $.mode: 'slow' → 'fast'",
         "",
     ]
@@ -120,7 +120,7 @@ def test_a_state_that_differs_first_is_told_once_and_the_steps_after_it_are_name
 def test_several_differences_of_a_state_are_counted_on_the_first_line() -> None:
     a, b = stepped("slow", until=1), run(call(0, "search", n=0), State(seq=1, step="step_1", state_json=raw({})))
 
-    assert text_of(a, b).splitlines()[0] == "parts at step_1 (event 1): state ($.mode and 1 more)"
+    assert text_of(a, b).splitlines()[0] == "differs at step_1 (event 1): state ($.mode and 1 more)"
 
 
 def test_states_that_could_not_be_compared_are_counted() -> None:
@@ -136,10 +136,10 @@ def test_states_that_could_not_be_compared_are_counted() -> None:
 @pytest.mark.parametrize(
     ("a", "b", "line"),
     [
-        (run(input_json=raw(1)), run(input_json=raw(2)), "parts at the start: input"),
-        (run(), run(output="else"), "parts at the end: outcome (output)"),
-        (run(call(4, "f")), run(), "parts at step_1 (call 4): missing call of f"),
-        (run(), run(call(4, "f")), "parts at step_1 (call 4): extra call of f"),
+        (run(input_json=raw(1)), run(input_json=raw(2)), "differs at the start: input"),
+        (run(), run(output="else"), "differs at the end: outcome (output)"),
+        (run(call(4, "f")), run(), "differs at step_1 (call 4): missing call of f"),
+        (run(), run(call(4, "f")), "differs at step_1 (call 4): extra call of f"),
     ],
 )
 def test_the_first_line_says_where(a: TraceRun, b: TraceRun, line: str) -> None:
@@ -252,7 +252,7 @@ def test_identical_runs_pass_and_others_fail() -> None:
     assert (same.exit_code, same.stdout.splitlines()[0]) == (0, "identical: 1 event")
     assert (different.exit_code, different.stdout.splitlines()[0]) == (
         1,
-        "parts at step_1 (call 0): missing call of f, g instead",
+        "differs at step_1 (call 0): missing call of f, g instead",
     )
 
 

@@ -106,7 +106,7 @@ def test_a_change_of_state_that_does_not_come_about_again_is_said(store: rk.Stor
     again = rk.resume(child, "step_2", agent=rerun, store=store)
 
     assert again.deviations[-1].kind == "unmade"
-    assert "after step_1 did not come about again" in again.deviations[-1].text
+    assert "after step_1 was not reached again" in again.deviations[-1].text
 
 
 def test_a_change_of_a_state_that_was_not_kept_is_not_lost_silently(store: rk.Store) -> None:

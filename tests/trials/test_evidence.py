@@ -203,7 +203,10 @@ def test_what_no_fault_struck_can_be_opened_as_well(verb: Verb, part: str) -> No
 
     (item,) = json.loads(out)["items"]
     assert (code, item["outcome"]) == (5, "untested")
-    assert "\nno fault struck: nothing is known of this world\n" in (Path(item["evidence"]) / "summary.md").read_text()
+    assert (
+        "\nno fault was triggered, so this world was not tested\n"
+        in (Path(item["evidence"]) / "summary.md").read_text()
+    )
 
 
 def test_contract_run_names_the_evidence_of_a_run_once(verb: Verb) -> None:

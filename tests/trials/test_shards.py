@@ -203,7 +203,7 @@ def test_a_shard_that_is_missing_is_named(shards: Callable[..., Path]) -> None:
 def test_a_shard_that_is_there_twice_is_named(shards: Callable[..., Path]) -> None:
     files = [shards("a", 1), shards("b", 2), shards("c", 3), shards("again", 2)]
 
-    with pytest.raises(UsageError, match=r"shard 2 of 3 is there twice: .*b\.jsonl and .*again\.jsonl"):
+    with pytest.raises(UsageError, match=r"shard 2 of 3 appears twice: .*b\.jsonl and .*again\.jsonl"):
         merged(files)
 
 

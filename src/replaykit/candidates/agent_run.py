@@ -97,7 +97,7 @@ CONTEXT = "context"
 """The parameter that is given what an agent knows besides its input, and the deviation of one that has none."""
 
 
-_TAKES = "It gets the input as its one argument, or the members of an input that is a mapping, by name."
+_TAKES = "It receives the input as its only argument. If the input is a mapping, it receives the members by name."
 NO_CONTEXT = "the context was not given to the agent: it has no parameter `context`"
 
 

@@ -91,10 +91,10 @@ def _nothing_to_reproduce(run: TraceRun) -> str:
     if run.status is RunStatus.SUCCESS:
         return (
             "nothing to reproduce: the run did not fail in a way that a detector knows\n"
-            "Keep a run that went well as a golden trace: replaykit golden RUN\n"
-            "If it failed all the same, say how in `observed`, and prove the case: replaykit prove"
+            "To keep a good run as a golden trace: replaykit golden RUN\n"
+            "If it did fail, describe the failure in `observed`, and prove the case: replaykit prove"
         )
-    return f"no detector knows how the run failed ({run.status.value}): say in `observed` how it went wrong"
+    return f"no detector knows how the run failed ({run.status.value}): describe the failure in `observed`"
 
 
 @checked('rk.scaffold(store.load(run_id), "cases/billing")')

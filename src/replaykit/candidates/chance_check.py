@@ -9,12 +9,12 @@ from replaykit.seam.chance import HASHES, SECRETS, SETS
 
 _IN_WORDS = {
     SECRETS: "the recorded agent drew from `secrets` or `os.urandom`",
-    HASHES: "the recorded agent asked `hash` for a number, which is another one in every process",
-    SETS: "the recorded agent used the order of a set, which is another one in every process",
-    RANDOM: "another run of the recorded process held `random`, so that this one could not",
+    HASHES: "the recorded agent used `hash`, which differs in every process",
+    SETS: "the recorded agent used the order of a set, which differs in every process",
+    RANDOM: "another run in the same process controlled `random`, so this one could not",
 }
 _ADVICE = {
-    SECRETS: "Let the agent decide by `random`, which a recording holds, and record the failure again",
+    SECRETS: "Use `random` in the agent, which a recording controls, and record the failure again",
     HASHES: "Record the failure again with PYTHONHASHSEED set",
     SETS: "Sort the set, or record the failure again with PYTHONHASHSEED set",
     RANDOM: "Record the failure again, with one run at a time",
@@ -41,6 +41,6 @@ def unchangeable_hashes(case: ReplayCase) -> str:
     if not name:
         return ""
     return (
-        f"it may rest on chance: {_IN_WORDS[name]}, and in one process nobody can see what difference that makes\n"
+        f"it may rest on chance: {_IN_WORDS[name]}, and in one process its effect cannot be measured\n"
         f"Replay the candidate in processes of its own, with --agent MODULE:FUNCTION. {_ADVICE[name]}"
     )

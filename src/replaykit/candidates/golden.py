@@ -69,7 +69,7 @@ class GoldenResult(Struct, frozen=True, kw_only=True):
             for deviation in self.stopped[:1]:
                 text += "".join(f"\n  {line}" for line in deviation.text.splitlines())
             return "\n".join(map(visible, text.split("\n")))
-        lines = [f"golden trace {name} parts {self.first.where}: {self.first.text}"]
+        lines = [f"golden trace {name} differs {self.first.where}: {self.first.text}"]
         if self.first.a_text or self.first.b_text:
             lines.append(f"  recorded  {self.first.a_text or '(nothing)'}")
             lines.append(f"  now       {self.first.b_text or '(nothing)'}")

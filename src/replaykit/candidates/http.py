@@ -98,9 +98,7 @@ class HttpCandidate:
         return Attempt(run=run, deviations=taped.deviations, keeps_hashes=True)
 
 
-_NOT_KNOWN = (
-    "the agent takes no tape: whether it used the recorded answers it was sent, or called its tools, is not known"
-)
+_NOT_KNOWN = "the agent takes no tape, so it is not known whether it used the recorded answers or called its tools"
 
 
 def _response(call: ToolCall) -> JsonObject:

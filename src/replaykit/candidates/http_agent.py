@@ -47,7 +47,7 @@ from replaykit.model.values import ABSENT, Json, decode, raw, sayable
 from replaykit.project.agent import AgentConfig, AgentToolMode, Method
 from replaykit.project.template import Expanded, NoSuchField, fill_template, fill_text
 
-_LIVE_TEXT = "the agent takes no tape: its tools were as live as they are, and this run need not come out again"
+_LIVE_TEXT = "the agent takes no tape: its tools were live, so another run may end differently"
 _PROBE_S = 10.0
 
 
@@ -184,7 +184,7 @@ class HttpAgent:
         if answer.status is not None and 200 <= answer.status < 300:
             return ""
         why = answer.why or f"answered {answer.status}"
-        hint = "Look at agent.reset_endpoint: it is posted to before each case, and answers 2xx."
+        hint = "Check agent.reset_endpoint: it gets a POST request before each case, and must answer 2xx."
         return self._shown(f"the agent could not be reset: {self._agent.reset_endpoint} {why}\n{hint}")
 
     def _shown(self, text: str) -> str:
@@ -201,14 +201,14 @@ class HttpAgent:
         return text.encode("utf-8", "surrogateescape")
 
 
-_LOOK = "Look whether the agent runs, and at agent.endpoint."
+_LOOK = "Check that the agent is running, and that agent.endpoint is right."
 _BUSY = """and does not tell what it did meanwhile
 Run it so that it serves several requests at once: gunicorn --threads 8, waitress, uvicorn"""
 _WRAP = """Wrap the application: app = replaykit.middleware.asgi(app), or app = replaykit.middleware.wsgi(app),
 and run it with REPLAYKIT_TAPE=1."""
 _NO_TAPE = f"""takes no tape: recorded answers of its tools cannot be given to it, and they would be called for real
 {_WRAP}
-Or ask it all the same, its tools live: agent.tools: live, and --live '*'"""
+Or run it with live tools: agent.tools: live, and --live '*'"""
 
 _NOT_ALLOWED = """takes no tape, and agent.tools: live asks to call its tools for real, which was not allowed
 To allow it: --live '*'"""
@@ -299,15 +299,15 @@ def _went_wrong(status: int, text: str, location: str) -> AgentReply:
     return AgentReply(reason=f"{what}\n{_NEXT.get(status, _ADDRESS)}")
 
 
-_ADDRESS = "Write the address that answers itself: agent.endpoint"
+_ADDRESS = "Write the final address: agent.endpoint"
 _NEXT = {
-    400: "Look at what is sent: agent.request_template",
-    401: "Write who asks: agent.headers: {Authorization: 'Bearer ${AGENT_TOKEN}'}",
-    403: "Write who asks: agent.headers: {Authorization: 'Bearer ${AGENT_TOKEN}'}",
-    405: "Write how it wants to be asked: agent.method",
-    415: "Write what is sent: agent.headers: {Content-Type: ...}",
-    422: "Look at what is sent: agent.request_template",
-    429: "It is asked too often: -j 1",
+    400: "Check the request body: agent.request_template",
+    401: "Send credentials: agent.headers: {Authorization: 'Bearer ${AGENT_TOKEN}'}",
+    403: "Send credentials: agent.headers: {Authorization: 'Bearer ${AGENT_TOKEN}'}",
+    405: "Set the HTTP method: agent.method",
+    415: "Set the content type: agent.headers: {Content-Type: ...}",
+    422: "Check the request body: agent.request_template",
+    429: "Too many requests at once: use -j 1",
 }
 
 
@@ -326,7 +326,7 @@ def _no_json(text: str, why: str, content_type: str, path: str | None) -> AgentR
 
 _PAGE = ("<!doctype html", "<html")
 _PLAIN = "Leave agent.response_path out where the answer is a plain text."
-_REPAIR = "Look at what the agent writes; a plain text goes as text/plain."
+_REPAIR = "Check what the agent writes; send plain text as text/plain."
 
 
 def _output_at(value: Json, path: str) -> AgentReply:

@@ -120,7 +120,7 @@ def _once(request: Ask, timeout_s: float) -> HttpAnswer:
         return HttpAnswer(why=f"cannot be reached: {error.reason}", never_connected=refused)
     except (http.client.InvalidURL, ValueError):
         return HttpAnswer(
-            why="cannot be asked: its address, or a header, holds what cannot be sent"
+            why="cannot be called: its address or a header contains characters that cannot be sent"
         )  # the error itself would show the address
     except (OSError, http.client.HTTPException) as error:
         return HttpAnswer(why=f"broke off: {error!r}")

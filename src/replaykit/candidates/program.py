@@ -112,7 +112,7 @@ def with_servers(launch_options: LaunchOptions, case: ReplayCase) -> LaunchOptio
     if facts.get("in_place"):  # a program that reads the real file would start the real servers
         raise UsageError(
             f"{case.id}: the recorded program read its MCP servers from a file that was swapped in its place",
-            hint="Say it again: --mcp-config FILE --mcp-config-in-place",
+            hint="Repeat the option: --mcp-config FILE --mcp-config-in-place",
         )
     named = facts.get("configs")
     files = tuple(_below(named))

@@ -288,7 +288,7 @@ def _problem(result: ReplayResult, *, keep: bool) -> str:
     if result.run is None or result.verdict is Verdict.INCONCLUSIVE:
         return f"no take was written: {result.reason}"
     if result.verdict is not Verdict.FIXED and not keep:
-        return f"no take was written: the candidate is {result.verdict.value}. Write it all the same with --keep"
+        return f"no take was written: the candidate is {result.verdict.value}. To write it anyway: --keep"
     return ""
 
 

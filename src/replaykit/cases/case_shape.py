@@ -132,14 +132,14 @@ _MATCH = Record(
         "redaction_key_id": Text("8 hex digits", pattern=r"^[0-9a-f]{8}$"),
     },
     notes={
-        "mode": "What has to agree before a recorded outcome is served.",
+        "mode": "What must match before a recorded outcome is served.",
         "ignore": "JSON paths left out of the comparison; `tool:$.path` limits one to a tool.",
-        "on_miss": "What a call meets that was not recorded.",
-        "live": "Names that the case asks to be done for real when on_miss is live; whoever runs it has to allow each.",
+        "on_miss": "What happens to a call that was not recorded.",
+        "live": "Names that the case asks to be done for real when on_miss is live; whoever runs it must allow each.",
         "fault": "What is raised when on_miss is fault.",
         "model": "Whether the model and its parameters are compared, beside messages and tools. By default they are "
         "where the bytes of a call were recorded, and are not where only a trace tells of it.",
-        "network": "Hosts, or host:port, that the case asks to be reached; whoever runs it has to allow each address.",
+        "network": "Hosts, or host:port, that the case asks to be reached; whoever runs it must allow each address.",
         "redaction_key_id": "Which redaction key the recording was made with; it says nothing about the key itself.",
     },
     cross=_match_flaws,
@@ -184,11 +184,11 @@ _SCENARIO = Record(
         "seed": "What random, uuid4, NumPy and os.urandom are seeded with: a number, or the text of a recorded run.",
         "not_held": "What of chance the recording could not keep: a call that differs by it alone is inconclusive, "
         "and so is a fix that another draw takes back.",
-        "held_up_s": "How long a busy machine held up the recorded run: what happened so close together is in doubt.",
-        "after_calls_s": "How long the recorded run went on after its last call: what it saw on the clock is in doubt.",
+        "held_up_s": "How long a busy machine delayed the recorded run: the order of events this close is uncertain.",
+        "after_calls_s": "How long the recorded run lasted after its last call: times that it read then are uncertain.",
         "changed_files": "Files that the recorded run changed: a candidate that finds one changed is inconclusive.",
         "environment": "Variables, with the values they had when the run was recorded.",
-        "timeout_s": f"Seconds until the candidate is stopped; {DEFAULT_TIMEOUT_S} unless said.",
+        "timeout_s": f"Seconds until the candidate is stopped; default: {DEFAULT_TIMEOUT_S}.",
         "take": "The take that a candidate is tried with first: `recorded`, or one that `retape` made.",
     },
 )

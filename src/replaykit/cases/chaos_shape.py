@@ -107,7 +107,7 @@ _TOOL_FAULT = Record(
         "after_calls": "It strikes from the next call on.",
         "match": "JSON paths into the arguments, and what has to stand there.",
         "match_url": "A pattern for the URL of HTTP requests.",
-        "sleep": "Wait for delay_ms in earnest.",
+        "sleep": "Really wait for delay_ms.",
     },
     cross=_match_flaws,
 )

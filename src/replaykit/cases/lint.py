@@ -106,8 +106,8 @@ def _session_proof(document: Document) -> list[Flaw]:
 
 def _hint(leak: Leak) -> str:
     if leak.allow is UNSET:
-        return "Replace it: replaykit redact CASE. Where it is no secret: allow = [...] in redaction.toml"
-    return f'Take it out. Where it is no secret: allow = ["{leak.allow}"] in redaction.toml'
+        return "Redact it: replaykit redact CASE. If it is not a secret: allow = [...] in redaction.toml"
+    return f'Remove it. If it is not a secret: allow = ["{leak.allow}"] in redaction.toml'
 
 
 def _secrets(files: Iterable[Path]) -> list[Problem]:
@@ -131,7 +131,7 @@ def _secret(leak: Leak) -> Problem:
         line=leak.line,
         severity=FlawSeverity.ERROR,
         code="secret",
-        message=f"{leak.kind} in column {leak.column}: what is secret or personal does not belong into a case",
+        message=f"{leak.kind} in column {leak.column}: secrets and personal data do not belong in a case",
         hint=_hint(leak),
     )
 

@@ -90,7 +90,7 @@ def _no_assertions(subject: Subject) -> Flaws:
         hint = "Add assertions under observed and desired."
         yield Flaw((), "no-assertions", "no assertion: such a case can never pass", hint)
     elif not case.observed:
-        hint = "Say under observed how the failure looks; keep a run that went well with: replaykit golden RUN"
+        hint = "Describe the failure under observed; to keep a good run: replaykit golden RUN"
         yield _warning((), "no-observed", "no failure signature: this case can never be `fixed`", hint)
     elif not case.desired:
         hint = "Add what a fix must show under desired."
@@ -108,7 +108,7 @@ def _repeated(subject: Subject) -> Flaws:
     for side, assertions in _sides(subject.case):
         for index, assertion in enumerate(assertions):
             if assertion in assertions[:index]:
-                message = f"{side}[{index}] is there twice: {assertion.kind}"
+                message = f"{side}[{index}] appears twice: {assertion.kind}"
                 yield _warning((side, index), "repeated-assertion", message, "Remove one of them.")
 
 
@@ -158,11 +158,11 @@ def _unused_match_keys(subject: Subject) -> Flaws:
 
 
 def _live_requests(subject: Subject) -> Flaws:
-    """Yield what the case asks to be done for real: whoever runs it has to allow that, or it is not run."""
+    """Yield what the case asks to be done for real: whoever runs it must allow that, or it is not run."""
     for request in requests_of(subject.case.scenario):
-        hint = f"Whoever runs it has to say {request.flag()}."
+        hint = f"Whoever runs it must pass {request.flag()}."
         if request.is_any_host:
-            hint = f"Name each host: whoever runs it has to say {request.flag()}."
+            hint = f"Name each host: whoever runs it must pass {request.flag()}."
         message = f"the case asks to {request.text}: without consent it is not run"
         yield _warning(request.path, "asks-for-live", message, hint)
 
@@ -358,7 +358,7 @@ def _unservable_models(subject: Subject) -> Iterator[tuple[Fixture, Flaw]]:
         conversation = reader.read(bytes(call.request_json))
         problem = outcome_of(call).problem
         if conversation is None or not conversation.is_known:
-            problem = "the trace does not hold all that it was asked"
+            problem = "the trace does not contain everything the model was asked"
         if problem:
             message = f"call {call.seq} cannot be served: {problem}"
             yield fixture, _warning(("calls", fixture.index), "unservable-model", message, hint)

@@ -141,7 +141,7 @@ def refuse_incomplete(run: TraceRun) -> None:
         why = "none of its calls has an answer, so none can"
     else:
         return
-    lines = [*_calls(found, tools or broken), *(found.advice or (_ADVICE,)), f"Make the case all the same: {ALLOW}"]
+    lines = [*_calls(found, tools or broken), *(found.advice or (_ADVICE,)), f"Make the case anyway: {ALLOW}"]
     raise UsageError(f"run {run.id[:80]!r} is too incomplete for a case: {why} be replayed", hint="\n".join(lines))
 
 

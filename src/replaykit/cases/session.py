@@ -114,7 +114,7 @@ def _fill_in(document: Document, at: DocumentPath, value: JsonObject, followed: 
             continue
         if followed.setdefault(key, response) != response:
             message = f"{key}: the file {value[FOLLOWED]!r} says something else"
-            raise document.error(message, (*at, key), hint="Take one of them away.")
+            raise document.error(message, (*at, key), hint="Remove one of them.")
 
 
 def _built(document: Document, at: DocumentPath, value: JsonObject) -> Session:

@@ -45,7 +45,7 @@ ANSWER = Record(
         "tool": "The tool that gave the answer.",
         "response": "What it answered: any JSON value.",
         "status": "400 and more, or 0 where no answer came: the tool failed.",
-        "latency_ms": "How long it took. Nobody sleeps; assertions see it.",
+        "latency_ms": "How long it took, for assertions. A replay does not wait.",
         "arguments": "What it was called with, where that is known.",
     },
 )

@@ -95,7 +95,7 @@ class OutputGrounded(Rule, frozen=True):
         shown = first_few([figure.text for figure in missing], _SHOWN)
         return Seen(
             holds=not self.grounded,
-            text=f"Output states {shown}, which nothing in the run says",
+            text=f"Output states {shown}, which nothing in the run supports",
             expected=expected,
             actual=f"no source for {shown}",
             seq=missing[0].seq,

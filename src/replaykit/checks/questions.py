@@ -342,6 +342,6 @@ def _known_answer(question: Question, context: Context) -> KnownAnswer:
         raise CannotTell(message, hint="Ask it of a case or a contract; see docs/judges.md.")
     answer = context.answers.look_up(question)
     if answer.status in ("unjudged", "needs_human"):
-        why = answer.reason or "nobody has ever judged it"
+        why = answer.reason or "it was never judged"
         raise CannotTell(f"{answer.status}: {short(question.rubric)!r}, {why}", hint=context.answers.hint)
     return answer

@@ -160,7 +160,7 @@ class ToolLookupSkipped(Rule, frozen=True):
             return Seen(not self.skipped, "No lookup was planned", expected, "no lookup was planned", last_seq(run))
         source = next(_telling_events(run), None)
         if source is not None:
-            text = f"Event {source} told the agent something"
+            text = f"Event {source} instructed the agent"
             return Seen(not self.skipped, text, expected, text.replace("E", "e", 1), source or last_seq(run))
         text = f"The model planned to {plan!r} and answered without any tool's answer"
         return Seen(self.skipped, text, expected, f"{plan!r}, and no tool's answer", answered_at(run))

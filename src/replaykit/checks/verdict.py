@@ -56,7 +56,7 @@ _TOO_CLOSE = "too close to call: "
 
 NO_SIGNATURE = (
     "there is nothing to reproduce: the case has no failure signature, so passing it proves nothing\n"
-    "Say in `observed` how the failure looks; keep a run that went well as a golden trace: replaykit golden RUN"
+    "Describe the failure in `observed`. To keep a good run as a golden trace: replaykit golden RUN"
 )
 
 

@@ -27,7 +27,7 @@ from replaykit.programs.launch_options import ORIGINAL
 candidate = options.combined(
     click.option("--endpoint", metavar="URL", help="An HTTP agent: the case is posted to it as JSON."),
     click.option("--agent", metavar="MODULE:FUNCTION", help="A Python function, called in a fresh process."),
-    click.option("--runner-cmd", metavar="CMD", help="A program that keeps the runner contract."),
+    click.option("--runner-cmd", metavar="CMD", help="A program that follows the runner contract."),
 )
 """The three ways to name a candidate, of which one is given."""
 
@@ -35,7 +35,7 @@ jobs = click.option(
     "-j",
     "--jobs",
     type=click.IntRange(1),
-    help="Run N at once.  [default: 1; for the Python agent of a configuration a core each]",
+    help="Run N at once.  [default: 1; one per core for a configured Python agent]",
 )
 chaos = options.combined(
     click.option("--seed", type=click.IntRange(0), help="With --chaos: the seed of the faults.  [default: 0]"),
@@ -260,7 +260,7 @@ def mcp_props(files: tuple[Path, ...], *, in_place: bool) -> Any:
         with suppress(UsageError):  # whoever uses it is in nobody's way here
             restore_swapped_file(MCP_CONFIG)
         if in_place:
-            raise UsageError("which file is to be swapped?", hint=f"Name it: --mcp-config {MCP_CONFIG}")
+            raise UsageError("which file should be replaced?", hint=f"Name it: --mcp-config {MCP_CONFIG}")
         return None
     from replaykit.programs.mcp.config import McpConfigs, checked_config
 
@@ -274,7 +274,7 @@ def check_servers(servers: Any, candidate: Any, jobs: int) -> None:
     if servers is None:
         return
     if servers.in_place and jobs > 1:
-        raise UsageError("--mcp-config-in-place swaps one file: runs cannot share it", hint="Say --jobs 1.")
+        raise UsageError("--mcp-config-in-place replaces a file, so runs cannot share it", hint="Say --jobs 1.")
     from replaykit.candidates.command import CommandCandidate
 
     if not isinstance(candidate, CommandCandidate):

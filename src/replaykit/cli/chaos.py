@@ -186,7 +186,7 @@ def profiles(as_json: bool) -> None:
     metavar="MODEL",
     help="Who writes the variants: openai:MODEL, anthropic:MODEL or rules.  [default: the configuration's, or rules]",
 )
-@options.flag("--ask-model", "record", help="Ask the model for what it has not written yet, and store it.")
+@options.flag("--ask-model", "record", help="Ask the model for missing variants, and store them.")
 @options.flag("--run", "runs", help="Send every variant to the agent, and score its answers.")
 @click.option(
     "--min-score",
@@ -232,7 +232,7 @@ def mutate(
     texts = inputs if text is None else (*inputs, text)
     questions = tuple(map(options.json_or_text, texts)) or settings.inputs
     if not questions:
-        raise UsageError("nothing to say otherwise", hint='replaykit chaos mutate "Where is my order?"')
+        raise UsageError("no input to vary", hint='replaykit chaos mutate "Where is my order?"')
     mutator = _mutator(settings, by, kinds, seed=seed, record=record)
     count = count or (settings.mutations or Mutations()).count
     if not runs:
@@ -315,7 +315,7 @@ def _scenarios(
 def _cases(project: Project | None, paths: tuple[Path, ...]) -> list[Any]:
     """The cases at the paths, or all of the project; one that cannot be used is an error."""
     if project is None and not paths:
-        raise NothingSelected("nothing to ask the agent", hint="Give --input TEXT, or --case CASE.")
+        raise NothingSelected("no input for the agent", hint="Give --input TEXT, or --case CASE.")
     found = select_cases(project, paths)
     for wrong in found.unusable:
         raise wrong.error

@@ -44,7 +44,7 @@ _reports = options.combined(
     click.option("--junit", type=options.FILE, help="Write a JUnit XML report."),
     options.destination(
         "output",
-        "Write all reports into a directory; or one, told by .json, .xml, .md or .html.",
+        "Write all reports into a directory, or one to a .json, .xml, .md or .html file.",
         type=options.PATH,
         metavar="DIR|FILE",
     ),
@@ -73,22 +73,23 @@ _reports = options.combined(
     "-j",
     "--jobs",
     type=click.IntRange(1),
-    help="Run N at once.  [default: 1; for a Python agent a core each]",
+    help="Run N at once.  [default: 1; one per core for a Python agent]",
 )
 @click.option(
     "--shard",
     metavar="K/N",
-    help="Run the K-th of N shares of the suite, and leave its results for `ci merge` in the directory of -o."
+    help="Run the K-th of N shares of the suite, and write its results for `ci merge` into the directory of -o."
     f"  [default: the whole suite; -o: {SHARD_DIRECTORY}]",
 )
 @click.option(
     "--timings",
     type=options.PATH,
     metavar="FILE|DIR",
-    help="With --shard: earlier results, by whose times the cases are shared out. The same for all shards.",
+    help="With --shard: earlier results, to balance the shards by time. Use the same for all shards.",
 )
 @options.flag(
-    "--reuse-workers", help="Run case after case in one process of the agent: faster, if it keeps nothing between two."
+    "--reuse-workers",
+    help="Run all cases in one process of the agent: faster, if the agent keeps no state between runs.",
 )
 @_reports
 @candidate_options.candidate
@@ -126,7 +127,7 @@ def command(
 ) -> int:
     """Run everything the configuration names, and give a pipeline one result.
 
-    `ci merge` makes one result of the results of several shards.
+    `ci merge` combines the results of several shards.
 
     Replays the project's cases and sessions, checks its contracts, injects its faults, and tries variants of its
     inputs. No model is needed except the agent's own. A case that asks for live calls or connections is not replayed
@@ -197,10 +198,10 @@ def merge(
     html: Path | None,
     as_json: bool,
 ) -> int:
-    """Make one result of the results of all shards, as if there had been none.
+    """Combine the results of all shards into one.
 
     Takes the files that `ci --shard` wrote, or directories that hold them. Results of other versions, configurations or
-    cases do not go together; a shard that is missing or there twice is an error. The exit code is that of `ci`.
+    cases cannot be merged; a missing or duplicate shard is an error. The exit code is that of `ci`.
 
     \b
     replaykit ci merge .replaykit/shards
@@ -215,9 +216,7 @@ def _share(text: str | None, timings: Path | None) -> Shard:
     """Return the share of the suite to run."""
     if text is None:
         if timings is not None:
-            raise UsageError(
-                "--timings says how cases are shared out, and there are no shards", hint="Add --shard K/N."
-            )
+            raise UsageError("--timings balances shards, and there is no --shard", hint="Add --shard K/N.")
         return ALL
     return parse_shard(text)
 
@@ -276,7 +275,7 @@ def _telling_of_a_stop(files: Collection[Path]) -> Iterator[None]:
     try:
         yield
     except (KeyboardInterrupt, SystemExit):
-        click.echo("stopped before everything was run: there is no verdict, and no report", err=True)
+        click.echo("stopped before everything was run: no verdict, no report", err=True)
         for file in files:
             if file.exists():
                 click.echo(f"{file} is from before", err=True)

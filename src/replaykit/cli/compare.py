@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @options.as_json
 @reports
 def command(a: str, b: str, whole: bool, store_path: Path | None, as_json: bool) -> int:
-    """Compare two runs and show where they part.
+    """Compare two runs and show where they first differ.
 
     A and B are runs (an id, the beginning of one, or a name) or trace files. Calls are aligned, so one extra call is
     one difference. Ids, times and durations never count. Exit 0 if the runs are identical, 1 if not.

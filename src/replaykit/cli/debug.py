@@ -18,7 +18,7 @@ _TERMINATED = 143  # what a shell says of a program that SIGTERM ended
 @click.command(name="debug")
 @click.argument("run_id", metavar="RUN")
 @click.option("--step", "step", metavar="STEP", help="The step to begin at, by name or number.  [default: the first]")
-@click.option("--agent", metavar="MODULE:FUNCTION", help="The agent that forks are made with.")
+@click.option("--agent", metavar="MODULE:FUNCTION", help="The agent to run forks with.")
 @options.repeated("--live", metavar="TOOL", help="Forks may call this tool for real. Repeatable.")
 @options.store
 def command(run_id: str, step: str | None, agent: str | None, live: tuple[str, ...], store_path: Path | None) -> int:

@@ -65,7 +65,7 @@ def _show(directory: Path) -> None:
 
     _title("4. The fixed agent against the same case")
     click.echo(result_text(replay(case, PythonCandidate("replaykit.demo:patient_agent"))))
-    click.echo("\nThe case is a directory of readable files: commit it, and the failure cannot come back unseen.")
+    click.echo("\nThe case is a directory of readable files: commit it, and the failure cannot come back unnoticed.")
 
 
 def _title(text: str) -> None:

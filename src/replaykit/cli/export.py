@@ -37,7 +37,7 @@ _JSON_FORMS = ("run_log", "replaykit", "otlp")
     help="Write each failure of this report of `ci` (or of Flakestorm's) as a session.",
 )
 @click.option("--contract", metavar="NAME", help="With --from-report: the contract where the report names none.")
-@options.flag("--force", help="With --from-report: replace sessions that say something else.")
+@options.flag("--force", help="With --from-report: replace sessions whose content differs.")
 @options.destination(
     "output", "The file; with --from-report the directory.  [default: print it; replays]", type=options.PATH
 )

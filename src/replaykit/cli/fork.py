@@ -20,11 +20,11 @@ from replaykit.travel.fork import fork
 @options.repeated("--set", "keys", metavar="KEY=VALUE", help="Set a key of the state, to JSON or text.")
 @click.option("--modify", metavar="JSON", help="Set keys of the state from an object.")
 @click.option("--patch", metavar="JSON", help="Change the state by a JSON Patch.")
-@click.option("--result", metavar="JSON", help="What the step's last call answers instead.")
-@click.option("--response", "answer", metavar="JSON", help="What the step's last model call answers instead.")
-@click.option("--error", metavar="TYPE[: MESSAGE]", help="What the step's last call fails with instead.")
-@click.option("--args", "arguments", metavar="JSON", help="What the step's last tool is called with instead.")
-@click.option("--input", "input_", metavar="JSON|TEXT", help="The agent's input instead.")
+@click.option("--result", metavar="JSON", help="Replace the answer of the step's last call.")
+@click.option("--response", "answer", metavar="JSON", help="Replace the answer of the step's last model call.")
+@click.option("--error", metavar="TYPE[: MESSAGE]", help="Make the step's last call fail with this error.")
+@click.option("--args", "arguments", metavar="JSON", help="Replace the arguments of the step's last tool call.")
+@click.option("--input", "input_", metavar="JSON|TEXT", help="Replace the agent's input.")
 @click.option("--tool", metavar="NAME", help="Which tool or model to change, if the step calls several.")
 @options.store
 @options.as_json

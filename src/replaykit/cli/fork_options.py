@@ -46,5 +46,11 @@ _options = options.combined(
     options.flag("--no-reuse", help="After the step, serve nothing from the recording."),
     options.repeated("--live", metavar="TOOL", help="This tool may be called for real. Repeatable."),
     click.option("--agent", required=True, metavar="MODULE:FUNCTION", help="The agent."),
-    click.option("--step", "step", required=True, metavar="STEP", help="The step to go on from, such as step_3."),
+    click.option(
+        "--step",
+        "step",
+        required=True,
+        metavar="STEP",
+        help="The step to continue from: its name, its number, or -1 for the last.",
+    ),
 )

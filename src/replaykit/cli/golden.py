@@ -30,9 +30,9 @@ from replaykit.store.open import open_store
     show_default=True,
 )
 @click.option("--name", help="The name of the golden trace and its file.  [default: the run's name, or its id]")
-@click.option("--agent", metavar="MODULE:FUNCTION", help="Write it only if this agent does the same once more.")
+@click.option("--agent", metavar="MODULE:FUNCTION", help="Write it only if this agent repeats the run exactly.")
 @options.repeated("--ignore", metavar="JSONPATH", help="A member that changes every time, such as $.id. Repeatable.")
-@options.flag("--force", help="Replace a golden trace that is there already.")
+@options.flag("--force", help="Replace an existing golden trace.")
 @candidate_options.allow_connect
 @options.no_redact
 @options.store
@@ -55,8 +55,11 @@ def command(
     in the recorded world: calls, states and outcome must match the recording. With --agent, this is tried right away;
     if the agent does something else, nothing is written and the exit code is 1.
 
-    A case keeps a failure from coming back, a session replays an incident that you describe in YAML, and a golden trace
-    keeps a good run as it is.
+    \b
+    You have                             Keep it as      With
+    a failure that must not come back    a case          replaykit scaffold
+    an incident that you can describe    a session       replaykit replay FILE.yaml
+    a good run that must stay as it is   a golden trace  replaykit golden
 
     \b
     replaykit golden 20260215-143200 --agent my_agent:answer

@@ -59,7 +59,7 @@ def command() -> None:
 @command.command(name="files")
 @click.argument("paths", nargs=-1, required=True, type=options.PATH, metavar="PATH...")
 @click.option("--format", "format_", metavar="NAME", help="The format of the files, where it cannot be recognised.")
-@click.option("--since", metavar="TIME", help="Only runs that began then or later: 7d, 24h, or 2026-02-15.")
+@click.option("--since", metavar="TIME", help="Only runs that started since: 7d, 24h, or 2026-02-15.")
 @click.option(
     "-n", "--limit", type=click.IntRange(1), metavar="N", help="Import at most N runs, in the order they are found."
 )
@@ -86,7 +86,7 @@ for _service in import_services.COMMANDS:
 
 @command.command(name="sources")
 @import_services.timeout
-@options.flag("--force", help="Replace session files that say something else.")
+@options.flag("--force", help="Replace session files whose content differs.")
 @options.flag("--dry-run", help="Show what would be imported; write nothing.")
 @options.config
 @options.store

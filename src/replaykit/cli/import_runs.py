@@ -38,7 +38,7 @@ target_options = options.combined(
     options.config,
     options.flag("--run", "run_them", help="Replay the sessions right away, with the configuration."),
     options.flag("--dry-run", help="Show what would be imported; write nothing."),
-    options.flag("--force", help="Replace session files that say something else."),
+    options.flag("--force", help="Replace session files whose content differs."),
     options.flag(
         "--allow-incomplete",
         help="With --scaffold: also make cases of runs whose tool calls cannot be replayed.",
@@ -48,13 +48,13 @@ target_options = options.combined(
         "cases",
         type=options.DIRECTORY,
         metavar="DIRECTORY",
-        help="Make a case of each failed run, one for each way to fail.",
+        help="Make a case of each failed run, one per kind of failure.",
     ),
     options.repeated(
         "--filter",
         "filters",
         metavar="KEY=VALUE",
-        help="Only such runs: status, agent, name, tag or format; * stands for anything. Repeatable.",
+        help="Only runs with this status, agent, name, tag or format; * matches anything. Repeatable.",
     ),
     click.option(
         "--contract", metavar="NAME", help="The contract of the sessions.  [default: the configuration's only one]"
@@ -129,7 +129,7 @@ def import_into_project(
     with progress("importing", quiet=quiet, is_logged=True) as importing:
         result = import_records(_counted(records, importing.advance), place, run_filter=selection)
     if not result.entries:
-        raise NothingSelected("no run came in", hint="\n".join(result.notes) or None)
+        raise NothingSelected("no run was imported", hint="\n".join(result.notes) or None)
     if result.sessions and not place.contract:
         options.note("the sessions name no contract: --contract NAME, or a configuration with one")
     return result
@@ -223,7 +223,7 @@ def _check(run_ids: Sequence[str], project: str | None, parameters: dict[str, An
     if parameters["cases"] or (run_ids and project is not None):
         raise UsageError("give cases, or --from-langsmith, or --from-langsmith-project: one of them")
     if parameters["config_from"] is not None or parameters["untrusted"]:
-        hint = "Import it first, on a machine of yours: replaykit import langsmith"
+        hint = "Import it first, on your own machine: replaykit import langsmith"
         raise UsageError("--from-langsmith does not go with --config-from and --untrusted", hint=hint)
 
 

@@ -20,7 +20,7 @@ timeout = click.option(
     type=options.Seconds(),
     default=DEFAULT_TIMEOUT_S,
     show_default=True,
-    help="Seconds for all that is fetched.",
+    help="Time limit for fetching everything, in seconds.",
 )
 
 
@@ -32,7 +32,7 @@ _which = options.combined(
     click.option(
         "--min-latency-ms", type=options.NumberRange(0), default=0, help="Only runs that took at least this long."
     ),
-    click.option("--since", metavar="TIME", help="Only runs that began then or later: 7d, 24h, or 2026-02-15."),
+    click.option("--since", metavar="TIME", help="Only runs that started since: 7d, 24h, or 2026-02-15."),
     click.option(
         "--status",
         type=options.OneOf(import_runs.STATUSES),

@@ -21,7 +21,7 @@ from replaykit.report.project import NewProject, project_text
 
 _README = """# Cases
 
-Each directory here is a failure that once happened, kept so that it cannot come back unseen.
+Each directory here is a failure that happened once, kept so that it cannot come back unnoticed.
 
     replaykit scaffold TRACE --out cases/NAME        make one from a failed trace
     replaykit lint cases                             check them
@@ -138,7 +138,7 @@ def _ask_agent(found: list[str]) -> str:
     def checked(text: str) -> str:
         answer = text.strip()
         if agent_type(answer) is not agent_kind:
-            raise click.UsageError(f"{answer!r} is none.")
+            raise click.UsageError(f"{answer!r} does not name one.")
         return answer
 
     answer: str = click.prompt(question, default=fitting[0] if fitting else None, value_proc=checked, err=True)

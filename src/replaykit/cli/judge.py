@@ -19,7 +19,7 @@ from replaykit.trials.case_judgements import checks_of, load_judged_runs, record
 @click.command(name="judge", cls=options.CommandWithParts)
 @click.argument("case", type=options.PATH, metavar="CASE")
 @judge_options.judged_result
-@options.flag("--ask-judge", "record", help="Ask the judge what is not answered yet, and store its answers.")
+@options.flag("--ask-judge", "record", help="Ask the judge the open questions, and store its answers.")
 @options.flag("--again", help="With --ask-judge: ask again what the judge has already answered.")
 @click.option("--judge", "spec", metavar="JUDGE", help="openai:MODEL, anthropic:MODEL or python:MODULE:FUNCTION.")
 @options.config
@@ -50,7 +50,7 @@ def command(
     replaykit judge review cases/billing
     """
     if not record and (again or spec or config):
-        raise UsageError("--judge, --again and --config go with --ask-judge", hint="Without it nobody is asked.")
+        raise UsageError("--judge, --again and --config go with --ask-judge", hint="Without it no judge is asked.")
     found = judge_options.judged_case(case)
     runs = load_judged_runs(found, result, evidence or default_evidence_path())
     questions = required_questions(found, runs)

@@ -19,7 +19,7 @@ from replaykit.project.find import find_project
 from replaykit.redaction.project import MODULES_VARIABLE
 
 with_plugins = options.flag(
-    "--plugins", "with_plugins", help="Import the plugins that the configuration names; otherwise none of it is run."
+    "--plugins", "with_plugins", help="Import the plugins that the configuration names, which runs their code."
 )
 
 

@@ -27,7 +27,11 @@ if TYPE_CHECKING:
 @candidate_options.candidate
 @options.config
 @click.option("--bad", metavar="CANDIDATE", required=True, help="The candidate that still has the failure.")
-@click.option("--good", metavar="CANDIDATE", help="The candidate with the fix, like --bad, or name it as for `replay`.")
+@click.option(
+    "--good",
+    metavar="CANDIDATE",
+    help="The candidate with the fix, written like --bad. The options of `replay` work as well.",
+)
 @click.option(
     "--repeat", type=click.IntRange(1), default=1, show_default=True, help="Run each N times; they must agree."
 )

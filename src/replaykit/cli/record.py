@@ -67,7 +67,7 @@ class RecordOptions(NamedTuple):
     "--input",
     "input_text",
     metavar="TEXT",
-    help="The agent's input: JSON, or else text; - keeps what comes on standard input, for replays.",
+    help="The agent's input: JSON, or else text; - records standard input, for replays.",
 )
 @candidate_options.upstream
 @candidate_options.mcp_config
@@ -135,7 +135,7 @@ def _check(options_: RecordOptions) -> None:
     if not options_.program and not options_.recover:
         raise UsageError("no program to record", hint="Name it after two dashes: replaykit record -- python agent.py")
     if options_.program and options_.recover:
-        raise UsageError("--recover runs no program", hint="Put it together first, then record.")
+        raise UsageError("--recover runs no program", hint="Recover first, then record.")
     if options_.pin_env and options_.no_pins:
         raise UsageError("--pin-env and --no-pins do not go together")
 

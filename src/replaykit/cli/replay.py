@@ -184,7 +184,7 @@ def _candidate(options_: ReplayOptions, project: Any) -> tuple[Any, int]:
     )
     candidate_options.check_servers(servers, candidate, jobs)
     if options_.seed is not None and options_.chaos is None:
-        raise UsageError("--seed says where faults strike, but there are none", hint="Name some: --chaos PROFILE")
+        raise UsageError("--seed has no effect without faults", hint="Name some: --chaos PROFILE")
     if options_.pin_env and options_.no_pins:
         raise UsageError("--pin-env and --no-pins do not go together")
     return candidate, jobs

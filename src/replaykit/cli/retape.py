@@ -62,7 +62,9 @@ if TYPE_CHECKING:
 @options.flag("--force", help="Replace a take of that name.")
 @options.flag("--keep", help="Write the take even if the candidate is not fixed.")
 @options.flag("--diverged", help="Retape only the cases that the candidate diverges from.")
-@click.option("--budget", metavar="AMOUNT", help="Start no further case after this much: 2.50usd, or 200000tokens.")
+@click.option(
+    "--budget", metavar="AMOUNT", help="Start no more cases once this much is spent: 2.50usd, or 200000tokens."
+)
 @options.flag("--dry-run", help="Run the candidate, and write nothing.")
 @options.flag("-y", "--yes", help="Call live tools without asking first.")
 @options.timeout
@@ -112,7 +114,7 @@ def command(
     """
     goldens = [path for path in cases if path.name.endswith(SUFFIX)]
     if goldens and len(goldens) < len(cases):
-        raise UsageError("golden traces and cases cannot be retaped together", hint="Name one sort at a time.")
+        raise UsageError("golden traces and cases cannot be retaped together", hint="Retape one kind at a time.")
     if goldens:
         return _update_goldens(goldens, agent, live, allow_connect, dry_run=dry_run, as_json=as_json)
     if from_run is not None:
@@ -198,7 +200,7 @@ def _confirm(live: Sequence[str], subjects: Sequence[ReplayCase], *, yes: bool) 
     listed = ", ".join(f"`{name}`" for name in tools)
     if not sys.stdin.isatty():
         raise UsageError(f"{listed} will be called for real, with all its effects", hint="Allow it with --yes.")
-    click.confirm(f"{listed} will be called for real, with all its effects. Go on?", abort=True, err=True)
+    click.confirm(f"{listed} will be called for real, with all its effects. Continue?", abort=True, err=True)
 
 
 def _ask_person(question: RetapeQuestion) -> WrittenAnswer | None:

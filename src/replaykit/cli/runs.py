@@ -54,7 +54,7 @@ def command(
         run_ids = [run.id for run in found]
         names = {run_id: run_id for run_id in run_ids} if is_verbose() else shown_ids(store, run_ids)
     for header in killed:
-        hint(f"{header.id} was interrupted; put it together: replaykit record --recover")
+        hint(f"{header.id} was interrupted; recover it: replaykit record --recover")
     if as_json:
         options.print_json(runs_json(found))
     elif found and is_quiet():

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 @click.option("--id", "case_id", metavar="ID", help="The case's id.  [default: the directory's name]")
 @click.option("--title", help="The case's title.")
 @options.flag("--allow-incomplete", help="Make a case even if none of its tool calls can be replayed.")
-@options.flag("--force", help="Replace a case that is there already.")
+@options.flag("--force", help="Replace an existing case.")
 @candidate_options.candidate
 @options.flag("--no-check", help="Run no agent and no program: judge the recorded run alone.")
 @candidate_options.consent
@@ -75,8 +75,11 @@ def command(
     failed, if you name it, or else the recorded program. Exit 0 if each is `reproduced`: the case is ready, and has its
     first proof. Otherwise the files stay for you to look at, and the exit code is 1, or 3 if the check is inconclusive.
 
-    A case keeps a failure from coming back, a session replays an incident that you describe in YAML, and a golden trace
-    keeps a good run as it is.
+    \b
+    You have                             Keep it as      With
+    a failure that must not come back    a case          replaykit scaffold
+    an incident that you can describe    a session       replaykit replay FILE.yaml
+    a good run that must stay as it is   a golden trace  replaykit golden
 
     \b
     replaykit scaffold examples/traces/search-loop.json --out cases/search-loop

@@ -61,7 +61,7 @@ def command(
     """
     if staged == bool(paths):
         hint = "All of this directory: replaykit redact scan ."
-        raise UsageError("name files or directories, or say --staged", hint=hint)
+        raise UsageError("name files or directories, or use --staged", hint=hint)
     if sarif and as_json:
         raise UsageError("--json and --sarif do not go together")
     trusted = trusted_config.config_files(config_from, untrusted=untrusted)

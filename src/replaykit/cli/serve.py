@@ -186,9 +186,7 @@ class _Reporter:
             return
         click.echo(f"ended: {_counts(totals)}", err=True)
         if waiting:
-            click.echo(
-                f"{waiting} traces are not whole yet; they stay until replaykit serve is started again", err=True
-            )
+            click.echo(f"{waiting} traces are incomplete; they stay until replaykit serve is started again", err=True)
 
     def _problem(self, trace: str, problem: str) -> None:
         if self._as_json:

@@ -21,7 +21,7 @@ from replaykit.cli.verbosity import hint, is_quiet, is_verbose, reports
 @options.flag("--forks", "as_forks", help="Show the run's parent and forks as a tree.")
 @options.flag("--state", "with_state", help="With --step: the state after it.")
 @click.option(
-    "--agent", metavar="MODULE:FUNCTION", help="With --state: the agent, to get to a state that was not kept."
+    "--agent", metavar="MODULE:FUNCTION", help="With --state: the agent, to reconstruct a state that was not stored."
 )
 @options.store
 @options.as_json
@@ -57,7 +57,7 @@ def command(
         raise click.UsageError("--state goes with --step")
     chosen = [step is not None, event is not None, as_steps, as_forks]
     if sum(chosen) > 1:
-        raise click.UsageError("--step, --event, --steps or --forks: one of them")
+        raise click.UsageError("give only one of --step, --event, --steps and --forks")
     if agent is not None and not with_state:
         raise click.UsageError("--agent goes with --state")
     if as_steps:

@@ -122,7 +122,7 @@ def find_duplicates(value: JsonObject, key: str, name: str) -> Flaws:
     seen: set[str] = set()
     for index, item in enumerate(value.get(key) or ()):
         if item[name] in seen:
-            message = f"{key}[{index}].{name}: {describe(item[name])} is there twice"
+            message = f"{key}[{index}].{name}: {describe(item[name])} appears twice"
             yield Flaw((key, index, name), "duplicate", message, "Rename one of them.")
         seen.add(item[name])
 

@@ -118,7 +118,7 @@ class Debugger:
     def _find_again(self, *, again: bool = True) -> None:
         view, needle = self._view, self._view.needle
         if not needle:
-            raise UsageError("nothing was searched for yet: / does")
+            raise UsageError("nothing to find yet: search with /")
         if view.page is not None:
             row = find_row(self._rows(), view.top + again, needle)
             if row is None:
@@ -176,7 +176,7 @@ class Debugger:
         retaping = take_from_run(place, self._steps.run)
         if retaping.take is None:
             lines = list(map(ScreenLine, retaping_text(retaping).splitlines()))
-            words = "w write it all the same|q back"
+            words = "w write it anyway|q back"
             if not self._dialog.read(f"not fixed: {place}", lines, words=words, keys=("w",)):
                 return
             retaping = take_from_run(place, self._steps.run, keep=True)
@@ -186,7 +186,7 @@ class Debugger:
 
     def _return(self) -> None:
         if not self._parents:
-            raise UsageError("there is no run to return to: u leads back from a fork that was made here")
+            raise UsageError("no run to return to: u returns from a fork that was made here")
         self._steps, self._view = self._parents.pop()
 
     def _reload(self) -> None:

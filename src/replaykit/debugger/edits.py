@@ -87,7 +87,7 @@ def template(choice: EditChoice, value: Json) -> str:
 def _words(choice: EditChoice) -> Iterator[str]:
     yield f"{visible(choice.step)}: {choice.text}."
     if choice.part is EditablePart.STATE:
-        yield "Keys can be changed, added and taken away. The agent goes on with this state."
+        yield "You can change, add and remove keys. The agent continues with this state."
     elif choice.part is EditablePart.ARGUMENTS:
         yield "The call is made for real with these arguments."
     else:
@@ -95,7 +95,7 @@ def _words(choice: EditChoice) -> Iterator[str]:
         yield "what it fails with."
         if choice.call is not None and choice.call.items_json is not None:
             yield "It streams: its result is the list of its items."
-    yield "Save and close to fork from here; close without a change to stay. These lines do not count."
+    yield "Save and close to fork from here; close without a change to stay. These lines are ignored."
 
 
 def parsed(text: str) -> Json:
@@ -106,7 +106,7 @@ def parsed(text: str) -> Json:
         check_value_nesting(value)
         return thaw(value)
     except orjson.JSONDecodeError as error:
-        raise UsageError(f"this is no JSON: {error}") from None
+        raise UsageError(f"this is not JSON: {error}") from None
     except NestedTooDeeply as error:
         raise UsageError(f"this JSON cannot be used: it is {error}") from None
 

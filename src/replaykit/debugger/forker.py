@@ -89,7 +89,7 @@ class Forker:
         lines = [ScreenLine(f"  {key}  {choice.text}", "", 5) for key, choice in keyed.items()]
         if len(found) > len(keyed):
             lines.append(ScreenLine(f"  {len(found) - len(keyed)} more: replaykit fork --tool NAME", "dim"))
-        title = f"Fork from {found[0].step}: what shall be changed?"
+        title = f"Fork from {found[0].step}: what do you want to change?"
         key = self._dialog.read(title, lines, words=f"{_KEYS[0]}–{_KEYS[len(keyed) - 1]} choose|q back", keys=keyed)
         return keyed.get(key)
 
@@ -198,7 +198,7 @@ def question_page(question: Deviation, done: Sequence[Deviation]) -> Iterator[Sc
     """Yield what a fork wants to do for real, and what it has done so far."""
     yield ScreenLine(question.text, "yellow")
     yield ScreenLine("")
-    yield ScreenLine("It was stopped there. With your leave it is forked again, and may then call this tool for real.")
+    yield ScreenLine("It was stopped there. If you agree, it is forked again, and may then call this tool for real.")
     if done:
-        yield ScreenLine("What this one has done for real is kept, and is not done again:")
+        yield ScreenLine("What this one did for real is kept, and is not repeated:")
         yield from (ScreenLine(f"  {deviation.text.partition(': ')[2]}") for deviation in done)

@@ -107,7 +107,9 @@ def _plugins(names: PluginNames, *, with_plugins: bool) -> Iterator[DoctorItem]:
 def _brought(plugin: Plugin) -> DoctorItem:
     name = f"plugin {plugin.module}"
     if not plugin.brings:
-        return _item(name, ItemState.NOTE, f"{plugin.file} enters nothing", "See docs/assertions.md, Adding your own")
+        return _item(
+            name, ItemState.NOTE, f"{plugin.file} registers nothing", "See docs/assertions.md, Adding your own"
+        )
     groups = []
     for what, entries in groupby(sorted(plugin.brings), key=lambda entry: entry[0]):
         groups.append(f"{what} {', '.join([entry_name for _, entry_name in entries])}")

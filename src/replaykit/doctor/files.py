@@ -87,7 +87,7 @@ def _rights(name: str, paths: list[Path]) -> DoctorItem:
     directory = paths[0].parent
     if directory.name == HOME and lets_others_in(directory):
         return _item(name, ItemState.NOTE, f"other users of this machine may list {directory}", closing(directory))
-    return _item(name, ItemState.OK, "for its owner alone" if os.name == "posix" else "as Windows gives them")
+    return _item(name, ItemState.OK, "private to its owner" if os.name == "posix" else "as set by Windows")
 
 
 def _out_of_git(name: str, path: Path) -> DoctorItem:
@@ -95,14 +95,16 @@ def _out_of_git(name: str, path: Path) -> DoctorItem:
     quoted = shlex.quote(str(path))
     if rule is GitRule.TRACKED:
         advice = (f"git rm --cached {quoted}", f"echo '*' > {shlex.quote(str(path.parent / '.gitignore'))}")
-        detail = f"{path} is in git: whoever has the repository has the recordings. What was pushed stays there"
+        detail = (
+            f"{path} is in git: everybody with the repository has the recordings. What you pushed stays in its history"
+        )
         return _item(name, ItemState.PROBLEM, detail, *advice)
     if rule is GitRule.NOT_IGNORED:
         pattern = shlex.quote("*" if path.parent.name == HOME else f"/{path.name}*")
         command = f"echo {pattern} >> {shlex.quote(str(path.parent / '.gitignore'))}"
-        return _item(name, ItemState.PROBLEM, f"{path} is not ignored: the next `git add .` takes it", command)
+        return _item(name, ItemState.PROBLEM, f"{path} is not ignored: the next `git add .` adds it", command)
     if rule is GitRule.UNKNOWN:
-        return _item(name, ItemState.NOTE, f"whether git ignores {path} could not be found out")
+        return _item(name, ItemState.NOTE, f"whether git ignores {path} could not be determined")
     detail = "ignored" if rule is GitRule.IGNORED else "not in a git repository"
     return _item(name, ItemState.OK, detail)
 

@@ -22,7 +22,7 @@ _USER_NAMESPACES = "/proc/sys/kernel/unprivileged_userns_clone"
 _APPARMOR = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns"
 _MOST_USER_NAMESPACES = "/proc/sys/user/max_user_namespaces"
 _CONTAINER_FILES = ("/.dockerenv", "/run/.containerenv")
-_GUARDS_ONLY = "only the guards inside Python and Node keep a replay shut"
+_GUARDS_ONLY = "only guards inside Python and Node isolate a replay"
 
 
 class KernelSettings(Struct, frozen=True, kw_only=True):
@@ -87,7 +87,7 @@ def describe_support(offered: Support, settings: KernelSettings) -> tuple[Isolat
     level = str(offered.level)
     isolation = IsolationSupport(level=level, channels=channels, reasons=offered.reasons())
     if level == _FULL:
-        detail = f"full, for {', '.join(channels)}: the kernel keeps candidates shut"
+        detail = f"full, for {', '.join(channels)}: the kernel isolates candidates"
         return isolation, item("isolation", "level", ItemState.OK, detail)
     shut = ", ".join(f"{channel} {who}" for channel, who in channels.items())
     parts = [f"{level}, not full ({shut})", *offered.reasons()]
@@ -130,7 +130,9 @@ def _about_namespaces(offered: Support, settings: KernelSettings) -> list[str]:
             "AppArmor restricts user namespaces (Ubuntu 23.10 and newer): "
             "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
         )
-        found.append("That holds for every program until the next start. It stays with a file in /etc/sysctl.d.")
+        found.append(
+            "This applies to every program until the next boot. To make it permanent, add a file to /etc/sysctl.d."
+        )
     if is_affected and settings.most_user_namespaces == "0":
         found.append("User namespaces are limited to none: sudo sysctl -w user.max_user_namespaces=15000")
     return found
@@ -140,7 +142,7 @@ def _about_containers(offered: Support, settings: KernelSettings) -> list[str]:
     if not offered.missing or not (settings.is_container or settings.has_seccomp_filter):
         return []
     if not settings.is_container:
-        return ["A system call filter lies over this process: start it without one, or outside of its sandbox."]
+        return ["A system call filter applies to this process: start it without the filter, or outside its sandbox."]
     return [
         "The container's seccomp profile or its hidden /proc refuse namespaces. With Docker or Podman: "
         "docker run --security-opt seccomp=unconfined --security-opt systempaths=unconfined …",

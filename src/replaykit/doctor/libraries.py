@@ -213,7 +213,7 @@ def _not_reached() -> Iterator[DoctorItem]:
             "not recorded",
             ItemState.NOTE,
             f"{', '.join(installed)}: what your agent does with these is not recorded, and a replay stops it",
-            "If it uses one of them, make a tool of what does: @rk.tool",
+            "If it uses one of them, wrap that code in a tool: @rk.tool",
         )
 
 

@@ -65,10 +65,10 @@ def choose(records: Iterable[ImportRecord], run_filter: RunFilter) -> Iterator[I
         yield record
         taken += run is not None
         if taken == run_filter.limit:
-            yield ImportRecord(origin="", notes=(f"no more than {taken} were taken, as the limit says",))
+            yield ImportRecord(origin="", notes=(f"the limit stopped the import after {taken}",))
             break
     if passed:
-        note = f"passed over, since not asked for: {passed:,}"
+        note = f"skipped, since not selected: {passed:,}"
         if undated:
             note += f", {undated} of them without a time at which they began"
         yield ImportRecord(origin="", notes=(note,))

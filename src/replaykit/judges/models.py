@@ -49,7 +49,7 @@ class ModelJudge:
     def ask(self, system: str, text: str) -> str:
         """Return the model's answer to a message and a system prompt."""
         if len(text) > MAX_CHARS:
-            raise JudgeFailed(f"the question has {len(text):,} characters, and {MAX_CHARS:,} is the most that is asked")
+            raise JudgeFailed(f"the question has {len(text):,} characters, and {MAX_CHARS:,} is the most that is sent")
         return self._message_text(self._post(self._body(system, text)))
 
     def defaults(self) -> JsonObject:
@@ -71,7 +71,7 @@ class ModelJudge:
         except (KeyError, IndexError, TypeError):
             text = None
         if not isinstance(text, str):
-            raise JudgeFailed(f"{self.identity} answered something that is no message: {str(answer)[:200]}")
+            raise JudgeFailed(f"{self.identity} answered something that is not a message: {str(answer)[:200]}")
         return text
 
     def _post(self, body: JsonObject) -> Json:

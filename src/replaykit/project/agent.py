@@ -101,10 +101,10 @@ def _agent_flaws(value: JsonObject) -> Flaws:
     if sort is not AgentType.HTTP:
         for key in _HTTP_ONLY:
             if key in value:
-                yield Flaw((key,), "does-not-apply", f"{key} is for type http, not {sort}", "Take it away.")
+                yield Flaw((key,), "does-not-apply", f"{key} is for type http, not {sort}", "Remove it.")
     if sort not in (AgentType.PYTHON, AgentType.LANGCHAIN) and value.get("reset_function") is not None:
         message = f"reset_function is for agents in Python, not for type {sort}"
-        yield Flaw(("reset_function",), "does-not-apply", message, "Use reset_endpoint, or take it away.")
+        yield Flaw(("reset_function",), "does-not-apply", message, "Use reset_endpoint, or remove it.")
 
 
 AGENT = Record(
@@ -134,7 +134,7 @@ AGENT = Record(
         "query_params": "Parameters behind the address; {prompt} and the like are filled in.",
         "timeout": "Milliseconds until a run is stopped.",
         "retries": "How often a connection that failed is tried again; default: never.",
-        "reset_endpoint": "Posted to before each case.",
+        "reset_endpoint": "Gets a POST request before each case.",
         "reset_function": "module:function, called before each case.",
         "tools": "live: ask an agent that cannot be handed recorded answers all the same.",
     },

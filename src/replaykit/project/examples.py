@@ -42,7 +42,7 @@ def copy_example(name: str, into: Path) -> Example:
     targets = [into / DIRECTORY / file for file in example.files]
     for target in targets:
         if target.exists():
-            raise UsageError(f"{target} is there already", hint="Copy it into another directory.")
+            raise UsageError(f"{target} exists already", hint="Copy it into another directory.")
     for file, target in zip(example.files, targets, strict=True):
         source = _root() / file
         target.parent.mkdir(parents=True, exist_ok=True)

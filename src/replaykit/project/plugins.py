@@ -192,7 +192,9 @@ def _failed(names: PluginNames, number: int, error: BaseException) -> UsageError
         frame = [frame for frame in frames if not frame.filename.startswith("<")][-1]
         place = f"{os.path.relpath(frame.filename)}:{frame.lineno}, in {frame.name}"
     message = f"the plugin {names.modules[number]!r} cannot be imported: {last}\n  at {place}"
-    return names.error(number, message, "Repair it, or take its name out of `plugins`. All of it: replaykit --debug …")
+    return names.error(
+        number, message, "Repair it, or take its name out of `plugins`. The traceback: replaykit --debug …"
+    )
 
 
 def _refuse_shadowed(names: PluginNames, number: int, file: str) -> None:
@@ -201,7 +203,7 @@ def _refuse_shadowed(names: PluginNames, number: int, file: str) -> None:
     for own in (names.directory / f"{top}.py", names.directory / top / "__init__.py"):
         if own.is_file() and not Path(file).resolve().is_relative_to(own.parent.resolve()):
             message = f"the plugin {top!r} is {own.name} here, but {file} is imported under that name already"
-            raise names.error(number, message, "Give your module another name.")
+            raise names.error(number, message, "Rename your module.")
 
 
 def _refuse_taken(names: PluginNames, number: int, entry: Entry) -> None:

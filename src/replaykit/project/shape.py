@@ -35,7 +35,7 @@ MAX_SEED = 2**53  # what every JSON reader keeps exactly
 
 LEFT_OUT = {
     "model": "name the model that writes mutations under `mutations`, as in `by: openai:gpt-4o-mini`",
-    "invariants": "they are for mutations; those of a contract stand under `contract`",
+    "invariants": "they are for mutations; those of a contract belong under `contract`",
     "output": "reports are asked for on the command line",
 }
 """Blocks of a flakestorm.yaml that are not read, and why."""
@@ -97,9 +97,9 @@ _REPLAYS = Record(
     },
     notes={
         "sessions": "Sessions, each written here or in a file of its own: file: PATH.",
-        "sources": "Where more of them come from.",
+        "sources": "Where to fetch more sessions.",
         "models": "live: the agent's models are asked for real, since sessions hold no answers of models; whoever runs"
-        " them has to allow that: --live models.",
+        " them must allow that: --live models.",
     },
 )
 
@@ -166,7 +166,7 @@ def _names_flaws(value: JsonObject) -> Flaws:
         name = contract.get("name", key)
         if isinstance(contracts, dict) and name != key:
             message = f"contracts.{key}: it calls itself {name!r}"
-            yield Flaw(("contracts", key, "name"), "bad-value", message, "Take the name away: the key is its name.")
+            yield Flaw(("contracts", key, "name"), "bad-value", message, "Remove the name: the key is its name.")
         if name in seen:
             yield Flaw(("contracts", key), "duplicate", f"there are two contracts of the name {name!r}")
         seen.add(name)
@@ -198,19 +198,19 @@ PROJECT = Record(
         "agent": "The agent under test.",
         "variables": "Variables of the environment that ${NAME} may name; default: all, none with --untrusted.",
         "plugins": "Modules of your own that bring assertions, checks, trace formats, judges, finders or exporters.",
-        "inputs": "What the agent is asked where a contract has no probes.",
+        "inputs": "Inputs for contracts that have no probes.",
         "cases": "Directories of cases and sessions.",
         "contract": "A contract.",
         "contracts": "Contracts: a list, or a map from names.",
-        "chaos_matrix": "The worlds of every contract that names none itself.",
+        "chaos_matrix": "The worlds for contracts that name none themselves.",
         "chaos": "Faults for the agent's tools, models and context.",
-        "mutations": "`ci` asks the inputs in other words as well.",
+        "mutations": "`ci` also sends variants of the inputs.",
         "replays": "Sessions.",
         "scoring": "What each part weighs in the overall score.",
-        "judge": "Who answers what needs judgement.",
-        "checks": "Assertions that every session has to satisfy besides its contract.",
-        "retention": "Which recorded runs stay, and which `replaykit store prune` takes away.",
-        "ci": "What has to be reached.",
+        "judge": "The judge of questions that no assertion can check.",
+        "checks": "Assertions that every session must satisfy, in addition to its contract.",
+        "retention": "Which recorded runs stay, and which `replaykit store prune` deletes.",
+        "ci": "What must be reached.",
     },
     cross=_names_flaws,
 )

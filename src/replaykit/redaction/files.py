@@ -199,7 +199,7 @@ def refuse_leaks(files: Mapping[str, bytes], redactor: Redactor | None) -> None:
 
 
 HINT = (
-    'Take it out at its source. Where it is no secret, say so in redaction.toml: allow = ["…"]\n'
+    'Remove it at its source. If it is not a secret, allow it in redaction.toml: allow = ["…"]\n'
     "All of it is made up? --no-redact, or REPLAYKIT_REDACT=off"
 )
 """The advice to whoever meets a finding."""

@@ -218,11 +218,11 @@ def _children(value: bytes) -> Iterator[tuple[int, bytes]]:
     for child in map(bytes, children):
         at = _behind(gap, value, at)
         if not value.startswith(child, at):
-            raise ValueError("a name is there twice, so places are not known")
+            raise ValueError("a name appears twice, so places are not known")
         yield at, child
         at += len(child)
     if _behind(_GAP, value, at) != len(value) - 1:
-        raise ValueError("a name is there twice, so places are not known")
+        raise ValueError("a name appears twice, so places are not known")
 
 
 def _behind(gap: re.Pattern[bytes], value: bytes, at: int) -> int:

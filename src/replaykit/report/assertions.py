@@ -35,7 +35,7 @@ def kinds_text(kinds: Sequence[KindInfo]) -> str:
                 lines += [style(f"      - {example}", dim=True) for example in info.examples[:1]]
         if len(lines) > 1:
             blocks.append("\n".join(lines))
-    return "\n\n".join([*blocks, "All about one: replaykit help assertions KIND"])
+    return "\n\n".join([*blocks, "Details of one: replaykit help assertions KIND"])
 
 
 def kind_text(info: KindInfo) -> str:

@@ -96,7 +96,7 @@ def chaos_text(result: ChaosResult, saved: Sequence[Path] = ()) -> str:
     if len(failed) > _SHOWN_FAILURES:
         lines.append(f"  … and {len(failed) - _SHOWN_FAILURES} more; --json has all")
     for name in result.untested:
-        text = "no call or input was struck: its faults mean none of what the agent calls, or chance spared it"
+        text = "no fault was triggered: none matches what the agent calls, or chance skipped them all"
         lines.append(f"  {style('untested', fg='yellow')} {short(name, 40)}: {text}")
     lines += indented(map(str, saved), "  saved ")
     held = len(result.runs) - len(failed)

@@ -32,7 +32,7 @@ def ci_text(result: CiResult) -> str:
         left = sum(map(len, groups[_SHOWN_FAILURES:]))
         blocks.append(f"… and {left} more; --json and the reports have all")
     text = "\n\n".join([*blocks, _table(result.parts), *notes_of(result), verdict_text(result)])
-    return with_hint(text, "All of it: --json, or -o DIR for every report")
+    return with_hint(text, "Full results: --json, or -o DIR for all reports")
 
 
 def notes_of(result: CiResult) -> list[str]:
@@ -43,7 +43,7 @@ def notes_of(result: CiResult) -> list[str]:
     if live:
         notes.append(f"note: calls were done for real in: {_names(live)}")
     if weak:
-        notes.append(f"note: green, and never seen red as they are: {_names(weak)} (see `replaykit prove`)")
+        notes.append(f"note: green, but never seen red in their current form: {_names(weak)} (see `replaykit prove`)")
     return notes
 
 

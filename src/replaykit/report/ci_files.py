@@ -37,7 +37,7 @@ def planned(
             files[output] = form
         elif output.is_file():
             known = ", ".join(_FORMS)
-            raise UsageError(f"-o {output}: a file whose form its name does not tell", hint=f"End it with {known}.")
+            raise UsageError(f"-o {output}: the name does not say which report to write", hint=f"End it with {known}.")
         else:
             files = {output / name: _FORMS[Path(name).suffix] for name in _IN_DIRECTORY}
             refuse_links(files)

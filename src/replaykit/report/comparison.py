@@ -56,7 +56,7 @@ def comparison_text(comparison: Comparison, a_name: str, b_name: str, *, whole: 
     if first is None:
         head = f"{style('identical', fg='green', bold=True)}: {counted(len(comparison.entries), 'event')}"
     else:
-        head = f"{style('parts', fg='red', bold=True)} {first.where}: {first.text}"
+        head = f"{style('differs', fg='red', bold=True)} {first.where}: {first.text}"
         head = "\n".join([head, *_versions(first, a_name, b_name)])
     blocks = [head]
     if first is not None or whole:

@@ -36,7 +36,7 @@ class ContractScore(Struct, frozen=True, kw_only=True):
 _COLOURS = {Severity.CRITICAL: "red", Severity.HIGH: "red", Severity.MEDIUM: "yellow", Severity.LOW: "yellow"}
 _UNJUDGED = style("?", fg="magenta")
 _SHOWN_CHARS = 200
-_UNSTRUCK = "none of its faults struck a call; is the name right, and do the agent's calls pass through ReplayKit?"
+_UNSTRUCK = "no fault was triggered; is the name right, and do the agent's calls pass through ReplayKit?"
 
 
 def contract_text(result: ContractResult) -> str:
@@ -144,7 +144,7 @@ def _check_lines(check: InvariantCheck) -> list[str]:
     severity = style(check.severity.value, fg=_COLOURS[check.severity])
     sign, text = mark(False), check.text
     if check.unjudged:
-        sign, text = _UNJUDGED, "nobody can tell"
+        sign, text = _UNJUDGED, "inconclusive"
     why, _, hint = check.unjudged.partition("\n")
     output = "" if check.output in check.actual else check.output
     parts = [

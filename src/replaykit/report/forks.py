@@ -47,7 +47,7 @@ def checkpoints_text(checkpoints: Sequence[CheckpointInfo]) -> str:
         calls = short(", ".join(checkpoint.calls), _CALLS_CHARS)
         rows.append([checkpoint.step_id, time, _state_word(checkpoint), calls, _outcome(checkpoint)])
     text = table(["step", "time (UTC)", "", "calls", "decision or error"], rows, optional=("time (UTC)", ""))
-    return with_hint(text, "All of a step: replaykit show RUN --step STEP")
+    return with_hint(text, "Details of a step: replaykit show RUN --step STEP")
 
 
 def _outcome(checkpoint: CheckpointInfo) -> str:

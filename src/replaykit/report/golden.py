@@ -88,7 +88,7 @@ def golden_text(golden: Golden, file: Path, agent: str | None) -> str:
         [
             *lines,
             "",
-            "Say in pytest's configuration which agent that is, such as in pyproject.toml:",
+            "Name the agent in pytest's configuration, for example in pyproject.toml:",
             "  [tool.pytest.ini_options]",
             f"  replaykit_agents = [{line}]",
             f"Next: pytest {file.parent}",

@@ -20,7 +20,7 @@ MAX_INCOMPLETE = 20
 _CASE_WORDS: dict[str, str] = {
     CaseResult.CREATED: "made",
     CaseResult.THERE: "there already",
-    CaseResult.SAME: "that fail as another does",
+    CaseResult.SAME: "that fail like another",
 }
 _HEAD = ["run", "result", "status", "started (UTC)", "tools", "name → session"]
 _DRY_HEAD = ["run", "result", "status", "format", "started (UTC)", "models", "tools", "tokens", "replayable", "name"]
@@ -68,7 +68,7 @@ def _runs(result: ImportResult, names: Mapping[str, str]) -> Iterator[str]:
         row, head = _dry_row, _DRY_HEAD
     optional = [name for name in _OPTIONAL if name in head]
     text = table(head, [row(entry, names) for entry in found[:MAX_ROWS]], optional=optional, numbers=_NUMBERS)
-    yield with_hint(text, "All columns, whole: --json")
+    yield with_hint(text, "All columns in full: --json")
     if len(found) > MAX_ROWS:
         yield f"and {len(found) - MAX_ROWS:,} more; --json has them all"
 
@@ -116,7 +116,7 @@ def _incomplete(result: ImportResult, names: Mapping[str, str]) -> Iterator[str]
     lacking = [entry for entry in result.entries if entry.run and entry.replayable.score < 1]
     if not lacking:
         return
-    yield style(f"{counted(len(lacking), 'run')} cannot be replayed as a whole:", fg="yellow")
+    yield style(f"{counted(len(lacking), 'run')} cannot be replayed completely:", fg="yellow")
     for entry in lacking[:MAX_INCOMPLETE]:
         yield f"  {_run(entry, names)}: {entry.replayable.summary}"
     if len(lacking) > MAX_INCOMPLETE:
@@ -151,7 +151,7 @@ def _total(result: ImportResult) -> str:
         text += f"; {counted(len(result.sessions), 'session')}"
     if any(cases.values()):
         text += f"; cases: {tally(cases)}"
-    return f"nothing was written; it would be: {text}" if result.dry_run else text
+    return f"nothing was written; a real import would give: {text}" if result.dry_run else text
 
 
 def _lines(text: str) -> str:

@@ -57,7 +57,7 @@ def scan_text(leaks: Sequence[Leak], scanned: int) -> str:
     lines = [visible(str(leak)) for leak in leaks]
     files = counted(scanned, "file")
     if not leaks:
-        return f"{files} looked at, nothing found"
+        return f"{files} scanned, nothing found"
     return "\n".join([*lines, f"{files} looked at, {counted(len(leaks), 'finding')}: {kinds_text(leaks)}"])
 
 
@@ -73,7 +73,7 @@ def scan_sarif(leaks: Sequence[Leak]) -> str:
         {
             "id": kind,
             "shortDescription": {"text": f"{kind} in a file"},
-            "help": {"text": "Take it out, or replace it: replaykit redact FILE"},
+            "help": {"text": "Remove it, or redact it: replaykit redact FILE"},
             "defaultConfiguration": {"level": "error"},
         }
         for kind in kinds

@@ -62,8 +62,8 @@ def recorded_text(
     lines = [f"replaykit: recorded {run.id}: {status}, {counted(calls, 'call')}, {run.duration_s or 0:.1f} s"]
     if all(unrecorded_in(event) is not None for event in run.events):
         if whole:
-            lines.append("  Nothing was seen: no call reached the proxy, and no Python process made one.")
-            lines.append("  Where does it speak to? Name the place: --upstream NAME=URL (docs/programs.md)")
+            lines.append("  Nothing was recorded: no call reached the proxy, and no Python process made one.")
+            lines.append("  If the program calls another API, name it: --upstream NAME=URL (docs/programs.md)")
         return "\n".join(lines)
     where = f" --store {shlex.quote(str(store))}" if store is not None else ""
     case = f"cases/{run.name}"
@@ -77,7 +77,7 @@ def recorded_text(
 
 def dropped_text(run: TraceRun) -> str:
     """A successful run that is not among those that are kept."""
-    return f"replaykit: {run.id}: {style('success', fg='green')}, and not kept: only a share of successful runs is"
+    return f"replaykit: {run.id}: {style('success', fg='green')}, not kept: only a share of successful runs is"
 
 
 def unrecorded_text(config: Path) -> str:
@@ -87,18 +87,18 @@ def unrecorded_text(config: Path) -> str:
 
 def unasked_text(configs: Sequence[Path], *, in_place: bool) -> str:
     """MCP servers that were ready to be recorded, and that nobody spoke to."""
-    text = f"replaykit: no MCP server of {', '.join(map(str, configs))} was spoken to."
+    text = f"replaykit: no MCP server of {', '.join(map(str, configs))} was used."
     if in_place:
         return text
     return (
-        f"{text} A program finds them when its command or a variable names the file;\n"
-        "  for one that reads the file where it is: --mcp-config-in-place"
+        f"{text} A program is redirected if its command or a variable names the file;\n"
+        "  if it reads the file in place: --mcp-config-in-place"
     )
 
 
 def unkept_text(*, is_too_long: bool) -> str:
     """Something came on standard input that a replay cannot give: it is too long, or nobody asked for it."""
-    text = "replaykit: what came on standard input was not kept, and replays will not give it:"
+    text = "replaykit: standard input was not recorded, so replays cannot provide it:"
     if is_too_long:
         return f"{text} it is longer than 1 MiB"
     return f"{text} record it with --input -"
@@ -106,9 +106,7 @@ def unkept_text(*, is_too_long: bool) -> str:
 
 def recovered_text(run: TraceRun) -> str:
     """A recording that was killed, put together."""
-    return (
-        f"replaykit: {run.id} was interrupted when it was recorded: put together, {counted(len(run.events), 'event')}"
-    )
+    return f"replaykit: {run.id} was interrupted while recording: recovered, {counted(len(run.events), 'event')}"
 
 
 def not_recorded_text(run: TraceRun) -> str:

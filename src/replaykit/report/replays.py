@@ -45,7 +45,7 @@ _IN_WORDS = {
 _WITH_LIVE_CALLS = "with live calls"
 _NAMED_NOTES = {
     "unused": "recorded and not called",
-    "moved": "called at another place than recorded",
+    "moved": "called at a different point than recorded",
     "repeated": "answered once more with the last recorded outcome",
     "fault": "not recorded, and answered with the case's fault",
     "arguments": "answered by position, with other arguments than recorded",
@@ -55,7 +55,7 @@ _NAMED_NOTES = {
 }
 _NOTES = {
     "unused": "recorded calls were not made in",
-    "moved": "calls were at another place than recorded in",
+    "moved": "calls came at a different point than recorded in",
     "repeated": "recorded outcomes were repeated in",
     "fault": "calls were answered with the case's fault in",
     "arguments": "calls were answered by position, with other arguments, in",
@@ -64,7 +64,7 @@ _NOTES = {
     "live": "calls were done for real in",
     "unwatched": "tools were not answered from the tape in",
     "context": "the context was not given in",
-    "unpinned": "the clock, chance or variables were not held still for all in",
+    "unpinned": "the clock, randomness or variables were not frozen everywhere in",
 }
 _SHOWN_IDS = 3
 _SHOWN_FILES = 3
@@ -172,7 +172,7 @@ def results_text(results: Sequence[ReplayResult]) -> str:
         lines.append(f"{style(f'{word:<12}', fg=colour)} {result.case_id:<{wide}}  {why}")
     last = f"{counted(len(results), 'replay')}: {tally(counts)}"
     text = "\n".join([*lines, "", *_notes_of_many(results), last])
-    return with_hint(text, "All of one: replaykit replay CASE")
+    return with_hint(text, "Details of one: replaykit replay CASE")
 
 
 def _notes(result: ReplayResult) -> list[str]:
@@ -209,7 +209,7 @@ def _notes_of_many(results: Sequence[ReplayResult]) -> list[str]:
             weak[result.case_id] = None
     texts = [f"{text}: {_names(ids[kind])}" for kind, text in _NOTES.items() if kind in ids]
     if weak:
-        texts.append(f"green, and never seen red as they are: {_names(weak)}\n    {PROVE}")
+        texts.append(f"green, but never seen red in their current form: {_names(weak)}\n    {PROVE}")
     return indented(texts, f"{style('note', fg='yellow')}: ")
 
 

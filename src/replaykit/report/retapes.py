@@ -71,7 +71,7 @@ def retaping_text(retaping: Retaping) -> str:
     lines = [f"{retaping.case.id}: {headline(retaping.result)}", ""]
     lines += _asked_lines(retaping.new_calls)
     if retaping.new_calls:
-        lines.append(f"  {counted(len(retaping.new_calls), 'call')} asked anew{_cost(retaping.usage)}")
+        lines.append(f"  {counted(len(retaping.new_calls), 'call')} answered for the new take{_cost(retaping.usage)}")
     if retaping.take is not None:
         lines.append(f"  wrote the take `{retaping.take.name}`: {retaping.directory}")
     if retaping.problem:

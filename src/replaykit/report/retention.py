@@ -89,9 +89,10 @@ def pruned_text(result: PruneResult) -> str:
 def _summary(result: PruneResult) -> str:
     runs, size = counted(len(result.runs), "run"), shown_bytes(result.freed_bytes)
     if result.dry_run:
-        return f"{runs} would go, about {size}; {result.remaining} would stay. Do it: replaykit store prune"
+        planned = f"{runs} would be deleted (about {size}), {result.remaining} would stay"
+        return f"{planned}. To delete: replaykit store prune" if result.runs else planned
     before, after = shown_bytes(result.file_bytes_before), shown_bytes(result.file_bytes)
-    return f"{runs} went, about {size}; {result.remaining} stay. The file had {before}, and has {after}."
+    return f"{runs} deleted (about {size}), {result.remaining} stay. The file had {before}, and has {after}."
 
 
 def copied_json(copied: Copied) -> str:
@@ -119,7 +120,5 @@ def salvaged_text(result: Salvaged, source: Path) -> str:
     lines = [f"{style('lost', fg='red')}  {visible(str(loss))}" for loss in result.lost]
     lines.append(f"{counted(result.runs, 'run')} with {counted(result.events, 'event')} saved in {result.store}")
     where = f" --store {shlex.quote(str(source))}"
-    lines.append(
-        f"Use it in the place of the damaged one: replaykit store restore {shlex.quote(result.store)}{where} --force"
-    )
+    lines.append(f"To replace the damaged store: replaykit store restore {shlex.quote(result.store)}{where} --force")
     return "\n".join(lines)

@@ -105,7 +105,7 @@ def runs_text(headers: Sequence[RunHeader], names: Mapping[str, str], *, more: b
         optional=("events", "time", "started (UTC)", "name"),
         numbers=("time", "events"),
     )
-    return with_hint(text, "All of one: replaykit show RUN")
+    return with_hint(text, "Details of one: replaykit show RUN")
 
 
 def run_line(run: TraceRun) -> str:
@@ -143,7 +143,7 @@ def run_text(run: TraceRun, *, whole: bool = False) -> str:
         lines.append(event_lines(run, run.events))
     else:
         lines.append("  no events")
-    return with_hint("\n".join(lines), f"All of an event: replaykit show {visible(run.id)} --event N")
+    return with_hint("\n".join(lines), f"Details of an event: replaykit show {visible(run.id)} --event N")
 
 
 def event_lines(run: TraceRun, events: Sequence[AnyEvent]) -> str:

@@ -17,14 +17,14 @@ def stats_text(stats: Stats, *, bars: bool = False) -> str:
     width = max(len(name) for name, _ in rows)
     lines = [labelled(name, f" {text}", width) for name, text in rows]
     if stats.signatures:
-        lines += ["", f"How the newest {counted(stats.failed_looked_at, 'failed run')} failed"]
+        lines += ["", f"Failures of the newest {counted(stats.failed_looked_at, 'failed run')}"]
         for signature in stats.signatures:
             newest = f"({signature.newest})"
             shown = short(signature.signature, room(len(newest) + 10, plain=70))
             lines.append(f"{signature.runs:>6}  {shown}  {newest}")
     if stats.damaged:
         lines += ["", f"{counted(stats.damaged, 'header')} cannot be read: replaykit store verify"]
-    return with_hint("\n".join(lines), "All of it: replaykit store stats --json")
+    return with_hint("\n".join(lines), "All figures: replaykit store stats --json")
 
 
 def _runs(stats: Stats) -> Iterator[tuple[str, str]]:
@@ -52,11 +52,11 @@ def _rates(stats: Stats) -> Iterator[tuple[str, str]]:
     yield "checkpointed", f"{_percent(stats.checkpoint_success_rate)} of runs have their whole log"
     replays = stats.replays
     some = f" (the newest {replays.looked_at})" if replays.looked_at < replays.total else ""
-    ended = f"{replays.total} in {replays.days:g} days{some}: {_percent(replays.success_rate)} came to an end"
+    ended = f"{replays.total} in {replays.days:g} days{some}: {_percent(replays.success_rate)} completed"
     yield "replays", "; ".join(filter(None, (ended, tally(replays.verdicts))))
     if replays.latency_p50_s is not None and replays.latency_p95_s is not None:
         yield "latency", f"p50 {replays.latency_p50_s:.2f} s, p95 {replays.latency_p95_s:.2f} s"
-    yield "forks", f"{stats.forks}: {_percent(stats.divergence_rate)} ended otherwise than their parent"
+    yield "forks", f"{stats.forks}: {_percent(stats.divergence_rate)} ended differently from their parent"
 
 
 def _percent(share: float | None) -> str:
@@ -95,14 +95,14 @@ def stats_prometheus(stats: Stats) -> str:
         ("store_growth_bytes_per_day", "Bytes stored a day.", [({}, stats.growth_bytes_per_day)]),
         ("checkpoint_success_ratio", "Runs whose whole log is on disk.", [({}, stats.checkpoint_success_rate)]),
         ("replays", "Replays in the window, by verdict.", _each("verdict", replays.verdicts)),
-        ("replay_success_ratio", "Replays that came to an end.", [({}, replays.success_rate)]),
+        ("replay_success_ratio", "Replays that completed.", [({}, replays.success_rate)]),
         (
             "replay_latency_seconds",
             "How long replays took.",
             [({"quantile": "0.5"}, replays.latency_p50_s), ({"quantile": "0.95"}, replays.latency_p95_s)],
         ),
         ("forks", "Forks whose parent is in the store.", [({}, stats.forks)]),
-        ("fork_divergence_ratio", "Forks that ended otherwise than their parent.", [({}, stats.divergence_rate)]),
+        ("fork_divergence_ratio", "Forks that ended differently from their parent.", [({}, stats.divergence_rate)]),
         (
             "failure_signatures",
             "How the newest failed runs failed.",

@@ -213,7 +213,7 @@ class Stats(Struct, frozen=True, kw_only=True):
     forks: int
     """The newest forks whose parent is in the store."""
     forks_diverged: int
-    """Those of them that ended otherwise than their parent."""
+    """Those of them that ended differently from their parent."""
     divergence_rate: float | None
     """Forks that ended otherwise than the run they come from: another status, output or error."""
     replays: ReplayStats

@@ -68,7 +68,7 @@ def watcher() -> LiveTelemetry | None:
             enable()
         except UsageError as error:  # the recording is worth more than its trace
             _SWITCH.refused = True
-            warn(f"{VARIABLE} is set, and nothing is told to OpenTelemetry: {error}")
+            warn(f"{VARIABLE} is set, but nothing is sent to OpenTelemetry: {error}")
     return _SWITCH.watcher
 
 

@@ -124,13 +124,13 @@ class ForkHandler:
         """The changes that were to be made, and that the agent gave no occasion for."""
         found = []
         if self._changes_state:
-            found.append(f"the state was not changed: the agent handed none over at {self._cut.step}")
+            found.append(f"the state was not changed: the agent passed none at {self._cut.step}")
         if self._changes_call and self._target is not None:
             found.append(f"`{self._target.name}` was not changed: the agent did not call it at {self._cut.step}")
         if not any(deviation.kind not in ("live", "done") for deviation in self.deviations):  # it was not stopped
             for change, came in zip(self._inherited, self._came_again, strict=True):
                 if not came:
-                    found.append(f"the state that {self._cut.run_id} has after {change.step} did not come about again")
+                    found.append(f"the state that {self._cut.run_id} has after {change.step} was not reached again")
             if not found and not self._edits.of_state and not self._edits.of_call:
                 return self._unreached()
         return [Deviation(kind="unmade", text=text) for text in found]
@@ -140,7 +140,7 @@ class ForkHandler:
         if self.reached:
             return []
         calls = "a recorded call" if self._left == 1 else f"{self._left} recorded calls"
-        text = f"the agent ended before it came to {self._cut.step}: {calls} up to there did not happen again"
+        text = f"the agent ended before it reached {self._cut.step}: {calls} before that step did not happen again"
         return [Deviation(kind="unreached", text=text)]
 
     def is_moment(self, state: State) -> bool:
@@ -214,7 +214,7 @@ class ForkHandler:
             attempt_option = f" --attempt {self._writer.run_id}" if has_acted else ""
             question = f"after {self._cut.step} the fork wants to do this for real: {shown}"
             hint = (
-                f"May it? Allow it for this fork: --live {call.name}{attempt_option} (or live=[{call.name!r}]); "
+                f"Allow it for this fork: --live {call.name}{attempt_option} (or live=[{call.name!r}]); "
                 f'declare the tool harmless: @rk.tool(effects="none"); or give its answer as a change.'
             )
             raise self._stop("undecided", Undecided(question, index=index, hint=hint), call)
@@ -231,8 +231,8 @@ class ForkHandler:
     def _missing(self, call: PendingCall, index: int) -> Divergence:
         error = explain(self._tape, self._before, call, index)
         error.hint = (
-            f"Up to {self._cut.step} the agent has to do what it did when it was recorded. If it was changed since, "
-            "go on from a step before the change."
+            f"Up to {self._cut.step} the agent must do what it did in the recording. If you changed the agent, "
+            "continue from a step before the change."
         )
         return error
 

@@ -82,7 +82,7 @@ def state_not_kept(run: TraceRun, step_id: str) -> StateNotKept:
     return StateNotKept(
         f"run {run.id}: the state after {step_id} was not kept.{beside}",
         hint=(
-            "Let the agent get there again, served from the recording:\n"
+            "Let the agent get there again, answered from the recording:\n"
             f"  replaykit show {run.id} --step {step_id} --state --agent module:function\n"
             f"or in Python: replaykit.state_at({run.id!r}, {step_id!r}, agent=my_agent)"
         ),

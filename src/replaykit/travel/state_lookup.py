@@ -68,9 +68,9 @@ def _rerun_to(store: Store, run: TraceRun, step: str, agent: Callable[..., Any])
     if failure is not None:
         ended = f"it ended with {type(failure).__name__}: {failure}"
     raise Divergence(
-        f"run {run.id}: the agent did not come to the state after {step} again: {ended}",
+        f"run {run.id}: the agent did not reach the state after {step} again: {ended}",
         index=scout.calls_made,
-        hint="Is it the agent that was recorded, with the code it had then?",
+        hint="Is this the recorded agent, with unchanged code?",
     ) from failure
 
 

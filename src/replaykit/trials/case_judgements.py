@@ -82,7 +82,7 @@ def judge_of(spec: str, parameters: JsonObject | None = None) -> Judge:
             hint="Write openai:MODEL, anthropic:MODEL, python:MODULE:FUNCTION or the name of a plugin's judge",
         )
     if parameters:
-        raise UsageError("a judge in Python takes no parameters", hint="Take `parameters` away.")
+        raise UsageError("a judge in Python takes no parameters", hint="Remove `parameters`.")
     if is_of_plugin:
         return PythonJudge(JudgeId(name=spec), JUDGES.get(spec))
     return PythonJudge(JudgeId(name=_PYTHON, model=rest), load_agent(rest, what="judge"))

@@ -223,7 +223,7 @@ def _cells(trial: ChaosTrial) -> Iterator[_ChaosCell]:
         hint = "Name a profile (--profile api_outage), or write faults under `chaos:`."
         raise NothingSelected("no fault is planned", hint=hint)
     if not worlds:
-        raise NothingSelected("nothing to ask the agent", hint="Give --input TEXT, or --case CASE.")
+        raise NothingSelected("no input for the agent", hint="Give --input TEXT, or --case CASE.")
     for scenario in scenarios:
         for world in worlds:
             for number in range(trial.runs):

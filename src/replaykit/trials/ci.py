@@ -211,7 +211,7 @@ def _idle(project: Project, parts: Sequence[CiSection], only: Collection[CiPartN
     }
     for part in parts:
         if part.part in only and configured.get(part.part) and not part.total:
-            yield f"{project.file}: {part.part.value} is configured, and there is nothing to ask: add `inputs:`"
+            yield f"{project.file}: {part.part.value} is configured, but there is no input: add `inputs:`"
 
 
 ADD_AGENT = "Add it: agent: {type: python, endpoint: my_agent:answer}; see docs/config.md"

@@ -16,7 +16,7 @@ _SAME = (
     ("shards", "belong to another number of shards"),
     ("settings", "were made with another configuration, other options or another agent"),
     ("suite", "are of other cases"),
-    ("assignment", "were dealt out with other --timings"),
+    ("assignment", "were balanced with other --timings"),
 )
 
 
@@ -34,7 +34,7 @@ def merged(files: Sequence[Path]) -> CiResult:
         _refuse_others(first_file, first, file, header)
         if header.shard in by_number:
             other = by_number[header.shard]
-            message = f"shard {header.shard} of {header.shards} is there twice: {other} and {file}"
+            message = f"shard {header.shard} of {header.shards} appears twice: {other} and {file}"
             raise UsageError(
                 message, hint="Give each job a directory of its own, and leave out results of earlier runs."
             )

@@ -29,7 +29,7 @@ from replaykit.trials.ci_result import CiItem, CiOutcome, CiPart, CiPartName, Ci
 
 RESULTS_FORMAT = 1
 """Version of the file; readers accept every older one."""
-NO_FAULT_TRIGGERED = "no fault struck: is the name right, and do the agent's calls pass through ReplayKit?"
+NO_FAULT_TRIGGERED = "no fault was triggered; is the name right, and do the agent's calls pass through ReplayKit?"
 _PARTS = tuple(CiPartName)
 _FOOTER = b'{"end":'
 
@@ -167,7 +167,7 @@ def read_header(file: Path) -> CiHeader:
             line = stream.readline()
         version = msgspec.json.decode(line, type=_Version)
         if version.kind != "ci-results":
-            raise InvalidFile("these are no results of `replaykit ci`", file=str(file))
+            raise InvalidFile("not results of `replaykit ci`", file=str(file))
         if version.replaykit > RESULTS_FORMAT:
             message = f"{file}: format {version.replaykit}, this version reads up to {RESULTS_FORMAT}"
             raise FormatTooNew(message)
@@ -175,7 +175,7 @@ def read_header(file: Path) -> CiHeader:
     except OSError as error:
         raise StoreError(f"{file} cannot be read: {error.strerror}") from None
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        raise InvalidFile("these are no results of `replaykit ci`", file=str(file)) from None
+        raise InvalidFile("not results of `replaykit ci`", file=str(file)) from None
 
 
 def read_records(file: Path) -> Iterator[CiRecord]:
@@ -196,7 +196,7 @@ def read_records(file: Path) -> Iterator[CiRecord]:
             yield record
             count += 1
     hint = "The run was stopped before everything was run: run it again."
-    raise InvalidFile("the results are not whole", file=str(file), hint=hint)
+    raise InvalidFile("the results are incomplete", file=str(file), hint=hint)
 
 
 class RecordedItems(Sequence[CiItem]):

@@ -92,7 +92,7 @@ def _items_in(file: Path) -> Iterable[CiItem]:
         except OSError as error:
             raise UsageError(f"{file} cannot be read: {error.strerror}") from None
         except (msgspec.MsgspecError, UnicodeDecodeError):
-            raise InvalidFile("this is no result of `replaykit ci`", file=str(file)) from None
+            raise InvalidFile("not a result of `replaykit ci`", file=str(file)) from None
     read_header(file)
     return (record.item for record in read_records(file))
 

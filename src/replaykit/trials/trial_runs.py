@@ -22,7 +22,7 @@ from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.text_lines import cut
 
 _NAME_CHARS = 60
-NO_FAULT = "no fault struck: nothing is known of this world"
+NO_FAULT = "no fault was triggered, so this world was not tested"
 
 
 Cell = TypeVar("Cell")

@@ -297,7 +297,7 @@ def database_error(question: str) -> str:
         insert_row(1)
     except sqlite3.IntegrityError as error:
         took(f"{error.sqlite_errorname} {error}")
-        raise Unhelpful("the row is there already") from error
+        raise Unhelpful("the row exists already") from error
     return "inserted"
 
 

@@ -17,7 +17,7 @@ from replaykit.store.open import existing_store_path
 
 @click.command(name="backup")
 @click.argument("file", type=options.FILE)
-@options.flag("--force", help="Replace the file if it is there.")
+@options.flag("--force", help="Replace the file if it exists.")
 @options.store
 @options.as_json
 @reports

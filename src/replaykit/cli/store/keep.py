@@ -45,6 +45,6 @@ def command(runs: tuple[str, ...], undo: bool, store_path: Path | None, as_json:
     if as_json:
         options.print_json(tagged_json(tagged))
         return
-    what = "goes when its time comes" if undo else "stays"
+    what = "can be pruned again" if undo else "stays"
     for header in tagged:
         click.echo(header.id if is_quiet() else f"{header.id}  {what}")

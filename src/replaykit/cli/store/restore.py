@@ -16,7 +16,7 @@ from replaykit.store.backup import restore
 
 @click.command(name="restore")
 @click.argument("file", type=options.FILE)
-@options.flag("--force", help="Replace the store that is there.")
+@options.flag("--force", help="Replace the existing store.")
 @options.store
 @options.as_json
 @reports

@@ -25,7 +25,7 @@ from replaykit.terminal import style
 @options.flag("--repair", help="Save everything intact into a new store; the damaged one is only read.")
 @options.destination(
     "out",
-    "With --repair: the new store.  [default: the store's name and -salvaged]",
+    "With --repair: the new store.  [default: STORE-salvaged.db]",
     type=options.FILE,
     metavar="FILE",
 )

@@ -119,7 +119,9 @@ class Server:
         if size > MAX_BODY:
             raise otlp_http.too_large()
         if self._reserved and self._reserved + size > MAX_WAITING:
-            raise ExportRefused(HTTPStatus.TOO_MANY_REQUESTS, "too much waits to be written; send it again")
+            raise ExportRefused(
+                HTTPStatus.TOO_MANY_REQUESTS, "too many spans are waiting to be written; send them again"
+            )
         self._reserved += size
         try:
             export = ExportRequest(
@@ -235,7 +237,7 @@ async def _body(request: web.Request) -> bytes:
         async with asyncio.timeout(READ_S):
             return await request.read()
     except TimeoutError:
-        raise ExportRefused(HTTPStatus.REQUEST_TIMEOUT, f"the body did not come within {READ_S:g} s") from None
+        raise ExportRefused(HTTPStatus.REQUEST_TIMEOUT, f"the body did not arrive within {READ_S:g} s") from None
 
 
 async def _no_metrics(request: web.Request) -> web.Response:

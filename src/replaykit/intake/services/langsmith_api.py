@@ -141,7 +141,7 @@ class LangSmithApi:
             raise FetchFailed("and the address that is given is none") from None
         host = visible(address.partition("://")[2].partition("/")[0].rpartition("@")[2])[:_SHOWN_CHARS]
         if not self._account.allows(address):
-            raise FetchFailed(f"at {host}, which nobody has allowed: {PAYLOAD_HOSTS}={host}")
+            raise FetchFailed(f"at {host}, which is not allowed: {PAYLOAD_HOSTS}={host}")
         reply = self._client.send(ServiceRequest(method="GET", url=address, with_key=False))
         if reply.status != 200:
             raise FetchFailed(f"at {host}, which answered {reply.status}")

@@ -145,7 +145,7 @@ class PhoenixApi:
                     self._client.pages(lambda cursor: ask(cursor=cursor), _page, first=first)  # noqa: B023 (at once)
                 )
         except FetchFailed as error:
-            notes.append(f"what was said of its {of}s could not be fetched: {error.message}")
+            notes.append(f"the annotations of its {of}s could not be fetched: {error.message}")
 
 
 def _page(body: JsonObject) -> Page:

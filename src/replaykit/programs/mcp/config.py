@@ -283,7 +283,7 @@ class McpConfigs(Struct, frozen=True, kw_only=True):
 
     @staticmethod
     def were_asked(run: TraceRun) -> bool:
-        """True when any server was spoken to."""
+        """True when any server was used."""
         return any(map(is_mcp_event, run.events))
 
     def __call__(self, plan: ProgramPlan, world: World | None, directory: Path) -> LaunchExtension:
