@@ -380,7 +380,7 @@ def test_consent_comes_from_the_command_line_alone(project: Project, allowed: st
     result = project.pytest("--replaykit-agent", "shop:buys", *words)
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert "counts only where it is typed in full on the command line" in result.stderr.str()
+    assert "must be typed in full on the command line" in result.stderr.str()
     assert not (project.path / "bought").exists()
 
 

@@ -88,7 +88,7 @@ def _check_consent(config: pytest.Config) -> None:
         if len(config.getoption(option)) > count:
             raise pytest.UsageError(
                 f"{option} must be typed in full on the command line: "
-                "a configuration file or a variable cannot say what may be done for real"
+                "a configuration file or a variable cannot allow real effects"
             )
     try:
         consent_of(*map(config.getoption, _CONSENT))

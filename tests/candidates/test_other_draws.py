@@ -214,7 +214,7 @@ def test_in_one_process_hashes_stay_as_they_are_and_a_fix_is_in_doubt(sharded: A
     result = rk.replay("case", sharded.fixed)
 
     assert result.verdict is Verdict.INCONCLUSIVE
-    assert "it may rest on chance: the recorded agent asked `hash` for a number" in result.reason
+    assert "it may rest on chance: the recorded agent used `hash`" in result.reason
     assert "--agent MODULE:FUNCTION" in result.reason
 
 

@@ -328,7 +328,7 @@ def test_an_agent_that_cannot_be_called_with_the_input_reproduces_nothing(
     for result in (replayed(case), rk.replay(case, _defined(code))):
         assert result.verdict is rk.Verdict.INCONCLUSIVE
         assert "cannot be called with the input: " in result.reason
-        assert "as its one argument" in result.reason
+        assert "as its only argument" in result.reason
 
 
 def _defined(code: str) -> Callable[..., Any]:

@@ -403,11 +403,11 @@ def test_a_value_file_that_is_missing_is_an_error_with_its_name(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "result", "why"),
     [
-        ({"parameters": {"temperature": 0}}, {"role": "assistant", "content": "Hi"}, "all that it was asked"),
+        ({"parameters": {"temperature": 0}}, {"role": "assistant", "content": "Hi"}, "everything the model was asked"),
         (
             {"messages": [{"role": "user", "content": ""}]},
             {"role": "assistant", "content": "Hi"},
-            "all that it was asked",
+            "everything the model was asked",
         ),
         ({"messages": [{"role": "user", "content": "Hi"}]}, 7, "no message of a model"),
     ],

@@ -385,6 +385,6 @@ def test_lint_names_the_flag_for_whatever_a_case_asks_for(replaykit: Run, asking
         ("warning", "Whoever runs it must pass --live '*'."),
         ("warning", "Whoever runs it must pass --live models."),
         ("warning", "Whoever runs it must pass --live pay."),
-        ("warning", "Whoever runs it has to say --allow-connect db:5432."),
-        ("warning", "Name each host: whoever runs it has to say --allow-connect HOST:PORT."),
+        ("warning", "Whoever runs it must pass --allow-connect db:5432."),
+        ("warning", "Name each host: whoever runs it must pass --allow-connect HOST:PORT."),
     ]

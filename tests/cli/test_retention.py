@@ -52,7 +52,7 @@ def test_prune_says_what_would_go_and_then_lets_it_go(replaykit: Command, filled
     assert "run-old  old   success" in told.out
     assert "1 run: successful and older than 14 days" in told.out
     assert "1 run would be deleted" in told.out
-    assert told.out.endswith("2 would stay. Do it: replaykit store prune\n")
+    assert told.out.endswith("2 would stay. To delete: replaykit store prune\n")
     assert ids() == {"old", "bad", "young"}
 
     done = replaykit("store", "prune")

@@ -183,11 +183,11 @@ def test_what_nobody_has_judged_is_told_and_does_not_pass_whatever_score_is_aske
 
     ran, scored, document = cli("run", *asked), cli("score", *asked), json.loads(cli("run", *asked, "--json").out)
 
-    assert "? no chaos: 1 of 2 hold, 1 unjudged\n  ? polite (critical, judge.rubric): nobody can tell\n" in ran.out
+    assert "? no chaos: 1 of 2 hold, 1 unjudged\n  ? polite (critical, judge.rubric): inconclusive\n" in ran.out
     assert "why       needs_human: 'The answer is polite', it was never judged\n" in ran.out
     assert "hint      Ask the judge: replaykit contract run Price --ask-judge\n" in ran.out
     assert "      evidence  .replaykit" in ran.out
-    assert ran.out.endswith("Price: cannot tell, score 25 of at least 0, 1 invariant unjudged\n")
+    assert ran.out.endswith("Price: inconclusive, score 25 of at least 0, 1 invariant unjudged\n")
     assert (scored.code, scored.out) == (3, "25\n")
     assert scored.err.startswith("unjudged: polite: needs_human: ")
     (check,) = (check for check in document["checks"] if "holds" not in check)
@@ -292,7 +292,7 @@ def test_faults_that_cannot_reach_an_agents_tools_do_not_pass_as_robustness(cli:
     ran = cli("run")
 
     assert ran.code == 5
-    assert "untested: outage: none of its faults struck a call" in ran.out
+    assert "untested: outage: no fault was triggered" in ran.out
     assert "Only: untested" in ran.out
 
 

@@ -162,7 +162,7 @@ def test_what_cannot_be_changed_so_is_said(choice: EditChoice, new: Json, words:
 
 @pytest.mark.parametrize("text", ["", "// only a word", "{", '{"a": }', "[1]]", "nan", "[" * 5000])
 def test_a_text_that_is_no_json_is_an_error_that_says_so(text: str) -> None:
-    with pytest.raises(UsageError, match="no JSON"):
+    with pytest.raises(UsageError, match="not JSON"):
         parsed(text)
 
 

@@ -10,6 +10,7 @@ from replaykit.debugger.forker import compare_page, fork_page, plain_lines, ques
 from replaykit.debugger.lines import ScreenLine, rows_of
 from replaykit.debugger.navigation import StepList, step_list
 from replaykit.debugger.pages import calls_page, diff_page, help_page, list_page, state_page
+from replaykit.debugger.screen import step_lines
 from replaykit.model.changes import StateFold
 from replaykit.model.events import (
     AnyEvent,
@@ -128,9 +129,9 @@ def test_a_step_in_full_has_everything_its_events_hold() -> None:
 
     assert lines[:4] == ["user", "  event 0    /", '    "hello"', ""]
     for expected in (
-        ["llm_call gpt", "  event 2  +0.250 s  /  took 0.500000 s", "  arguments", "    {", '      "n": 1', "    }"],
+        ["llm_call gpt", "  event 2  +0.250 s  /  took 0.500 s", "  arguments", "    {", '      "n": 1', "    }"],
         ["  result", "    [", '      "a"', "    ]", "  tokens: 3 in, 4 out"],
-        ["  event 3    /gpt#0  inside event 2  took 0.000000 s"],
+        ["  event 3    /gpt#0  inside event 2"],
         ["  items", "    [", "      1,", '      "b"', "    ]", "  the stream was left before its end"],
         ["  error", "    line 1", "    line 2"],
         ["  no answer"],
@@ -184,3 +185,41 @@ def test_a_question_names_what_was_done_before(done: tuple[str, ...]) -> None:
     assert lines[0] == "the fork wants to refund()"
     assert [line.strip() for line in lines[4:]] == list(done)
     assert ("not repeated" in " ".join(lines)) == bool(done)
+
+
+def model_call(**fields: Any) -> LlmCall:
+    messages = [{"role": "user", "content": "Where is my order?\nIt is late."}]
+    arguments = raw({"model": "claude", "messages": messages})
+    return LlmCall(seq=0, name="claude", step="s", arguments_json=arguments, **fields)
+
+
+ANTHROPIC_ANSWER = {
+    "role": "assistant",
+    "content": [{"type": "text", "text": "Let me look."}, {"type": "tool_use", "name": "find", "input": {"order": 7}}],
+}
+
+
+def test_a_model_call_in_full_begins_with_its_conversation_and_has_its_json_below() -> None:
+    here = step_list(made(model_call(result_json=raw(ANTHROPIC_ANSWER))))
+
+    lines = texts(calls_page(here.run, here.stops[0]))
+
+    assert lines[2:7] == [
+        "  model      claude",
+        "  user       Where is my order?",
+        "             It is late.",
+        "  answer     → find(order=7)",
+        "  answer     Let me look.",
+    ]
+    assert "  arguments" in lines
+    assert '      "role": "assistant",' in lines
+
+
+def test_a_step_shows_a_model_call_as_the_model_its_messages_and_its_answer() -> None:
+    usage = Usage(input_tokens=400, output_tokens=12)
+    here = step_list(made(model_call(result_json=raw(ANTHROPIC_ANSWER), usage=usage)))
+
+    rows = [row.text for row in step_lines(here, 0)]
+
+    assert "  model      claude  1 message" in rows
+    assert "             → find(order=7)  412 tok" in rows

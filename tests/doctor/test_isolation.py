@@ -51,7 +51,7 @@ def outside_of_containers(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"most": "0"}, "sudo sysctl -w user.max_user_namespaces=15000"),
         ({"docker": ""}, "--security-opt seccomp=unconfined --security-opt systempaths=unconfined"),
         ({"podman": ""}, "--security-opt seccomp=unconfined --security-opt systempaths=unconfined"),
-        ({"status": "Seccomp:\t2"}, "A system call filter lies over this process"),
+        ({"status": "Seccomp:\t2"}, "A system call filter applies to this process"),
         ({"release": "5.4.0-190-generic"}, "Linux 5.4.0-190-generic is too old: full isolation needs 5.11 or newer"),
         ({}, "No usual cause was found"),
     ],

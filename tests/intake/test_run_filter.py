@@ -83,7 +83,7 @@ def test_the_limit_is_that_of_the_runs_that_are_wanted_and_nothing_is_read_beyon
 
     assert read == ["a", "b"]
     assert [record.id for record in found if record.run] == ["a", "b"]
-    assert [note for record in found for note in record.notes] == ["no more than 2 were taken, as the limit says"]
+    assert [note for record in found for note in record.notes] == ["the limit stopped the import after 2"]
 
 
 def test_what_was_passed_over_is_told() -> None:
@@ -120,7 +120,7 @@ def test_the_command_takes_what_is_asked_for(replaykit: Run) -> None:
     ran = replaykit("import", file, "--filter", "status=error", "--limit", "2", "--json")
 
     assert (ran.code, ran.results) == (0, {"b": "imported", "c": "imported"})
-    assert "note: no more than 2 were taken" in ran.err
+    assert "note: the limit stopped the import after 2" in ran.err
     with rk.Store.open(".replaykit/store.db", read_only=True) as store:
         assert {header.id for header in store.headers()} == {"b", "c"}
 

@@ -266,7 +266,7 @@ def test_an_agent_that_is_not_there_is_not_said_to_take_no_tape() -> None:
     reason = refused("http://127.0.0.1:1", tape=TAPE)
 
     assert "cannot be reached" in reason
-    assert "Look whether the agent runs" in reason
+    assert "Check that the agent is running" in reason
 
 
 def test_an_agent_that_says_nothing_is_not_said_to_take_no_tape(say: Say) -> None:
@@ -306,7 +306,7 @@ def test_a_header_that_cannot_be_sent_says_so(say: Say, value: str, monkeypatch:
 
     reason = refused(agent.url, headers={"X-Key": "${AGENT_KEY}"})
 
-    assert "a header, holds what cannot be sent" in reason
+    assert "a header contains characters that cannot be sent" in reason
     assert value not in reason
     assert agent.asked == []
 

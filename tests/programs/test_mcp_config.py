@@ -382,7 +382,7 @@ def test_servers_that_nobody_records_are_told_of() -> None:
     unused = replaykit("record", "--mcp-config", ".mcp.json", "--", sys.executable, "-c", "print(1)")
 
     assert "the MCP servers in .mcp.json are not recorded; to record them: --mcp-config .mcp.json" in forgotten.stderr
-    assert "no MCP server of .mcp.json was spoken to" in unused.stderr
+    assert "no MCP server of .mcp.json was used" in unused.stderr
     assert "--mcp-config-in-place" in unused.stderr
 
 

@@ -163,4 +163,4 @@ def test_an_agent_that_ends_before_the_step_did_not_resume(store: rk.Store, dry_
 
     assert journey.output == "nothing to do"
     assert [deviation.kind for deviation in journey.deviations] == ["unreached"]
-    assert "before it came to step_2: 2 recorded calls" in journey.deviations[0].text
+    assert "before it reached step_2: 2 recorded calls" in journey.deviations[0].text

@@ -390,7 +390,7 @@ def test_a_change_that_the_agent_gives_no_occasion_for_is_told(store: rk.Store) 
     fork_id, journey = rk.fork(run_id, "step_1", {"end": 2}, agent=forgetful, store=store)
 
     assert [deviation.kind for deviation in journey.deviations] == ["unmade"]
-    assert "handed none over at step_1" in journey.deviations[0].text
+    assert "passed none at step_1" in journey.deviations[0].text
     assert rk.compare(run_id, fork_id, store=store).identical
 
 

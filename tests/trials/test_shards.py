@@ -220,7 +220,7 @@ def test_a_shard_that_was_stopped_is_named(shards: Callable[..., Path]) -> None:
 def test_other_files_are_refused(shards: Callable[..., Path], tmp_path: Path, text: str) -> None:
     (tmp_path / "other.jsonl").write_text(text, encoding="latin-1")
 
-    with pytest.raises(InvalidFile, match="these are no results"):
+    with pytest.raises(InvalidFile, match="not results of"):
         merged([shards("a", 1), tmp_path / "other.jsonl"])
 
 

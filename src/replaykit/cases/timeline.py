@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from replaykit.cases.signatures import FailureSignature
+from replaykit.checks.conversation import tools_in_answer, words_in_answer
 from replaykit.checks.failures import call_failed
 from replaykit.checks.reading import short, shown, shown_json
 from replaykit.model.events import AnyEvent, Call, Decision, ErrorEvent, LlmCall, Message, State
@@ -18,7 +19,6 @@ from replaykit.model.unreplayable import concerns, note_text
 from replaykit.model.values import Json
 from replaykit.redaction.lazy_patterns import lazy
 from replaykit.terminal import visible
-from replaykit.wire.json_fields import as_object, as_objects, as_text
 
 MAX_EVENTS = 500
 _REMARK_CHARS = 2_000
@@ -132,12 +132,13 @@ def _outcome(call: Call) -> str:
 
 
 def _answer(call: Call) -> str:
-    """Return what came back; of a model what it said, and the calls it asks for."""
-    result = call.items if call.items is not None else call.result
-    spoken = as_object(result) if isinstance(call, LlmCall) else {}
-    uses = as_objects(spoken.get("tool_calls"))
-    calls = [f"→ {as_text(use.get('name'))}({shown(use.get('arguments'))})" for use in uses]
-    return "\n".join(filter(None, (as_text(spoken.get("content")), *calls))) or _message_text(result)
+    """Return what came back; of a model its words, and the tool calls in its answer."""
+    if call.items is not None:
+        return _message_text(call.items)
+    if not isinstance(call, LlmCall):
+        return _message_text(call.result)
+    calls = [f"→ {request.name}({shown(request.arguments)})" for request in tools_in_answer(call)]
+    return "\n".join(filter(None, (words_in_answer(call), *calls))) or _message_text(call.result)
 
 
 def _message_text(value: Json) -> str:

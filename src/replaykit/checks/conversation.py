@@ -56,15 +56,29 @@ def requested_tools(call: LlmCall) -> list[ToolRequest]:
 
 def answer_line(call: LlmCall) -> str:
     """Return what the model answered on one line: the tools it asked for, or else its words."""
-    requests = requested_tools(call)
-    blocks = as_objects(as_object(call.result).get("content"))  # as Anthropic's API has them
-    for block in blocks:
-        if block.get("type") == "tool_use":
-            requests.append(ToolRequest(as_text(block.get("name")), block.get("input")))
+    requests = tools_in_answer(call)
     if requests:
         return ", ".join(call_text(request.name, request.arguments, _ARGUMENT_CHARS) for request in requests)
-    words = answer_text(call) or " ".join(as_text(block.get("text")) for block in blocks)
-    return repr(words or call.result)
+    return repr(words_in_answer(call) or call.result)
+
+
+def tools_in_answer(call: LlmCall) -> list[ToolRequest]:
+    """Return the tool calls in a model's answer, also those of an answer in the form of Anthropic's API."""
+    requests = requested_tools(call)
+    for block in _content_blocks(call):
+        if block.get("type") == "tool_use":
+            requests.append(ToolRequest(as_text(block.get("name")), block.get("input")))
+    return requests
+
+
+def words_in_answer(call: LlmCall) -> str:
+    """Return the text in a model's answer, also of an answer in the form of Anthropic's API."""
+    texts = [as_text(block.get("text")) for block in _content_blocks(call)]
+    return answer_text(call) or " ".join(filter(None, texts))
+
+
+def _content_blocks(call: LlmCall) -> list[JsonObject]:
+    return as_objects(as_object(call.result).get("content"))
 
 
 def offered_tools(call: LlmCall) -> dict[str, JsonObject]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from replaykit.checks.conversation import request_messages
 from replaykit.debugger.lines import ScreenLine, pretty
 from replaykit.debugger.navigation import DebuggerStep, StepList
 from replaykit.debugger.screen import state_change
@@ -12,9 +13,12 @@ from replaykit.model.events import AnyEvent, Call, Decision, ErrorEvent, ErrorIn
 from replaykit.model.run import TraceRun
 from replaykit.model.values import Json, Raw, encode
 from replaykit.report.layout import width_of
+from replaykit.report.model_calls import conversation_facts
+from replaykit.report.runs import duration_text
 
 _DIFFERENCES = 1000  # more of them nobody reads
 _ONE_ROW = 60
+_SPOKEN_COLUMN = 13
 _LOOKS = {"added": "green", "removed": "red", "changed": "yellow"}
 
 HELP = """
@@ -118,7 +122,8 @@ def _event(event: AnyEvent, started_at: float) -> Iterator[ScreenLine]:
     if isinstance(event, Call):
         inside = "" if event.parent is None else f"  inside event {event.parent}"
         yield ScreenLine(f"{event.kind} {event.name}", "bold")
-        yield ScreenLine(f"  {place}{inside}  took {event.duration_s:.6f} s", "dim")
+        took = duration_text(event.duration_s)
+        yield ScreenLine(f"  {place}{inside}{'  took ' + took if took else ''}", "dim")
         yield from _call(event)
     elif isinstance(event, ErrorEvent):
         yield ScreenLine("error", "bold")
@@ -139,7 +144,18 @@ def _event(event: AnyEvent, started_at: float) -> Iterator[ScreenLine]:
         yield ScreenLine(f"  {place}", "dim")
 
 
+def _conversation(call: LlmCall) -> Iterator[ScreenLine]:
+    """The conversation of a model call as people read it; its JSON comes below."""
+    for label, text in conversation_facts(call):
+        first, *more = text.split("\n")
+        if text:
+            yield ScreenLine(f"  {label:<10} {first}", hang=_SPOKEN_COLUMN)
+            yield from (ScreenLine(" " * _SPOKEN_COLUMN + line) for line in more)
+
+
 def _call(call: Call) -> Iterator[ScreenLine]:
+    if isinstance(call, LlmCall) and request_messages(call):
+        yield from _conversation(call)
     yield from _value("arguments", call.arguments_json)
     if call.result_json:
         yield from _value("result", call.result_json)

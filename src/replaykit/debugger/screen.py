@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 
+from replaykit.checks.conversation import answer_line
 from replaykit.debugger.lines import ScreenLine, row_of, rows_of
 from replaykit.debugger.navigation import OF_A_STEP, DebuggerStep, DebuggerView, StepList
 from replaykit.model.diff import brief, call_text
@@ -13,6 +14,7 @@ from replaykit.model.events import (
     Call,
     Decision,
     ErrorEvent,
+    LlmCall,
     Message,
     Note,
     State,
@@ -20,6 +22,7 @@ from replaykit.model.events import (
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import Json
 from replaykit.report.layout import counted, width_of
+from replaykit.report.model_calls import request_line, tokens_line
 
 _LONG = 1200  # characters of a value that a step shows at most
 _TALL = 8  # rows that one line of a step takes at most
@@ -187,8 +190,11 @@ def _depths(events: Sequence[AnyEvent]) -> dict[int | None, int]:
 
 
 def _event_lines(event: AnyEvent, margin: str) -> Iterator[ScreenLine]:
-    if isinstance(event, Call):
-        label = {"tool_call": "tool", "llm_call": "model"}.get(event.kind, "exchange")
+    if isinstance(event, LlmCall):
+        yield _labelled(margin + "model", request_line(event))
+        yield _labelled("", f"{margin}→ {_model_answer(event)}", "red" if event.error else "")
+    elif isinstance(event, Call):
+        label = {"tool_call": "tool"}.get(event.kind, "exchange")
         yield _labelled(margin + label, call_text(event.name, event.arguments, _LONG))
         yield _labelled("", f"{margin}→ {outcome_text(event)}", "red" if event.error else "")
     elif isinstance(event, Message):
@@ -201,6 +207,13 @@ def _event_lines(event: AnyEvent, margin: str) -> Iterator[ScreenLine]:
         yield _labelled(margin + "state", state_change(event), "dim")
     elif isinstance(event, Note):
         yield _labelled(margin + event.name, content_text(event.content), "dim")
+
+
+def _model_answer(call: LlmCall) -> str:
+    """Return the tool calls or the words that a model answered, and its tokens."""
+    if call.error is not None or not call.result_json:
+        return outcome_text(call)
+    return "  ".join(filter(None, (answer_line(call)[:_LONG], tokens_line(call))))
 
 
 def _labelled(label: str, text: str, look: str = "") -> ScreenLine:

@@ -33,7 +33,7 @@ class ChaosReport(Struct, frozen=True, kw_only=True):
     contract: str
     """The name of the contract that the agent had to keep; empty if it only had to end without an error."""
     untested: Sequence[str]
-    """Scenarios whose faults struck nothing in any run."""
+    """Scenarios of which no fault was triggered in any run."""
     saved: Sequence[str]
     """The directories of the cases that were made of broken runs."""
     duration_s: float

@@ -105,7 +105,7 @@ def _verdict(result: ContractResult) -> tuple[str, str]:
     if result.reason:
         return "not run", "magenta"
     if result.unjudged:
-        return "cannot tell", "magenta"
+        return "inconclusive", "magenta"
     return "untested", "magenta"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from replaykit.checks.conversation import answer_text, offered_tools, request_messages, requested_tools
+from replaykit.checks.conversation import offered_tools, request_messages, tools_in_answer, words_in_answer
 from replaykit.model.diff import brief, call_text
 from replaykit.model.events import LlmCall
 from replaykit.model.values import Json
@@ -13,7 +13,9 @@ from replaykit.telemetry.messages import input_messages, instructions
 from replaykit.wire.json_fields import as_object, as_text, without
 
 _ARGUMENT_CHARS = 24
-_SHOWN_APART = ("messages", "system", "tools")
+_WHOLE = 1_000_000
+"""The characters of an argument where a call is shown in full."""
+_SHOWN_APART = ("messages", "model", "system", "tools")
 """Members of a request that have lines of their own."""
 
 
@@ -45,12 +47,13 @@ def conversation_facts(call: LlmCall) -> Iterator[tuple[str, str]]:
         fields = as_object(message)
         for part in fields.get("parts") or ():
             yield as_text(fields.get("role")), _part_text(part)
-    for requested in requested_tools(call):
-        yield "answer", f"→ {call_text(requested.name, requested.arguments, 200)}"
-    text = answer_text(call)
+    requests = tools_in_answer(call)
+    for requested in requests:
+        yield "answer", f"→ {call_text(requested.name, requested.arguments, _WHOLE)}"
+    text = words_in_answer(call)
     if text:
         yield "answer", text
-    elif call.result_json and not requested_tools(call):
+    elif call.result_json and not requests:
         yield "answer", repr(call.result)
     yield "tools", ", ".join(offered_tools(call))
     rest = without(request, *_SHOWN_APART)
@@ -64,12 +67,12 @@ def _part_text(part: Json) -> str:
     fields = as_object(part)
     kind = fields.get("type")
     if kind == "tool_call":
-        return f"→ {call_text(as_text(fields.get('name')), fields.get('arguments'), 200)}"
+        return f"→ {call_text(as_text(fields.get('name')), fields.get('arguments'), _WHOLE)}"
     if kind == "tool_call_response":
         return _plain(fields.get("response"))
     if kind in ("text", "reasoning"):
         return _plain(fields.get("content"))
-    return brief(part, 200)
+    return brief(part, _WHOLE)
 
 
 def _plain(value: Json) -> str:

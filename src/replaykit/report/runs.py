@@ -194,7 +194,7 @@ def event_text(event: AnyEvent, started_at: float) -> str:
         facts += [fact for fact in conversation_facts(event) if fact[1]]
         if event.error:
             facts.append(("error", str(event.error)))
-        facts.append(("time", f"{event.duration_s:.6f} s"))
+        facts.append(("time", duration_text(event.duration_s) or None))
     elif isinstance(event, Call):
         facts += [("name", event.name), ("arguments", event.arguments)]
         if event.result_json:
@@ -203,7 +203,7 @@ def event_text(event: AnyEvent, started_at: float) -> str:
             facts.append(("items", event.items))
         if event.error:
             facts.append(("error", str(event.error)))
-        facts.append(("time", f"{event.duration_s:.6f} s"))
+        facts.append(("time", duration_text(event.duration_s) or None))
     elif isinstance(event, Message | Decision | Note):
         facts.append(("content", event.content))
     elif isinstance(event, ErrorEvent):
@@ -306,6 +306,15 @@ def _seconds(duration: float | None) -> str:
     if duration is None:
         return ""
     return f"{duration:.2f} s"
+
+
+def duration_text(duration_s: float) -> str:
+    """Return how long a call took; nothing where that was not measured."""
+    if not duration_s:
+        return ""
+    if duration_s < 0.001:
+        return "under 1 ms"
+    return f"{duration_s:.3f} s"
 
 
 def events_json(events: Sequence[AnyEvent]) -> str:

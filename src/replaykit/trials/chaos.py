@@ -113,7 +113,7 @@ class ChaosResult(Struct, frozen=True, kw_only=True):
 
     @property
     def untested(self) -> tuple[str, ...]:
-        """Scenarios whose faults struck nothing in any run: they are untested."""
+        """Scenarios of which no fault was triggered in any run: they are untested."""
         struck = {run.scenario for run in self.runs if run.faults}
         return tuple(dict.fromkeys(run.scenario for run in self.runs if run.scenario not in struck))
 
