@@ -56,3 +56,11 @@ def test_arguments_of_a_tool_call_are_shown_in_full() -> None:
     call = LlmCall(seq=0, name="gpt", arguments_json=raw({"messages": QUESTION}), result_json=raw(answer))
 
     assert ("answer", f"→ write(text={'word ' * 100!r})") in list(conversation_facts(call))
+
+
+@pytest.mark.parametrize(("words", "is_cut"), [(10, False), (1000, True)])
+def test_notes_that_shorten_a_value_say_where_all_of_it_is(words: int, is_cut: bool) -> None:
+    call = LlmCall(seq=0, name="gpt", arguments_json=raw({"messages": QUESTION}), result_json=raw("word " * words))
+    run = TraceRun(id="r1", status=RunStatus.SUCCESS, events=(call,))
+
+    assert ("`source-trace.json` has the whole run" in render_notes("A title", run, ())) == is_cut

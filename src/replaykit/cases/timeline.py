@@ -26,6 +26,7 @@ _SPOKEN_CHARS = 800
 """The most characters that the page shows of what somebody said, or a tool answered."""
 _SPOKEN_LINES = 30
 _MARK = "⚠"
+_CUT = "…"
 FILL_IN = (
     "No detector knows this failure. Fill in `observed` in case.yaml by hand: "
     "without it a replay checks `desired` only and cannot say whether the failure is back."
@@ -39,7 +40,10 @@ def render_notes(title: str, run: TraceRun, signatures: Sequence[FailureSignatur
     for heading, lines in sections.items():
         if lines:
             parts += [f"## {heading}", "\n".join(f"- {_plain(line, _REMARK_CHARS)}" for line in lines)]
-    parts += ["## Timeline", *_conversation(run, signatures)]
+    blocks = list(_conversation(run, signatures))
+    parts += ["## Timeline", *blocks]
+    if any(_CUT in block for block in blocks):
+        parts.append("Long values are shortened here. `source-trace.json` has the whole run.")
     return "\n\n".join(parts) + "\n"
 
 
