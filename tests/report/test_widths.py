@@ -240,3 +240,29 @@ def test_what_cannot_be_broken_stays_as_it_is(monkeypatch: pytest.MonkeyPatch, c
     lines = fit(f"{command} {'z' * 80}").split("\n")
 
     assert " ".join(" ".join(line.removesuffix("\\").split()) for line in lines) == f"{command} {'z' * 80}"
+
+
+def test_show_shortens_a_long_input_and_says_how_to_see_all_of_it(
+    own_directory: Path, replaykit: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with rk.record("long", input="why? " * 100) as run:
+        run.output = "word " * 100
+
+    whole = replaykit("show", "long", "-v").out
+    terminal = use_terminal(monkeypatch, width=80)
+    replaykit("show", "long")
+
+    assert "why? " * 99 not in unstyle(terminal.getvalue()).replace("\n", "")
+    assert f"In full (one event: --event N): replaykit show {run.id} -v" in " ".join(
+        unstyle(terminal.getvalue()).split()
+    )
+    assert " ".join(whole.split()).count("why?") == 100
+    assert " ".join(whole.split()).count("word") == 100
+
+
+def test_a_run_without_an_input_shows_none(own_directory: Path, replaykit: Command) -> None:
+    with rk.record("quiet") as run:
+        run.output = "done"
+
+    assert "input" not in replaykit("show", "quiet").out
+    assert "None" not in replaykit("runs").out

@@ -77,6 +77,9 @@ class StepState(Struct, frozen=True, kw_only=True):
 
 _NAME_CHARS = 24
 _ARROW = " → "
+_SHOWN_CHARS = 200
+"""The characters of a run's input, output and error that are shown; `show -v` shows all."""
+_WHOLE = 1_000_000
 _NOT_HELD = {
     "secrets": "what `secrets` and `os.urandom` gave is",
     "hashes": "what `hash` gave is",
@@ -115,7 +118,8 @@ def run_line(run: TraceRun) -> str:
 
 
 def run_text(run: TraceRun, *, whole: bool = False) -> str:
-    """One run: its header and its events, a line each; with `whole` every event in full."""
+    """One run: its header and its events, a line each; with `whole` every value and every event in full."""
+    shown_chars = _WHOLE if whole else _SHOWN_CHARS
     lines = [run_line(run)]
     facts = [
         ("agent", f"{run.agent} {run.agent_version}".strip()),
@@ -126,9 +130,9 @@ def run_text(run: TraceRun, *, whole: bool = False) -> str:
         ("partly", _stopped(run)),
         ("states", _sampling(run)),
         ("chance", _chance(run)),
-        ("input", brief(run.input, 200)),
-        ("output", brief(run.output, 200) if run.output_json else ""),
-        ("error", short(str(run.error), 200) if run.error else ""),
+        ("input", "" if run.input is None else brief(run.input, shown_chars)),
+        ("output", brief(run.output, shown_chars) if run.output_json else ""),
+        ("error", short(str(run.error), shown_chars) if run.error else ""),
     ]
     for line in (*_replayable(run), *(short(concern, 300) for concern in concerns(run.events))):
         facts.append(("replay", line))
@@ -143,7 +147,8 @@ def run_text(run: TraceRun, *, whole: bool = False) -> str:
         lines.append(event_lines(run, run.events))
     else:
         lines.append("  no events")
-    return with_hint("\n".join(lines), f"Details of an event: replaykit show {visible(run.id)} --event N")
+    shown = visible(run.id)
+    return with_hint("\n".join(lines), f"In full (one event: --event N): replaykit show {shown} -v")
 
 
 def event_lines(run: TraceRun, events: Sequence[AnyEvent]) -> str:
@@ -265,11 +270,12 @@ def _answer(call: Call) -> str:
 
 
 def _one_line(header: RunHeader) -> str:
+    asked = "" if header.input is None else brief(header.input)
     if header.error:
-        return f"{brief(header.input)} → {header.error}"
+        return f"{asked} → {header.error}".strip()
     if header.output_json:
-        return f"{brief(header.input)} → {brief(header.output)}"
-    return brief(header.input)
+        return f"{asked} → {brief(header.output)}".strip()
+    return asked
 
 
 def _origin(run: RunHeader) -> str:
