@@ -390,7 +390,7 @@ BAD: list[tuple[str, Any, str]] = [
     ("llm.same_request", 1, "expected a whole number of at least 2, got 1"),
     ("llm.truncated", {"calls": "lst"}, "unknown value 'lst'; did you mean 'last'?"),
     ("max_tool_calls", -1, "expected a whole number of at least 0, got -1"),
-    ("not", {"not": NEVER}, "a `not` inside a `not` says nothing; take both away"),
+    ("not", {"not": NEVER}, "a `not` inside a `not` has no effect; remove both"),
     ("output.answer", " ", "expected the answer, as a text"),
     ("output.contains", 3, "expected a text, got 3"),
     ("output.contains_all", {"textss": ["a"]}, "unknown parameter 'textss'; did you mean 'texts'?"),

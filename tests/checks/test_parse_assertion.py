@@ -98,7 +98,7 @@ BAD = [
     ("not", {"status_is": "error", "max_tool_calls": 1}, (), "one assertion inside"),
     ("not", {"max_tool_calls": {"cuont": 1}}, ("max_tool_calls", "cuont"), "did you mean 'count'?"),
     ("not", {"nto": 1}, ("nto",), "unknown assertion"),
-    ("not", {"not": {"status_is": "error"}}, ("not",), "take both away"),
+    ("not", {"not": {"status_is": "error"}}, ("not",), "remove both"),
 ]
 
 

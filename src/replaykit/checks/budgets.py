@@ -20,7 +20,7 @@ from replaykit.model.run import TraceRun
 
 @register("budget.cost")
 class BudgetCost(Rule, frozen=True):
-    """The model calls cost at most so many US dollars, as the log says.
+    """The model calls cost at most this many US dollars, according to the log.
 
     A model call whose cost the log does not have makes it impossible to say so, and the assertion does not hold; with
     `unknown_usd` such a call counts as that much.
@@ -28,7 +28,7 @@ class BudgetCost(Rule, frozen=True):
 
     plain = "max_usd"
     notes = {
-        "max_usd": "the most, in US dollars; a plain number is this",
+        "max_usd": "the most, in US dollars; a plain number sets this",
         "unknown_usd": "what a call costs whose cost the log does not have",
     }
     examples = ("budget.cost: 0.05", "budget.cost: {max_usd: 0.05, unknown_usd: 0}")
@@ -61,14 +61,14 @@ class BudgetCost(Rule, frozen=True):
 
 @register("budget.tokens")
 class BudgetTokens(Rule, frozen=True):
-    """The model calls took at most so many tokens, in and out together or each.
+    """The model calls took at most this many tokens, in and out together or each.
 
     A model call whose tokens the log does not have makes it impossible to say so, and the assertion does not hold.
     """
 
     plain = "max"
     notes = {
-        "max": "the most, in and out together; a plain number is this",
+        "max": "the most, in and out together; a plain number sets this",
         "input": "the most that went in",
         "output": "the most that came out",
     }
@@ -111,7 +111,7 @@ class BudgetTokens(Rule, frozen=True):
 
 @register("budget.latency")
 class BudgetLatency(Rule, frozen=True):
-    """The calls took at most so many seconds, by the log.
+    """The calls took at most this many seconds, according to the log.
 
     This is the virtual time of the log: what each call took when it was recorded, added up. A replay that serves
     recorded calls has the same latency as the run it was recorded from, on every machine; a call done live counts as
@@ -122,7 +122,7 @@ class BudgetLatency(Rule, frozen=True):
 
     plain = "max_s"
     notes = {
-        "max_s": "the most, in seconds; a plain number is this",
+        "max_s": "the most, in seconds; a plain number sets this",
         "own_time": "add what the agent took beside its calls",
     }
     examples = ("budget.latency: 10", "budget.latency: {max_s: 12.5, own_time: true}")
@@ -156,7 +156,7 @@ class _Counted(Rule, frozen=True, kw_only=True):
     notes = {
         "min": "the least",
         "max": "the most",
-        "model": "the model's name; `*` in it stands for anything; all models without it",
+        "model": "the model's name; `*` matches anything; default: all models",
     }
     min: Count | None = None
     max: Count | None = None

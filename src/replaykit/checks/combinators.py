@@ -45,7 +45,7 @@ class Not(Combined, frozen=True, kw_only=True):
     @classmethod
     def parse(cls, value: Json) -> Rule:
         if isinstance(value, dict) and list(value) == ["not"]:
-            raise BadAssertion("a `not` inside a `not` says nothing; take both away", ("not",))
+            raise BadAssertion("a `not` inside a `not` has no effect; remove both", ("not",))
         return cls(inner=parse_inner(value, "not"))
 
     @classmethod
@@ -86,7 +86,7 @@ class _Several(Combined, frozen=True, kw_only=True):
 
 @register("all")
 class All(_Several, frozen=True, kw_only=True):
-    """Every assertion of the list holds. The first that does not is told."""
+    """Every assertion of the list holds. The finding names the first that does not."""
 
     kind = "all"
     examples = ('all: [{tool.called: refund}, {output.contains: "refunded"}]',)
@@ -101,7 +101,7 @@ class All(_Several, frozen=True, kw_only=True):
 
 @register("any")
 class Any(_Several, frozen=True, kw_only=True):
-    """At least one assertion of the list holds. The first that does is told."""
+    """At least one assertion of the list holds. The finding names the first that does."""
 
     kind = "any"
     examples = ('any: [{tool.called: refund}, {output.contains: "cannot refund"}]',)
@@ -125,7 +125,7 @@ class Threshold(_Several, frozen=True, kw_only=True):
     named = True
     notes = {
         "of": "the assertions",
-        "min": "the share that has to hold, from 0 to 1",
+        "min": "the share that must hold, from 0 to 1",
         "weights": "the weight of each, in the same order",
     }
     examples = ('threshold: {min: 0.6, weights: [2, 1], of: [{tool.called: refund}, {output.contains: "sorry"}]}',)

@@ -53,7 +53,7 @@ class CustomPython(Rule, frozen=True):
     """
 
     plain = "check_"
-    notes = {"check": "the function's name; a plain text is this", "…": "what it is given"}
+    notes = {"check": "the function's name; a plain text sets this", "…": "what it is given"}
     examples = (
         "custom.python: charged_once",
         "custom.python: {check: total_below, limit: 50}",

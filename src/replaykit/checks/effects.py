@@ -42,8 +42,8 @@ class EffectExactlyOnce(Rule, frozen=True):
 
     plain = "tool"
     notes = {
-        "tool": "the tool, or `METHOD host/path` of a request; `*` stands for anything; a plain text is this",
-        "arguments": "what has to be among the arguments, as for `tool.called`",
+        "tool": "the tool, or `METHOD host/path` of a request; `*` matches anything; a plain text sets this",
+        "arguments": "what the arguments must contain, as for `tool.called`",
         "per": "a [JSON path](#json-paths) into the arguments: once for each value there",
         "failed": "calls that failed count as well",
     }

@@ -68,9 +68,9 @@ class OutputGrounded(Rule, frozen=True):
 
     plain = "grounded"
     notes = {
-        "grounded": "true, or false; a plain value is this",
+        "grounded": "true, or false; a plain value sets this",
         "derive": "`all`, a list of `sum`, `difference`, `product`, `ratio`, `percent` and `count`, or `anything`",
-        "ignore": "figures that need no source, as the output writes them; `*` stands for anything",
+        "ignore": "figures that need no source, as the output writes them; `*` matches anything",
     }
     examples = (
         "output.grounded: true",

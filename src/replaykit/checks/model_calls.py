@@ -39,7 +39,7 @@ class LlmTruncated(Rule, frozen=True):
 
     plain = "truncated"
     notes = {
-        "truncated": "true, or false; a plain value is this",
+        "truncated": "true, or false; a plain value sets this",
         "calls": "`last`: the last model call counts; `any`: all of them do",
     }
     examples = ("llm.truncated: true", "llm.truncated: {calls: any}")
@@ -97,10 +97,10 @@ class LlmMalformedCall(Rule, frozen=True):
 
 @register("llm.same_request")
 class LlmSameRequest(Rule, frozen=True):
-    """The agent sent a model the very same request at least so many times, and each was answered."""
+    """The agent sent a model the very same request at least this many times, and each was answered."""
 
     plain = "times"
-    notes = {"times": "how often, at least 2; a plain number is this"}
+    notes = {"times": "how often, at least 2; a plain number sets this"}
     examples = ("llm.same_request: 3",)
     times: Annotated[int, Meta(ge=2)]
 
@@ -114,13 +114,13 @@ class LlmSameRequest(Rule, frozen=True):
 
 @register("llm.same_answer")
 class LlmSameAnswer(Rule, frozen=True):
-    """A model gave the very same answer at least so many times: the same words and the same tool calls.
+    """A model gave the very same answer at least this many times: the same words and the same tool calls.
 
     Answers of less than 20 characters without a tool call do not count.
     """
 
     plain = "times"
-    notes = {"times": "how often, at least 2; a plain number is this"}
+    notes = {"times": "how often, at least 2; a plain number sets this"}
     examples = ("llm.same_answer: 3",)
     times: Annotated[int, Meta(ge=2)]
 

@@ -111,10 +111,10 @@ class RunError(Rule, frozen=True):
 
 @register("run.failed_steps")
 class RunFailedSteps(Rule, frozen=True):
-    """At least so many errors happened in the run outside of calls, such as steps whose code did not run."""
+    """At least this many errors happened outside of calls, such as steps whose code did not run."""
 
     plain = "min"
-    notes = {"min": "the least number of errors; a plain number is this"}
+    notes = {"min": "the least number of errors; a plain number sets this"}
     examples = ("run.failed_steps: 1",)
     min: Annotated[int, Meta(ge=1)]
 

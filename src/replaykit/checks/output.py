@@ -31,7 +31,7 @@ _ERROR_LABEL = lazy(
 
 @register("final_output_exists")
 class FinalOutputExists(Rule, frozen=True):
-    """True: there is an output, and it is not blank. False: there is none, or a blank one."""
+    """True: there is an output, and it is not blank. False: there is no output, or a blank one."""
 
     family = "output"
     plain = "exists"
@@ -61,7 +61,7 @@ class OutputEmpty(Rule, frozen=True):
 
 @register("output.equals")
 class OutputEquals(Rule, frozen=True):
-    """The output is this JSON value. Null means that there is none."""
+    """The output is this JSON value. Null means that there is no output."""
 
     plain = "value"
     named = False
@@ -141,7 +141,7 @@ class OutputStartsWith(_OneText, frozen=True, kw_only=True):
 
 class _SomeTexts(Rule, frozen=True, kw_only=True):
     plain = "texts"
-    notes = {"texts": "the texts", "ignore_case": "upper and lower case are alike"}
+    notes = {"texts": "the texts", "ignore_case": "ignore upper and lower case"}
     texts: list[str]
     ignore_case: bool = False
 
@@ -186,7 +186,7 @@ class OutputContainsAny(_SomeTexts, frozen=True, kw_only=True):
 
 @register("output.error")
 class OutputError(_OneText, frozen=True, kw_only=True):
-    """The output is an error in the place of an answer: a traceback, or an error's text and nothing more.
+    """The output is an error instead of an answer: a traceback, or an error's text and nothing more.
 
     The text is that of the error, with or without its class. A word in front of it such as `Error:` adds nothing; an
     answer that says what did not work, and names the error as the reason, is an answer. An output that is no text is
@@ -214,7 +214,7 @@ class OutputRegex(Rule, frozen=True):
     """
 
     plain = "pattern"
-    notes = {"pattern": "the pattern", "whole": "the whole output has to match"}
+    notes = {"pattern": "the pattern", "whole": "the whole output must match"}
     examples = (
         r"output.regex: '\$\d+\.\d\d'",
         "output.regex: {pattern: '(?i)you were .*plan[.]', whole: true}",

@@ -17,7 +17,7 @@ from replaykit.model.run import TraceRun
 
 @register("output.edit_distance")
 class OutputEditDistance(Rule, frozen=True):
-    """The output becomes this text by adding, taking away or replacing at most so many letters (Levenshtein).
+    """The output becomes this text by adding, removing or replacing at most this many letters (Levenshtein).
 
     Takes time in proportion to the length of the output times `max`.
     """

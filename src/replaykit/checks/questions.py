@@ -217,7 +217,7 @@ class JudgeScore(JudgeRule, frozen=True, kw_only=True):
         "calls": _CALLS,
     }
     examples = (
-        "judge.score: {rubric: How clear the answer is to somebody who is not an expert, at_least: 0.7}",
+        "judge.score: {rubric: How clear the answer is to a reader who is not an expert, at_least: 0.7}",
         "judge.score: {rubric: Coherence, at_least: 0.6, steps: [List the claims, See which contradict another]}",
     )
     rubric: str
@@ -242,7 +242,7 @@ class JudgeFactual(JudgeRule, frozen=True, kw_only=True):
 
     plain = "reference"
     notes = {
-        "reference": "what is right: a text; a plain text is this",
+        "reference": "what is right: a text; a plain text sets this",
         "rubric": "when they agree, in other words than the usual ones",
     }
     examples = ('judge.factual: "The charge of $49.99 is for the yearly plan"',)
@@ -266,7 +266,7 @@ class JudgeFaithful(JudgeRule, frozen=True, kw_only=True):
 
     plain = "faithful"
     notes = {
-        "faithful": "true, or false; a plain value is this",
+        "faithful": "true, or false; a plain value sets this",
         "rubric": "when it is, in other words than the usual ones",
     }
     examples = ("judge.faithful: true",)

@@ -44,7 +44,7 @@ class Repeat(Combined, frozen=True, kw_only=True):
     is_repeated = True
     notes = {
         "times": f"how many runs, the first one included; at least 2 and at most {MAX_TIMES}",
-        "at_least": "in how many of them it has to hold; in all of them without it",
+        "at_least": "in how many of them it must hold; default: all",
         "of": "the assertion",
     }
     examples = (

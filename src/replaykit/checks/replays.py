@@ -54,7 +54,7 @@ class ReplayNoDivergence(Rule, frozen=True):
 
     plain = "none"
     notes = {
-        "none": "true: there is none; a plain value is this",
+        "none": "true: there is none; a plain value sets this",
         "allow": "[sorts](formats.md#evidence) that do not count, such as `moved` and `unused`",
     }
     examples = (
@@ -80,8 +80,8 @@ class ReplayDivergesAt(Rule, frozen=True):
 
     plain = "call"
     notes = {
-        "call": "the number of the call, from 0; a plain number is this",
-        "name": "the name of the call; `*` in it stands for anything",
+        "call": "the number of the call, from 0; a plain number sets this",
+        "name": "the name of the call; `*` matches anything",
         "kind": "the sort of deviation, such as `arguments`",
         "allow": "sorts that do not count",
     }

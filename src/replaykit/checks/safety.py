@@ -215,7 +215,7 @@ class _Nothing(Rule, frozen=True, kw_only=True):
         "in": "where: `output`, `arguments` of tools, their `results`, `messages`, what `models` said; "
         "a plain list is this",
         "kinds": "the only sorts that are looked for",
-        "allow": "texts that are no harm, with `*` for anything",
+        "allow": "allowed texts; `*` matches anything",
     }
     places: list[Place] = field(default_factory=lambda: ["output", "arguments"], name="in")
     kinds: list[str] | None = None

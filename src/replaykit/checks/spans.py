@@ -57,7 +57,7 @@ class _Spans(Rule, frozen=True, kw_only=True):
     """A selection of spans; all conditions that are given have to agree."""
 
     notes = {
-        "name": "the name of the tool, model, request or step; `*` in it stands for anything; a plain text is this",
+        "name": "the name of the tool, model, request or step; `*` matches anything; a plain text sets this",
         "kind": "`tool`, `llm`, `exchange` or `step`",
         "status": "`ok` or `error`",
         "min_s": "the least it took, in seconds",

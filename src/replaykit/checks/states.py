@@ -19,7 +19,7 @@ from replaykit.model.jsonpath import members, remove_paths
 from replaykit.model.run import TraceRun
 from replaykit.model.values import Json, canonical, decode
 
-_AT = "the step after which the state is looked at; the end of the run without it"
+_AT = "the step after which the state is checked; default: the end of the run"
 _NO_STATE = "no state in the log"
 
 
@@ -171,12 +171,12 @@ class StateDiff(Rule, frozen=True):
 class StateHash(Rule, frozen=True):
     """The SHA-256 of the agent's state is this: of its canonical JSON, compact, with sorted keys, in UTF-8.
 
-    For states that are too large to write down, or that nobody should read.
+    For states that are too large to write down, or that should stay private.
     """
 
     plain = "sha256"
     notes = {
-        "sha256": "64 hexadecimal digits; a plain text is this",
+        "sha256": "64 hexadecimal digits; a plain text sets this",
         "step": _AT,
         "ignore": "[JSON paths](#json-paths) that are left out first",
     }
@@ -209,10 +209,10 @@ class StateHash(Rule, frozen=True):
 
 @register("state.repeated")
 class StateRepeated(Rule, frozen=True):
-    """The agent's state was the very same at least so many times. States that the log does not hold do not count."""
+    """The agent's state was the very same at least this many times. States that were not stored do not count."""
 
     plain = "times"
-    notes = {"times": "how often, at least 2; a plain number is this"}
+    notes = {"times": "how often, at least 2; a plain number sets this"}
     examples = ("state.repeated: 3",)
     times: Annotated[int, Meta(ge=2)]
 

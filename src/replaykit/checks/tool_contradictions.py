@@ -63,7 +63,7 @@ class OutputContradicts(Rule, frozen=True):
     """
 
     plain = "tool"
-    notes = {"tool": f"{TOOL_NOTE}; a plain text is this"}
+    notes = {"tool": f"{TOOL_NOTE}; a plain text sets this"}
     examples = ("output.contradicts: lookup_billing", 'output.contradicts: "*"')
     tool: str
 

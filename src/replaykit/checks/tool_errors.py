@@ -36,7 +36,7 @@ class ToolErrorOccurred(Rule, frozen=True):
 
     plain = "tool"
     notes = {
-        "tool": f"{TOOL_NOTE}; a plain text is this",
+        "tool": f"{TOOL_NOTE}; a plain text sets this",
         "like": "what the failure says, as for `run.error`",
         "min": "the least number of calls that failed this way",
     }
@@ -82,7 +82,7 @@ class UnretriedToolError(Rule, frozen=True):
     """The tool failed, and the agent never called it again."""
 
     plain = "tool"
-    notes = {"tool": "the tool's name; a plain text is this"}
+    notes = {"tool": "the tool's name; a plain text sets this"}
     examples = ("tool.unretried_error: lookup_billing",)
     tool: str
 
@@ -124,7 +124,7 @@ class IgnoredToolError(Rule, frozen=True):
 
     plain = "tool"
     notes = {
-        "tool": "the tool's name; a plain text is this",
+        "tool": "the tool's name; a plain text sets this",
         "acknowledged_by": "words that an answer admits a failure with, or `anything`",
     }
     examples = (

@@ -33,7 +33,7 @@ from replaykit.model.values import Json, JsonObject
 from replaykit.redaction.lazy_patterns import lazy
 from replaykit.wire.json_fields import as_object
 
-_ANY_TOOL = f"{TOOL_NOTE}; a plain text is this"
+_ANY_TOOL = f"{TOOL_NOTE}; a plain text sets this"
 _USES = (
     r"us(?:e|es|ed|ing)|call(?:s|ed|ing)?|invok(?:e|es|ed|ing)|ask(?:s|ed|ing)?|quer(?:y|ies|ied|ying)|send(?:s|ing)?|sent"
     r"|run(?:s|ning)?|ran|leverag\w+|employ\w*|consult\w*|utili[sz]\w+|request\w*|delegat\w+|through|via|with|prompt\w*"
@@ -119,7 +119,7 @@ class ToolOnlyAnnounced(Rule, frozen=True):
     """
 
     plain = "tool"
-    notes = {"tool": "the tool's name; a plain text is this"}
+    notes = {"tool": "the tool's name; a plain text sets this"}
     examples = ("tool.only_announced: search_docs",)
     tool: str
 

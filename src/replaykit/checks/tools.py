@@ -17,12 +17,12 @@ from replaykit.model.run import TraceRun
 from replaykit.model.values import JsonObject
 
 _ALIKE = " with the same arguments"
-TOOL_NOTE = "the tool's name; `*` in it stands for anything"
+TOOL_NOTE = "the tool's name; `*` matches anything"
 
 
 class _ToolCount(Rule, frozen=True, kw_only=True):
     notes = {
-        "count": "how many; a plain number is this",
+        "count": "how many; a plain number sets this",
         "min": "the least",
         "max": "the most",
         "tool": f"{TOOL_NOTE}; all tools without it",
@@ -110,8 +110,8 @@ class ToolCalls(_ToolCount, frozen=True, kw_only=True):
 class _NamedCall(Rule, frozen=True, kw_only=True):
     plain = "tool"
     notes = {
-        "tool": f"{TOOL_NOTE}; a plain text is this",
-        "arguments": "what has to be among the arguments of a call",
+        "tool": f"{TOOL_NOTE}; a plain text sets this",
+        "arguments": "what the arguments must contain of a call",
         "min": "the least of such calls",
         "max": "the most of them",
     }

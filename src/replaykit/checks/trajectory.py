@@ -74,7 +74,7 @@ class TrajectoryMatch(Rule, frozen=True):
 
     plain = "calls"
     notes = {
-        "calls": "the expected calls: a tool's name, or `{tool, arguments}`; a plain list is this",
+        "calls": "the expected calls: a tool's name, or `{tool, arguments}`; a plain list sets this",
         "mode": "`strict`, `in_order`, `unordered`, `subset` or `superset`",
         "args": "`exact`, `superset`, `subset` or `ignore`",
         "overrides": "by tool: another `args`, or the names of the arguments to compare",

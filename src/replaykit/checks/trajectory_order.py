@@ -21,10 +21,10 @@ from replaykit.model.run import TraceRun
 class TrajectoryBefore(Rule, frozen=True):
     """Before the first call of `then` there was a call of `first`.
 
-    A run that never calls `then` keeps the rule; where it has to, add `tool.called`.
+    A run that never calls `then` passes; if it must call it, add `tool.called`.
     """
 
-    notes = {"first": f"what has to come first: {TOOL_NOTE}", "then": "what may come then"}
+    notes = {"first": f"what must come first: {TOOL_NOTE}", "then": "what may come then"}
     examples = ("trajectory.before: {first: lookup_billing, then: send_email}",)
     first: str
     then: str
@@ -69,7 +69,7 @@ class TrajectoryNeverAfter(Rule, frozen=True):
 
 @register("trajectory.no_loop")
 class TrajectoryNoLoop(Rule, frozen=True):
-    """No stretch of tool calls is repeated so many times in a row.
+    """No sequence of tool calls is repeated this many times in a row.
 
     A stretch is one call (a, a, a) or up to `period` calls that come back (a, b, a, b, a, b), alike in tool and
     arguments; with `ignore_arguments`, in the tool alone. Takes time in proportion to the run times `period`.
@@ -77,7 +77,7 @@ class TrajectoryNoLoop(Rule, frozen=True):
 
     plain = "repeats"
     notes = {
-        "repeats": "how many times in a row make a loop; a plain number is this",
+        "repeats": "how many times in a row make a loop; a plain number sets this",
         "period": "the longest stretch that is looked for, up to 20 calls",
         "ignore_arguments": "calls of one tool are alike, whatever their arguments",
     }
@@ -119,7 +119,7 @@ class TrajectoryAllowlist(Rule, frozen=True):
 
     plain = "allow"
     notes = {
-        "allow": "the tools that may be called, with `*` for anything; a plain list is this",
+        "allow": "the tools that may be called, with `*` for anything; a plain list sets this",
         "deny": "the tools that may not",
     }
     examples = (
@@ -149,7 +149,7 @@ class TrajectoryAllowlist(Rule, frozen=True):
 
 @register("tool.stuck")
 class ToolStuck(Rule, frozen=True):
-    """The agent called the tool at least so many times in a row, and nothing came of it.
+    """The agent called the tool at least this many times in a row without any progress.
 
     Nothing came of a row of calls when every one of them failed, or all gave the very same answer. The arguments may
     differ.

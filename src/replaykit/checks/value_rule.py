@@ -16,7 +16,7 @@ from replaykit.model.values import Json
 VALUE_NOTES = {
     "equals": "the value it is",
     "matches": "what it has at least, as for `tool.called`: an object may have more keys, at any depth",
-    "contains": "a text in it; of a value that is no text, in its JSON",
+    "contains": "a text that it contains; for a value that is not text, in its JSON",
     "regex": "a pattern in it, as for `output.regex`",
     "min": "the least number it may be",
     "max": "the largest number it may be",

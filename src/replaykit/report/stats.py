@@ -17,7 +17,7 @@ def stats_text(stats: Stats, *, bars: bool = False) -> str:
     width = max(len(name) for name, _ in rows)
     lines = [labelled(name, f" {text}", width) for name, text in rows]
     if stats.signatures:
-        lines += ["", f"Failures of the newest {counted(stats.failed_looked_at, 'failed run')}"]
+        lines += ["", f"Causes of the newest {counted(stats.failed_looked_at, 'failure')}"]
         for signature in stats.signatures:
             newest = f"({signature.newest})"
             shown = short(signature.signature, room(len(newest) + 10, plain=70))
