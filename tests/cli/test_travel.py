@@ -319,8 +319,8 @@ def test_a_store_of_a_newer_version_is_refused_by_every_verb_and_left_alone(
             2,
             "does not fit the state",
         ),
-        (["show", "answer", "--state"], 2, "--state goes with --step"),
-        (["show", "answer", "--step", "step_1", "--agent", "travelling_agent:answer"], 2, "--agent goes with --state"),
+        (["show", "answer", "--state"], 2, "--state needs --step"),
+        (["show", "answer", "--step", "step_1", "--agent", "travelling_agent:answer"], 2, "--agent needs --state"),
         (
             ["fork", "answer", "--step", "step_1", "--response", "no", "--agent", "travelling_agent:answer"],
             2,

@@ -337,7 +337,7 @@ def test_a_configuration_for_mcp_servers_is_refused(repository: Repository, repl
     )
 
     assert ran.code == 2
-    assert "--mcp-config does not go with --config-from" in ran.err
+    assert "--mcp-config cannot be combined with --config-from" in ran.err
 
 
 @pytest.mark.parametrize("option", [("--from-langsmith", "run"), ("--from-langsmith-project", "project")])
@@ -347,7 +347,7 @@ def test_nothing_is_imported_with_the_keys_of_the_environment(
     ran = replaykit("replay", *option, "--config-from", "origin/main")
 
     assert ran.code == 2
-    assert "--from-langsmith does not go with --config-from" in ran.err
+    assert "--from-langsmith cannot be combined with --config-from" in ran.err
 
 
 HTTP = {

@@ -169,7 +169,7 @@ def test_the_runs_of_a_project_that_are_wanted_come_in_newest_first(
         (("--trace", "nope"), "LangSmith has no run 'nope'"),
         (("--trace", "../sessions?name=x"), "LangSmith has no run '../sessions?name=x'"),
         (("--project", "my-production-agent", "--since", "lst_7_days"), "did you mean 'last_7_days'?"),
-        (("--trace", "abc123def456", "--run", "--dry-run"), "do not go together"),
+        (("--trace", "abc123def456", "--run", "--dry-run"), "cannot be combined"),
     ],
 )
 def test_a_wrong_call_is_told_and_makes_no_store(
@@ -291,7 +291,7 @@ def test_what_is_stored_apart_is_fetched_without_the_key(replaykit: Run, langsmi
         ),
         ({"ROOT": {"presigned_url": "http://169.254.169.254/latest"}}, "at 169.254.169.254, which is not allowed"),
         ({"ROOT": {"presigned_url": "file:///etc/passwd"}}, "which is not allowed"),
-        ({"ROOT": {"presigned_url": "http://[/"}}, "the address that is given is none"),
+        ({"ROOT": {"presigned_url": "http://[/"}}, "the address is not valid"),
         ({"ROOT": {"presigned_url": "/gone"}}, "answered 401"),
         ({"ROOT": 3}, "no address is given"),
         ({"other": {}}, "no address is given"),

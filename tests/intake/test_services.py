@@ -367,14 +367,14 @@ def test_a_source_that_cannot_be_asked_is_an_error_with_its_line_and_stops_no_ot
     ("source", "said"),
     [
         ({"type": "langfus"}, "Did you mean 'langfuse'?"),
-        ({"type": "langfuse", "project": "p"}, "project does not go with type langfuse"),
+        ({"type": "langfuse", "project": "p"}, "project cannot be used with type langfuse"),
         ({"type": "phoenix"}, "the key 'project' is missing for type phoenix"),
-        ({"type": "phoenix", "project": "p", "run_id": "x"}, "run_id does not go with type phoenix"),
+        ({"type": "phoenix", "project": "p", "run_id": "x"}, "run_id cannot be used with type phoenix"),
         ({"type": "phoenix", "trace_id": "x"}, "the key 'project' is missing for type phoenix"),
         ({"type": "mlflow"}, "the key 'experiment' is missing for type mlflow"),
         ({"type": "mlflow", "trace_id": "x", "experiment": "e"}, "experiment does not go with trace_id"),
         ({"type": "langfuse", "trace_id": "x", "limit": 3}, "limit does not go with trace_id"),
-        ({"type": "langsmith", "project": "p", "trace_id": "x"}, "trace_id does not go with type langsmith"),
+        ({"type": "langsmith", "project": "p", "trace_id": "x"}, "trace_id cannot be used with type langsmith"),
         ({"type": "langfuse", "filter": {"date_range": "last_7_dys"}}, "did you mean 'last_7_days'?"),
     ],
 )

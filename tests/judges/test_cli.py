@@ -246,7 +246,7 @@ def test_a_case_never_names_who_is_asked(cli: Any, case: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["--judge", "openai:gpt"], 2, "go with --ask-judge"),
+        (["--judge", "openai:gpt"], 2, "need --ask-judge"),
         (["--ask-judge"], 2, "Name one: --judge openai:MODEL"),
         (["--ask-judge", "--judge", "opnai:gpt"], 2, "did you mean 'openai'?"),
         (["--ask-judge", "--judge", "python:nowhere"], 2, "Write module:function"),

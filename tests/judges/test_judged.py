@@ -424,7 +424,7 @@ def test_a_judge_is_named_only_where_it_is_asked(cli: CLI, case: Callable[..., P
 
     code, _, err = cli("contract", "run", "--judge", "openai:gpt")
 
-    assert (code, "--judge goes with --ask-judge" in err) == (2, True)
+    assert (code, "--judge needs --ask-judge" in err) == (2, True)
 
 
 def test_a_session_is_judged_by_its_file(cli: CLI, case: Callable[..., Path], model: Any, speaking: Speaking) -> None:

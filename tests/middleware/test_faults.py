@@ -118,7 +118,7 @@ PAGE = b"<!DOCTYPE html><html><body>Sign in</body></html>"
     [
         (http(PAGE, content_type="text/html"), {}, "a page of HTML: <!DOCTYPE html>", "agent.endpoint"),
         (http(PAGE), {"response_path": "$.a"}, "a page of HTML", "agent.endpoint"),
-        (http(b'{"output": "a', content_type="application/json"), {}, "that is none", "the agent writes"),
+        (http(b'{"output": "a', content_type="application/json"), {}, "that cannot be read", "the agent writes"),
         (http(b"plain"), {"response_path": "$.a"}, "did not answer with JSON", "agent.response_path"),
         (http(b'{"a": 1}'), {"response_path": "$.b"}, 'without $.b: {"a":1}', "agent.response_path"),
         (

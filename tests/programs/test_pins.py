@@ -231,7 +231,7 @@ def test_pinning_something_and_nothing_do_not_go_together(verb: tuple[str, ...])
     both = replaykit(*verb, "--no-pins", "--pin-env", "A")
 
     assert both.returncode == 2
-    assert "do not go together" in both.stderr
+    assert "cannot be combined" in both.stderr
 
 
 STRAY = """

@@ -557,4 +557,4 @@ def test_show_reaches_a_state_with_the_agent(own_directory: Any, monkeypatch: An
     assert cli(["compare", "walk", "walk@step_3"]) == 1
     assert "were not kept by both runs, and not compared" in capsys.readouterr().out
     assert cli(["show", "walk", "--agent", f"{name}:answer"]) == 2
-    assert "--agent goes with --state" in capsys.readouterr().err
+    assert "--agent needs --state" in capsys.readouterr().err

@@ -320,7 +320,9 @@ def _no_json(text: str, why: str, content_type: str, path: str | None) -> AgentR
             reason=f"did not answer with JSON, and response_path is {path}: {text[:_SHOWN_CHARS]}\n{_PLAIN}"
         )
     if "json" in content_type and text.lstrip().startswith(("{", "[", '"')):
-        return AgentReply(reason=f"answered with {content_type} that is none ({why}): {text[:_SHOWN_CHARS]}\n{_REPAIR}")
+        return AgentReply(
+            reason=f"answered with {content_type} that cannot be read ({why}): {text[:_SHOWN_CHARS]}\n{_REPAIR}"
+        )
     return AgentReply(output=text or None)
 
 

@@ -245,7 +245,7 @@ class TapeClient:
         try:
             taken = msgspec.json.decode(answer.body, type=TapeAccepted)
         except msgspec.MsgspecError as error:
-            raise TapeRefused(f"its answer is none: {sayable(str(error))}") from None
+            raise TapeRefused(f"its answer cannot be read: {sayable(str(error))}") from None
         return Handed(tape=taken.tape, process=taken.process)
 
     def ask_within(self, handed: Handed, request: Ask, timeout_s: float, *, retries: int = 0) -> HttpAnswer:

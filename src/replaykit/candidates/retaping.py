@@ -165,7 +165,7 @@ def _difference_in(name: str, again: ReplayResult, result: ReplayResult) -> str:
         return f"the take was written, but the candidate is not fixed on another one: {verdict}"
     return (
         f"the take was written, but the candidate does not do the same on it: {verdict}\n"
-        "Hold still what differs each time (`seed`, `clock` or `match.ignore` in the case), and retape with --force"
+        "Freeze what differs each time (`seed`, `clock` or `match.ignore` in the case), and retape with --force"
     )
 
 

@@ -135,11 +135,11 @@ _MATCH = Record(
         "mode": "What must match before a recorded outcome is served.",
         "ignore": "JSON paths left out of the comparison; `tool:$.path` limits one to a tool.",
         "on_miss": "What happens to a call that was not recorded.",
-        "live": "Names that the case asks to be done for real when on_miss is live; whoever runs it must allow each.",
+        "live": "Names that the case asks to be done for real when on_miss is live. Allow each when you run it.",
         "fault": "What is raised when on_miss is fault.",
         "model": "Whether the model and its parameters are compared, beside messages and tools. By default they are "
         "where the bytes of a call were recorded, and are not where only a trace tells of it.",
-        "network": "Hosts, or host:port, that the case asks to be reached; whoever runs it must allow each address.",
+        "network": "Hosts, or host:port, that the case asks to be reached. Allow each when you run it.",
         "redaction_key_id": "Which redaction key the recording was made with; it says nothing about the key itself.",
     },
     cross=_match_flaws,

@@ -160,9 +160,9 @@ def _unused_match_keys(subject: Subject) -> Flaws:
 def _live_requests(subject: Subject) -> Flaws:
     """Yield what the case asks to be done for real: whoever runs it must allow that, or it is not run."""
     for request in requests_of(subject.case.scenario):
-        hint = f"Whoever runs it must pass {request.flag()}."
+        hint = f"To run it, pass {request.flag()}."
         if request.is_any_host:
-            hint = f"Name each host: whoever runs it must pass {request.flag()}."
+            hint = f"Name each host. To run it, pass {request.flag()}."
         message = f"the case asks to {request.text}: without consent it is not run"
         yield _warning(request.path, "asks-for-live", message, hint)
 

@@ -243,7 +243,7 @@ class JudgeFactual(JudgeRule, frozen=True, kw_only=True):
     plain = "reference"
     notes = {
         "reference": "what is right: a text; a plain text sets this",
-        "rubric": "when they agree, in other words than the usual ones",
+        "rubric": "your own wording of the question",
     }
     examples = ('judge.factual: "The charge of $49.99 is for the yearly plan"',)
     reference: str
@@ -267,7 +267,7 @@ class JudgeFaithful(JudgeRule, frozen=True, kw_only=True):
     plain = "faithful"
     notes = {
         "faithful": "true, or false; a plain value sets this",
-        "rubric": "when it is, in other words than the usual ones",
+        "rubric": "your own wording of the question",
     }
     examples = ("judge.faithful: true",)
     faithful: bool = True

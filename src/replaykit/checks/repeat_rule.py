@@ -86,7 +86,7 @@ class Repeat(Combined, frozen=True, kw_only=True):
     def check(self, run: TraceRun, context: Context) -> Seen:
         if context.runs is None:
             raise CannotTell(
-                f"`repeat` needs {self.times} runs of the candidate, and there is one that nobody can repeat",
+                f"`repeat` needs {self.times} runs of the candidate, but this run cannot be repeated",
                 hint="Replay a case with a candidate: replaykit replay CASE --agent MODULE:FUNCTION",
             )
         # All of them before the first is looked at: what is unjudged in one should not hide the others from a judge.

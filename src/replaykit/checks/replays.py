@@ -119,7 +119,7 @@ def _deviations(context: Context, allowed: list[Kind]) -> list[Deviation]:
     """Return the deviations of the replay that count; `CannotTell` when there was none, or nobody watched."""
     if context.deviations is None:
         raise CannotTell(
-            "`replay.…` assertions need a replay that somebody watched: this run comes from none",
+            "`replay.…` assertions need a replay: this run is not from one",
             hint="Replay with --agent, or a command whose calls ReplayKit serves.",
         )
     # A server whose clock goes on has followed the tape as well as any.

@@ -79,7 +79,7 @@ class TrajectoryNoLoop(Rule, frozen=True):
     notes = {
         "repeats": "how many times in a row make a loop; a plain number sets this",
         "period": "the longest stretch that is looked for, up to 20 calls",
-        "ignore_arguments": "calls of one tool are alike, whatever their arguments",
+        "ignore_arguments": "compare calls by tool only, not by arguments",
     }
     examples = (
         "trajectory.no_loop: 3",

@@ -73,9 +73,9 @@ def command(
     if report is not None:
         _export_failures(report, output or Path("replays"), contract, force, as_json=as_json)
     elif contract is not None or force:
-        raise UsageError("--contract and --force go with --from-report")
+        raise UsageError("--contract and --force need --from-report")
     elif output is None and as_json:
-        raise UsageError("--json goes with -o and --from-report", hint="Without them the run itself is printed.")
+        raise UsageError("--json needs -o or --from-report", hint="Without them the run itself is printed.")
     else:
         _export_run(str(run_id), form, output, store_path, as_json=as_json)
 

@@ -69,7 +69,7 @@ def import_and_report(
 ) -> int:
     """Import the records, print the result, replay the sessions if `run_them`, and return the exit code."""
     if run_them and dry_run:
-        raise UsageError("--run and --dry-run do not go together")
+        raise UsageError("--run and --dry-run cannot be combined")
     result = import_into_project(records, needs_sessions=run_them, dry_run=dry_run, quiet=as_json, **place)
     failed = failed_if(result.failed)
     report(result, as_json=as_json, aside=run_them, store_path=place["store_path"])
@@ -107,7 +107,7 @@ def import_into_project(
     from replaykit.project.project import load_project
 
     if allow_incomplete and cases is None:
-        raise UsageError("--allow-incomplete goes with --scaffold")
+        raise UsageError("--allow-incomplete needs --scaffold")
     load_plugins(config)
     selection = parse_run_filter(filters, since, limit)
     is_own = output is None and needs_sessions
@@ -188,7 +188,7 @@ def replays_langsmith(command: Callable[..., ExitCode]) -> Callable[..., Any]:
         if not from_runs and from_project is None:
             if output is not None or run_them:
                 hint = "Reports: replaykit ci --only replay -o DIR"
-                raise UsageError("-o and --run go with --from-langsmith", hint=hint)
+                raise UsageError("-o and --run need --from-langsmith", hint=hint)
             return command(**parameters)
         _check(from_runs, from_project, parameters)
         records = _records(from_runs, from_project, filter_status)
@@ -224,7 +224,7 @@ def _check(run_ids: Sequence[str], project: str | None, parameters: dict[str, An
         raise UsageError("give cases, or --from-langsmith, or --from-langsmith-project: one of them")
     if parameters["config_from"] is not None or parameters["untrusted"]:
         hint = "Import it first, on your own machine: replaykit import langsmith"
-        raise UsageError("--from-langsmith does not go with --config-from and --untrusted", hint=hint)
+        raise UsageError("--from-langsmith cannot be combined with --config-from or --untrusted", hint=hint)
 
 
 def _records(run_ids: Sequence[str], project: str | None, status: str) -> Iterator[ImportRecord]:

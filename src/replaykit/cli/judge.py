@@ -50,7 +50,7 @@ def command(
     replaykit judge review cases/billing
     """
     if not record and (again or spec or config):
-        raise UsageError("--judge, --again and --config go with --ask-judge", hint="Without it no judge is asked.")
+        raise UsageError("--judge, --again and --config need --ask-judge", hint="Without it no judge is asked.")
     found = judge_options.judged_case(case)
     runs = load_judged_runs(found, result, evidence or default_evidence_path())
     questions = required_questions(found, runs)

@@ -43,7 +43,7 @@ asking_judge = options.combined(
 def answers_of(project: Any, command: str, *, ask: bool, spec: str | None) -> Any:
     """Return the stored judgements of runs without a case; with `ask` judges are asked as well."""
     if spec is not None and not ask:
-        raise UsageError("--judge goes with --ask-judge", hint="Without it no judge is asked.")
+        raise UsageError("--judge needs --ask-judge", hint="Without it no judge is asked.")
     judge = _judge(spec, project) if ask else None
     return ProjectAnswers(Path() if project is None else project.directory, command, judge)
 

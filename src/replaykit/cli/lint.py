@@ -60,10 +60,10 @@ def command(
     """
     if is_upgrade:
         if strict or config_from is not None or untrusted:
-            raise click.UsageError("--strict, --config-from and --untrusted do not go with --upgrade")
+            raise click.UsageError("--strict, --config-from and --untrusted cannot be combined with --upgrade")
         return upgrade(cases, config, dry_run=dry_run, as_json=as_json)
     if dry_run or config is not None:
-        raise click.UsageError("--dry-run and --config go with --upgrade")
+        raise click.UsageError("--dry-run and --config need --upgrade")
     if not cases:
         raise click.UsageError("Missing argument 'CASE...'.")
     trusted = trusted_config.config_files(config_from, untrusted=untrusted)

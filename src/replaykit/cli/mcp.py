@@ -72,7 +72,7 @@ def command(
     if not command and not url and not (run_id and name):
         raise click.UsageError("which server? Give its command after `--`, or --http URL")
     if url is None and (port is not None or as_json):
-        raise click.UsageError("--port and --json go with --http")
+        raise click.UsageError("--port and --json need --http")
     if record and run_id is not None:
         raise click.UsageError("--record or --replay, not both")
     called = name or _name_of(list(command), url)
@@ -100,7 +100,7 @@ def _joined(
             raise click.UsageError("--session is for a recording or replay that is under way; leave out the other")
         return standalone_session(name, store_path or default_store_path(), replay=run_id)
     if store_path is not None:
-        raise click.UsageError("--store goes with --record and --replay")
+        raise click.UsageError("--store needs --record or --replay")
     if session is None and not os.environ.get(SESSION):
         raise UsageError(
             "no recording or replay is under way here",

@@ -137,7 +137,7 @@ def _check(options_: RecordOptions) -> None:
     if options_.program and options_.recover:
         raise UsageError("--recover runs no program", hint="Recover first, then record.")
     if options_.pin_env and options_.no_pins:
-        raise UsageError("--pin-env and --no-pins do not go together")
+        raise UsageError("--pin-env and --no-pins cannot be combined")
 
 
 def _recover(options_: RecordOptions, store: SQLiteStore) -> None:

@@ -160,7 +160,7 @@ def _project(options_: ReplayOptions, files: Any) -> Any:
     """The configuration; where a revision has none, one that says nothing, since contracts are read from there too."""
     if options_.mcp_configs and files.revision_text:
         hint = "It names programs to start, and is read from the working tree."
-        raise UsageError("--mcp-config does not go with --config-from and --untrusted", hint=hint)
+        raise UsageError("--mcp-config cannot be combined with --config-from or --untrusted", hint=hint)
     project = options.project_of(options_.config, files, untrusted=options_.untrusted)
     if project is None and files.revision_text and options_.cases:
         from replaykit.project.project import Project
@@ -186,7 +186,7 @@ def _candidate(options_: ReplayOptions, project: Any) -> tuple[Any, int]:
     if options_.seed is not None and options_.chaos is None:
         raise UsageError("--seed has no effect without faults", hint="Name some: --chaos PROFILE")
     if options_.pin_env and options_.no_pins:
-        raise UsageError("--pin-env and --no-pins do not go together")
+        raise UsageError("--pin-env and --no-pins cannot be combined")
     return candidate, jobs
 
 

@@ -63,7 +63,7 @@ def command(
         hint = "All of this directory: replaykit redact scan ."
         raise UsageError("name files or directories, or use --staged", hint=hint)
     if sarif and as_json:
-        raise UsageError("--json and --sarif do not go together")
+        raise UsageError("--json and --sarif cannot be combined")
     trusted = trusted_config.config_files(config_from, untrusted=untrusted)
     options.note(*trusted.notices)
     if with_plugins:

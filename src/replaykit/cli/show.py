@@ -54,12 +54,12 @@ def command(
     replaykit show 20260215-143200 --step step_7 --state --agent my_agent:answer
     """
     if with_state and step is None:
-        raise click.UsageError("--state goes with --step")
+        raise click.UsageError("--state needs --step")
     chosen = [step is not None, event is not None, as_steps, as_forks]
     if sum(chosen) > 1:
         raise click.UsageError("give only one of --step, --event, --steps and --forks")
     if agent is not None and not with_state:
-        raise click.UsageError("--agent goes with --state")
+        raise click.UsageError("--agent needs --state")
     if as_steps:
         _show_steps(run_id, store_path, as_json=as_json)
         return

@@ -50,7 +50,7 @@ def _choose(context: click.Context, parameter: click.Parameter, is_given: bool) 
         return
     chosen = Verbosity(str(parameter.name))
     if context.meta.setdefault(_KEY, chosen) is not chosen:
-        raise click.UsageError("--quiet and --verbose do not go together", context)
+        raise click.UsageError("--quiet and --verbose cannot be combined", context)
 
 
 _quiet = click.option(

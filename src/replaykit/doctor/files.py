@@ -43,7 +43,7 @@ def _store(store: Path) -> Iterator[DoctorItem]:
         found = store_format(store)
         size = sum(part.stat().st_size for part in _files_of(store))
     except FileNotFoundError:
-        detail = f"there is none at {store}; the first recording makes it"
+        detail = f"none yet at {store}; the first recording creates it"
         yield _item("store", ItemState.OK, detail)
         return
     except OSError as error:
@@ -122,7 +122,7 @@ def _key(path: Path) -> Iterator[DoctorItem]:
     elif has_key:
         yield _item("redaction key", ItemState.OK, f"{path}; {VARIABLE} is not set")
     else:
-        yield _item("redaction key", ItemState.OK, f"there is none yet; the first secret makes {path}")
+        yield _item("redaction key", ItemState.OK, f"none yet; the first secret creates {path}")
     if path.exists():
         yield _rights("key rights", [path])
         yield _out_of_git("key in git", path)

@@ -167,7 +167,7 @@ def _frameworks(own: Requirements) -> Iterator[DoctorItem]:
                 "libraries",
                 name,
                 ItemState.NOTE,
-                f"{version}: the adapter is made for {required}; its model calls are recorded all the same",
+                f"{version}: the adapter is made for {required}; its model calls are still recorded",
                 install_hint(extra),
             )
 

@@ -169,7 +169,7 @@ _LINE_CHARS = 200
 _NEXT_STEPS = {
     Verdict.DIVERGED: "Next: record answers for what it asks now (`replaykit retape CASE --live NAME`), or allow what"
     " may differ in the case (`match.ignore`, `match.on_miss`)",
-    Verdict.FLAKY: "Next: hold still what differs (`clock`, `seed`), or say how often it has to hold (`repeat:`)",
+    Verdict.FLAKY: "Next: freeze what differs (`clock`, `seed`), or write how often it must hold (`repeat:`)",
 }
 DEVIATION = "replaykit.deviation"
 """Notes of this name say where a candidate left its tape; the content is a `Deviation`."""

@@ -255,7 +255,7 @@ class _ProxyExchange:
         """Ask the upstream, and hand back what it says as it says it."""
         upstream, address = self._target.upstream, self._target.address
         if not address:
-            self._record_failure(ConnectionError(f"nobody has said where {upstream} is"))
+            self._record_failure(ConnectionError(f"it is not known where {upstream} is"))
             raise ProxyRefusal(NOT_HERE, f"where is {upstream!r}?\nSay it: --upstream {upstream}=URL")
         try:
             async with await self._request_upstream(URL(address, encoded=True)) as answer:

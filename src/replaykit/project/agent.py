@@ -136,7 +136,7 @@ AGENT = Record(
         "retries": "How often a connection that failed is tried again; default: never.",
         "reset_endpoint": "Gets a POST request before each case.",
         "reset_function": "module:function, called before each case.",
-        "tools": "live: ask an agent that cannot be handed recorded answers all the same.",
+        "tools": "live: run an agent that cannot be given recorded answers anyway, with live tools.",
     },
     cross=_agent_flaws,
 )

@@ -106,13 +106,13 @@ def _source_flaws(value: JsonObject) -> Flaws:
     unfit = [name for names in _NAMES.values() for name in names if name not in _NAMES[kind]]
     for key in dict.fromkeys(unfit):
         if key in value:
-            yield Flaw((key,), "does-not-apply", f"{key} does not go with type {kind}", "Remove it.")
+            yield Flaw((key,), "does-not-apply", f"{key} cannot be used with type {kind}", "Remove it.")
     is_one = kind is SourceType.RUN or single_key in _NAMES[kind]
     many = (*_OF_MANY, "experiment") if kind is SourceType.MLFLOW else _OF_MANY
     for key in many:
         if is_one and key in value:
             beside = f"type {kind}" if kind is SourceType.RUN else str(single_key)
-            yield Flaw((key,), "does-not-apply", f"{key} does not go with {beside}", "Remove it.")
+            yield Flaw((key,), "does-not-apply", f"{key} cannot be combined with {beside}", "Remove it.")
 
 
 SOURCE = Record(

@@ -27,7 +27,7 @@ T = TypeVar("T", bound=Struct)
 
 _SHOWN = 5
 _MISSED = "a second check finds what may be a secret in this file, and redaction did not replace it"
-_ALLOW = "Take it out at its source. Where it is no secret, allow it by its hash in redaction.toml:"
+_ALLOW = "Remove it at its source. If it is not a secret, allow it by its hash in redaction.toml:"
 _REASON = "what is secret or personal must not get into this file, and it was not replaced"
 
 

@@ -336,7 +336,7 @@ class SQLiteStore:
                     whole = _whole(event, arguments, parents)
                 except (ValueError, KeyError, RunNotFound) as error:
                     where = f"run {header.id}, event {event.seq}"
-                    raise CorruptStore(f"it cannot be put together ({error})", where=where) from None
+                    raise CorruptStore(f"it cannot be reconstructed ({error})", where=where) from None
                 yield whole
             expected += len(batch)
         if header.event_count is not None and expected != header.event_count:

@@ -138,7 +138,7 @@ class StateReader:
             return question(fold)
         except (ValueError, KeyError, TypeError, msgspec.MsgspecError) as error:
             where = f"run {header.id}, checkpoint {seq}"
-            raise CorruptStore(f"the state cannot be put together ({error})", where=where) from None
+            raise CorruptStore(f"the state cannot be reconstructed ({error})", where=where) from None
 
     def _before(self, key: int, older: Iterator[EventStretch], *, parsed: bool) -> StateFold:
         """A fold of everything before the stretch with this key."""

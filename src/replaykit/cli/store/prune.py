@@ -39,7 +39,7 @@ def command(
     replaykit store prune
     """
     if compact and dry_run:
-        raise UsageError("--compact and --dry-run do not go together")
+        raise UsageError("--compact and --dry-run cannot be combined")
     project = options.project_of(config)
     policy = RetentionPolicy() if project is None else project.retention
     if auto and not policy.auto:

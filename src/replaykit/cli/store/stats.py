@@ -42,7 +42,7 @@ def command(days: float, prometheus: bool, evidence: Path | None, store_path: Pa
     replaykit store stats --prometheus > /var/lib/node_exporter/replaykit.prom
     """
     if prometheus and as_json:
-        raise UsageError("--prometheus and --json do not go together")
+        raise UsageError("--prometheus and --json cannot be combined")
     with existing_store_path(store_path or default_store_path(), read_only=True) as store:
         ci_results = default_results_path() if evidence is None else None
         stats = gather_stats(store, evidence or default_evidence_path(), replay_days=days, ci_results=ci_results)

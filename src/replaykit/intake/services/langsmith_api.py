@@ -138,7 +138,7 @@ class LangSmithApi:
         try:
             address = self._account.payload_url(url)
         except ValueError:
-            raise FetchFailed("and the address that is given is none") from None
+            raise FetchFailed("and the address is not valid") from None
         host = visible(address.partition("://")[2].partition("/")[0].rpartition("@")[2])[:_SHOWN_CHARS]
         if not self._account.allows(address):
             raise FetchFailed(f"at {host}, which is not allowed: {PAYLOAD_HOSTS}={host}")
