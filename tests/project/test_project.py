@@ -128,7 +128,7 @@ def test_sources_scores_judge_checks_and_ci_are_values() -> None:
         ),
         (
             {"replays": {"sources": [{"type": "langsmith_run", "run_id": "r", "limit": 3}]}},
-            "limit cannot be used with type",
+            "limit cannot be combined with type",
         ),
         ({"replays": {"sources": [{"type": "langsmith", "project": "p", "limit": 0}]}}, "replays.sources[0].limit"),
         ({"replays": {"sources": [{"type": "langsmith"}]}}, "the key 'project' is missing"),

@@ -266,3 +266,10 @@ def test_a_run_without_an_input_shows_none(own_directory: Path, replaykit: Comma
 
     assert "input" not in replaykit("show", "quiet").out
     assert "None" not in replaykit("runs").out
+
+
+@pytest.mark.parametrize("mark", ["✓", "✗", "?", "-"])
+def test_the_lines_after_a_mark_begin_below_its_text(monkeypatch: pytest.MonkeyPatch, mark: str) -> None:
+    use_terminal(monkeypatch, width=20)
+
+    assert fit(f"  {mark} expected one two three").split("\n") == [f"  {mark} expected one two", "    three"]

@@ -251,6 +251,8 @@ def fit(text: str) -> str:
 _COMMAND = re.compile(r"(?<![`\w])(?:replaykit|python|pip|git) \w")
 _SHELL_WORD = re.compile(r"""(?:[^\s'"\\]|\\.|'[^']*'|"(?:\\.|[^"\\])*")+""")
 _CONTINUED = " \\"
+_BULLET = re.compile(r"\s*[✓✗?-] ")
+"""What a line may begin with; its next lines begin below the text behind it."""
 
 
 def _with_command(prose: str, command: str, columns: int) -> list[str]:
@@ -284,8 +286,12 @@ def _continued(command: str, margin: str, columns: int) -> list[str]:
 
 def _wrapped(line: str, columns: int) -> list[str]:
     """Return a line as several that are no wider; its words may be coloured."""
-    gap = unstyle(line).rfind("  ", 0, columns // 2)
+    plain = unstyle(line)
+    gap = plain.rfind("  ", 0, columns // 2)
     margin = 0 if gap < 0 else gap + 2
+    bullet = _BULLET.match(plain)
+    if bullet is not None:
+        margin = max(margin, bullet.end())
     lines, current = [], ""
     for blanks, word in re.findall(r"(\s*)(\S+)", line):
         if current and width_of(unstyle(current + blanks + word)) > columns:
