@@ -22,7 +22,7 @@ STEP = 20
 TITLE = 26
 GAP = 14
 SHORTEST = 4
-SPAN = 1000
+SPAN = 20_000
 """A bar this many times smaller than the longest one has no length left."""
 
 STYLE = """
