@@ -162,7 +162,7 @@ def test_nobody_watched_stays_so_in_every_run(case: Callable[..., Path]) -> None
     result = rk.replay(case(repeat(2, 1, {"replay.no_divergence": True})), Scripted(*attempts))
 
     assert result.verdict == "inconclusive"
-    assert "need a replay that somebody watched" in result.reason
+    assert "need a replay: this run is not from one" in result.reason
 
 
 def test_every_run_leaves_its_files_in_a_directory_of_its_own(case: Callable[..., Path], own_directory: Path) -> None:

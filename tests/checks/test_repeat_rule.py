@@ -81,7 +81,7 @@ def test_the_side_reaches_the_assertion_inside() -> None:
 
 
 def test_a_run_that_nobody_can_repeat_is_no_pass() -> None:
-    with pytest.raises(CannotTell, match="needs 3 runs of the candidate, and there is one"):
+    with pytest.raises(CannotTell, match="needs 3 runs of the candidate, but this run"):
         parsed(repeat(3)).check(ran(GOOD).run, Side.DESIRED)
 
 
@@ -193,4 +193,4 @@ def test_a_verdict_without_more_runs_is_an_error() -> None:
     result = judge_run(case_id="c", observed=[], desired=[parsed(repeat(2))], semantic=(), run=ran(GOOD).run)
 
     assert result.verdict is Verdict.INCONCLUSIVE
-    assert "nobody can repeat" in result.reason
+    assert "cannot be repeated" in result.reason

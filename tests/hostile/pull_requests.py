@@ -585,7 +585,7 @@ GOLDEN = {
             **case({"tools": "live"}),
             "pytest.ini": "[pytest]\naddopts = --replaykit-live=*\nreplaykit_agents =\n    evil = agent:run\n",
         },
-        {"pytest cases/evil/case.yaml": (4, "--replaykit-live counts only where it is typed")},
+        {"pytest cases/evil/case.yaml": (4, "--replaykit-live must be typed")},
     ),
 }
 SESSIONS = {

@@ -67,12 +67,12 @@ def test_an_input_that_is_said_is_not_on_standard_input() -> None:
 def test_what_is_lost_is_told() -> None:
     told = record(b"Why?").stderr.decode()
 
-    assert "was not kept, and replays will not give it: record it with --input -" in told
+    assert "was not recorded, so replays cannot provide it: record it with --input -" in told
 
 
 @sampled("code", ["print(1)", "import os; os.close(0)"], count=1)
 def test_nothing_is_told_where_nobody_read(code: str) -> None:
-    assert "was not kept" not in record(b"Why?", code=code).stderr.decode()
+    assert "was not recorded" not in record(b"Why?", code=code).stderr.decode()
 
 
 @pytest.mark.exhaustive
@@ -82,7 +82,7 @@ def test_more_than_is_kept_reaches_the_program_all_the_same() -> None:
     ended = record(given, "--input", "-", code="import sys; print(len(sys.stdin.read()))")
 
     assert ended.stdout.split() == [str(len(given)).encode()]
-    assert "replays will not give it: it is longer than 1 MiB" in ended.stderr.decode()
+    assert "replays cannot provide it: it is longer than 1 MiB" in ended.stderr.decode()
     assert not load_case(case_of_the_run()).scenario.stdin
 
 

@@ -228,7 +228,7 @@ def test_changes_that_do_not_add_up_are_a_named_error(tmp_path: Path, events: li
         store.add(TraceRun(id="r", events=tuple(events)))
 
         for _ in range(3):
-            with pytest.raises(CorruptStore, match="the state cannot be put together") as caught:
+            with pytest.raises(CorruptStore, match="the state cannot be reconstructed") as caught:
                 store.state_at("r")
             assert caught.value.where == f"run r, checkpoint {events[-1].seq}"
 
