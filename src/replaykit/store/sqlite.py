@@ -59,6 +59,7 @@ PackRow = tuple[int, int, int]
 class SQLiteStore:
     """Runs in one SQLite file (WAL). Opened once, used from any thread; other processes may write as well."""
 
+    @checked('rk.Store.open(".replaykit/store.db")')
     def __init__(
         self,
         path: str | os.PathLike[str],
