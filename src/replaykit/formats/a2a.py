@@ -13,8 +13,7 @@ from msgspec import Struct, field
 
 from replaykit.formats.core.errors import error_of
 from replaykit.formats.core.fields import TraceItem
-from replaykit.formats.core.items import collect, first_items, items_of, mostly, nothing_of
-from replaykit.formats.core.registry import Found, register_format
+from replaykit.formats.core.registry import Found, collect, first_items, items_of, mostly, nothing_of, register_format
 from replaykit.formats.core.replayability import ADVICE
 from replaykit.formats.core.source import Source
 from replaykit.formats.core.talk import UNSET, Talk, content_id

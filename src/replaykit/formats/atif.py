@@ -17,10 +17,9 @@ from typing import TypeAlias
 
 from replaykit.formats.core.errors import error_of
 from replaykit.formats.core.fields import Fields
-from replaykit.formats.core.items import of_each
 from replaykit.formats.core.json_text import read_arguments
 from replaykit.formats.core.labels import Label, labelled
-from replaykit.formats.core.registry import Found, register_format
+from replaykit.formats.core.registry import Found, of_each, register_format
 from replaykit.formats.core.source import Source
 from replaykit.formats.core.talk import UNFINISHED, UNSET, Talk, content_id
 from replaykit.model.events import ErrorInfo, Usage

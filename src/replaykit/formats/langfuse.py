@@ -19,10 +19,9 @@ from msgspec.structs import replace
 
 from replaykit.errors import InvalidFile
 from replaykit.formats.core.fields import TraceItem
-from replaykit.formats.core.items import collect
 from replaykit.formats.core.json_text import load_json
 from replaykit.formats.core.labels import Label, says_failure
-from replaykit.formats.core.registry import Found, register_format
+from replaykit.formats.core.registry import Found, collect, register_format
 from replaykit.formats.core.replayability import Lack
 from replaykit.formats.core.source import Source
 from replaykit.formats.spans.dialects.langfuse import OBSERVATION, TYPES, kind_of

@@ -15,10 +15,9 @@ from collections.abc import Iterator
 
 from replaykit.errors import InvalidFile
 from replaykit.formats.core.fields import Fields, TraceItem
-from replaykit.formats.core.items import collect
 from replaykit.formats.core.json_text import decode_text, load_json
 from replaykit.formats.core.labels import Label, says_failure
-from replaykit.formats.core.registry import Found, register_format
+from replaykit.formats.core.registry import Found, collect, register_format
 from replaykit.formats.core.replayability import Lack
 from replaykit.formats.core.talk import content_id
 from replaykit.formats.spans.dialects.mlflow import ATTRIBUTES

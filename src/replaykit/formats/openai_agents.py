@@ -16,8 +16,7 @@ from msgspec.structs import replace
 
 from replaykit.errors import InvalidFile
 from replaykit.formats.core.fields import TraceItem
-from replaykit.formats.core.items import collect
-from replaykit.formats.core.registry import Found, register_format
+from replaykit.formats.core.registry import Found, collect, register_format
 from replaykit.formats.core.replayability import Lack
 from replaykit.formats.spans.dialects.openai_agents import DATA, STAGE
 from replaykit.formats.spans.exports import (

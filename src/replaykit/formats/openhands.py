@@ -19,9 +19,8 @@ from collections.abc import Iterator
 
 from replaykit.formats.core.errors import error_of
 from replaykit.formats.core.fields import Fields, TraceItem
-from replaykit.formats.core.items import collect, read_each
 from replaykit.formats.core.labels import Label, labelled
-from replaykit.formats.core.registry import Found, register_format
+from replaykit.formats.core.registry import Found, collect, read_each, register_format
 from replaykit.formats.core.source import Source
 from replaykit.formats.core.talk import UNSET, Talk, content_id
 from replaykit.model.events import ErrorInfo, Usage

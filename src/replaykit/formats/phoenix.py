@@ -16,9 +16,8 @@ from collections.abc import Iterator, Mapping
 
 from replaykit.errors import InvalidFile
 from replaykit.formats.core.fields import TraceItem
-from replaykit.formats.core.items import collect
 from replaykit.formats.core.labels import Label, says_failure
-from replaykit.formats.core.registry import Found, register_format
+from replaykit.formats.core.registry import Found, collect, register_format
 from replaykit.formats.otel_spans import events_in
 from replaykit.formats.spans.exports import (
     Keyed,

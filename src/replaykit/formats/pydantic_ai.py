@@ -17,9 +17,17 @@ from msgspec import Struct
 
 from replaykit.formats.core.errors import error_of
 from replaykit.formats.core.fields import Fields, TraceItem
-from replaykit.formats.core.items import collect, first_items, items_of, mostly, nothing_of, read_each
 from replaykit.formats.core.json_text import read_arguments
-from replaykit.formats.core.registry import Found, register_format
+from replaykit.formats.core.registry import (
+    Found,
+    collect,
+    first_items,
+    items_of,
+    mostly,
+    nothing_of,
+    read_each,
+    register_format,
+)
 from replaykit.formats.core.source import Source
 from replaykit.formats.core.talk import UNSET, Talk, Turn, content_id
 from replaykit.formats.core.totals import stated_usage

@@ -12,8 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from replaykit.errors import FormatTooNew, InvalidFile
-from replaykit.formats.core.items import of_each
-from replaykit.formats.core.registry import register_format
+from replaykit.formats.core.registry import of_each, register_format
 from replaykit.formats.core.source import Source
 from replaykit.model.compact_run import COMPACT_RUN_FORMAT, CompactRunFile, put_together
 from replaykit.model.events import AnyEvent, Call

@@ -17,11 +17,10 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from replaykit.formats.core.fields import Fields
-from replaykit.formats.core.items import of_each
 from replaykit.formats.core.json_text import load_json
 from replaykit.formats.core.labels import Label, labelled
 from replaykit.formats.core.messages import messages_of
-from replaykit.formats.core.registry import register_format
+from replaykit.formats.core.registry import of_each, register_format
 from replaykit.formats.core.source import Source
 from replaykit.formats.core.talk import UNSET, Talk, content_id
 from replaykit.formats.core.totals import with_total

@@ -21,9 +21,8 @@ from collections.abc import Iterator
 
 from replaykit.formats.core.errors import ERROR
 from replaykit.formats.core.fields import Fields, TraceItem
-from replaykit.formats.core.items import read_each
 from replaykit.formats.core.labels import ExpectedCall, Label, labelled, only_reads
-from replaykit.formats.core.registry import Found, register_format
+from replaykit.formats.core.registry import Found, read_each, register_format
 from replaykit.formats.core.source import Source
 from replaykit.formats.core.talk import UNSET, Talk
 from replaykit.model.events import ErrorInfo, Usage

@@ -22,10 +22,9 @@ from collections.abc import Iterator
 
 from replaykit.errors import InvalidFile
 from replaykit.formats.core.fields import Fields, TraceItem
-from replaykit.formats.core.items import read_each
 from replaykit.formats.core.labels import ExpectedCall, Label, labelled, only_reads
 from replaykit.formats.core.messages import messages_of
-from replaykit.formats.core.registry import Found, register_format
+from replaykit.formats.core.registry import Found, read_each, register_format
 from replaykit.formats.core.source import Source
 from replaykit.formats.core.talk import UNSET, Talk, content_id
 from replaykit.model.run import RunStatus, TraceRun

@@ -19,9 +19,8 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from replaykit.formats.core.fields import Fields
-from replaykit.formats.core.items import of_each
 from replaykit.formats.core.labels import Label, labelled
-from replaykit.formats.core.registry import register_format
+from replaykit.formats.core.registry import of_each, register_format
 from replaykit.formats.core.replayability import Lack
 from replaykit.formats.core.source import Source
 from replaykit.formats.core.talk import UNSET, Talk, content_id

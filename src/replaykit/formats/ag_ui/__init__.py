@@ -19,9 +19,8 @@ from replaykit.errors import InvalidFile
 from replaykit.formats.ag_ui.entries import AgUiEntries, AgUiEntry, AgUiEntryKind, camel, camel_messages
 from replaykit.formats.core.errors import error_of
 from replaykit.formats.core.fields import Fields, TraceItem
-from replaykit.formats.core.items import first_items, items_of, mostly, nothing_of
 from replaykit.formats.core.messages import messages_of
-from replaykit.formats.core.registry import Found, register_format
+from replaykit.formats.core.registry import Found, first_items, items_of, mostly, nothing_of, register_format
 from replaykit.formats.core.source import Source
 from replaykit.formats.core.talk import Talk, content_id
 from replaykit.model.events import ErrorInfo, Usage

@@ -26,8 +26,15 @@ from replaykit.formats.ai_sdk.steps import (
 from replaykit.formats.ai_sdk.steps import is_certain as is_certain_part
 from replaykit.formats.ai_sdk.steps import run_of as run_of_steps
 from replaykit.formats.core.fields import TraceItem
-from replaykit.formats.core.items import ItemReader, first_items, items_of, mostly, nothing_of
-from replaykit.formats.core.registry import Found, register_format
+from replaykit.formats.core.registry import (
+    Found,
+    ItemReader,
+    first_items,
+    items_of,
+    mostly,
+    nothing_of,
+    register_format,
+)
 from replaykit.formats.core.source import Source
 from replaykit.formats.core.talk import Talk, content_id
 from replaykit.model.values import Json, JsonObject, encode

@@ -22,8 +22,7 @@ import zstandard
 
 from replaykit.errors import InvalidFile
 from replaykit.formats.core.fields import Fields
-from replaykit.formats.core.items import of_each, read_each
-from replaykit.formats.core.registry import Found, register_format
+from replaykit.formats.core.registry import Found, of_each, read_each, register_format
 from replaykit.formats.core.source import Source
 from replaykit.formats.inspect.samples import FORMAT, read_sample
 from replaykit.model.run import TraceRun
