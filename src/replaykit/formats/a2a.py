@@ -11,8 +11,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct, field
 
-from replaykit.formats.core.errors import error_of
-from replaykit.formats.core.fields import TraceItem
+from replaykit.formats.core.fields import TraceItem, error_of
 from replaykit.formats.core.registry import Found, collect, first_items, items_of, mostly, nothing_of, register_format
 from replaykit.formats.core.replayability import ADVICE
 from replaykit.formats.core.source import Source

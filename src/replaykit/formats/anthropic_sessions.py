@@ -16,9 +16,8 @@ import re
 from collections.abc import Iterator
 
 from replaykit.errors import InvalidFile
-from replaykit.formats.core.errors import error_of
-from replaykit.formats.core.fields import Fields
-from replaykit.formats.core.pairs import text_or_parts
+from replaykit.formats.core.exchanges import text_or_parts
+from replaykit.formats.core.fields import Fields, error_of
 from replaykit.formats.core.registry import Found, register_format
 from replaykit.formats.core.source import Source
 from replaykit.formats.core.talk import Talk, Turn, content_id

@@ -15,8 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeAlias
 
-from replaykit.formats.core.errors import error_of
-from replaykit.formats.core.fields import Fields
+from replaykit.formats.core.fields import Fields, error_of
 from replaykit.formats.core.json_text import read_arguments
 from replaykit.formats.core.labels import Label, labelled
 from replaykit.formats.core.registry import Found, of_each, register_format

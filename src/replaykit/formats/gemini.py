@@ -14,8 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from replaykit.formats.core.exchanges import ConversationApi, ExchangeImporter
-from replaykit.formats.core.pairs import text_or_parts
+from replaykit.formats.core.exchanges import ConversationApi, ExchangeImporter, text_or_parts
 from replaykit.formats.core.registry import IMPORTERS
 from replaykit.formats.core.threads import Used
 from replaykit.model.values import Json, JsonObject

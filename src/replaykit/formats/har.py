@@ -19,9 +19,8 @@ from msgspec.structs import replace
 
 from replaykit.errors import InvalidFile
 from replaykit.formats import anthropic, gemini, openai_chat, openai_responses
-from replaykit.formats.core.exchanges import ConversationApi
+from replaykit.formats.core.exchanges import ConversationApi, described, http_status
 from replaykit.formats.core.fields import Fields
-from replaykit.formats.core.pairs import described, http_status
 from replaykit.formats.core.registry import Found, register_format
 from replaykit.formats.core.source import Source
 from replaykit.formats.core.threads import ExchangeThreads, ModelExchange, Wired

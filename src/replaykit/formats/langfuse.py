@@ -36,8 +36,7 @@ from replaykit.formats.spans.exports import (
     read_traces,
     run_of_trace,
 )
-from replaykit.formats.spans.meaning import UNSET, SpanKind
-from replaykit.formats.spans.span import Span
+from replaykit.formats.spans.span import UNSET, Span, SpanKind
 from replaykit.model.values import Json, JsonObject
 from replaykit.wire.json_fields import as_object, list_in, object_in, objects_in, pick, text_in, value_in
 

@@ -17,8 +17,7 @@ import msgspec
 from msgspec.structs import replace
 
 from replaykit.errors import InvalidFile, nearest
-from replaykit.formats.core.errors import STATUSES, error_of, status_of, tool_outcome
-from replaykit.formats.core.fields import Fields, TraceItem
+from replaykit.formats.core.fields import STATUSES, Fields, TraceItem, error_of, status_of, tool_outcome
 from replaykit.formats.core.registry import Found, register_format
 from replaykit.formats.core.source import Source
 from replaykit.model.events import (

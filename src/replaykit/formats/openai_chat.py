@@ -10,8 +10,7 @@ What else stands around these is in `importers.exchanges`. Tools say in words th
 
 from __future__ import annotations
 
-from replaykit.formats.core.exchanges import ConversationApi, ExchangeImporter
-from replaykit.formats.core.pairs import has_calls, text_or_parts
+from replaykit.formats.core.exchanges import ConversationApi, ExchangeImporter, has_calls, text_or_parts
 from replaykit.formats.core.registry import IMPORTERS
 from replaykit.model.values import Json, JsonObject
 from replaykit.wire import openai_chat

@@ -18,8 +18,7 @@ from itertools import groupby
 
 from msgspec.structs import replace
 
-from replaykit.formats.core.exchanges import ConversationApi, ExchangeImporter
-from replaykit.formats.core.pairs import has_calls, text_or_parts
+from replaykit.formats.core.exchanges import ConversationApi, ExchangeImporter, has_calls, text_or_parts
 from replaykit.formats.core.registry import IMPORTERS
 from replaykit.formats.core.threads import Used
 from replaykit.model.values import Json, JsonObject

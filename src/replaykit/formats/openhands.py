@@ -17,8 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from replaykit.formats.core.errors import error_of
-from replaykit.formats.core.fields import Fields, TraceItem
+from replaykit.formats.core.fields import Fields, TraceItem, error_of
 from replaykit.formats.core.labels import Label, labelled
 from replaykit.formats.core.registry import Found, collect, read_each, register_format
 from replaykit.formats.core.source import Source

@@ -15,8 +15,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from replaykit.formats.core.errors import error_of
-from replaykit.formats.core.fields import Fields, TraceItem
+from replaykit.formats.core.fields import Fields, TraceItem, error_of
 from replaykit.formats.core.json_text import read_arguments
 from replaykit.formats.core.registry import (
     Found,

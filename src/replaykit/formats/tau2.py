@@ -19,8 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from replaykit.formats.core.errors import ERROR
-from replaykit.formats.core.fields import Fields, TraceItem
+from replaykit.formats.core.fields import ERROR, Fields, TraceItem
 from replaykit.formats.core.labels import ExpectedCall, Label, labelled, only_reads
 from replaykit.formats.core.registry import Found, read_each, register_format
 from replaykit.formats.core.source import Source

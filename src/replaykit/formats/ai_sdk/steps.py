@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct, field
 
-from replaykit.formats.core.errors import error_of
-from replaykit.formats.core.fields import Fields, TraceItem
+from replaykit.formats.core.fields import Fields, TraceItem, error_of
 from replaykit.formats.core.json_text import read_arguments
 from replaykit.formats.core.messages import messages_of
 from replaykit.formats.core.replayability import Lack

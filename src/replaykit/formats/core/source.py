@@ -23,7 +23,6 @@ import zstandard
 
 from replaykit.errors import InvalidFile
 from replaykit.formats.core.json_text import decode_lenient
-from replaykit.formats.core.zstd import ZstdReader
 from replaykit.model.json_positions import DocumentPath, line_of
 from replaykit.model.nesting import NestedTooDeeply, line_nested_too_deeply
 from replaykit.model.value_count import TooManyValues, check_value_count
@@ -411,3 +410,49 @@ def _unreadable(error: OSError | ValueError, file: str) -> InvalidFile:
     if isinstance(error, FileNotFoundError):
         return InvalidFile("no such file or directory", file=file)
     return InvalidFile(f"cannot be read: {getattr(error, 'strerror', None) or error}", file=file)
+
+
+_PACKED_BYTES = 1024  # a block of a few bytes can hold 128 KiB: so much at once is 32 MiB at worst
+_MAX_WINDOW = 128 * 1024 * 1024
+
+
+class ZstdReader(io.RawIOBase):
+    """The decompressed bytes of a stream of zstd frames; closes that stream as well."""
+
+    def __init__(self, packed: BinaryIO) -> None:
+        self._packed = packed
+        self._unpacker = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW)
+        self._frame: Any = None
+        self._left = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        while not self._left and self._fill():
+            pass
+        size = min(len(buffer), len(self._left))
+        buffer[:size] = self._left[:size]
+        self._left = self._left[size:]
+        return size
+
+    def close(self) -> None:
+        self._packed.close()
+        super().close()
+
+    def _fill(self) -> bool:
+        """Unpack some more; False at the end."""
+        packed = self._packed.read(_PACKED_BYTES)
+        if not packed:
+            if self._frame is not None:
+                raise EOFError("it ends in the middle")
+            return False
+        found = []
+        while packed:
+            frame = self._frame = self._frame or self._unpacker.decompressobj()
+            found.append(frame.decompress(packed))
+            packed = b""
+            if frame.eof:
+                packed, self._frame = frame.unused_data, None
+        self._left = memoryview(b"".join(found))
+        return True

@@ -22,9 +22,8 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from replaykit.formats.core.errors import ending_of, result_error, tool_outcome
-from replaykit.formats.core.fingerprints import RETURNING, SPEAKING, START, fingerprint, fingerprints
-from replaykit.formats.core.messages import answer_in
+from replaykit.formats.core.fields import ending_of, result_error, tool_outcome
+from replaykit.formats.core.messages import RETURNING, SPEAKING, START, answer_in, fingerprint, fingerprints
 from replaykit.formats.core.replayability import Lack, with_lacks
 from replaykit.model.changes import StateFold
 from replaykit.model.events import AnyEvent, ErrorEvent, ErrorInfo, LlmCall, Note, State, ToolCall, Usage

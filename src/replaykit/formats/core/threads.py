@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from replaykit.formats.core.fingerprints import RETURNING, SPEAKING, START, fingerprints
+from replaykit.formats.core.messages import RETURNING, SPEAKING, START, fingerprints
 from replaykit.formats.core.replayability import Lack
 from replaykit.formats.core.talk import Talk, Turn, content_id
 from replaykit.model.events import ErrorInfo, WireInfo

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
-from replaykit.formats.core.errors import error_of
-from replaykit.formats.core.fields import Fields, time_in
+from replaykit.formats.core.fields import Fields, error_of, time_in
 from replaykit.formats.core.labels import Label, labelled
 from replaykit.formats.core.replayability import Lack
 from replaykit.formats.core.talk import UNSET, Talk, Turn, content_id

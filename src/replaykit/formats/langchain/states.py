@@ -15,8 +15,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from replaykit.formats.core.errors import error_of, error_of_repr
-from replaykit.formats.core.fields import TraceItem
+from replaykit.formats.core.fields import TraceItem, error_of, error_of_repr
 from replaykit.formats.core.langchain_messages import message_body, read_outputs
 from replaykit.formats.core.messages import messages_of
 from replaykit.formats.core.registry import Found

@@ -11,8 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from replaykit.errors import InvalidFile
-from replaykit.formats.core.errors import error_of, error_of_repr
-from replaykit.formats.core.fields import Fields, TraceItem, json_type
+from replaykit.formats.core.fields import Fields, TraceItem, error_of, error_of_repr, json_type
 from replaykit.formats.core.langchain_messages import message_body
 from replaykit.formats.core.source import Source
 from replaykit.formats.core.totals import stated_usage

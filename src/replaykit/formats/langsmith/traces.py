@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import UNSET, Struct
 
 from replaykit.errors import nearest
-from replaykit.formats.core.errors import STATUSES, ending_of, status_of
+from replaykit.formats.core.fields import STATUSES, ending_of, status_of
 from replaykit.formats.core.labels import Label, labelled, says_failure
 from replaykit.formats.core.langchain_messages import message_body, message_of, read_outputs
 from replaykit.formats.langsmith.documents import FORMAT

@@ -13,11 +13,10 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from replaykit.formats.core.errors import error_of, tool_outcome
+from replaykit.formats.core.fields import error_of, tool_outcome
 from replaykit.formats.core.json_text import load_json
 from replaykit.formats.core.messages import ConversationCache, goes_on
-from replaykit.formats.spans.meaning import UNSET, Meaning, SpanKind
-from replaykit.formats.spans.span import Span
+from replaykit.formats.spans.span import UNSET, Meaning, Span, SpanKind
 from replaykit.formats.spans.tree import SpanNode
 from replaykit.model.events import ErrorInfo, LlmCall, ToolCall
 from replaykit.model.values import ABSENT, Json, JsonObject, Raw, canonical, canonical_read, encode_read

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from replaykit.formats.core.errors import ending_of
+from replaykit.formats.core.fields import ending_of
 from replaykit.formats.core.json_text import load_json
 from replaykit.formats.core.messages import ConversationCache
 from replaykit.formats.core.replayability import Lack, with_lacks
@@ -24,8 +24,7 @@ from replaykit.formats.spans.calls import (
     tool_call,
     untraced_call,
 )
-from replaykit.formats.spans.meaning import UNSET, Meaning, SpanKind
-from replaykit.formats.spans.span import FORMAT, Span
+from replaykit.formats.spans.span import FORMAT, UNSET, Meaning, Span, SpanKind
 from replaykit.formats.spans.tree import SpanNode, SpanTree
 from replaykit.model.events import AnyEvent, Call, ErrorEvent, ErrorInfo, Note
 from replaykit.model.run import Origin, RunStatus, TraceRun

@@ -13,8 +13,7 @@ from replaykit.formats.core.messages import ConversationCache
 from replaykit.formats.core.totals import added
 from replaykit.formats.spans.dialects import meaning_of
 from replaykit.formats.spans.dialects.langfuse import OBSERVATION
-from replaykit.formats.spans.meaning import UNSET, Meaning, SpanKind
-from replaykit.formats.spans.span import Span, SpanEvent, encode_spans
+from replaykit.formats.spans.span import UNSET, Meaning, Span, SpanEvent, SpanKind, encode_spans
 from replaykit.model.events import Usage
 from replaykit.model.values import Json, canonical
 from replaykit.wire.json_fields import object_in, value_in

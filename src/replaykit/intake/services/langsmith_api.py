@@ -18,7 +18,7 @@ from uuid import UUID
 from msgspec import Struct
 
 from replaykit.errors import FetchFailed, UsageError
-from replaykit.formats.core.errors import status_of
+from replaykit.formats.core.fields import status_of
 from replaykit.formats.core.run_query import DEFAULT_LIMIT, FAR_BACK, Status, iso, moment
 from replaykit.formats.langsmith.run_tree import ids_above
 from replaykit.intake.services import client

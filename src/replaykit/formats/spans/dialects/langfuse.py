@@ -18,8 +18,7 @@ from replaykit.formats.spans.dialects.payloads import (
     read_request,
     read_response,
 )
-from replaykit.formats.spans.meaning import UNSET, Meaning, SpanDialect, SpanKind, first
-from replaykit.formats.spans.span import Span
+from replaykit.formats.spans.span import UNSET, Meaning, Span, SpanDialect, SpanKind, first
 from replaykit.model.events import Usage
 from replaykit.model.values import Json, JsonObject
 from replaykit.wire.json_fields import as_object, count_in, list_in, object_in, text_in, value_in

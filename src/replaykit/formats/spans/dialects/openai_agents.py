@@ -5,8 +5,7 @@ from __future__ import annotations
 from replaykit.formats.core.json_text import load_json
 from replaykit.formats.core.messages import ConversationCache
 from replaykit.formats.spans.dialects.payloads import read_request, read_response
-from replaykit.formats.spans.meaning import Meaning, SpanDialect, SpanKind, first
-from replaykit.formats.spans.span import Span
+from replaykit.formats.spans.span import Meaning, Span, SpanDialect, SpanKind, first
 from replaykit.model.events import Usage
 from replaykit.model.values import JsonObject
 from replaykit.wire.dialect import WireResponse

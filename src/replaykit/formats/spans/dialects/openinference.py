@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from replaykit.formats.core.json_text import decode_text, load_json
 from replaykit.formats.core.langchain_messages import message_body
 from replaykit.formats.core.messages import ConversationCache, answer_in, messages_of, text_of
-from replaykit.formats.spans.meaning import UNSET, Meaning, SpanDialect, SpanKind, first, unflattened, usage
-from replaykit.formats.spans.span import Span
+from replaykit.formats.spans.span import UNSET, Meaning, Span, SpanDialect, SpanKind, first, unflattened, usage
 from replaykit.model.values import Json, JsonObject
 from replaykit.wire.json_fields import (
     as_object,

@@ -15,7 +15,7 @@ from msgspec import Struct, field
 from replaykit.formats.core.json_text import load_json
 from replaykit.formats.core.langchain_messages import read_outputs
 from replaykit.formats.core.messages import answer_in, messages_of, text_of
-from replaykit.formats.spans.meaning import UNSET
+from replaykit.formats.spans.span import UNSET
 from replaykit.model.values import Json, JsonObject, encode
 from replaykit.wire import openai_responses
 from replaykit.wire.dialect import WireResponse

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from replaykit.formats.core.json_text import decode_text, load_json, read_arguments
 from replaykit.formats.core.messages import ConversationCache, messages_of
-from replaykit.formats.spans.meaning import Meaning, SpanDialect, SpanKind, first, usage
-from replaykit.formats.spans.span import Span
+from replaykit.formats.spans.span import Meaning, Span, SpanDialect, SpanKind, first, usage
 from replaykit.model.values import Json, JsonObject
 from replaykit.wire.json_fields import as_object, as_objects, list_in, text_in, value_in
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
