@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
+from msgspec import Struct
 
 from replaykit.model.text_lines import cut
 from replaykit.terminal import is_terminal, style, unstyle, visible, visible_styled
@@ -328,6 +329,13 @@ def counts_text(names: Iterable[str]) -> str:
     """Return each name and how often it occurs; `nothing` where there is none."""
     counts = sorted(Counter(names).items())
     return ", ".join(f"{name} × {count}" for name, count in counts) or "nothing"
+
+
+class JsonResult(Struct, frozen=True, kw_only=True):
+    """A result that a command prints with `--json`."""
+
+    replaykit: int = 1
+    """Version of this form."""
 
 
 def to_json_line(value: object) -> str:

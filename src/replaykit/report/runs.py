@@ -6,8 +6,6 @@ import textwrap
 import time
 from collections.abc import Mapping, Sequence
 
-from msgspec import Struct
-
 from replaykit.checks.conversation import answer_line
 from replaykit.formats.core.replayability import replayability
 from replaykit.handlers.recording.interrupted import STOPPED
@@ -27,6 +25,7 @@ from replaykit.model.unreplayable import concerns, note_text
 from replaykit.model.values import Json
 from replaykit.report.layout import (
     LAST_COLUMN,
+    JsonResult,
     coloured,
     counted,
     indented,
@@ -44,29 +43,23 @@ from replaykit.telemetry.span import recorded_trace
 from replaykit.terminal import style, visible
 
 
-class RunList(Struct, frozen=True, kw_only=True):
+class RunList(JsonResult, frozen=True, kw_only=True):
     """Runs of a store."""
 
-    replaykit: int = 1
-    """Version of this form."""
     runs: Sequence[RunHeader]
     """The headers of the runs, newest first; empty if there is none."""
 
 
-class EventList(Struct, frozen=True, kw_only=True):
+class EventList(JsonResult, frozen=True, kw_only=True):
     """Events of a run."""
 
-    replaykit: int = 1
-    """Version of this form."""
     events: Sequence[AnyEvent]
     """The events of the step, or the one event that was named."""
 
 
-class StepState(Struct, frozen=True, kw_only=True):
+class StepState(JsonResult, frozen=True, kw_only=True):
     """The state of an agent after a step."""
 
-    replaykit: int = 1
-    """Version of this form."""
     run: str
     """The id of the run."""
     step: str
