@@ -15,6 +15,7 @@ from replaykit.wire.dialect import (
     StreamEvents,
     WireRequest,
     WireResponse,
+    object_arguments,
     split_request,
 )
 from replaykit.wire.frames import Frame
@@ -161,12 +162,10 @@ def _text_part(text: str, *, thought: bool) -> JsonObject:
 
 
 def _function_call(call: ToolUse, recorded: JsonObject) -> JsonObject:
-    if type(call.arguments) is not dict:
-        raise UsageError(f"tool call {call.name!r}: this API takes its arguments as an object")
     members: JsonObject = {}
     if identity := call.id or text_at(object_in(recorded, "functionCall"), "id"):
         members["id"] = identity
-    return recorded | {"functionCall": members | {"name": call.name, "args": call.arguments}}
+    return recorded | {"functionCall": members | {"name": call.name, "args": object_arguments(call)}}
 
 
 _VALUES = ("stringValue", "numberValue", "boolValue")

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
-from replaykit.errors import UsageError
 from replaykit.model.values import Json, JsonObject
 from replaykit.wire.dialect import (
     ApiDialect,
@@ -16,6 +15,7 @@ from replaykit.wire.dialect import (
     StreamEvents,
     WireRequest,
     WireResponse,
+    object_arguments,
     split_request,
 )
 from replaykit.wire.frames import Frame
@@ -135,13 +135,11 @@ def _fill(recorded: JsonObject, draft: Draft, form: _Form) -> JsonObject:
 
 
 def _tool_call(call: ToolUse, recorded: JsonObject) -> JsonObject:
-    if type(call.arguments) is not dict:
-        raise UsageError(f"tool call {call.name!r}: this API takes its arguments as an object")
     members: JsonObject = {}
     if identity := call.id or text_at(recorded, "id"):
         members["id"] = identity
     function = object_in(recorded, "function")
-    return recorded | members | {"function": function | {"name": call.name, "arguments": call.arguments}}
+    return recorded | members | {"function": function | {"name": call.name, "arguments": object_arguments(call)}}
 
 
 def _unfold(body: JsonObject, form: _Form) -> list[Frame]:
