@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from msgspec import Struct
 
 from replaykit.errors import UsageError, nearest
-from replaykit.formats.core.run_query import since_of
+from replaykit.formats.core.run_query import parse_since
 from replaykit.intake.entries import ImportRecord
 from replaykit.model.run import RunStatus, TraceRun
 
@@ -49,7 +49,7 @@ def parse_run_filter(filters: Sequence[str], since: str | None = None, limit: in
     """Return the filter of `--filter KEY=VALUE …`, `--since` and `--limit`; a `UsageError` for a bad one."""
     began = None
     if since is not None:
-        began = _moment(since)
+        began = parse_since(since, most=_FOR_EVER).timestamp()
     return RunFilter(filters=tuple(map(_filter, filters)), since=began, limit=limit)
 
 
@@ -88,10 +88,3 @@ def _filter(text: str) -> tuple[str, str]:
     if key == "status" and not fnmatch.filter(known, value):
         raise UsageError(f"--filter {text!r}: no run has that status; {nearest(value, known)}")
     return key, value
-
-
-def _moment(text: str) -> float:
-    try:
-        return since_of(text, dt.datetime.now(dt.UTC), most=_FOR_EVER).timestamp()
-    except (ValueError, OverflowError) as error:
-        raise UsageError(f"--since: {error}", hint="Write --since 7d, --since 24h or --since 2026-02-15") from None

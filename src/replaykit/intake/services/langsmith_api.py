@@ -34,6 +34,7 @@ from replaykit.intake.services.client import (
     header_safe,
     is_loopback,
     root_of,
+    setting,
 )
 from replaykit.model.run import RunStatus
 from replaykit.model.values import Json, JsonObject
@@ -311,16 +312,15 @@ def langsmith_account(
     )
 
 
-def account_of(environment: Mapping[str, str] | None = None) -> LangSmithAccount:
+def account_of(environment: Mapping[str, str] = os.environ) -> LangSmithAccount:
     """The account that the environment names; a key goes over TLS, or stays on this machine."""
-    variables = os.environ if environment is None else environment
-    variable = first_set(variables, ENDPOINTS)
-    root = root_of(variables.get(variable, "").strip() or DEFAULT_ENDPOINT, variable, suffixes=_SUFFIXES)
-    named = first_set(variables, KEYS)
-    key, workspace = variables.get(named, "").strip(), variables.get(WORKSPACE, "").strip()
+    variable = first_set(environment, ENDPOINTS)
+    root = root_of(setting(environment, variable) or DEFAULT_ENDPOINT, variable, suffixes=_SUFFIXES)
+    named = first_set(environment, KEYS)
+    key, workspace = setting(environment, named), setting(environment, WORKSPACE)
     if not key and not is_loopback(urlsplit(root).hostname or ""):
         raise UsageError("LangSmith needs a key", hint=f"Set {KEYS[0]}.")
-    hosts = variables.get(PAYLOAD_HOSTS, "").lower().split(",")
+    hosts = environment.get(PAYLOAD_HOSTS, "").lower().split(",")
     return langsmith_account(
         root=root,
         key=header_safe(named, key),

@@ -30,6 +30,7 @@ from replaykit.intake.services.client import (
     basic,
     header_safe,
     root_of,
+    setting,
 )
 from replaykit.intake.services.fetching import FetchedTrace, ListedTrace, Query
 from replaykit.model.values import Json, JsonObject
@@ -44,10 +45,9 @@ _RUNNING = "IN_PROGRESS"
 _BAD = (400, *UNKNOWN)
 
 
-def account_of(environment: Mapping[str, str] | None = None) -> ServiceAccount:
+def account_of(environment: Mapping[str, str] = os.environ) -> ServiceAccount:
     """The account that the environment names: a name with a password goes before a token, as with MLflow itself."""
-    variables = os.environ if environment is None else environment
-    address, token, user, password = (variables.get(name, "").strip() for name in (ADDRESS, TOKEN, USER, PASSWORD))
+    address, token, user, password = (setting(environment, name) for name in (ADDRESS, TOKEN, USER, PASSWORD))
     if not address.startswith(("http://", "https://")):
         problem = f"{ADDRESS} is not set"
         if address:
