@@ -14,7 +14,7 @@ from replaykit.project.case_selection import IndexedCases, SelectedCases, index_
 if TYPE_CHECKING:
     from replaykit.project.project import Project
 
-Chosen = TypeVar("Chosen", SelectedCases, IndexedCases)
+Chosen = TypeVar("Chosen", bound=SelectedCases | IndexedCases)
 OnFetched = Callable[[], None]
 """Called for each run that came, since a project may hold many."""
 
