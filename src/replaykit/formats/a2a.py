@@ -66,7 +66,7 @@ register_format(FORMAT, "A2A: tasks, messages and streams (1.x and 0.3)", _recog
 
 
 def _is_rpc(value: Json) -> bool:
-    return bool(value_in(value, "jsonrpc") == "2.0")
+    return text_in(value, "jsonrpc") == "2.0"
 
 
 class _Exchanges:

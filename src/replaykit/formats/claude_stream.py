@@ -17,8 +17,8 @@ import msgspec
 from replaykit.errors import InvalidFile
 from replaykit.formats.claude_code.conversation import first_question, tell
 from replaykit.formats.claude_code.lines import SPOKEN, SessionLine
-from replaykit.formats.core.fields import TraceItem, time_in
-from replaykit.formats.core.registry import Found, register_format
+from replaykit.formats.core.fields import time_in
+from replaykit.formats.core.registry import Found, documents_in, register_format
 from replaykit.formats.core.source import Source
 from replaykit.formats.core.talk import UNSET, Talk
 from replaykit.model.events import ErrorInfo
@@ -46,13 +46,17 @@ def _recognises(source: Source) -> bool:
 def _read_file(source: Source) -> Iterator[Found]:
     sessions: dict[str, _StreamSession] = {}
     unknown = 0
-    for found in _values(source):
-        if isinstance(found, InvalidFile):
-            yield found
-        elif as_text(value_in(found, "type")) and (id := text_in(found, "session_id")):
-            sessions.setdefault(id, _StreamSession(id)).add(found)
-        else:
-            unknown += 1
+    for item in documents_in(source):
+        if isinstance(item, InvalidFile):
+            yield item
+            continue
+        for member in item.members():
+            message = member.value
+            id = text_in(message, "session_id")
+            if id and as_text(value_in(message, "type")):
+                sessions.setdefault(id, _StreamSession(id)).add(message)
+            else:
+                unknown += 1
     if not sessions:
         raise InvalidFile(_NOT_ONE, file=source.file)
     if unknown:
@@ -109,16 +113,6 @@ class _StreamSession:
     def _metadata(self) -> JsonObject:
         metadata = pick(self._init, _INIT) | pick(self._result, _RESULT)
         return metadata | {"cost_usd": self._result.get("total_cost_usd")}
-
-
-def _values(source: Source) -> Iterator[Json]:
-    for document in source.documents():
-        try:
-            item = TraceItem(document, document.value)
-        except InvalidFile as problem:
-            yield problem
-            continue
-        yield from (member.value for member in item.members())
 
 
 def _is_message(value: Json) -> bool:

@@ -14,8 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from replaykit.formats.core.exchanges import ConversationApi, ExchangeImporter, text_or_parts
-from replaykit.formats.core.registry import IMPORTERS
+from replaykit.formats.core.exchanges import ConversationApi, register_api, text_or_parts
 from replaykit.formats.core.threads import Used
 from replaykit.model.values import Json, JsonObject
 from replaykit.wire import gemini
@@ -183,8 +182,4 @@ CONVERSATION_API = ConversationApi(
     used=_used,
 )
 
-IMPORTERS.register(FORMAT)(
-    ExchangeImporter(
-        FORMAT, "Gemini generateContent: contents, requests, responses, streams, batches", CONVERSATION_API
-    )
-)
+register_api(FORMAT, "Gemini generateContent: contents, requests, responses, streams, batches", CONVERSATION_API)

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from replaykit.errors import InvalidFile
 from replaykit.formats.core.fields import TraceItem
-from replaykit.formats.core.registry import Found, collect, register_format
+from replaykit.formats.core.registry import Found, collect, read_each, register_format
 from replaykit.formats.core.replayability import Lack
 from replaykit.formats.spans.dialects.openai_agents import DATA, STAGE
 from replaykit.formats.spans.exports import (
@@ -69,14 +69,14 @@ def _is_item(value: Json) -> bool:
 
 
 def _records(document: TraceItem) -> Iterator[Keyed | InvalidFile]:
-    for record in document.members("data"):
-        kind = value_in(record.value, "object")
-        try:
-            if kind not in (_TRACE, _SPAN):
-                raise record.error(f"neither a {_TRACE} nor a {_SPAN} of the OpenAI Agents SDK")
-            yield identity(record.fields(), "id" if kind == _TRACE else "trace_id"), record
-        except InvalidFile as error:
-            yield error
+    yield from read_each(document.members("data"), _keyed)
+
+
+def _keyed(record: TraceItem) -> Keyed:
+    kind = value_in(record.value, "object")
+    if kind not in (_TRACE, _SPAN):
+        raise record.error(f"neither a {_TRACE} nor a {_SPAN} of the OpenAI Agents SDK")
+    return identity(record.fields(), "id" if kind == _TRACE else "trace_id"), record
 
 
 def _read(trace: Trace) -> Iterator[Found]:

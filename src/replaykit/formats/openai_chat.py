@@ -10,8 +10,7 @@ What else stands around these is in `importers.exchanges`. Tools say in words th
 
 from __future__ import annotations
 
-from replaykit.formats.core.exchanges import ConversationApi, ExchangeImporter, has_calls, text_or_parts
-from replaykit.formats.core.registry import IMPORTERS
+from replaykit.formats.core.exchanges import ConversationApi, has_calls, register_api, text_or_parts
 from replaykit.model.values import Json, JsonObject
 from replaykit.wire import openai_chat
 from replaykit.wire.json_fields import as_object, as_objects, objects_in, text_in
@@ -83,8 +82,4 @@ CONVERSATION_API = ConversationApi(
     whole=_whole,
 )
 
-IMPORTERS.register(FORMAT)(
-    ExchangeImporter(
-        FORMAT, "OpenAI chat completions: messages, requests, responses, streams, batches", CONVERSATION_API
-    )
-)
+register_api(FORMAT, "OpenAI chat completions: messages, requests, responses, streams, batches", CONVERSATION_API)

@@ -18,8 +18,7 @@ from itertools import groupby
 
 from msgspec.structs import replace
 
-from replaykit.formats.core.exchanges import ConversationApi, ExchangeImporter, has_calls, text_or_parts
-from replaykit.formats.core.registry import IMPORTERS
+from replaykit.formats.core.exchanges import ConversationApi, has_calls, register_api, text_or_parts
 from replaykit.formats.core.threads import Used
 from replaykit.model.values import Json, JsonObject
 from replaykit.wire import openai_responses
@@ -239,6 +238,4 @@ CONVERSATION_API = ConversationApi(
     advice=(_ADVICE,),
 )
 
-IMPORTERS.register(FORMAT)(
-    ExchangeImporter(FORMAT, "OpenAI responses: items, requests, responses, streams, batches", CONVERSATION_API)
-)
+register_api(FORMAT, "OpenAI responses: items, requests, responses, streams, batches", CONVERSATION_API)

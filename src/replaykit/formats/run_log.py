@@ -23,6 +23,7 @@ from replaykit.model.shared_parts import BadReference, ExpansionBudget, PartRead
 from replaykit.model.struct_flaws import refused_part
 from replaykit.model.values import Raw, dumps
 from replaykit.value_files import ValueReader, is_value_name
+from replaykit.wire.json_fields import value_in
 
 FORMAT = "run_log"
 _FIXTURES = "fixtures"  # beside the source trace of a case
@@ -59,11 +60,7 @@ def read_run_log(source: Source) -> TraceRun:
 
 
 def _version(source: Source) -> int:
-    value = source.value
-    if isinstance(value, dict):
-        version = value.get("replaykit")
-    else:
-        version = None
+    version = value_in(source.value, "replaykit")
     if type(version) is not int or version < 1:
         raise source.error("expected a version: `replaykit: 1`", ("replaykit",))
     if version > COMPACT_RUN_FORMAT:

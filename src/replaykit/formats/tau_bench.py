@@ -24,7 +24,7 @@ from replaykit.errors import InvalidFile
 from replaykit.formats.core.fields import Fields, TraceItem
 from replaykit.formats.core.labels import ExpectedCall, Label, labelled, only_reads
 from replaykit.formats.core.messages import messages_of
-from replaykit.formats.core.registry import Found, read_each, register_format
+from replaykit.formats.core.registry import Found, documents_in, read_each, register_format
 from replaykit.formats.core.source import Source
 from replaykit.formats.core.talk import UNSET, Talk, content_id
 from replaykit.model.run import RunStatus, TraceRun
@@ -39,15 +39,13 @@ def _recognises(source: Source) -> bool:
 
 
 def _read_file(source: Source) -> Iterator[Found]:
-    for document in source.documents():
-        try:
-            item = TraceItem(document, document.value)
-        except InvalidFile as problem:
-            yield problem
+    for item in documents_in(source):
+        if isinstance(item, InvalidFile):
+            yield item
             continue
         results = _results(item.value)
         if not results:
-            yield document.error("expected a result of tau-bench, or a list of them")
+            yield item.error("expected a result of tau-bench, or a list of them")
             continue
         changing = _changing(results)
         yield from read_each(item.members(), lambda result: _read(result, changing))  # noqa: B023 (read at once)

@@ -46,7 +46,7 @@ class ModelAnswer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     @property
     def message(self) -> JsonObject:
         """As JSON, in the shape this module describes."""
-        calls = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in self.tool_calls]
+        calls = list(map(msgspec.structs.asdict, self.tool_calls))
         message: JsonObject = {"role": self.role, "content": self.content, "tool_calls": calls}
         more = {"thinking": self.thinking, "refusal": self.refusal, "parts": list(self.parts)}
         return message | {name: value for name, value in more.items() if value}

@@ -127,6 +127,11 @@ class ExchangeImporter:
         yield from threads.close()
 
 
+def register_api(name: str, title: str, api: ConversationApi) -> None:
+    """Enter the format of what people log of an API."""
+    IMPORTERS.register(name)(ExchangeImporter(name, title, api))
+
+
 class _Reader:
     """Takes a file apart, item by item; messages and events that follow each other belong together."""
 

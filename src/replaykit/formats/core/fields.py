@@ -129,11 +129,17 @@ class Fields:
 
     def raw(self, *names: str) -> Raw:
         """Any value as JSON text; `null` when it is not there."""
-        return self.source.raw(self.take(*names), self._path_of(names))
+        return self.raw_value(self.take(*names), *names)
+
+    def raw_value(self, value: Json, *names: str) -> Raw:
+        """A value of this object as JSON text, keys in their own order."""
+        source, path = self._place_of(names)
+        return source.raw(value, path)
 
     def canonical(self, value: Json, *names: str) -> Raw:
         """A value of this object as canonical JSON text."""
-        return self.source.canonical(value, self._path_of(names))
+        source, path = self._place_of(names)
+        return source.canonical(value, path)
 
     def take_all(self) -> JsonObject:
         """The whole object; nothing is left."""
@@ -149,13 +155,15 @@ class Fields:
         name = self.key(*names)
         if name:
             message = f"{name}: {message}"
-        return self.source.error(message, self._path_of(names))
+        source, path = self._place_of(names)
+        return source.error(message, path)
 
-    def _path_of(self, names: tuple[str, ...]) -> DocumentPath:
+    def _place_of(self, names: tuple[str, ...]) -> tuple[Source, DocumentPath]:
+        """Return the source and the path of the first of the members that is there, or of the object itself."""
         name = self.key(*names)
         if name:
-            return (*self.path, name)
-        return self.path
+            return self.source, (*self.path, name)
+        return self.source, self.path
 
     def _typed(self, names: tuple[str, ...], kind: type | tuple[type, ...], what: str) -> Json:
         found = self.take(*names)

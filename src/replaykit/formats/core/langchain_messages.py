@@ -6,10 +6,13 @@ role and text; SDKs that are wrapped write the provider's own body.
 
 from __future__ import annotations
 
+import msgspec
+
 from replaykit.model.values import Json, JsonObject
 from replaykit.wire import anthropic, openai_chat, openai_responses
 from replaykit.wire.dialect import WireResponse
 from replaykit.wire.json_fields import (
+    as_list,
     as_object,
     as_objects,
     as_text,
@@ -57,7 +60,7 @@ def message_of(value: Json) -> Json:
         return value
     message: JsonObject = {"role": _ROLES[body["type"]], "content": body["content"]}
     message |= pick(body, ("name", "tool_call_id"))
-    calls = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in _calls(body)]
+    calls = list(map(msgspec.structs.asdict, _calls(body)))
     if calls:
         return message | {"tool_calls": calls}
     return message
@@ -86,10 +89,7 @@ def read_outputs(outputs: Json) -> WireResponse:
 
 
 def _read_generations(body: JsonObject) -> WireResponse:
-    if isinstance(body["generations"], list):
-        lists = body["generations"]
-    else:
-        lists = []
+    lists = as_list(body["generations"])
     first = as_objects(lists[0] if lists and isinstance(lists[0], list) else lists)
     if not first:
         return WireResponse()

@@ -134,6 +134,14 @@ def _answer(message: JsonObject) -> ModelAnswer:
     )
 
 
+def only_text(messages: list[Json] | None) -> str | None:
+    """Return the text of a conversation that is one message and nothing but text; None for any other."""
+    if messages and len(messages) == 1 and isinstance(messages[0].get("content"), str):
+        text: str = messages[0]["content"]
+        return text
+    return None
+
+
 def text_of(messages: list[Json] | None, role: str) -> str:
     """Return the text of the last message of that role."""
     for message in reversed(of_role(messages, role)):

@@ -174,11 +174,11 @@ _SSE = (_DATA, b"event:", b"id:", b"retry:", b":")
 def of_each(source: Source, read: Callable[[Source], Iterable[Found]]) -> Iterator[Found]:
     """Read each document of the file; one that is wrong stops no other."""
     for document in source.documents():
-        yield from _safely(read, document)
+        yield from safely(read, document)
 
 
-def read_each(items: Iterable[T], read: Callable[[T], Found]) -> Iterator[Found]:
-    """Read the run of each item; one that is wrong stops no other."""
+def read_each(items: Iterable[T], read: Callable[[T], R]) -> Iterator[R | InvalidFile]:
+    """Read each item; one that is wrong stops no other."""
     for item in items:
         try:
             yield read(item)
@@ -219,21 +219,31 @@ class ItemReader(Struct, frozen=True, kw_only=True):
             elif not self.is_item(item.value):
                 yield item.error(self.expected)
             elif self.is_run:
-                yield from _safely(self.runs, [item])
+                yield from safely(self.runs, [item])
             else:
                 if waiting and self.begins(waiting[-1].value, item.value):
-                    yield from _safely(self.runs, waiting)
+                    yield from safely(self.runs, waiting)
                     waiting = []
                 waiting.append(item)
         if waiting:
-            yield from _safely(self.runs, waiting)
+            yield from safely(self.runs, waiting)
 
 
-def _safely(read: Callable[[T], Iterable[Found]], item: T) -> Iterator[Found]:
+def safely(read: Callable[[T], Iterable[Found]], item: T) -> Iterator[Found]:
+    """Read an item; what is wrong with it is one more thing that was found."""
     try:
         yield from read(item)
     except InvalidFile as problem:
         yield problem
+
+
+def documents_in(source: Source) -> Iterator[TraceItem | InvalidFile]:
+    """Each document of the file; one that is not JSON is an InvalidFile."""
+    for document in source.documents():
+        try:
+            yield TraceItem(document, document.value)
+        except InvalidFile as problem:
+            yield problem
 
 
 def items_of(source: Source) -> Iterator[TraceItem | InvalidFile]:
@@ -241,16 +251,11 @@ def items_of(source: Source) -> Iterator[TraceItem | InvalidFile]:
     if not source.is_lines and is_sse(source):
         yield from _events(source)
         return
-    for document in source.documents():
-        try:
-            item = TraceItem(document, document.value)
-        except InvalidFile as problem:
-            if not source.is_lines:
-                raise
-            yield problem
-            continue
+    for item in documents_in(source):
         if source.is_lines:
             yield item
+        elif isinstance(item, InvalidFile):
+            raise item
         else:
             yield from item.members()
 

@@ -23,7 +23,16 @@ from replaykit.formats.core.talk import UNSET, Talk, content_id
 from replaykit.model.events import ErrorInfo, Usage
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import Json, JsonObject, canonical, encode
-from replaykit.wire.json_fields import as_object, as_objects, as_text, filled, object_in, text_in, value_in, without
+from replaykit.wire.json_fields import (
+    as_object,
+    as_objects,
+    as_text,
+    filled,
+    list_in,
+    object_in,
+    text_in,
+    without,
+)
 from replaykit.wire.usage import usage_of
 
 FORMAT = "langchain"
@@ -51,10 +60,7 @@ class Snapshot(Struct, kw_only=True):
 
     @property
     def messages(self) -> list[Json]:
-        found = value_in(self.values, MESSAGES)
-        if isinstance(found, list):
-            return found
-        return []
+        return list_in(self.values, MESSAGES)
 
 
 def named(value: Json, names: Sequence[str]) -> JsonObject:
@@ -81,7 +87,7 @@ def snapshot_of(item: TraceItem) -> Snapshot:
     metadata = fields.object("metadata")
     place = _place(fields.object("config", "checkpoint"))
     tasks = [named(task, _TASK) for task in fields.items("tasks")]
-    interrupts = [interrupt for task in tasks for interrupt in _listed(task.get("interrupts"))]
+    interrupts = [interrupt for task in tasks for interrupt in list_in(task, "interrupts")]
     upcoming = tuple(map(as_text, fields.items("next")))
     parent = text_in(_place(fields.object("parent_config", "parent_checkpoint")), "checkpoint_id")
     details = {"checkpoint": place.get("checkpoint_id"), "parent": parent, "next": list(upcoming), **metadata}
@@ -187,12 +193,6 @@ def _error(value: Json) -> ErrorInfo:
     if isinstance(value, str):
         return error_of_repr(value)
     return error_of(value)
-
-
-def _listed(value: Json) -> list[Json]:
-    if isinstance(value, list):
-        return value
-    return []
 
 
 _TOOL_NODE = re.compile(r"Error: (.*)\n Please fix your mistakes\.", re.DOTALL)

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from replaykit.errors import InvalidFile
 from replaykit.formats.core.fields import Fields, TraceItem, error_of, error_of_repr, json_type
 from replaykit.formats.core.langchain_messages import message_body
 from replaykit.formats.core.source import Source
@@ -97,25 +96,11 @@ class RunFields(Fields):
         except msgspec.MsgspecError as error:
             raise self.error(f"not JSON: {error}", name) from None
 
-    def raw_value(self, value: Json, *names: str) -> Raw:
-        """A value of this run as JSON text, keys in their own order."""
-        source, path = self._place_of(names)
-        return source.raw(value, path)
-
-    def canonical(self, value: Json, *names: str) -> Raw:
-        source, path = self._place_of(names)
-        return source.canonical(value, path)
-
-    def error(self, message: str, *names: str) -> InvalidFile:
-        name = self.key(*names)
-        source, path = self._place_of(names)
-        return source.error(f"{name}: {message}" if name else message, path)
-
     def _place_of(self, names: tuple[str, ...]) -> tuple[Source, DocumentPath]:
         name = self.key(*names)
-        if name is None:
-            return self.source, self.path
-        source, path = self._places.get(name, (self.source, self.path))
+        if name is None or name not in self._places:
+            return super()._place_of(names)
+        source, path = self._places[name]
         return source, (*path, name)
 
 

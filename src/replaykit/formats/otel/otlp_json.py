@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from functools import cache, partial
+from itertools import islice
 
 from replaykit.formats.spans.span import (
     MAX_ATTRIBUTES,
@@ -144,13 +145,13 @@ def _text(value: Json, name: str) -> str:
 
 def _attributes(pairs: Json, depth: int = 0) -> JsonObject:
     if isinstance(pairs, dict):  # SDKs that print spans
-        return dict(list(pairs.items())[:MAX_ATTRIBUTES])
+        return dict(islice(pairs.items(), MAX_ATTRIBUTES))
     if pairs is None:
         return {}
     if not isinstance(pairs, list):
         raise BadPayload("attributes: expected a list")
     found: JsonObject = {}
-    for pair in pairs if len(pairs) <= MAX_ATTRIBUTES else pairs[:MAX_ATTRIBUTES]:
+    for pair in islice(pairs, MAX_ATTRIBUTES):
         try:
             found[pair["key"] + ""] = pair["value"]["stringValue"] + ""  # most are texts, and this is the hot path
         except (KeyError, TypeError, AttributeError):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from replaykit.formats.core.json_text import decode_text, load_json
-from replaykit.formats.core.messages import ConversationCache, answer_in, messages_of, text_of
+from replaykit.formats.core.messages import ConversationCache, answer_in, messages_of, only_text, text_of
 from replaykit.formats.spans.dialects.payloads import call_arguments, single_argument
 from replaykit.formats.spans.span import UNSET, Meaning, Span, SpanDialect, SpanKind, first, unflattened, usage
 from replaykit.model.events import Usage
@@ -219,8 +219,9 @@ def _agent_input(messages: list[Json] | None) -> Json:
             break
         if message.get("role") != "system":
             request.append(message)
-    if len(request) == 1 and isinstance(request[0].get("content"), str):
-        return request[0]["content"]
+    text = only_text(request)
+    if text is not None:
+        return text
     return request or UNSET
 
 

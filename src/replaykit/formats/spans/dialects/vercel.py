@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from replaykit.formats.core.json_text import decode_text, load_json, read_arguments
-from replaykit.formats.core.messages import ConversationCache, messages_of
+from replaykit.formats.core.messages import ConversationCache, messages_of, only_text
 from replaykit.formats.spans.span import Meaning, Span, SpanDialect, SpanKind, first, usage
 from replaykit.model.values import Json, JsonObject
 from replaykit.wire.json_fields import as_object, as_objects, list_in, text_in, value_in
@@ -92,6 +92,7 @@ def _agent_input(prompt: Json) -> Json:
     if isinstance(request.get("prompt"), str):
         return request["prompt"]
     messages = messages_of(request.get("messages") or request.get("prompt"))
-    if messages and len(messages) == 1 and isinstance(messages[0].get("content"), str):
-        return messages[0]["content"]
+    text = only_text(messages)
+    if text is not None:
+        return text
     return messages or prompt
