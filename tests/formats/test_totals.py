@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.formats.samples import corpus
 
-from replaykit.formats.core.totals import added, total_of, with_total
+from replaykit.formats.core.replayability import added, total_of, with_total
 from replaykit.formats.files import import_trace
 from replaykit.intake.entries import entry_of
 from replaykit.intake.files import read_files

@@ -35,8 +35,7 @@ from replaykit.wire.json_fields import (
     value_in,
     without_nulls,
 )
-from replaykit.wire.model_calls import ModelAnswer, ToolUse
-from replaykit.wire.usage import usage_of
+from replaykit.wire.model_calls import ModelAnswer, ToolUse, usage_of
 
 FORMAT = "atif"
 _SCHEMA = "ATIF-"

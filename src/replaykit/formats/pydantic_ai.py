@@ -27,9 +27,9 @@ from replaykit.formats.core.registry import (
     read_each,
     register_format,
 )
+from replaykit.formats.core.replayability import stated_usage
 from replaykit.formats.core.source import Source
 from replaykit.formats.core.talk import UNSET, Talk, Turn, content_id
-from replaykit.formats.core.totals import stated_usage
 from replaykit.model.events import ErrorInfo, Usage
 from replaykit.model.run import TraceRun
 from replaykit.model.values import Json, JsonObject, encode

@@ -21,9 +21,9 @@ from replaykit.formats.core.json_text import load_json
 from replaykit.formats.core.labels import Label, labelled
 from replaykit.formats.core.messages import messages_of
 from replaykit.formats.core.registry import of_each, register_format
+from replaykit.formats.core.replayability import with_total
 from replaykit.formats.core.source import Source
 from replaykit.formats.core.talk import UNSET, Talk, content_id
-from replaykit.formats.core.totals import with_total
 from replaykit.model.events import ErrorInfo, Usage
 from replaykit.model.matching import ToolErrors
 from replaykit.model.run import RunStatus, TraceRun

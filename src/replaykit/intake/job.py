@@ -15,8 +15,7 @@ from replaykit.config import default_store_path
 from replaykit.errors import FetchFailed, UsageError
 from replaykit.formats.core.registry import shorten_notes
 from replaykit.intake.cases import Cases
-from replaykit.intake.entries import ImportEntry, ImportRecord, ImportResult, entry_of
-from replaykit.intake.run_filter import FAILURES, RunFilter, choose
+from replaykit.intake.entries import FAILURES, ImportEntry, ImportRecord, ImportResult, RunFilter, choose, entry_of
 from replaykit.intake.session_files import is_file_name, keep_session, session_file, text_of
 from replaykit.intake.store_import import DryRun, StoreResult, store_run
 from replaykit.model.run import TraceRun

@@ -33,8 +33,7 @@ from replaykit.wire.json_fields import (
     without,
     without_nulls,
 )
-from replaykit.wire.model_calls import ModelAnswer, ToolUse
-from replaykit.wire.usage import usage_of
+from replaykit.wire.model_calls import ModelAnswer, ToolUse, usage_of
 
 _THINKING = ("thinking", "redacted_thinking")
 _PARTS = ("_tool_use", "_tool_result", "container_upload", "compaction", "fallback")

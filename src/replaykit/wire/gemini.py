@@ -31,8 +31,7 @@ from replaykit.wire.json_fields import (
     text_or_last,
     without,
 )
-from replaykit.wire.model_calls import ModelAnswer, ToolUse
-from replaykit.wire.usage import usage_of
+from replaykit.wire.model_calls import ModelAnswer, ToolUse, usage_of
 
 _PARTS = frozenset(
     ("inlineData", "fileData", "executableCode", "codeExecutionResult", "functionResponse", "toolCall", "toolResponse")

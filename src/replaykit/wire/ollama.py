@@ -30,8 +30,7 @@ from replaykit.wire.json_fields import (
     text_at,
     without,
 )
-from replaykit.wire.model_calls import ModelAnswer, ToolUse
-from replaykit.wire.usage import usage_of
+from replaykit.wire.model_calls import ModelAnswer, ToolUse, usage_of
 
 _OPEN = ("model", "created_at", "remote_model", "remote_host")
 """Members of every line; the others come with the last."""

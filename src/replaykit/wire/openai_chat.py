@@ -39,8 +39,7 @@ from replaykit.wire.json_fields import (
     without,
     without_nulls,
 )
-from replaykit.wire.model_calls import ModelAnswer, ToolUse
-from replaykit.wire.usage import usage_of
+from replaykit.wire.model_calls import ModelAnswer, ToolUse, usage_of
 
 _THINKING = ("reasoning_content", "reasoning")
 """The names under which a message shows its thinking in the open; gateways disagree."""

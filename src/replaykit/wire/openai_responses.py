@@ -33,8 +33,7 @@ from replaykit.wire.json_fields import (
     text_at,
     without,
 )
-from replaykit.wire.model_calls import ModelAnswer, ToolUse
-from replaykit.wire.usage import usage_of
+from replaykit.wire.model_calls import ModelAnswer, ToolUse, usage_of
 
 _CALLS = ("function_call", "custom_tool_call")
 _PARTS = ("_call", "_call_output", "_list_tools", "_approval_request", "compaction")

@@ -17,9 +17,8 @@ from msgspec import Struct, field
 from replaykit.formats.core.fields import Fields, TraceItem, error_of
 from replaykit.formats.core.json_text import read_arguments
 from replaykit.formats.core.messages import messages_of
-from replaykit.formats.core.replayability import Lack
+from replaykit.formats.core.replayability import Lack, stated_usage
 from replaykit.formats.core.talk import UNSET, Talk, Turn, content_id
-from replaykit.formats.core.totals import stated_usage
 from replaykit.formats.gemini import read_messages as read_gemini_messages
 from replaykit.formats.openai_responses import read_messages as read_responses_messages
 from replaykit.model.events import ErrorInfo, Usage

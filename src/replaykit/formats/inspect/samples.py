@@ -9,9 +9,8 @@ from msgspec import Struct
 
 from replaykit.formats.core.fields import Fields, error_of, time_in
 from replaykit.formats.core.labels import Label, labelled
-from replaykit.formats.core.replayability import Lack
+from replaykit.formats.core.replayability import Lack, added, with_total
 from replaykit.formats.core.talk import UNSET, Talk, Turn, content_id
-from replaykit.formats.core.totals import added, with_total
 from replaykit.formats.inspect.messages import REMOVED, SampleAttachments, error_in, plain, usage_in
 from replaykit.model.events import ErrorInfo
 from replaykit.model.matching import ToolErrors

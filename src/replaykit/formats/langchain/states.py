@@ -33,7 +33,7 @@ from replaykit.wire.json_fields import (
     text_in,
     without,
 )
-from replaykit.wire.usage import usage_of
+from replaykit.wire.model_calls import usage_of
 
 FORMAT = "langchain"
 MESSAGES = "messages"

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from replaykit.formats.core.fields import Fields, TraceItem, error_of, error_of_repr, json_type
 from replaykit.formats.core.langchain_messages import message_body
+from replaykit.formats.core.replayability import stated_usage
 from replaykit.formats.core.source import Source
-from replaykit.formats.core.totals import stated_usage
 from replaykit.formats.langsmith.documents import KNOWN, SUMMARY_FIELDS, Document, loaded
 from replaykit.model.events import ErrorInfo, Usage
 from replaykit.model.json_positions import DocumentPath

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct, field
 
 from replaykit.formats.core.messages import ConversationCache
-from replaykit.formats.core.totals import stated_usage
+from replaykit.formats.core.replayability import stated_usage
 from replaykit.model.events import Usage
 from replaykit.model.values import Json, JsonObject
 from replaykit.wire.json_fields import as_count, value_in

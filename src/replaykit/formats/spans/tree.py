@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from replaykit.formats.core.messages import ConversationCache
-from replaykit.formats.core.totals import added
+from replaykit.formats.core.replayability import added
 from replaykit.formats.spans.dialects import meaning_of
 from replaykit.formats.spans.dialects.langfuse import OBSERVATION
 from replaykit.formats.spans.span import UNSET, Meaning, Span, SpanEvent, SpanKind, encode_spans

@@ -9,7 +9,7 @@ from __future__ import annotations
 from replaykit.formats.core.json_text import load_json
 from replaykit.formats.core.langchain_messages import message_body
 from replaykit.formats.core.messages import ConversationCache
-from replaykit.formats.core.totals import stated_usage
+from replaykit.formats.core.replayability import stated_usage
 from replaykit.formats.spans.dialects.payloads import (
     agent_input,
     agent_output,

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from replaykit.formats.core.json_text import load_json
 from replaykit.formats.core.messages import ConversationCache
-from replaykit.formats.core.totals import stated_usage
+from replaykit.formats.core.replayability import stated_usage
 from replaykit.formats.spans.dialects.payloads import (
     agent_input,
     agent_output,

@@ -10,7 +10,7 @@ from replaykit.model.events import Usage
 from replaykit.model.values import JsonObject
 from replaykit.wire.dialect import WireResponse
 from replaykit.wire.json_fields import load_arguments, object_in, text_in, without, without_nulls
-from replaykit.wire.usage import usage_of
+from replaykit.wire.model_calls import usage_of
 
 DATA = "openai_agents.data"
 """The attribute of a span that holds its data."""
