@@ -226,6 +226,7 @@ class SpanKind(StrEnum):
     TOOL = "tool"
     STEP = "step"  # a stretch of an agent's own loop
     NOTE = "note"  # worth keeping, and no call that could be served
+    NOTHING = "nothing"  # no part of an agent, or told by another span as well
 
 
 class Meaning(Struct, frozen=True, kw_only=True, gc=False):
@@ -252,6 +253,9 @@ class Meaning(Struct, frozen=True, kw_only=True, gc=False):
     answer: ModelAnswer | None = None
     finish_reason: str | None = None
     usage: Usage | None = None
+
+
+NOTHING = Meaning(kind=SpanKind.NOTHING)
 
 
 class SpanDialect(Struct, frozen=True):
