@@ -79,9 +79,9 @@ COLOURS = {
 """The colour of each status and verdict, wherever it is printed."""
 
 
-def coloured(word: str, *, width: int = 0, bold: bool = False) -> str:
-    """Return a status or a verdict in its colour, filled up to a width."""
-    return style(f"{word:<{width}}", fg=COLOURS.get(word), bold=bold)
+def coloured(word: str, *, bold: bool = False) -> str:
+    """Return a status or a verdict in its colour."""
+    return style(word, fg=COLOURS.get(word), bold=bold)
 
 
 def labelled(name: str, text: str, width: int) -> str:

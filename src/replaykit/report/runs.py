@@ -185,22 +185,18 @@ def event_text(event: AnyEvent, started_at: float) -> str:
     facts: list[tuple[str, object]] = [("path", event.path or "/"), ("parent", event.parent)]
     if isinstance(event, LlmCall):
         facts += [fact for fact in conversation_facts(event) if fact[1]]
-        if event.error:
-            facts.append(("error", str(event.error)))
-        facts.append(("time", f"{event.duration_s:.6f} s"))
     elif isinstance(event, Call):
         facts += [("name", event.name), ("arguments", event.arguments)]
         if event.result_json:
             facts.append(("result", event.result))
         if event.items_json is not None:
             facts.append(("items", event.items))
-        if event.error:
-            facts.append(("error", str(event.error)))
-        facts.append(("time", f"{event.duration_s:.6f} s"))
     elif isinstance(event, Message | Decision | Note):
         facts.append(("content", event.content))
-    elif isinstance(event, ErrorEvent):
+    if isinstance(event, Call | ErrorEvent) and event.error:
         facts.append(("error", str(event.error)))
+    if isinstance(event, Call):
+        facts.append(("time", f"{event.duration_s:.6f} s"))
     for name, value in facts:
         if value is not None:
             first, *more = value_text(value).split("\n")
