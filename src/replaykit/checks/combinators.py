@@ -175,7 +175,7 @@ class Threshold(_Several, frozen=True, kw_only=True):
         if failed:
             decisive, missing = failed[0], f"; missing: {_expected(failed)}"
         return Seen(
-            holds=share >= self.min - 1e-9,
+            holds=share >= self.min - 1e-9,  # to a float, 0.7 + 0.1 is less than 0.8
             text=f"{len(findings) - len(failed)} of {len(findings)} assertions hold",
             expected=f"assertions of at least {self.min:.0%} of the weight to hold",
             actual=f"{share:.0%}{missing}",

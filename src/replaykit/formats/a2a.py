@@ -306,6 +306,7 @@ class TaskExchange(Struct):
         at = fields.time("timestamp")
         self.times += [at] if at else []
         reason = fields.object("message")
+        # An update that repeats the state without a message takes nothing back.
         if reason or before != self.state:
             self.reason = reason
         if reason:

@@ -96,6 +96,7 @@ def _is_failure(result: JsonObject) -> bool:
 
 def _is_message(item: JsonObject) -> bool:
     fine = item.get("role") in _ROLES and isinstance(item.get("content"), str | list)
+    # Calls beside the content are OpenAI's: here they are blocks of it.
     return fine and not item.get("tool_calls") and not has_calls(item["content"], _BLOCKS)
 
 
@@ -109,6 +110,7 @@ def _is_event(item: JsonObject) -> bool:
 
 
 def _is_certain(item: JsonObject) -> bool:
+    # A ping says nothing but its type, which anybody's event may have.
     if _is_response(item) or (_is_event(item) and item.get("type") != "ping"):
         return True
     if item.get("role") in _ROLES and of_type(item.get("content"), *_BLOCKS):

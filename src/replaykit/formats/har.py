@@ -153,6 +153,7 @@ def _unpacked(data: bytes, encoding: str) -> bytes:
     """Without its content encoding, where it still has one."""
     try:
         if encoding in ("gzip", "x-gzip", "deflate") or data.startswith(b"\x1f\x8b"):
+            # 47: zlib or gzip, whichever it begins like: some name the one and use the other.
             return zlib.decompressobj(wbits=47).decompress(data, MAX_BODY)
         if encoding == "zstd":
             return zstandard.ZstdDecompressor().stream_reader(data).read(MAX_BODY)

@@ -146,6 +146,7 @@ def _used(answer: ModelAnswer) -> list[Used]:
 def _use(item: JsonObject, results: dict[str, JsonObject]) -> Used:
     """The call that an item is: what went in, and of the rest what came out."""
     kind = text_in(item, "type").removesuffix("_call")
+    # Each of the provider's tools has a member of its own for what goes in; the others call it `action`.
     arguments_name = {"mcp": "arguments", "file_search": "queries", "code_interpreter": "code"}.get(kind, "action")
     arguments = item.get(arguments_name)
     if isinstance(arguments, str) and arguments_name == "arguments":

@@ -213,6 +213,7 @@ class Story:
             return
         self._answered.add(response.id)
         spoken = response.answers[0]
+        # `finish` is no call of a tool, but the agent's way to say that this is its answer.
         calls = tuple(call for call in spoken.tool_calls if call.name != "finish")
         whole = ModelAnswer(content=spoken.content or answer.content, tool_calls=calls, thinking=spoken.thinking)
         usage = response.usage or Usage()

@@ -174,6 +174,7 @@ class _HistoryBuilder:
         if kind == "tool-return":
             self._tell_return(part, content, part.text("outcome"))
         elif kind == "retry-prompt" and part.text("tool_name"):
+            # It names the tool whose call went wrong: without a name it asks the model to answer once more.
             self._tell_return(part, content, "retried")
         elif kind == "system-prompt":
             self.talk.says("system", content)
@@ -214,7 +215,7 @@ class _HistoryBuilder:
             finish_reason=fields.text("finish_reason") or reason or None,
             at=since,
             duration_s=ended - since,
-            complete=fields.text("state") in (None, "complete"),
+            complete=fields.text("state") in (None, "complete"),  # earlier versions write no state
         )
         self._since = ended
         self._tell_own(turn, parts)

@@ -107,6 +107,7 @@ def _read(item: TraceItem, changing: tuple[str, ...]) -> TraceRun:
     talk, answer = _talk(result)
     metadata: JsonObject = {"task_id": result.label("task_id"), "trial": result.label("trial")}
     names = [f"{name.removesuffix('_id')} {label}" for name, label in metadata.items() if label]
+    # The reward is worked out when the user ends the talk.
     is_cut_off = info.take("reward_info") is None
     if is_cut_off:
         answer = UNSET

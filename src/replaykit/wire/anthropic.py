@@ -222,6 +222,7 @@ _GROWN_TYPES = {"thinking": "thinking", "partial_json": "tool_use"}
 def unfold(body: JsonObject, _request: WireRequest) -> list[Frame]:
     """The events of a message."""
     stop = {name: body[name] for name in _AT_STOP if name in body}
+    # What only the end can tell is null in the message that a stream begins with.
     began = body | dict.fromkeys(stop) | {"content": []}
     events: list[JsonObject] = [{"type": "message_start", "message": began}]
     for index, block in enumerate(objects_in(body, "content")):

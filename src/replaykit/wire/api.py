@@ -134,7 +134,7 @@ class ModelApi(Struct, frozen=True, kw_only=True):
             usage=usage or Usage(),
         )
         if not self.dialect.read_response(recorded).answers:
-            recorded = {}
+            recorded = {}  # an error: it has nothing that an answer could be filled into
         body = self.dialect.fill(recorded, draft)
         if not request_parts.streamed:
             return EncodedResponse("application/json", (dump(body),))
@@ -167,6 +167,7 @@ class ModelApi(Struct, frozen=True, kw_only=True):
                 return FoldedStream(body={}, ended=False, problem="the response is empty")
             if self.framing is not Framing.LINES:
                 return FoldedStream(body={}, ended=False, problem="the response is no whole JSON object")
+        # One line alone begins like an object, so Ollama's streams are told by what the path says.
         splitter = _SPLITTERS[form or Framing.LINES]()
         folded = self.dialect.fold([*splitter.feed(b"".join(chunks)), *splitter.close()])
         if splitter.problem is None or folded.problem is not None:

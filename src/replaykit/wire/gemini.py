@@ -214,6 +214,7 @@ class _Candidate:
                 last.add(part, call)
             else:
                 self._parts.append(_GrowingCall(part, call))
+        # A part with a signature or a file is whole as it comes: only bare texts go on in the next event.
         elif part.keys() <= {"text", "thought"} and type(part.get("text")) is str:
             thought = bool(part.get("thought"))
             if not (isinstance(last, _GrowingText) and last.thought is thought):

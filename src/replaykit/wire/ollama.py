@@ -126,6 +126,7 @@ def _fill(recorded: JsonObject, draft: Draft, form: _Form) -> JsonObject:
         message |= as_object(part)
     if answer.tool_calls:
         message["tool_calls"] = [_tool_call(call, nth(before, index)) for index, call in enumerate(answer.tool_calls)]
+    # SDKs parse the time, so there has to be one; a real one would make two writes of an answer differ.
     envelope: JsonObject = {"model": draft.request.model, "created_at": "1970-01-01T00:00:00Z"}
     if not recorded:
         envelope["prompt_eval_count"], envelope["eval_count"] = draft.tokens

@@ -128,6 +128,7 @@ def _fill(recorded: JsonObject, draft: Draft) -> JsonObject:
         if _is_old(draft.request.body):
             reason = "function_call"
     filled = {"index": 0, "message": message, "logprobs": None, "finish_reason": draft.finish_reason or reason}
+    # No clock and no chance: the same answer to the same request is the same bytes.
     envelope = {"id": draft.mint("chatcmpl-"), "object": "chat.completion", "created": 0, "model": draft.request.model}
     if not recorded:
         envelope |= _usage(draft)

@@ -56,7 +56,7 @@ def _read_file(source: Source) -> Iterator[Found]:
         yield f"messages that say nothing, or in no known way: {reading.silent}"
     for session in sessions:
         yield from _runs(source, session)
-        session.lines.clear()  # a file may hold many
+        session.lines.clear()  # a file may hold many, and none is needed twice
 
 
 register_format(

@@ -276,7 +276,8 @@ class _Reader:
         body = self._api.whole(value)
         exchange = self._exchange(request, _text(body), status, created(body))
         if isinstance(response, str) and exchange.call.answer is None and exchange.call.error is None:
-            return self._spoken(request, response)  # the answer itself is JSON
+            # JSON, and no body of this API: the model was asked for JSON, and its answer is all that was kept.
+            return self._spoken(request, response)
         return exchange
 
     def _spoken(self, request: JsonObject | None, text: str) -> ModelExchange:

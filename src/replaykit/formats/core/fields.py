@@ -194,6 +194,7 @@ def _epoch(value: Json) -> float:
     if isinstance(value, str):
         moment = dt.datetime.fromisoformat(value)
         if moment.tzinfo is None:
+            # The zone of the importing machine would make another run of the same file on each machine.
             moment = moment.replace(tzinfo=dt.UTC)
         return moment.timestamp()
     seconds = _finite(value)

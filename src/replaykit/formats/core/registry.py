@@ -311,6 +311,6 @@ def _lines(text: bytes, file: str) -> Iterator[Source]:
             data.append(line.removeprefix(_DATA))
         elif not line.strip() and data:
             event = b"\n".join(data)
-            if event.strip() != b"[DONE]":
+            if event.strip() != b"[DONE]":  # how OpenAI, and those who speak alike, end a stream
                 yield Source(event, file, line=begun)
             begun, data = 0, []

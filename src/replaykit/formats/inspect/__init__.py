@@ -120,7 +120,7 @@ MAX_ENTRY_BYTES = 256 * 1024 * 1024
 MAX_TOTAL_BYTES = 8 * 1024 * 1024 * 1024
 """The most that all of them may."""
 MAGIC = b"PK\x03\x04"
-_ZSTD_METHOD = 93
+_ZSTD_METHOD = 93  # which `zipfile` itself reads from Python 3.14 on
 _MAX_WINDOW = 128 * 1024 * 1024
 _LOCAL = struct.Struct("<4s22xHH")
 """The header of an entry: its signature, and the sizes of its name and its extra field."""
@@ -180,6 +180,7 @@ class Archive:
         start = entry.header_offset + _LOCAL.size + name_size + more_size
         packed = self._data[start : start + entry.compress_size]
         decompressor = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW)
+        # A large entry is several frames, one after another.
         with decompressor.stream_reader(packed, read_across_frames=True) as reader:
             text = reader.read(size)
         if len(text) < size and zlib.crc32(text) != entry.CRC:

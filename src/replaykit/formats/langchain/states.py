@@ -147,7 +147,8 @@ def _tell(talk: Talk, states: Sequence[Snapshot]) -> None:
     for state in states:
         keys = list(map(key_of, state.messages))
         fresh = [message for key, message in zip(keys, state.messages, strict=True) if key not in seen]
-        if keys[: len(known)] != known:  # some were taken away
+        if keys[: len(known)] != known:
+            # Some were taken away, as summaries do: the next answer is asked for with those that are left.
             repeated = [message for key, message in zip(keys, state.messages, strict=True) if key in seen]
             talk.catches_up(messages_of(repeated) or ())
         for message in fresh:

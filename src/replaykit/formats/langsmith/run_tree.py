@@ -143,6 +143,7 @@ def _add(nodes: dict[str | DocumentPath, RunNode], value: Json, path: DocumentPa
         inside = list_in(item.value, "child_runs")
         if inside:
             children = TraceItem(source, inside, (*item.path, "child_runs")).members()
+            # The last one in is the first one out, and runs are read in the order of the file.
             waiting += reversed([(child, node) for child in children])
 
 
@@ -193,6 +194,7 @@ def _roots(nodes: Iterable[RunNode]) -> list[RunNode]:
     """The runs with no parent; of runs that are each other's parents, the first in the file."""
     roots: list[RunNode] = []
     reached: set[int] = set()
+    # What no root leads to is left for the second round: runs in circles.
     for circles in (False, True):
         for node in nodes:
             if id(node) in reached or (node.parent is not None and not circles):

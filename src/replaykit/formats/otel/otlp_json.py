@@ -116,7 +116,7 @@ def _get(value: Json, name: str) -> Json:
         raise BadPayload(f"expected an object around `{name}`")
     found = value.get(name)
     if found is not None or name in value:
-        return found
+        return found  # also a null: whoever writes one name does not write the other
     return value.get(_plain(name))
 
 

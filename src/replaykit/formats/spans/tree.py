@@ -85,7 +85,7 @@ class SpanTree:
         self.nodes = sorted(nodes.values(), key=lambda node: node.sort_key)
         for node in self.nodes:  # parents come before their children
             _place(node)
-        unite_calls(self.nodes)
+        unite_calls(self.nodes)  # first: the parts of one call are no two layers that trace it
         for node in self.nodes:
             _drop_double(node)
 
@@ -139,6 +139,7 @@ def _linked(nodes: list[SpanNode]) -> list[SpanNode]:
             node.parent.children.append(node)
     roots: list[SpanNode] = []
     reached: set[int] = set()
+    # What no root leads to is left for the second round: spans in circles.
     for of_circles in (False, True):
         for node in by_start:
             if id(node) in reached or (node.parent is not None and not of_circles):

@@ -180,7 +180,7 @@ class ServiceClient:
             yield found
             if not after:
                 return
-            if after in seen:
+            if after in seen:  # else it would be asked for the same until the pages run out
                 raise self.failed("leads from a page back to it")
             seen.add(after)
             following = after

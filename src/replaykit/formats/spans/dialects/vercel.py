@@ -9,6 +9,7 @@ from replaykit.model.values import Json, JsonObject
 from replaykit.wire.json_fields import as_object, as_objects, list_in, text_in, value_in
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
+# `ai.generateText` and its like are the loop around the calls of a model, so they are agents.
 _MODEL = (".doGenerate", ".doStream")
 _SETTINGS = "ai.settings."
 
