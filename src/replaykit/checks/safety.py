@@ -25,6 +25,7 @@ from replaykit.errors import nearest
 from replaykit.model.events import LlmCall, Message, ToolCall
 from replaykit.model.run import TraceRun
 from replaykit.model.values import Json
+from replaykit.redaction.finding import in_order
 from replaykit.redaction.placeholders import placeholders_in
 
 Accepts = Callable[[re.Match[str]], bool]
@@ -65,12 +66,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 def detect(text: str, detectors: Collection[Detector]) -> list[Detected]:
     """Return the findings of the detectors in the order of the text; of those that overlap, the first and longest."""
-    found = chain.from_iterable(detector.find(text) for detector in detectors)
-    separate: list[Detected] = []
-    for detected in sorted(found, key=lambda detected: (detected.start, -detected.end)):
-        if not separate or detected.start >= separate[-1].end:
-            separate.append(detected)
-    return separate
+    return in_order(chain.from_iterable(detector.find(text) for detector in detectors))
 
 
 _DOUBLED = str.maketrans("0123456789", "0246813579")  # the sum of the digits of twice the digit
