@@ -110,11 +110,10 @@ class Source:
         """For recognising a format: the document, or those of the first lines; none where nothing is JSON."""
         if self.is_lines:
             return tuple(value for line in self._first_lines if (value := line.peek()) is not None)
+        value = None
         # A large file that is plainly something else is not read to find that out.
         if self.is_text and self.head.lstrip()[:1] in (b"", b"{", b"["):
             value = self.peek()
-        else:
-            value = None
         if value is None:
             return ()
         return (value,)
@@ -189,10 +188,7 @@ class Source:
 
     def _parse(self) -> Json:
         if not self.text.strip():
-            if self.file == STDIN:
-                empty = "nothing came through the pipe"
-            else:
-                empty = "the file is empty"
+            empty = {STDIN: "nothing came through the pipe"}.get(self.file, "the file is empty")
             raise InvalidFile(empty, file=self.file)
         try:
             check_value_count(self.text)
@@ -347,7 +343,7 @@ class _Unpacked(io.RawIOBase):
         self._bytes += size
         last = bytes(memoryview(buffer)[:size]).rfind(b"\n")
         if last < 0:
-            self._line_bytes = self._line_bytes + size
+            self._line_bytes += size
         else:
             self._line_bytes = size - last - 1
         # Lines are read one by one, and what has passed is not held any more.

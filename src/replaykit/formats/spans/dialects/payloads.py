@@ -221,9 +221,8 @@ def _told_by_body(body: JsonObject) -> WireResponse:
     candidates = objects_in(body, "candidates")
     if candidates:
         return _told_by_body(candidates[0])
-    if any(isinstance(body.get(name), list) for name in _BODIES):
-        return read_outputs(body)
-    if body.get("object") == "response" or (body.get("type") == "message" and isinstance(body.get("content"), list)):
+    is_anthropic = body.get("type") == "message" and isinstance(body.get("content"), list)
+    if is_anthropic or body.get("object") == "response" or any(isinstance(body.get(name), list) for name in _BODIES):
         return read_outputs(body)
     inner = next((body[name] for name in ("message", "content") if _is_inner(body.get(name))), None)
     message = as_object(inner) or body
