@@ -26,6 +26,9 @@ from replaykit.wire.json_fields import (
     as_text,
     by_text,
     filled,
+    has_list,
+    has_object,
+    has_text,
     joined_texts,
     object_in,
     objects_in,
@@ -229,7 +232,7 @@ def said_in(message: JsonObject) -> Json:
     """The text of a message or an artifact; its parts where they are more than texts."""
     parts = objects_in(message, "parts")
     for part in parts:
-        if not isinstance(part.get("text"), str):
+        if not has_text(part, "text"):
             return parts
     return joined_texts(parts, "")
 
@@ -335,13 +338,13 @@ def pieces_of(value: Json, path: DocumentPath = ()) -> Iterator[TaskPiece]:
     """Return the pieces of an item; none where it is no A2A."""
     item = as_object(value)
     if item.get("jsonrpc") == "2.0":
-        if isinstance(item.get("error"), dict):
+        if has_object(item, "error"):
             yield TaskPiece("error", item["error"], (*path, "error"))
         elif text_in(item, "method").startswith(_METHODS):
             yield from pieces_of(without(object_in(item, "params"), "metadata", "configuration"), (*path, "params"))
         else:
             yield from pieces_of(item.get("result"), (*path, "result"))
-    elif isinstance(item.get("tasks"), list):
+    elif has_list(item, "tasks"):
         for index, task in enumerate(item["tasks"]):
             yield from pieces_of(task, (*path, "tasks", index))
     elif (kind := _kind(item)) is not None:
@@ -355,17 +358,17 @@ def pieces_of(value: Json, path: DocumentPath = ()) -> Iterator[TaskPiece]:
 
 def _kind(item: JsonObject, named: str = "") -> str | None:
     kind = _KINDS.get(text_in(item, "kind"), named)
-    if item.get("messageId") and isinstance(item.get("parts"), list) and kind in ("message", ""):
+    if item.get("messageId") and has_list(item, "parts") and kind in ("message", ""):
         if text_in(item, "role"):
             return "message"
         return None
     has_state = state_of(value_in(item.get("status"), "state")) in _STATES
-    if isinstance(item.get("id"), str) and has_state and kind in ("task", "") and "contextId" in item:
+    if has_text(item, "id") and has_state and kind in ("task", "") and "contextId" in item:
         return "task"
-    if isinstance(item.get("taskId"), str):
+    if has_text(item, "taskId"):
         if kind == "statusUpdate" and has_state:
             return kind
-        if kind == "artifactUpdate" and isinstance(item.get("artifact"), dict):
+        if kind == "artifactUpdate" and has_object(item, "artifact"):
             return kind
     return None
 

@@ -22,7 +22,18 @@ from replaykit.formats.core.exchanges import ConversationApi, has_calls, registe
 from replaykit.formats.core.threads import Used
 from replaykit.model.values import Json, JsonObject
 from replaykit.wire import anthropic
-from replaykit.wire.json_fields import as_list, as_object, as_objects, by_text, object_in, objects_in, of_type, text_in
+from replaykit.wire.json_fields import (
+    as_list,
+    as_object,
+    as_objects,
+    by_text,
+    has_list,
+    has_object,
+    object_in,
+    objects_in,
+    of_type,
+    text_in,
+)
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
 FORMAT = "anthropic"
@@ -101,12 +112,12 @@ def _is_message(item: JsonObject) -> bool:
 
 
 def _is_response(item: JsonObject) -> bool:
-    return item.get("type") == "message" and "stop_reason" in item and isinstance(item.get("content"), list)
+    return item.get("type") == "message" and "stop_reason" in item and has_list(item, "content")
 
 
 def _is_event(item: JsonObject) -> bool:
     kind = item.get("type")
-    return kind in _EVENTS and (kind != "message_start" or isinstance(item.get("message"), dict))
+    return kind in _EVENTS and (kind != "message_start" or has_object(item, "message"))
 
 
 def _is_certain(item: JsonObject) -> bool:
@@ -115,7 +126,7 @@ def _is_certain(item: JsonObject) -> bool:
         return True
     if item.get("role") in _ROLES and of_type(item.get("content"), *_BLOCKS):
         return True
-    if isinstance(item.get("messages"), list):
+    if has_list(item, "messages"):
         tools = objects_in(item, "tools")
         return "anthropic_version" in item or "system" in item or any("input_schema" in tool for tool in tools)
     if "exception" in item:

@@ -25,7 +25,7 @@ from replaykit.model.events import ErrorInfo
 from replaykit.model.run import TraceRun
 from replaykit.model.values import Json, encode
 from replaykit.wire.anthropic import DIALECT
-from replaykit.wire.json_fields import as_object, as_text, joined, object_in, objects_in, text_in
+from replaykit.wire.json_fields import as_object, as_text, has_list, joined, object_in, objects_in, text_in
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
 FORMAT = "anthropic_sessions"
@@ -74,7 +74,7 @@ def _unwrapped(value: Json) -> Iterator[Json]:
             yield value[1]
     elif isinstance(value, list):
         yield from value
-    elif isinstance(value, dict) and isinstance(value.get("data"), list):
+    elif has_list(value, "data"):
         yield from value["data"]
     else:
         yield value

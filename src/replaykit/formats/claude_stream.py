@@ -24,7 +24,7 @@ from replaykit.formats.core.talk import UNSET, Talk
 from replaykit.model.events import ErrorInfo
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import Json, JsonObject
-from replaykit.wire.json_fields import as_text, joined, object_in, pick, text_in, value_in, without
+from replaykit.wire.json_fields import as_text, has_text, joined, object_in, pick, text_in, value_in, without
 
 FORMAT = "claude_stream"
 AGENT = "claude-code"
@@ -118,7 +118,7 @@ class _StreamSession:
 def _is_message(value: Json) -> bool:
     if not isinstance(value, dict) or value.get("type") not in _TYPES:
         return False
-    is_complete = "message" in value if value["type"] in SPOKEN else isinstance(value.get("subtype"), str)
+    is_complete = "message" in value if value["type"] in SPOKEN else has_text(value, "subtype")
     return is_complete and bool(text_in(value, "session_id"))
 
 
@@ -132,7 +132,7 @@ def _line(value: JsonObject, index: int) -> SessionLine:
         at=time_in(value.get("timestamp")),
         message=_message(object_in(value, "message")),
         result=value.get("tool_use_result", msgspec.UNSET),
-        is_api_error=isinstance(value.get("error"), str),
+        is_api_error=has_text(value, "error"),
         is_meta=value.get("isSynthetic") is True,
         subtype=text_in(value, "subtype"),
         content=details if value.get("type") == "system" else value.get("error"),

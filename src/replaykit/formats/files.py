@@ -22,7 +22,17 @@ from replaykit.formats.core.registry import (
 )
 from replaykit.formats.core.source import Source, read_source
 from replaykit.model.values import Json, JsonObject
-from replaykit.wire.json_fields import as_object, as_objects, joined_texts, object_in, objects_in, of_type, text_in
+from replaykit.wire.json_fields import (
+    as_object,
+    as_objects,
+    has_list,
+    has_object,
+    joined_texts,
+    object_in,
+    objects_in,
+    of_type,
+    text_in,
+)
 
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
@@ -142,7 +152,7 @@ def _is_cline(values: list[Json]) -> bool:
 def _is_codex(values: list[Json]) -> bool:
     for line in values:
         kind = text_in(line, "type")
-        if kind in _CODEX_LINES and isinstance(line.get("payload"), dict):
+        if kind in _CODEX_LINES and has_object(line, "payload"):
             return True
         if kind == "thread.started" and "thread_id" in line:
             return True
@@ -157,9 +167,9 @@ def _is_gemini_cli(values: list[Json]) -> bool:
 
 def _is_adk(values: list[Json]) -> bool:
     for session in as_objects(values[:1]):
-        if ("appName" in session or "app_name" in session) and isinstance(session.get("events"), list):
+        if ("appName" in session or "app_name" in session) and has_list(session, "events"):
             return True
-        return "eval_set_id" in session and isinstance(session.get("eval_cases"), list)
+        return "eval_set_id" in session and has_list(session, "eval_cases")
     return False
 
 
@@ -173,7 +183,7 @@ def _all_messages(values: list[Json]) -> Iterator[JsonObject]:
         fields = as_object(value)
         if isinstance(value, list):
             yield from as_objects(value)
-        elif isinstance(fields.get("message"), dict):
+        elif has_object(fields, "message"):
             yield fields["message"]
         elif "role" in fields:
             yield fields

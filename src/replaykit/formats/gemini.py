@@ -22,6 +22,7 @@ from replaykit.wire.json_fields import (
     as_object,
     as_objects,
     filled_in,
+    has_object,
     objects_in,
     text_in,
     value_in,
@@ -65,7 +66,7 @@ def _read_content(content: JsonObject) -> Iterator[JsonObject]:
     rest: list[Json] = []
     has_results = False
     for part in objects_in(content, "parts"):
-        if isinstance(part.get("functionResponse"), dict):
+        if has_object(part, "functionResponse"):
             has_results = True
             yield _result(part["functionResponse"])
         else:
@@ -90,9 +91,9 @@ def _used(answer: ModelAnswer) -> list[Used]:
     """Code that the provider ran, each piece with what came of it."""
     found: list[Used] = []
     for part in as_objects(list(answer.parts)):
-        if isinstance(part.get("executableCode"), dict):
+        if has_object(part, "executableCode"):
             found.append(Used(use=ToolUse(name="code_execution", arguments=part["executableCode"])))
-        elif isinstance(part.get("codeExecutionResult"), dict) and found:
+        elif has_object(part, "codeExecutionResult") and found:
             result = part["codeExecutionResult"]
             failed = result.get("outcome", _OK) != _OK
             if failed:

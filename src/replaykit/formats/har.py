@@ -28,7 +28,7 @@ from replaykit.model.events import ErrorInfo, WireInfo
 from replaykit.model.json_positions import DocumentPath
 from replaykit.model.values import Json, JsonObject, Raw, canonical, raw
 from replaykit.wire.api import ModelApi
-from replaykit.wire.json_fields import load_object, object_in, objects_in, text_in, value_in
+from replaykit.wire.json_fields import has_list, load_object, object_in, objects_in, text_in, value_in
 from replaykit.wire.model_calls import ModelCall
 from replaykit.wire.routes import api_of
 
@@ -78,7 +78,7 @@ def _exchanges(document: Source) -> Iterator[ModelExchange | InvalidFile | None]
     """Return the model call of each entry, an error, or None for any other request."""
     try:
         log = Fields(document, document.value, (), _EXPECTED).object("log")
-        if not isinstance(log.get("entries"), list):
+        if not has_list(log, "entries"):
             raise document.error(f"expected {_EXPECTED}, got {described(document.value)}")
     except InvalidFile as problem:
         yield problem

@@ -38,7 +38,17 @@ from replaykit.formats.spans.exports import (
 )
 from replaykit.formats.spans.span import UNSET, Span, SpanKind
 from replaykit.model.values import Json, JsonObject
-from replaykit.wire.json_fields import as_object, list_in, object_in, objects_in, pick, text_in, value_in
+from replaykit.wire.json_fields import (
+    as_object,
+    has_list,
+    has_object,
+    list_in,
+    object_in,
+    objects_in,
+    pick,
+    text_in,
+    value_in,
+)
 
 FORMAT = "langfuse"
 _LISTS = ("data", "traces")
@@ -66,9 +76,9 @@ register_format(
 
 def _is_trace(value: Json) -> bool:
     """True for a trace with its observations, or one whose observations stand elsewhere."""
-    if not isinstance(value_in(value, "observations"), list):
+    if not has_list(value, "observations"):
         return False
-    if isinstance(value.get("trace"), dict):
+    if has_object(value, "trace"):
         return "id" in value["trace"]
     return "id" in value and any(name in value for name in ("htmlPath", "html_path", "timestamp"))
 

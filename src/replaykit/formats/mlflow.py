@@ -37,6 +37,7 @@ from replaykit.wire.json_fields import (
     as_object,
     as_objects,
     as_text,
+    has_object,
     list_in,
     object_in,
     objects_in,
@@ -75,7 +76,7 @@ def _inner_trace(row: Json) -> Json:
 def _is_trace(value: Json) -> bool:
     info = object_in(value, "info")
     if info:
-        return ("trace_id" in info or "request_id" in info) and isinstance(value.get("data"), dict)
+        return ("trace_id" in info or "request_id" in info) and has_object(value, "data")
     for span in objects_in(value, "spans")[:1]:
         return any(name.startswith(_OF_MLFLOW) for name in object_in(span, "attributes"))
     return False

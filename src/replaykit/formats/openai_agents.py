@@ -31,7 +31,7 @@ from replaykit.formats.spans.exports import (
 )
 from replaykit.formats.spans.span import Span
 from replaykit.model.values import Json, JsonObject, encode
-from replaykit.wire.json_fields import object_in, text_in, value_in
+from replaykit.wire.json_fields import has_object, object_in, text_in, value_in
 
 FORMAT = "openai_agents"
 _TRACE, _SPAN = "trace", "trace.span"
@@ -65,7 +65,7 @@ def _is_item(value: Json) -> bool:
     kind = value_in(value, "object")
     if kind == _TRACE:
         return "workflow_name" in value
-    return kind == _SPAN and isinstance(value.get("span_data"), dict)
+    return kind == _SPAN and has_object(value, "span_data")
 
 
 def _records(document: TraceItem) -> Iterator[Keyed | InvalidFile]:

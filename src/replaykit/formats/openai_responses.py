@@ -26,6 +26,7 @@ from replaykit.wire.json_fields import (
     as_objects,
     as_text,
     filled_in,
+    has_list,
     joined_texts,
     load_arguments,
     objects_in,
@@ -191,7 +192,7 @@ def _is_message(item: JsonObject) -> bool:
 
 
 def _is_response(item: JsonObject) -> bool:
-    return item.get("object") == "response" and isinstance(item.get("output"), list)
+    return item.get("object") == "response" and has_list(item, "output")
 
 
 def _is_event(item: JsonObject) -> bool:
@@ -210,7 +211,7 @@ def _is_certain(item: JsonObject) -> bool:
     if kind == "message" and item.get("role") in _ROLES:
         return bool(of_type(objects_in(item, "content"), "output_text", "input_text"))
     if kind == "reasoning":
-        return isinstance(item.get("summary"), list)
+        return has_list(item, "summary")
     return bool(_call_id(item)) or (kind.endswith("_call") and ("call_id" in item or "status" in item))
 
 

@@ -29,7 +29,16 @@ from replaykit.formats.spans.exports import (
 )
 from replaykit.formats.spans.span import BadPayload, Span, link_id, span_id, trace_id
 from replaykit.model.values import Json, JsonObject
-from replaykit.wire.json_fields import as_object, as_objects, as_text, object_in, objects_in, text_in, value_in
+from replaykit.wire.json_fields import (
+    as_object,
+    as_objects,
+    as_text,
+    has_object,
+    object_in,
+    objects_in,
+    text_in,
+    value_in,
+)
 
 FORMAT = "phoenix"
 _TRACE, _SPAN = "context.trace_id", "context.span_id"
@@ -66,7 +75,7 @@ def _is_span(value: Json) -> bool:
 
 
 def _is_columns(value: JsonObject) -> bool:
-    return isinstance(value.get(_TRACE), dict) and isinstance(value.get("name"), dict)
+    return has_object(value, _TRACE) and has_object(value, "name")
 
 
 def _ids(held: JsonObject) -> tuple[str, str]:

@@ -33,7 +33,7 @@ from replaykit.formats.core.talk import UNSET, Talk, Turn, content_id
 from replaykit.model.events import ErrorInfo, Usage
 from replaykit.model.run import TraceRun
 from replaykit.model.values import Json, JsonObject, encode
-from replaykit.wire.json_fields import as_objects, count_in, joined, text_in, value_in
+from replaykit.wire.json_fields import as_objects, count_in, has_list, joined, text_in, value_in
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
 FORMAT = "pydantic_ai"
@@ -84,7 +84,7 @@ def _flat(values: list[Json]) -> list[Json]:
 
 
 def _is_message(value: Json) -> bool:
-    if value_in(value, "kind") not in _KINDS or not isinstance(value.get("parts"), list):
+    if value_in(value, "kind") not in _KINDS or not has_list(value, "parts"):
         return False
     return all("part_kind" in part for part in as_objects(value["parts"]))
 

@@ -28,7 +28,17 @@ from replaykit.model.events import ErrorInfo, Usage
 from replaykit.model.matching import ToolErrors
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import Json, JsonObject, canonical
-from replaykit.wire.json_fields import as_object, as_text, count_in, joined_texts, objects_in, text_in, value_in
+from replaykit.wire.json_fields import (
+    as_object,
+    as_text,
+    count_in,
+    has_list,
+    has_object,
+    joined_texts,
+    objects_in,
+    text_in,
+    value_in,
+)
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
 FORMAT = "swe_agent"
@@ -61,9 +71,9 @@ class _AgentStep(Struct, frozen=True, kw_only=True):
 
 
 def _is_trajectory(value: Json) -> bool:
-    if not isinstance(value_in(value, "history"), list):
+    if not has_list(value, "history"):
         return False
-    if isinstance(value.get("trajectory"), list) and isinstance(value.get("info"), dict):
+    if has_list(value, "trajectory") and has_object(value, "info"):
         return True
     names = [message.keys() for message in objects_in(value, "history")]
     return all("agent" in keys for keys in names) and any("action" in keys for keys in names)

@@ -33,6 +33,7 @@ from replaykit.wire.json_fields import (
     by_text,
     count_in,
     filled_in,
+    has_list,
     object_in,
     objects_in,
     text_in,
@@ -59,7 +60,7 @@ def _recognises(source: Source) -> bool:
 
 def _read_file(source: Source) -> Iterator[Found]:
     whole = Fields(source, source.value, (), "the results of tau2-bench")
-    if not isinstance(whole.value.get("simulations"), list):
+    if not has_list(whole.value, "simulations"):
         raise whole.error("expected the simulations of tau2-bench", "simulations")
     setting = _Setting(whole)
     if not whole.items("simulations"):

@@ -29,7 +29,7 @@ from replaykit.formats.core.source import Source
 from replaykit.formats.core.talk import UNSET, Talk, content_id
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import Json, JsonObject, canonical
-from replaykit.wire.json_fields import as_list, object_in, objects_in, text_in, texts_in, value_in
+from replaykit.wire.json_fields import as_list, has_list, object_in, objects_in, text_in, texts_in, value_in
 
 FORMAT = "tau_bench"
 
@@ -61,7 +61,7 @@ def _results(value: Json) -> list[Json]:
 
 
 def _is_result(value: Json) -> bool:
-    return isinstance(value_in(value, "traj"), list) and "reward" in value
+    return has_list(value, "traj") and "reward" in value
 
 
 def _changing(results: list[Json]) -> tuple[str, ...]:

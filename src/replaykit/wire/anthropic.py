@@ -22,6 +22,7 @@ from replaykit.wire.json_fields import (
     as_text,
     dump,
     dump_arguments,
+    has_list,
     joined_at,
     load_arguments,
     not_of_type,
@@ -48,7 +49,7 @@ def _read_request(body: JsonObject) -> WireRequest:
 def _read_response(body: JsonObject) -> WireResponse:
     reason = text_at(body, "stop_reason") or None
     answers: tuple[ModelAnswer, ...] = ()
-    if type(body.get("content")) is list:
+    if has_list(body, "content"):
         refusal = ""
         if reason == "refusal":
             refusal = text_at(object_in(body, "stop_details"), "explanation")

@@ -22,6 +22,7 @@ from replaykit.wire.frames import Frame
 from replaykit.wire.json_fields import (
     as_index,
     dump,
+    has_object,
     joined_at,
     nth,
     object_in,
@@ -96,7 +97,7 @@ def _text(parts: list[JsonObject], *, thought: bool) -> str | None:
 
 
 def _is_call(part: JsonObject) -> bool:
-    return type(part.get("functionCall")) is dict
+    return has_object(part, "functionCall")
 
 
 def _call(part: JsonObject) -> ToolUse:

@@ -36,6 +36,21 @@ def as_text(value: Json) -> str:
     return ""
 
 
+def has_list(value: Json, name: str) -> bool:
+    """True for an object with a list under that name."""
+    return isinstance(value, dict) and isinstance(value.get(name), list)
+
+
+def has_object(value: Json, name: str) -> bool:
+    """True for an object with an object under that name."""
+    return isinstance(value, dict) and isinstance(value.get(name), dict)
+
+
+def has_text(value: Json, name: str) -> bool:
+    """True for an object with a text under that name, be it empty."""
+    return isinstance(value, dict) and isinstance(value.get(name), str)
+
+
 def text_at(holder: JsonObject, name: str) -> str:
     """Return the text under a name of an object, or an empty one: in two thirds of the time that `text_in` takes."""
     return as_text(holder.get(name))

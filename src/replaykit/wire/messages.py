@@ -25,6 +25,7 @@ from replaykit.model.values import Json, JsonObject, dumps
 from replaykit.wire.json_fields import (
     as_objects,
     as_text,
+    has_object,
     load_arguments,
     object_in,
     objects_in,
@@ -268,7 +269,7 @@ def _medium(part: JsonObject) -> bytes:
     address: Json = ""
     inner = part
     for name in ("image_url", "input_audio", "source", "inlineData", "inline_data", "fileData", "file_data", "file"):
-        if isinstance(part.get(name), dict):
+        if has_object(part, name):
             inner = part[name]
         elif text_at(part, name):
             address = part[name]

@@ -23,6 +23,7 @@ from replaykit.wire.json_fields import (
     as_object,
     as_objects,
     dump,
+    has_list,
     joined_at,
     nth,
     object_in,
@@ -109,7 +110,7 @@ def _fold(frames: Iterable[Frame], form: _Form) -> FoldedStream:
         message[name] = joined_at(messages, name) or ""
     for name in ("tool_calls", "images"):
         for part in messages:
-            if type(part.get(name)) is list and part[name]:
+            if has_list(part, name) and part[name]:
                 message.setdefault(name, []).extend(part[name])
     if top:
         top |= form.put(message)

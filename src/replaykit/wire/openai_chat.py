@@ -25,6 +25,7 @@ from replaykit.wire.json_fields import (
     as_text,
     dump,
     dump_arguments,
+    has_list,
     joined,
     joined_at,
     load_arguments,
@@ -158,7 +159,7 @@ def _message(recorded: JsonObject, draft: Draft) -> JsonObject:
             blocks.append(part)
         else:
             message |= as_object(part)
-    in_content = type(recorded.get("content")) is list
+    in_content = has_list(recorded, "content")
     if answer.thinking and in_content:
         blocks.insert(0, {"type": "thinking", "thinking": [{"type": "text", "text": answer.thinking}]})
     elif answer.thinking:

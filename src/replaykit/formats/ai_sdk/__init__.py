@@ -38,7 +38,7 @@ from replaykit.formats.core.registry import (
 from replaykit.formats.core.source import Source
 from replaykit.formats.core.talk import Talk, content_id
 from replaykit.model.values import Json, JsonObject, encode
-from replaykit.wire.json_fields import as_object, filled_in, object_in, objects_in, of_type, text_in, value_in
+from replaykit.wire.json_fields import as_object, filled_in, has_list, object_in, objects_in, of_type, text_in, value_in
 
 _LOOK_AT = 64
 _ROLES = ("system", "user", "assistant", "tool")
@@ -179,7 +179,7 @@ def is_ui_message(value: Json) -> bool:
     message = as_object(value)
     if message.get("role") not in _UI_ROLES:
         return False
-    if isinstance(message.get("toolInvocations"), list):
+    if has_list(message, "toolInvocations"):
         return True
     parts = objects_in(message, "parts")
     return bool(parts) and all(map(_is_part, parts))

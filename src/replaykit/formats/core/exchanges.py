@@ -35,6 +35,7 @@ from replaykit.wire.frames import SseSplitter
 from replaykit.wire.json_fields import (
     as_object,
     as_objects,
+    has_list,
     joined,
     load_object,
     object_in,
@@ -148,7 +149,7 @@ class _Reader:
             yield problem
             return
         path: DocumentPath = ()
-        if isinstance(value, dict) and value.get("object") == "list" and isinstance(value.get("data"), list):
+        if isinstance(value, dict) and value.get("object") == "list" and has_list(value, "data"):
             value, path = _in_order(value["data"]), ("data",)
         if not isinstance(value, list):
             yield from self._safely(value, document, path)

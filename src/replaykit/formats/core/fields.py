@@ -17,7 +17,7 @@ from replaykit.model.json_positions import DocumentPath
 from replaykit.model.matching import ToolErrors
 from replaykit.model.run import RunStatus
 from replaykit.model.values import ABSENT, Json, JsonObject, Raw, encode, raw
-from replaykit.wire.json_fields import EMPTY, as_text, joined_texts
+from replaykit.wire.json_fields import EMPTY, as_text, has_list, has_text, joined_texts
 
 _MILLISECONDS = 1e11  # an epoch above this would be the year 5138 in seconds
 
@@ -222,7 +222,7 @@ class TraceItem(Struct, frozen=True):
         """The members of the list that it is, or that it has under one of the names; else itself."""
         value, path = self.value, self.path
         for name in names:
-            if isinstance(value, dict) and isinstance(value.get(name), list):
+            if has_list(value, name):
                 value, path = value[name], (*path, name)
         if not isinstance(value, list):
             yield self
@@ -391,6 +391,6 @@ def _error_of_object(value: JsonObject, fallback_type: str) -> ErrorInfo:
 
 def _pop_text(fields: JsonObject, *names: str) -> str | None:
     for name in names:
-        if isinstance(fields.get(name), str):
+        if has_text(fields, name):
             return str(fields.pop(name))
     return None

@@ -16,6 +16,8 @@ from replaykit.wire.json_fields import (
     as_object,
     as_objects,
     as_text,
+    has_list,
+    has_object,
     joined_texts,
     load_arguments,
     not_of_type,
@@ -43,7 +45,7 @@ def message_body(value: Json) -> JsonObject | None:
             kind = as_text(names[-1])
         else:
             kind = body.get("type")
-    elif isinstance(value.get("data"), dict) and "content" not in value:
+    elif has_object(value, "data") and "content" not in value:
         body = value["data"]
     kind = as_text(kind).lower().removesuffix("chunk").removesuffix("message")
     if kind in _ROLES and "content" in body:
@@ -79,11 +81,11 @@ def read_outputs(outputs: Json) -> WireResponse:
     body = as_object(outputs)
     if "generations" in body:
         return _read_generations(body)
-    if isinstance(body.get("choices"), list):
+    if has_list(body, "choices"):
         return openai_chat.DIALECT.read_response({**body, "choices": list(map(_choice, as_objects(body["choices"])))})
-    if body.get("type") == "message" and isinstance(body.get("content"), list):
+    if body.get("type") == "message" and has_list(body, "content"):
         return anthropic.DIALECT.read_response(body)
-    if isinstance(body.get("output"), list) and body.get("object") == "response":
+    if has_list(body, "output") and body.get("object") == "response":
         return openai_responses.DIALECT.read_response(body)
     return _read_message(body.get("output", body.get("message", outputs)))
 

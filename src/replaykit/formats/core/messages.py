@@ -23,6 +23,8 @@ from replaykit.model.values import Json, JsonObject, canonical, canonical_read
 from replaykit.wire.json_fields import (
     as_object,
     as_objects,
+    has_list,
+    has_text,
     joined,
     joined_texts,
     load_arguments,
@@ -58,7 +60,7 @@ def messages_of(value: Json, cache: ConversationCache | None = None) -> list[Jso
             return read
         value = load_json(value)
     if isinstance(value, dict):
-        if isinstance(value.get("messages"), list):
+        if has_list(value, "messages"):
             value = value["messages"]
         else:
             value = [value]
@@ -181,7 +183,7 @@ def _read_message(message: Json) -> list[JsonObject]:
         return []
     role = text_in(plain, "role") or "user"
     for name in ("parts", "content"):
-        if isinstance(plain.get(name), list):
+        if has_list(plain, name):
             return _of_parts(role, plain[name], plain)
     result: JsonObject = {"role": role, "content": plain.get("content")}
     for name in ("name", "tool_call_id", "thinking", "refusal"):
@@ -258,7 +260,7 @@ def _result(part: JsonObject) -> JsonObject:
     """A tool's result inside of a message."""
     content = value_in(part, "response", "result", "output", "content")
     failed = part.get("is_error") is True or part.get("isError") is True or part.get("outcome") in ("failed", "retried")
-    if isinstance(content, dict) and "value" in content and isinstance(content.get("type"), str):
+    if isinstance(content, dict) and "value" in content and has_text(content, "type"):
         failed = failed or content["type"] in _ERRORS
         content = content["value"]
     message: JsonObject = {"role": "tool", "content": content}

@@ -27,7 +27,7 @@ from replaykit.formats.core.source import Source
 from replaykit.formats.inspect.samples import FORMAT, read_sample
 from replaykit.model.run import TraceRun
 from replaykit.model.values import Json, JsonObject
-from replaykit.wire.json_fields import as_object, objects_in, text_in, value_in, without
+from replaykit.wire.json_fields import as_object, has_object, has_text, objects_in, text_in, value_in, without
 
 _HEADERS = ("header.json", "_journal/start.json")
 _TAIL_BYTES = 64 * 1024
@@ -57,7 +57,7 @@ register_format(FORMAT, "Inspect AI logs: `.eval` and `.json`", _recognises, _re
 
 
 def _is_log(value: Json) -> bool:
-    return isinstance(value_in(value, "eval"), dict) and isinstance(value.get("status"), str) and "version" in value
+    return has_object(value, "eval") and has_text(value, "status") and "version" in value
 
 
 def _is_sample(value: Json) -> bool:

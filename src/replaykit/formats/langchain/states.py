@@ -28,6 +28,8 @@ from replaykit.wire.json_fields import (
     as_objects,
     as_text,
     filled,
+    has_list,
+    has_object,
     list_in,
     object_in,
     text_in,
@@ -76,7 +78,7 @@ def is_snapshot(value: Json) -> bool:
         return False
     state = named(value, _SNAPSHOT)
     place = isinstance(state.get("config", state.get("checkpoint")), dict)
-    return "values" in state and isinstance(state.get("next"), list) and place and "tasks" in state
+    return "values" in state and has_list(state, "next") and place and "tasks" in state
 
 
 def snapshot_of(item: TraceItem) -> Snapshot:
@@ -225,7 +227,7 @@ def are_messages(values: Json) -> bool:
 
 def _is_plainly(value: JsonObject) -> bool:
     """True for a message that no other format writes: `{type: system, content}` alone could be anybody's."""
-    wrapped = "lc" in value or isinstance(value.get("data"), dict)
+    wrapped = "lc" in value or has_object(value, "data")
     return wrapped or text_in(value, "type").lower().startswith(("human", "ai"))
 
 

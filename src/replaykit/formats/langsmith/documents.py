@@ -15,6 +15,7 @@ from replaykit.formats.core.source import Source
 from replaykit.model.json_positions import DocumentPath
 from replaykit.model.nesting import check_nesting, decode_json
 from replaykit.model.values import NULL, Json, JsonObject, read_items
+from replaykit.wire.json_fields import has_list, has_text
 
 SUMMARY_FIELDS = (
     "session_name",
@@ -152,8 +153,8 @@ def _is_run(value: Json) -> bool:
     """True for an object with a `dotted_order`, or with a run's type and a field that places it in a trace."""
     if not isinstance(value, dict):
         return False
-    typed = isinstance(value.get("run_type"), str) and any(name in value for name in _MARKS)
-    return typed or isinstance(value.get("dotted_order"), str)
+    typed = has_text(value, "run_type") and any(name in value for name in _MARKS)
+    return typed or has_text(value, "dotted_order")
 
 
 def _documents(value: Json) -> Iterator[tuple[Json, DocumentPath]]:
@@ -171,7 +172,7 @@ def _documents(value: Json) -> Iterator[tuple[Json, DocumentPath]]:
 def _lists(part: Json) -> list[str]:
     if not isinstance(part, dict) or "run_type" in part:
         return []
-    return [name for name in _LISTS if isinstance(part.get(name), list)]
+    return [name for name in _LISTS if has_list(part, name)]
 
 
 class _Head(Struct):

@@ -19,7 +19,7 @@ from replaykit.model.events import ErrorInfo, Usage
 from replaykit.model.json_positions import DocumentPath
 from replaykit.model.nesting import decode_json
 from replaykit.model.values import Json, JsonObject, Raw
-from replaykit.wire.json_fields import EMPTY, count_in, filled, list_in, object_in, text_in, without
+from replaykit.wire.json_fields import EMPTY, count_in, filled, has_text, list_in, object_in, text_in, without
 
 _SEGMENT = re.compile(r"(\d{8}T\d{12})Z(.+)")
 
@@ -182,7 +182,7 @@ def _parent(nodes: dict[str | DocumentPath, RunNode], key: str | DocumentPath, n
 
 def ids_above(value: JsonObject) -> Iterator[str]:
     """The ids of the runs around this one, nearest first, as far as it names them."""
-    if isinstance(value.get("parent_run_id"), str):
+    if has_text(value, "parent_run_id"):
         yield value["parent_run_id"]
     for parent in reversed(list_in(value, "parent_run_ids")):
         if isinstance(parent, str):

@@ -27,6 +27,7 @@ from replaykit.formats.spans.span import (
     whole,
 )
 from replaykit.model.values import Json, JsonObject
+from replaykit.wire.json_fields import has_list
 
 ERROR = (2, "2", "STATUS_CODE_ERROR", "ERROR")
 _INT64 = re.compile(r"-?\d{1,19}")
@@ -36,7 +37,7 @@ _MARKS = ("resourceSpans", "resource_spans", "resourceLogs", "resource_logs")
 
 def is_otlp(value: Json) -> bool:
     """True for an export request of traces or logs."""
-    return isinstance(value, dict) and any(isinstance(value.get(name), list) for name in _MARKS)
+    return isinstance(value, dict) and any(has_list(value, name) for name in _MARKS)
 
 
 def read_document(value: Json) -> SpanReading:

@@ -39,7 +39,7 @@ from replaykit.intake.services.client import (
 from replaykit.model.run import RunStatus
 from replaykit.model.values import Json, JsonObject
 from replaykit.terminal import visible
-from replaykit.wire.json_fields import as_object, as_objects, text_in, value_in, without_nulls
+from replaykit.wire.json_fields import as_object, as_objects, has_text, text_in, value_in, without_nulls
 
 _SKEW = dt.timedelta(days=1)  # clocks of the machines that a trace runs on
 _SHOWN_CHARS = 200
@@ -84,7 +84,7 @@ class LangSmithApi:
         reply = self._client.get(f"/api/v1/runs/{quote(run_id, safe='')}")
         if reply.status not in (*UNKNOWN, 400, 422):  # what is no id at all is a bad request
             value = self._client.json(reply)
-            if not isinstance(value_in(value, "id"), str):
+            if not has_text(value, "id"):
                 raise self._client.failed("gave something that is no run")
             return as_object(value)
         hint = "See its id in LangSmith, under the run's name."
@@ -99,9 +99,9 @@ class LangSmithApi:
 
     def trace(self, run: Run) -> list[Run]:
         """The run and every run below it, with the inputs and outputs that are stored apart and may be fetched."""
-        project = next((run[key] for key in ("session_id", "project_id") if isinstance(run.get(key), str)), None)
+        project = next((run[key] for key in ("session_id", "project_id") if has_text(run, key)), None)
         trace = run["id"]
-        if isinstance(run.get("trace_id"), str):
+        if has_text(run, "trace_id"):
             trace = run["trace_id"]
         began = moment(run.get("start_time"))
         if began is None:
@@ -160,7 +160,7 @@ class LangSmithApi:
     def _runs(self, body: Callable[[int], JsonObject], limit_bytes: int | None = None) -> Iterator[Run]:
         pages = self._client.pages(lambda cursor: self._query(body, cursor), self._page, limit_bytes)
         for run in chain.from_iterable(pages):
-            if not isinstance(value_in(run, "id"), str):
+            if not has_text(run, "id"):
                 raise self._client.failed("gave something among its runs that is none")
             yield run
 

@@ -34,7 +34,7 @@ from replaykit.intake.services.client import (
 )
 from replaykit.intake.services.fetching import FetchedTrace, ListedTrace, Query
 from replaykit.model.values import Json, JsonObject
-from replaykit.wire.json_fields import as_object, as_objects, list_in, pick, text_in, value_in
+from replaykit.wire.json_fields import as_object, as_objects, has_list, has_text, list_in, pick, text_in, value_in
 
 NAME = "mlflow"
 ADDRESS = "MLFLOW_TRACKING_URI"
@@ -208,7 +208,7 @@ def info_of(info: JsonObject) -> JsonObject:
     """The info: pairs as objects, and the time it took in milliseconds."""
     found = dict(info)
     for name in _PAIRS:
-        if isinstance(info.get(name), list):
+        if has_list(info, name):
             found[name] = dict(_pairs(info[name]))
     took = found.pop("execution_duration", None)
     if isinstance(took, str) and took.endswith("s"):
@@ -221,7 +221,7 @@ def info_of(info: JsonObject) -> JsonObject:
 
 def _pairs(value: Json) -> Iterator[tuple[str, Json]]:
     for pair in as_objects(value):
-        if isinstance(pair.get("key"), str):
+        if has_text(pair, "key"):
             yield pair["key"], pair.get("value")
 
 
@@ -230,10 +230,10 @@ def _span(span: Json) -> Json:
     if not isinstance(span, dict):
         return span
     found = _timed(span)
-    if isinstance(span.get("attributes"), list):
+    if has_list(span, "attributes"):
         pairs = _pairs(span["attributes"])
         found["attributes"] = {key: json.dumps(_value(value), ensure_ascii=False) for key, value in pairs}
-    if isinstance(span.get("events"), list):
+    if has_list(span, "events"):
         found["events"] = list(map(_event, span["events"]))
     return found
 

@@ -13,7 +13,7 @@ from replaykit.formats.spans.dialects.payloads import call_arguments, single_arg
 from replaykit.formats.spans.span import UNSET, Meaning, Span, SpanDialect, SpanKind, first, unflattened, usage
 from replaykit.model.events import Usage
 from replaykit.model.values import Json, JsonObject
-from replaykit.wire.json_fields import as_list, as_object, of_type, text_in
+from replaykit.wire.json_fields import as_list, as_object, has_text, of_type, text_in
 
 _KINDS = {
     "execute_tool": SpanKind.TOOL,
@@ -141,7 +141,7 @@ def _event_messages(span: Span) -> tuple[list[Json] | None, list[Json] | None]:
 
 def _message(role: str, body: JsonObject) -> JsonObject:
     message = {**body, "role": text_in(body, "role") or role, "content": body.get("content")}
-    if isinstance(body.get("tool_calls"), str):
+    if has_text(body, "tool_calls"):
         message["tool_calls"] = load_json(body["tool_calls"])
     if role == "tool":
         return message | {"tool_call_id": body.get("id")}

@@ -23,7 +23,7 @@ from replaykit.model.values import Json, JsonObject, encode
 from replaykit.wire import anthropic, openai_chat, openai_responses
 from replaykit.wire.dialect import ApiDialect, WireResponse
 from replaykit.wire.frames import Frame
-from replaykit.wire.json_fields import as_objects, count_in, object_in, text_in, value_in
+from replaykit.wire.json_fields import as_objects, count_in, has_list, object_in, text_in, value_in
 from replaykit.wire.model_calls import ModelAnswer
 
 ATTRIBUTES = "mlflow.export"
@@ -126,7 +126,7 @@ def _folded(chunks: list[Json]) -> WireResponse | None:
     dialect: ApiDialect | None = None
     for body in bodies:
         kind = text_in(body, "type")
-        if isinstance(body.get("choices"), list):
+        if has_list(body, "choices"):
             dialect = openai_chat.DIALECT
         elif kind.startswith("response."):
             dialect = openai_responses.DIALECT

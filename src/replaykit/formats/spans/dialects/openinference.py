@@ -12,6 +12,7 @@ from replaykit.model.values import Json, JsonObject
 from replaykit.wire.json_fields import (
     as_object,
     as_objects,
+    has_object,
     object_in,
     objects_in,
     text_in,
@@ -127,7 +128,7 @@ def _tool_input(attributes: JsonObject) -> Json:
 
 def _arguments(arguments: Json) -> Json:
     """smolagents writes how the function was called: its keyword arguments are what counts."""
-    if isinstance(value_in(arguments, "kwargs"), dict) and not arguments.get("args"):
+    if has_object(arguments, "kwargs") and not arguments.get("args"):
         return arguments["kwargs"]
     return arguments
 
