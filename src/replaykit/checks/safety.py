@@ -24,6 +24,7 @@ from replaykit.checks.rule import Rule, Seen, register
 from replaykit.errors import nearest
 from replaykit.model.events import LlmCall, Message, ToolCall
 from replaykit.model.run import TraceRun
+from replaykit.model.text_lines import words_of
 from replaykit.model.values import Json
 from replaykit.redaction.finding import in_order
 from replaykit.redaction.placeholders import placeholders_in
@@ -196,7 +197,7 @@ Place: TypeAlias = Literal["output", "arguments", "results", "messages", "models
 """A part of a run: its output, the arguments and results of tools, messages, answers of models."""
 
 _SHOWN = 5
-PERSONAL = frozenset({"email", "card", "iban", "ssn", "phone", "ip", "imei", "id_number", "name"})
+PERSONAL = frozenset(words_of("email card iban ssn phone ip imei id_number name"))
 """The kinds of placeholders that stand for personal data; the others stand for secrets."""
 
 

@@ -20,6 +20,7 @@ from replaykit.model.events import ErrorInfo
 from replaykit.model.json_positions import DocumentPath
 from replaykit.model.matching import ToolErrors
 from replaykit.model.run import RunStatus, TraceRun
+from replaykit.model.text_lines import words_of
 from replaykit.model.values import Json, JsonObject, encode
 from replaykit.wire.json_fields import (
     as_object,
@@ -240,17 +241,7 @@ def said_in(message: JsonObject) -> Json:
 _KINDS = {"task": "task", "message": "message", "status-update": "statusUpdate", "artifact-update": "artifactUpdate"}
 """The names of version 0.3 for the items of 1.x."""
 _STATES = frozenset(
-    (
-        "submitted",
-        "working",
-        "completed",
-        "failed",
-        "canceled",
-        "rejected",
-        "input-required",
-        "auth-required",
-        "unknown",
-    )
+    words_of("submitted working completed failed canceled rejected input-required auth-required unknown")
 )
 _METHODS = ("message/", "tasks/", "SendMessage", "SendStreamingMessage", "GetTask", "SubscribeToTask", "CancelTask")
 

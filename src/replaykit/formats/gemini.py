@@ -16,6 +16,7 @@ from collections.abc import Iterator
 
 from replaykit.formats.core.exchanges import ConversationApi, register_api, text_or_parts
 from replaykit.formats.core.threads import Used
+from replaykit.model.text_lines import words_of
 from replaykit.model.values import Json, JsonObject
 from replaykit.wire import gemini
 from replaykit.wire.json_fields import (
@@ -33,9 +34,9 @@ from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
 FORMAT = "gemini"
 
-_PARTS = (
-    *("text", "functionCall", "functionResponse", "inlineData", "fileData", "executableCode", "codeExecutionResult"),
-    *("function_call", "function_response", "inline_data", "file_data", "executable_code", "code_execution_result"),
+_PARTS = words_of(
+    "text functionCall functionResponse inlineData fileData executableCode codeExecutionResult "
+    "function_call function_response inline_data file_data executable_code code_execution_result"
 )
 _OPAQUE = ("args", "response", "parametersJsonSchema")
 """Members whose own members are the user's."""

@@ -37,6 +37,7 @@ from replaykit.formats.spans.exports import (
     run_of_trace,
 )
 from replaykit.formats.spans.span import UNSET, Span, SpanKind
+from replaykit.model.text_lines import words_of
 from replaykit.model.values import Json, JsonObject
 from replaykit.wire.json_fields import (
     as_object,
@@ -145,10 +146,10 @@ def _outside_of_models(spans: list[Span]) -> list[Span]:
 
 
 _SNAKE = re.compile(r"_([a-z])")
-_FIELDS = (
-    *("type", "level", "input", "output", "model", "modelParameters", "usage", "usageDetails", "costDetails"),
-    *("totalCost", "calculatedTotalCost", "toolDefinitions", "promptName", "promptVersion", "version", "statusMessage"),
-    *("environment", "userId", "sessionId", "traceName", "tags", "release", "completionStartTime"),
+_FIELDS = words_of(
+    "type level input output model modelParameters usage usageDetails costDetails totalCost "
+    "calculatedTotalCost toolDefinitions promptName promptVersion version statusMessage environment "
+    "userId sessionId traceName tags release completionStartTime"
 )
 """Members of an observation beside its place and time."""
 

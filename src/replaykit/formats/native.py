@@ -34,6 +34,7 @@ from replaykit.model.events import (
 )
 from replaykit.model.json_positions import DocumentPath
 from replaykit.model.run import Origin, RunStatus, TraceRun
+from replaykit.model.text_lines import words_of
 from replaykit.model.values import ABSENT, NULL, Json, JsonObject, Raw
 from replaykit.wire.json_fields import load_object
 
@@ -300,7 +301,7 @@ class EventReader:
         self._notes.append(f"event {fields.path[-1]}: {why}; kept as a note")
 
 
-_REQUEST = ("messages", "prompt", "system", "tools", "tool_choice", "parameters", "temperature", "max_tokens")
+_REQUEST = words_of("messages prompt system tools tool_choice parameters temperature max_tokens")
 
 _READERS: dict[str, Callable[[EventReader, Fields], None]] = {
     "input_message": EventReader._message,

@@ -26,13 +26,14 @@ from replaykit.model.events import ErrorInfo, Usage
 from replaykit.model.json_positions import DocumentPath
 from replaykit.model.matching import ToolErrors
 from replaykit.model.run import RunStatus, TraceRun
+from replaykit.model.text_lines import words_of
 from replaykit.model.values import Json, JsonObject, canonical
 from replaykit.wire.json_fields import as_list, as_object, as_objects, as_text, object_in, text_in, value_in, without
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 from replaykit.wire.openai_chat import DIALECT
 
 FORMAT = "openhands"
-_METADATA = ("issue", "issue_type", "base_commit", "git_patch", "metadata", "metrics", "test_result", "report")
+_METADATA = words_of("issue issue_type base_commit git_patch metadata metrics test_result report")
 _SHORT = 2_000
 
 
@@ -141,7 +142,7 @@ def _short(value: Json) -> Json:
 
 _NOT_ARGUMENTS = ("thought", "is_confirmed", "confirmation_state", "action_risk", "security_risk", "keep_prompt")
 """Arguments of an action that say how it came to be, not what is to be done."""
-_FRAME = ("id", "timestamp", "source", "message", "action", "args", "cause", "timeout", "content", "extras", "success")
+_FRAME = words_of("id timestamp source message action args cause timeout content extras success")
 _FRAME_OF_CALLS = ("tool_call_metadata", "llm_metrics", "observation")
 """The members around the arguments, in files that have them in the event itself."""
 _NO_CALLS = ("change_agent_state", "null", "recall", "condensation", "condensation_request", "agent_state_changed")

@@ -28,6 +28,7 @@ from replaykit.formats.spans.exports import (
     run_of_trace,
 )
 from replaykit.formats.spans.span import BadPayload, Span, link_id, span_id, trace_id
+from replaykit.model.text_lines import words_of
 from replaykit.model.values import Json, JsonObject
 from replaykit.wire.json_fields import (
     as_object,
@@ -43,9 +44,9 @@ from replaykit.wire.json_fields import (
 FORMAT = "phoenix"
 _TRACE, _SPAN = "context.trace_id", "context.span_id"
 _KIND = "openinference.span.kind"
-_WHOLE = (
-    *("metadata", "llm.invocation_parameters", "llm.prompt_template.variables", "tool.parameters", "tool.json_schema"),
-    *("input.value", "output.value", "exception.stacktrace"),
+_WHOLE = words_of(
+    "metadata llm.invocation_parameters llm.prompt_template.variables tool.parameters "
+    "tool.json_schema input.value output.value exception.stacktrace"
 )
 """Attributes whose values are objects, and no names inside of names."""
 _MAX_DEPTH = 32

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import msgspec
 from msgspec import Struct
 
-from replaykit.model.text_lines import cut
+from replaykit.model.text_lines import cut, words_of
 from replaykit.terminal import is_terminal, style, unstyle, visible, visible_styled
 
 MAX_WIDTH = 160
@@ -70,7 +70,7 @@ def _columns() -> int | None:
 
 
 COLOURS = {
-    **dict.fromkeys(("success", "fixed", "passed", "held", "kept", "imported", "made", "ok", "identical"), "green"),
+    **dict.fromkeys(words_of("success fixed passed held kept imported made ok identical"), "green"),
     **dict.fromkeys(("error", "timeout", "reproduced", "broken", "broke", "failed"), "red"),
     **dict.fromkeys(("cancelled", "diverged", "flaky", "untested", "warning", "updated"), "yellow"),
     **dict.fromkeys(("running",), "cyan"),

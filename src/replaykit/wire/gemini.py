@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from replaykit.errors import UsageError
 from replaykit.model.jsonpath import PathStep, Pick, parse_path
+from replaykit.model.text_lines import words_of
 from replaykit.model.values import Json, JsonObject
 from replaykit.wire.dialect import (
     ApiDialect,
@@ -331,10 +332,11 @@ DIALECT = ApiDialect(
     minted=MintedIds(
         conversation=("contents",),
         ids=("id", "thoughtSignature", "thought_signature"),
-        into=(
-            "parts",
-            *("functionCall", "functionResponse", "toolCall", "toolResponse", "executableCode", "codeExecutionResult"),
-            *("function_call", "function_response"),
+        into=tuple(
+            words_of(
+                "parts functionCall functionResponse toolCall toolResponse executableCode codeExecutionResult "
+                "function_call function_response"
+            )
         ),
     ),
 )

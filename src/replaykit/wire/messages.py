@@ -21,6 +21,7 @@ from collections.abc import Iterator
 import orjson
 from msgspec import Struct
 
+from replaykit.model.text_lines import words_of
 from replaykit.model.values import Json, JsonObject, dumps
 from replaykit.wire.json_fields import (
     as_objects,
@@ -59,9 +60,7 @@ _WRAPPERS = ("result", "output")
 """The only member of an object in which Gemini's SDKs wrap the result of a tool."""
 
 
-_MASKS = frozenset(
-    ("__redacted__", "redacted", "[redacted]", "<redacted>", "masked", "[masked]", "<masked>", "[hidden]", "[filtered]")
-)
+_MASKS = frozenset(words_of("__redacted__ redacted [redacted] <redacted> masked [masked] <masked> [hidden] [filtered]"))
 """Texts that SDKs write in the place of a whole text that they were told to hide, in small letters."""
 _LONGEST_MASK = 20
 

@@ -12,13 +12,13 @@ from collections.abc import Iterator
 import orjson
 from msgspec import Struct
 
+from replaykit.model.text_lines import words_of
 from replaykit.model.values import Json, JsonObject
 from replaykit.wire.json_fields import as_object, has_list, has_object, object_in, objects_in, text_at
 
 _DECLARATIONS = ("functionDeclarations", "function_declarations")
-_SCHEMAS = (
-    *("parameters", "input_schema", "inputSchema", "parametersJsonSchema", "parameters_json_schema"),
-    *("args_schema", "jsonSchema", "json_schema"),
+_SCHEMAS = words_of(
+    "parameters input_schema inputSchema parametersJsonSchema parameters_json_schema args_schema jsonSchema json_schema"
 )
 _ALTERNATIVES = ("anyOf", "oneOf", "any_of")
 _NULL = "null"

@@ -16,6 +16,7 @@ from replaykit.model.events import ErrorInfo
 from replaykit.model.json_positions import DocumentPath
 from replaykit.model.matching import ToolErrors
 from replaykit.model.run import RunStatus
+from replaykit.model.text_lines import words_of
 from replaykit.model.values import ABSENT, Json, JsonObject, Raw, encode, raw
 from replaykit.wire.json_fields import EMPTY, as_text, has_list, has_text, joined_texts
 
@@ -254,12 +255,10 @@ _OPENAI_AGENTS = "An error occurred while running the tool"
 
 STATUSES: dict[str, RunStatus] = {
     **dict.fromkeys(
-        ("success", "succeeded", "successful", "ok", "complete", "completed", "done", "finished", "passed"),
+        words_of("success succeeded successful ok complete completed done finished passed"),
         RunStatus.SUCCESS,
     ),
-    **dict.fromkeys(
-        ("error", "errored", "fail", "failed", "failure", "exception", "crashed", "incomplete"), RunStatus.ERROR
-    ),
+    **dict.fromkeys(words_of("error errored fail failed failure exception crashed incomplete"), RunStatus.ERROR),
     **dict.fromkeys(("timeout", "timed_out", "timedout", "deadline_exceeded", "expired"), RunStatus.TIMEOUT),
     **dict.fromkeys(("cancelled", "canceled", "aborted", "interrupted", "stopped", "killed"), RunStatus.CANCELLED),
     **dict.fromkeys(("running", "in_progress", "pending", "started", "queued"), RunStatus.RUNNING),

@@ -26,12 +26,13 @@ from replaykit.formats.core.registry import Found, of_each, read_each, register_
 from replaykit.formats.core.source import Source
 from replaykit.formats.inspect.samples import FORMAT, read_sample
 from replaykit.model.run import TraceRun
+from replaykit.model.text_lines import words_of
 from replaykit.model.values import Json, JsonObject
 from replaykit.wire.json_fields import as_object, has_object, has_text, objects_in, text_in, value_in, without
 
 _HEADERS = ("header.json", "_journal/start.json")
 _TAIL_BYTES = 64 * 1024
-_EVENTS = ("model", "tool", "state", "step", "span_begin", "sample_init", "score", "info")
+_EVENTS = words_of("model tool state step span_begin sample_init score info")
 _NO_SAMPLES = "the log holds no samples; Inspect keeps them unless it is run with --no-log-samples"
 _NO_EVENTS = "no event was logged"
 

@@ -22,6 +22,7 @@ from replaykit.formats.core.registry import Found
 from replaykit.formats.core.talk import UNSET, Talk, content_id
 from replaykit.model.events import ErrorInfo, Usage
 from replaykit.model.run import RunStatus, TraceRun
+from replaykit.model.text_lines import words_of
 from replaykit.model.values import Json, JsonObject, canonical, encode
 from replaykit.wire.json_fields import (
     as_object,
@@ -39,7 +40,7 @@ from replaykit.wire.model_calls import usage_of
 
 FORMAT = "langchain"
 MESSAGES = "messages"
-_SNAPSHOT = ("values", "next", "config", "metadata", "created_at", "parent_config", "tasks", "interrupts")
+_SNAPSHOT = words_of("values next config metadata created_at parent_config tasks interrupts")
 _TASK = ("id", "name", "path", "error", "interrupts", "state", "result")
 
 

@@ -14,6 +14,7 @@ from replaykit.formats.core.piece_groups import Piece, PieceGroups
 from replaykit.formats.core.source import Source
 from replaykit.model.json_positions import DocumentPath
 from replaykit.model.nesting import check_nesting, decode_json
+from replaykit.model.text_lines import words_of
 from replaykit.model.values import NULL, Json, JsonObject, read_items
 from replaykit.wire.json_fields import has_list, has_text
 
@@ -27,13 +28,12 @@ SUMMARY_FIELDS = (
     "app_path",
 )
 """Members of a run that LangSmith adds to it."""
-_LEFT = (
-    *("events", "serialized", "manifest", "manifest_id", "manifest_s3_id", "s3_urls", "attachments", "execution_order"),
-    *("prompt_token_details", "completion_token_details", "prompt_cost_details", "completion_cost_details"),
-    *("first_token_time", "price_model_id", "in_dataset", "is_in_dataset", "reference_dataset_id", "query_metadata"),
-    *("share_token", "share_url", "tenant_id", "ls_user_id"),
-    *("modified_at", "last_queued_at", "thread_evaluation_time", "total_tokens", "is_root"),
-    *("child_run_ids", "direct_child_run_ids"),
+_LEFT = words_of(
+    "events serialized manifest manifest_id manifest_s3_id s3_urls attachments execution_order "
+    "prompt_token_details completion_token_details prompt_cost_details completion_cost_details "
+    "first_token_time price_model_id in_dataset is_in_dataset reference_dataset_id query_metadata "
+    "share_token share_url tenant_id ls_user_id modified_at last_queued_at thread_evaluation_time "
+    "total_tokens is_root child_run_ids direct_child_run_ids"
 )
 """LangSmith's own bookkeeping, which a run has no use for."""
 

@@ -37,6 +37,7 @@ from replaykit.intake.services.client import (
     setting,
 )
 from replaykit.model.run import RunStatus
+from replaykit.model.text_lines import words_of
 from replaykit.model.values import Json, JsonObject
 from replaykit.terminal import visible
 from replaykit.wire.json_fields import as_object, as_objects, has_text, text_in, value_in, without_nulls
@@ -213,19 +214,17 @@ class LangSmithQuery(Struct, frozen=True, kw_only=True):
         return not self.min_latency_ms or (latency is not None and latency >= self.min_latency_ms)
 
 
-V1_FIELDS = (
-    *("id", "name", "run_type", "status", "error", "start_time", "end_time", "extra", "tags"),
-    *("inputs", "inputs_s3_urls", "outputs", "outputs_s3_urls", "session_id", "reference_example_id", "feedback_stats"),
-    *("trace_id", "parent_run_id", "parent_run_ids", "dotted_order"),
-    *("prompt_tokens", "completion_tokens", "total_tokens", "prompt_cost", "completion_cost", "total_cost"),
+V1_FIELDS = words_of(
+    "id name run_type status error start_time end_time extra tags inputs inputs_s3_urls outputs "
+    "outputs_s3_urls session_id reference_example_id feedback_stats trace_id parent_run_id parent_run_ids "
+    "dotted_order prompt_tokens completion_tokens total_tokens prompt_cost completion_cost total_cost"
 )
 
 
-V2_FIELDS = (
-    *("ID", "NAME", "RUN_TYPE", "STATUS", "ERROR", "START_TIME", "END_TIME", "LATENCY_SECONDS", "EXTRA", "METADATA"),
-    *("TAGS", "INPUTS", "OUTPUTS", "PROJECT_ID", "THREAD_ID", "REFERENCE_EXAMPLE_ID", "FEEDBACK_STATS"),
-    *("TRACE_ID", "PARENT_RUN_IDS", "DOTTED_ORDER", "IS_ROOT"),
-    *("PROMPT_TOKENS", "COMPLETION_TOKENS", "TOTAL_TOKENS", "PROMPT_COST", "COMPLETION_COST", "TOTAL_COST"),
+V2_FIELDS = words_of(
+    "ID NAME RUN_TYPE STATUS ERROR START_TIME END_TIME LATENCY_SECONDS EXTRA METADATA TAGS INPUTS OUTPUTS "
+    "PROJECT_ID THREAD_ID REFERENCE_EXAMPLE_ID FEEDBACK_STATS TRACE_ID PARENT_RUN_IDS DOTTED_ORDER "
+    "IS_ROOT PROMPT_TOKENS COMPLETION_TOKENS TOTAL_TOKENS PROMPT_COST COMPLETION_COST TOTAL_COST"
 )
 
 

@@ -33,6 +33,7 @@ from replaykit.intake.services.client import (
     setting,
 )
 from replaykit.intake.services.fetching import FetchedTrace, ListedTrace, Query
+from replaykit.model.text_lines import words_of
 from replaykit.model.values import Json, JsonObject
 from replaykit.wire.json_fields import as_object, as_objects, has_list, has_text, list_in, pick, text_in, value_in
 
@@ -186,10 +187,7 @@ def _says_missing(reply: ServiceReply) -> bool:
 
 _PAIRS = ("request_metadata", "tags", "trace_metadata")
 _NUMBERS = ("int_value", "intValue")
-_PLAIN = (
-    *("string_value", "bool_value", "double_value", "bytes_value"),
-    *("stringValue", "boolValue", "doubleValue", "bytesValue"),
-)
+_PLAIN = words_of("string_value bool_value double_value bytes_value stringValue boolValue doubleValue bytesValue")
 _ARRAYS, _OBJECTS = ("array_value", "arrayValue"), ("kvlist_value", "kvlistValue")
 _TIMES = ("start_time_unix_nano", "end_time_unix_nano", "time_unix_nano")
 
