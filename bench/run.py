@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import chart
 import table
 from rows import GROUPS, ROWS, Job, Row
 from table import Results
@@ -45,6 +46,7 @@ def main() -> int:
         print(f"\n{method(options)}")
     if options.only == GROUPS and not options.quick:
         (HERE / "results.md").write_text(document(lines, results, options), encoding="utf-8")
+        (HERE / "results.svg").write_text(chart.svg(lines), encoding="utf-8")
     say(f"{time.perf_counter() - started:.0f} s")
     return 0
 
@@ -132,6 +134,7 @@ def document(lines: list[table.Line], results: Results, options: argparse.Namesp
     return (
         "# Results\n\nWritten by `python bench/run.py`. "
         f"{facts['date']}, Python {facts['python']}, {where}. {versions}.\n\n"
+        "![ReplayKit beside other tools, in bars; the table has the numbers](results.svg)\n\n"
         f"{method(options)}\n\n{table.markdown(lines)}\n"
     )
 
