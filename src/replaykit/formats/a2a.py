@@ -2,7 +2,7 @@
 not told, so the whole of it is one call, `send_message`, for each message that was sent.
 
 A file holds a task, a message, an answer of JSON-RPC, or the items of a stream: in a list, one a line, or as the text
-of an event stream; see `tasks` for the shapes. Each task is a run.
+of an event stream; `pieces_of` knows the shapes. Each task is a run.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@
 
 The results of tools are in the user's next message. Tools that the provider runs (`server_tool_use`, `mcp_tool_use`)
 have theirs in the answer itself; both are inside of the model's call. What else stands around these is in
-`importers.exchanges`.
+`core.exchanges`.
 """
 
 from __future__ import annotations

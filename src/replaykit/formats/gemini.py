@@ -6,7 +6,7 @@
     {error: {code, message, status}}
 
 Names may be written as the Python SDK does (`function_call`, `usage_metadata`). Calls mostly have no ids: results
-are found by the name. What else stands around these is in `importers.exchanges`.
+are found by the name. What else stands around these is in `core.exchanges`.
 """
 
 from __future__ import annotations

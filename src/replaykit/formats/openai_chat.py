@@ -5,7 +5,7 @@
     {model, messages, tools, …}     {id, object: chat.completion, choices: [{message, finish_reason}], usage}
     {object: chat.completion.chunk, choices: [{delta}]}     {error: {message, type, param, code}}
 
-What else stands around these is in `importers.exchanges`. Tools say in words that they failed: `Error: …`.
+What else stands around these is in `core.exchanges`. Tools say in words that they failed: `Error: …`.
 """
 
 from __future__ import annotations

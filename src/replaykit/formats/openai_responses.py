@@ -8,7 +8,7 @@
 Calls and results have the same `call_id`. What the model says until somebody else does is one answer. Tools that the
 provider runs (`web_search_call`, `mcp_call`, `code_interpreter_call`, …) are inside of the model's call. Where the
 provider keeps the history (`previous_response_id`, `conversation`), it is known only if the file has it. What else
-stands around these is in `importers.exchanges`.
+stands around these is in `core.exchanges`.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ class ConversationApi(Struct, frozen=True, kw_only=True):
     conversation: str
     """The member of a request that holds the conversation."""
     read_messages: Callable[[Json], list[Json]]
-    """A conversation, in the shape of `importers.messages`; answers in that of `wire.call`."""
+    """A conversation, in the shape of `core.messages`; answers in that of `wire.model_calls`."""
     is_message: Callable[[JsonObject], bool]
     is_response: Callable[[JsonObject], bool]
     is_event: Callable[[JsonObject], bool]

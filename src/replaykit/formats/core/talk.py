@@ -207,7 +207,7 @@ class Talk:
         return used
 
     def hears(self, messages: Iterable[Json]) -> None:
-        """Messages of one shape (`importers.messages`), each of which is new."""
+        """Messages of one shape (`core.messages`), each of which is new."""
         for message in messages:
             self.hear(message)
 
@@ -226,7 +226,7 @@ class Talk:
 
     @property
     def fingerprint(self) -> bytes:
-        """Stands for everything that was said so far (`importers.marks`)."""
+        """Stands for everything that was said so far (`core.messages.fingerprint`)."""
         if self._fingerprints:
             return self._fingerprints[-1]
         return START

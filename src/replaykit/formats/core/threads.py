@@ -52,7 +52,7 @@ class ModelExchange(Struct, frozen=True, kw_only=True):
 
     call: ModelCall
     messages: list[Json] | None = None
-    """The request's, in the shape of `importers.messages`; None where the request is not there."""
+    """The request's, in the shape of `core.messages`; None where the request is not there."""
     used: Callable[[ModelAnswer], list[Used]]
     answered: bool = True
     """False where the file has no response to it."""

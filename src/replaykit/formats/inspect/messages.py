@@ -80,7 +80,7 @@ class SampleAttachments:
         return found
 
     def read_message(self, message: JsonObject) -> JsonObject:
-        """A message as `importers.messages` has them."""
+        """A message as `core.messages` has them."""
         role, parts = text_in(message, "role") or "user", self.whole(message.get("content"))
         found: JsonObject = {"role": role, "content": plain(parts)}
         if isinstance(parts, list):
