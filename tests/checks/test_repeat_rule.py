@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replaykit.checks.assertions import Assertion, concerns_one_run, parse_assertion
-from replaykit.checks.repeat_rule import needed_runs
+from replaykit.checks.combinators import needed_runs
 from replaykit.checks.rule import CannotTell, RepeatedRun, Runs
 from replaykit.checks.verdict import judge_run
 from replaykit.model.events import ToolCall

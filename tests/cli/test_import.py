@@ -219,7 +219,7 @@ def test_an_end_of_the_pipe_in_the_middle_of_a_pack_is_told() -> None:
 MANY = """
 import resource, sys
 from pathlib import Path
-from replaykit.intake.files import read_files
+from replaykit.intake.job import read_files
 from replaykit.intake.job import ImportTarget, import_records
 
 def peak():

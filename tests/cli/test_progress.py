@@ -15,7 +15,7 @@ from tests.terminals import on_terminal, screen_of, use_terminal
 from replaykit.cli import progress as module
 from replaykit.cli.progress import LOG_INTERVAL_S, LoggedProgress, progress
 from replaykit.report.layout import width_of
-from replaykit.report.rich_progress import ProgressLine
+from replaykit.report.rich_layout import ProgressLine
 from replaykit.terminal import guarded_output, status_line, unstyle
 
 

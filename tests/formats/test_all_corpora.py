@@ -16,7 +16,7 @@ from replaykit.errors import InvalidFile
 from replaykit.formats.core.registry import IMPORTERS
 from replaykit.formats.core.source import read_source
 from replaykit.formats.files import import_trace
-from replaykit.intake.files import read_files
+from replaykit.intake.job import read_files
 from replaykit.model.run import RunStatus, TraceRun
 
 

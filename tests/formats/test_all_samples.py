@@ -26,7 +26,7 @@ from tests.formats.samples import sample, samples_below
 from tests.formats.story import PARTS
 
 from replaykit.formats.core.registry import IMPORTERS
-from replaykit.intake.files import read_files
+from replaykit.intake.job import read_files
 
 PAGE = (Path(__file__).parents[2] / "docs" / "importing-formats.md").read_text(encoding="utf-8")
 

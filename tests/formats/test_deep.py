@@ -16,7 +16,7 @@ from tests.formats.test_mixed_up import ONE_DOCUMENT, guessed, read
 from tests.matrix import sampled
 
 from replaykit.formats.core.source import Source
-from replaykit.intake.files import read_files
+from replaykit.intake.job import read_files
 
 FORMATS = sorted(examples())
 UNREADABLE = (5_000, 100_000)

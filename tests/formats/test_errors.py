@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from replaykit.formats.core.errors import tool_outcome
+from replaykit.formats.core.fields import tool_outcome
 from replaykit.model.events import ErrorInfo
 
 

@@ -10,7 +10,7 @@ from tests.formats.damage import as_lines
 
 from replaykit.errors import InvalidFile
 from replaykit.formats.core.fields import TraceItem
-from replaykit.formats.core.items import first_items, is_sse, items_of, mostly
+from replaykit.formats.core.registry import first_items, is_sse, items_of, mostly
 from replaykit.formats.core.source import Source
 
 VALUES = [{"a": 1}, {"b": [2]}, {"c": {"d": "data: x"}}]

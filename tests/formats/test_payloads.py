@@ -17,7 +17,7 @@ from replaykit.formats.spans.dialects.payloads import (
     read_request,
     read_response,
 )
-from replaykit.formats.spans.meaning import UNSET
+from replaykit.formats.spans.span import UNSET
 
 USER = {"role": "user", "content": "q"}
 TOOL = {"type": "function", "function": {"name": "f"}}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.matrix import examples
 
 from replaykit.formats.core import talk as talk_module
-from replaykit.formats.core.fingerprints import fingerprints
+from replaykit.formats.core.messages import fingerprints
 from replaykit.formats.core.replayability import Lack, replayability
 from replaykit.formats.core.talk import UNFINISHED, UNSET, Talk, content_id
 from replaykit.model.changes import StateFold

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from tests.formats.samples import corpus
 
-from replaykit.formats.core.totals import added, total_of, with_total
+from replaykit.formats.core.replayability import added, total_of, with_total
 from replaykit.formats.files import import_trace
 from replaykit.intake.entries import entry_of
-from replaykit.intake.files import read_files
+from replaykit.intake.job import read_files
 from replaykit.model.events import LlmCall, Usage
 from replaykit.model.run import TraceRun
 from replaykit.model.values import raw

@@ -17,8 +17,7 @@ from tests.intake.traces import lines, written
 
 from replaykit.formats.core.registry import IMPORTERS
 from replaykit.formats.core.replayability import Lack
-from replaykit.intake.entries import CaseMade, ImportEntry, Manifest
-from replaykit.intake.run_filter import _KEYS
+from replaykit.intake.entries import _KEYS, CaseMade, ImportEntry, Manifest
 from replaykit.report.formats import BEGIN, END, page_with_formats
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -12,8 +12,7 @@ from tests.intake.traces import failed, lines, native, written
 
 import replaykit as rk
 from replaykit.errors import UsageError
-from replaykit.intake.entries import ImportRecord
-from replaykit.intake.run_filter import RunFilter, choose, parse_run_filter
+from replaykit.intake.entries import ImportRecord, RunFilter, choose, parse_run_filter
 from replaykit.model.run import Origin, RunStatus, TraceRun
 
 Run = Callable[..., Any]

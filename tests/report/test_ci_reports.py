@@ -20,9 +20,8 @@ from replaykit.cases.run_session import SeenCall
 from replaykit.errors import StoreError, UsageError
 from replaykit.model.result import Deviation, Evidence, EvidenceSource, Finding
 from replaykit.model.values import raw
-from replaykit.report.ci import ci_json, ci_text
+from replaykit.report.ci import by_cause, ci_json, ci_text
 from replaykit.report.ci_files import planned, write_reports
-from replaykit.report.ci_groups import by_cause
 from replaykit.report.ci_html import ci_html
 from replaykit.report.ci_junit import ci_junit
 from replaykit.report.ci_markdown import ci_markdown, code, commands, harmless, tell_github

@@ -19,8 +19,8 @@ from replaykit.checks.assertions import Assertions
 from replaykit.checks.custom import REGISTER_HINT, unregistered_in, unregistered_text
 from replaykit.documents.shape import Flaw, Flaws, FlawSeverity
 from replaykit.errors import ReplayKitError, UsageError, nearest
-from replaykit.formats.core.capture_advice import capture_advice
 from replaykit.formats.core.labels import ExpectedCall, labels_of
+from replaykit.formats.core.replayability import capture_advice
 from replaykit.model.events import AnyEvent, Call, LlmCall, Note, ToolCall
 from replaykit.model.json_positions import DocumentPath
 from replaykit.model.jsonpath import parse_path, values_at

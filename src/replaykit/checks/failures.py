@@ -13,23 +13,23 @@ import msgspec
 
 from replaykit.model.events import Call
 from replaykit.model.nesting import decode_json
-from replaykit.model.text_lines import one_line
+from replaykit.model.text_lines import one_line, words_of
 from replaykit.model.values import Json, JsonObject
 from replaykit.redaction.lazy_patterns import lazy
 
-_ERROR_KEYS = ["error", "errors", "is_error", "isError", "exception", "error_message", "errorMessage", "__type"]
+_ERROR_KEYS = words_of("error errors is_error isError exception error_message errorMessage __type")
 _SUCCESS_KEYS = ["success", "ok", "succeeded", "successful", "isSuccess", "is_success"]
 _STATUS_KEYS = ["status", "status_code", "statusCode", "http_status", "httpStatus", "http_code", "code"]
 _STATE_KEYS = ("status", "state", "outcome", "result")
-_FAILED_STATES = frozenset(["error", "errored", "failed", "failure", "fail", "timeout", "timed_out", "exception"])
+_FAILED_STATES = frozenset(words_of("error errored failed failure fail timeout timed_out exception"))
 _NO_ERRORS = frozenset({"none", "null", "no error", "no errors", "ok", "0", "false", "n/a", "success"})
-_MESSAGE_KEYS = ["message", "detail", "details", "reason", "content", "description", "title", "msg", "text"]
+_MESSAGE_KEYS = words_of("message detail details reason content description title msg text")
 _ABOUT_FAILURE = frozenset(_MESSAGE_KEYS).union(
-    ["code", "error_code", "errorCode", "timestamp", "time", "request_id", "requestId", "trace_id", "traceId"],
-    ["tool", "name", "hint", "retry_after", "retryAfter", "retryable", "type", "path", "instance", "data", "id"],
+    words_of("code error_code errorCode timestamp time request_id requestId trace_id traceId"),
+    words_of("tool name hint retry_after retryAfter retryable type path instance data id"),
 )
 """Keys that stand beside `status: failed` when the tool speaks of itself, and not of a job that it looked up."""
-_WRAPPERS = frozenset(["result", "response", "output", "data", "value", "body", "content", "structuredContent"])
+_WRAPPERS = frozenset(words_of("result response output data value body content structuredContent"))
 _MAX_WRAPPING = 4
 _MAX_JSON_CHARS = 200_000
 """A longer text is not parsed: an error message is short."""

@@ -13,6 +13,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from replaykit.checks.figure_dates import Day, date_spans
+from replaykit.model.text_lines import words_of
 from replaykit.redaction.lazy_patterns import lazy
 
 SMALL = 12
@@ -22,9 +23,7 @@ _YEARS = range(1900, 2101)
 _MAX_NAME_CHARS = 80
 _BARE_WORDS = 6
 _MIN_LINE_CHARS = 12
-_LINKS = frozenset(
-    ["of", "the", "and", "de", "da", "di", "du", "la", "le", "von", "van", "der", "in", "y", "e", "et", "und"]
-)
+_LINKS = frozenset(words_of("of the and de da di du la le von van der in y e et und"))
 
 _FENCED = lazy(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)|<code>.*?(?:</code>|\Z)", re.DOTALL)
 _PATCH = lazy(r"\A\s*(?:diff --git |--- a/|\*\*\* Begin Patch)")
@@ -274,37 +273,11 @@ _CURRENCY = (
 _SCALES = {
     **dict.fromkeys(["k", "thousand", "tsd", "mille", "mil"], 3),
     **dict.fromkeys(
-        [
-            "m",
-            "mm",
-            "mn",
-            "mio",
-            "million",
-            "millions",
-            "millionen",
-            "millones",
-            "millón",
-            "milhões",
-            "milhão",
-            "milioni",
-            "miljoen",
-        ],
+        words_of("m mm mn mio million millions millionen millones millón milhões milhão milioni miljoen"),
         6,
     ),
     **dict.fromkeys(
-        [
-            "bn",
-            "b",
-            "billion",
-            "billions",
-            "mrd",
-            "milliarden",
-            "milliarde",
-            "milliards",
-            "miliardi",
-            "miljard",
-            "bilhões",
-        ],
+        words_of("bn b billion billions mrd milliarden milliarde milliards miliardi miljard bilhões"),
         9,
     ),
     **dict.fromkeys(["trillion", "trillions", "t"], 12),

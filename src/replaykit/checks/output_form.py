@@ -11,7 +11,7 @@ from replaykit.checks.output import seen_output
 from replaykit.checks.reading import first, has_output, last_seq, one_or_more, output_text, toolless_path
 from replaykit.checks.rule import Count, Rule, Seen, check_range, in_range, range_text, register
 from replaykit.checks.schemas import check_schema, schema_flaw
-from replaykit.checks.value_rule import VALUE_NOTES, ValueRule
+from replaykit.checks.value_rule import VALUE_NOTES, PathRule
 from replaykit.model.jsonpath import members
 from replaykit.model.nesting import decode_json
 from replaykit.model.run import TraceRun
@@ -70,24 +70,18 @@ class OutputJsonSchema(Rule, frozen=True):
 
 
 @register("output.json_path")
-class OutputJsonPath(ValueRule, frozen=True, kw_only=True):
+class OutputJsonPath(PathRule, frozen=True, kw_only=True):
     """The output has this member, and it is as expected; a text is read as JSON first.
 
     A path that names several members wants all of them to be as expected, and at least one to be there. With a path
     alone, it is enough that there is one. `matches` is as in `tool.called`.
     """
 
-    plain = "path"
     notes = {"path": "a [JSON path](#json-paths)", **VALUE_NOTES}
     examples = (
         "output.json_path: $.paid",
         "output.json_path: {path: '$.items[*].price', min: 0, max: 100}",
     )
-    path: str
-
-    def __post_init__(self) -> None:
-        toolless_path(self.path)
-        super().__post_init__()
 
     def seen_in(self, run: TraceRun) -> Seen:
         value = _json_of(run)

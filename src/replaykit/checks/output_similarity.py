@@ -61,7 +61,7 @@ class OutputSimilar(Rule, frozen=True):
         found = similarity(output_text(run), self.to) if has_output(run) else 0.0
         return seen_output(
             run,
-            has_output(run) and found >= self.min - 1e-9,
+            has_output(run) and found >= self.min - 1e-9,  # a quotient may fall short of what it stands for
             f"Output has a similarity of {found:.2f}",
             f"output with a similarity of at least {self.min:g} to {short(self.to)!r}",
         )

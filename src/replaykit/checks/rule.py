@@ -161,8 +161,7 @@ _KINDS = {
     "spans": "span.exists span.count span.duration span.no_errors",
     "questions": "judge.rubric judge.score judge.factual judge.faithful judge.label",
     "custom": "custom.python",
-    "combinators": "not all any threshold",
-    "repeat_rule": "repeat",
+    "combinators": "not all any threshold repeat",
 }
 """The kinds of assertion that each module enters, so that a case imports only the modules of the kinds that it uses."""
 KIND_MODULES = {kind: f"replaykit.checks.{module}" for module, kinds in _KINDS.items() for kind in kinds.split()}

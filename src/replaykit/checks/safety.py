@@ -24,7 +24,9 @@ from replaykit.checks.rule import Rule, Seen, register
 from replaykit.errors import nearest
 from replaykit.model.events import LlmCall, Message, ToolCall
 from replaykit.model.run import TraceRun
+from replaykit.model.text_lines import words_of
 from replaykit.model.values import Json
+from replaykit.redaction.finding import in_order
 from replaykit.redaction.placeholders import placeholders_in
 
 Accepts = Callable[[re.Match[str]], bool]
@@ -65,12 +67,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 def detect(text: str, detectors: Collection[Detector]) -> list[Detected]:
     """Return the findings of the detectors in the order of the text; of those that overlap, the first and longest."""
-    found = chain.from_iterable(detector.find(text) for detector in detectors)
-    separate: list[Detected] = []
-    for detected in sorted(found, key=lambda detected: (detected.start, -detected.end)):
-        if not separate or detected.start >= separate[-1].end:
-            separate.append(detected)
-    return separate
+    return in_order(chain.from_iterable(detector.find(text) for detector in detectors))
 
 
 _DOUBLED = str.maketrans("0123456789", "0246813579")  # the sum of the digits of twice the digit
@@ -200,7 +197,7 @@ Place: TypeAlias = Literal["output", "arguments", "results", "messages", "models
 """A part of a run: its output, the arguments and results of tools, messages, answers of models."""
 
 _SHOWN = 5
-PERSONAL = frozenset({"email", "card", "iban", "ssn", "phone", "ip", "imei", "id_number", "name"})
+PERSONAL = frozenset(words_of("email card iban ssn phone ip imei id_number name"))
 """The kinds of placeholders that stand for personal data; the others stand for secrets."""
 
 

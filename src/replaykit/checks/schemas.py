@@ -16,6 +16,7 @@ from replaykit.checks.rule import CannotTell
 from replaykit.errors import install_hint
 from replaykit.model.nesting import NestedTooDeeply, check_value_nesting
 from replaykit.model.values import Json, JsonObject
+from replaykit.wire.json_fields import has_object
 
 DEADLINE_S = 2.0
 MAX_NESTING = 100
@@ -68,7 +69,7 @@ def _patterns(schema: Json) -> Iterator[str]:
     if isinstance(schema, dict):
         if isinstance(schema.get("pattern"), str):
             yield schema["pattern"]
-        if isinstance(schema.get("patternProperties"), dict):
+        if has_object(schema, "patternProperties"):
             yield from map(str, schema["patternProperties"])
         for key, below in schema.items():
             if key not in ("const", "enum", "default", "examples"):

@@ -11,7 +11,7 @@ from msgspec import Meta, Struct, field
 from replaykit.checks.compare import same
 from replaykit.checks.reading import first, first_seq, last_seq, shown, times_text, toolless_path
 from replaykit.checks.rule import CannotTell, Rule, Seen, register
-from replaykit.checks.value_rule import VALUE_NOTES, ValueRule
+from replaykit.checks.value_rule import VALUE_NOTES, PathRule
 from replaykit.model.changes import StateFold
 from replaykit.model.diff import differences
 from replaykit.model.events import State
@@ -82,21 +82,15 @@ class StateEquals(Rule, frozen=True):
 
 
 @register("state.path")
-class StatePath(ValueRule, frozen=True, kw_only=True):
+class StatePath(PathRule, frozen=True, kw_only=True):
     """The agent's state has this member, and it is as expected; as `output.json_path` for the output."""
 
-    plain = "path"
     notes = {"path": "a [JSON path](#json-paths)", "step": _AT, **VALUE_NOTES}
     examples = (
         "state.path: {path: $.paid, equals: true}",
         "state.path: {path: $.tries, max: 1, step: step_1}",
     )
-    path: str
     step: str | None = None
-
-    def __post_init__(self) -> None:
-        toolless_path(self.path)
-        super().__post_init__()
 
     def seen_in(self, run: TraceRun) -> Seen:
         expected = f"state with {self.path} being {' and '.join(self.expectations) or 'there'} {_where(self.step)}"

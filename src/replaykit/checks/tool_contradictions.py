@@ -23,14 +23,13 @@ from replaykit.checks.tools import TOOL_NOTE
 from replaykit.model.events import ToolCall
 from replaykit.model.nesting import decode_json
 from replaykit.model.run import TraceRun
+from replaykit.model.text_lines import words_of
 from replaykit.model.values import Json
 
 _REACH_CHARS = 60
 _MIN_WORD = 4
 _MAX_MEMBERS = 5_000
-_COMMON = frozenset(
-    {"number", "value", "index", "count", "status", "type", "name", "code", "version", "success", "true"}
-)
+_COMMON = frozenset(words_of("number value index count status type name code version success true"))
 
 
 class ToolMember(Struct, frozen=True):

@@ -8,7 +8,7 @@ from typing import ClassVar
 from msgspec import UNSET
 
 from replaykit.checks.compare import same, within
-from replaykit.checks.reading import first, shown, text_of
+from replaykit.checks.reading import first, shown, text_of, toolless_path
 from replaykit.checks.regexes import check_pattern, search
 from replaykit.checks.rule import Rule, Seen, in_range
 from replaykit.model.values import Json
@@ -87,3 +87,14 @@ class ValueRule(Rule, frozen=True):
             yield f"a number of at least {self.min:g}"
         if self.max is not None:
             yield f"a number of at most {self.max:g}"
+
+
+class PathRule(ValueRule, frozen=True, kw_only=True):
+    """The same of a member that a JSON path names."""
+
+    plain = "path"
+    path: str
+
+    def __post_init__(self) -> None:
+        toolless_path(self.path)
+        super().__post_init__()

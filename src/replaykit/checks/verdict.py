@@ -87,28 +87,32 @@ class VerdictDecision(Struct, frozen=True, kw_only=True):
     reproduced: bool | None = None
 
 
+def _inconclusive(reason: str) -> VerdictDecision:
+    return VerdictDecision(verdict=Verdict.INCONCLUSIVE, reason=reason)
+
+
 def decide(facts: Facts) -> VerdictDecision:
     """Return the verdict that the facts add up to."""
     # What was served in the place of a recorded answer may have led to anything after it, a divergence included.
     if (spoilt := first_with(Effect.INCONCLUSIVE, facts.deviations)) is not None:
-        return VerdictDecision(verdict=Verdict.INCONCLUSIVE, reason=spoilt.text)
+        return _inconclusive(spoilt.text)
     gone = False if facts.observed else None
     if (left := first_with(Effect.DIVERGED, facts.deviations)) is not None:
         if facts.uncertain:  # another order may have led to it
-            return VerdictDecision(verdict=Verdict.INCONCLUSIVE, reason=facts.uncertain[0])
+            return _inconclusive(facts.uncertain[0])
         # Off the tape the candidate was in another world than the failure: that is never the failure again.
         return VerdictDecision(
             verdict=Verdict.DIVERGED, reason=f"the candidate left the tape: {left.text}", reproduced=gone
         )
     # Who let calls happen for real put the candidate into a world of their own: it took part in that.
     if not facts.evidence.suffices and is_offline(facts.deviations):
-        return VerdictDecision(verdict=Verdict.INCONCLUSIVE, reason=_without_evidence(facts))
+        return _inconclusive(_without_evidence(facts))
     decision = _inside(facts, gone)
     # A run that failed before it used anything of the tape proves nothing: any mistake in the code looks like that.
     used_nothing = facts.evidence.recorded > 0 and facts.evidence.used == 0
     has_failed = facts.status is not RunStatus.SUCCESS and decision.verdict is not Verdict.FIXED
     if used_nothing and has_failed and is_offline(facts.deviations):
-        return VerdictDecision(verdict=Verdict.INCONCLUSIVE, reason=_without_evidence(facts))
+        return _inconclusive(_without_evidence(facts))
     return decision
 
 
@@ -117,7 +121,7 @@ def _inside(facts: Facts, gone: bool | None) -> VerdictDecision:
     if facts.observed and all(finding.holds for finding in facts.observed):
         return VerdictDecision(verdict=Verdict.REPRODUCED, reproduced=True)
     if facts.uncertain:
-        return VerdictDecision(verdict=Verdict.INCONCLUSIVE, reason=facts.uncertain[0])
+        return _inconclusive(facts.uncertain[0])
     return _not_reproduced(facts, gone)
 
 
@@ -128,13 +132,13 @@ def _not_reproduced(facts: Facts, gone: bool | None) -> VerdictDecision:
         reason = _failed_in_words(failed, facts.observed)
         return VerdictDecision(verdict=Verdict.BROKEN, reason=reason, reproduced=gone)
     if facts.unjudged:
-        return VerdictDecision(verdict=Verdict.INCONCLUSIVE, reason=facts.unjudged)
+        return _inconclusive(facts.unjudged)
     if not facts.desired and facts.status is not RunStatus.SUCCESS:
         # A candidate that breaks in another way has not fixed anything.
         reason = f"the case desires nothing, and the run ended with {facts.status.value}"
         return VerdictDecision(verdict=Verdict.BROKEN, reason=reason, reproduced=gone)
     if facts.needs_signature and not facts.observed:
-        return VerdictDecision(verdict=Verdict.INCONCLUSIVE, reason=NO_SIGNATURE)
+        return _inconclusive(NO_SIGNATURE)
     return VerdictDecision(verdict=Verdict.FIXED, reproduced=gone)
 
 

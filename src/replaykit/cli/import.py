@@ -12,8 +12,7 @@ from replaykit.cli.plugins import load_plugins
 from replaykit.cli.progress import progress
 from replaykit.cli.verbosity import reports
 from replaykit.errors import NothingSelected, UsageError, failed_if, nearest
-from replaykit.intake.files import read_files
-from replaykit.intake.job import ImportTarget
+from replaykit.intake.job import ImportTarget, read_files
 from replaykit.intake.source_sessions import import_sources
 from replaykit.project.find import config_file
 from replaykit.project.project import load_project

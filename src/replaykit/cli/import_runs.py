@@ -101,8 +101,8 @@ def import_into_project(
     quiet: bool = False,
 ) -> ImportResult:
     """Import the records into the store, session files and cases, and count them on stderr."""
+    from replaykit.intake.entries import parse_run_filter
     from replaykit.intake.job import ImportTarget, import_records
-    from replaykit.intake.run_filter import parse_run_filter
     from replaykit.intake.session_files import FETCHED, contract_of_imports
     from replaykit.project.project import load_project
 

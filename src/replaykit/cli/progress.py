@@ -97,7 +97,7 @@ def _draw(line: StatusLine, job: Progress, is_over: threading.Event) -> None:
     if is_over.wait(DELAY_S):
         return
     from replaykit.report.layout import screen_width
-    from replaykit.report.rich_progress import ProgressLine
+    from replaykit.report.rich_layout import ProgressLine
 
     shown = ProgressLine(job.label)
     while not is_over.wait(REDRAW_INTERVAL_S):

@@ -2,7 +2,7 @@
 not told, so the whole of it is one call, `send_message`, for each message that was sent.
 
 A file holds a task, a message, an answer of JSON-RPC, or the items of a stream: in a list, one a line, or as the text
-of an event stream; see `tasks` for the shapes. Each task is a run.
+of an event stream; `pieces_of` knows the shapes. Each task is a run.
 """
 
 from __future__ import annotations
@@ -11,10 +11,8 @@ from collections.abc import Iterator
 
 from msgspec import Struct, field
 
-from replaykit.formats.core.errors import error_of
-from replaykit.formats.core.fields import TraceItem
-from replaykit.formats.core.items import collect, first_items, items_of, mostly, nothing_of
-from replaykit.formats.core.registry import Found, register_format
+from replaykit.formats.core.fields import TraceItem, error_of
+from replaykit.formats.core.registry import Found, collect, first_items, items_of, mostly, nothing_of, register_format
 from replaykit.formats.core.replayability import ADVICE
 from replaykit.formats.core.source import Source
 from replaykit.formats.core.talk import UNSET, Talk, content_id
@@ -22,12 +20,16 @@ from replaykit.model.events import ErrorInfo
 from replaykit.model.json_positions import DocumentPath
 from replaykit.model.matching import ToolErrors
 from replaykit.model.run import RunStatus, TraceRun
+from replaykit.model.text_lines import words_of
 from replaykit.model.values import Json, JsonObject, encode
 from replaykit.wire.json_fields import (
     as_object,
     as_text,
     by_text,
     filled,
+    has_list,
+    has_object,
+    has_text,
     joined_texts,
     object_in,
     objects_in,
@@ -68,7 +70,7 @@ register_format(FORMAT, "A2A: tasks, messages and streams (1.x and 0.3)", _recog
 
 
 def _is_rpc(value: Json) -> bool:
-    return bool(value_in(value, "jsonrpc") == "2.0")
+    return text_in(value, "jsonrpc") == "2.0"
 
 
 class _Exchanges:
@@ -231,7 +233,7 @@ def said_in(message: JsonObject) -> Json:
     """The text of a message or an artifact; its parts where they are more than texts."""
     parts = objects_in(message, "parts")
     for part in parts:
-        if not isinstance(part.get("text"), str):
+        if not has_text(part, "text"):
             return parts
     return joined_texts(parts, "")
 
@@ -239,17 +241,7 @@ def said_in(message: JsonObject) -> Json:
 _KINDS = {"task": "task", "message": "message", "status-update": "statusUpdate", "artifact-update": "artifactUpdate"}
 """The names of version 0.3 for the items of 1.x."""
 _STATES = frozenset(
-    (
-        "submitted",
-        "working",
-        "completed",
-        "failed",
-        "canceled",
-        "rejected",
-        "input-required",
-        "auth-required",
-        "unknown",
-    )
+    words_of("submitted working completed failed canceled rejected input-required auth-required unknown")
 )
 _METHODS = ("message/", "tasks/", "SendMessage", "SendStreamingMessage", "GetTask", "SubscribeToTask", "CancelTask")
 
@@ -308,6 +300,7 @@ class TaskExchange(Struct):
         at = fields.time("timestamp")
         self.times += [at] if at else []
         reason = fields.object("message")
+        # An update that repeats the state without a message takes nothing back.
         if reason or before != self.state:
             self.reason = reason
         if reason:
@@ -336,13 +329,13 @@ def pieces_of(value: Json, path: DocumentPath = ()) -> Iterator[TaskPiece]:
     """Return the pieces of an item; none where it is no A2A."""
     item = as_object(value)
     if item.get("jsonrpc") == "2.0":
-        if isinstance(item.get("error"), dict):
+        if has_object(item, "error"):
             yield TaskPiece("error", item["error"], (*path, "error"))
         elif text_in(item, "method").startswith(_METHODS):
             yield from pieces_of(without(object_in(item, "params"), "metadata", "configuration"), (*path, "params"))
         else:
             yield from pieces_of(item.get("result"), (*path, "result"))
-    elif isinstance(item.get("tasks"), list):
+    elif has_list(item, "tasks"):
         for index, task in enumerate(item["tasks"]):
             yield from pieces_of(task, (*path, "tasks", index))
     elif (kind := _kind(item)) is not None:
@@ -356,17 +349,17 @@ def pieces_of(value: Json, path: DocumentPath = ()) -> Iterator[TaskPiece]:
 
 def _kind(item: JsonObject, named: str = "") -> str | None:
     kind = _KINDS.get(text_in(item, "kind"), named)
-    if item.get("messageId") and isinstance(item.get("parts"), list) and kind in ("message", ""):
+    if item.get("messageId") and has_list(item, "parts") and kind in ("message", ""):
         if text_in(item, "role"):
             return "message"
         return None
     has_state = state_of(value_in(item.get("status"), "state")) in _STATES
-    if isinstance(item.get("id"), str) and has_state and kind in ("task", "") and "contextId" in item:
+    if has_text(item, "id") and has_state and kind in ("task", "") and "contextId" in item:
         return "task"
-    if isinstance(item.get("taskId"), str):
+    if has_text(item, "taskId"):
         if kind == "statusUpdate" and has_state:
             return kind
-        if kind == "artifactUpdate" and isinstance(item.get("artifact"), dict):
+        if kind == "artifactUpdate" and has_object(item, "artifact"):
             return kind
     return None
 

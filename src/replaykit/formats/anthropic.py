@@ -8,7 +8,7 @@
 
 The results of tools are in the user's next message. Tools that the provider runs (`server_tool_use`, `mcp_tool_use`)
 have theirs in the answer itself; both are inside of the model's call. What else stands around these is in
-`importers.exchanges`.
+`core.exchanges`.
 """
 
 from __future__ import annotations
@@ -18,13 +18,22 @@ from itertools import chain
 
 from msgspec.structs import replace
 
-from replaykit.formats.core.exchanges import ConversationApi, ExchangeImporter
-from replaykit.formats.core.pairs import has_calls, text_or_parts
-from replaykit.formats.core.registry import IMPORTERS
+from replaykit.formats.core.exchanges import ConversationApi, has_calls, register_api, text_or_parts
 from replaykit.formats.core.threads import Used
 from replaykit.model.values import Json, JsonObject
 from replaykit.wire import anthropic
-from replaykit.wire.json_fields import as_list, as_object, as_objects, by_text, object_in, objects_in, of_type, text_in
+from replaykit.wire.json_fields import (
+    as_list,
+    as_object,
+    as_objects,
+    by_text,
+    has_list,
+    has_object,
+    object_in,
+    objects_in,
+    of_type,
+    text_in,
+)
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
 FORMAT = "anthropic"
@@ -98,24 +107,26 @@ def _is_failure(result: JsonObject) -> bool:
 
 def _is_message(item: JsonObject) -> bool:
     fine = item.get("role") in _ROLES and isinstance(item.get("content"), str | list)
+    # Calls beside the content are OpenAI's: here they are blocks of it.
     return fine and not item.get("tool_calls") and not has_calls(item["content"], _BLOCKS)
 
 
 def _is_response(item: JsonObject) -> bool:
-    return item.get("type") == "message" and "stop_reason" in item and isinstance(item.get("content"), list)
+    return item.get("type") == "message" and "stop_reason" in item and has_list(item, "content")
 
 
 def _is_event(item: JsonObject) -> bool:
     kind = item.get("type")
-    return kind in _EVENTS and (kind != "message_start" or isinstance(item.get("message"), dict))
+    return kind in _EVENTS and (kind != "message_start" or has_object(item, "message"))
 
 
 def _is_certain(item: JsonObject) -> bool:
+    # A ping says nothing but its type, which anybody's event may have.
     if _is_response(item) or (_is_event(item) and item.get("type") != "ping"):
         return True
     if item.get("role") in _ROLES and of_type(item.get("content"), *_BLOCKS):
         return True
-    if isinstance(item.get("messages"), list):
+    if has_list(item, "messages"):
         tools = objects_in(item, "tools")
         return "anthropic_version" in item or "system" in item or any("input_schema" in tool for tool in tools)
     if "exception" in item:
@@ -155,8 +166,4 @@ CONVERSATION_API = ConversationApi(
     used=_used,
 )
 
-IMPORTERS.register(FORMAT)(
-    ExchangeImporter(
-        FORMAT, "Anthropic messages: conversations, requests, responses, streams, batches", CONVERSATION_API
-    )
-)
+register_api(FORMAT, "Anthropic messages: conversations, requests, responses, streams, batches", CONVERSATION_API)

@@ -16,9 +16,8 @@ import re
 from collections.abc import Iterator
 
 from replaykit.errors import InvalidFile
-from replaykit.formats.core.errors import error_of
-from replaykit.formats.core.fields import Fields
-from replaykit.formats.core.pairs import text_or_parts
+from replaykit.formats.core.exchanges import text_or_parts
+from replaykit.formats.core.fields import Fields, error_of
 from replaykit.formats.core.registry import Found, register_format
 from replaykit.formats.core.source import Source
 from replaykit.formats.core.talk import Talk, Turn, content_id
@@ -26,7 +25,7 @@ from replaykit.model.events import ErrorInfo
 from replaykit.model.run import TraceRun
 from replaykit.model.values import Json, encode
 from replaykit.wire.anthropic import DIALECT
-from replaykit.wire.json_fields import as_object, as_text, joined, object_in, objects_in, text_in
+from replaykit.wire.json_fields import as_object, as_text, has_list, joined, object_in, objects_in, text_in
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
 FORMAT = "anthropic_sessions"
@@ -75,7 +74,7 @@ def _unwrapped(value: Json) -> Iterator[Json]:
             yield value[1]
     elif isinstance(value, list):
         yield from value
-    elif isinstance(value, dict) and isinstance(value.get("data"), list):
+    elif has_list(value, "data"):
         yield from value["data"]
     else:
         yield value

@@ -15,12 +15,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeAlias
 
-from replaykit.formats.core.errors import error_of
-from replaykit.formats.core.fields import Fields
-from replaykit.formats.core.items import of_each
+from replaykit.formats.core.fields import Fields, error_of
 from replaykit.formats.core.json_text import read_arguments
 from replaykit.formats.core.labels import Label, labelled
-from replaykit.formats.core.registry import Found, register_format
+from replaykit.formats.core.registry import Found, of_each, register_format
 from replaykit.formats.core.source import Source
 from replaykit.formats.core.talk import UNFINISHED, UNSET, Talk, content_id
 from replaykit.model.events import ErrorInfo, Usage
@@ -37,8 +35,7 @@ from replaykit.wire.json_fields import (
     value_in,
     without_nulls,
 )
-from replaykit.wire.model_calls import ModelAnswer, ToolUse
-from replaykit.wire.usage import usage_of
+from replaykit.wire.model_calls import ModelAnswer, ToolUse, usage_of
 
 FORMAT = "atif"
 _SCHEMA = "ATIF-"

@@ -17,14 +17,14 @@ import msgspec
 from replaykit.errors import InvalidFile
 from replaykit.formats.claude_code.conversation import first_question, tell
 from replaykit.formats.claude_code.lines import SPOKEN, SessionLine
-from replaykit.formats.core.fields import TraceItem, time_in
-from replaykit.formats.core.registry import Found, register_format
+from replaykit.formats.core.fields import time_in
+from replaykit.formats.core.registry import Found, documents_in, register_format
 from replaykit.formats.core.source import Source
 from replaykit.formats.core.talk import UNSET, Talk
 from replaykit.model.events import ErrorInfo
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import Json, JsonObject
-from replaykit.wire.json_fields import as_text, joined, object_in, pick, text_in, value_in, without
+from replaykit.wire.json_fields import as_text, has_text, joined, object_in, pick, text_in, value_in, without
 
 FORMAT = "claude_stream"
 AGENT = "claude-code"
@@ -46,13 +46,17 @@ def _recognises(source: Source) -> bool:
 def _read_file(source: Source) -> Iterator[Found]:
     sessions: dict[str, _StreamSession] = {}
     unknown = 0
-    for found in _values(source):
-        if isinstance(found, InvalidFile):
-            yield found
-        elif as_text(value_in(found, "type")) and (id := text_in(found, "session_id")):
-            sessions.setdefault(id, _StreamSession(id)).add(found)
-        else:
-            unknown += 1
+    for item in documents_in(source):
+        if isinstance(item, InvalidFile):
+            yield item
+            continue
+        for member in item.members():
+            message = member.value
+            id = text_in(message, "session_id")
+            if id and as_text(value_in(message, "type")):
+                sessions.setdefault(id, _StreamSession(id)).add(message)
+            else:
+                unknown += 1
     if not sessions:
         raise InvalidFile(_NOT_ONE, file=source.file)
     if unknown:
@@ -111,20 +115,10 @@ class _StreamSession:
         return metadata | {"cost_usd": self._result.get("total_cost_usd")}
 
 
-def _values(source: Source) -> Iterator[Json]:
-    for document in source.documents():
-        try:
-            item = TraceItem(document, document.value)
-        except InvalidFile as problem:
-            yield problem
-            continue
-        yield from (member.value for member in item.members())
-
-
 def _is_message(value: Json) -> bool:
     if not isinstance(value, dict) or value.get("type") not in _TYPES:
         return False
-    is_complete = "message" in value if value["type"] in SPOKEN else isinstance(value.get("subtype"), str)
+    is_complete = "message" in value if value["type"] in SPOKEN else has_text(value, "subtype")
     return is_complete and bool(text_in(value, "session_id"))
 
 
@@ -138,7 +132,7 @@ def _line(value: JsonObject, index: int) -> SessionLine:
         at=time_in(value.get("timestamp")),
         message=_message(object_in(value, "message")),
         result=value.get("tool_use_result", msgspec.UNSET),
-        is_api_error=isinstance(value.get("error"), str),
+        is_api_error=has_text(value, "error"),
         is_meta=value.get("isSynthetic") is True,
         subtype=text_in(value, "subtype"),
         content=details if value.get("type") == "system" else value.get("error"),

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import codecs
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
+from itertools import islice
+
+from msgspec import Struct
 
 from replaykit.errors import InvalidFile, ReplayKitError, UsageError, nearest
 from replaykit.formats.core.registry import (
@@ -17,7 +21,18 @@ from replaykit.formats.core.registry import (
     read_all,
 )
 from replaykit.formats.core.source import Source, read_source
-from replaykit.formats.unsupported import vendor_of
+from replaykit.model.values import Json, JsonObject
+from replaykit.wire.json_fields import (
+    as_object,
+    as_objects,
+    has_list,
+    has_object,
+    joined_texts,
+    object_in,
+    objects_in,
+    of_type,
+    text_in,
+)
 
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
@@ -82,3 +97,110 @@ def importer_named(format: str) -> Importer:
 def recognise(source: Source) -> Importer | None:
     """The importer of the format that the file looks like."""
     return next((importer for importer in importers_in_order() if importer.recognises(source)), None)
+
+
+_LOOKED_AT = 200  # messages
+_GOOSE_PARTS = ("toolRequest", "toolResponse")
+_CLINE_TOOL = re.compile(
+    r"<(execute_command|read_file|write_to_file|replace_in_file|apply_diff|insert_content|search_files|list_files"
+    r"|list_code_definition_names|browser_action|use_mcp_tool|access_mcp_resource|ask_followup_question"
+    r"|attempt_completion|switch_mode|new_task)>\s*<\w+>"
+)
+_CLINE_USER = re.compile(r"<environment_details>|<task>|^\[\w+[^\]]*\] Result:", re.MULTILINE)
+_CODEX_LINES = ("session_meta", "response_item", "event_msg", "turn_context")
+
+
+class UnsupportedFormat(Struct, frozen=True):
+    """A format that is known and cannot be imported."""
+
+    name: str
+    way_out: str
+    is_one: Callable[[list[Json]], bool]
+    """Looks at the first values of a file."""
+
+
+def vendor_of(source: Source) -> UnsupportedFormat | None:
+    """The vendor whose format a file is in, if it is one that cannot be imported."""
+    values = list(source.first)
+    for vendor in VENDORS:
+        if vendor.is_one(values):
+            return vendor
+    return None
+
+
+def _is_qwen_code(values: list[Json]) -> bool:
+    for line in values:
+        if text_in(line, "sessionId") and isinstance(object_in(line, "message").get("parts"), list):
+            return True
+    return False
+
+
+def _is_goose(values: list[Json]) -> bool:
+    return any(of_type(message.get("content"), *_GOOSE_PARTS) for message in _messages(values))
+
+
+def _is_cline(values: list[Json]) -> bool:
+    """Tools that the model wrote as XML, and results that the next message of the user holds."""
+    has_call = has_result = False
+    for message in _messages(values):
+        text = joined_texts(message.get("content"))
+        has_call = has_call or (message.get("role") == "assistant" and _CLINE_TOOL.search(text) is not None)
+        has_result = has_result or (message.get("role") == "user" and _CLINE_USER.search(text) is not None)
+    return has_call and has_result
+
+
+def _is_codex(values: list[Json]) -> bool:
+    for line in values:
+        kind = text_in(line, "type")
+        if kind in _CODEX_LINES and has_object(line, "payload"):
+            return True
+        if kind == "thread.started" and "thread_id" in line:
+            return True
+    return False
+
+
+def _is_gemini_cli(values: list[Json]) -> bool:
+    for session in as_objects(values[:1]):
+        return "sessionId" in session and bool(of_type(session.get("messages"), "gemini"))
+    return False
+
+
+def _is_adk(values: list[Json]) -> bool:
+    for session in as_objects(values[:1]):
+        if ("appName" in session or "app_name" in session) and has_list(session, "events"):
+            return True
+        return "eval_set_id" in session and has_list(session, "eval_cases")
+    return False
+
+
+def _messages(values: list[Json]) -> Iterator[JsonObject]:
+    """The first messages in a file: a list, one on each line, or the conversation in an object."""
+    return islice(_all_messages(values), _LOOKED_AT)
+
+
+def _all_messages(values: list[Json]) -> Iterator[JsonObject]:
+    for value in values:
+        fields = as_object(value)
+        if isinstance(value, list):
+            yield from as_objects(value)
+        elif has_object(fields, "message"):
+            yield fields["message"]
+        elif "role" in fields:
+            yield fields
+        else:
+            for name in ("messages", "conversation", "history"):
+                yield from objects_in(fields, name)
+
+
+_OTLP = "Send its OpenTelemetry spans to: replaykit serve. Or record the program: replaykit record -- COMMAND"
+_RECORD = "Record the agent instead: replaykit record -- COMMAND"
+
+VENDORS = (
+    UnsupportedFormat("Qwen Code", _OTLP, _is_qwen_code),
+    UnsupportedFormat("Goose", _OTLP, _is_goose),
+    UnsupportedFormat("Cline or Roo Code", "Its tools are XML in the text, which is not read. " + _RECORD, _is_cline),
+    UnsupportedFormat("Codex CLI", _OTLP, _is_codex),
+    UnsupportedFormat("Gemini CLI", _OTLP, _is_gemini_cli),
+    UnsupportedFormat("Google ADK", _OTLP, _is_adk),
+)
+"""The known formats, in the order in which they are tried."""

@@ -6,7 +6,7 @@
     {error: {code, message, status}}
 
 Names may be written as the Python SDK does (`function_call`, `usage_metadata`). Calls mostly have no ids: results
-are found by the name. What else stands around these is in `importers.exchanges`.
+are found by the name. What else stands around these is in `core.exchanges`.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from replaykit.formats.core.exchanges import ConversationApi, ExchangeImporter
-from replaykit.formats.core.pairs import text_or_parts
-from replaykit.formats.core.registry import IMPORTERS
+from replaykit.formats.core.exchanges import ConversationApi, register_api, text_or_parts
 from replaykit.formats.core.threads import Used
+from replaykit.model.text_lines import words_of
 from replaykit.model.values import Json, JsonObject
 from replaykit.wire import gemini
 from replaykit.wire.json_fields import (
     as_object,
     as_objects,
     filled_in,
+    has_object,
     objects_in,
     text_in,
     value_in,
@@ -34,9 +34,9 @@ from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
 FORMAT = "gemini"
 
-_PARTS = (
-    *("text", "functionCall", "functionResponse", "inlineData", "fileData", "executableCode", "codeExecutionResult"),
-    *("function_call", "function_response", "inline_data", "file_data", "executable_code", "code_execution_result"),
+_PARTS = words_of(
+    "text functionCall functionResponse inlineData fileData executableCode codeExecutionResult "
+    "function_call function_response inline_data file_data executable_code code_execution_result"
 )
 _OPAQUE = ("args", "response", "parametersJsonSchema")
 """Members whose own members are the user's."""
@@ -67,7 +67,7 @@ def _read_content(content: JsonObject) -> Iterator[JsonObject]:
     rest: list[Json] = []
     has_results = False
     for part in objects_in(content, "parts"):
-        if isinstance(part.get("functionResponse"), dict):
+        if has_object(part, "functionResponse"):
             has_results = True
             yield _result(part["functionResponse"])
         else:
@@ -92,9 +92,9 @@ def _used(answer: ModelAnswer) -> list[Used]:
     """Code that the provider ran, each piece with what came of it."""
     found: list[Used] = []
     for part in as_objects(list(answer.parts)):
-        if isinstance(part.get("executableCode"), dict):
+        if has_object(part, "executableCode"):
             found.append(Used(use=ToolUse(name="code_execution", arguments=part["executableCode"])))
-        elif isinstance(part.get("codeExecutionResult"), dict) and found:
+        elif has_object(part, "codeExecutionResult") and found:
             result = part["codeExecutionResult"]
             failed = result.get("outcome", _OK) != _OK
             if failed:
@@ -184,8 +184,4 @@ CONVERSATION_API = ConversationApi(
     used=_used,
 )
 
-IMPORTERS.register(FORMAT)(
-    ExchangeImporter(
-        FORMAT, "Gemini generateContent: contents, requests, responses, streams, batches", CONVERSATION_API
-    )
-)
+register_api(FORMAT, "Gemini generateContent: contents, requests, responses, streams, batches", CONVERSATION_API)

@@ -19,9 +19,8 @@ from msgspec.structs import replace
 
 from replaykit.errors import InvalidFile
 from replaykit.formats import anthropic, gemini, openai_chat, openai_responses
-from replaykit.formats.core.exchanges import ConversationApi
+from replaykit.formats.core.exchanges import ConversationApi, described, http_status
 from replaykit.formats.core.fields import Fields
-from replaykit.formats.core.pairs import described, http_status
 from replaykit.formats.core.registry import Found, register_format
 from replaykit.formats.core.source import Source
 from replaykit.formats.core.threads import ExchangeThreads, ModelExchange, Wired
@@ -29,7 +28,7 @@ from replaykit.model.events import ErrorInfo, WireInfo
 from replaykit.model.json_positions import DocumentPath
 from replaykit.model.values import Json, JsonObject, Raw, canonical, raw
 from replaykit.wire.api import ModelApi
-from replaykit.wire.json_fields import load_object, object_in, objects_in, text_in, value_in
+from replaykit.wire.json_fields import has_list, load_object, object_in, objects_in, text_in, value_in
 from replaykit.wire.model_calls import ModelCall
 from replaykit.wire.routes import api_of
 
@@ -79,7 +78,7 @@ def _exchanges(document: Source) -> Iterator[ModelExchange | InvalidFile | None]
     """Return the model call of each entry, an error, or None for any other request."""
     try:
         log = Fields(document, document.value, (), _EXPECTED).object("log")
-        if not isinstance(log.get("entries"), list):
+        if not has_list(log, "entries"):
             raise document.error(f"expected {_EXPECTED}, got {described(document.value)}")
     except InvalidFile as problem:
         yield problem
@@ -154,6 +153,7 @@ def _unpacked(data: bytes, encoding: str) -> bytes:
     """Without its content encoding, where it still has one."""
     try:
         if encoding in ("gzip", "x-gzip", "deflate") or data.startswith(b"\x1f\x8b"):
+            # 47: zlib or gzip, whichever it begins like: some name the one and use the other.
             return zlib.decompressobj(wbits=47).decompress(data, MAX_BODY)
         if encoding == "zstd":
             return zstandard.ZstdDecompressor().stream_reader(data).read(MAX_BODY)

@@ -19,10 +19,9 @@ from msgspec.structs import replace
 
 from replaykit.errors import InvalidFile
 from replaykit.formats.core.fields import TraceItem
-from replaykit.formats.core.items import collect
 from replaykit.formats.core.json_text import load_json
 from replaykit.formats.core.labels import Label, says_failure
-from replaykit.formats.core.registry import Found, register_format
+from replaykit.formats.core.registry import Found, collect, register_format
 from replaykit.formats.core.replayability import Lack
 from replaykit.formats.core.source import Source
 from replaykit.formats.spans.dialects.langfuse import OBSERVATION, TYPES, kind_of
@@ -37,10 +36,20 @@ from replaykit.formats.spans.exports import (
     read_traces,
     run_of_trace,
 )
-from replaykit.formats.spans.meaning import UNSET, SpanKind
-from replaykit.formats.spans.span import Span
+from replaykit.formats.spans.span import UNSET, Span, SpanKind
+from replaykit.model.text_lines import words_of
 from replaykit.model.values import Json, JsonObject
-from replaykit.wire.json_fields import as_object, list_in, object_in, objects_in, pick, text_in, value_in
+from replaykit.wire.json_fields import (
+    as_object,
+    has_list,
+    has_object,
+    list_in,
+    object_in,
+    objects_in,
+    pick,
+    text_in,
+    value_in,
+)
 
 FORMAT = "langfuse"
 _LISTS = ("data", "traces")
@@ -68,9 +77,9 @@ register_format(
 
 def _is_trace(value: Json) -> bool:
     """True for a trace with its observations, or one whose observations stand elsewhere."""
-    if not isinstance(value_in(value, "observations"), list):
+    if not has_list(value, "observations"):
         return False
-    if isinstance(value.get("trace"), dict):
+    if has_object(value, "trace"):
         return "id" in value["trace"]
     return "id" in value and any(name in value for name in ("htmlPath", "html_path", "timestamp"))
 
@@ -137,10 +146,10 @@ def _outside_of_models(spans: list[Span]) -> list[Span]:
 
 
 _SNAKE = re.compile(r"_([a-z])")
-_FIELDS = (
-    *("type", "level", "input", "output", "model", "modelParameters", "usage", "usageDetails", "costDetails"),
-    *("totalCost", "calculatedTotalCost", "toolDefinitions", "promptName", "promptVersion", "version", "statusMessage"),
-    *("environment", "userId", "sessionId", "traceName", "tags", "release", "completionStartTime"),
+_FIELDS = words_of(
+    "type level input output model modelParameters usage usageDetails costDetails totalCost "
+    "calculatedTotalCost toolDefinitions promptName promptVersion version statusMessage environment "
+    "userId sessionId traceName tags release completionStartTime"
 )
 """Members of an observation beside its place and time."""
 

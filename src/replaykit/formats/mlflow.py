@@ -15,10 +15,9 @@ from collections.abc import Iterator
 
 from replaykit.errors import InvalidFile
 from replaykit.formats.core.fields import Fields, TraceItem
-from replaykit.formats.core.items import collect
 from replaykit.formats.core.json_text import decode_text, load_json
 from replaykit.formats.core.labels import Label, says_failure
-from replaykit.formats.core.registry import Found, register_format
+from replaykit.formats.core.registry import Found, collect, register_format
 from replaykit.formats.core.replayability import Lack
 from replaykit.formats.core.talk import content_id
 from replaykit.formats.spans.dialects.mlflow import ATTRIBUTES
@@ -38,6 +37,7 @@ from replaykit.wire.json_fields import (
     as_object,
     as_objects,
     as_text,
+    has_object,
     list_in,
     object_in,
     objects_in,
@@ -76,7 +76,7 @@ def _inner_trace(row: Json) -> Json:
 def _is_trace(value: Json) -> bool:
     info = object_in(value, "info")
     if info:
-        return ("trace_id" in info or "request_id" in info) and isinstance(value.get("data"), dict)
+        return ("trace_id" in info or "request_id" in info) and has_object(value, "data")
     for span in objects_in(value, "spans")[:1]:
         return any(name.startswith(_OF_MLFLOW) for name in object_in(span, "attributes"))
     return False

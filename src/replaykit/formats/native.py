@@ -17,9 +17,8 @@ import msgspec
 from msgspec.structs import replace
 
 from replaykit.errors import InvalidFile, nearest
-from replaykit.formats.core.errors import STATUSES, error_of, status_of, tool_outcome
-from replaykit.formats.core.fields import Fields, TraceItem
-from replaykit.formats.core.registry import Found, register_format
+from replaykit.formats.core.fields import STATUSES, Fields, TraceItem, error_of, status_of, tool_outcome
+from replaykit.formats.core.registry import Found, documents_in, register_format, safely
 from replaykit.formats.core.source import Source
 from replaykit.model.events import (
     AnyEvent,
@@ -35,6 +34,7 @@ from replaykit.model.events import (
 )
 from replaykit.model.json_positions import DocumentPath
 from replaykit.model.run import Origin, RunStatus, TraceRun
+from replaykit.model.text_lines import words_of
 from replaykit.model.values import ABSENT, NULL, Json, JsonObject, Raw
 from replaykit.wire.json_fields import load_object
 
@@ -48,27 +48,21 @@ def _recognises(source: Source) -> bool:
 
 
 def _read_file(source: Source) -> Iterator[Found]:
-    for document in source.documents():
-        yield from _read_document(document)
+    for item in documents_in(source):
+        if isinstance(item, InvalidFile):
+            yield item
+            continue
+        for member in item.members():
+            yield from safely(_found, member)
 
 
 register_format(FORMAT, "ReplayKit's own trace: `run_id`, `status`, `events`", _recognises, _read_file)
 
 
-def _read_document(source: Source) -> Iterator[Found]:
-    try:
-        item = TraceItem(source, source.value)
-    except InvalidFile as problem:
-        yield problem
-        return
-    for member in item.members():
-        notes: list[str] = []
-        try:
-            yield _read_run(member, notes)
-        except InvalidFile as problem:
-            yield problem
-        else:
-            yield from notes
+def _found(item: TraceItem) -> Iterator[Found]:
+    notes: list[str] = []
+    yield _read_run(item, notes)
+    yield from notes
 
 
 def _read_run(item: TraceItem, notes: list[str]) -> TraceRun:
@@ -307,7 +301,7 @@ class EventReader:
         self._notes.append(f"event {fields.path[-1]}: {why}; kept as a note")
 
 
-_REQUEST = ("messages", "prompt", "system", "tools", "tool_choice", "parameters", "temperature", "max_tokens")
+_REQUEST = words_of("messages prompt system tools tool_choice parameters temperature max_tokens")
 
 _READERS: dict[str, Callable[[EventReader, Fields], None]] = {
     "input_message": EventReader._message,

@@ -16,8 +16,7 @@ from msgspec.structs import replace
 
 from replaykit.errors import InvalidFile
 from replaykit.formats.core.fields import TraceItem
-from replaykit.formats.core.items import collect
-from replaykit.formats.core.registry import Found, register_format
+from replaykit.formats.core.registry import Found, collect, read_each, register_format
 from replaykit.formats.core.replayability import Lack
 from replaykit.formats.spans.dialects.openai_agents import DATA, STAGE
 from replaykit.formats.spans.exports import (
@@ -32,7 +31,7 @@ from replaykit.formats.spans.exports import (
 )
 from replaykit.formats.spans.span import Span
 from replaykit.model.values import Json, JsonObject, encode
-from replaykit.wire.json_fields import object_in, text_in, value_in
+from replaykit.wire.json_fields import has_object, object_in, text_in, value_in
 
 FORMAT = "openai_agents"
 _TRACE, _SPAN = "trace", "trace.span"
@@ -66,18 +65,18 @@ def _is_item(value: Json) -> bool:
     kind = value_in(value, "object")
     if kind == _TRACE:
         return "workflow_name" in value
-    return kind == _SPAN and isinstance(value.get("span_data"), dict)
+    return kind == _SPAN and has_object(value, "span_data")
 
 
 def _records(document: TraceItem) -> Iterator[Keyed | InvalidFile]:
-    for record in document.members("data"):
-        kind = value_in(record.value, "object")
-        try:
-            if kind not in (_TRACE, _SPAN):
-                raise record.error(f"neither a {_TRACE} nor a {_SPAN} of the OpenAI Agents SDK")
-            yield identity(record.fields(), "id" if kind == _TRACE else "trace_id"), record
-        except InvalidFile as error:
-            yield error
+    yield from read_each(document.members("data"), _keyed)
+
+
+def _keyed(record: TraceItem) -> Keyed:
+    kind = value_in(record.value, "object")
+    if kind not in (_TRACE, _SPAN):
+        raise record.error(f"neither a {_TRACE} nor a {_SPAN} of the OpenAI Agents SDK")
+    return identity(record.fields(), "id" if kind == _TRACE else "trace_id"), record
 
 
 def _read(trace: Trace) -> Iterator[Found]:

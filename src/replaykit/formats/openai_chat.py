@@ -5,14 +5,12 @@
     {model, messages, tools, …}     {id, object: chat.completion, choices: [{message, finish_reason}], usage}
     {object: chat.completion.chunk, choices: [{delta}]}     {error: {message, type, param, code}}
 
-What else stands around these is in `importers.exchanges`. Tools say in words that they failed: `Error: …`.
+What else stands around these is in `core.exchanges`. Tools say in words that they failed: `Error: …`.
 """
 
 from __future__ import annotations
 
-from replaykit.formats.core.exchanges import ConversationApi, ExchangeImporter
-from replaykit.formats.core.pairs import has_calls, text_or_parts
-from replaykit.formats.core.registry import IMPORTERS
+from replaykit.formats.core.exchanges import ConversationApi, has_calls, register_api, text_or_parts
 from replaykit.model.values import Json, JsonObject
 from replaykit.wire import openai_chat
 from replaykit.wire.json_fields import as_object, as_objects, objects_in, text_in
@@ -84,8 +82,4 @@ CONVERSATION_API = ConversationApi(
     whole=_whole,
 )
 
-IMPORTERS.register(FORMAT)(
-    ExchangeImporter(
-        FORMAT, "OpenAI chat completions: messages, requests, responses, streams, batches", CONVERSATION_API
-    )
-)
+register_api(FORMAT, "OpenAI chat completions: messages, requests, responses, streams, batches", CONVERSATION_API)

@@ -8,7 +8,7 @@
 Calls and results have the same `call_id`. What the model says until somebody else does is one answer. Tools that the
 provider runs (`web_search_call`, `mcp_call`, `code_interpreter_call`, …) are inside of the model's call. Where the
 provider keeps the history (`previous_response_id`, `conversation`), it is known only if the file has it. What else
-stands around these is in `importers.exchanges`.
+stands around these is in `core.exchanges`.
 """
 
 from __future__ import annotations
@@ -18,9 +18,7 @@ from itertools import groupby
 
 from msgspec.structs import replace
 
-from replaykit.formats.core.exchanges import ConversationApi, ExchangeImporter
-from replaykit.formats.core.pairs import has_calls, text_or_parts
-from replaykit.formats.core.registry import IMPORTERS
+from replaykit.formats.core.exchanges import ConversationApi, has_calls, register_api, text_or_parts
 from replaykit.formats.core.threads import Used
 from replaykit.model.values import Json, JsonObject
 from replaykit.wire import openai_responses
@@ -28,6 +26,7 @@ from replaykit.wire.json_fields import (
     as_objects,
     as_text,
     filled_in,
+    has_list,
     joined_texts,
     load_arguments,
     objects_in,
@@ -148,6 +147,7 @@ def _used(answer: ModelAnswer) -> list[Used]:
 def _use(item: JsonObject, results: dict[str, JsonObject]) -> Used:
     """The call that an item is: what went in, and of the rest what came out."""
     kind = text_in(item, "type").removesuffix("_call")
+    # Each of the provider's tools has a member of its own for what goes in; the others call it `action`.
     arguments_name = {"mcp": "arguments", "file_search": "queries", "code_interpreter": "code"}.get(kind, "action")
     arguments = item.get(arguments_name)
     if isinstance(arguments, str) and arguments_name == "arguments":
@@ -192,7 +192,7 @@ def _is_message(item: JsonObject) -> bool:
 
 
 def _is_response(item: JsonObject) -> bool:
-    return item.get("object") == "response" and isinstance(item.get("output"), list)
+    return item.get("object") == "response" and has_list(item, "output")
 
 
 def _is_event(item: JsonObject) -> bool:
@@ -211,7 +211,7 @@ def _is_certain(item: JsonObject) -> bool:
     if kind == "message" and item.get("role") in _ROLES:
         return bool(of_type(objects_in(item, "content"), "output_text", "input_text"))
     if kind == "reasoning":
-        return isinstance(item.get("summary"), list)
+        return has_list(item, "summary")
     return bool(_call_id(item)) or (kind.endswith("_call") and ("call_id" in item or "status" in item))
 
 
@@ -240,6 +240,4 @@ CONVERSATION_API = ConversationApi(
     advice=(_ADVICE,),
 )
 
-IMPORTERS.register(FORMAT)(
-    ExchangeImporter(FORMAT, "OpenAI responses: items, requests, responses, streams, batches", CONVERSATION_API)
-)
+register_api(FORMAT, "OpenAI responses: items, requests, responses, streams, batches", CONVERSATION_API)

@@ -17,24 +17,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from replaykit.formats.core.errors import error_of
-from replaykit.formats.core.fields import Fields, TraceItem
-from replaykit.formats.core.items import collect, read_each
+from replaykit.formats.core.fields import Fields, TraceItem, error_of
 from replaykit.formats.core.labels import Label, labelled
-from replaykit.formats.core.registry import Found, register_format
+from replaykit.formats.core.registry import Found, collect, read_each, register_format
 from replaykit.formats.core.source import Source
 from replaykit.formats.core.talk import UNSET, Talk, content_id
 from replaykit.model.events import ErrorInfo, Usage
 from replaykit.model.json_positions import DocumentPath
 from replaykit.model.matching import ToolErrors
 from replaykit.model.run import RunStatus, TraceRun
+from replaykit.model.text_lines import words_of
 from replaykit.model.values import Json, JsonObject, canonical
 from replaykit.wire.json_fields import as_list, as_object, as_objects, as_text, object_in, text_in, value_in, without
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 from replaykit.wire.openai_chat import DIALECT
 
 FORMAT = "openhands"
-_METADATA = ("issue", "issue_type", "base_commit", "git_patch", "metadata", "metrics", "test_result", "report")
+_METADATA = words_of("issue issue_type base_commit git_patch metadata metrics test_result report")
 _SHORT = 2_000
 
 
@@ -143,7 +142,7 @@ def _short(value: Json) -> Json:
 
 _NOT_ARGUMENTS = ("thought", "is_confirmed", "confirmation_state", "action_risk", "security_risk", "keep_prompt")
 """Arguments of an action that say how it came to be, not what is to be done."""
-_FRAME = ("id", "timestamp", "source", "message", "action", "args", "cause", "timeout", "content", "extras", "success")
+_FRAME = words_of("id timestamp source message action args cause timeout content extras success")
 _FRAME_OF_CALLS = ("tool_call_metadata", "llm_metrics", "observation")
 """The members around the arguments, in files that have them in the event itself."""
 _NO_CALLS = ("change_agent_state", "null", "recall", "condensation", "condensation_request", "agent_state_changed")
@@ -215,6 +214,7 @@ class Story:
             return
         self._answered.add(response.id)
         spoken = response.answers[0]
+        # `finish` is no call of a tool, but the agent's way to say that this is its answer.
         calls = tuple(call for call in spoken.tool_calls if call.name != "finish")
         whole = ModelAnswer(content=spoken.content or answer.content, tool_calls=calls, thinking=spoken.thinking)
         usage = response.usage or Usage()

@@ -16,9 +16,8 @@ from functools import cached_property
 
 from replaykit.errors import InvalidFile
 from replaykit.formats.core.fields import Fields, TraceItem
-from replaykit.formats.core.items import collect
 from replaykit.formats.core.json_text import load_json
-from replaykit.formats.core.registry import Found, register_format
+from replaykit.formats.core.registry import Found, collect, register_format
 from replaykit.formats.core.source import Source
 from replaykit.formats.spans.exports import (
     Keyed,

@@ -16,9 +16,8 @@ from collections.abc import Iterator, Mapping
 
 from replaykit.errors import InvalidFile
 from replaykit.formats.core.fields import TraceItem
-from replaykit.formats.core.items import collect
 from replaykit.formats.core.labels import Label, says_failure
-from replaykit.formats.core.registry import Found, register_format
+from replaykit.formats.core.registry import Found, collect, register_format
 from replaykit.formats.otel_spans import events_in
 from replaykit.formats.spans.exports import (
     Keyed,
@@ -29,15 +28,25 @@ from replaykit.formats.spans.exports import (
     run_of_trace,
 )
 from replaykit.formats.spans.span import BadPayload, Span, link_id, span_id, trace_id
+from replaykit.model.text_lines import words_of
 from replaykit.model.values import Json, JsonObject
-from replaykit.wire.json_fields import as_object, as_objects, as_text, object_in, objects_in, text_in, value_in
+from replaykit.wire.json_fields import (
+    as_object,
+    as_objects,
+    as_text,
+    has_object,
+    object_in,
+    objects_in,
+    text_in,
+    value_in,
+)
 
 FORMAT = "phoenix"
 _TRACE, _SPAN = "context.trace_id", "context.span_id"
 _KIND = "openinference.span.kind"
-_WHOLE = (
-    *("metadata", "llm.invocation_parameters", "llm.prompt_template.variables", "tool.parameters", "tool.json_schema"),
-    *("input.value", "output.value", "exception.stacktrace"),
+_WHOLE = words_of(
+    "metadata llm.invocation_parameters llm.prompt_template.variables tool.parameters "
+    "tool.json_schema input.value output.value exception.stacktrace"
 )
 """Attributes whose values are objects, and no names inside of names."""
 _MAX_DEPTH = 32
@@ -67,7 +76,7 @@ def _is_span(value: Json) -> bool:
 
 
 def _is_columns(value: JsonObject) -> bool:
-    return isinstance(value.get(_TRACE), dict) and isinstance(value.get("name"), dict)
+    return has_object(value, _TRACE) and has_object(value, "name")
 
 
 def _ids(held: JsonObject) -> tuple[str, str]:

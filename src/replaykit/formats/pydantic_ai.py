@@ -15,18 +15,25 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from replaykit.formats.core.errors import error_of
-from replaykit.formats.core.fields import Fields, TraceItem
-from replaykit.formats.core.items import collect, first_items, items_of, mostly, nothing_of, read_each
+from replaykit.formats.core.fields import Fields, TraceItem, error_of
 from replaykit.formats.core.json_text import read_arguments
-from replaykit.formats.core.registry import Found, register_format
+from replaykit.formats.core.registry import (
+    Found,
+    collect,
+    first_items,
+    items_of,
+    mostly,
+    nothing_of,
+    read_each,
+    register_format,
+)
+from replaykit.formats.core.replayability import stated_usage
 from replaykit.formats.core.source import Source
 from replaykit.formats.core.talk import UNSET, Talk, Turn, content_id
-from replaykit.formats.core.totals import stated_usage
 from replaykit.model.events import ErrorInfo, Usage
 from replaykit.model.run import TraceRun
 from replaykit.model.values import Json, JsonObject, encode
-from replaykit.wire.json_fields import as_objects, count_in, joined, text_in, value_in
+from replaykit.wire.json_fields import as_objects, count_in, has_list, joined, text_in, value_in
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
 FORMAT = "pydantic_ai"
@@ -77,7 +84,7 @@ def _flat(values: list[Json]) -> list[Json]:
 
 
 def _is_message(value: Json) -> bool:
-    if value_in(value, "kind") not in _KINDS or not isinstance(value.get("parts"), list):
+    if value_in(value, "kind") not in _KINDS or not has_list(value, "parts"):
         return False
     return all("part_kind" in part for part in as_objects(value["parts"]))
 
@@ -167,6 +174,7 @@ class _HistoryBuilder:
         if kind == "tool-return":
             self._tell_return(part, content, part.text("outcome"))
         elif kind == "retry-prompt" and part.text("tool_name"):
+            # It names the tool whose call went wrong: without a name it asks the model to answer once more.
             self._tell_return(part, content, "retried")
         elif kind == "system-prompt":
             self.talk.says("system", content)
@@ -207,7 +215,7 @@ class _HistoryBuilder:
             finish_reason=fields.text("finish_reason") or reason or None,
             at=since,
             duration_s=ended - since,
-            complete=fields.text("state") in (None, "complete"),
+            complete=fields.text("state") in (None, "complete"),  # earlier versions write no state
         )
         self._since = ended
         self._tell_own(turn, parts)

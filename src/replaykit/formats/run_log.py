@@ -12,8 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from replaykit.errors import FormatTooNew, InvalidFile
-from replaykit.formats.core.items import of_each
-from replaykit.formats.core.registry import register_format
+from replaykit.formats.core.registry import of_each, register_format
 from replaykit.formats.core.source import Source
 from replaykit.model.compact_run import COMPACT_RUN_FORMAT, CompactRunFile, put_together
 from replaykit.model.events import AnyEvent, Call
@@ -24,6 +23,7 @@ from replaykit.model.shared_parts import BadReference, ExpansionBudget, PartRead
 from replaykit.model.struct_flaws import refused_part
 from replaykit.model.values import Raw, dumps
 from replaykit.value_files import ValueReader, is_value_name
+from replaykit.wire.json_fields import value_in
 
 FORMAT = "run_log"
 _FIXTURES = "fixtures"  # beside the source trace of a case
@@ -60,11 +60,7 @@ def read_run_log(source: Source) -> TraceRun:
 
 
 def _version(source: Source) -> int:
-    value = source.value
-    if isinstance(value, dict):
-        version = value.get("replaykit")
-    else:
-        version = None
+    version = value_in(source.value, "replaykit")
     if type(version) is not int or version < 1:
         raise source.error("expected a version: `replaykit: 1`", ("replaykit",))
     if version > COMPACT_RUN_FORMAT:

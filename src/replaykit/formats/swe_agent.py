@@ -17,19 +17,28 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from replaykit.formats.core.fields import Fields
-from replaykit.formats.core.items import of_each
 from replaykit.formats.core.json_text import load_json
 from replaykit.formats.core.labels import Label, labelled
 from replaykit.formats.core.messages import messages_of
-from replaykit.formats.core.registry import register_format
+from replaykit.formats.core.registry import of_each, register_format
+from replaykit.formats.core.replayability import with_total
 from replaykit.formats.core.source import Source
 from replaykit.formats.core.talk import UNSET, Talk, content_id
-from replaykit.formats.core.totals import with_total
 from replaykit.model.events import ErrorInfo, Usage
 from replaykit.model.matching import ToolErrors
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import Json, JsonObject, canonical
-from replaykit.wire.json_fields import as_object, as_text, count_in, joined_texts, objects_in, text_in, value_in
+from replaykit.wire.json_fields import (
+    as_object,
+    as_text,
+    count_in,
+    has_list,
+    has_object,
+    joined_texts,
+    objects_in,
+    text_in,
+    value_in,
+)
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
 FORMAT = "swe_agent"
@@ -62,9 +71,9 @@ class _AgentStep(Struct, frozen=True, kw_only=True):
 
 
 def _is_trajectory(value: Json) -> bool:
-    if not isinstance(value_in(value, "history"), list):
+    if not has_list(value, "history"):
         return False
-    if isinstance(value.get("trajectory"), list) and isinstance(value.get("info"), dict):
+    if has_list(value, "trajectory") and has_object(value, "info"):
         return True
     names = [message.keys() for message in objects_in(value, "history")]
     return all("agent" in keys for keys in names) and any("action" in keys for keys in names)

@@ -19,11 +19,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from replaykit.formats.core.errors import ERROR
-from replaykit.formats.core.fields import Fields, TraceItem
-from replaykit.formats.core.items import read_each
+from replaykit.formats.core.fields import ERROR, Fields, TraceItem
 from replaykit.formats.core.labels import ExpectedCall, Label, labelled, only_reads
-from replaykit.formats.core.registry import Found, register_format
+from replaykit.formats.core.registry import Found, read_each, register_format
 from replaykit.formats.core.source import Source
 from replaykit.formats.core.talk import UNSET, Talk
 from replaykit.model.events import ErrorInfo, Usage
@@ -35,6 +33,7 @@ from replaykit.wire.json_fields import (
     by_text,
     count_in,
     filled_in,
+    has_list,
     object_in,
     objects_in,
     text_in,
@@ -61,7 +60,7 @@ def _recognises(source: Source) -> bool:
 
 def _read_file(source: Source) -> Iterator[Found]:
     whole = Fields(source, source.value, (), "the results of tau2-bench")
-    if not isinstance(whole.value.get("simulations"), list):
+    if not has_list(whole.value, "simulations"):
         raise whole.error("expected the simulations of tau2-bench", "simulations")
     setting = _Setting(whole)
     if not whole.items("simulations"):

@@ -22,15 +22,14 @@ from collections.abc import Iterator
 
 from replaykit.errors import InvalidFile
 from replaykit.formats.core.fields import Fields, TraceItem
-from replaykit.formats.core.items import read_each
 from replaykit.formats.core.labels import ExpectedCall, Label, labelled, only_reads
 from replaykit.formats.core.messages import messages_of
-from replaykit.formats.core.registry import Found, register_format
+from replaykit.formats.core.registry import Found, documents_in, read_each, register_format
 from replaykit.formats.core.source import Source
 from replaykit.formats.core.talk import UNSET, Talk, content_id
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import Json, JsonObject, canonical
-from replaykit.wire.json_fields import as_list, object_in, objects_in, text_in, texts_in, value_in
+from replaykit.wire.json_fields import as_list, has_list, object_in, objects_in, text_in, texts_in, value_in
 
 FORMAT = "tau_bench"
 
@@ -40,15 +39,13 @@ def _recognises(source: Source) -> bool:
 
 
 def _read_file(source: Source) -> Iterator[Found]:
-    for document in source.documents():
-        try:
-            item = TraceItem(document, document.value)
-        except InvalidFile as problem:
-            yield problem
+    for item in documents_in(source):
+        if isinstance(item, InvalidFile):
+            yield item
             continue
         results = _results(item.value)
         if not results:
-            yield document.error("expected a result of tau-bench, or a list of them")
+            yield item.error("expected a result of tau-bench, or a list of them")
             continue
         changing = _changing(results)
         yield from read_each(item.members(), lambda result: _read(result, changing))  # noqa: B023 (read at once)
@@ -64,7 +61,7 @@ def _results(value: Json) -> list[Json]:
 
 
 def _is_result(value: Json) -> bool:
-    return isinstance(value_in(value, "traj"), list) and "reward" in value
+    return has_list(value, "traj") and "reward" in value
 
 
 def _changing(results: list[Json]) -> tuple[str, ...]:
@@ -110,6 +107,7 @@ def _read(item: TraceItem, changing: tuple[str, ...]) -> TraceRun:
     talk, answer = _talk(result)
     metadata: JsonObject = {"task_id": result.label("task_id"), "trial": result.label("trial")}
     names = [f"{name.removesuffix('_id')} {label}" for name, label in metadata.items() if label]
+    # The reward is worked out when the user ends the talk.
     is_cut_off = info.take("reward_info") is None
     if is_cut_off:
         answer = UNSET

@@ -24,7 +24,16 @@ from replaykit.formats.core.source import Source
 from replaykit.formats.spans.exports import TraceSummary, identity, nanoseconds, run_of_trace
 from replaykit.formats.spans.span import Span, SpanEvent
 from replaykit.model.values import Json, JsonObject
-from replaykit.wire.json_fields import as_object, as_objects, list_in, objects_in, text_in, value_in, without
+from replaykit.wire.json_fields import (
+    as_object,
+    as_objects,
+    has_list,
+    has_object,
+    list_in,
+    objects_in,
+    text_in,
+    without,
+)
 
 FORMAT = "trail"
 _DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
@@ -58,7 +67,7 @@ def _is_trace(value: Json) -> bool:
 
 
 def _is_annotation(value: Json) -> bool:
-    if not isinstance(value, dict) or not isinstance(value.get("errors"), list) or "spans" in value:
+    if not has_list(value, "errors") or "spans" in value:
         return False
     found = any("category" in error and "location" in error for error in as_objects(value["errors"]))
     return found or ("trace_id" in value and "scores" in value)
@@ -148,7 +157,7 @@ def _attributes(attributes: JsonObject) -> JsonObject:
     if text_in(attributes, "openinference.span.kind").upper() != "TOOL":
         return attributes
     called = load_json(attributes.get("input.value"))
-    if not isinstance(value_in(called, "kwargs"), dict):
+    if not has_object(called, "kwargs"):
         return attributes
     names = list(as_object(load_json(attributes.get("tool.parameters"))))
     positional = list_in(called, "args")

@@ -19,9 +19,8 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from replaykit.formats.core.fields import Fields
-from replaykit.formats.core.items import of_each
 from replaykit.formats.core.labels import Label, labelled
-from replaykit.formats.core.registry import register_format
+from replaykit.formats.core.registry import of_each, register_format
 from replaykit.formats.core.replayability import Lack
 from replaykit.formats.core.source import Source
 from replaykit.formats.core.talk import UNSET, Talk, content_id
@@ -29,7 +28,7 @@ from replaykit.model.events import ErrorInfo
 from replaykit.model.matching import ToolErrors
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import Json, canonical
-from replaykit.wire.json_fields import as_text
+from replaykit.wire.json_fields import as_text, has_list
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
 FORMAT = "who_and_when"
@@ -60,7 +59,7 @@ class _Entry(Struct, frozen=True):
 
 
 def _is_annotated(value: Json) -> bool:
-    return isinstance(value, dict) and isinstance(value.get("history"), list) and "mistake_step" in value
+    return has_list(value, "history") and "mistake_step" in value
 
 
 def _read(source: Source) -> TraceRun:

@@ -18,8 +18,7 @@ from replaykit.documents.slug import slug
 from replaykit.errors import ReplayKitError
 from replaykit.formats.core.source import read_source
 from replaykit.formats.files import find_runs
-from replaykit.intake.entries import CaseMade
-from replaykit.intake.run_filter import FAILURES
+from replaykit.intake.entries import FAILURES, CaseMade
 from replaykit.model.run import TraceRun
 from replaykit.model.values import canonical
 from replaykit.redaction.files import file_redactor

@@ -25,3 +25,8 @@ def first_few(names: Collection[str], most: int) -> str:
     if len(names) > most:
         shown += f" and {len(names) - most} more"
     return shown
+
+
+def words_of(text: str) -> list[str]:
+    """Return the words of a text: a hundred of them fit on ten lines."""
+    return text.split()

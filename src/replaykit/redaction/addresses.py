@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from replaykit.model.text_lines import words_of
 from replaykit.redaction.finding import Hit
-from replaykit.redaction.lazy_patterns import lazy, words_of
+from replaykit.redaction.lazy_patterns import lazy
 from replaykit.redaction.plausible_values import looks_random
 from replaykit.redaction.text_view import View, places_of
 

@@ -34,6 +34,7 @@ from replaykit.redaction.streams import is_plainly_clean
 
 _UNPACKED_BYTES = 64 * 1024 * 1024
 _ENCODING = "content-encoding"
+# 47: zlib or gzip, whichever the body begins like.
 _WBITS = {"gzip": 47, "x-gzip": 47, "deflate": 15}
 E = TypeVar("E", bound=Event)
 

@@ -13,6 +13,7 @@ import orjson
 from msgspec import Struct
 
 from replaykit.model.jsonpath import JsonPath, Rest, advance, member_path
+from replaykit.model.text_lines import words_of
 from replaykit.redaction.lazy_patterns import lazy
 
 _TOKEN = lazy(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\],:]|[^\s{}\[\],:"]++', re.DOTALL)
@@ -23,7 +24,7 @@ _STRICT = lazy(
 _BEGIN = lazy(r'[\s\ufeff]*(?:\{\s*["}]|\[\s*["\[\]{tfn\d-])')
 _ESCAPE = lazy(r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _SCALAR_BEGINS = tuple('"-0123456789')
-PAIR_NAMES = frozenset({"name", "key", "header", "field", "param", "parameter", "variable", "env"})
+PAIR_NAMES = frozenset(words_of("name key header field param parameter variable env"))
 _PAIR_VALUES = frozenset({"value", "val", "content", "default"})
 
 

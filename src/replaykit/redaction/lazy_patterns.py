@@ -1,6 +1,4 @@
-"""Patterns, automata and word lists. Patterns and automata are built when they are first needed: most texts need few of
-them, and building takes longer than searching.
-"""
+"""Patterns and automata that are built when they are first needed: building takes longer than searching."""
 
 from __future__ import annotations
 
@@ -54,8 +52,3 @@ def lazy(pattern: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
 def lazy_automaton(words: Iterable[bytes]) -> BytesAhoCorasick:
     """Return an automaton for these words, built on its first use."""
     return cast("BytesAhoCorasick", _LazyAutomaton(words))
-
-
-def words_of(text: str) -> list[str]:
-    """Return the words of a text: a hundred of them fit on ten lines."""
-    return text.split()

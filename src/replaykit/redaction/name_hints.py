@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from replaykit.redaction.lazy_patterns import words_of
+from replaykit.model.text_lines import words_of
 
 
 class Trust(IntEnum):

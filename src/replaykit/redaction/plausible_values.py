@@ -11,8 +11,9 @@ from collections.abc import Iterable
 from math import log2
 from string import ascii_letters, digits
 
+from replaykit.model.text_lines import words_of
 from replaykit.redaction.finding import Hit
-from replaykit.redaction.lazy_patterns import lazy, words_of
+from replaykit.redaction.lazy_patterns import lazy
 from replaykit.redaction.name_hints import NameHint, Trust
 from replaykit.redaction.placeholders import blanked, spans
 

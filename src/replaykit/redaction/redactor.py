@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, overload
 from msgspec import Struct
 from msgspec.structs import replace
 
+from replaykit.model.text_lines import words_of
 from replaykit.model.values import Json, decode, encode
 from replaykit.redaction.encoded import CODECS, quoted, unquoted
 from replaykit.redaction.finding import Edit, Hit, Spelling, applied, in_order, settled
 from replaykit.redaction.json_text import Leaf, Places, escaped, is_scalar, is_whole, leaves, looks_like_json, unescaped
-from replaykit.redaction.lazy_patterns import lazy, words_of
+from replaykit.redaction.lazy_patterns import lazy
 from replaykit.redaction.name_hints import NameHint, Trust
 from replaykit.redaction.named_values import refined
 from replaykit.redaction.names import NameFinder, installed_finder

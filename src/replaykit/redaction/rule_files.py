@@ -23,8 +23,8 @@ from typing import Any
 from replaykit.errors import InvalidFile, nearest
 from replaykit.model.jsonpath import JsonPath, parse_path
 from replaykit.model.nesting import NestedTooDeeply, check_value_nesting
+from replaykit.model.text_lines import words_of
 from replaykit.redaction.forms import WITH_FORM
-from replaykit.redaction.lazy_patterns import words_of
 from replaykit.redaction.name_hints import compact
 from replaykit.redaction.providers import LITERALS
 from replaykit.redaction.re2 import compile_re2

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from replaykit.model.text_lines import words_of
 from replaykit.redaction.forms import DOMAIN
-from replaykit.redaction.lazy_patterns import words_of
 from replaykit.redaction.pieces import LEAST_BYTES, Pieces, pieces_of
 from replaykit.redaction.placeholders import placeholders_in
 from replaykit.redaction.plausible_values import entropy

@@ -5,18 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from msgspec import Struct
-
 from replaykit.checks.reference import FAMILIES, KindInfo, Parameter
-from replaykit.report.layout import to_json
+from replaykit.report.layout import JsonResult, to_json
 from replaykit.terminal import style
 
 
-class AssertionKinds(Struct, frozen=True, kw_only=True):
+class AssertionKinds(JsonResult, frozen=True, kw_only=True):
     """The kinds of assertion that a case can make."""
 
-    replaykit: int = 1
-    """Version of this form."""
     assertions: Sequence[KindInfo]
     """Every kind, family by family; or the one that was named."""
 

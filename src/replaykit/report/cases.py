@@ -16,7 +16,7 @@ from replaykit.checks.assertions import Assertion
 from replaykit.documents.shape import FlawSeverity
 from replaykit.model.result import Verdict
 from replaykit.model.values import JsonObject
-from replaykit.report.layout import counted, indented, short, to_json
+from replaykit.report.layout import JsonResult, counted, indented, short, to_json
 from replaykit.terminal import style, visible
 from replaykit.value_files import VALUES
 
@@ -33,11 +33,9 @@ class CheckedBy(Struct, frozen=True, kw_only=True):
     """`reproduced` where the case shows the failure."""
 
 
-class NewCase(Struct, frozen=True, kw_only=True):
+class NewCase(JsonResult, frozen=True, kw_only=True):
     """A case that was made of a failed run."""
 
-    replaykit: int = 1
-    """Version of this form."""
     id: str
     """The id of the case."""
     directory: str
@@ -58,11 +56,9 @@ class NewCase(Struct, frozen=True, kw_only=True):
     """The checks of the new case, in the order they ran."""
 
 
-class LintProblems(Struct, frozen=True, kw_only=True):
+class LintProblems(JsonResult, frozen=True, kw_only=True):
     """The problems of the files that were checked."""
 
-    replaykit: int = 1
-    """Version of this form."""
     problems: Sequence[Problem]
     """Every problem, in the order of files and lines; empty if all is well."""
 

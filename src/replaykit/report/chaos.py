@@ -13,17 +13,15 @@ from replaykit.checks.reading import text_of
 from replaykit.handlers.chaos.mutations import Mutation
 from replaykit.handlers.chaos.profiles import profile, profile_description
 from replaykit.model.faults import ChaosPlan
-from replaykit.report.layout import counted, counts_text, indented, mark, short, table, to_json
+from replaykit.report.layout import JsonResult, counted, counts_text, indented, mark, short, table, to_json
 from replaykit.terminal import style
 from replaykit.trials.chaos import ChaosResult, ChaosRun, ChaosVerdict, InjectedFault
 from replaykit.trials.mutation import MutationResult, MutationRun
 
 
-class ChaosReport(Struct, frozen=True, kw_only=True):
+class ChaosReport(JsonResult, frozen=True, kw_only=True):
     """An agent's runs under chaos."""
 
-    replaykit: int = 1
-    """Version of this form."""
     passed: bool
     """True when every run held, and every scenario had its faults."""
     score: float
@@ -54,20 +52,16 @@ ChaosProfiles: TypeAlias = dict[str, ChaosProfile]
 """The profiles by name."""
 
 
-class MutatedInputs(Struct, frozen=True, kw_only=True):
+class MutatedInputs(JsonResult, frozen=True, kw_only=True):
     """The variants of inputs."""
 
-    replaykit: int = 1
-    """Version of this form."""
     mutations: Sequence[Mutation]
     """Every variant, input by input."""
 
 
-class MutationReport(Struct, frozen=True, kw_only=True):
+class MutationReport(JsonResult, frozen=True, kw_only=True):
     """The agent's answers to the variants of its inputs, scored."""
 
-    replaykit: int = 1
-    """Version of this form."""
     agent: str
     """The agent that was run, as it was named."""
     contract: str

@@ -7,8 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from replaykit.report.ci import head_of, item_lines, notes_of, place_text, score_text
-from replaykit.report.ci_groups import by_cause
+from replaykit.report.ci import by_cause, head_of, item_lines, notes_of, place_text, score_text
 from replaykit.report.layout import short
 from replaykit.trials.ci_result import CiItem, CiOutcome, CiResult
 

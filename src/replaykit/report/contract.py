@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from msgspec import Struct
-
 from replaykit.contracts.contract import Severity
 from replaykit.contracts.score import ContractResult, InvariantCheck
-from replaykit.report.layout import counted, mark, short, tally, to_json
+from replaykit.report.layout import JsonResult, counted, mark, short, tally, to_json
 from replaykit.terminal import style
 
 
-class ContractScore(Struct, frozen=True, kw_only=True):
+class ContractScore(JsonResult, frozen=True, kw_only=True):
     """The score of an agent against a contract."""
 
-    replaykit: int = 1
-    """Version of this form."""
     contract: str
     """The name of the contract."""
     agent: str

@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
-from msgspec import Struct
-
 from replaykit.doctor.results import DoctorItem, Examination, IsolationSupport, ItemState
-from replaykit.report.layout import counted, indented, to_json
+from replaykit.report.layout import JsonResult, counted, indented, to_json
 from replaykit.terminal import style, visible
 
 
-class DoctorReport(Struct, frozen=True, kw_only=True):
+class DoctorReport(JsonResult, frozen=True, kw_only=True):
     """The state of a machine and a project."""
 
-    replaykit: int = 1
-    """Version of this form."""
     ok: bool
     """True when nothing would make a command fail or leak data."""
     problems: Sequence[str]

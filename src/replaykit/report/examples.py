@@ -4,26 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from msgspec import Struct
-
 from replaykit.project.examples import Example
-from replaykit.report.layout import table, to_json
+from replaykit.report.layout import JsonResult, table, to_json
 
 
-class ExampleList(Struct, frozen=True, kw_only=True):
+class ExampleList(JsonResult, frozen=True, kw_only=True):
     """The examples that come with ReplayKit."""
 
-    replaykit: int = 1
-    """Version of this form."""
     examples: Mapping[str, Example]
     """The examples by name."""
 
 
-class CopiedExample(Struct, frozen=True, kw_only=True):
+class CopiedExample(JsonResult, frozen=True, kw_only=True):
     """An example that was copied into a directory."""
 
-    replaykit: int = 1
-    """Version of this form."""
     example: str
     """The name of the example."""
     created: Sequence[str]

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from msgspec import Struct
-
-from replaykit.report.layout import indented, to_json
+from replaykit.report.layout import JsonResult, indented, to_json
 from replaykit.trials.failure_sessions import Exported
 
 
-class ExportedRun(Struct, frozen=True, kw_only=True):
+class ExportedRun(JsonResult, frozen=True, kw_only=True):
     """A run that was written to a file."""
 
-    replaykit: int = 1
-    """Version of this form."""
     run: str
     """The id of the run."""
     format: str
@@ -23,11 +19,9 @@ class ExportedRun(Struct, frozen=True, kw_only=True):
     """The file that was written."""
 
 
-class ExportedFailures(Struct, frozen=True, kw_only=True):
+class ExportedFailures(JsonResult, frozen=True, kw_only=True):
     """The failures of a report that were written as sessions."""
 
-    replaykit: int = 1
-    """Version of this form."""
     written: Sequence[str]
     """The session files that were written."""
     unchanged: Sequence[str]

@@ -4,32 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from replaykit.model.result import Deviation
 from replaykit.model.run import RunHeader
 from replaykit.model.values import freeze
-from replaykit.report.layout import coloured, indented, short, table, to_json, with_hint
+from replaykit.report.layout import JsonResult, coloured, indented, short, table, to_json, with_hint
 from replaykit.terminal import style, visible
 from replaykit.travel.checkpoints import CheckpointInfo
 from replaykit.travel.fork import ForkResult, RunFamily
 
 
-class Checkpoints(Struct, frozen=True, kw_only=True):
+class Checkpoints(JsonResult, frozen=True, kw_only=True):
     """The steps of a run."""
 
-    replaykit: int = 1
-    """Version of this form."""
     checkpoints: Sequence[CheckpointInfo]
     """The steps in their order; empty if the run made no calls."""
 
 
-class RunTree(Struct, frozen=True, kw_only=True):
+class RunTree(JsonResult, frozen=True, kw_only=True):
     """A run with its ancestors and forks."""
 
-    replaykit: int = 1
-    """Version of this form."""
     family: RunFamily
     """The oldest ancestor that is in the store, with all that was forked from it."""
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from replaykit.formats.core.registry import IMPORTERS, Importer
-from replaykit.report.layout import table, to_json
+from replaykit.report.layout import JsonResult, table, to_json
 
 BEGIN = "<!-- The registry's own words: python -m replaykit.report.formats docs/importing.md -->"
 END = "<!-- So far the registry. -->"
@@ -27,11 +27,9 @@ class TraceFormat(Struct, frozen=True, kw_only=True):
     """What writes such files."""
 
 
-class TraceFormats(Struct, frozen=True, kw_only=True):
+class TraceFormats(JsonResult, frozen=True, kw_only=True):
     """The formats of trace files that can be imported."""
 
-    replaykit: int = 1
-    """Version of this form."""
     formats: Sequence[TraceFormat]
     """The formats in the order in which a file is tried with them."""
 

@@ -12,17 +12,15 @@ from msgspec.structs import replace
 from replaykit.candidates.golden import GoldenResult, GoldenUpdate
 from replaykit.cases.golden import Aspect, Golden
 from replaykit.model.events import State
-from replaykit.report.layout import counted, to_json
+from replaykit.report.layout import JsonResult, counted, to_json
 from replaykit.report.recorded_and_current import with_sides
 from replaykit.terminal import style, visible, visible_lines
 from replaykit.travel.compare_result import FirstDivergence
 
 
-class GoldenReport(Struct, frozen=True, kw_only=True):
+class GoldenReport(JsonResult, frozen=True, kw_only=True):
     """A golden trace that was made, and what the agent did against it."""
 
-    replaykit: int = 1
-    """Version of this form."""
     file: str | None
     """The file that was written; None if the agent did something else."""
     name: str
@@ -56,11 +54,9 @@ class UpdatedGolden(Struct, frozen=True, kw_only=True):
     """Why it did not pass; empty if it did."""
 
 
-class GoldenUpdates(Struct, frozen=True, kw_only=True):
+class GoldenUpdates(JsonResult, frozen=True, kw_only=True):
     """The golden traces that the agent was run for."""
 
-    replaykit: int = 1
-    """Version of this form."""
     passed: bool
     """True when every golden trace passed."""
     updates: Sequence[UpdatedGolden]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sized
 
 from msgspec.structs import replace
 
@@ -53,10 +53,13 @@ def import_text(result: ImportResult, names: Mapping[str, str]) -> str:
 def problems_text(result: ImportResult) -> str:
     """Return the problems of an import, a block each."""
     lines = [f"{_named(entry)}{_lines(entry.problem)}" for entry in result.failed[:MAX_PROBLEMS]]
-    more = len(result.failed) - MAX_PROBLEMS
-    if more > 0:
-        lines.append(f"and {more:,} more; --json has them all")
+    lines += _more(result.failed, MAX_PROBLEMS)
     return "\n".join(indented(lines, f"{style('error', fg='red', bold=True)}: "))
+
+
+def _more(found: Sized, shown: int) -> Iterator[str]:
+    if len(found) > shown:
+        yield f"and {len(found) - shown:,} more; --json has them all"
 
 
 def _runs(result: ImportResult, names: Mapping[str, str]) -> Iterator[str]:
@@ -69,8 +72,7 @@ def _runs(result: ImportResult, names: Mapping[str, str]) -> Iterator[str]:
     optional = [name for name in _OPTIONAL if name in head]
     text = table(head, [row(entry, names) for entry in found[:MAX_ROWS]], optional=optional, numbers=_NUMBERS)
     yield with_hint(text, "All columns in full: --json")
-    if len(found) > MAX_ROWS:
-        yield f"and {len(found) - MAX_ROWS:,} more; --json has them all"
+    yield from _more(found, MAX_ROWS)
 
 
 def _row(entry: ImportEntry, names: Mapping[str, str]) -> list[str]:
@@ -119,8 +121,7 @@ def _incomplete(result: ImportResult, names: Mapping[str, str]) -> Iterator[str]
     yield style(f"{counted(len(lacking), 'run')} cannot be replayed completely:", fg="yellow")
     for entry in lacking[:MAX_INCOMPLETE]:
         yield f"  {_run(entry, names)}: {entry.replayable.summary}"
-    if len(lacking) > MAX_INCOMPLETE:
-        yield f"  and {len(lacking) - MAX_INCOMPLETE:,} more; --json has them all"
+    yield from indented(_more(lacking, MAX_INCOMPLETE))
     for advice in dict.fromkeys(text for entry in lacking for text in entry.replayable.advice):
         yield f"  {style('to do better', bold=True)}: {visible(advice)}"
 
@@ -135,8 +136,7 @@ def _cases(result: ImportResult, names: Mapping[str, str]) -> Iterator[str]:
         why = f" ({case.why})" if case.why else ""
         rows.append([_run(entry, names), coloured(case.result), f"{case.directory}{why}"])
     yield table(["failed run", "case", "where"], rows, is_cut=False)
-    if len(found) > MAX_ROWS:
-        yield f"and {len(found) - MAX_ROWS:,} more; --json has them all"
+    yield from _more(found, MAX_ROWS)
 
 
 def _total(result: ImportResult) -> str:

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from msgspec import Struct, field
+from msgspec import field
 
 from replaykit.checks.reading import text_of
 from replaykit.model.result import SemanticCheck
 from replaykit.model.run import TraceRun
-from replaykit.report.layout import indented, short, tally, to_json
+from replaykit.report.layout import JsonResult, indented, short, tally, to_json
 from replaykit.terminal import style, visible
 
 
-class JudgedCase(Struct, frozen=True, kw_only=True):
+class JudgedCase(JsonResult, frozen=True, kw_only=True):
     """The answers to what a case wants judged."""
 
-    replaykit: int = 1
-    """Version of this form."""
     case: str
     """The id of the case."""
     answered_count: int = field(name="asked")

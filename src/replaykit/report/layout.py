@@ -14,8 +14,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
+from msgspec import Struct
 
-from replaykit.model.text_lines import cut
+from replaykit.model.text_lines import cut, words_of
 from replaykit.terminal import is_terminal, style, unstyle, visible, visible_styled
 
 MAX_WIDTH = 160
@@ -69,7 +70,7 @@ def _columns() -> int | None:
 
 
 COLOURS = {
-    **dict.fromkeys(("success", "fixed", "passed", "held", "kept", "imported", "made", "ok", "identical"), "green"),
+    **dict.fromkeys(words_of("success fixed passed held kept imported made ok identical"), "green"),
     **dict.fromkeys(("error", "timeout", "reproduced", "broken", "broke", "failed"), "red"),
     **dict.fromkeys(("cancelled", "diverged", "flaky", "untested", "warning", "updated"), "yellow"),
     **dict.fromkeys(("running",), "cyan"),
@@ -78,9 +79,9 @@ COLOURS = {
 """The colour of each status and verdict, wherever it is printed."""
 
 
-def coloured(word: str, *, width: int = 0, bold: bool = False) -> str:
-    """Return a status or a verdict in its colour, filled up to a width."""
-    return style(f"{word:<{width}}", fg=COLOURS.get(word), bold=bold)
+def coloured(word: str, *, bold: bool = False) -> str:
+    """Return a status or a verdict in its colour."""
+    return style(word, fg=COLOURS.get(word), bold=bold)
 
 
 def labelled(name: str, text: str, width: int) -> str:
@@ -334,6 +335,13 @@ def counts_text(names: Iterable[str]) -> str:
     """Return each name and how often it occurs; `nothing` where there is none."""
     counts = sorted(Counter(names).items())
     return ", ".join(f"{name} × {count}" for name, count in counts) or "nothing"
+
+
+class JsonResult(Struct, frozen=True, kw_only=True):
+    """A result that a command prints with `--json`."""
+
+    replaykit: int = 1
+    """Version of this form."""
 
 
 def to_json_line(value: object) -> str:

@@ -7,21 +7,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-from msgspec import Struct
-
 from replaykit import __version__
 from replaykit.model.values import Json
 from replaykit.redaction.file_selection import Passed
 from replaykit.redaction.files import Leak
-from replaykit.report.layout import counted, tally, to_json
+from replaykit.report.layout import JsonResult, counted, tally, to_json
 from replaykit.terminal import visible
 
 
-class ScanReport(Struct, frozen=True, kw_only=True):
+class ScanReport(JsonResult, frozen=True, kw_only=True):
     """The secrets and personal data that were found in files; never the values."""
 
-    replaykit: int = 1
-    """Version of this form."""
     scanned: int
     """The number of files that were looked at."""
     findings: Sequence[Leak]
@@ -30,11 +26,9 @@ class ScanReport(Struct, frozen=True, kw_only=True):
     """Files that were not looked at."""
 
 
-class RedactionReport(Struct, frozen=True, kw_only=True):
+class RedactionReport(JsonResult, frozen=True, kw_only=True):
     """The secrets and personal data that were replaced; never the values."""
 
-    replaykit: int = 1
-    """Version of this form."""
     dry_run: bool
     """True when nothing was changed: the list says what would be."""
     replaced: Sequence[Leak]

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from msgspec import Struct
-
 from replaykit.project.find import PROJECT_FILES
-from replaykit.report.layout import indented
+from replaykit.report.layout import JsonResult, indented
 
 
-class NewProject(Struct, frozen=True, kw_only=True):
+class NewProject(JsonResult, frozen=True, kw_only=True):
     """A directory that was set up as a project."""
 
-    replaykit: int = 1
-    """Version of this form."""
     created: Sequence[str]
     """The files that were created."""
     existing: Sequence[str]

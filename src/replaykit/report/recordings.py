@@ -17,7 +17,7 @@ from replaykit.model.unrecorded import (
     unrecorded_in,
     unrecorded_lines,
 )
-from replaykit.report.layout import coloured, counted, to_json
+from replaykit.report.layout import JsonResult, coloured, counted, to_json
 from replaykit.terminal import style
 
 
@@ -41,11 +41,9 @@ class UnrecordedAction(Struct, frozen=True, kw_only=True):
     """The same as a sentence."""
 
 
-class RecordedRuns(Struct, frozen=True, kw_only=True):
+class RecordedRuns(JsonResult, frozen=True, kw_only=True):
     """The runs that were recorded or recovered."""
 
-    replaykit: int = 1
-    """Version of this form."""
     runs: Sequence[RunHeader]
     """The headers of the runs; empty if the run was not kept."""
     not_recorded: Sequence[UnrecordedAction]

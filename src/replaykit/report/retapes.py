@@ -12,7 +12,7 @@ from replaykit.cases.takes import Take
 from replaykit.model.events import Usage
 from replaykit.model.result import ReplayResult, Verdict
 from replaykit.model.text_lines import cut
-from replaykit.report.layout import coloured, counted, indented, table, to_json
+from replaykit.report.layout import JsonResult, coloured, counted, indented, table, to_json
 from replaykit.report.replays import failure_lines, headline
 from replaykit.terminal import unstyle, visible_lines
 
@@ -49,11 +49,9 @@ class RetapedCase(Struct, frozen=True, kw_only=True):
     """The calls that no earlier take answers."""
 
 
-class RetapedCases(Struct, frozen=True, kw_only=True):
+class RetapedCases(JsonResult, frozen=True, kw_only=True):
     """The cases that new answers were to be recorded for."""
 
-    replaykit: int = 1
-    """Version of this form."""
     passed: bool
     """True when every take was written and its candidate is fixed."""
     usage: Usage

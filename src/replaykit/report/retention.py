@@ -11,7 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from replaykit.model.run import RunHeader
-from replaykit.report.layout import coloured, counted, indented, short, table, to_json
+from replaykit.report.layout import JsonResult, coloured, counted, indented, short, table, to_json
 from replaykit.retention.policy import shown_bytes
 from replaykit.retention.prune import PruneResult
 from replaykit.store.backup import Copied
@@ -20,11 +20,9 @@ from replaykit.store.repair.salvage import Salvaged
 from replaykit.terminal import style, visible
 
 
-class CopiedStore(Struct, frozen=True, kw_only=True):
+class CopiedStore(JsonResult, frozen=True, kw_only=True):
     """A backup, or the store that was made of one."""
 
-    replaykit: int = 1
-    """Version of this form."""
     file: str
     """The file that was written."""
     runs: int
@@ -32,11 +30,9 @@ class CopiedStore(Struct, frozen=True, kw_only=True):
     size_bytes: int
 
 
-class StoreHealth(Struct, frozen=True, kw_only=True):
+class StoreHealth(JsonResult, frozen=True, kw_only=True):
     """Whether a store is whole."""
 
-    replaykit: int = 1
-    """Version of this form."""
     whole: bool
     """True when nothing is damaged."""
     damage: Sequence[Damage]
@@ -52,11 +48,9 @@ class TaggedRun(Struct, frozen=True, kw_only=True):
     """All tags of the run; one that is tagged `keep` is never pruned."""
 
 
-class TaggedRuns(Struct, frozen=True, kw_only=True):
+class TaggedRuns(JsonResult, frozen=True, kw_only=True):
     """The runs that were protected from pruning, or no longer are."""
 
-    replaykit: int = 1
-    """Version of this form."""
     runs: Sequence[TaggedRun]
     """The runs that were named."""
 

@@ -6,8 +6,6 @@ import textwrap
 import time
 from collections.abc import Mapping, Sequence
 
-from msgspec import Struct
-
 from replaykit.checks.conversation import answer_line
 from replaykit.formats.core.replayability import replayability
 from replaykit.handlers.recording.interrupted import STOPPED
@@ -27,6 +25,7 @@ from replaykit.model.unreplayable import concerns, note_text
 from replaykit.model.values import Json
 from replaykit.report.layout import (
     LAST_COLUMN,
+    JsonResult,
     coloured,
     counted,
     indented,
@@ -44,29 +43,23 @@ from replaykit.telemetry.span import recorded_trace
 from replaykit.terminal import style, visible
 
 
-class RunList(Struct, frozen=True, kw_only=True):
+class RunList(JsonResult, frozen=True, kw_only=True):
     """Runs of a store."""
 
-    replaykit: int = 1
-    """Version of this form."""
     runs: Sequence[RunHeader]
     """The headers of the runs, newest first; empty if there is none."""
 
 
-class EventList(Struct, frozen=True, kw_only=True):
+class EventList(JsonResult, frozen=True, kw_only=True):
     """Events of a run."""
 
-    replaykit: int = 1
-    """Version of this form."""
     events: Sequence[AnyEvent]
     """The events of the step, or the one event that was named."""
 
 
-class StepState(Struct, frozen=True, kw_only=True):
+class StepState(JsonResult, frozen=True, kw_only=True):
     """The state of an agent after a step."""
 
-    replaykit: int = 1
-    """Version of this form."""
     run: str
     """The id of the run."""
     step: str
@@ -197,22 +190,18 @@ def event_text(event: AnyEvent, started_at: float) -> str:
     facts: list[tuple[str, object]] = [("path", event.path or "/"), ("parent", event.parent)]
     if isinstance(event, LlmCall):
         facts += [fact for fact in conversation_facts(event) if fact[1]]
-        if event.error:
-            facts.append(("error", str(event.error)))
-        facts.append(("time", duration_text(event.duration_s) or None))
     elif isinstance(event, Call):
         facts += [("name", event.name), ("arguments", event.arguments)]
         if event.result_json:
             facts.append(("result", event.result))
         if event.items_json is not None:
             facts.append(("items", event.items))
-        if event.error:
-            facts.append(("error", str(event.error)))
-        facts.append(("time", duration_text(event.duration_s) or None))
     elif isinstance(event, Message | Decision | Note):
         facts.append(("content", event.content))
-    elif isinstance(event, ErrorEvent):
+    if isinstance(event, Call | ErrorEvent) and event.error:
         facts.append(("error", str(event.error)))
+    if isinstance(event, Call):
+        facts.append(("time", duration_text(event.duration_s) or None))
     for name, value in facts:
         if value is not None:
             first, *more = value_text(value).split("\n")

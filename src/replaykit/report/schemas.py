@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from replaykit.report.layout import table, to_json
+from replaykit.report.layout import JsonResult, table, to_json
 
 
 class SchemaEntry(Struct, frozen=True, kw_only=True):
@@ -18,11 +18,9 @@ class SchemaEntry(Struct, frozen=True, kw_only=True):
     """The document, or the command that prints the result."""
 
 
-class SchemaList(Struct, frozen=True, kw_only=True):
+class SchemaList(JsonResult, frozen=True, kw_only=True):
     """The JSON Schemas of all documents and results."""
 
-    replaykit: int = 1
-    """Version of this form."""
     schemas: Sequence[SchemaEntry]
     """The schemas of the documents first."""
 

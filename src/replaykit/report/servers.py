@@ -9,13 +9,12 @@ from msgspec import Struct
 
 from replaykit.intake.receiver.trace_processor import ReceiverTotals
 from replaykit.model.run import RunStatus
+from replaykit.report.layout import JsonResult
 
 
-class McpListening(Struct, frozen=True, kw_only=True):
+class McpListening(JsonResult, frozen=True, kw_only=True):
     """The place where an MCP server that speaks HTTP is reached while it is recorded or replayed."""
 
-    replaykit: int = 1
-    """Version of this form."""
     name: str
     """The name of the server."""
     url: str

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from msgspec import Struct
-
 from replaykit.candidates.case_check import Upgraded
 from replaykit.cases.proof import RECORDED_RUN
-from replaykit.report.layout import counted, indented, to_json
+from replaykit.report.layout import JsonResult, counted, indented, to_json
 from replaykit.terminal import style
 
 
-class UpgradedCases(Struct, frozen=True, kw_only=True):
+class UpgradedCases(JsonResult, frozen=True, kw_only=True):
     """The cases that were looked at, and what was done to each."""
 
-    replaykit: int = 1
-    """Version of this form."""
     cases: Sequence[Upgraded]
     """Every case that could be read, changed or not."""
 

@@ -17,9 +17,9 @@ from replaykit.candidates.evidence import EvidenceFiles
 from replaykit.candidates.worlds import calls_of, live_case, with_chaos
 from replaykit.cases.case import ReplayCase
 from replaykit.checks.assertions import Assertion
+from replaykit.checks.combinators import needed_runs
 from replaykit.checks.questions import Answers
 from replaykit.checks.reading import text_of
-from replaykit.checks.repeat_rule import needed_runs
 from replaykit.checks.rule import CannotTell
 from replaykit.contracts.contract import CALM, ChaosScenario, Conditions, Contract, Invariant, conditions_of
 from replaykit.contracts.invariant_types import compare_with, needs_baseline

@@ -22,6 +22,7 @@ from replaykit.wire.json_fields import (
     as_text,
     dump,
     dump_arguments,
+    has_list,
     joined_at,
     load_arguments,
     not_of_type,
@@ -33,8 +34,7 @@ from replaykit.wire.json_fields import (
     without,
     without_nulls,
 )
-from replaykit.wire.model_calls import ModelAnswer, ToolUse
-from replaykit.wire.usage import usage_of
+from replaykit.wire.model_calls import ModelAnswer, ToolUse, usage_of
 
 _THINKING = ("thinking", "redacted_thinking")
 _PARTS = ("_tool_use", "_tool_result", "container_upload", "compaction", "fallback")
@@ -49,7 +49,7 @@ def _read_request(body: JsonObject) -> WireRequest:
 def _read_response(body: JsonObject) -> WireResponse:
     reason = text_at(body, "stop_reason") or None
     answers: tuple[ModelAnswer, ...] = ()
-    if type(body.get("content")) is list:
+    if has_list(body, "content"):
         refusal = ""
         if reason == "refusal":
             refusal = text_at(object_in(body, "stop_details"), "explanation")
@@ -223,6 +223,7 @@ _GROWN_TYPES = {"thinking": "thinking", "partial_json": "tool_use"}
 def unfold(body: JsonObject, _request: WireRequest) -> list[Frame]:
     """The events of a message."""
     stop = {name: body[name] for name in _AT_STOP if name in body}
+    # What only the end can tell is null in the message that a stream begins with.
     began = body | dict.fromkeys(stop) | {"content": []}
     events: list[JsonObject] = [{"type": "message_start", "message": began}]
     for index, block in enumerate(objects_in(body, "content")):

@@ -134,7 +134,7 @@ class ModelApi(Struct, frozen=True, kw_only=True):
             usage=usage or Usage(),
         )
         if not self.dialect.read_response(recorded).answers:
-            recorded = {}
+            recorded = {}  # an error: it has nothing that an answer could be filled into
         body = self.dialect.fill(recorded, draft)
         if not request_parts.streamed:
             return EncodedResponse("application/json", (dump(body),))
@@ -167,6 +167,7 @@ class ModelApi(Struct, frozen=True, kw_only=True):
                 return FoldedStream(body={}, ended=False, problem="the response is empty")
             if self.framing is not Framing.LINES:
                 return FoldedStream(body={}, ended=False, problem="the response is no whole JSON object")
+        # One line alone begins like an object, so Ollama's streams are told by what the path says.
         splitter = _SPLITTERS[form or Framing.LINES]()
         folded = self.dialect.fold([*splitter.feed(b"".join(chunks)), *splitter.close()])
         if splitter.problem is None or folded.problem is not None:
@@ -248,3 +249,34 @@ def _message_text(message: Json) -> str:
     if message is None:
         return ""
     return bytes(raw(message)).decode()[:_MAX_TEXT]
+
+
+_LENGTH, _FILTER = "length", "filter"
+_MEANINGS = {
+    **dict.fromkeys(("length", "max_tokens", "max_output_tokens", "model_context_window_exceeded"), _LENGTH),
+    **dict.fromkeys(("content_filter", "content-filter", "safety", "refusal", "prohibited_content"), _FILTER),
+    **dict.fromkeys(("recitation", "blocklist", "spii"), _FILTER),
+}
+"""Words that say more than that an answer, or the call of a tool, was complete: that follows from the answer."""
+_WORDS = {
+    "openai.chat": {_LENGTH: "length", _FILTER: "content_filter"},
+    "openai.completions": {_LENGTH: "length", _FILTER: "content_filter"},
+    "openai.responses": {_LENGTH: "max_output_tokens", _FILTER: "content_filter"},
+    "anthropic.messages": {_LENGTH: "max_tokens", _FILTER: "refusal"},
+    "gemini.generate": {_LENGTH: "MAX_TOKENS", _FILTER: "SAFETY"},
+}
+_OWN = {
+    "anthropic.messages": ("stop_sequence", "pause_turn", "model_context_window_exceeded"),
+    "gemini.generate": ("RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MALFORMED_FUNCTION_CALL"),
+}
+"""Words of an API that are more exact than those above."""
+
+
+def finish_reason_in(api: str, reason: str | None) -> str | None:
+    """Return the word that an API has for a reason; None where the reason follows from the answer itself."""
+    if reason is None or reason in _OWN.get(api, ()):
+        return reason
+    meaning = _MEANINGS.get(reason.lower())
+    if meaning is None:
+        return None
+    return _WORDS.get(api, {}).get(meaning, "length" if meaning == _LENGTH else None)

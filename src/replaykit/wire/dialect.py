@@ -146,6 +146,13 @@ def call_id(draft: Draft, index: int, recorded: Json, prefix: str) -> str:
     return call.id or as_text(recorded) or draft.mint(prefix, index)
 
 
+def object_arguments(call: ToolUse) -> JsonObject:
+    """The arguments of a call; a `UsageError` where they are no object."""
+    if type(call.arguments) is not dict:
+        raise UsageError(f"tool call {call.name!r}: this API takes its arguments as an object")
+    return call.arguments
+
+
 class StreamEvents:
     """The objects of a stream, one after the other; what is none is passed over and told."""
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from replaykit.errors import UsageError
 from replaykit.model.jsonpath import PathStep, Pick, parse_path
+from replaykit.model.text_lines import words_of
 from replaykit.model.values import Json, JsonObject
 from replaykit.wire.dialect import (
     ApiDialect,
@@ -15,12 +16,14 @@ from replaykit.wire.dialect import (
     StreamEvents,
     WireRequest,
     WireResponse,
+    object_arguments,
     split_request,
 )
 from replaykit.wire.frames import Frame
 from replaykit.wire.json_fields import (
     as_index,
     dump,
+    has_object,
     joined_at,
     nth,
     object_in,
@@ -30,8 +33,7 @@ from replaykit.wire.json_fields import (
     text_or_last,
     without,
 )
-from replaykit.wire.model_calls import ModelAnswer, ToolUse
-from replaykit.wire.usage import usage_of
+from replaykit.wire.model_calls import ModelAnswer, ToolUse, usage_of
 
 _PARTS = frozenset(
     ("inlineData", "fileData", "executableCode", "codeExecutionResult", "functionResponse", "toolCall", "toolResponse")
@@ -96,7 +98,7 @@ def _text(parts: list[JsonObject], *, thought: bool) -> str | None:
 
 
 def _is_call(part: JsonObject) -> bool:
-    return type(part.get("functionCall")) is dict
+    return has_object(part, "functionCall")
 
 
 def _call(part: JsonObject) -> ToolUse:
@@ -161,12 +163,10 @@ def _text_part(text: str, *, thought: bool) -> JsonObject:
 
 
 def _function_call(call: ToolUse, recorded: JsonObject) -> JsonObject:
-    if type(call.arguments) is not dict:
-        raise UsageError(f"tool call {call.name!r}: this API takes its arguments as an object")
     members: JsonObject = {}
     if identity := call.id or text_at(object_in(recorded, "functionCall"), "id"):
         members["id"] = identity
-    return recorded | {"functionCall": members | {"name": call.name, "args": call.arguments}}
+    return recorded | {"functionCall": members | {"name": call.name, "args": object_arguments(call)}}
 
 
 _VALUES = ("stringValue", "numberValue", "boolValue")
@@ -216,6 +216,7 @@ class _Candidate:
                 last.add(part, call)
             else:
                 self._parts.append(_GrowingCall(part, call))
+        # A part with a signature or a file is whole as it comes: only bare texts go on in the next event.
         elif part.keys() <= {"text", "thought"} and type(part.get("text")) is str:
             thought = bool(part.get("thought"))
             if not (isinstance(last, _GrowingText) and last.thought is thought):
@@ -331,10 +332,11 @@ DIALECT = ApiDialect(
     minted=MintedIds(
         conversation=("contents",),
         ids=("id", "thoughtSignature", "thought_signature"),
-        into=(
-            "parts",
-            *("functionCall", "functionResponse", "toolCall", "toolResponse", "executableCode", "codeExecutionResult"),
-            *("function_call", "function_response"),
+        into=tuple(
+            words_of(
+                "parts functionCall functionResponse toolCall toolResponse executableCode codeExecutionResult "
+                "function_call function_response"
+            )
         ),
     ),
 )

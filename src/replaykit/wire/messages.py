@@ -21,16 +21,19 @@ from collections.abc import Iterator
 import orjson
 from msgspec import Struct
 
+from replaykit.model.text_lines import words_of
 from replaykit.model.values import Json, JsonObject, dumps
 from replaykit.wire.json_fields import (
     as_objects,
     as_text,
+    has_object,
     load_arguments,
     object_in,
     objects_in,
     plain_numbers,
     text_at,
     text_in,
+    value_in,
     without,
 )
 
@@ -57,9 +60,7 @@ _WRAPPERS = ("result", "output")
 """The only member of an object in which Gemini's SDKs wrap the result of a tool."""
 
 
-_MASKS = frozenset(
-    ("__redacted__", "redacted", "[redacted]", "<redacted>", "masked", "[masked]", "<masked>", "[hidden]", "[filtered]")
-)
+_MASKS = frozenset(words_of("__redacted__ redacted [redacted] <redacted> masked [masked] <masked> [hidden] [filtered]"))
 """Texts that SDKs write in the place of a whole text that they were told to hide, in small letters."""
 _LONGEST_MASK = 20
 
@@ -135,7 +136,7 @@ def _message_pieces(message: JsonObject, role: str) -> Iterator[Piece]:
     named = text_at(message, "role")
     if named:
         role = _ROLES.get(named, USER)
-    content = _first(message, "content", "parts")
+    content = value_in(message, "content", "parts")
     if role == TOOL and not _holds_results(content):
         yield _result(message, content)
         return
@@ -182,7 +183,7 @@ def _part_pieces(part: JsonObject, role: str) -> Iterator[Piece]:
     if kind in _HIDDEN_TYPES or part.get("thought") is True:
         return
     if kind in _RESULT_TYPES or kind.endswith("_call_output"):
-        yield _result(part, _first(part, "content", "output", "result", "response"))
+        yield _result(part, value_in(part, "content", "output", "result", "response"))
     elif kind in _CALL_TYPES:
         yield _request(part)
     elif call := object_in(part, "functionCall") or object_in(part, "function_call"):
@@ -190,7 +191,7 @@ def _part_pieces(part: JsonObject, role: str) -> Iterator[Piece]:
     elif answer := _gemini_result(part):
         yield _result(answer, answer.get("response"))
     elif kind in _TEXT_TYPES or (not kind and type(part.get("text")) is str):
-        text = _first(part, "text", "content", "refusal")
+        text = value_in(part, "text", "content", "refusal")
         if isinstance(text, str) and text:
             yield TextPiece(role, text)
     elif role != ASSISTANT and not kind.endswith("_call"):
@@ -204,7 +205,7 @@ def _gemini_result(part: JsonObject) -> JsonObject:
 
 def _request(call: JsonObject) -> ToolCallPiece:
     inner = object_in(call, "function") or object_in(call, "custom") or call
-    arguments = _first(inner, "arguments", "input", "args")
+    arguments = value_in(inner, "arguments", "input", "args")
     if isinstance(arguments, str):
         arguments = load_arguments(arguments)
     if arguments is None:
@@ -246,7 +247,7 @@ def _are_texts(content: Json) -> bool:
 
 def _part_text(part: Json) -> str | None:
     if isinstance(part, dict) and part.get("type") in _TEXT_TYPES:
-        part = _first(part, "text", "content")
+        part = value_in(part, "text", "content")
     if isinstance(part, str):
         return part
     return None
@@ -267,12 +268,12 @@ def _medium(part: JsonObject) -> bytes:
     address: Json = ""
     inner = part
     for name in ("image_url", "input_audio", "source", "inlineData", "inline_data", "fileData", "file_data", "file"):
-        if isinstance(part.get(name), dict):
+        if has_object(part, name):
             inner = part[name]
         elif text_at(part, name):
             address = part[name]
     data = text_at(inner, "data")
-    address = address or _first(inner, "url", "fileUri", "file_uri", "uri") or ""
+    address = address or value_in(inner, "url", "fileUri", "file_uri", "uri") or ""
     if isinstance(address, str) and address.startswith("data:"):
         data = address.partition(",")[2]
     reference = _LANGFUSE_MEDIUM.match(data or as_text(address))
@@ -292,10 +293,3 @@ def _digest(data: str) -> str:
     except ValueError:
         content = data.encode("utf-8", "surrogatepass")
     return base64.urlsafe_b64encode(hashlib.sha256(content).digest())[:22].decode()
-
-
-def _first(holder: JsonObject, *names: str) -> Json:
-    for name in names:
-        if holder.get(name) is not None:
-            return holder[name]
-    return None

@@ -17,12 +17,15 @@ signatures are not part of it: they belong to the recorded bytes, and `Api.write
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 from msgspec import Struct, field
 
 from replaykit.errors import UsageError
 from replaykit.model.events import ErrorInfo, Usage
 from replaykit.model.values import Json, JsonObject
+from replaykit.wire.json_fields import as_count, as_object
 
 
 class ToolUse(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -46,7 +49,7 @@ class ModelAnswer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     @property
     def message(self) -> JsonObject:
         """As JSON, in the shape this module describes."""
-        calls = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in self.tool_calls]
+        calls = list(map(msgspec.structs.asdict, self.tool_calls))
         message: JsonObject = {"role": self.role, "content": self.content, "tool_calls": calls}
         more = {"thinking": self.thinking, "refusal": self.refusal, "parts": list(self.parts)}
         return message | {name: value for name, value in more.items() if value}
@@ -109,3 +112,47 @@ def answer_of(value: Json) -> ModelAnswer:
             f"not a model's answer: {error}",
             hint="An answer is {role, content, tool_calls: [{id, name, arguments}], thinking, refusal, parts}.",
         ) from None
+
+
+_USD_PER_TICK = 1e-10
+
+
+def usage_of(value: Json, *, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> Usage | None:
+    """The counts under these names, summed; None when the wire shows neither tokens nor cost."""
+    counts = as_object(value)
+    if not counts:
+        return None
+    usage = Usage(
+        input_tokens=_sum(counts, inputs),
+        output_tokens=_sum(counts, outputs),
+        cost_usd=_cost(counts),
+    )
+    if usage == Usage():
+        return None
+    return usage
+
+
+def _sum(counts: JsonObject, names: tuple[str, ...]) -> int | None:
+    found = [count for name in names if (count := as_count(counts.get(name))) is not None]
+    if found:
+        return sum(found)
+    return None
+
+
+def _cost(counts: JsonObject) -> float | None:
+    """Return the cost that a gateway reports: a number, an object with a total, or ticks of a dollar."""
+    cost = counts.get("cost")
+    if type(cost) is dict:
+        cost = cost.get("total_cost")
+    if type(cost) is int or type(cost) is float:
+        return _finite(float(cost))
+    ticks = as_count(counts.get("cost_in_usd_ticks"))
+    if ticks is None:
+        return None
+    return _finite(ticks * _USD_PER_TICK)
+
+
+def _finite(amount: float) -> float | None:
+    if math.isfinite(amount) and amount >= 0:
+        return amount
+    return None

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
-from replaykit.errors import UsageError
 from replaykit.model.values import Json, JsonObject
 from replaykit.wire.dialect import (
     ApiDialect,
@@ -16,6 +15,7 @@ from replaykit.wire.dialect import (
     StreamEvents,
     WireRequest,
     WireResponse,
+    object_arguments,
     split_request,
 )
 from replaykit.wire.frames import Frame
@@ -23,6 +23,7 @@ from replaykit.wire.json_fields import (
     as_object,
     as_objects,
     dump,
+    has_list,
     joined_at,
     nth,
     object_in,
@@ -30,8 +31,7 @@ from replaykit.wire.json_fields import (
     text_at,
     without,
 )
-from replaykit.wire.model_calls import ModelAnswer, ToolUse
-from replaykit.wire.usage import usage_of
+from replaykit.wire.model_calls import ModelAnswer, ToolUse, usage_of
 
 _OPEN = ("model", "created_at", "remote_model", "remote_host")
 """Members of every line; the others come with the last."""
@@ -110,7 +110,7 @@ def _fold(frames: Iterable[Frame], form: _Form) -> FoldedStream:
         message[name] = joined_at(messages, name) or ""
     for name in ("tool_calls", "images"):
         for part in messages:
-            if type(part.get(name)) is list and part[name]:
+            if has_list(part, name) and part[name]:
                 message.setdefault(name, []).extend(part[name])
     if top:
         top |= form.put(message)
@@ -127,6 +127,7 @@ def _fill(recorded: JsonObject, draft: Draft, form: _Form) -> JsonObject:
         message |= as_object(part)
     if answer.tool_calls:
         message["tool_calls"] = [_tool_call(call, nth(before, index)) for index, call in enumerate(answer.tool_calls)]
+    # SDKs parse the time, so there has to be one; a real one would make two writes of an answer differ.
     envelope: JsonObject = {"model": draft.request.model, "created_at": "1970-01-01T00:00:00Z"}
     if not recorded:
         envelope["prompt_eval_count"], envelope["eval_count"] = draft.tokens
@@ -135,13 +136,11 @@ def _fill(recorded: JsonObject, draft: Draft, form: _Form) -> JsonObject:
 
 
 def _tool_call(call: ToolUse, recorded: JsonObject) -> JsonObject:
-    if type(call.arguments) is not dict:
-        raise UsageError(f"tool call {call.name!r}: this API takes its arguments as an object")
     members: JsonObject = {}
     if identity := call.id or text_at(recorded, "id"):
         members["id"] = identity
     function = object_in(recorded, "function")
-    return recorded | members | {"function": function | {"name": call.name, "arguments": call.arguments}}
+    return recorded | members | {"function": function | {"name": call.name, "arguments": object_arguments(call)}}
 
 
 def _unfold(body: JsonObject, form: _Form) -> list[Frame]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from replaykit.errors import UsageError
-from replaykit.model.events import Usage
 from replaykit.model.values import Json, JsonObject
 from replaykit.wire.dialect import (
     ApiDialect,
@@ -26,6 +25,7 @@ from replaykit.wire.json_fields import (
     as_text,
     dump,
     dump_arguments,
+    has_list,
     joined,
     joined_at,
     load_arguments,
@@ -40,8 +40,7 @@ from replaykit.wire.json_fields import (
     without,
     without_nulls,
 )
-from replaykit.wire.model_calls import ModelAnswer, ToolUse
-from replaykit.wire.usage import usage_of
+from replaykit.wire.model_calls import ModelAnswer, ToolUse, usage_of
 
 _THINKING = ("reasoning_content", "reasoning")
 """The names under which a message shows its thinking in the open; gateways disagree."""
@@ -60,20 +59,20 @@ def _is_old(body: JsonObject) -> bool:
 
 
 def _read_response(body: JsonObject) -> WireResponse:
-    choices = objects_in(body, "choices")
+    return openai_response(body, [_answer(object_in(choice, "message")) for choice in objects_in(body, "choices")])
+
+
+def openai_response(body: JsonObject, answers: Iterable[ModelAnswer]) -> WireResponse:
+    """Return a body with these answers, taken apart."""
+    # Groq has the usage of a stream in a member of its own.
+    counts = body.get("usage") or object_in(body, "x_groq").get("usage")
     return WireResponse(
-        answers=tuple([_answer(object_in(choice, "message")) for choice in choices]),
-        finish_reason=text_at(nth(choices, 0), "finish_reason") or None,
-        usage=chat_usage(body),
+        answers=tuple(answers),
+        finish_reason=text_at(nth(objects_in(body, "choices"), 0), "finish_reason") or None,
+        usage=usage_of(counts, inputs=("prompt_tokens",), outputs=("completion_tokens",)),
         id=text_at(body, "id"),
         model=text_at(body, "model"),
     )
-
-
-def chat_usage(body: JsonObject) -> Usage | None:
-    """The usage of a body, wherever the server put it."""
-    counts = body.get("usage") or object_in(body, "x_groq").get("usage")
-    return usage_of(counts, inputs=("prompt_tokens",), outputs=("completion_tokens",))
 
 
 def _answer(message: JsonObject) -> ModelAnswer:
@@ -130,6 +129,7 @@ def _fill(recorded: JsonObject, draft: Draft) -> JsonObject:
         if _is_old(draft.request.body):
             reason = "function_call"
     filled = {"index": 0, "message": message, "logprobs": None, "finish_reason": draft.finish_reason or reason}
+    # No clock and no chance: the same answer to the same request is the same bytes.
     envelope = {"id": draft.mint("chatcmpl-"), "object": "chat.completion", "created": 0, "model": draft.request.model}
     if not recorded:
         envelope |= _usage(draft)
@@ -141,9 +141,13 @@ def _usage(draft: Draft) -> JsonObject:
     request = draft.request
     if request.streamed and not object_in(request.body, "stream_options").get("include_usage"):
         return {}
+    return {"usage": openai_counts(draft)}
+
+
+def openai_counts(draft: Draft) -> JsonObject:
+    """Return the tokens of an answer as OpenAI counts them."""
     tokens_in, tokens_out = draft.tokens
-    counts = {"prompt_tokens": tokens_in, "completion_tokens": tokens_out, "total_tokens": tokens_in + tokens_out}
-    return {"usage": counts}
+    return {"prompt_tokens": tokens_in, "completion_tokens": tokens_out, "total_tokens": tokens_in + tokens_out}
 
 
 def _message(recorded: JsonObject, draft: Draft) -> JsonObject:
@@ -155,7 +159,7 @@ def _message(recorded: JsonObject, draft: Draft) -> JsonObject:
             blocks.append(part)
         else:
             message |= as_object(part)
-    in_content = type(recorded.get("content")) is list
+    in_content = has_list(recorded, "content")
     if answer.thinking and in_content:
         blocks.insert(0, {"type": "thinking", "thinking": [{"type": "text", "text": answer.thinking}]})
     elif answer.thinking:

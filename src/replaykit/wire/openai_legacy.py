@@ -15,27 +15,16 @@ from replaykit.wire.dialect import (
     split_request,
 )
 from replaykit.wire.frames import Frame
-from replaykit.wire.json_fields import as_index, dump, nth, objects_in, text_at, without, without_nulls
+from replaykit.wire.json_fields import as_index, dump, objects_in, text_at, without, without_nulls
 from replaykit.wire.model_calls import ModelAnswer
-from replaykit.wire.openai_chat import chat_usage
+from replaykit.wire.openai_chat import openai_counts, openai_response
 
 _DONE = b"[DONE]"
 
 
-def _response(body: JsonObject, answers: tuple[ModelAnswer, ...], finish_reason: str | None = None) -> WireResponse:
-    return WireResponse(
-        answers=answers,
-        finish_reason=finish_reason,
-        usage=chat_usage(body),
-        id=text_at(body, "id"),
-        model=text_at(body, "model"),
-    )
-
-
 def _read_completion(body: JsonObject) -> WireResponse:
-    choices = objects_in(body, "choices")
-    answers = tuple([ModelAnswer(content=text_at(choice, "text") or None) for choice in choices])
-    return _response(body, answers, text_at(nth(choices, 0), "finish_reason") or None)
+    answers = [ModelAnswer(content=text_at(choice, "text") or None) for choice in objects_in(body, "choices")]
+    return openai_response(body, answers)
 
 
 def _fold_completion(frames: Iterable[Frame]) -> FoldedStream:
@@ -62,11 +51,9 @@ def _fill_completion(recorded: JsonObject, draft: Draft) -> JsonObject:
     others = objects_in(recorded, "choices")[1:]
     reason = draft.finish_reason or "stop"
     choice = {"index": 0, "text": draft.answer.content or "", "logprobs": None, "finish_reason": reason}
-    tokens_in, tokens_out = draft.tokens
-    counts = {"prompt_tokens": tokens_in, "completion_tokens": tokens_out, "total_tokens": tokens_in + tokens_out}
     envelope = {"id": draft.mint("cmpl-"), "object": "text_completion", "created": 0, "model": draft.request.model}
     if not recorded:
-        envelope["usage"] = counts
+        envelope["usage"] = openai_counts(draft)
     return envelope | recorded | {"choices": [choice, *others]}
 
 
@@ -80,9 +67,10 @@ def _unfold_completion(body: JsonObject, _request: WireRequest) -> list[Frame]:
 
 def _read_embeddings(body: JsonObject) -> WireResponse:
     vectors = body.get("data")
-    if type(vectors) is not list:
-        return _response(body, ())
-    return _response(body, (ModelAnswer(parts=tuple(vectors)),))
+    answers = []
+    if type(vectors) is list:
+        answers.append(ModelAnswer(parts=tuple(vectors)))
+    return openai_response(body, answers)
 
 
 def _fill_embeddings(recorded: JsonObject, draft: Draft) -> JsonObject:

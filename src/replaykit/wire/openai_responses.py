@@ -23,6 +23,8 @@ from replaykit.wire.json_fields import (
     as_text,
     dump,
     dump_arguments,
+    has_list,
+    has_object,
     joined_at,
     load_arguments,
     not_of_type,
@@ -33,8 +35,7 @@ from replaykit.wire.json_fields import (
     text_at,
     without,
 )
-from replaykit.wire.model_calls import ModelAnswer, ToolUse
-from replaykit.wire.usage import usage_of
+from replaykit.wire.model_calls import ModelAnswer, ToolUse, usage_of
 
 _CALLS = ("function_call", "custom_tool_call")
 _PARTS = ("_call", "_call_output", "_list_tools", "_approval_request", "compaction")
@@ -52,7 +53,7 @@ def _read_response(body: JsonObject) -> WireResponse:
     status = text_at(body, "status")
     reason = text_at(object_in(body, "incomplete_details"), "reason")
     answers: tuple[ModelAnswer, ...] = ()
-    if type(body.get("output")) is list:
+    if has_list(body, "output"):
         answers = (_answer(objects_in(body, "output")),)
     return WireResponse(
         answers=answers,
@@ -198,7 +199,7 @@ def fold(frames: Iterable[Frame]) -> FoldedStream:
     ended = False
     for event in events:
         kind = text_at(event, "type")
-        if type(event.get("response")) is dict:
+        if has_object(event, "response"):
             response.update(event["response"])
             ended = kind in _LAST
             if kind == "response.failed":

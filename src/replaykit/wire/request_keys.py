@@ -25,22 +25,15 @@ from collections.abc import Mapping, Sequence
 import orjson
 
 from replaykit.model.jsonpath import JsonPath, remove_paths
+from replaykit.model.text_lines import words_of
 from replaykit.model.values import Json, dumps
 from replaykit.wire.api import ModelApi
 from replaykit.wire.dialect import MintedIds
 from replaykit.wire.json_fields import load_object, plain_numbers
 
-_CALLER_MEMBERS = (
-    "metadata",
-    "user",
-    "safety_identifier",
-    "prompt_cache_key",
-    "prompt_cache_options",
-    "prompt_cache_retention",
-    "user_profile_id",
-    "workspace_id",
-    "labels",
-    "fallback_credit_token",
+_CALLER_MEMBERS = words_of(
+    "metadata user safety_identifier prompt_cache_key prompt_cache_options prompt_cache_retention "
+    "user_profile_id workspace_id labels fallback_credit_token"
 )
 
 _WHOLE = re.compile(rb"\.0[],}]")  # a number that is whole and not written as one, or a text that looks so

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from functools import lru_cache
 from urllib.parse import unquote
 
 from replaykit.wire import anthropic, gemini, ollama, openai_chat, openai_legacy, openai_responses
 from replaykit.wire.api import Framing, ModelApi
+from replaykit.wire.dialect import ApiDialect
 
 _SSE = re.compile(r"(?:^|&)(?:\$|%24)?alt=sse(?:&|$)")
 _ORIGIN = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*")
@@ -24,10 +24,10 @@ def api_of(method: str, target: str, content_type: str = "") -> ModelApi | None:
         return None
     path, _, query = _ORIGIN.sub("", target).partition("#")[0].partition("?")
     path = path.rstrip("/")
-    for pattern, make in _ROUTES:
+    for pattern, dialects, framing in _ROUTES:
         found = pattern.search(path)
         if found is not None:
-            return make(found, query)
+            return _api(found.groupdict(), query, dialects, framing)
     return None
 
 
@@ -36,68 +36,52 @@ def _may_be_json(content_type: str) -> bool:
     return not kind or "json" in kind or kind == "text/plain"
 
 
-def _openai(found: re.Match[str], _query: str) -> ModelApi:
-    dialect = {
-        "chat/completions": openai_chat.DIALECT,
-        "responses": openai_responses.DIALECT,
-        "completions": openai_legacy.COMPLETIONS,
-        "embeddings": openai_legacy.EMBEDDINGS,
-    }[found["kind"]]
-    return ModelApi(dialect=dialect, model=unquote(found["model"] or ""))
+def _api(
+    parts: dict[str, str | None], query: str, dialects: dict[str | None, ApiDialect], framing: Framing
+) -> ModelApi:
+    """The API that the parts of a path name."""
+    dialect = dialects[parts.get("kind")]
+    if dialect is gemini.DIALECT and _SSE.search(query):
+        framing = Framing.SSE
+    streamed = None
+    if "stream" in parts:
+        streamed = parts["stream"] is not None
+    return ModelApi(dialect=dialect, framing=framing, model=unquote(parts.get("model") or ""), streamed=streamed)
 
 
-def _anthropic(_found: re.Match[str], _query: str) -> ModelApi:
-    return ModelApi(dialect=anthropic.DIALECT)
-
-
-def _bedrock(found: re.Match[str], _query: str) -> ModelApi:
-    return ModelApi(
-        dialect=anthropic.DIALECT,
-        framing=Framing.AWS,
-        model=unquote(found["model"]),
-        streamed=found["stream"] is not None,
-    )
-
-
-def _vertex(found: re.Match[str], _query: str) -> ModelApi | None:
-    if found["model"] == "count-tokens":
-        return None
-    return ModelApi(dialect=anthropic.DIALECT, model=unquote(found["model"]), streamed=found["stream"] is not None)
-
-
-def _gemini(found: re.Match[str], query: str) -> ModelApi:
-    return ModelApi(
-        dialect=gemini.DIALECT,
-        framing=Framing.SSE if _SSE.search(query) else Framing.ARRAY,
-        model=unquote(found["model"]),
-        streamed=found["stream"] is not None,
-    )
-
-
-def _ollama(found: re.Match[str], _query: str) -> ModelApi:
-    if found["kind"] == "chat":
-        dialect = ollama.CHAT
-    else:
-        dialect = ollama.GENERATE
-    return ModelApi(dialect=dialect, framing=Framing.LINES)
-
-
-_ROUTES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], str], ModelApi | None]], ...] = (
+_ROUTES: tuple[tuple[re.Pattern[str], dict[str | None, ApiDialect], Framing], ...] = (
     (
         re.compile(r"(?:/deployments/(?P<model>[^/]+))?/(?P<kind>chat/completions|responses|completions|embeddings)$"),
-        _openai,
+        {
+            "chat/completions": openai_chat.DIALECT,
+            "responses": openai_responses.DIALECT,
+            "completions": openai_legacy.COMPLETIONS,
+            "embeddings": openai_legacy.EMBEDDINGS,
+        },
+        Framing.SSE,
     ),
-    (re.compile(r"/v1/messages$"), _anthropic),
-    (re.compile(r"/model/(?P<model>[^/]+)/invoke(?P<stream>-with-response-stream)?$"), _bedrock),
+    (re.compile(r"/v1/messages$"), {None: anthropic.DIALECT}, Framing.SSE),
     (
-        re.compile(r"/publishers/anthropic/models/(?P<model>[^/]+):(?:rawPredict|(?P<stream>streamRawPredict))$"),
-        _vertex,
+        re.compile(r"/model/(?P<model>[^/]+)/invoke(?P<stream>-with-response-stream)?$"),
+        {None: anthropic.DIALECT},
+        Framing.AWS,
+    ),
+    (
+        # Vertex spells the counting of tokens as a model of Anthropic's.
+        re.compile(
+            r"/publishers/anthropic/models/(?!count-tokens:\w+$)(?P<model>[^/]+)"
+            r":(?:rawPredict|(?P<stream>streamRawPredict))$"
+        ),
+        {None: anthropic.DIALECT},
+        Framing.SSE,
     ),
     (
         re.compile(
             r"/(?:models|tunedModels|endpoints)/(?P<model>[^/]+):(?:generateContent|(?P<stream>streamGenerateContent))$"
         ),
-        _gemini,
+        {None: gemini.DIALECT},
+        Framing.ARRAY,
     ),
-    (re.compile(r"/api/(?P<kind>chat|generate)$"), _ollama),
+    (re.compile(r"/api/(?P<kind>chat|generate)$"), {"chat": ollama.CHAT, "generate": ollama.GENERATE}, Framing.LINES),
 )
+"""The paths of each API, what their last word names, and how they stream."""

@@ -12,13 +12,13 @@ from collections.abc import Iterator
 import orjson
 from msgspec import Struct
 
+from replaykit.model.text_lines import words_of
 from replaykit.model.values import Json, JsonObject
-from replaykit.wire.json_fields import as_object, object_in, objects_in, text_at
+from replaykit.wire.json_fields import as_object, has_list, has_object, object_in, objects_in, text_at
 
 _DECLARATIONS = ("functionDeclarations", "function_declarations")
-_SCHEMAS = (
-    *("parameters", "input_schema", "inputSchema", "parametersJsonSchema", "parameters_json_schema"),
-    *("args_schema", "jsonSchema", "json_schema"),
+_SCHEMAS = words_of(
+    "parameters input_schema inputSchema parametersJsonSchema parameters_json_schema args_schema jsonSchema json_schema"
 )
 _ALTERNATIVES = ("anyOf", "oneOf", "any_of")
 _NULL = "null"
@@ -69,8 +69,8 @@ def _loaded(item: Json) -> JsonObject:
 def _tool(definition: JsonObject) -> Tool:
     name = text_at(definition, "name") or text_at(definition, "type") or next(iter(definition), "")
     described = text_at(definition, "description").strip()
-    schema = next((definition[name] for name in _SCHEMAS if isinstance(definition.get(name), dict)), None)
-    if schema is not None and isinstance(schema.get("json"), dict):
+    schema = next((definition[name] for name in _SCHEMAS if has_object(definition, name)), None)
+    if schema is not None and has_object(schema, "json"):
         schema = schema["json"]
     return Tool(name, described or None, None if schema is None else _reduced(schema, _DEEPEST))
 
@@ -79,7 +79,7 @@ def _reduced(schema: Json, levels: int) -> Json:
     if not isinstance(schema, dict) or not levels:
         return None
     for name in _ALTERNATIVES:
-        if isinstance(schema.get(name), list):
+        if has_list(schema, name):
             return _of_alternatives(schema, schema[name], levels)
     found: JsonObject = {}
     kind = _type(schema.get("type"))
@@ -92,7 +92,7 @@ def _reduced(schema: Json, levels: int) -> Json:
         found["enum"] = [choice for choice in choices if choice is not None]
     if text_at(schema, "$ref"):
         found["$ref"] = schema["$ref"].rpartition("/")[2]
-    if isinstance(schema.get("items"), dict):
+    if has_object(schema, "items"):
         found["items"] = _reduced(schema["items"], levels - 1)
     for name in ("properties", "$defs"):
         members = object_in(schema, name)

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from replaykit.errors import UsageError
 from replaykit.model.events import ErrorInfo, LlmCall
+from replaykit.model.text_lines import words_of
 from replaykit.model.values import Json, decode
 from replaykit.wire import anthropic, gemini, openai_chat, openai_responses
 from replaykit.wire.dialect import ApiDialect, minted_id
@@ -27,7 +28,7 @@ _BODIES: tuple[tuple[str, ApiDialect], ...] = (
 )
 """Members by which a whole response is known."""
 _METADATA_MEMBERS = frozenset(
-    ("finish_reason", "stop_reason", "usage", "usage_metadata", "response_metadata", "model", "name", "id", "logprobs")
+    words_of("finish_reason stop_reason usage usage_metadata response_metadata model name id logprobs")
 )
 """Members of a message that say something about it."""
 _TIMEOUTS, _CONNECTIONS = ("timeout", "timedout"), ("connection", "connect", "network")

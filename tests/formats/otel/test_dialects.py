@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from replaykit.formats.core.json_text import decode_text, load_json
 from replaykit.formats.core.messages import ConversationCache
 from replaykit.formats.spans.dialects import DIALECTS, meaning_of
-from replaykit.formats.spans.meaning import UNSET, Meaning, SpanKind, unflattened
 from replaykit.formats.spans.runs import run_of
-from replaykit.formats.spans.span import Span, SpanEvent
+from replaykit.formats.spans.span import UNSET, Meaning, Span, SpanEvent, SpanKind, unflattened
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
 

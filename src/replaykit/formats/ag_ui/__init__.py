@@ -17,11 +17,9 @@ from msgspec import UNSET
 
 from replaykit.errors import InvalidFile
 from replaykit.formats.ag_ui.entries import AgUiEntries, AgUiEntry, AgUiEntryKind, camel, camel_messages
-from replaykit.formats.core.errors import error_of
-from replaykit.formats.core.fields import Fields, TraceItem
-from replaykit.formats.core.items import first_items, items_of, mostly, nothing_of
+from replaykit.formats.core.fields import Fields, TraceItem, error_of
 from replaykit.formats.core.messages import messages_of
-from replaykit.formats.core.registry import Found, register_format
+from replaykit.formats.core.registry import Found, first_items, items_of, mostly, nothing_of, register_format
 from replaykit.formats.core.source import Source
 from replaykit.formats.core.talk import Talk, content_id
 from replaykit.model.events import ErrorInfo, Usage
@@ -86,7 +84,7 @@ def _is_event(value: Json) -> bool:
 
 def _add(run: AgUiRun, item: TraceItem) -> Iterator[Found]:
     try:
-        run.add(TraceItem(item.source, dict(camel(item.value)), item.path).fields())
+        run.add(TraceItem(item.source, camel(item.value), item.path).fields())
     except InvalidFile as problem:
         yield problem
 
@@ -134,7 +132,7 @@ class AgUiRun:
         yield from self._notes
 
     def _begin(self, event: Fields) -> None:
-        run_input = dict(camel(event.object("input")))
+        run_input = camel(event.object("input"))
         self._entries.begins_with(camel_messages(run_input.get("messages")))
         self._talk.offers(run_input.get("tools"))
         self._state = run_input.get("state") or UNSET
@@ -264,7 +262,7 @@ class AgUiRun:
 
 def _message(message: JsonObject) -> JsonObject:
     """A message of the protocol in the shape that `messages_of` reads."""
-    renamed = dict(camel(message))
+    renamed = camel(message)
     for name, plain_name in (("toolCalls", "tool_calls"), ("toolCallId", "tool_call_id")):
         if name in renamed:
             renamed[plain_name] = renamed.pop(name)

@@ -6,7 +6,6 @@ what is known and tells what was never streamed, such as what the user asked.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from enum import Enum
 
 from msgspec import Struct, field
@@ -242,16 +241,18 @@ _OTHERS = {
 _NOTES = ("CUSTOM", "ACTIVITY_SNAPSHOT", "ACTIVITY_DELTA", "SUBAGENT_FINISHED")
 
 
-def camel(value: Json) -> Iterator[tuple[str, Json]]:
+def camel(value: Json) -> JsonObject:
     """The members of an event, named as the protocol does: Python's SDK writes `tool_call_id` where nobody asks it."""
+    found: JsonObject = {}
     for name, item in as_object(value).items():
         first, *rest = name.split("_")
-        yield first + "".join(map(str.capitalize, rest)), item
+        found[first + "".join(map(str.capitalize, rest))] = item
+    return found
 
 
 def camel_messages(value: Json) -> list[JsonObject]:
     """The messages in a list, with their members named as the protocol does."""
-    return [dict(camel(message)) for message in as_objects(value)]
+    return list(map(camel, as_objects(value)))
 
 
 def _called(call: JsonObject) -> Called:

@@ -26,12 +26,19 @@ from replaykit.formats.ai_sdk.steps import (
 from replaykit.formats.ai_sdk.steps import is_certain as is_certain_part
 from replaykit.formats.ai_sdk.steps import run_of as run_of_steps
 from replaykit.formats.core.fields import TraceItem
-from replaykit.formats.core.items import ItemReader, first_items, items_of, mostly, nothing_of
-from replaykit.formats.core.registry import Found, register_format
+from replaykit.formats.core.registry import (
+    Found,
+    ItemReader,
+    first_items,
+    items_of,
+    mostly,
+    nothing_of,
+    register_format,
+)
 from replaykit.formats.core.source import Source
 from replaykit.formats.core.talk import Talk, content_id
 from replaykit.model.values import Json, JsonObject, encode
-from replaykit.wire.json_fields import as_object, filled_in, object_in, objects_in, of_type, text_in, value_in
+from replaykit.wire.json_fields import as_object, filled_in, has_list, object_in, objects_in, of_type, text_in, value_in
 
 _LOOK_AT = 64
 _ROLES = ("system", "user", "assistant", "tool")
@@ -172,7 +179,7 @@ def is_ui_message(value: Json) -> bool:
     message = as_object(value)
     if message.get("role") not in _UI_ROLES:
         return False
-    if isinstance(message.get("toolInvocations"), list):
+    if has_list(message, "toolInvocations"):
         return True
     parts = objects_in(message, "parts")
     return bool(parts) and all(map(_is_part, parts))

@@ -14,13 +14,11 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct, field
 
-from replaykit.formats.core.errors import error_of
-from replaykit.formats.core.fields import Fields, TraceItem
+from replaykit.formats.core.fields import Fields, TraceItem, error_of
 from replaykit.formats.core.json_text import read_arguments
 from replaykit.formats.core.messages import messages_of
-from replaykit.formats.core.replayability import Lack
+from replaykit.formats.core.replayability import Lack, stated_usage
 from replaykit.formats.core.talk import UNSET, Talk, Turn, content_id
-from replaykit.formats.core.totals import stated_usage
 from replaykit.formats.gemini import read_messages as read_gemini_messages
 from replaykit.formats.openai_responses import read_messages as read_responses_messages
 from replaykit.model.events import ErrorInfo, Usage
@@ -33,6 +31,8 @@ from replaykit.wire.json_fields import (
     by_text,
     count_in,
     filled_in,
+    has_list,
+    has_text,
     joined_texts,
     list_in,
     load_object,
@@ -59,8 +59,8 @@ _MS = 1000.0
 def is_step(value: Json) -> bool:
     """True for a step."""
     step = as_object(value)
-    has_content = isinstance(step.get("content"), list) or isinstance(step.get("toolCalls"), list)
-    return has_content and isinstance(step.get("finishReason"), str) and "type" not in step and "usage" in step
+    has_content = has_list(step, "content") or has_list(step, "toolCalls")
+    return has_content and has_text(step, "finishReason") and "type" not in step and "usage" in step
 
 
 def run_of(items: Sequence[TraceItem], result: JsonObject | None = None) -> TraceRun:
@@ -128,7 +128,7 @@ def _tell(talk: Talk, step: Fields, words: JsonObject, name: str) -> bool:
 
 def content_of(step: Fields) -> list[Json]:
     """Return the content of a step in the shape of version 5 and later."""
-    if isinstance(step.value.get("content"), list):
+    if has_list(step.value, "content"):
         return step.items("content")
     parts: list[Json] = [{"type": "reasoning", "text": text_in(step.value, "reasoning")}]
     parts.append({"type": "text", "text": text_in(step.value, "text")})
@@ -150,14 +150,14 @@ def _apply_request(talk: Talk, body: Json) -> JsonObject:
     if messages:
         talk.instructs(filled_in(request, *_SYSTEMS))
         talk.catches_up(messages)
-    if isinstance(request.get("tools"), list):
+    if has_list(request, "tools"):
         talk.offers(request["tools"])
     return without(request, *_APART)
 
 
 def _request_messages(request: JsonObject) -> list[Json]:
     """The conversation in a body, whichever API it is of."""
-    if isinstance(request.get("messages"), list):
+    if has_list(request, "messages"):
         return messages_of(request["messages"]) or []
     if "input" in request:
         return read_responses_messages(request["input"])

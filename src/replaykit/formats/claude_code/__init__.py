@@ -35,7 +35,17 @@ from replaykit.formats.core.talk import UNSET, Talk
 from replaykit.model.events import ErrorInfo
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import Json, JsonObject
-from replaykit.wire.json_fields import as_text, filled_in, joined_texts, object_in, text_in, value_in, without
+from replaykit.wire.json_fields import (
+    as_text,
+    filled_in,
+    has_object,
+    has_text,
+    joined_texts,
+    object_in,
+    text_in,
+    value_in,
+    without,
+)
 
 FORMAT = "claude_code"
 AGENT = "claude-code"
@@ -56,7 +66,7 @@ def _read_file(source: Source) -> Iterator[Found]:
         yield f"messages that say nothing, or in no known way: {reading.silent}"
     for session in sessions:
         yield from _runs(source, session)
-        session.lines.clear()  # a file may hold many
+        session.lines.clear()  # a file may hold many, and none is needed twice
 
 
 register_format(
@@ -251,7 +261,7 @@ class ClaudeSession:
         """Note the members of a line that are no part of the conversation."""
         kind = text_in(value, "type")
         self.version = text_in(value, "version") or self.version
-        self.metadata |= {name: value[key] for key, name in METADATA.items() if isinstance(value.get(key), str)}
+        self.metadata |= {name: value[key] for key, name in METADATA.items() if has_text(value, key)}
         if kind in _TITLES:
             self.titles[kind] = text_in(value, _TITLES[kind])
         elif kind == "api-request-shape":
@@ -336,4 +346,4 @@ def is_line(value: Json) -> bool:
 
 def _is_message(value: Json) -> bool:
     """True for a line of a conversation, though it names no session."""
-    return text_in(value, "type") in SPOKEN and isinstance(value.get("message"), dict)
+    return text_in(value, "type") in SPOKEN and has_object(value, "message")

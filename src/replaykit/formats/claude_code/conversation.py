@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct, field
 
 from replaykit.formats.claude_code.lines import SessionLine
-from replaykit.formats.core.errors import error_of
+from replaykit.formats.core.fields import error_of
 from replaykit.formats.core.talk import UNSET, Talk, Turn
 from replaykit.model.events import ErrorInfo
 from replaykit.model.matching import ToolErrors

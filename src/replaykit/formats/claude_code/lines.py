@@ -9,6 +9,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from replaykit.formats.core.fields import time_in
+from replaykit.model.text_lines import words_of
 from replaykit.model.values import Json, JsonObject
 from replaykit.wire.json_fields import (
     as_list,
@@ -26,7 +27,7 @@ TYPES = (*SPOKEN, "system", "attachment")
 """The types of lines that a conversation consists of."""
 METADATA = {"cwd": "cwd", "gitBranch": "git_branch", "entrypoint": "entrypoint", "permissionMode": "permission_mode"}
 _ON_EVERY_LINE = (
-    *("type", "subtype", "uuid", "parentUuid", "logicalParentUuid", "sessionId", "timestamp", "version"),
+    *words_of("type subtype uuid parentUuid logicalParentUuid sessionId timestamp version"),
     *("isSidechain", "userType", "isMeta", "slug", *METADATA),
 )
 

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from replaykit.model.events import ErrorInfo
 from replaykit.model.run import RunStatus, TraceRun
+from replaykit.model.text_lines import words_of
 from replaykit.model.values import Json, JsonObject, encode, raw
 from replaykit.wire.json_fields import as_object
 
@@ -102,25 +103,25 @@ def labels_of(run: TraceRun) -> tuple[Label, ...]:
 
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _FAULTS = frozenset(
-    (
-        *("hallucination", "hallucinations", "hallucinated", "toxicity", "toxic", "harmful", "harmfulness", "harm"),
-        *("bias", "biased", "error", "errors", "fault", "faults", "failure", "failed", "fail", "unsafe", "jailbreak"),
-        *("injection", "leak", "leakage", "pii", "profanity", "refusal", "refused", "violation", "violations"),
-        *("incorrect", "incorrectness", "wrong", "contradiction", "frustration", "frustrated", "abusive", "hate"),
+    words_of(
+        "hallucination hallucinations hallucinated toxicity toxic harmful harmfulness harm bias biased error "
+        "errors fault faults failure failed fail unsafe jailbreak injection leak leakage pii profanity "
+        "refusal refused violation violations incorrect incorrectness wrong contradiction frustration "
+        "frustrated abusive hate"
     )
 )
 _MEASURES = frozenset(
-    (
-        *("latency", "duration", "time", "ms", "seconds", "cost", "price", "token", "tokens", "length", "count"),
-        *("size", "number", "temperature", "turns", "steps", "retries", "index", "perplexity", "id", "version"),
+    words_of(
+        "latency duration time ms seconds cost price token tokens length count size number temperature turns "
+        "steps retries index perplexity id version"
     )
 )
 _NOT = frozenset(("no", "non", "not", "free", "without"))
 _BAD = frozenset(
-    (
-        *("bad", "wrong", "incorrect", "fail", "failed", "failure", "error", "poor", "negative", "rejected", "reject"),
-        *("unacceptable", "unsafe", "harmful", "unhelpful", "irrelevant", "ungrounded", "hallucinated", "thumbs_down"),
-        *("thumbsdown", "dislike", "disliked", "no", "false", "unsatisfied", "frustrated", "incomplete"),
+    words_of(
+        "bad wrong incorrect fail failed failure error poor negative rejected reject unacceptable unsafe "
+        "harmful unhelpful irrelevant ungrounded hallucinated thumbs_down thumbsdown dislike disliked no "
+        "false unsatisfied frustrated incomplete"
     )
 )
 _THERE = frozenset(("yes", "true", "present", "detected", "high", "severe"))

@@ -6,13 +6,18 @@ role and text; SDKs that are wrapped write the provider's own body.
 
 from __future__ import annotations
 
+import msgspec
+
 from replaykit.model.values import Json, JsonObject
 from replaykit.wire import anthropic, openai_chat, openai_responses
 from replaykit.wire.dialect import WireResponse
 from replaykit.wire.json_fields import (
+    as_list,
     as_object,
     as_objects,
     as_text,
+    has_list,
+    has_object,
     joined_texts,
     load_arguments,
     not_of_type,
@@ -40,7 +45,7 @@ def message_body(value: Json) -> JsonObject | None:
             kind = as_text(names[-1])
         else:
             kind = body.get("type")
-    elif isinstance(value.get("data"), dict) and "content" not in value:
+    elif has_object(value, "data") and "content" not in value:
         body = value["data"]
     kind = as_text(kind).lower().removesuffix("chunk").removesuffix("message")
     if kind in _ROLES and "content" in body:
@@ -57,7 +62,7 @@ def message_of(value: Json) -> Json:
         return value
     message: JsonObject = {"role": _ROLES[body["type"]], "content": body["content"]}
     message |= pick(body, ("name", "tool_call_id"))
-    calls = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in _calls(body)]
+    calls = list(map(msgspec.structs.asdict, _calls(body)))
     if calls:
         return message | {"tool_calls": calls}
     return message
@@ -76,20 +81,17 @@ def read_outputs(outputs: Json) -> WireResponse:
     body = as_object(outputs)
     if "generations" in body:
         return _read_generations(body)
-    if isinstance(body.get("choices"), list):
+    if has_list(body, "choices"):
         return openai_chat.DIALECT.read_response({**body, "choices": list(map(_choice, as_objects(body["choices"])))})
-    if body.get("type") == "message" and isinstance(body.get("content"), list):
+    if body.get("type") == "message" and has_list(body, "content"):
         return anthropic.DIALECT.read_response(body)
-    if isinstance(body.get("output"), list) and body.get("object") == "response":
+    if has_list(body, "output") and body.get("object") == "response":
         return openai_responses.DIALECT.read_response(body)
     return _read_message(body.get("output", body.get("message", outputs)))
 
 
 def _read_generations(body: JsonObject) -> WireResponse:
-    if isinstance(body["generations"], list):
-        lists = body["generations"]
-    else:
-        lists = []
+    lists = as_list(body["generations"])
     first = as_objects(lists[0] if lists and isinstance(lists[0], list) else lists)
     if not first:
         return WireResponse()

@@ -10,23 +10,30 @@ A message with the results of several tools becomes one for each. `status: error
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
+from itertools import accumulate
 from operator import is_
 
 import orjson
 
 from replaykit.formats.core.json_text import load_json, read_arguments
 from replaykit.formats.core.langchain_messages import message_body, message_of
-from replaykit.model.values import Json, JsonObject, canonical_read
+from replaykit.model.values import Json, JsonObject, canonical, canonical_read
 from replaykit.wire.json_fields import (
+    as_object,
     as_objects,
+    has_list,
+    has_text,
     joined,
     joined_texts,
+    load_arguments,
     object_in,
     objects_in,
     of_role,
     text_in,
     value_in,
+    without,
 )
 from replaykit.wire.messages import TEXTS
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
@@ -53,7 +60,7 @@ def messages_of(value: Json, cache: ConversationCache | None = None) -> list[Jso
             return read
         value = load_json(value)
     if isinstance(value, dict):
-        if isinstance(value.get("messages"), list):
+        if has_list(value, "messages"):
             value = value["messages"]
         else:
             value = [value]
@@ -129,6 +136,14 @@ def _answer(message: JsonObject) -> ModelAnswer:
     )
 
 
+def only_text(messages: list[Json] | None) -> str | None:
+    """Return the text of a conversation that is one message and nothing but text; None for any other."""
+    if messages and len(messages) == 1 and isinstance(messages[0].get("content"), str):
+        text: str = messages[0]["content"]
+        return text
+    return None
+
+
 def text_of(messages: list[Json] | None, role: str) -> str:
     """Return the text of the last message of that role."""
     for message in reversed(of_role(messages, role)):
@@ -168,7 +183,7 @@ def _read_message(message: Json) -> list[JsonObject]:
         return []
     role = text_in(plain, "role") or "user"
     for name in ("parts", "content"):
-        if isinstance(plain.get(name), list):
+        if has_list(plain, name):
             return _of_parts(role, plain[name], plain)
     result: JsonObject = {"role": role, "content": plain.get("content")}
     for name in ("name", "tool_call_id", "thinking", "refusal"):
@@ -245,7 +260,7 @@ def _result(part: JsonObject) -> JsonObject:
     """A tool's result inside of a message."""
     content = value_in(part, "response", "result", "output", "content")
     failed = part.get("is_error") is True or part.get("isError") is True or part.get("outcome") in ("failed", "retried")
-    if isinstance(content, dict) and "value" in content and isinstance(content.get("type"), str):
+    if isinstance(content, dict) and "value" in content and has_text(content, "type"):
         failed = failed or content["type"] in _ERRORS
         content = content["value"]
     message: JsonObject = {"role": "tool", "content": content}
@@ -300,3 +315,66 @@ class ConversationCache:
 def goes_on(known: list[Json], messages: list[Json]) -> bool:
     """True when a conversation begins with all of another: the same objects, as `Heard` gives them."""
     return len(known) <= len(messages) and all(map(is_, known, messages))
+
+
+START = b""
+"""The mark of a conversation in which nothing was said."""
+SPEAKING = ("assistant", "model", "ai")
+RETURNING = ("tool", "function")
+
+_ROLES = {
+    **dict.fromkeys(SPEAKING, "assistant"),
+    **dict.fromkeys(RETURNING, "tool"),
+    "developer": "system",
+    "human": "user",
+}
+_HINTS = ("cache_control", "annotations", "citations", "logprobs")
+
+
+def fingerprint(before: bytes, message: Json) -> bytes:
+    """The mark of the message, said after all that `before` stands for."""
+    return hashlib.blake2b(before + _gist(message), digest_size=16).digest()
+
+
+def fingerprints(messages: Iterable[Json]) -> list[bytes]:
+    """The mark of each message."""
+    return list(accumulate(messages, fingerprint, initial=START))[1:]
+
+
+def _gist(message: Json) -> bytes:
+    fields = as_object(message)
+    role = _ROLES.get(text_in(fields, "role"), fields.get("role"))
+    content = fields.get("content")
+    calls = [[call.get("name"), _arguments(call.get("arguments"))] for call in objects_in(fields, "tool_calls")]
+    essence = [role, _plain(load_json(content) if role == "tool" else content), calls]
+    try:
+        return orjson.dumps(essence, option=orjson.OPT_SORT_KEYS)
+    except orjson.JSONEncodeError:
+        return canonical(essence)
+
+
+def _arguments(value: Json) -> Json:
+    return (load_arguments(value) if isinstance(value, str) else value) or {}
+
+
+def _plain(content: Json) -> Json:
+    """Return the content without whitespace; parts other than text stay, without hints such as `cache_control`."""
+    if isinstance(content, str):
+        return "".join(content.split()) or None
+    if not isinstance(content, list):
+        return content
+    texts = [text for part in content if (text := _text(part)) is not None]
+    others = [without(part, *_HINTS) for part in as_objects(content) if _text(part) is None]
+    if others:
+        return [_plain("".join(texts)), others]
+    return _plain("".join(texts))
+
+
+def _text(part: Json) -> str | None:
+    if isinstance(part, dict):
+        if part.get("type") in TEXTS:
+            return text_in(part, "text")
+        return None
+    if isinstance(part, str):
+        return part
+    return None

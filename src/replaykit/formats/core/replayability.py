@@ -10,16 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
+from typing import TypeVar
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from replaykit.model.events import Call, LlmCall, ToolCall
+from replaykit.model.events import Call, LlmCall, ToolCall, Usage
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.unrecorded import all_unrecorded
 from replaykit.model.values import Json, raw
 from replaykit.wire.conversation import ConversationReader
-from replaykit.wire.json_fields import as_object, object_in, texts_in
+from replaykit.wire.json_fields import as_object, object_in, texts_in, value_in
 from replaykit.wire.traced_calls import outcome_of
 
 LACKS, ADVICE = "lacks", "advice"
@@ -149,3 +151,95 @@ def _has_messages(call: LlmCall, reader: ConversationReader) -> bool:
     """True where a replay finds the call by what was asked."""
     conversation = reader.read(bytes(call.request_json))
     return conversation is not None and conversation.is_known
+
+
+_AGAIN = "Then record the run again, or import a trace that was made with it."
+_SPANS = (
+    "Turn on the content of messages where the spans are made: OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true "
+    "(OpenTelemetry; newer versions take SPAN_AND_EVENT), TRACELOOP_TRACE_CONTENT=true (OpenLLMetry), "
+    "OPENINFERENCE_HIDE_INPUTS=false and OPENINFERENCE_HIDE_OUTPUTS=false (OpenInference), include_content=True "
+    "(Pydantic AI), experimental_telemetry with recordInputs and recordOutputs (AI SDK)."
+)
+_LANGFUSE = (
+    "Have Langfuse keep input and output: no `capture_input=False` or `capture_output=False` on @observe, no `mask` "
+    "that empties them, and export with the fields `io`."
+)
+_LANGSMITH = (
+    "Have LangSmith keep inputs and outputs: LANGSMITH_HIDE_INPUTS=false and LANGSMITH_HIDE_OUTPUTS=false, and export "
+    "the runs with their inputs and outputs."
+)
+_MLFLOW = "Turn on autologging of the library that calls the model, or call `span.set_inputs` and `span.set_outputs`."
+_AGENTS = "Have the Agents SDK keep them: OPENAI_AGENTS_DONT_LOG_MODEL_DATA=0 and `trace_include_sensitive_data=True`."
+_LOGS = "Log each request beside its response, with all of its messages."
+_ADVICE = {
+    "langfuse": _LANGFUSE,
+    "langsmith": _LANGSMITH,
+    "mlflow": _MLFLOW,
+    "openai_agents": _AGENTS,
+    **dict.fromkeys(("openai_chat", "openai_responses", "anthropic", "gemini", "har"), _LOGS),
+}
+
+_OF_SPANS = ("otlp", "otel_spans", "phoenix", "ai_sdk", "pydantic_ai")
+
+
+def capture_advice(format: str) -> str:
+    """Return what to turn on so that a trace of this format holds the content of calls; everything for others."""
+    if format in _ADVICE or format in _OF_SPANS:
+        return f"{_ADVICE.get(format, _SPANS)} {_AGAIN}"
+    return f"{_SPANS} {_LANGFUSE} {_LANGSMITH} {_AGAIN}"
+
+
+N = TypeVar("N", int, float)
+TOTAL = "usage"
+"""The metadata key of the total, for runs whose calls have no usage."""
+
+
+def with_total(run: TraceRun, total: Usage | None) -> TraceRun:
+    """The run with a total that the format states: on the only call of the run, which took all of it, or apart."""
+    if total is None or total == Usage() or any(call.usage is not None for call in run.llm_calls):
+        return run
+    if len(run.llm_calls) == 1:
+        (only,) = run.llm_calls
+        events = [replace(event, usage=total) if event is only else event for event in run.events]
+        return replace(run, events=tuple(events))
+    metadata = as_object(run.metadata) | {TOTAL: msgspec.to_builtins(total)}
+    return replace(run, metadata_json=raw(metadata))
+
+
+def total_of(run: TraceRun) -> Usage:
+    """Return a run's usage: the sum of its calls, else the total in its metadata."""
+    used = [event.usage for event in run.events if isinstance(event, LlmCall) and event.usage is not None]
+    if used:
+        return added(used)
+    try:
+        return msgspec.convert(value_in(run.metadata, TOTAL), Usage)
+    except msgspec.ValidationError:  # the metadata of a run is anybody's
+        return Usage()
+
+
+def added(usages: Iterable[Usage]) -> Usage:
+    """The sum; a part that none of them states stays unknown."""
+    total = Usage()
+    for usage in usages:
+        total = Usage(
+            input_tokens=_sum(total.input_tokens, usage.input_tokens),
+            output_tokens=_sum(total.output_tokens, usage.output_tokens),
+            cost_usd=_sum(total.cost_usd, usage.cost_usd),
+        )
+    return total
+
+
+def _sum(total: N | None, part: N | None) -> N | None:
+    if total is None:
+        return part
+    if part is None:
+        return total
+    return total + part
+
+
+def stated_usage(input_tokens: int | None, output_tokens: int | None, cost_usd: float | None = None) -> Usage | None:
+    """The usage of a call; None where a trace states nothing of it."""
+    usage = Usage(input_tokens=input_tokens, output_tokens=output_tokens, cost_usd=cost_usd)
+    if usage == Usage():
+        return None
+    return usage

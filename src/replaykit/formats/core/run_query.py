@@ -6,7 +6,7 @@ import datetime as dt
 import re
 from enum import StrEnum
 
-from replaykit.errors import nearest
+from replaykit.errors import UsageError, nearest
 from replaykit.model.values import Json
 
 DEFAULT_LIMIT = 100
@@ -43,23 +43,30 @@ def age_of(text: str, most: dt.timedelta = FAR_BACK) -> dt.timedelta:
 def since_of(text: str, now: dt.datetime, most: dt.timedelta = FAR_BACK) -> dt.datetime:
     """The moment that `7d` or `2026-02-15` means; a `ValueError` for anything else."""
     try:
-        moment = dt.datetime.fromisoformat(text.strip())
+        return _with_zone(dt.datetime.fromisoformat(text.strip()))
     except ValueError:
         return now - age_of(text, most)
-    if moment.tzinfo:
-        return moment
-    return moment.replace(tzinfo=dt.UTC)
+
+
+def parse_since(text: str, most: dt.timedelta = FAR_BACK) -> dt.datetime:
+    """The moment that `--since` names; a `UsageError` for anything else."""
+    try:
+        return since_of(text, dt.datetime.now(dt.UTC), most)
+    except (ValueError, OverflowError) as error:
+        raise UsageError(f"--since: {error}", hint="Write --since 7d, --since 24h or --since 2026-02-15") from None
 
 
 def moment(value: Json) -> dt.datetime | None:
     """A time as runs hold it; None for anything else."""
+    if not isinstance(value, str):
+        return None
     try:
-        if isinstance(value, str):
-            time = dt.datetime.fromisoformat(value)
-        else:
-            time = None
+        return _with_zone(dt.datetime.fromisoformat(value))
     except ValueError:
         return None
-    if time is not None and time.tzinfo is None:
-        return time.replace(tzinfo=dt.UTC)
-    return time
+
+
+def _with_zone(time: dt.datetime) -> dt.datetime:
+    if time.tzinfo:
+        return time
+    return time.replace(tzinfo=dt.UTC)

@@ -23,7 +23,6 @@ import zstandard
 
 from replaykit.errors import InvalidFile
 from replaykit.formats.core.json_text import decode_lenient
-from replaykit.formats.core.zstd import ZstdReader
 from replaykit.model.json_positions import DocumentPath, line_of
 from replaykit.model.nesting import NestedTooDeeply, line_nested_too_deeply
 from replaykit.model.value_count import TooManyValues, check_value_count
@@ -111,11 +110,10 @@ class Source:
         """For recognising a format: the document, or those of the first lines; none where nothing is JSON."""
         if self.is_lines:
             return tuple(value for line in self._first_lines if (value := line.peek()) is not None)
+        value = None
         # A large file that is plainly something else is not read to find that out.
         if self.is_text and self.head.lstrip()[:1] in (b"", b"{", b"["):
             value = self.peek()
-        else:
-            value = None
         if value is None:
             return ()
         return (value,)
@@ -190,10 +188,7 @@ class Source:
 
     def _parse(self) -> Json:
         if not self.text.strip():
-            if self.file == STDIN:
-                empty = "nothing came through the pipe"
-            else:
-                empty = "the file is empty"
+            empty = {STDIN: "nothing came through the pipe"}.get(self.file, "the file is empty")
             raise InvalidFile(empty, file=self.file)
         try:
             check_value_count(self.text)
@@ -348,7 +343,7 @@ class _Unpacked(io.RawIOBase):
         self._bytes += size
         last = bytes(memoryview(buffer)[:size]).rfind(b"\n")
         if last < 0:
-            self._line_bytes = self._line_bytes + size
+            self._line_bytes += size
         else:
             self._line_bytes = size - last - 1
         # Lines are read one by one, and what has passed is not held any more.
@@ -411,3 +406,49 @@ def _unreadable(error: OSError | ValueError, file: str) -> InvalidFile:
     if isinstance(error, FileNotFoundError):
         return InvalidFile("no such file or directory", file=file)
     return InvalidFile(f"cannot be read: {getattr(error, 'strerror', None) or error}", file=file)
+
+
+_PACKED_BYTES = 1024  # a block of a few bytes can hold 128 KiB: so much at once is 32 MiB at worst
+_MAX_WINDOW = 128 * 1024 * 1024
+
+
+class ZstdReader(io.RawIOBase):
+    """The decompressed bytes of a stream of zstd frames; closes that stream as well."""
+
+    def __init__(self, packed: BinaryIO) -> None:
+        self._packed = packed
+        self._unpacker = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW)
+        self._frame: Any = None
+        self._left = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        while not self._left and self._fill():
+            pass
+        size = min(len(buffer), len(self._left))
+        buffer[:size] = self._left[:size]
+        self._left = self._left[size:]
+        return size
+
+    def close(self) -> None:
+        self._packed.close()
+        super().close()
+
+    def _fill(self) -> bool:
+        """Unpack some more; False at the end."""
+        packed = self._packed.read(_PACKED_BYTES)
+        if not packed:
+            if self._frame is not None:
+                raise EOFError("it ends in the middle")
+            return False
+        found = []
+        while packed:
+            frame = self._frame = self._frame or self._unpacker.decompressobj()
+            found.append(frame.decompress(packed))
+            packed = b""
+            if frame.eof:
+                packed, self._frame = frame.unused_data, None
+        self._left = memoryview(b"".join(found))
+        return True

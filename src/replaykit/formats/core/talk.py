@@ -22,9 +22,8 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from replaykit.formats.core.errors import ending_of, result_error, tool_outcome
-from replaykit.formats.core.fingerprints import RETURNING, SPEAKING, START, fingerprint, fingerprints
-from replaykit.formats.core.messages import answer_in
+from replaykit.formats.core.fields import ending_of, result_error, tool_outcome
+from replaykit.formats.core.messages import RETURNING, SPEAKING, START, answer_in, fingerprint, fingerprints
 from replaykit.formats.core.replayability import Lack, with_lacks
 from replaykit.model.changes import StateFold
 from replaykit.model.events import AnyEvent, ErrorEvent, ErrorInfo, LlmCall, Note, State, ToolCall, Usage
@@ -178,8 +177,10 @@ class Talk:
         started = turn.fields["at"]
         if duration_s is not None:
             if at:
+                # No call begins before it is asked for, though clocks of two machines may say so.
                 started = max(started, at - duration_s)
         else:
+            # All that is known is when the result came: the call took the time since it was asked for.
             started = started or at
             duration_s = max(0.0, at - started) if at else 0.0
         turn.fields |= {"error": error, "result_json": result, "at": started, "duration_s": duration_s}
@@ -206,7 +207,7 @@ class Talk:
         return used
 
     def hears(self, messages: Iterable[Json]) -> None:
-        """Messages of one shape (`importers.messages`), each of which is new."""
+        """Messages of one shape (`core.messages`), each of which is new."""
         for message in messages:
             self.hear(message)
 
@@ -217,6 +218,7 @@ class Talk:
             return self.answers(_answer(message), **details)
         if role in RETURNING:
             call_id, name = text_in(message, "tool_call_id"), text_in(message, "name")
+            # None, not False: the text may tell of an error that has no status beside it.
             failed = True if message.get("status") == "error" else None
             return self.returns(content, call_id=call_id, name=name, failed=failed, **details)
         self.says(role, content)
@@ -224,7 +226,7 @@ class Talk:
 
     @property
     def fingerprint(self) -> bytes:
-        """Stands for everything that was said so far (`importers.marks`)."""
+        """Stands for everything that was said so far (`core.messages.fingerprint`)."""
         if self._fingerprints:
             return self._fingerprints[-1]
         return START
@@ -265,6 +267,7 @@ class Talk:
 
     def inside(self, turn: Turn | None, *, system: Json = None, tools: Json = None) -> Talk:
         """The conversation of an agent that a call started: its events are inside of that call; None is beside all."""
+        # Past the constructor: both talks share one list of turns, so that their events stay in one order.
         inner = Talk.__new__(Talk)
         inner._turns, inner._parent, inner._repeated = self._turns, turn, self._repeated
         inner._fold = self._fold

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from replaykit.formats.core.fingerprints import RETURNING, SPEAKING, START, fingerprints
+from replaykit.formats.core.messages import RETURNING, SPEAKING, START, fingerprints
 from replaykit.formats.core.replayability import Lack
 from replaykit.formats.core.talk import Talk, Turn, content_id
 from replaykit.model.events import ErrorInfo, WireInfo
@@ -52,7 +52,7 @@ class ModelExchange(Struct, frozen=True, kw_only=True):
 
     call: ModelCall
     messages: list[Json] | None = None
-    """The request's, in the shape of `importers.messages`; None where the request is not there."""
+    """The request's, in the shape of `core.messages`; None where the request is not there."""
     used: Callable[[ModelAnswer], list[Used]]
     answered: bool = True
     """False where the file has no response to it."""

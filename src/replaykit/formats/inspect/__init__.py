@@ -22,17 +22,17 @@ import zstandard
 
 from replaykit.errors import InvalidFile
 from replaykit.formats.core.fields import Fields
-from replaykit.formats.core.items import of_each, read_each
-from replaykit.formats.core.registry import Found, register_format
+from replaykit.formats.core.registry import Found, of_each, read_each, register_format
 from replaykit.formats.core.source import Source
 from replaykit.formats.inspect.samples import FORMAT, read_sample
 from replaykit.model.run import TraceRun
+from replaykit.model.text_lines import words_of
 from replaykit.model.values import Json, JsonObject
-from replaykit.wire.json_fields import as_object, objects_in, text_in, value_in, without
+from replaykit.wire.json_fields import as_object, has_object, has_text, objects_in, text_in, value_in, without
 
 _HEADERS = ("header.json", "_journal/start.json")
 _TAIL_BYTES = 64 * 1024
-_EVENTS = ("model", "tool", "state", "step", "span_begin", "sample_init", "score", "info")
+_EVENTS = words_of("model tool state step span_begin sample_init score info")
 _NO_SAMPLES = "the log holds no samples; Inspect keeps them unless it is run with --no-log-samples"
 _NO_EVENTS = "no event was logged"
 
@@ -58,7 +58,7 @@ register_format(FORMAT, "Inspect AI logs: `.eval` and `.json`", _recognises, _re
 
 
 def _is_log(value: Json) -> bool:
-    return isinstance(value_in(value, "eval"), dict) and isinstance(value.get("status"), str) and "version" in value
+    return has_object(value, "eval") and has_text(value, "status") and "version" in value
 
 
 def _is_sample(value: Json) -> bool:
@@ -121,7 +121,7 @@ MAX_ENTRY_BYTES = 256 * 1024 * 1024
 MAX_TOTAL_BYTES = 8 * 1024 * 1024 * 1024
 """The most that all of them may."""
 MAGIC = b"PK\x03\x04"
-_ZSTD_METHOD = 93
+_ZSTD_METHOD = 93  # which `zipfile` itself reads from Python 3.14 on
 _MAX_WINDOW = 128 * 1024 * 1024
 _LOCAL = struct.Struct("<4s22xHH")
 """The header of an entry: its signature, and the sizes of its name and its extra field."""
@@ -181,6 +181,7 @@ class Archive:
         start = entry.header_offset + _LOCAL.size + name_size + more_size
         packed = self._data[start : start + entry.compress_size]
         decompressor = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW)
+        # A large entry is several frames, one after another.
         with decompressor.stream_reader(packed, read_across_frames=True) as reader:
             text = reader.read(size)
         if len(text) < size and zlib.crc32(text) != entry.CRC:

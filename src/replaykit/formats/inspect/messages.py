@@ -24,8 +24,7 @@ from replaykit.wire.json_fields import (
     text_in,
     value_in,
 )
-from replaykit.wire.model_calls import ModelAnswer
-from replaykit.wire.usage import usage_of
+from replaykit.wire.model_calls import ModelAnswer, usage_of
 
 _REF = re.compile(r"(?:attachment|tc)://([0-9a-f]{8,64})")
 _MAX_DEPTH = 100
@@ -81,7 +80,7 @@ class SampleAttachments:
         return found
 
     def read_message(self, message: JsonObject) -> JsonObject:
-        """A message as `importers.messages` has them."""
+        """A message as `core.messages` has them."""
         role, parts = text_in(message, "role") or "user", self.whole(message.get("content"))
         found: JsonObject = {"role": role, "content": plain(parts)}
         if isinstance(parts, list):

@@ -7,16 +7,15 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
-from replaykit.formats.core.errors import error_of
-from replaykit.formats.core.fields import Fields, time_in
+from replaykit.formats.core.fields import Fields, error_of, time_in
 from replaykit.formats.core.labels import Label, labelled
-from replaykit.formats.core.replayability import Lack
+from replaykit.formats.core.replayability import Lack, added, with_total
 from replaykit.formats.core.talk import UNSET, Talk, Turn, content_id
-from replaykit.formats.core.totals import added, with_total
 from replaykit.formats.inspect.messages import REMOVED, SampleAttachments, error_in, plain, usage_in
 from replaykit.model.events import ErrorInfo
 from replaykit.model.matching import ToolErrors
 from replaykit.model.run import RunStatus, TraceRun
+from replaykit.model.text_lines import words_of
 from replaykit.model.values import Json, JsonObject, canonical, encode
 from replaykit.wire.json_fields import (
     as_list,
@@ -44,7 +43,7 @@ _ANSWERS = ("choice", "answer", "pattern", "math")
 """Scorers that compare the answer, which they take out of what was said, with the target."""
 _GRADED = ("model_graded_qa", "model_graded_fact", "f1")
 """Scorers for which the target is a reference: another wording is as good."""
-_METADATA = ("epoch", "target", "choices", "metadata", "model_usage", "total_time", "working_time", "limit")
+_METADATA = words_of("epoch target choices metadata model_usage total_time working_time limit")
 _OF_EVAL = ("eval_id", "run_id", "task_version", "model")
 
 
@@ -204,7 +203,7 @@ _SCORING = ("scorer", "scorers")
 _STEPS = ("solver", "agent", "subtask")
 _SILENT = ("sample_init", "state", "span_end", "score")
 """Events that say nothing that is not said elsewhere."""
-_COMMON = ("event", "timestamp", "working_start", "span_id", "uuid", "pending", "events", "call", "input_ansi")
+_COMMON = words_of("event timestamp working_start span_id uuid pending events call input_ansi")
 _SHORT = 1000
 _MAX_DEPTH = 20
 

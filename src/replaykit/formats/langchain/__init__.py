@@ -15,8 +15,16 @@ from collections.abc import Callable, Iterator, Sequence
 
 from replaykit.errors import InvalidFile
 from replaykit.formats.core.fields import TraceItem
-from replaykit.formats.core.items import ItemReader, collect, first_items, items_of, mostly, nothing_of
-from replaykit.formats.core.registry import Found, register_format
+from replaykit.formats.core.registry import (
+    Found,
+    ItemReader,
+    collect,
+    first_items,
+    items_of,
+    mostly,
+    nothing_of,
+    register_format,
+)
 from replaykit.formats.core.source import Source
 from replaykit.formats.core.talk import Talk, content_id
 from replaykit.formats.langchain.events import Roots, is_event

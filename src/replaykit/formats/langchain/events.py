@@ -22,7 +22,7 @@ from replaykit.formats.langsmith import read_runs
 from replaykit.model.events import AnyEvent
 from replaykit.model.run import Origin, RunStatus, TraceRun
 from replaykit.model.values import Json, JsonObject, encode
-from replaykit.wire.json_fields import as_object, as_text, object_in, text_in, value_in
+from replaykit.wire.json_fields import as_list, as_object, as_text, has_object, object_in, text_in, value_in
 
 _KINDS = {"chat_model": "llm", "llm": "llm", "tool": "tool", "retriever": "retriever", "prompt": "prompt"}
 _UUID7_LENGTH, _VERSION_AT, _TIME_DIGITS = 36, 14, 13
@@ -32,7 +32,7 @@ def is_event(value: Json) -> bool:
     """True for an event of a stream."""
     event = as_object(value)
     is_named = text_in(event, "event").startswith("on_") and text_in(event, "run_id")
-    return bool(is_named) and isinstance(event.get("data"), dict)
+    return bool(is_named) and has_object(event, "data")
 
 
 class Roots:
@@ -133,15 +133,10 @@ def _question(value: Json) -> Json:
     """Return the question to a graph, where it was given nothing else."""
     question = as_object(value)
     if question.keys() == {MESSAGES}:
-        messages = conversation(question.get(MESSAGES))
-    else:
-        messages = None
-    if isinstance(messages, list) and len(messages) == 1:
-        only = as_object(messages[0])
-    else:
-        only = {}
-    if only.get("role") == "user" and "content" in only:
-        return only["content"]
+        messages = as_list(conversation(question[MESSAGES]))
+        only = as_object(messages[0]) if len(messages) == 1 else {}
+        if only.get("role") == "user" and "content" in only:
+            return only["content"]
     return value
 
 

@@ -15,21 +15,32 @@ from typing import Any
 
 from msgspec import Struct
 
-from replaykit.formats.core.errors import error_of, error_of_repr
-from replaykit.formats.core.fields import TraceItem
+from replaykit.formats.core.fields import TraceItem, error_of, error_of_repr
 from replaykit.formats.core.langchain_messages import message_body, read_outputs
 from replaykit.formats.core.messages import messages_of
 from replaykit.formats.core.registry import Found
 from replaykit.formats.core.talk import UNSET, Talk, content_id
 from replaykit.model.events import ErrorInfo, Usage
 from replaykit.model.run import RunStatus, TraceRun
+from replaykit.model.text_lines import words_of
 from replaykit.model.values import Json, JsonObject, canonical, encode
-from replaykit.wire.json_fields import as_object, as_objects, as_text, filled, object_in, text_in, value_in, without
-from replaykit.wire.usage import usage_of
+from replaykit.wire.json_fields import (
+    as_object,
+    as_objects,
+    as_text,
+    filled,
+    has_list,
+    has_object,
+    list_in,
+    object_in,
+    text_in,
+    without,
+)
+from replaykit.wire.model_calls import usage_of
 
 FORMAT = "langchain"
 MESSAGES = "messages"
-_SNAPSHOT = ("values", "next", "config", "metadata", "created_at", "parent_config", "tasks", "interrupts")
+_SNAPSHOT = words_of("values next config metadata created_at parent_config tasks interrupts")
 _TASK = ("id", "name", "path", "error", "interrupts", "state", "result")
 
 
@@ -52,10 +63,7 @@ class Snapshot(Struct, kw_only=True):
 
     @property
     def messages(self) -> list[Json]:
-        found = value_in(self.values, MESSAGES)
-        if isinstance(found, list):
-            return found
-        return []
+        return list_in(self.values, MESSAGES)
 
 
 def named(value: Json, names: Sequence[str]) -> JsonObject:
@@ -71,7 +79,7 @@ def is_snapshot(value: Json) -> bool:
         return False
     state = named(value, _SNAPSHOT)
     place = isinstance(state.get("config", state.get("checkpoint")), dict)
-    return "values" in state and isinstance(state.get("next"), list) and place and "tasks" in state
+    return "values" in state and has_list(state, "next") and place and "tasks" in state
 
 
 def snapshot_of(item: TraceItem) -> Snapshot:
@@ -82,7 +90,7 @@ def snapshot_of(item: TraceItem) -> Snapshot:
     metadata = fields.object("metadata")
     place = _place(fields.object("config", "checkpoint"))
     tasks = [named(task, _TASK) for task in fields.items("tasks")]
-    interrupts = [interrupt for task in tasks for interrupt in _listed(task.get("interrupts"))]
+    interrupts = [interrupt for task in tasks for interrupt in list_in(task, "interrupts")]
     upcoming = tuple(map(as_text, fields.items("next")))
     parent = text_in(_place(fields.object("parent_config", "parent_checkpoint")), "checkpoint_id")
     details = {"checkpoint": place.get("checkpoint_id"), "parent": parent, "next": list(upcoming), **metadata}
@@ -142,7 +150,8 @@ def _tell(talk: Talk, states: Sequence[Snapshot]) -> None:
     for state in states:
         keys = list(map(key_of, state.messages))
         fresh = [message for key, message in zip(keys, state.messages, strict=True) if key not in seen]
-        if keys[: len(known)] != known:  # some were taken away
+        if keys[: len(known)] != known:
+            # Some were taken away, as summaries do: the next answer is asked for with those that are left.
             repeated = [message for key, message in zip(keys, state.messages, strict=True) if key in seen]
             talk.catches_up(messages_of(repeated) or ())
         for message in fresh:
@@ -190,12 +199,6 @@ def _error(value: Json) -> ErrorInfo:
     return error_of(value)
 
 
-def _listed(value: Json) -> list[Json]:
-    if isinstance(value, list):
-        return value
-    return []
-
-
 _TOOL_NODE = re.compile(r"Error: (.*)\n Please fix your mistakes\.", re.DOTALL)
 _TOOL_CALL = re.compile(r"Error (?:executing|invoking) tool .*? with error:\n (.*)\n Please fix the error", re.DOTALL)
 _KINDS = {"user": "human", "human": "human", "assistant": "ai", "ai": "ai", "system": "system", "developer": "system"}
@@ -225,7 +228,7 @@ def are_messages(values: Json) -> bool:
 
 def _is_plainly(value: JsonObject) -> bool:
     """True for a message that no other format writes: `{type: system, content}` alone could be anybody's."""
-    wrapped = "lc" in value or isinstance(value.get("data"), dict)
+    wrapped = "lc" in value or has_object(value, "data")
     return wrapped or text_in(value, "type").lower().startswith(("human", "ai"))
 
 

@@ -9,9 +9,10 @@ each root. A root that cannot be read, or has a child that cannot, is left out a
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from replaykit.errors import InvalidFile
-from replaykit.formats.core.registry import IMPORTERS, Found, Imported, read_all, register_format
+from replaykit.formats.core.registry import IMPORTERS, Found, Imported, read_all, register_format, safely
 from replaykit.formats.core.source import Source
 from replaykit.formats.langsmith.documents import FORMAT, documents, holds_runs
 from replaykit.formats.langsmith.run_tree import collect
@@ -28,19 +29,13 @@ def _read_file(source: Source) -> Iterator[Found]:
             yield found
             continue
         for root in collect(found):
-            notes: list[str] = []
-            try:
-                yield read_trace(root, notes, requests)
-            except InvalidFile as problem:
-                yield problem
-            else:
-                yield from notes
+            yield from safely(partial(read_trace, requests), root)
 
 
 register_format(
     FORMAT,
     "LangSmith: runs of its API (v1, v2), client, webhooks and SDKs",
-    lambda source: holds_runs(source),
+    holds_runs,
     _read_file,
 )
 

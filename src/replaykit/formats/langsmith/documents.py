@@ -14,7 +14,9 @@ from replaykit.formats.core.piece_groups import Piece, PieceGroups
 from replaykit.formats.core.source import Source
 from replaykit.model.json_positions import DocumentPath
 from replaykit.model.nesting import check_nesting, decode_json
+from replaykit.model.text_lines import words_of
 from replaykit.model.values import NULL, Json, JsonObject, read_items
+from replaykit.wire.json_fields import has_list, has_text
 
 SUMMARY_FIELDS = (
     "session_name",
@@ -26,13 +28,12 @@ SUMMARY_FIELDS = (
     "app_path",
 )
 """Members of a run that LangSmith adds to it."""
-_LEFT = (
-    *("events", "serialized", "manifest", "manifest_id", "manifest_s3_id", "s3_urls", "attachments", "execution_order"),
-    *("prompt_token_details", "completion_token_details", "prompt_cost_details", "completion_cost_details"),
-    *("first_token_time", "price_model_id", "in_dataset", "is_in_dataset", "reference_dataset_id", "query_metadata"),
-    *("share_token", "share_url", "tenant_id", "ls_user_id"),
-    *("modified_at", "last_queued_at", "thread_evaluation_time", "total_tokens", "is_root"),
-    *("child_run_ids", "direct_child_run_ids"),
+_LEFT = words_of(
+    "events serialized manifest manifest_id manifest_s3_id s3_urls attachments execution_order "
+    "prompt_token_details completion_token_details prompt_cost_details completion_cost_details "
+    "first_token_time price_model_id in_dataset is_in_dataset reference_dataset_id query_metadata "
+    "share_token share_url tenant_id ls_user_id modified_at last_queued_at thread_evaluation_time "
+    "total_tokens is_root child_run_ids direct_child_run_ids"
 )
 """LangSmith's own bookkeeping, which a run has no use for."""
 
@@ -152,8 +153,8 @@ def _is_run(value: Json) -> bool:
     """True for an object with a `dotted_order`, or with a run's type and a field that places it in a trace."""
     if not isinstance(value, dict):
         return False
-    typed = isinstance(value.get("run_type"), str) and any(name in value for name in _MARKS)
-    return typed or isinstance(value.get("dotted_order"), str)
+    typed = has_text(value, "run_type") and any(name in value for name in _MARKS)
+    return typed or has_text(value, "dotted_order")
 
 
 def _documents(value: Json) -> Iterator[tuple[Json, DocumentPath]]:
@@ -171,7 +172,7 @@ def _documents(value: Json) -> Iterator[tuple[Json, DocumentPath]]:
 def _lists(part: Json) -> list[str]:
     if not isinstance(part, dict) or "run_type" in part:
         return []
-    return [name for name in _LISTS if isinstance(part.get(name), list)]
+    return [name for name in _LISTS if has_list(part, name)]
 
 
 class _Head(Struct):

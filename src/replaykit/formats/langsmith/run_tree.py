@@ -10,18 +10,16 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from replaykit.errors import InvalidFile
-from replaykit.formats.core.errors import error_of, error_of_repr
-from replaykit.formats.core.fields import Fields, TraceItem, json_type
+from replaykit.formats.core.fields import Fields, TraceItem, error_of, error_of_repr, json_type
 from replaykit.formats.core.langchain_messages import message_body
+from replaykit.formats.core.replayability import stated_usage
 from replaykit.formats.core.source import Source
-from replaykit.formats.core.totals import stated_usage
 from replaykit.formats.langsmith.documents import KNOWN, SUMMARY_FIELDS, Document, loaded
 from replaykit.model.events import ErrorInfo, Usage
 from replaykit.model.json_positions import DocumentPath
 from replaykit.model.nesting import decode_json
 from replaykit.model.values import Json, JsonObject, Raw
-from replaykit.wire.json_fields import EMPTY, count_in, filled, list_in, object_in, text_in, without
+from replaykit.wire.json_fields import EMPTY, count_in, filled, has_text, list_in, object_in, text_in, without
 
 _SEGMENT = re.compile(r"(\d{8}T\d{12})Z(.+)")
 
@@ -98,25 +96,11 @@ class RunFields(Fields):
         except msgspec.MsgspecError as error:
             raise self.error(f"not JSON: {error}", name) from None
 
-    def raw_value(self, value: Json, *names: str) -> Raw:
-        """A value of this run as JSON text, keys in their own order."""
-        source, path = self._place_of(names)
-        return source.raw(value, path)
-
-    def canonical(self, value: Json, *names: str) -> Raw:
-        source, path = self._place_of(names)
-        return source.canonical(value, path)
-
-    def error(self, message: str, *names: str) -> InvalidFile:
-        name = self.key(*names)
-        source, path = self._place_of(names)
-        return source.error(f"{name}: {message}" if name else message, path)
-
     def _place_of(self, names: tuple[str, ...]) -> tuple[Source, DocumentPath]:
         name = self.key(*names)
-        if name is None:
-            return self.source, self.path
-        source, path = self._places.get(name, (self.source, self.path))
+        if name is None or name not in self._places:
+            return super()._place_of(names)
+        source, path = self._places[name]
         return source, (*path, name)
 
 
@@ -159,6 +143,7 @@ def _add(nodes: dict[str | DocumentPath, RunNode], value: Json, path: DocumentPa
         inside = list_in(item.value, "child_runs")
         if inside:
             children = TraceItem(source, inside, (*item.path, "child_runs")).members()
+            # The last one in is the first one out, and runs are read in the order of the file.
             waiting += reversed([(child, node) for child in children])
 
 
@@ -197,7 +182,7 @@ def _parent(nodes: dict[str | DocumentPath, RunNode], key: str | DocumentPath, n
 
 def ids_above(value: JsonObject) -> Iterator[str]:
     """The ids of the runs around this one, nearest first, as far as it names them."""
-    if isinstance(value.get("parent_run_id"), str):
+    if has_text(value, "parent_run_id"):
         yield value["parent_run_id"]
     for parent in reversed(list_in(value, "parent_run_ids")):
         if isinstance(parent, str):
@@ -209,6 +194,7 @@ def _roots(nodes: Iterable[RunNode]) -> list[RunNode]:
     """The runs with no parent; of runs that are each other's parents, the first in the file."""
     roots: list[RunNode] = []
     reached: set[int] = set()
+    # What no root leads to is left for the second round: runs in circles.
     for circles in (False, True):
         for node in nodes:
             if id(node) in reached or (node.parent is not None and not circles):

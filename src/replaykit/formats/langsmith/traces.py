@@ -8,9 +8,10 @@ from typing import Any
 from msgspec import UNSET, Struct
 
 from replaykit.errors import nearest
-from replaykit.formats.core.errors import STATUSES, ending_of, status_of
+from replaykit.formats.core.fields import STATUSES, ending_of, status_of
 from replaykit.formats.core.labels import Label, labelled, says_failure
 from replaykit.formats.core.langchain_messages import message_body, message_of, read_outputs
+from replaykit.formats.core.registry import Found
 from replaykit.formats.langsmith.documents import FORMAT
 from replaykit.formats.langsmith.requests import Requests, Setting
 from replaykit.formats.langsmith.run_tree import (
@@ -61,8 +62,9 @@ class _Timed(Struct):
         return above.call
 
 
-def read_trace(root: RunNode, notes: list[str], requests: Requests) -> TraceRun:
-    """The run of a root; `InvalidFile` when it or one of the runs below it cannot be read."""
+def read_trace(requests: Requests, root: RunNode) -> Iterator[Found]:
+    """The run of a root, and notes on it; `InvalidFile` when it or one of the runs below it cannot be read."""
+    notes: list[str] = []
     timed = _timed(root)
     first, fields = timed[0], timed[0].fields
     run_id = fields.required_text("id")
@@ -87,7 +89,8 @@ def read_trace(root: RunNode, notes: list[str], requests: Requests) -> TraceRun:
         event_count=len(events),
         events=events,
     )
-    return labelled(run, list(feedback_labels(fields.value.get("feedback_stats"))))
+    yield labelled(run, list(feedback_labels(fields.value.get("feedback_stats"))))
+    yield from notes
 
 
 def _lacks(root: RunNode, run: _Timed) -> Iterator[str]:

@@ -82,9 +82,8 @@ def read_traces(source: Source) -> Iterator[SpanReading | InvalidFile]:
 
 def read_file(source: Source) -> SpanReading:
     """The spans of a file that is one document; `InvalidFile` says what is wrong, and on which line."""
-    if source.first:
-        reader = None
-    else:
+    reader = None
+    if not source.first:
         reader = _protobuf_reader(source)
     if reader is not None:
         return _merged(source, map(reader, protobuf.messages_in(source.text)))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from functools import cache, partial
+from itertools import islice
 
 from replaykit.formats.spans.span import (
     MAX_ATTRIBUTES,
@@ -26,6 +27,7 @@ from replaykit.formats.spans.span import (
     whole,
 )
 from replaykit.model.values import Json, JsonObject
+from replaykit.wire.json_fields import has_list
 
 ERROR = (2, "2", "STATUS_CODE_ERROR", "ERROR")
 _INT64 = re.compile(r"-?\d{1,19}")
@@ -35,7 +37,7 @@ _MARKS = ("resourceSpans", "resource_spans", "resourceLogs", "resource_logs")
 
 def is_otlp(value: Json) -> bool:
     """True for an export request of traces or logs."""
-    return isinstance(value, dict) and any(isinstance(value.get(name), list) for name in _MARKS)
+    return isinstance(value, dict) and any(has_list(value, name) for name in _MARKS)
 
 
 def read_document(value: Json) -> SpanReading:
@@ -115,7 +117,7 @@ def _get(value: Json, name: str) -> Json:
         raise BadPayload(f"expected an object around `{name}`")
     found = value.get(name)
     if found is not None or name in value:
-        return found
+        return found  # also a null: whoever writes one name does not write the other
     return value.get(_plain(name))
 
 
@@ -144,13 +146,13 @@ def _text(value: Json, name: str) -> str:
 
 def _attributes(pairs: Json, depth: int = 0) -> JsonObject:
     if isinstance(pairs, dict):  # SDKs that print spans
-        return dict(list(pairs.items())[:MAX_ATTRIBUTES])
+        return dict(islice(pairs.items(), MAX_ATTRIBUTES))
     if pairs is None:
         return {}
     if not isinstance(pairs, list):
         raise BadPayload("attributes: expected a list")
     found: JsonObject = {}
-    for pair in pairs if len(pairs) <= MAX_ATTRIBUTES else pairs[:MAX_ATTRIBUTES]:
+    for pair in islice(pairs, MAX_ATTRIBUTES):
         try:
             found[pair["key"] + ""] = pair["value"]["stringValue"] + ""  # most are texts, and this is the hot path
         except (KeyError, TypeError, AttributeError):

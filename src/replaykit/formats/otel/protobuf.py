@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Iterator
 from functools import cache, partial
+from itertools import islice
 from typing import Any
 
 from replaykit.errors import UsageError, install_hint
@@ -202,7 +203,7 @@ def _record(message: Any, scope: str, resource: JsonObject) -> Span | None:
 
 def _attributes(pairs: Any, depth: int = 0) -> JsonObject:
     found: JsonObject = {}
-    for pair in pairs if len(pairs) <= MAX_ATTRIBUTES else pairs[:MAX_ATTRIBUTES]:
+    for pair in islice(pairs, MAX_ATTRIBUTES):
         value = pair.value
         found[pair.key] = value.string_value or _any(value, depth)  # most are texts, and this is the hot path
     return found

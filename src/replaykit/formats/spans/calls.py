@@ -13,11 +13,10 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from replaykit.formats.core.errors import error_of, tool_outcome
+from replaykit.formats.core.fields import error_of, tool_outcome
 from replaykit.formats.core.json_text import load_json
 from replaykit.formats.core.messages import ConversationCache, goes_on
-from replaykit.formats.spans.meaning import UNSET, Meaning, SpanKind
-from replaykit.formats.spans.span import Span
+from replaykit.formats.spans.span import UNSET, Meaning, Span, SpanKind
 from replaykit.formats.spans.tree import SpanNode
 from replaykit.model.events import ErrorInfo, LlmCall, ToolCall
 from replaykit.model.values import ABSENT, Json, JsonObject, Raw, canonical, canonical_read, encode_read
@@ -56,7 +55,7 @@ def requested_calls(nodes: list[SpanNode]) -> list[RequestedCall]:
     results = _Results()
     for node in nodes:
         meaning = node.meaning
-        if meaning is None or node.kind is not SpanKind.MODEL:
+        if node.kind is not SpanKind.MODEL:
             continue
         for call_id, answers in results.since(meaning.messages or []).items():
             if call_id in waiting:
@@ -77,7 +76,7 @@ def join(nodes: Iterable[SpanNode], request: list[RequestedCall]) -> dict[str, R
     An id may come again, and is then of the last call before the span; what has none is taken in its order.
     """
     found: dict[str, RequestedCall] = {}
-    tools = [(node, node.meaning) for node in nodes if node.kind is SpanKind.TOOL and node.meaning is not None]
+    tools = [node for node in nodes if node.kind is SpanKind.TOOL]
     for asked_as, called_as, taken_of in _WAYS:
         if len(found) == len(tools):
             break
@@ -85,10 +84,10 @@ def join(nodes: Iterable[SpanNode], request: list[RequestedCall]) -> dict[str, R
         for item in request:
             if not item.is_made and (key := asked_as(item)):
                 known.setdefault(key, deque()).append(item)
-        for node, meaning in tools:
+        for node in tools:
             if node.span.id in found:
                 continue
-            for key in called_as(meaning):
+            for key in called_as(node.meaning):
                 match = taken_of(known.get(key), node)
                 if match is not None:
                     match.is_made = True
@@ -279,8 +278,9 @@ class Texts:
         return self._messages_json
 
 
-def model_call(node: SpanNode, meaning: Meaning, texts: Texts, common: dict[str, Any]) -> LlmCall:
+def model_call(node: SpanNode, texts: Texts, common: dict[str, Any]) -> LlmCall:
     """The call of a model."""
+    meaning = node.meaning
     error = error_in(node.span, has_outcome=meaning.answer is not None)
     result = ABSENT
     if meaning.answer is not None and error is None:
@@ -296,8 +296,9 @@ def model_call(node: SpanNode, meaning: Meaning, texts: Texts, common: dict[str,
     )
 
 
-def tool_call(node: SpanNode, meaning: Meaning, request: RequestedCall | None, common: dict[str, Any]) -> ToolCall:
+def tool_call(node: SpanNode, request: RequestedCall | None, common: dict[str, Any]) -> ToolCall:
     """The call of a tool; what its span does not say is taken from the conversation."""
+    meaning = node.meaning
     result = meaning.output
     error = error_in(node.span, has_outcome=result is not UNSET)
     if result is UNSET and request is not None and request.result is not None:

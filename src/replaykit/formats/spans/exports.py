@@ -14,16 +14,14 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from replaykit.errors import InvalidFile
-from replaykit.formats.core.errors import ending_of
-from replaykit.formats.core.fields import Fields, TraceItem
+from replaykit.formats.core.fields import Fields, TraceItem, ending_of
 from replaykit.formats.core.labels import Label, labelled
 from replaykit.formats.core.piece_groups import PieceGroups
 from replaykit.formats.core.registry import Found
 from replaykit.formats.core.replayability import Lack, with_lacks
 from replaykit.formats.core.source import Source
 from replaykit.formats.spans.calls import seconds
-from replaykit.formats.spans.meaning import UNSET
-from replaykit.formats.spans.span import Span
+from replaykit.formats.spans.span import UNSET, Span
 from replaykit.model.events import ErrorInfo
 from replaykit.model.run import Origin, RunStatus, TraceRun
 from replaykit.model.values import Json, encode, raw

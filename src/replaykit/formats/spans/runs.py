@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from replaykit.formats.core.errors import ending_of
+from replaykit.formats.core.fields import ending_of
 from replaykit.formats.core.json_text import load_json
 from replaykit.formats.core.messages import ConversationCache
 from replaykit.formats.core.replayability import Lack, with_lacks
@@ -24,8 +24,7 @@ from replaykit.formats.spans.calls import (
     tool_call,
     untraced_call,
 )
-from replaykit.formats.spans.meaning import UNSET, Meaning, SpanKind
-from replaykit.formats.spans.span import FORMAT, Span
+from replaykit.formats.spans.span import FORMAT, UNSET, Span, SpanKind
 from replaykit.formats.spans.tree import SpanNode, SpanTree
 from replaykit.model.events import AnyEvent, Call, ErrorEvent, ErrorInfo, Note
 from replaykit.model.run import Origin, RunStatus, TraceRun
@@ -131,17 +130,16 @@ class _SpanEvents:
         return tuple(events)
 
     def _event(self, node: SpanNode, common: dict[str, Any]) -> AnyEvent | None:
-        meaning = node.meaning
-        if meaning is None or meaning.kind not in _EVENTFUL:
+        if node.kind not in _EVENTFUL:
             return self._own_error(node, common)
-        if meaning.kind is SpanKind.MODEL:
-            return model_call(node, meaning, self._texts, common)
-        if meaning.kind is SpanKind.NOTE:
+        if node.kind is SpanKind.MODEL:
+            return model_call(node, self._texts, common)
+        if node.kind is SpanKind.NOTE:
             return Note(**common, name=node.span.name, content_json=Raw(encode_read(node.span.attributes)))
         request = self._joined.get(node.span.id)
-        if request is None and meaning.input is UNSET:
+        if request is None and node.meaning.input is UNSET:
             self.without_arguments.append(common["seq"])
-        return tool_call(node, meaning, request, common)
+        return tool_call(node, request, common)
 
     def _own_error(self, node: SpanNode, common: dict[str, Any]) -> ErrorEvent | None:
         """The error that began in a span that is no call; one from below is told there, the run's by the run."""
@@ -189,7 +187,7 @@ def _step(node: SpanNode) -> str | None:
 def _advice(tree: SpanTree) -> tuple[str, ...]:
     """Return advice for traces whose spans hold no messages."""
     for node in tree.nodes:
-        if node.meaning is not None and node.meaning.messages:
+        if node.meaning.messages:
             return ()
     return (_ADVICE,)
 
@@ -236,7 +234,7 @@ def subject_of(tree: SpanTree) -> RunSubject:
     alone = root
     if len(tops) == 1:
         alone = tops[0]
-    meaning = alone.meaning or Meaning(kind=SpanKind.NOTE)
+    meaning = alone.meaning
     error = _error(alone, tops)
     own = {alone.span.id, root.span.id}
     if error is None:
@@ -297,9 +295,9 @@ def _tops(roots: Iterable[SpanNode]) -> list[SpanNode]:
 
 
 def _agent(subject: SpanNode, nodes: Iterable[SpanNode]) -> str:
-    if subject.is_agent and subject.meaning is not None:
+    if subject.is_agent:
         return subject.meaning.name
-    agents = {node.meaning.name for node in nodes if node.is_agent and node.meaning is not None}
+    agents = {node.meaning.name for node in nodes if node.is_agent}
     if len(agents) == 1:
         return agents.pop()
     return ""
@@ -316,7 +314,7 @@ def _error(subject: SpanNode, tops: list[SpanNode]) -> ErrorInfo | None:
 
 def _has_outcome(node: SpanNode) -> bool:
     meaning = node.meaning
-    return meaning is None or meaning.output is not UNSET or meaning.answer is not None
+    return node.kind is SpanKind.NOTHING or meaning.output is not UNSET or meaning.answer is not None
 
 
 def _status(subject: SpanNode, error: ErrorInfo | None) -> RunStatus:
@@ -331,10 +329,10 @@ def _status(subject: SpanNode, error: ErrorInfo | None) -> RunStatus:
 def _input(nodes: list[SpanNode]) -> Raw:
     """Return the input of the first agent that has one, else the first model's question."""
     for node in nodes:
-        if node.kind is SpanKind.AGENT and node.meaning is not None and node.meaning.input is not UNSET:
+        if node.kind is SpanKind.AGENT and node.meaning.input is not UNSET:
             return Raw(encode_read(node.meaning.input))
     for node in nodes:
-        if node.kind is SpanKind.MODEL and node.meaning is not None and node.meaning.messages:
+        if node.kind is SpanKind.MODEL and node.meaning.messages:
             question: Json = node.meaning.messages
             for message in of_role(node.meaning.messages, "user"):
                 question = message["content"]
@@ -344,7 +342,7 @@ def _input(nodes: list[SpanNode]) -> Raw:
 
 def _given_up(subject: SpanNode) -> Raw:
     """Return the output of a failed run as its agent states it, never a model's last answer."""
-    if subject.kind is SpanKind.AGENT and subject.meaning is not None:
+    if subject.kind is SpanKind.AGENT:
         output = subject.meaning.output
         if output is not UNSET and output not in EMPTY:
             return Raw(encode_read(output))
@@ -354,11 +352,11 @@ def _given_up(subject: SpanNode) -> Raw:
 def _output(subject: SpanNode, tops: list[SpanNode], nodes: list[SpanNode]) -> Raw:
     """Return the agent's output, else the last answer of a model that called no tools."""
     for node in (subject, *reversed(tops)):
-        if node.kind is SpanKind.AGENT and node.meaning is not None and node.meaning.output is not UNSET:
+        if node.kind is SpanKind.AGENT and node.meaning.output is not UNSET:
             return Raw(encode_read(node.meaning.output))
     for node in reversed(nodes):
-        if node.meaning is not None and node.meaning.answer is not None:
-            answer = node.meaning.answer
+        answer = node.meaning.answer
+        if answer is not None:
             if answer.content and not answer.tool_calls:
                 return Raw(encode_read(answer.content))
             break

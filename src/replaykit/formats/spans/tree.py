@@ -5,16 +5,14 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from replaykit.formats.core.messages import ConversationCache
-from replaykit.formats.core.totals import added
+from replaykit.formats.core.replayability import added
 from replaykit.formats.spans.dialects import meaning_of
 from replaykit.formats.spans.dialects.langfuse import OBSERVATION
-from replaykit.formats.spans.meaning import UNSET, Meaning, SpanKind
-from replaykit.formats.spans.span import Span, SpanEvent, encode_spans
+from replaykit.formats.spans.span import NOTHING, UNSET, Meaning, Span, SpanEvent, SpanKind, encode_spans
 from replaykit.model.events import Usage
 from replaykit.model.values import Json, canonical
 from replaykit.wire.json_fields import object_in, value_in
@@ -36,9 +34,9 @@ class SpanNode:
     def __init__(self, span: Span, meaning: Meaning | None, dialect: str) -> None:
         self.span = span
         self.dialect = dialect
-        self.meaning = meaning
-        self.kind = None if meaning is None else meaning.kind
-        self.is_agent = meaning is not None and meaning.kind is SpanKind.AGENT and meaning.is_agent
+        self.meaning = meaning or NOTHING
+        self.kind = self.meaning.kind
+        self.is_agent = self.kind is SpanKind.AGENT and self.meaning.is_agent
         self.parent: SpanNode | None = None
         self.children: list[SpanNode] = []
         self.depth = 0
@@ -65,8 +63,7 @@ class SpanNode:
 
     def mean_nothing(self) -> None:
         """Drop its meaning, which another span has as well."""
-        self.meaning = self.kind = None
-        self.is_agent = False
+        self.meaning, self.kind, self.is_agent = NOTHING, SpanKind.NOTHING, False
 
     @property
     def sort_key(self) -> tuple[int, int, int, int, str]:
@@ -88,7 +85,7 @@ class SpanTree:
         self.nodes = sorted(nodes.values(), key=lambda node: node.sort_key)
         for node in self.nodes:  # parents come before their children
             _place(node)
-        unite_calls(self.nodes)
+        unite_calls(self.nodes)  # first: the parts of one call are no two layers that trace it
         for node in self.nodes:
             _drop_double(node)
 
@@ -142,6 +139,7 @@ def _linked(nodes: list[SpanNode]) -> list[SpanNode]:
             node.parent.children.append(node)
     roots: list[SpanNode] = []
     reached: set[int] = set()
+    # What no root leads to is left for the second round: spans in circles.
     for of_circles in (False, True):
         for node in by_start:
             if id(node) in reached or (node.parent is not None and not of_circles):
@@ -185,7 +183,7 @@ def _place(node: SpanNode) -> None:
     if parent is None:
         return
     node.outer, node.agent = parent.outer, parent.agent
-    if parent.kind not in (None, SpanKind.STEP):
+    if parent.kind not in (SpanKind.NOTHING, SpanKind.STEP):
         node.outer = parent
     if parent.is_agent:
         node.agent = parent
@@ -197,7 +195,7 @@ def _place(node: SpanNode) -> None:
 
 def _own_step(node: SpanNode) -> tuple[str, ...]:
     """The step that a span is: a stretch of the loop, or an agent inside of another, numbered from the second on."""
-    if node.meaning is None or (node.kind is not SpanKind.STEP and (node.agent is None or not node.is_agent)):
+    if node.kind is not SpanKind.STEP and (node.agent is None or not node.is_agent):
         return ()
     name = _NOT_A_NAME.sub("_", node.meaning.name).strip("_") or "step"
     if node.kind is SpanKind.STEP or node.agent is None:
@@ -223,19 +221,16 @@ def _drop_double(node: SpanNode) -> None:
 
 def _take_usage(outer: SpanNode, inner: SpanNode) -> None:
     """Let the layer that is next to the API say what a call took: for the other one, a vendor may only have guessed."""
-    if outer.meaning is None or inner.meaning is None or inner.meaning.usage is None:
+    if inner.meaning.usage is None:
         return
     used = (*outer.inner_usages, inner.meaning.usage)
     outer.inner_usages = used
     outer.meaning = replace(outer.meaning, usage=added(used))
 
 
-def _is_silent(meaning: Meaning | None) -> bool:
-    return meaning is None or (not meaning.messages and meaning.answer is None)
+def _is_silent(meaning: Meaning) -> bool:
+    return not meaning.messages and meaning.answer is None
 
-
-if TYPE_CHECKING:
-    from replaykit.formats.spans.tree import SpanNode
 
 BEEAI_SCOPE = "openinference.instrumentation.beeai"
 _BEEAI_PART = re.compile(r"(.+)\.(start|success|error|finish)-(\d+)")
@@ -263,7 +258,7 @@ def unite_calls(nodes: Iterable[SpanNode]) -> None:
 def _unite_parts(name: str, parts: dict[str, SpanNode]) -> None:
     ordered = [parts[part] for part in ("start", "success", "error", "finish") if part in parts]
     first, *others = ordered
-    meanings = [node.meaning for node in ordered if node.meaning is not None]
+    meanings = [node.meaning for node in ordered]
     if first.kind is SpanKind.TOOL:
         first.meaning = _united_tool(name, ordered, meanings)
     else:

@@ -22,8 +22,7 @@ from replaykit.model.values import Json, JsonObject, Raw, decode, raw
 from replaykit.seam.failures import ToolError, describe
 from replaykit.seam.http.rewriting import api_error, chunks_of, no_response, wire_of, with_body, written
 from replaykit.seam.scope import MCP_RESULT, CallAnswer, Outcome, PendingCall
-from replaykit.wire.api import ModelApi
-from replaykit.wire.finish_reasons import finish_reason_in
+from replaykit.wire.api import ModelApi, finish_reason_in
 from replaykit.wire.model_calls import ModelAnswer, answer_of
 
 _FIRST_STATUS, _LAST_STATUS, _TOO_MANY = 100, 599, 429

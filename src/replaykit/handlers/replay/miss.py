@@ -97,7 +97,7 @@ def unanswerable(call: PendingCall, why: str, source_format: str = "") -> Unrepl
 
 def advice_on_capture(source_format: str) -> str:
     """Return what to turn on so that a trace holds what this one lacks."""
-    from replaykit.formats.core.capture_advice import capture_advice  # noqa: PLC0415 (nearly all replays do without importers)
+    from replaykit.formats.core.replayability import capture_advice  # noqa: PLC0415 (nearly all replays do without importers)
 
     return capture_advice(source_format)
 

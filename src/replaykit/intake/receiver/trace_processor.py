@@ -10,11 +10,12 @@ from msgspec import Struct
 from replaykit.errors import CorruptStore, StoreError, UsageError
 from replaykit.formats.spans.runs import TraceResult, run_of
 from replaykit.formats.spans.span import Span, SpanReading
+from replaykit.intake.entries import FAILURES
 from replaykit.intake.receiver import otlp_http
 from replaykit.intake.receiver.otlp_http import ExportRefused, ExportReply, ExportRequest
 from replaykit.intake.receiver.spool import Due, Spool
 from replaykit.intake.store_import import StoreResult, store_run
-from replaykit.model.run import RunStatus, TraceRun
+from replaykit.model.run import TraceRun
 from replaykit.store.protocol import Store
 
 KEEP_SPANS_S = 3600.0
@@ -22,7 +23,6 @@ KEEP_SPANS_S = 3600.0
 KEEP_NAMES_S = 7 * 86400.0
 """Closed traces are remembered this long: a late span must not become a run of its own."""
 DEFAULT_QUIET_S = 10.0
-FAILED = (RunStatus.ERROR, RunStatus.TIMEOUT)
 _RECENT = 10_000
 
 
@@ -178,7 +178,7 @@ class TraceProcessor:
 
     def _land(self, trace: str, last: int, result: TraceResult) -> None:
         run, landing = result.run, None
-        if run is not None and (not self._only_failed or run.status in FAILED):
+        if run is not None and (not self._only_failed or run.status in FAILURES):
             landing = store_run(self._store, run)
         is_first = self._spool.settle(trace, last)
         if run is None or landing is None:
@@ -194,7 +194,7 @@ class TraceProcessor:
         return 0
 
     def _count(self, run: TraceRun, landing: StoreResult) -> None:
-        failed = run.status in FAILED
+        failed = run.status in FAILURES
         self.totals.runs += landing is StoreResult.IMPORTED
         self.totals.failed_runs += failed - self._recent.pop(run.id, False)
         self._recent[run.id] = failed

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
-
-from replaykit.errors import UsageError
 
 if TYPE_CHECKING:
     from replaykit.intake.entries import ImportRecord
@@ -46,15 +43,12 @@ def fetch_records(
     timeout_s: float | None = None,
 ) -> Iterator[ImportRecord]:
     """Return the runs with these ids; without ids, the newest of the project that match."""
-    from replaykit.formats.core.run_query import Status, since_of  # noqa: PLC0415 (as above)
+    from replaykit.formats.core.run_query import Status, parse_since  # noqa: PLC0415 (as above)
     from replaykit.intake.services.fetching import Query, fetch_by_id  # noqa: PLC0415
 
     began = None
     if since is not None:
-        try:
-            began = since_of(since, dt.datetime.now(dt.UTC))
-        except ValueError as error:
-            raise UsageError(f"--since: {error}", hint="Write --since 7d, --since 24h or --since 2026-02-15") from None
+        began = parse_since(since)
     keeper = open_service(service, timeout_s)
     if run_ids:
         return fetch_by_id(keeper, run_ids, project, service)

@@ -43,12 +43,14 @@ class ServiceAccount(Struct, frozen=True, kw_only=True):
         return text
 
 
+def setting(environment: Mapping[str, str], name: str) -> str:
+    """Return the value of a variable; empty where it says nothing."""
+    return environment.get(name, "").strip()
+
+
 def first_set(environment: Mapping[str, str], names: tuple[str, ...]) -> str:
     """Return the first of these variables that is set; the first of all where none is."""
-    for name in names:
-        if environment.get(name, "").strip():
-            return name
-    return names[0]
+    return next((name for name in names if setting(environment, name)), names[0])
 
 
 def header_safe(name: str, value: str) -> str:
@@ -178,7 +180,7 @@ class ServiceClient:
             yield found
             if not after:
                 return
-            if after in seen:
+            if after in seen:  # else it would be asked for the same until the pages run out
                 raise self.failed("leads from a page back to it")
             seen.add(after)
             following = after

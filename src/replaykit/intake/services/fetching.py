@@ -11,8 +11,7 @@ from msgspec import Struct
 from replaykit.errors import FetchFailed, ReplayKitError, UsageError
 from replaykit.formats.core.registry import IMPORTERS, read_all
 from replaykit.formats.core.run_query import DEFAULT_LIMIT, Status, iso
-from replaykit.intake.entries import ImportRecord
-from replaykit.intake.run_filter import FAILURES
+from replaykit.intake.entries import FAILURES, ImportRecord
 from replaykit.intake.services.client import FetchedSource
 from replaykit.intake.services.transport import Transport
 from replaykit.model.run import RunStatus, TraceRun

@@ -28,6 +28,7 @@ from replaykit.intake.services.client import (
     basic,
     first_set,
     root_of,
+    setting,
 )
 from replaykit.intake.services.fetching import FetchedTrace, ListedTrace, Query
 from replaykit.model.values import Json, JsonObject, canonical
@@ -53,18 +54,17 @@ _TRACE_FIELDS = {
 """Fields of an observation that describe its trace, and the trace's names for them."""
 
 
-def account_of(environment: Mapping[str, str] | None = None) -> ServiceAccount:
+def account_of(environment: Mapping[str, str] = os.environ) -> ServiceAccount:
     """The account that the environment names."""
-    variables = os.environ if environment is None else environment
-    variable = first_set(variables, ADDRESSES)
-    public, secret = (variables.get(name, "").strip() for name in (PUBLIC_KEY, SECRET_KEY))
+    variable = first_set(environment, ADDRESSES)
+    public, secret = (setting(environment, name) for name in (PUBLIC_KEY, SECRET_KEY))
     missing = [name for name, value in ((PUBLIC_KEY, public), (SECRET_KEY, secret)) if not value]
     if missing:
         raise UsageError("Langfuse needs the keys of a project", hint=f"Set {' and '.join(missing)}.")
     header = basic(public, secret)
     return ServiceAccount(
         service="Langfuse",
-        root=root_of(variables.get(variable, "").strip() or DEFAULT_ROOT, variable, suffixes=("/api/public", "/api")),
+        root=root_of(setting(environment, variable) or DEFAULT_ROOT, variable, suffixes=("/api/public", "/api")),
         variable=variable,
         refused=f"Check {PUBLIC_KEY} and {SECRET_KEY}, and that {variable} is the region they are of.",
         headers=(("authorization", header),),

@@ -18,7 +18,7 @@ from uuid import UUID
 from msgspec import Struct
 
 from replaykit.errors import FetchFailed, UsageError
-from replaykit.formats.core.errors import status_of
+from replaykit.formats.core.fields import status_of
 from replaykit.formats.core.run_query import DEFAULT_LIMIT, FAR_BACK, Status, iso, moment
 from replaykit.formats.langsmith.run_tree import ids_above
 from replaykit.intake.services import client
@@ -34,11 +34,13 @@ from replaykit.intake.services.client import (
     header_safe,
     is_loopback,
     root_of,
+    setting,
 )
 from replaykit.model.run import RunStatus
+from replaykit.model.text_lines import words_of
 from replaykit.model.values import Json, JsonObject
 from replaykit.terminal import visible
-from replaykit.wire.json_fields import as_object, as_objects, text_in, value_in, without_nulls
+from replaykit.wire.json_fields import as_object, as_objects, has_text, text_in, value_in, without_nulls
 
 _SKEW = dt.timedelta(days=1)  # clocks of the machines that a trace runs on
 _SHOWN_CHARS = 200
@@ -83,7 +85,7 @@ class LangSmithApi:
         reply = self._client.get(f"/api/v1/runs/{quote(run_id, safe='')}")
         if reply.status not in (*UNKNOWN, 400, 422):  # what is no id at all is a bad request
             value = self._client.json(reply)
-            if not isinstance(value_in(value, "id"), str):
+            if not has_text(value, "id"):
                 raise self._client.failed("gave something that is no run")
             return as_object(value)
         hint = "See its id in LangSmith, under the run's name."
@@ -98,9 +100,9 @@ class LangSmithApi:
 
     def trace(self, run: Run) -> list[Run]:
         """The run and every run below it, with the inputs and outputs that are stored apart and may be fetched."""
-        project = next((run[key] for key in ("session_id", "project_id") if isinstance(run.get(key), str)), None)
+        project = next((run[key] for key in ("session_id", "project_id") if has_text(run, key)), None)
         trace = run["id"]
-        if isinstance(run.get("trace_id"), str):
+        if has_text(run, "trace_id"):
             trace = run["trace_id"]
         began = moment(run.get("start_time"))
         if began is None:
@@ -159,7 +161,7 @@ class LangSmithApi:
     def _runs(self, body: Callable[[int], JsonObject], limit_bytes: int | None = None) -> Iterator[Run]:
         pages = self._client.pages(lambda cursor: self._query(body, cursor), self._page, limit_bytes)
         for run in chain.from_iterable(pages):
-            if not isinstance(value_in(run, "id"), str):
+            if not has_text(run, "id"):
                 raise self._client.failed("gave something among its runs that is none")
             yield run
 
@@ -212,19 +214,17 @@ class LangSmithQuery(Struct, frozen=True, kw_only=True):
         return not self.min_latency_ms or (latency is not None and latency >= self.min_latency_ms)
 
 
-V1_FIELDS = (
-    *("id", "name", "run_type", "status", "error", "start_time", "end_time", "extra", "tags"),
-    *("inputs", "inputs_s3_urls", "outputs", "outputs_s3_urls", "session_id", "reference_example_id", "feedback_stats"),
-    *("trace_id", "parent_run_id", "parent_run_ids", "dotted_order"),
-    *("prompt_tokens", "completion_tokens", "total_tokens", "prompt_cost", "completion_cost", "total_cost"),
+V1_FIELDS = words_of(
+    "id name run_type status error start_time end_time extra tags inputs inputs_s3_urls outputs "
+    "outputs_s3_urls session_id reference_example_id feedback_stats trace_id parent_run_id parent_run_ids "
+    "dotted_order prompt_tokens completion_tokens total_tokens prompt_cost completion_cost total_cost"
 )
 
 
-V2_FIELDS = (
-    *("ID", "NAME", "RUN_TYPE", "STATUS", "ERROR", "START_TIME", "END_TIME", "LATENCY_SECONDS", "EXTRA", "METADATA"),
-    *("TAGS", "INPUTS", "OUTPUTS", "PROJECT_ID", "THREAD_ID", "REFERENCE_EXAMPLE_ID", "FEEDBACK_STATS"),
-    *("TRACE_ID", "PARENT_RUN_IDS", "DOTTED_ORDER", "IS_ROOT"),
-    *("PROMPT_TOKENS", "COMPLETION_TOKENS", "TOTAL_TOKENS", "PROMPT_COST", "COMPLETION_COST", "TOTAL_COST"),
+V2_FIELDS = words_of(
+    "ID NAME RUN_TYPE STATUS ERROR START_TIME END_TIME LATENCY_SECONDS EXTRA METADATA TAGS INPUTS OUTPUTS "
+    "PROJECT_ID THREAD_ID REFERENCE_EXAMPLE_ID FEEDBACK_STATS TRACE_ID PARENT_RUN_IDS DOTTED_ORDER "
+    "IS_ROOT PROMPT_TOKENS COMPLETION_TOKENS TOTAL_TOKENS PROMPT_COST COMPLETION_COST TOTAL_COST"
 )
 
 
@@ -311,16 +311,15 @@ def langsmith_account(
     )
 
 
-def account_of(environment: Mapping[str, str] | None = None) -> LangSmithAccount:
+def account_of(environment: Mapping[str, str] = os.environ) -> LangSmithAccount:
     """The account that the environment names; a key goes over TLS, or stays on this machine."""
-    variables = os.environ if environment is None else environment
-    variable = first_set(variables, ENDPOINTS)
-    root = root_of(variables.get(variable, "").strip() or DEFAULT_ENDPOINT, variable, suffixes=_SUFFIXES)
-    named = first_set(variables, KEYS)
-    key, workspace = variables.get(named, "").strip(), variables.get(WORKSPACE, "").strip()
+    variable = first_set(environment, ENDPOINTS)
+    root = root_of(setting(environment, variable) or DEFAULT_ENDPOINT, variable, suffixes=_SUFFIXES)
+    named = first_set(environment, KEYS)
+    key, workspace = setting(environment, named), setting(environment, WORKSPACE)
     if not key and not is_loopback(urlsplit(root).hostname or ""):
         raise UsageError("LangSmith needs a key", hint=f"Set {KEYS[0]}.")
-    hosts = variables.get(PAYLOAD_HOSTS, "").lower().split(",")
+    hosts = environment.get(PAYLOAD_HOSTS, "").lower().split(",")
     return langsmith_account(
         root=root,
         key=header_safe(named, key),

@@ -30,10 +30,12 @@ from replaykit.intake.services.client import (
     basic,
     header_safe,
     root_of,
+    setting,
 )
 from replaykit.intake.services.fetching import FetchedTrace, ListedTrace, Query
+from replaykit.model.text_lines import words_of
 from replaykit.model.values import Json, JsonObject
-from replaykit.wire.json_fields import as_object, as_objects, list_in, pick, text_in, value_in
+from replaykit.wire.json_fields import as_object, as_objects, has_list, has_text, list_in, pick, text_in, value_in
 
 NAME = "mlflow"
 ADDRESS = "MLFLOW_TRACKING_URI"
@@ -44,10 +46,9 @@ _RUNNING = "IN_PROGRESS"
 _BAD = (400, *UNKNOWN)
 
 
-def account_of(environment: Mapping[str, str] | None = None) -> ServiceAccount:
+def account_of(environment: Mapping[str, str] = os.environ) -> ServiceAccount:
     """The account that the environment names: a name with a password goes before a token, as with MLflow itself."""
-    variables = os.environ if environment is None else environment
-    address, token, user, password = (variables.get(name, "").strip() for name in (ADDRESS, TOKEN, USER, PASSWORD))
+    address, token, user, password = (setting(environment, name) for name in (ADDRESS, TOKEN, USER, PASSWORD))
     if not address.startswith(("http://", "https://")):
         problem = f"{ADDRESS} is not set"
         if address:
@@ -186,10 +187,7 @@ def _says_missing(reply: ServiceReply) -> bool:
 
 _PAIRS = ("request_metadata", "tags", "trace_metadata")
 _NUMBERS = ("int_value", "intValue")
-_PLAIN = (
-    *("string_value", "bool_value", "double_value", "bytes_value"),
-    *("stringValue", "boolValue", "doubleValue", "bytesValue"),
-)
+_PLAIN = words_of("string_value bool_value double_value bytes_value stringValue boolValue doubleValue bytesValue")
 _ARRAYS, _OBJECTS = ("array_value", "arrayValue"), ("kvlist_value", "kvlistValue")
 _TIMES = ("start_time_unix_nano", "end_time_unix_nano", "time_unix_nano")
 
@@ -208,7 +206,7 @@ def info_of(info: JsonObject) -> JsonObject:
     """The info: pairs as objects, and the time it took in milliseconds."""
     found = dict(info)
     for name in _PAIRS:
-        if isinstance(info.get(name), list):
+        if has_list(info, name):
             found[name] = dict(_pairs(info[name]))
     took = found.pop("execution_duration", None)
     if isinstance(took, str) and took.endswith("s"):
@@ -221,7 +219,7 @@ def info_of(info: JsonObject) -> JsonObject:
 
 def _pairs(value: Json) -> Iterator[tuple[str, Json]]:
     for pair in as_objects(value):
-        if isinstance(pair.get("key"), str):
+        if has_text(pair, "key"):
             yield pair["key"], pair.get("value")
 
 
@@ -230,10 +228,10 @@ def _span(span: Json) -> Json:
     if not isinstance(span, dict):
         return span
     found = _timed(span)
-    if isinstance(span.get("attributes"), list):
+    if has_list(span, "attributes"):
         pairs = _pairs(span["attributes"])
         found["attributes"] = {key: json.dumps(_value(value), ensure_ascii=False) for key, value in pairs}
-    if isinstance(span.get("events"), list):
+    if has_list(span, "events"):
         found["events"] = list(map(_event, span["events"]))
     return found
 

@@ -25,6 +25,7 @@ from replaykit.intake.services.client import (
     first_set,
     header_safe,
     root_of,
+    setting,
 )
 from replaykit.intake.services.fetching import FetchedTrace, ListedTrace, Query
 from replaykit.model.values import Json, JsonObject
@@ -42,12 +43,11 @@ _ANNOTATIONS = 1000
 _AT_ONCE = 50  # ids in one address, which servers cut off somewhere
 
 
-def account_of(environment: Mapping[str, str] | None = None) -> ServiceAccount:
+def account_of(environment: Mapping[str, str] = os.environ) -> ServiceAccount:
     """The account that the environment names; without a word it is on this machine."""
-    variables = os.environ if environment is None else environment
-    variable = first_set(variables, ADDRESSES)
-    secrets = tuple(_secrets(variables))
-    address = _address(variables, variable)
+    variable = first_set(environment, ADDRESSES)
+    secrets = tuple(_secrets(environment))
+    address = _address(environment, variable)
     return ServiceAccount(
         service="Phoenix",
         root=root_of(address, variable, suffixes=("/v1/traces", "/v1"), is_secret=bool(secrets)),
@@ -59,7 +59,7 @@ def account_of(environment: Mapping[str, str] | None = None) -> ServiceAccount:
 
 
 def _address(variables: Mapping[str, str], variable: str) -> str:
-    address = variables.get(variable, "").strip()
+    address = setting(variables, variable)
     if "://" in address or (address and variable != HOST):
         return address
     host = address
@@ -74,7 +74,7 @@ def _secrets(variables: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
     """The headers that let somebody in, each with the variable that says so."""
     pairs = [part.partition("=") for part in variables.get(HEADERS, "").split(",") if part.strip()]
     own = {unquote(name.strip()).lower(): unquote(value.strip()) for name, _, value in pairs}
-    key = variables.get(KEY, "").strip()
+    key = setting(variables, KEY)
     if key and "authorization" not in own:
         yield "authorization", KEY, f"Bearer {key}"
     for name, value in own.items():
@@ -85,7 +85,7 @@ def _secrets(variables: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
 
 def default_project() -> str:
     """The project that the environment names; empty where it names none."""
-    return os.environ.get(first_set(os.environ, PROJECTS), "").strip()
+    return setting(os.environ, first_set(os.environ, PROJECTS))
 
 
 class PhoenixApi:

@@ -17,7 +17,7 @@ REQUEST_S = 60.0
 ATTEMPTS = 5
 MAX_PAUSE_S = 30.0
 FIRST_PAUSE_S = 0.5
-_AGAIN = (429, 500, 502, 503, 504)
+_AGAIN = (429, 500, 502, 503, 504)  # too many requests, and troubles of a server or of one before it that pass
 
 
 class Transport:
@@ -53,6 +53,7 @@ class Transport:
             if answer.status is not None and answer.status not in _AGAIN:
                 return ServiceReply(answer.status, answer.body)
             wait = _wait(answer, attempt)
+            # What timed out had its time, and a server that was not there twice is not there.
             hopeless = answer.timed_out or (answer.never_connected and attempt > 0)
             if hopeless or attempt == ATTEMPTS - 1 or wait > min(MAX_PAUSE_S, self._ends - self._clock()):
                 break

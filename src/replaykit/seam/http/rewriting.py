@@ -17,9 +17,8 @@ from replaykit.model.values import decode, raw
 from replaykit.seam.http.cleaning import Headers, clean_url, first_header
 from replaykit.seam.http.request import HttpRequest, text_or_bytes
 from replaykit.seam.scope import CallAnswer, Outcome, PendingCall
-from replaykit.wire.api import ModelApi
+from replaykit.wire.api import ModelApi, finish_reason_in
 from replaykit.wire.error_bodies import error_body, error_headers
-from replaykit.wire.finish_reasons import finish_reason_in
 from replaykit.wire.json_fields import as_object
 from replaykit.wire.model_calls import ModelAnswer
 from replaykit.wire.routes import api_of

@@ -9,8 +9,7 @@ from replaykit.formats.spans.dialects.mlflow import MLFLOW
 from replaykit.formats.spans.dialects.openai_agents import OPENAI_AGENTS
 from replaykit.formats.spans.dialects.openinference import OPENINFERENCE
 from replaykit.formats.spans.dialects.vercel import VERCEL
-from replaykit.formats.spans.meaning import Meaning
-from replaykit.formats.spans.span import Span
+from replaykit.formats.spans.span import Meaning, Span
 
 DIALECTS = (OPENINFERENCE, LANGFUSE, TRACELOOP, VERCEL, GENAI, LANGFUSE_EXPORT, MLFLOW, OPENAI_AGENTS)
 """GenAI comes after those that write some of its words beside their own; the last are of exports that are no OTLP."""

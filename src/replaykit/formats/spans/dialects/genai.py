@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from replaykit.formats.core.json_text import decode_text, load_json
-from replaykit.formats.core.messages import ConversationCache, answer_in, messages_of, text_of
+from replaykit.formats.core.messages import ConversationCache, answer_in, messages_of, only_text, text_of
 from replaykit.formats.spans.dialects.payloads import call_arguments, single_argument
-from replaykit.formats.spans.meaning import UNSET, Meaning, SpanDialect, SpanKind, first, unflattened, usage
-from replaykit.formats.spans.span import Span
+from replaykit.formats.spans.span import UNSET, Meaning, Span, SpanDialect, SpanKind, first, unflattened, usage
 from replaykit.model.events import Usage
 from replaykit.model.values import Json, JsonObject
-from replaykit.wire.json_fields import as_list, as_object, of_type, text_in
+from replaykit.wire.json_fields import as_list, as_object, has_text, of_type, text_in
 
 _KINDS = {
     "execute_tool": SpanKind.TOOL,
@@ -142,7 +141,7 @@ def _event_messages(span: Span) -> tuple[list[Json] | None, list[Json] | None]:
 
 def _message(role: str, body: JsonObject) -> JsonObject:
     message = {**body, "role": text_in(body, "role") or role, "content": body.get("content")}
-    if isinstance(body.get("tool_calls"), str):
+    if has_text(body, "tool_calls"):
         message["tool_calls"] = load_json(body["tool_calls"])
     if role == "tool":
         return message | {"tool_call_id": body.get("id")}
@@ -220,8 +219,9 @@ def _agent_input(messages: list[Json] | None) -> Json:
             break
         if message.get("role") != "system":
             request.append(message)
-    if len(request) == 1 and isinstance(request[0].get("content"), str):
-        return request[0]["content"]
+    text = only_text(request)
+    if text is not None:
+        return text
     return request or UNSET
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from replaykit.formats.core.json_text import load_json
 from replaykit.formats.core.langchain_messages import message_body
 from replaykit.formats.core.messages import ConversationCache
-from replaykit.formats.core.totals import stated_usage
+from replaykit.formats.core.replayability import stated_usage
 from replaykit.formats.spans.dialects.payloads import (
     agent_input,
     agent_output,
@@ -18,9 +18,9 @@ from replaykit.formats.spans.dialects.payloads import (
     read_request,
     read_response,
 )
-from replaykit.formats.spans.meaning import UNSET, Meaning, SpanDialect, SpanKind, first
-from replaykit.formats.spans.span import Span
+from replaykit.formats.spans.span import UNSET, Meaning, Span, SpanDialect, SpanKind, first
 from replaykit.model.events import Usage
+from replaykit.model.text_lines import words_of
 from replaykit.model.values import Json, JsonObject
 from replaykit.wire.json_fields import as_object, count_in, list_in, object_in, text_in, value_in
 
@@ -54,9 +54,9 @@ _CALL_IDS = ("gen_ai.tool.call.id", "ai.toolCall.id", "tool_call.id")
 _MODEL_NAMES = ("gen_ai.request.model", "llm.model_name")
 _AGENT_NAMES = ("gen_ai.agent.name", "agent_name", "agent.name")
 _PREFIXES = ("execute_tool ", "running tool: ", "running tool ")
-_NO_SETTINGS = (
-    *("tools", "system_instruction", "instructions", "http_options", "finishReason", "model", "id", "system"),
-    *("created_at", "completed_at", "metadata", "billing", "background", "object"),
+_NO_SETTINGS = words_of(
+    "tools system_instruction instructions http_options finishReason model id system created_at "
+    "completed_at metadata billing background object"
 )
 """Settings that are read elsewhere, or are no part of the request."""
 _UNSAID = (None, "Infinity")  # the latter for a limit that was not set

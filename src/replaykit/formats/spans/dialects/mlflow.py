@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from replaykit.formats.core.json_text import load_json
 from replaykit.formats.core.messages import ConversationCache
-from replaykit.formats.core.totals import stated_usage
+from replaykit.formats.core.replayability import stated_usage
 from replaykit.formats.spans.dialects.payloads import (
     agent_input,
     agent_output,
@@ -17,14 +17,13 @@ from replaykit.formats.spans.dialects.payloads import (
     read_request,
     read_response,
 )
-from replaykit.formats.spans.meaning import Meaning, SpanDialect, SpanKind, first
-from replaykit.formats.spans.span import Span
+from replaykit.formats.spans.span import Meaning, Span, SpanDialect, SpanKind, first
 from replaykit.model.events import Usage
 from replaykit.model.values import Json, JsonObject, encode
 from replaykit.wire import anthropic, openai_chat, openai_responses
 from replaykit.wire.dialect import ApiDialect, WireResponse
 from replaykit.wire.frames import Frame
-from replaykit.wire.json_fields import as_objects, count_in, object_in, text_in, value_in
+from replaykit.wire.json_fields import as_objects, count_in, has_list, object_in, text_in, value_in
 from replaykit.wire.model_calls import ModelAnswer
 
 ATTRIBUTES = "mlflow.export"
@@ -127,7 +126,7 @@ def _folded(chunks: list[Json]) -> WireResponse | None:
     dialect: ApiDialect | None = None
     for body in bodies:
         kind = text_in(body, "type")
-        if isinstance(body.get("choices"), list):
+        if has_list(body, "choices"):
             dialect = openai_chat.DIALECT
         elif kind.startswith("response."):
             dialect = openai_responses.DIALECT

@@ -5,13 +5,12 @@ from __future__ import annotations
 from replaykit.formats.core.json_text import load_json
 from replaykit.formats.core.messages import ConversationCache
 from replaykit.formats.spans.dialects.payloads import read_request, read_response
-from replaykit.formats.spans.meaning import Meaning, SpanDialect, SpanKind, first
-from replaykit.formats.spans.span import Span
+from replaykit.formats.spans.span import Meaning, Span, SpanDialect, SpanKind, first
 from replaykit.model.events import Usage
 from replaykit.model.values import JsonObject
 from replaykit.wire.dialect import WireResponse
 from replaykit.wire.json_fields import load_arguments, object_in, text_in, without, without_nulls
-from replaykit.wire.usage import usage_of
+from replaykit.wire.model_calls import usage_of
 
 DATA = "openai_agents.data"
 """The attribute of a span that holds its data."""

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 from replaykit.formats.core.json_text import decode_text, load_json
 from replaykit.formats.core.langchain_messages import message_body
-from replaykit.formats.core.messages import ConversationCache, answer_in, messages_of, text_of
-from replaykit.formats.spans.meaning import UNSET, Meaning, SpanDialect, SpanKind, first, unflattened, usage
-from replaykit.formats.spans.span import Span
+from replaykit.formats.core.messages import ConversationCache, answer_in, messages_of, only_text, text_of
+from replaykit.formats.spans.span import UNSET, Meaning, Span, SpanDialect, SpanKind, first, unflattened, usage
 from replaykit.model.values import Json, JsonObject
 from replaykit.wire.json_fields import (
     as_object,
     as_objects,
+    has_object,
     object_in,
     objects_in,
     text_in,
@@ -128,7 +128,7 @@ def _tool_input(attributes: JsonObject) -> Json:
 
 def _arguments(arguments: Json) -> Json:
     """smolagents writes how the function was called: its keyword arguments are what counts."""
-    if isinstance(value_in(arguments, "kwargs"), dict) and not arguments.get("args"):
+    if has_object(arguments, "kwargs") and not arguments.get("args"):
         return arguments["kwargs"]
     return arguments
 
@@ -158,9 +158,9 @@ def _agent(span: Span, attributes: JsonObject) -> Meaning:
 def _agent_input(value: Json) -> Json:
     """A text where the input is one message of a user, else as it is."""
     if isinstance(value, dict) and value.keys() == {"messages"}:
-        messages = messages_of(value["messages"]) or []
-        if len(messages) == 1 and isinstance(messages[0].get("content"), str):
-            return messages[0]["content"]
+        text = only_text(messages_of(value["messages"]))
+        if text is not None:
+            return text
     if isinstance(value, dict) and value.keys() == {"input"}:
         return value["input"]
     return value

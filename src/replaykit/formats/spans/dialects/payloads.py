@@ -15,7 +15,7 @@ from msgspec import Struct, field
 from replaykit.formats.core.json_text import load_json
 from replaykit.formats.core.langchain_messages import read_outputs
 from replaykit.formats.core.messages import answer_in, messages_of, text_of
-from replaykit.formats.spans.meaning import UNSET
+from replaykit.formats.spans.span import UNSET
 from replaykit.model.values import Json, JsonObject, encode
 from replaykit.wire import openai_responses
 from replaykit.wire.dialect import WireResponse
@@ -23,6 +23,9 @@ from replaykit.wire.json_fields import (
     as_object,
     as_objects,
     filled_in,
+    has_list,
+    has_object,
+    has_text,
     joined_texts,
     load_arguments,
     object_in,
@@ -114,11 +117,11 @@ def agent_output(value: Json) -> Json:
     value = load_json(value)
     if value is None:
         return UNSET
-    if isinstance(value, dict) and isinstance(value.get("messages"), list):
+    if has_list(value, "messages"):
         value = value["messages"]
     if isinstance(value, list):
         return text_of(conversation(value), "assistant") or value
-    if isinstance(value, dict) and (_is_message(value) or isinstance(value.get("content"), dict) or _is_body(value)):
+    if isinstance(value, dict) and (_is_message(value) or has_object(value, "content") or _is_body(value)):
         answers = read_response(value).answers
         if answers:
             return answers[0].content or value
@@ -172,7 +175,7 @@ def _is_request(value: Json) -> bool:
 
 
 def _is_message(value: JsonObject) -> bool:
-    return bool(text_in(value, "role") or isinstance(value.get("parts"), list)) or _is_of_langchain(value)
+    return bool(text_in(value, "role") or has_list(value, "parts")) or _is_of_langchain(value)
 
 
 def _is_of_langchain(value: JsonObject) -> bool:
@@ -181,7 +184,7 @@ def _is_of_langchain(value: JsonObject) -> bool:
 
 
 def _is_body(value: JsonObject) -> bool:
-    return any(isinstance(value.get(name), list) for name in (*_BODIES, "candidates", "output"))
+    return any(has_list(value, name) for name in (*_BODIES, "candidates", "output"))
 
 
 def _is_tool_on_offer(message: Json) -> bool:
@@ -221,9 +224,8 @@ def _told_by_body(body: JsonObject) -> WireResponse:
     candidates = objects_in(body, "candidates")
     if candidates:
         return _told_by_body(candidates[0])
-    if any(isinstance(body.get(name), list) for name in _BODIES):
-        return read_outputs(body)
-    if body.get("object") == "response" or (body.get("type") == "message" and isinstance(body.get("content"), list)):
+    is_anthropic = body.get("type") == "message" and has_list(body, "content")
+    if is_anthropic or body.get("object") == "response" or any(has_list(body, name) for name in _BODIES):
         return read_outputs(body)
     inner = next((body[name] for name in ("message", "content") if _is_inner(body.get(name))), None)
     message = as_object(inner) or body
@@ -240,7 +242,7 @@ def _is_inner(value: Json) -> bool:
 def _told_by_text(body: JsonObject) -> WireResponse:
     """A text beside the calls, as the AI SDK has them; anything else is an answer of its own shape."""
     calls = load_json(filled_in(body, *_AI_SDK_CALLS))
-    text = next((body[name] for name in _TEXTS if isinstance(body.get(name), str)), None)
+    text = next((body[name] for name in _TEXTS if has_text(body, name)), None)
     if text is None and calls is None:
         output = load_json(body.get("output"))
         if output:
@@ -271,7 +273,7 @@ def _message(message: Json) -> Json:
     kind = text_in(message, "type")
     if kind in _ITEMS:
         return _item(kind, message)
-    if isinstance(message.get("parts"), list):
+    if has_list(message, "parts"):
         role = "assistant" if message.get("role") == "model" else message.get("role")
         return {**message, "role": role, "parts": list(map(_part, message["parts"]))}
     hidden = object_in(message, "additional_kwargs").get("tool_calls")
@@ -305,7 +307,7 @@ def _part(part: Json) -> Json:
     result = object_in(part, "function_response") or object_in(part, "functionResponse")
     if result:
         return {"type": "tool_call_response", **result}
-    if isinstance(part.get("text"), str):
+    if has_text(part, "text"):
         return {"type": "thinking" if part.get("thought") is True else "text", "text": part["text"]}
     return part
 

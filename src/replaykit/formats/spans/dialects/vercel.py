@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from replaykit.formats.core.json_text import decode_text, load_json, read_arguments
-from replaykit.formats.core.messages import ConversationCache, messages_of
-from replaykit.formats.spans.meaning import Meaning, SpanDialect, SpanKind, first, usage
-from replaykit.formats.spans.span import Span
+from replaykit.formats.core.messages import ConversationCache, messages_of, only_text
+from replaykit.formats.spans.span import Meaning, Span, SpanDialect, SpanKind, first, usage
 from replaykit.model.values import Json, JsonObject
-from replaykit.wire.json_fields import as_object, as_objects, list_in, text_in, value_in
+from replaykit.wire.json_fields import as_object, as_objects, has_text, list_in, text_in, value_in
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
+# `ai.generateText` and its like are the loop around the calls of a model, so they are agents.
 _MODEL = (".doGenerate", ".doStream")
 _SETTINGS = "ai.settings."
 
@@ -90,9 +90,10 @@ def _agent(span: Span, attributes: JsonObject) -> Meaning:
 
 def _agent_input(prompt: Json) -> Json:
     request = as_object(prompt)
-    if isinstance(request.get("prompt"), str):
+    if has_text(request, "prompt"):
         return request["prompt"]
     messages = messages_of(request.get("messages") or request.get("prompt"))
-    if messages and len(messages) == 1 and isinstance(messages[0].get("content"), str):
-        return messages[0]["content"]
+    text = only_text(messages)
+    if text is not None:
+        return text
     return messages or prompt
