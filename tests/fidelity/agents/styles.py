@@ -686,6 +686,7 @@ def guarded(name: str) -> str:
 @failing("Break", inconclusive=CHANGED)
 def circuit_breaker(question: str) -> str:
     BREAKER._failures = 0
+    took_calls.clear()
     while not BREAKER.is_open:
         if len(took_calls) > 5:
             break
