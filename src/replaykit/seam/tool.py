@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import threading
 from collections.abc import Callable
 from contextvars import Context, copy_context
 from types import FunctionType
@@ -25,7 +24,7 @@ from replaykit.seam.own_code import Function
 from replaykit.seam.parameters import Parameters, note_order, signature_of
 from replaykit.seam.results import END, ITEM, OPAQUE, ToolValues, report_mutated, report_uncompared
 from replaykit.seam.scope import TOOL, CallAnswer, PendingCall, Scope, current, wall_time
-from replaykit.seam.side_effects import UNCHANGING, Reach, changed_variables
+from replaykit.seam.side_effects import UNCHANGING, Reach, changed_context
 from replaykit.seam.through import Replayed, astream, athrough, stream, through
 
 F = TypeVar("F", bound=Function)
@@ -200,8 +199,7 @@ class _Live(Struct):  # made for every call: in a quarter of the time that a cla
             try:
                 return fn(*self._args, **self._kwargs)
             finally:
-                if copy_context() != context:
-                    pending.mutated = tuple(changed_variables(context, copy_context()))
+                pending.mutated = changed_context(context)
         pending.look_again = self._changes
         self._has_plain_arguments = is_plain
         if not spec.is_stream:
@@ -231,10 +229,10 @@ class _Live(Struct):  # made for every call: in a quarter of the time that a cla
         if not self._has_plain_arguments:
             changed = self._mutated_arguments()
         if self._surroundings is not None and self._spec.reach is not None:
-            is_alone = self._spec.is_plain_function and threading.active_count() == 1
-            changed += self._spec.reach.changed_since(self._surroundings, self._args, is_alone=is_alone)
+            is_plain = self._spec.is_plain_function
+            changed += self._spec.reach.changed_since(self._surroundings, self._args, is_plain=is_plain)
         if self._context is not None:
-            changed += tuple(changed_variables(self._context, copy_context()))
+            changed += changed_context(self._context)
         return changed
 
     def _mutated_arguments(self) -> tuple[str, ...]:
