@@ -159,6 +159,17 @@ class _Tool:
         )
         return _Live(scope, pending, self, args, kwargs, named, arguments)
 
+    def answered_at_once(self, scope: Scope, args: tuple[Any, ...], kwargs: dict[str, Any]) -> CallAnswer | None:
+        """Return the recorded answer to a call that the agent makes by itself in a replay, where nothing has to be said
+        or waited for; None for any other call, which goes through the seam."""
+        answer_at_once = scope.session.answer_at_once
+        if answer_at_once is None or scope.session.over:  # of a run that has ended: see `adopted`
+            return None
+        named = self.bind(args, kwargs)
+        if named is None:
+            return None
+        return answer_at_once(scope, self.name, canonical(named))
+
     def give_items(self, outcome: CallAnswer) -> Replayed:
         """The items of a stream, its return value, and the exception it may end with."""
         items = [self.values.give(item, ITEM) for item in outcome.items_json or ()]
@@ -272,6 +283,11 @@ def _wrap_plain(spec: _Tool) -> Function:
 
     @functools.wraps(fn)
     def call(*args: Any, **kwargs: Any) -> Any:
+        scope = current()
+        if scope is not None and not scope.path and scope.session.answer_at_once is not None:
+            answer = spec.answered_at_once(scope, args, kwargs)
+            if answer is not None:
+                return spec.give(answer)
         live = spec.call(args, kwargs)
         if live is None:
             return fn(*args, **kwargs)
@@ -291,6 +307,11 @@ def _wrap_async(spec: _Tool) -> Function:
 
     @functools.wraps(fn)
     async def call(*args: Any, **kwargs: Any) -> Any:
+        scope = current()
+        if scope is not None and not scope.path and scope.session.answer_at_once is not None:
+            answer = spec.answered_at_once(scope, args, kwargs)
+            if answer is not None:
+                return spec.give(answer)
         live = spec.call(args, kwargs)
         if live is None:
             return await fn(*args, **kwargs)

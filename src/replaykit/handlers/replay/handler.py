@@ -45,7 +45,7 @@ from replaykit.seam.failures import describe
 from replaykit.seam.pinning import pinned
 from replaykit.seam.processes import ProcessTree, replayed_tree
 from replaykit.seam.results import OPAQUE
-from replaykit.seam.scope import MODEL, CallAnswer, Handler, Outcome, PendingCall, RunSession
+from replaykit.seam.scope import MODEL, TOOL, CallAnswer, Handler, Outcome, PendingCall, RunSession, Scope, wall_time
 from replaykit.seam.time_and_chance import MACHINE
 
 REKEYED, AMBIGUOUS = "rekeyed", "ambiguous"
@@ -173,6 +173,31 @@ class Replayer:
             order.number(call)
             return self._give(call, recorded, recorded.duration_s)
 
+    # Most calls of most replays are answered here: in 2.6 µs instead of the 4 µs that `through` and `serve` take, since
+    # they need no objects of their own. The tool of such a call was called by the agent itself, outside of tasks and
+    # threads; it was answered in full, in this very place, and changed nothing; and nothing can happen before it ends.
+    # All of this is asked before anything is changed: a call that is not answered here goes the other way as if it had
+    # never been here, and one that is leaves behind what it would have left behind there.
+    def answer_at_once(self, scope: Scope, name: str, arguments: bytes) -> Call | None:
+        """Return the recorded call that answers a call of a tool at the root, if nothing has to be said or waited for."""
+        if not self._serves_all or len(arguments) >= LONG_BYTES:
+            return None
+        order, place = self.order, ("", TOOL, name, arguments)
+        with self._lock:
+            matcher = self.matcher
+            index = matcher.plain_at(place)
+            if index is None:
+                return None
+            answer = matcher.calls[index]
+            if not answer.complete or (order is not None and not order.ends_at_once("", answer)):
+                return None
+            matcher.take_plain_at(place, index)
+            self._count += 1
+            scope.number(name)
+            number = next(scope.session.numbers)
+            self._plain_calls.append((number, wall_time(), scope.step, scope.parent, index))
+        return answer
+
     def settle(self, call: PendingCall, outcome: Outcome, duration_s: float) -> None:
         """A call that was let through has ended."""
         with self._lock:
@@ -267,6 +292,8 @@ class Replayer:
                     stack.enter_context(order.at_work(self.tape.started_at if self.tape.holds_date else 0.0))
                 else:
                     session.order = turns_of(self.tape.calls)
+                if front is None and session.order is self.order:  # turns are waited for
+                    session.answer_at_once = self.answer_at_once
                 stack.enter_context(watching_leftovers(session, self.world.changed_files, self.was_served))
                 self._began_at = time.time()  # as the candidate sees it: the date may be held
                 stack.enter_context(session.active())

@@ -281,13 +281,23 @@ class Matcher:
         if len(key) >= LONG_BYTES:
             key = self._text_key(call.name, call.arguments)
         place = (call.path, call.kind, call.name, key)
-        heads = self._by_path.heads
-        index = heads.get(place, NONE)
+        index = self.plain_at(place)
+        if index is not None:
+            self.take_plain_at(place, index)
+        return index
+
+    def plain_at(self, place: tuple[str, str, str, TextKey]) -> int | None:
+        """The recorded call that a call with this path, kind, name and arguments is answered with, if nothing is said
+        about it. It is not taken yet."""
+        index = self._by_path.heads.get(place, NONE) if self._is_direct else NONE
         if index == NONE or self.used[index] or not self._plain[index]:
             return None
-        heads[place] = self._by_path.after[index]
-        self.used[index] = 1
         return index
+
+    def take_plain_at(self, place: tuple[str, str, str, TextKey], index: int) -> None:
+        """Take the call that `plain_at` has found."""
+        self._by_path.heads[place] = self._by_path.after[index]
+        self.used[index] = 1
 
     def take(self, call: PendingCall) -> Taken:
         """The recorded call that answers this one, and how it was found: exact, moved or arguments."""
