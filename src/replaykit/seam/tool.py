@@ -139,7 +139,8 @@ class _Tool:
         named = self.bind(args, kwargs)
         if named is None:
             return None
-        if scope.session.set_ordered is not None:
+        is_plain = UNCHANGING.issuperset(map(type, named.values()))
+        if not is_plain and scope.session.set_ordered is not None:
             note_order(self.name, named, scope.session.set_ordered)
         arguments = canonical(named)
         # As `pending_call` makes it; written out, it takes a sixth less.
@@ -157,7 +158,7 @@ class _Tool:
             self.effects,
             self.parameters if scope.session.is_foreign else None,
         )
-        return _Live(scope, pending, self, args, kwargs, named, arguments)
+        return _Live(scope, pending, self, args, kwargs, named, arguments, is_plain)
 
     def answered_at_once(self, scope: Scope, args: tuple[Any, ...], kwargs: dict[str, Any]) -> CallAnswer | None:
         """Return the recorded answer to a call that the agent makes by itself in a replay, where nothing has to be said
@@ -191,8 +192,8 @@ class _Live(Struct):  # made for every call: in a quarter of the time that a cla
     _kwargs: dict[str, Any]
     _named: dict[str, Any]
     _arguments: bytes
+    _has_plain_arguments: bool
     _has_run: bool = False
-    _has_plain_arguments: bool = True
     _context: Context | None = None
     _surroundings: dict[str, Any] | None = None
 
@@ -203,8 +204,7 @@ class _Live(Struct):  # made for every call: in a quarter of the time that a cla
         fn, override = spec.fn, pending.override
         if spec.is_simple is None:
             spec.prepare()
-        is_plain = UNCHANGING.issuperset(map(type, self._named.values()))
-        if is_plain and override is None and (spec.is_simple or spec.is_idle()):
+        if self._has_plain_arguments and override is None and (spec.is_simple or spec.is_idle()):
             # Most calls of most tools: comparing within one context takes a third of the time that `_changes` takes.
             context = copy_context()
             try:
@@ -212,7 +212,6 @@ class _Live(Struct):  # made for every call: in a quarter of the time that a cla
             finally:
                 pending.mutated = changed_context(context)
         pending.look_again = self._changes
-        self._has_plain_arguments = is_plain
         if not spec.is_stream:
             self._context = copy_context()
         if spec.reach is not None:
