@@ -72,7 +72,7 @@ _BEGIN = re.compile(rb'\{"type":"[a-z_]+","seq":(\d+)[,}]')
 
 
 def _number_of(body: bytes) -> _EventNumber:
-    """The number of an event, read off the beginning of its text as we write it: to go through the rest takes longer."""
+    """The number of an event, off the beginning of its text as we write it: to go through the rest takes longer."""
     begin = _BEGIN.match(body)
     if begin is None:
         return _decode_event_number(body)

@@ -173,13 +173,14 @@ class Replayer:
             order.number(call)
             return self._give(call, recorded, recorded.duration_s)
 
-    # Most calls of most replays are answered here: in 2.6 µs instead of the 4 µs that `through` and `serve` take, since
-    # they need no objects of their own. The tool of such a call was called by the agent itself, outside of tasks and
-    # threads; it was answered in full, in this very place, and changed nothing; and nothing can happen before it ends.
-    # All of this is asked before anything is changed: a call that is not answered here goes the other way as if it had
-    # never been here, and one that is leaves behind what it would have left behind there.
+    # A way around `through` and `serve` for most calls of most replays: without a `PendingCall` and a `_Live` of its
+    # own a call takes a tenth less (3.7 µs instead of 4.2 with a result of 1 KB, of which 2 µs are spent on reading that).
+    # It is for a call that the agent makes itself, outside of tasks and threads, and that was answered in full, in this
+    # very place, without changing anything; and nothing can happen before it ends. All of this is asked before anything
+    # is changed: a call that is not answered here goes the other way as if it had never been here, and one that is
+    # leaves behind what it would have left behind there.
     def answer_at_once(self, scope: Scope, name: str, arguments: bytes) -> Call | None:
-        """Return the recorded call that answers a call of a tool at the root, if nothing has to be said or waited for."""
+        """Return the recorded answer to a call of a tool at the root, if nothing has to be said or waited for."""
         if not self._serves_all or len(arguments) >= LONG_BYTES:
             return None
         order, place = self.order, ("", TOOL, name, arguments)
