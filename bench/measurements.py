@@ -41,7 +41,7 @@ class Lookup:
         self.results = workloads.results(_RESULTS)
 
     def function(self, *, is_live: bool = True) -> Function:
-        """The tool; with `is_live=False`, one that fails where it really runs. It has no side effects, as most tools."""
+        """The tool, which has no side effects, as most; with `is_live=False`, one that fails where it really runs."""
         results = self.results if is_live else _Unreachable()
 
         def lookup(query: str, index: int = 0) -> dict[str, Any]:

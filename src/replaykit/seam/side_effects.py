@@ -15,11 +15,11 @@ import os
 import sys
 import threading
 from collections import UserDict, UserList, deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from contextvars import Context, copy_context
 from functools import lru_cache
 from types import FunctionType, ModuleType, SimpleNamespace
-from typing import Any
+from typing import Any, TypeAlias, cast
 
 from msgspec import Struct
 
@@ -31,14 +31,15 @@ from replaykit.seam.tool_code import ToolCode, Variable
 UNCHANGING = frozenset({str, int, float, bool, bytes, complex, type(None)})
 _PLAIN = UNCHANGING | {list, dict, set, tuple, deque, bytearray}
 """Types of what is compared, and is no object with fields."""
-# Classes of values, each written down once: `dict | set` in the code of a function makes a union in every call.
-_WITH_FIELDS = type | FunctionType | SimpleNamespace | threading.local
-_CODE = type | FunctionType
-_WRAPPERS = UserDict | UserList
-_CONTAINERS = dict | set | deque | list | bytearray | tuple | frozenset
-_SETS = set | frozenset
-_FILES = io.StringIO | io.BytesIO
-_WITH_STATE = _CONTAINERS | _FILES | itertools.count | threading.Event
+# Classes of values, written down once: `dict | set` in the code of a function makes a union in every call.
+_Classes: TypeAlias = tuple[Any, ...]
+_WITH_FIELDS: _Classes = (type, FunctionType, SimpleNamespace, threading.local)
+_CODE: _Classes = (type, FunctionType)
+_WRAPPERS: _Classes = (UserDict, UserList)
+_CONTAINERS: _Classes = (dict, set, deque, list, bytearray, tuple, frozenset)
+_SETS: _Classes = (set, frozenset)
+_FILES: _Classes = (io.StringIO, io.BytesIO)
+_WITH_STATE: _Classes = (*_CONTAINERS, *_FILES, itertools.count, threading.Event)
 _EMPTY: tuple[Any, ...] = ([], (), range(0), {}, set())
 _ITERATORS = tuple(type(iter(items)) for items in _EMPTY)
 _DRAWS = ("random", "choice", "choices", "gauss", "randint", "randrange", "sample", "shuffle", "uniform")
@@ -174,7 +175,7 @@ def _is_object(value: Any) -> bool:
     kind = type(value)
     if kind in _PLAIN:
         return False
-    is_object = _is_class_of_objects(kind)
+    is_object = _is_class_of_objects(cast(Hashable, kind))
     if is_object is not None:
         return is_object
     return isinstance(value, _WITH_FIELDS) or (_state_of(value) is _OTHER and is_own_class(kind))

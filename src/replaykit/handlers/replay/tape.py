@@ -662,6 +662,6 @@ def _unanswerable(call: Call) -> str:
     result = call.result_json
     if not result and not call.answered and call.complete:
         return "no outcome of it was recorded"
-    if memoryview(result)[:11] == b'{"$opaque":':
+    if bytes(memoryview(result)[:11]) == b'{"$opaque":':
         return f"it returned {opaque_in_words(call.result.type_name)}, which cannot be kept as data"
     return ""
