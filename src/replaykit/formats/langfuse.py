@@ -123,7 +123,7 @@ def _read(records: Trace) -> Iterator[Found]:
             holders.append(trace_fields)
         for holder in holders:
             scores += objects_in(holder, "scores") + objects_in(holder, "corrections")
-        # lists of traces have only the ids of observations
+        # Lists of traces have only the ids of observations
         observations += [member for member in record.members("observations") if not isinstance(member.value, str)]
     trace = text_in(trace_fields, "id") or text_in(records[0].value, "traceId", "trace_id")
     spans: list[Span] = []

@@ -89,21 +89,21 @@ def _read(source: Source) -> TraceRun:
     history = whole.items("history")
     if not _are_events(history[:1]):
         raise whole.error("expected the events of OpenHands", "history")
-    story = read_history(source, history, path)
+    conversation = read_history(source, history, path)
     failure, status = whole.take("error"), None
     if failure:
-        story.error = error_of(failure, "AgentError")
-    if story.error is not None:
+        conversation.error = error_of(failure, "AgentError")
+    if conversation.error is not None:
         status = RunStatus.ERROR
     instruction = whole.text("instruction")
-    run = story.talk.run(
+    run = conversation.talk.run(
         id=content_id(FORMAT, canonical(source.value)),
         format=FORMAT,
         name=whole.label("instance_id") or _issue(whole),
         agent="OpenHands",
         input=UNSET if instruction is None else instruction,
-        output=story.talk.output if story.answer is UNSET else story.answer,
-        error=story.error,
+        output=conversation.talk.output if conversation.answer is UNSET else conversation.answer,
+        error=conversation.error,
         status=status,
         metadata={name: _short(whole.take(name)) for name in _METADATA},
     )
@@ -149,7 +149,7 @@ _NO_CALLS = ("change_agent_state", "null", "recall", "condensation", "condensati
 _FAILED_STATES = ("error", "rate_limited")
 
 
-class Story:
+class OpenHandsConversation:
     """The conversation in a list of events."""
 
     def __init__(self, source: Source) -> None:
@@ -250,13 +250,13 @@ class Story:
         return found
 
 
-def read_history(source: Source, history: list[Json], path: DocumentPath) -> Story:
+def read_history(source: Source, history: list[Json], path: DocumentPath) -> OpenHandsConversation:
     """Read the events, and pairs of events, in order."""
-    story = Story(source)
+    conversation = OpenHandsConversation(source)
     for item in TraceItem(source, history, path).members():
         for event in item.members():
-            story.tell(event.value, event.path)
-    return story
+            conversation.tell(event.value, event.path)
+    return conversation
 
 
 def _arguments(event: Fields) -> JsonObject:
