@@ -180,8 +180,8 @@ _NEGATION = lazy(
     re.IGNORECASE,
 )
 _CLAUSE_CHARS = 80
+# Of a longer answer, only the beginning and the end are read: that is where failures are admitted.
 _LOOKED_AT_CHARS = 10_000
-"""Of a longer answer, only the beginning and the end are read: that is where failures are admitted."""
 _CLAUSE_END = lazy(r"[.!?;:\n。！？；]|,\s+(?:but|however|aber|mais|pero|mas|ma|maar|ale|но)\b")
 
 

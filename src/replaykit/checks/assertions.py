@@ -158,8 +158,7 @@ def _redacted(value: Json, text: bytes, run: TraceRun) -> tuple[Json, TraceRun]:
     return decode(spelled(text)), shown
 
 
-_TAG = b"<"
-"""The start of placeholders without a form, as in cases of older versions."""
+_TAG = b"<"  # the start of placeholders without a form, as in cases of older versions
 
 
 def _as_recorded(run: TraceRun, *, with_forms: bool) -> tuple[Callable[[bytes], bytes], TraceRun]:

@@ -48,8 +48,8 @@ class ArgumentKeys:
     def __init__(self) -> None:
         self._splitters: defaultdict[str, ListSplitter] = defaultdict(ListSplitter)
         self._items: dict[bytes, bytes] = {}
+        # The keys of the last list's items, by member name.
         self._last: defaultdict[str, tuple[bytes, ...]] = defaultdict(tuple)
-        """The keys of the last list's items, by member name."""
 
     def key_of(self, arguments: Raw) -> Hashable:
         """Return the key of a call's arguments."""

@@ -31,8 +31,7 @@ _MAX_TOTALS = 60
 _MAX_ROWS = 40
 _MAX_PLAIN_DIGITS = 9
 _COUNTS = tuple(map(float, (*range(2, 13), 24, 30, 31, 52, 60, 100, 365, 1000, 1024, 3600)))
-_WHOLE = 0.999
-"""How much rounding to a whole number may change: 437 items fill 19 pages of 24."""
+_WHOLE = 0.999  # how much rounding to a whole number may change: 437 items fill 19 pages of 24
 _MAX_YEARS = 40
 _YEARS = range(1000, 3000)
 _ONE_DAY = dt.timedelta(days=1)
@@ -65,8 +64,8 @@ class Explanations:
 
     def __init__(self, sources: SourceView, stated: Sequence[float] = ()) -> None:
         self._sources = sources
+        # Explained numbers of the answer itself: results that others may be computed from.
         self._stated = stated
-        """Explained numbers of the answer itself: results that others may be computed from."""
         # Numbers in error messages are not data: a status, a port, a line.
         self._telling = [source for source in sources.sources if result_failure(source.text) is None]
 
@@ -365,12 +364,11 @@ _FACTORS = (
     # Powers of ten: cents, kilo, mega, per mille, basis points.
     *(10, 100, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e12),
 )
-_MPG_TO_LITRES = (235.2146, 282.481)
-"""Miles per gallon times litres per 100 km is one of these."""
+_MPG_TO_LITRES = (235.2146, 282.481)  # miles per gallon times litres per 100 km is one of these
 
 
+# Divisors for units given in two parts: feet and inches, pounds and ounces, hours and minutes.
 _PARTED = (0.3048, 30.48, 304.8, 0.45359237, 453.59237, 6.35029, 60, 3600, 86_400, 24, 7, 12, 1440, 60_000, 1000)
-"""Divisors for units given in two parts: feet and inches, pounds and ounces, hours and minutes."""
 
 
 def converted(values: Iterable[float]) -> Iterator[float]:

@@ -23,15 +23,14 @@ _STATE_KEYS = ("status", "state", "outcome", "result")
 _FAILED_STATES = frozenset(words_of("error errored failed failure fail timeout timed_out exception"))
 _NO_ERRORS = frozenset({"none", "null", "no error", "no errors", "ok", "0", "false", "n/a", "success"})
 _MESSAGE_KEYS = words_of("message detail details reason content description title msg text")
+# Keys beside `status: failed` if the tool reports its own failure, not the state of a job that it looked up.
 _ABOUT_FAILURE = frozenset(_MESSAGE_KEYS).union(
     words_of("code error_code errorCode timestamp time request_id requestId trace_id traceId"),
     words_of("tool name hint retry_after retryAfter retryable type path instance data id"),
 )
-"""Keys beside `status: failed` if the tool reports its own failure, not the state of a job that it looked up."""
 _WRAPPERS = frozenset(words_of("result response output data value body content structuredContent"))
 _MAX_WRAPPING = 4
-_MAX_JSON_CHARS = 200_000
-"""Longer texts are not parsed: error messages are short."""
+_MAX_JSON_CHARS = 200_000  # longer texts are not parsed: error messages are short
 _REASON_CHARS = 200
 
 

@@ -59,12 +59,12 @@ _UNITS = (
     "st|nd|rd|th|s|x|k|m|b|bn|mn|d|p|g|h|hr|hrs|min|ms|km|kg|cm|mm|mg|lb|lbs|oz|ft|in|mph|kb|mb|gb|tb|kwh|mw|gw|hz|khz"
     "|mhz|ghz|px|pt|c|f|w|v|a|er|ers|e|ème|º|ª"
 )
+# Letters with digits that identify nothing: `3D`, `21st`, `10km`, `Q3`, `CO2`, `COVID-19`, `30-day`.
 _ORDINARY_ID = lazy(
     rf"\#?(?:\d+(?:{_UNITS})|[a-z]{{1,2}}\d|\d[a-z]|q[1-4]|fy\d{{2,4}}|covid-?19|[a-z]+-?\d|[a-z]{{2,}}\d{{1,2}}"
     rf"|\d+-[a-z]+(?:-[a-z]+)*|sha\d+|[a-z]\d{{1,2}})",
     re.IGNORECASE,
 )
-"""Letters with digits that identify nothing: `3D`, `21st`, `10km`, `Q3`, `CO2`, `COVID-19`, `30-day`."""
 _QUOTED = lazy(r"[\"“„«「『](?P<name>[^\"“”„«»「」『』\n]{2,80})[\"”“»」』]")
 
 
@@ -270,6 +270,7 @@ _CURRENCY = (
     r"[$€£¥₹₽₩元円]|R\$|\b(?:USD|EUR|GBP|JPY|CNY|CHF|INR|BRL|PLN|CAD|AUD|SEK|NOK|DKK|RUB|zł|kr)\b"
     r"|\b(?:dollars?|euros?|pounds?|cents)\b"
 )
+# Words after a number, and their powers of ten.
 _SCALES = {
     **dict.fromkeys(["k", "thousand", "tsd", "mille", "mil"], 3),
     **dict.fromkeys(
@@ -288,12 +289,11 @@ _SCALES = {
     "億": 8,
     "亿": 8,
 }
-"""Words after a number, and their powers of ten."""
+# Letters that may also be units: they scale only amounts of money.
 _SHORT_SCALES = frozenset({"k", "m", "b", "t", "mm"})
-"""Letters that may also be units: they scale only amounts of money."""
 _PERCENT = r"%|percent\b|per cent\b|prozent\b|pour ?cent\b|por ciento\b|por cento\b|procent\b|パーセント"
+# Not directly after a letter, except in Chinese, Japanese and Korean, which use no space before numbers.
 _NOT_IN_A_WORD = r"(?<![^\W\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff])(?<!\.)"
-"""Not directly after a letter, except in Chinese, Japanese and Korean, which use no space before numbers."""
 _NUMBER = lazy(
     rf"(?P<before>(?:{_CURRENCY})\s?)?(?P<sign>(?<![\w)])[-−+])?{_NOT_IN_A_WORD}"
     rf"(?P<digits>\d+(?:[.,'’\u00a0\u202f]\d+|[ \u00a0\u202f]\d{{3}}(?!\d))*)"

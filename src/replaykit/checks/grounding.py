@@ -23,11 +23,9 @@ from replaykit.model.values import Json
 
 _SHOWN = 3
 _MAX_IDS = 2_000
-_MAX_EXPLAINED = 60
-"""How many figures without a source are examined: a single unexplained one decides."""
+_MAX_EXPLAINED = 60  # how many figures without a source are examined: a single unexplained one decides
 _NEAR_DAYS = 14
-_NEAR = 0.75
-"""A number of a source is reported as near if the ratio of both is at least this."""
+_NEAR = 0.75  # a number of a source is reported as near if the ratio of both is at least this
 
 
 class Ungrounded(Struct, frozen=True, kw_only=True):

@@ -45,8 +45,8 @@ SMALL_NUMBERS = {
 """The words for numbers up to nineteen."""
 TENS = _word_values("twenty thirty forty fifty sixty seventy eighty ninety", range(20, 100, 10))
 _LARGE_NUMBERS = {"hundred": 100.0, "thousand": 1000.0, "million": 1e6, "billion": 1e9, "half": 0.5, "quarter": 0.25}
+# Number words that count as sources; smaller ones only count things.
 _NUMBER_WORDS = {**_TEENS, **TENS, **_LARGE_NUMBERS}
-"""Number words that count as sources; smaller ones only count things."""
 
 
 class GroundingSource:

@@ -26,8 +26,7 @@ _OVERFLOW = lazy(
     r"|reduce the length of the (?:messages|prompt|input)|too many (?:input )?tokens",
     re.IGNORECASE,
 )
-_MIN_ANSWER_CHARS = 20
-"""Shorter answers, such as "Yes.", may well repeat."""
+_MIN_ANSWER_CHARS = 20  # shorter answers, such as "Yes.", may well repeat
 
 
 @register("llm.truncated")

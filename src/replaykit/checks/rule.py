@@ -139,6 +139,7 @@ class Rule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         raise NotImplementedError
 
 
+# The kinds that each module registers, so that a case imports only the modules it needs.
 _KINDS = {
     "outcome": "status_is run.error run.failed_steps steps.exhausted",
     "output": "final_output_exists output.empty output.equals output.contains output.not_contains output.icontains"
@@ -164,7 +165,6 @@ _KINDS = {
     "custom": "custom.python",
     "combinators": "not all any threshold repeat",
 }
-"""The kinds that each module registers, so that a case imports only the modules it needs."""
 KIND_MODULES = {kind: f"replaykit.checks.{module}" for module, kinds in _KINDS.items() for kind in kinds.split()}
 """Every built-in kind, and the module that registers it."""
 

@@ -86,6 +86,7 @@ def iban(text: str) -> bool:
     return int("".join(map(str, map(partial(int, base=36), turned)))) % 97 == 1
 
 
+# Lengths of card numbers, by prefix.
 _CARD_LENGTHS: tuple[tuple[str, Collection[int]], ...] = (
     ("4", (13, 16, 19)),
     ("5[1-5]|2[2-7]", (16,)),
@@ -94,7 +95,6 @@ _CARD_LENGTHS: tuple[tuple[str, Collection[int]], ...] = (
     ("6", range(16, 20)),
     ("", ()),
 )
-"""Lengths of card numbers, by prefix."""
 
 
 def _is_card(found: re.Match[str]) -> bool:

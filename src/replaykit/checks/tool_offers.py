@@ -277,8 +277,8 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "object": (dict,),
     "null": (type(None),),
 }
+# Members of a schema that allow more than `properties`.
 _OPEN = frozenset({"anyOf", "oneOf", "allOf", "$ref", "if", "patternProperties"})
-"""Members of a schema that allow more than `properties`."""
 
 
 def argument_flaw(arguments: Json, schema: JsonObject) -> str | None:

@@ -78,8 +78,8 @@ class _Exchanges:
 
     def __init__(self) -> None:
         self._by_task: dict[str, TaskExchange] = {}
+        # A message that was just sent, whose task is not known yet.
         self._unassigned: TaskExchange | None = None
-        """A message that was just sent, whose task is not known yet."""
         self._ended: list[TaskExchange] = []
         self._last: TaskExchange | None = None
 
@@ -241,8 +241,8 @@ def text_or_parts_of(message: JsonObject) -> Json:
     return joined_texts(parts, "")
 
 
+# Kinds of version 0.3, and the names of the same items in 1.x.
 _KINDS = {"task": "task", "message": "message", "status-update": "statusUpdate", "artifact-update": "artifactUpdate"}
-"""Kinds of version 0.3, and the names of the same items in 1.x."""
 _STATES = frozenset(
     words_of("submitted working completed failed canceled rejected input-required auth-required unknown")
 )

@@ -39,8 +39,7 @@ from replaykit.wire.model_calls import ModelAnswer, ToolUse, usage_of
 
 FORMAT = "atif"
 _SCHEMA = "ATIF-"
-_REWARDS = ("reward", "rewards", "verifier_result")
-"""Members of `extra` that may hold a verifier's rewards."""
+_REWARDS = ("reward", "rewards", "verifier_result")  # members of `extra` that may hold a verifier's rewards
 _METADATA = ("session_id", "final_metrics", "notes", "continued_trajectory_ref")
 
 
@@ -121,8 +120,8 @@ def _labels(extra: JsonObject) -> Iterator[Label]:
 Subagents: TypeAlias = dict[str, Fields]
 """The trajectories of sub-agents by id, without those that were read already."""
 _SOURCES = ("system", "user", "agent")
+# The line that Harbor's converter adds to the result of a failed tool.
 _FAILED_MARK = "[error] tool reported failure"
-"""The line that Harbor's converter adds to the result of a failed tool."""
 _MAX_DEPTH = 20
 
 
@@ -136,8 +135,7 @@ class AtifConversation:
         self._depth = depth
         self._copied: list[Json] = []
         self._last = ""
-        self._waiting: list[str] = []
-        """The open calls of the current step."""
+        self._waiting: list[str] = []  # the open calls of the current step
         self.times: list[float] = []
         self.answer: Json = UNSET
         """The agent's last answer."""

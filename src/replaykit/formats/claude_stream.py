@@ -75,8 +75,7 @@ class _StreamSession:
 
     def __init__(self, id: str) -> None:
         self._id = id
-        self._lines: dict[str, list[SessionLine]] = {"": []}
-        """Lines by the call that they are inside of."""
+        self._lines: dict[str, list[SessionLine]] = {"": []}  # lines by the call that they are inside of
         self._init: JsonObject = {}
         self._result: JsonObject = {}
         self._count = 0

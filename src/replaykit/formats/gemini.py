@@ -38,8 +38,7 @@ _PARTS = words_of(
     "text functionCall functionResponse inlineData fileData executableCode codeExecutionResult "
     "function_call function_response inline_data file_data executable_code code_execution_result"
 )
-_OPAQUE = ("args", "response", "parametersJsonSchema")
-"""Members with names of the user's own inside."""
+_OPAQUE = ("args", "response", "parametersJsonSchema")  # members with names of the user's own inside
 _UNDERSCORE = re.compile(r"(?<=[a-z0-9])_([a-z])")
 _RESULTS = ({"result"}, {"output"})
 _OK = "OUTCOME_OK"

@@ -41,8 +41,7 @@ _CONVERSATION_APIS = {
 }
 _EXPECTED = "a HAR: an object with `log` and its `entries`"
 _FIRST_STATUS = 100
-_SHAPES_URL = ("alt",)
-"""Query parameters that determine the form of the response."""
+_SHAPES_URL = ("alt",)  # query parameters that determine the form of the response
 _ADVICE = ("Save the HAR with content: some tools leave out bodies, or large ones.",)
 
 

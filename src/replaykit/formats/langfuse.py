@@ -146,12 +146,12 @@ def _move_tools_out_of_models(spans: list[Span]) -> list[Span]:
 
 
 _SNAKE = re.compile(r"_([a-z])")
+# Members of an observation beside position and time.
 _FIELDS = words_of(
     "type level input output model modelParameters usage usageDetails costDetails totalCost "
     "calculatedTotalCost toolDefinitions promptName promptVersion version statusMessage environment "
     "userId sessionId traceName tags release completionStartTime"
 )
-"""Members of an observation beside position and time."""
 
 
 def is_observation(value: Json) -> bool:

@@ -42,11 +42,11 @@ FORMAT = "openai_responses"
 
 _ROLES = ("user", "assistant", "system", "developer")
 _MODEL_ITEMS = ("reasoning", "mcp_list_tools", "mcp_approval_request", "compaction")
+# Calls that the provider requests and the agent makes.
 _BY_AGENT = ("computer_call", "local_shell_call", "shell_call", "apply_patch_call", "mcp_approval_request")
-"""Calls that the provider requests and the agent makes."""
 _FAILED = ("failed", "incomplete")
+# Members of a provider's call that are neither its arguments nor its result.
 _NO_RESULT = ("type", "id", "call_id", "container_id", "name", "server_label", "approval_request_id")
-"""Members of a provider's call that are neither its arguments nor its result."""
 _ADVICE = (
     "OpenAI keeps what went before `previous_response_id` or `conversation`: send the whole conversation as `input` "
     "(with `store: false`), or log every request of it."

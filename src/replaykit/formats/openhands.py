@@ -140,11 +140,11 @@ def _short(value: Json) -> Json:
     return value
 
 
+# Arguments of an action about how it came about, not what to do.
 _NOT_ARGUMENTS = ("thought", "is_confirmed", "confirmation_state", "action_risk", "security_risk", "keep_prompt")
-"""Arguments of an action about how it came about, not what to do."""
 _FRAME = words_of("id timestamp source message action args cause timeout content extras success")
+# The members around the arguments, in files that have them in the event itself.
 _FRAME_OF_CALLS = ("tool_call_metadata", "llm_metrics", "observation")
-"""The members around the arguments, in files that have them in the event itself."""
 _NO_CALLS = ("change_agent_state", "null", "recall", "condensation", "condensation_request", "agent_state_changed")
 _FAILED_STATES = ("error", "rate_limited")
 

@@ -44,11 +44,11 @@ from replaykit.wire.json_fields import (
 FORMAT = "phoenix"
 _TRACE, _SPAN = "context.trace_id", "context.span_id"
 _KIND = "openinference.span.kind"
+# Attributes whose values are objects rather than nested names.
 _WHOLE = words_of(
     "metadata llm.invocation_parameters llm.prompt_template.variables tool.parameters "
     "tool.json_schema input.value output.value exception.stacktrace"
 )
-"""Attributes whose values are objects rather than nested names."""
 _MAX_DEPTH = 32
 
 

@@ -38,8 +38,8 @@ from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
 FORMAT = "pydantic_ai"
 _KINDS = ("request", "response")
+# Error types by the outcome of a call; outcomes that are not listed are errors, too, except success.
 _FAILED = {"retried": "ModelRetry", "failed": "ToolError", "denied": "ToolDenied"}
-"""Error types by the outcome of a call; outcomes that are not listed are errors, too, except success."""
 _OUTPUT_TOOL = "final_result"
 _DONE = "Final result processed."
 _EXPECTED = "expected messages of Pydantic AI: objects with `kind` (request or response) and `parts`"

@@ -208,8 +208,7 @@ def _from_history(turns: list[_HistoryTurn]) -> Iterator[_AgentStep]:
         yield _AgentStep(text=_text(message), action=action, uses=uses, observation=content, shown=content)
 
 
-_HistoryTurn = tuple[Fields, Fields | None]
-"""An answer of the model, and the observation after it."""
+_HistoryTurn = tuple[Fields, Fields | None]  # an answer of the model, and the observation after it
 
 
 def _turns(history: list[Fields]) -> list[_HistoryTurn]:

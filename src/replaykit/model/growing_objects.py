@@ -22,9 +22,8 @@ class ObjectSplitter:
     def __init__(self) -> None:
         self._text = b""
         self._members: dict[str, Raw] = {}
+        # The name of the longest list of the last object; `_start` and `_end` are where it and its items begin and end.
         self._list = ""
-        """The name of the longest list of the last object; `_start` and `_end` are where it and its items begin and
-        end."""
         self._start = self._end = 0
 
     def members(self, value: Raw) -> dict[str, Raw]:

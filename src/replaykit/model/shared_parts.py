@@ -44,8 +44,7 @@ _MIN_BYTES = 64  # a shorter value takes less room than a reference and the line
 _MIN_ITEM_BYTES = 32  # the positions of shorter items would take as much room as the items
 _MIN_SAVED_BYTES = 1024  # small files stay plain
 _POSITIONS = re.compile(r"(?:[0-9]{1,9}(?:-[0-9]{1,9})?)(?:,[0-9]{1,9}(?:-[0-9]{1,9})?)*")
-_GAP = b"\0%d\0"
-"""A gap in arguments for one of their parts; no JSON text contains a NUL byte."""
+_GAP = b"\0%d\0"  # a gap in arguments for one of their parts; no JSON text contains a NUL byte
 _GAPS = re.compile(rb"\0([0-9]+)\0")
 _OBJECT, _LIST = ord("{"), ord("[")
 
@@ -117,8 +116,7 @@ class _Table:
     def __init__(self) -> None:
         self.items: list[bytes] = []
         self._positions: dict[bytes, int] = {}
-        self._last: tuple[list[bytes], list[int]] = [], []
-        """The items of the last list, and their positions."""
+        self._last: tuple[list[bytes], list[int]] = [], []  # the items of the last list, and their positions
 
     def reference(self, value: Raw, items: list[bytes] | None) -> Reference:
         """Return the positions of a list's items, or that of the value itself."""
@@ -178,8 +176,8 @@ class _ArgumentReader:
     def __init__(self) -> None:
         self._splitters: defaultdict[tuple[str, ...], ListSplitter] = defaultdict(ListSplitter)
         self._objects: defaultdict[tuple[str, ...], ObjectSplitter] = defaultdict(ObjectSplitter)
+        # Keyed by the text's identity; the text is stored too, so that its id is not reused.
         self._members: dict[int, tuple[Raw, dict[str, Raw]]] = {}
-        """Keyed by the text's identity; the text is stored too, so that its id is not reused."""
         self._items: dict[int, tuple[Raw, list[bytes] | None]] = {}
 
     def members(self, path: tuple[str, ...], value: Raw) -> dict[str, Raw]:

@@ -1,4 +1,4 @@
-"""State members: the JSON text of a state's top-level keys, and fingerprints that tell whether a list has only grown."""
+"""State members: the JSON text of a state's top-level keys, and fingerprints that show whether a list only grew."""
 
 from __future__ import annotations
 

@@ -56,8 +56,8 @@ MAX_DEPTH = 240  # orjson stops at 254
 _ATOMS = frozenset({str, int, bool, type(None)})
 _NAMES = frozenset({str})
 DOLLAR = ord("$")  # an int: `bytes in bytes` first tries the operand as a number, and pays for the failure
+# Makes orjson refuse what `freeze` has a form for, as far as orjson can be told to.
 _AS_IT_IS = orjson.OPT_PASSTHROUGH_SUBCLASS | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
-"""Makes orjson refuse what `freeze` has a form for, as far as orjson can be told to."""
 _SORTED = orjson.OPT_SORT_KEYS | _AS_IT_IS
 _BUFFER_BYTES = 4096
 NULL = Raw(b"null")
@@ -83,8 +83,8 @@ class Opaque:
         return hash(self.type_name)
 
 
+# The type names in `$opaque` of values that cannot be encoded.
 _TOO_DEEP, _HOLDS_ITSELF = "nested too deeply", "a value that holds itself"
-"""The type names in `$opaque` of values that cannot be encoded."""
 
 
 def opaque_in_words(type_name: str) -> str:

@@ -21,8 +21,7 @@ Scan = Callable[[str], list[Hit]]
 
 _ESCAPED = lazy(rb"%[0-9A-Fa-f]{2}")
 _ESCAPED_OR_PLUS = lazy(rb"%[0-9A-Fa-f]{2}|\+")
-_FIELD = lazy(rb"[\w.\-\]%]=[^=]")
-"""The name of a form field and the beginning of its value."""
+_FIELD = lazy(rb"[\w.\-\]%]=[^=]")  # the name of a form field and the beginning of its value
 _STOPS = (b" ", b'"', b"'", b"<", b">", b"`", b"\n", b"\t", b"\r")
 _REST = lazy(rb"[^\s\"'<>`]{0,4096}+")
 _UNIT = lazy(r"(?:%[0-9A-Fa-f]{2})+|[^%]+|%")
@@ -122,8 +121,7 @@ def _padded(flat: bytes, end: int) -> int:
 
 _SPANS = {Spelling.BASE64: _base64_spans, Spelling.PACKED: _packed_spans, Spelling.HEX: _hex_spans}
 _SHORTEST_HEX = 20
-_PACKED = lazy(rb"H4sI|eJ[w-z]|eN[o-r]|eAE")
-"""Matches gzip and zlib headers in base64."""
+_PACKED = lazy(rb"H4sI|eJ[w-z]|eN[o-r]|eAE")  # matches gzip and zlib headers in base64
 _PACKED_HEADS = frozenset([b"H4", b"eJ", b"eN", b"eA"])
 _MAX_UNPACKED = 256 * 1024
 _GZIP_OR_ZLIB = 47

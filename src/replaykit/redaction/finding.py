@@ -89,8 +89,7 @@ def _union(group: list[Hit], end: int, text: str) -> Hit:
     return Hit(kind, start, end, best.rank)
 
 
-_EDGES = 3
-"""The most quotes and brackets around a value that do not belong to it."""
+_EDGES = 3  # the most quotes and brackets around a value that do not belong to it
 
 
 class Edit(Struct, frozen=True):

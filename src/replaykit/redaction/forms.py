@@ -28,17 +28,16 @@ _UUID = lazy(r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a
 _ALNUM = lazy(r"[A-Za-z0-9]")
 _ADDRESS = lazy(r"[^@]+@([^@\s\[\]]+)")
 _ALGORITHM = lazy(rb'"alg"\s*:\s*"([A-Za-z0-9]{2,8})"')
+# `{}` after a byte order mark: valid JSON, but without claims that token scanners would report.
 _PAYLOAD = "77u_e30"
-"""`{}` after a byte order mark: valid JSON, but without claims that token scanners would report."""
+# 240.0.0.0 to 254.255.255.255 are never assigned. The documentation ranges hold only 768 addresses.
 _CLASS_E, _CLASS_E_SIZE = 0xF0000000, 15 << 24
-"""240.0.0.0 to 254.255.255.255 are never assigned. The documentation ranges hold only 768 addresses."""
-_SPARE_COUNTRIES = ("28", "83", "89")
-"""No country code of ITU-T E.164 begins with one of these."""
+_SPARE_COUNTRIES = ("28", "83", "89")  # no country code of ITU-T E.164 begins with one of these
 _LONGEST_PHONE = 15
+# North American numbers in areas 29x. Those with a nine in the middle are reserved for longer numbers.
 _SPARE_AREAS = 8 * 10**7
-"""North American numbers in areas 29x. Those with a nine in the middle are reserved for longer numbers."""
+# For an area of 9xx, groups up to 49 were never issued; those above are for taxpayers without a number.
 _SSN_GROUPS = 49
-"""For an area of 9xx, groups up to 49 were never issued; those above are for taxpayers without a number."""
 _SSN_SERIALS = 9999
 _SSN_SIZE = 100 * _SSN_GROUPS * _SSN_SERIALS
 
@@ -315,8 +314,8 @@ def _jwt(value: str, digest: int) -> str | None:
 
 
 JWT_TAIL = f"{_PAYLOAD}.REDACTED"
+# The length of real signatures: scanners report shorter text as a key if it is next to a name like `token`.
 _JWT_FILLING = "A" * 112
-"""The length of real signatures: scanners report shorter text as a key if it is next to a name like `token`."""
 JWT = rf"eyJ[\w-]{{8,60}}\.{_PAYLOAD}\.REDACTED([0-9a-f]{{8}}){_JWT_FILLING}(?!A)"
 
 
@@ -327,8 +326,8 @@ def _secret(value: str, digest: int) -> str | None:
     return _in_case_of(value, text)
 
 
+# UUID version 8 is for custom use. It has few random digits here, since scanners look for many.
 _UUID_MIDDLE = "-0000-8000-8000-00000000"
-"""UUID version 8 is for custom use. It has few random digits here, since scanners look for many."""
 
 
 def uuid_slot(text: str) -> Slot | None:

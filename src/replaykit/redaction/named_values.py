@@ -54,13 +54,13 @@ _XML = lazy(
 )
 _COOKIE = lazy(rb"[^\r\n\"']{1,8192}+(?:(?<==)\"[^\r\n\"']{0,4096}+\"[^\r\n\"']{0,4096}+){0,64}+")
 _COLON = lazy(rb"\s{0,16}[:=]\s{0,4}")
+# The parameters of `Authorization: Digest`, which form one secret.
 _DIGEST = lazy(
     rb"\s{0,4}[:=]\s{0,4}digest\s{1,4}"
     rb"([a-z_-]{1,24}\s?=\s?(?:\\{0,8}\"[^\"\r\n]{0,2048}+\"|[^\s,\"']{1,512}+)"
     rb"(?:\s?,\s{0,4}[a-z_-]{1,24}\s?=\s?(?:\\{0,8}\"[^\"\r\n]{0,2048}+\"|[^\s,\"']{1,512}+)){0,24}+)",
     re.IGNORECASE,
 )
-"""The parameters of `Authorization: Digest`, which form one secret."""
 _SCHEME = lazy(rb"(?:bearer|basic|token|bot|apikey|api-key|key|digest|negotiate|ntlm)\s+", re.IGNORECASE)
 _ENV_LINE = lazy(rb"(?:^|[\r\n])[ \t]*(?:export |set |ENV |\$env:)?[A-Z][A-Z0-9_]*=?\Z")
 _BLANKED = lazy(rb"<{8,}+(?=[A-Za-z0-9_.~-])")

@@ -23,12 +23,11 @@ WORDS = (
 ).split()
 """Every word that names such a number contains one of these."""
 _NEAR = 60
-_LONGEST = 40
-"""Longer than any of the numbers, including the character after it."""
+_LONGEST = 40  # longer than any of the numbers, including the character after it
 _APART = lazy(rb"[^0-9A-Za-z]+")
 _SPANISH_LETTERS = "TRWAGMYFPDXBNJZSQVHLCKE"
+# The values of letters at odd positions of a codice fiscale; digits count like the first ten letters.
 _ODD = (1, 0, 5, 7, 9, 13, 15, 17, 19, 21, 2, 4, 18, 20, 11, 3, 6, 8, 12, 14, 16, 10, 22, 25, 24, 23)
-"""The values of letters at odd positions of a codice fiscale; digits count like the first ten letters."""
 _AS_LETTERS = str.maketrans("0123456789", "ABCDEFGHIJ")
 _FINNISH = "0123456789ABCDEFHJKLMNPRSTUVWXY"
 _VERHOEFF = (
@@ -230,6 +229,7 @@ def _form(pattern: bytes) -> re.Pattern[bytes]:
 
 
 _DIGITS = b"0" * 13
+# Found anywhere.
 _STRICT = (
     NationalId(_form(rb"\d{3}\.\d{3}\.\d{3}-\d\d"), is_cpf, (b"000.000.000-00",)),
     NationalId(_form(rb"[XYZ]\d{7}[ -]?[A-HJ-NP-TV-Z]"), is_dni, (b"A0000000",)),
@@ -245,7 +245,7 @@ _STRICT = (
     ),
     NationalId(_form(rb"\d\d\.\d\d\.\d\d-\d{3}\.\d\d"), is_belgian_id, (b"00.00.00-000.00",)),
 )
-"""Found anywhere."""
+# Found next to one of their words.
 _NAMED = (
     NationalId(_form(rb"\d{11}"), is_cpf, words=(b"cpf",)),
     NationalId(_form(rb"\d{8}[ -]?[A-HJ-NP-TV-Z]"), is_dni, words=(b"dni",)),
@@ -263,7 +263,6 @@ _NAMED = (
     NationalId(_form(rb"[1-9]\d{10}"), is_turkish_id, words=(b"kimlik",)),
     NationalId(_form(rb"\d{9}|\d{3} \d\d \d{4}"), is_ssn, words=(b"ssn", b"social security"), kind="ssn"),
 )
-"""Found next to one of their words."""
 NAMES_OF_IDS = tuple(word for national_id in _NAMED for word in national_id.words)
 _SIGNS_AND_OWNERS = [(sign, national_id) for national_id in _STRICT for sign in national_id.signs]
 _SIGNS = lazy_automaton([sign for sign, _ in _SIGNS_AND_OWNERS])

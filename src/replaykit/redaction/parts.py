@@ -12,13 +12,13 @@ from replaykit.redaction.lazy_patterns import lazy
 from replaykit.redaction.placeholders import FoundPlaceholder, canonical, digest, placeholder, placeholders_in
 
 _NAME = lazy(rb"(?<![\w@-])p-([0-9a-f]{8})(?![\w@-])")
+# Kinds that are recognised by more than their form, and the form of their values in clear text.
 _PLAIN = {
     "domain": lazy(rb"[\w-]+(?:\.[\w-]+)+"),
     "name": lazy(rb"[^@\s\"\\<>]{1,64}"),
     "phone": lazy(rb"\+?[\d ().-]{7,24}"),
     "secret": lazy(rb"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"),
 }
-"""Kinds that are recognised by more than their form, and the form of their values in clear text."""
 
 
 class Parts:

@@ -90,12 +90,11 @@ def _is_stand_in(value: bytes) -> bool:
 # Keys without a distinctive form, next to the vendor's name.
 
 _NEAR = 80
-_LONGEST = 41
-"""Longer than any of the keys, including the character after it."""
+_LONGEST = 41  # longer than any of the keys, including the character after it
+# Words for numbers that give no access.
 _ID = lazy(
     rb"(?:\bids?|[_-]id|[a-z]Id|sha\d*|md5|hash|digest|etag|commit|trace|span)[\"'`]?\s{0,3}[:=]?\s{0,3}[\"'`]?\Z"
 )
-"""Words for numbers that give no access."""
 _OF_ALL_CLASSES = rb"(?=[A-Za-z0-9]*[a-z])(?=[A-Za-z0-9]*[A-Z])(?=[A-Za-z0-9]*[0-9])"
 
 

@@ -20,8 +20,7 @@ from replaykit.redaction.lazy_patterns import lazy
 
 LEAST_BYTES = 16 * 1024
 """Shorter texts are checked as a whole."""
-_LARGEST_PIECE = 32 * 1024
-"""Larger objects are searched for lists of their own."""
+_LARGEST_PIECE = 32 * 1024  # larger objects are searched for lists of their own
 _SMALLEST_PIECE = 64
 _LARGEST_TEXT = 64 * 1024 * 1024
 STAND_IN = b"{}"
@@ -171,8 +170,7 @@ class _Walk:
     def __init__(self, smallest: int, largest: int) -> None:
         self._smallest = smallest
         self._largest = largest
-        self._first_nested = sys.maxsize
-        """The position of the first list object that is itself split."""
+        self._first_nested = sys.maxsize  # the position of the first list object that is itself split
 
     def pieces(self, text: bytes, spans: list[TextSpan]) -> Pieces:
         """Return the pieces of a text with these spans."""

@@ -32,11 +32,10 @@ from replaykit.redaction.text_view import View
 if TYPE_CHECKING:
     from replaykit.redaction.redactor import Known, Redactor
 
+# How far rules see over a border: between pieces without any sign of a rule, and next to one with a sign.
 _NEAR, _FAR = 512, 4096
-"""How far rules see over a border: between pieces without any sign of a rule, and next to one with a sign."""
 _LIMIT_BYTES = 32 * 1024 * 1024
-_MAX_READINGS = 4
-"""The number of recent texts to keep: each agent of a run has its own conversation."""
+_MAX_READINGS = 4  # the number of recent texts to keep: each agent of a run has its own conversation
 _LARGEST_READING = 8 * 1024 * 1024
 _BEGIN, _END = b"-----BEGIN", b"-----END"
 
@@ -137,12 +136,10 @@ class Piecewise:
         self._units: dict[bytes, _Unit] = {}
         self._looks: dict[tuple[object, ...], _Look] = {}
         self._borders: dict[tuple[bytes, tuple[int, ...]], bool] = {}
-        self._readings: tuple[_Reading, ...] = ()
-        """Recent texts, newest first."""
+        self._readings: tuple[_Reading, ...] = ()  # recent texts, newest first
         self._has_forms = self._redactor.has_forms
         self._size_bytes = 0
-        self._values: list[str] = []
-        """The values found in all texts so far, in order."""
+        self._values: list[str] = []  # the values found in all texts so far, in order
         self._listed: set[str] = set()
 
     def redacted(self, raw: bytes, name: str = "") -> bytes | None:
@@ -367,8 +364,7 @@ def _may_hold(text: str, value: str) -> bool:
     return value in text or "\\u" in text or ("\\" in text and _ESCAPED.search(value) is not None)
 
 
-_ESCAPED = lazy(r'["\\/\x00-\x1f]')
-"""Characters that JSON escapes in strings."""
+_ESCAPED = lazy(r'["\\/\x00-\x1f]')  # characters that JSON escapes in strings
 
 
 def _shifted(places: list[int], rest: _Unit, edits: list[Edit]) -> list[int]:

@@ -54,8 +54,8 @@ _PATH = lazy(
     r"(?:[~.]{0,2}/[\w.@-]+){2,}/?|[A-Za-z]:\\.*|[\w./-]+\.(?:pem|key|json|ya?ml|txt|env|crt|p12|jks|py|js|ts|go)"
 )
 _URL = lazy(r"[a-z][a-z0-9+.-]{1,12}://", re.IGNORECASE)
+# `jane@example.com`, `react@18.2.0`, `git@host:path`.
 _AT_HOST = lazy(r"[^@]*@(?:v?\d+\.\d|[\w.-]+[:/]|(?:[A-Za-z-]+\d{0,3}\.)*[A-Za-z-]+\d{0,3}[.,;:]?\Z)")
-"""`jane@example.com`, `react@18.2.0`, `git@host:path`."""
 _SLUG = lazy(r"[A-Za-z]+(?:[-_.:/ ][A-Za-z]+)*")
 _TYPE = lazy(r"(?:Optional|Union|List|Dict|Secret|Option|Maybe|Promise)\b.*|[A-Z][a-z]+(?:[A-Z][a-z]+)*(?:\[.*\])?")
 

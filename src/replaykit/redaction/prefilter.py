@@ -35,8 +35,8 @@ _COUNT_NAMES = _AT = len(_NAMES)
 _IBAN, _INSERT = len(_NAMES) - 1, len(_NAMES) + len(_SIGNS) - 1
 _PHRASES = tuple(name for name in PHRASE_NAMES if name not in STEMS)
 _ID_WORDS = tuple(word for word in ID_WORDS if word not in _NAMES)
+# Words that give meaning to text next to them (see `literals`).
 _COMPANY = (*_ID_WORDS, *VENDOR_WORDS, *SEED_NAMES, *PROGRAMS)
-"""Words that give meaning to text next to them (see `literals`)."""
 _FIRST_COMPANY = len(_NAMES) + len(_SIGNS) + len(_PHRASES)
 _END_COMPANY = _FIRST_COMPANY + len(_COMPANY)
 _OF_IDS = frozenset(range(_FIRST_COMPANY, _FIRST_COMPANY + len(_ID_WORDS))) | {
@@ -46,38 +46,38 @@ _INDEX = itemgetter(0)
 _BETWEEN = " .-()/+"
 _BETWEEN_DIGITS = f"{_BETWEEN}~".encode()
 _LONGEST_NAME = 40
+# As numbers: searching bytes for bytes first raises an error inside Python, which takes as long as a short text.
 _BLANK, _BACKSLASH, _ZERO, _DOT, _COLON = b" \\0.:"
-"""As numbers: searching bytes for bytes first raises an error inside Python, which takes as long as a short text."""
+# Characters that may precede a later part of a token, or that may be more than they seem.
 _JOINED = frozenset(JOINTS) | {_BACKSLASH, *range(128, 256)}
-"""Characters that may precede a later part of a token, or that may be more than they seem."""
 _GOES_ON = (b".", b"~")
 _WORDS = bytes.maketrans(b"_-+/.:~$", b" " * 8)
 
 
+# Character classes, with `~` for all beyond ASCII. They let patterns begin with a literal, which is fast to find.
 _SHAPE = class_table({"0": digits, "A": ascii_uppercase} | {char: char for char in _BETWEEN}, "x")[:128] + b"~" * 128
-"""Character classes, with `~` for all beyond ASCII. They let patterns begin with a literal, which is fast to find."""
+# Seven digits. Most numbers are shorter and fail at the lookahead; the whole pattern takes three times as long.
 _MANY = lazy(rb"0(?=[0 .\-()/+~]{6})(?:[ .\-()/+~]{0,6}+0){6}")
-"""Seven digits. Most numbers are shorter and fail at the lookahead; the whole pattern takes three times as long."""
 _FISCAL_SIGN = b"AAAAAA00A00A000A"
 _DNI_SIGN, _DNI = b"A0000000", lazy(rb"A0000000[ .\-()/+~]{0,6}A")
+# An IP address, except for common local ones such as `127.0.0.1`.
 _IP = lazy(rb"\.(?<=\d\.)(?<![^\d.]0\.)(?<![^\d.]10\.)(?<![^\d.]127\.)(?!(?<=[^\d.]192\.)168\.)\d{1,3}\.\d{1,3}\.\d")
-"""An IP address, except for common local ones such as `127.0.0.1`."""
+# Digits in a word (as in most ids), a date, a decimal number, or a directory named by time.
 _HARMLESS = lazy(
     rb"(?<=[A-Za-z_])(?<!\\.)\d++"
     rb"|(?:(?:19|20)\d\d([-/.])[01]\d\1[0-3]\d|\d++\.\d++)(?![\d ./()+\x80-\xff-]|\\(?![nrt\"]))"
     rb"|(?<=/)(?:19|20)\d{6}-\d{6}(?=-[a-z])"
 )
-"""Digits in a word (as in most ids), a date, a decimal number, or a directory named by time."""
 _BARE = lazy(rb"\d{7,11}(?![\w .\-()/+\x80-\xff]|\\(?![nrt\"]))")
 _TEN = digits.encode()
 _IBAN_NEAR = lazy(rb"iban[^0-9]{0,20}[0-9]")
 _WORDS_OF_KEYS = b"|".join(literal for literal in BOUND if literal.isalnum())
+# A quote before an id: a word that is neither a provider's key nor base64 of text, or a UUID.
 _ID = lazy(
     rb'"(?=[A-Za-z0-9-]{20})(?=[A-Za-z0-9]{20,}+"|[0-9a-f-]{20,36}+")'  # the first lookahead rejects most quotes
     rb"(?!fc-|%b|%b|H4sI|eJ[w-z]|eN[o-r]|eAE|AC[0-9a-f]{32}|%b{10})"
     % (_WORDS_OF_KEYS, MAY_BEGIN_TEXT.encode(), HEX_CHAR)
 )
-"""A quote before an id: a word that is neither a provider's key nor base64 of text, or a UUID."""
 _SHORT, _BYTES_A_RUN = 3000, 200  # for longer texts or fewer ids, checking one by one is faster
 _COLONS = lazy(rb":[0-9a-fA-F]{1,4}:[0-9a-fA-F]{1,4}:[0-9a-fA-F]{1,4}:")
 
@@ -152,8 +152,8 @@ def _name_ids(signs: list[tuple[int, int, int]], raw: bytes, low: bytes) -> bool
     return False
 
 
+# How far a number may be from its word, in bytes: characters beyond ASCII have several.
 _NEAR_IDS, _NEAR_ASCII = 300, 90
-"""How far a number may be from its word, in bytes: characters beyond ASCII have several."""
 
 
 def _is_in_company(number: int, raw: bytes, low: bytes, runs: bytes, at: int) -> bool:
@@ -305,8 +305,8 @@ def _may_be_of_parts(raw: bytes, runs: bytes, start: int, end: int) -> bool:
     return _has_head(raw[first:end]) or _LOOSE.search(raw, first, end + _LONGEST_LITERAL) is not None
 
 
+# Text in every token whose literal is not at its start (`providers.LOOSE`).
 _LOOSE = lazy(rb"Q~|-us|:AA|\.atlasv1\.|\.(?<=[\w-]{24}\.)[\w-]{6}\.[\w-]")
-"""Text in every token whose literal is not at its start (`providers.LOOSE`)."""
 _LONGEST_PART, _LONGEST_LITERAL = 26, 12
 
 
@@ -347,8 +347,8 @@ def _has_head(run: bytes) -> bool:
 
 _MAILGUN_LENGTH = 50
 _PACKED_HEADS = b"H4sI eJw eJx eJy eJz eNo eNp eNq eNr eAE".split()
+# Prefixes of tokens by their first two characters: compiling a pattern would take too long.
 _HEADS: dict[bytes, tuple[bytes, ...]] = {}
-"""Prefixes of tokens by their first two characters: compiling a pattern would take too long."""
 for _head in (*BOUND, *_PACKED_HEADS, b"AC"):  # also compressed text, and the first half of Twilio's login
     _HEADS[_head[:2]] = (*_HEADS.get(_head[:2], ()), _head)
 

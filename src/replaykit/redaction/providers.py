@@ -131,11 +131,10 @@ private-key  MIIE MIIC MIIJ MIIB MIIG  {}[A-Za-z0-9+/]{0,8}ADANBgkqhkiG9w0BAQEFA
 private-key  b3BlbnNzaC1rZXktdjE  {}[A-Za-z0-9+/\s\\=]{60,8000}+
 """
 _UUID = "[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
+# How far before the literal a token may begin.
 _BACK = {"azure-key": 4, "mailchimp-key": 32, "telegram-token": 13, "discord-token": 28, "terraform-token": 14}
-"""How far before the literal a token may begin."""
 _BACK_FORM = lazy(rb"[A-Za-z0-9_~-]+\Z")
-_BOT_ID = lazy(rb"(?<!\d)\d{6,12}\Z")
-"""The id of a Telegram bot, which follows `bot` in URLs."""
+_BOT_ID = lazy(rb"(?<!\d)\d{6,12}\Z")  # the id of a Telegram bot, which follows `bot` in URLs
 
 
 class Provider(Struct, frozen=True, dict=True):
@@ -188,8 +187,7 @@ BOUND: dict[bytes, list[Provider]] = {}
 """Providers whose tokens begin with their literal, by literal."""
 LITERALS: dict[str, list[str]] = {}
 """The prefixes of a provider's keys by kind, longest first."""
-_NO_PREFIX = ("jwt", "private-key")
-"""Their prefixes are encoded text rather than a mark of the provider."""
+_NO_PREFIX = ("jwt", "private-key")  # their prefixes are encoded text rather than a mark of the provider
 
 for _row in _ROWS.split("\n")[1:-1]:
     _kind, _literals, _form = _row.replace("<uuid>", _UUID).split("  ")

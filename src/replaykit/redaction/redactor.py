@@ -59,8 +59,7 @@ Known = dict[str, tuple[str, str]]
 _LEAST_CHARS = 8
 _HIDES_SOMETHING = lazy(r'\\[u/]|\[\["')
 _TEXTS = lazy(r'\[\s*"')
-_WIDEST_SIGN = 64
-"""The most characters between a name and its value."""
+_WIDEST_SIGN = 64  # the most characters between a name and its value
 
 
 class Located(Struct, frozen=True):

@@ -27,8 +27,7 @@ _TOO_MANY = 1e30
 _GROUP_WEIGHT = 3
 _MAX_WORK = 20_000
 _LONGEST_HEAD = 64
-_OTHER = 1 << 128
-"""Stands for all characters beyond ASCII."""
+_OTHER = 1 << 128  # stands for all characters beyond ASCII
 _ALL = (_OTHER << 1) - 1
 _REPEATS = (ops.MAX_REPEAT, ops.MIN_REPEAT, ops.POSSESSIVE_REPEAT)
 _SHARED = (
@@ -42,8 +41,7 @@ _ALTERNATIVES = (
 )
 _LONG = "its repeats are too long", "give them an end, as in {0,64}"
 _Items = Sequence[tuple[Any, Any]]
-_Run = list[tuple[int, int]]
-"""Consecutive characters: a set of characters, and how many of them."""
+_Run = list[tuple[int, int]]  # consecutive characters: a set of characters, and how many of them
 
 
 def refuse_slow_pattern(pattern: str, flags: int = 0, window: int = WINDOW) -> None:

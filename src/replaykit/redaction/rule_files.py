@@ -43,8 +43,8 @@ _KIND = re.compile(r"[^a-z0-9]+")
 _NAME = re.compile(r"[a-z][a-z0-9-]{1,29}")
 _SHA256 = re.compile(HASH + r"[0-9a-f]{64}")
 _LEAD_IN = re.compile(r"(?P<flags>\(\?i\))?(?P<chars>\[(?:\\.|[^\]\\])+\])\{0,(?P<most>\d{1,3})\}\?")
+# Closes any open text in TOML, and is a mistake anywhere else, in a column that no real mistake has.
 _NEVER_AN_END = "\n" + 1000 * " " + "!\"\"\"'''"
-"""Closes any open text in TOML, and is a mistake anywhere else, in a column that no real mistake has."""
 _Table = dict[str, Any]
 
 
@@ -342,8 +342,8 @@ def _without_lead_in(regex: str) -> tuple[str, LeadIn | None]:
     return flags + regex[found.end() :], LeadIn(before, most)
 
 
+# One value of each kind, to check whether a pattern is meant for such.
 _BUILT_IN_FINDINGS = (
     "jane.doe@example.com", "4111 1111 1111 1111", "4111111111111111", "DE89370400440532013000", "+49 30 12345678",
     "123-45-6789", "203.0.113.77", "AKIAIOSFODNN7EXAMPLE", "sk-proj-q8Zr4TnW1xVb7YpLs0Kd", "hunter2-Zq9!",
 )  # fmt: skip
-"""One value of each kind, to check whether a pattern is meant for such."""

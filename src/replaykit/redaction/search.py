@@ -31,10 +31,10 @@ from replaykit.redaction.tokens import long_runs, secret_hits, token_hits
 
 _OTHER_LITERALS = b"private basic curl insert iban :: :// :thin: [at] (at) sig= signature= security-token=".split()
 _PHRASES = (*PHRASE_NAMES, *SEED_NAMES)
+# Words and signs that rules start with. Most texts have few, and skip all other rules.
 _LITERALS = tuple(
     dict.fromkeys((*STEMS, *NUMBER_STEMS, *_OTHER_LITERALS, *NAMES_OF_IDS, *VENDOR_WORDS, *PROGRAMS, *_PHRASES))
 )
-"""Words and signs that rules start with. Most texts have few, and skip all other rules."""
 _AUTOMATON = lazy_automaton(_LITERALS)
 _NOTHING: frozenset[bytes] = frozenset()
 _PLUS = lazy(r"\+(?<=[0-9A-Z]\+)(?=[0-9A-Z])")
@@ -151,10 +151,8 @@ def _is_secret(rule: RedactionRule, value: str | None, whole: str) -> bool:
 LEAST_CHARS = 128 * 1024
 """Shorter texts are searched as a whole."""
 STEP = 16 * 1024
-_NEAR = 512
-"""How far rules look ahead before they start."""
-_AROUND = 4096
-"""How far rules see once they have started; a rule with a finding there may go on."""
+_NEAR = 512  # how far rules look ahead before they start
+_AROUND = 4096  # how far rules see once they have started; a rule with a finding there may go on
 _SAMPLES = 16
 _KEY, _LONGEST_KEY = "-----BEGIN", 20_000
 Search = Callable[[str], list[Hit]]

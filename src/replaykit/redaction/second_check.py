@@ -33,18 +33,15 @@ _TELLING = (
 _VALUE = re.compile(
     r"[\w-]{0,12}[^\n\r,;{}\[\]<>()]{0,30}?(?:[\"'`=:]|\s){1,3}([A-Za-z0-9+/_~-][A-Za-z0-9+/_.~-]{15,511}+={0,2}+)(?!\()"
 )
+# Words before `token` that make it harmless.
 _OTHER_SENSE = re.compile(
     r"(?:page|next|continuation|cursor|sync|max|min|num|stop|eos|bos|csrf)[\w ]{0,3}\Z", re.IGNORECASE
 )
-"""Words before `token` that make it harmless."""
-_KIND_BEFORE = re.compile(r"[a-z]{2,10}[_-]")
-"""An id with its kind as prefix: `msg_…`, `chatcmpl-…`."""
-_ENDINGS = frozenset(words_of("py js ts go md json yaml yml com org io net"))
-"""Endings of files and hosts."""
+_KIND_BEFORE = re.compile(r"[a-z]{2,10}[_-]")  # an id with its kind as prefix: `msg_…`, `chatcmpl-…`
+_ENDINGS = frozenset(words_of("py js ts go md json yaml yml com org io net"))  # endings of files and hosts
 
 
-_REACH = 1024
-"""How much context rules see on each side."""
+_REACH = 1024  # how much context rules see on each side
 
 
 class Suspicion(Struct, frozen=True):

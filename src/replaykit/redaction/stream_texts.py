@@ -124,12 +124,9 @@ class _Shape:
 
 _MAX_DEPTH = 12
 _LONGEST_PATH = 300
-_Texts = list[tuple[str, str]]
-"""Names of members of one object, and their texts."""
-_Mark = tuple[str, Json]
-"""The path of an identified object, and its identifier."""
-_Members = dict[str, list[str]]
-"""The texts to join, by name."""
+_Texts = list[tuple[str, str]]  # names of members of one object, and their texts
+_Mark = tuple[str, Json]  # the path of an identified object, and its identifier
+_Members = dict[str, list[str]]  # the texts to join, by name
 
 
 def joined_texts(body: bytes) -> list[bytes] | None:

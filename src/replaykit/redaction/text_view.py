@@ -14,13 +14,14 @@ from replaykit.redaction.finding import Hit
 from replaykit.redaction.lazy_patterns import lazy
 from replaykit.redaction.placeholders import blanked, spans
 
+# Typographic dashes, blanks, quotes and signs, and their ASCII counterparts.
 _TYPOGRAPHIC = (
     "\u00a0\u2009\u202f\u3000\u2010\u2011\u2012\u2013\u2212\u201c\u201d\u201e\u2018\u2019\uff1a\uff0b",
     '    -----"""\'\':+',
 )
-"""Typographic dashes, blanks, quotes and signs, and their ASCII counterparts."""
 _FORM = lazy(rb"=(?<=[\w.\-\]%]=)[^\s=\"'<>`]{1,4096}\+")
 _RARE_ESCAPE = lazy(rb"\\[rt]")
+# Escapes in JSON strings that were escaped one to four times, by the backslashes of their `\n`.
 _LEVELS = {
     count: lazy(
         rb"(?<!\\)(?:\\{%d}(?P<control>[nrt])|\\{%d}(?P<border>\")|(?P<quotes>(?:\\{%d}\"){1,64}))"
@@ -28,7 +29,6 @@ _LEVELS = {
     )
     for count in (1, 2, 4, 8)
 }
-"""Escapes in JSON strings that were escaped one to four times, by the backslashes of their `\\n`."""
 _CONTROLS = {b"n": b"\n", b"t": b"\t", b"r": b" "}
 
 
@@ -131,8 +131,8 @@ class View:
         return self._unescaped[backslashes]
 
 
+# Sequences that make escapes depend on each other, and the byte that temporarily replaces a quote.
 _NOT_SIMPLE = (b"\\\\", b'\\"' * 4, b"\0")
-"""Sequences that make escapes depend on each other, and the byte that temporarily replaces a quote."""
 _SIMPLE = (
     (b"\\n", b"\n "),
     (b"\\t", b"\t "),

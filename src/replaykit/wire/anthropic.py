@@ -37,8 +37,8 @@ from replaykit.wire.json_fields import (
 from replaykit.wire.model_calls import ModelAnswer, ToolUse, usage_of
 
 _THINKING = ("thinking", "redacted_thinking")
+# Suffixes of the types of other blocks in an answer.
 _PARTS = ("_tool_use", "_tool_result", "container_upload", "compaction", "fallback")
-"""Suffixes of the types of other blocks in an answer."""
 _INPUTS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 
 
@@ -146,13 +146,13 @@ def _tool_use(draft: Draft, index: int, recorded: JsonObject) -> JsonObject:
 
 _CALLS = ("tool_use", "server_tool_use", "mcp_tool_use")
 _AT_STOP = ("stop_reason", "stop_sequence", "stop_details", "container")
+# Delta types, and the member of each with a piece of text.
 _GROWS = {
     "text_delta": "text",
     "thinking_delta": "thinking",
     "input_json_delta": "partial_json",
     "compaction_delta": "content",
 }
-"""Delta types, and the member of each with a piece of text."""
 
 
 def fold(frames: Iterable[Frame]) -> FoldedStream:
@@ -216,8 +216,8 @@ class _Block:
         return block
 
 
+# The type of a block without a start, by the member that grew.
 _GROWN_TYPES = {"thinking": "thinking", "partial_json": "tool_use"}
-"""The type of a block without a start, by the member that grew."""
 
 
 def unfold(body: JsonObject, _request: WireRequest) -> list[Frame]:

@@ -252,12 +252,12 @@ def _message_text(message: Json) -> str:
 
 
 _LENGTH, _FILTER = "length", "filter"
+# Reasons other than a complete answer or tool call, which follows from the answer.
 _MEANINGS = {
     **dict.fromkeys(("length", "max_tokens", "max_output_tokens", "model_context_window_exceeded"), _LENGTH),
     **dict.fromkeys(("content_filter", "content-filter", "safety", "refusal", "prohibited_content"), _FILTER),
     **dict.fromkeys(("recitation", "blocklist", "spii"), _FILTER),
 }
-"""Reasons other than a complete answer or tool call, which follows from the answer."""
 _WORDS = {
     "openai.chat": {_LENGTH: "length", _FILTER: "content_filter"},
     "openai.completions": {_LENGTH: "length", _FILTER: "content_filter"},
@@ -265,11 +265,11 @@ _WORDS = {
     "anthropic.messages": {_LENGTH: "max_tokens", _FILTER: "refusal"},
     "gemini.generate": {_LENGTH: "MAX_TOKENS", _FILTER: "SAFETY"},
 }
+# API-specific reasons that are more precise than those above.
 _OWN = {
     "anthropic.messages": ("stop_sequence", "pause_turn", "model_context_window_exceeded"),
     "gemini.generate": ("RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MALFORMED_FUNCTION_CALL"),
 }
-"""API-specific reasons that are more precise than those above."""
 
 
 def finish_reason_in(api: str, reason: str | None) -> str | None:

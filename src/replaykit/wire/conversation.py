@@ -92,8 +92,7 @@ class ConversationTurns:
         self.gaps = 0
         """The number of messages whose content was lost or hidden when they were logged."""
         self._numbers: dict[str, int] = {}
-        self._open: dict[int, str] = {}
-        """The names of calls without a result so far, by number."""
+        self._open: dict[int, str] = {}  # the names of calls without a result so far, by number
         self._count = 0
 
     def copied(self) -> ConversationTurns:
@@ -167,6 +166,7 @@ JOINERS = (JOINER, "\n\n", "", " ")
 _CONVERSATIONS = ("messages", "input", "contents", "prompt", "prompts")
 _INSTRUCTIONS = ("system", "instructions", "systemInstruction", "system_instruction", "system_instructions")
 _TOOLS = ("tools", "functions")
+# Parameters that several APIs have, by a common name.
 _PARAMETERS = {
     **dict.fromkeys(("temperature",), "temperature"),
     **dict.fromkeys(("top_p", "topP"), "top_p"),
@@ -179,7 +179,6 @@ _PARAMETERS = {
     **dict.fromkeys(("frequency_penalty", "frequencyPenalty"), "frequency_penalty"),
     **dict.fromkeys(("presence_penalty", "presencePenalty"), "presence_penalty"),
 }
-"""Parameters that several APIs have, by a common name."""
 _HOLDERS = ("parameters", "generationConfig", "generation_config", "options")
 _MOST_MESSAGES = 100_000
 _RECENT = 8
@@ -270,8 +269,8 @@ class ConversationReader:
     def __init__(self) -> None:
         self._pieces: dict[bytes, tuple[Piece, ...]] = {}
         self._tools: dict[bytes, tuple[Tool, ...]] = {}
+        # The last conversations, as items and as turns.
         self._recent: deque[tuple[list[bytes], ConversationTurns]] = deque(maxlen=_RECENT)
-        """The last conversations, as items and as turns."""
 
     def read(self, request: bytes, *, before: Conversation | None = None, model: str = "") -> Conversation | None:
         """Read the body of a request, or the arguments of a traced call; return None if it is unreadable.

@@ -17,8 +17,8 @@ _STATED = re.compile(
     r"(?:error code|status[_ ]?code|http(?: status| error)?)\b[\s:=]*(?P<named>[45]\d\d)\b|^\s*(?P<first>[45]\d\d)\b",
     re.IGNORECASE,
 )
-_MOST_TEXT = 20_000
-"""How much of a message is searched for a body."""
+_MOST_TEXT = 20_000  # how much of a message is searched for a body
+# Statuses by error names of APIs and SDKs, without `Error`, `Exception` and punctuation.
 _STATUSES = {
     **dict.fromkeys(("badrequest", "invalidrequest", "invalidargument", "contentpolicyviolation"), 400),
     **dict.fromkeys(("contentfilter", "contentfiltered", "contextwindowexceeded", "contextlengthexceeded"), 400),
@@ -35,7 +35,6 @@ _STATUSES = {
     **dict.fromkeys(("deadlineexceeded", "gatewaytimeout"), 504),
     "overloaded": 529,
 }
-"""Statuses by error names of APIs and SDKs, without `Error`, `Exception` and punctuation."""
 _ANTHROPIC = {
     400: "invalid_request_error",
     401: "authentication_error",
@@ -56,8 +55,7 @@ _GEMINI = {
     504: "DEADLINE_EXCEEDED",
 }
 _OPENAI = {429: "rate_limit_exceeded", 500: "server_error", 503: "server_error"}
-_OPENAI_CODES = (429,)
-"""Statuses whose type is also the code."""
+_OPENAI_CODES = (429,)  # statuses whose type is also the code
 _AWS = {400: "ValidationException", 403: "AccessDeniedException", 429: "ThrottlingException"}
 
 

@@ -35,10 +35,10 @@ from replaykit.wire.json_fields import (
 )
 from replaykit.wire.model_calls import ModelAnswer, ToolUse, usage_of
 
+# Members that mark other parts of an answer.
 _PARTS = frozenset(
     ("inlineData", "fileData", "executableCode", "codeExecutionResult", "functionResponse", "toolCall", "toolResponse")
 )
-"""Members that mark other parts of an answer."""
 _INPUTS = ("promptTokenCount", "toolUsePromptTokenCount")
 _OUTPUTS = ("candidatesTokenCount", "thoughtsTokenCount")
 

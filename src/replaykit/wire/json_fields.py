@@ -260,8 +260,7 @@ def dump_arguments(arguments: Json) -> str:
     return dump(arguments).decode()
 
 
-_EXACT = 2.0**53
-"""Up to here, every whole number has an exact float."""
+_EXACT = 2.0**53  # up to here, every whole number has an exact float
 
 
 def plain_numbers(value: Json) -> Json:

@@ -39,12 +39,12 @@ from replaykit.wire.json_fields import (
 
 SYSTEM, USER, ASSISTANT, TOOL = "system", "user", "assistant", "tool"
 
+# Roles by the words of APIs and traces; every other word is a user's.
 _ROLES = {
     **dict.fromkeys(("system", "developer", "instructions"), SYSTEM),
     **dict.fromkeys(("assistant", "model", "ai", "agent", "bot"), ASSISTANT),
     **dict.fromkeys(("tool", "function", "tool_result", "toolResult", "ipython"), TOOL),
 }
-"""Roles by the words of APIs and traces; every other word is a user's."""
 _LANGFUSE_MEDIUM = re.compile(r"@@@langfuseMedia:(?:[^|@]*\|)?id=([\w-]{22})\|[^@]*@@@")
 TEXTS = ("text", "input_text", "output_text")
 """The types of text parts in all APIs."""
@@ -56,12 +56,11 @@ _RESULT_TYPES = frozenset(
 _HIDDEN_TYPES = frozenset(
     ("thinking", "redacted_thinking", "reasoning", "item_reference", "compaction", "server_tool_use", "mcp_list_tools")
 )
-_WRAPPERS = ("result", "output")
-"""The only member of an object in which Gemini's SDKs wrap a tool result."""
+_WRAPPERS = ("result", "output")  # the only member of an object in which Gemini's SDKs wrap a tool result
 
 
+# Texts, in lower case, with which SDKs replace a text that they hide.
 _MASKS = frozenset(words_of("__redacted__ redacted [redacted] <redacted> masked [masked] <masked> [hidden] [filtered]"))
-"""Texts, in lower case, with which SDKs replace a text that they hide."""
 _LONGEST_MASK = 20
 
 

@@ -33,8 +33,8 @@ from replaykit.wire.json_fields import (
 )
 from replaykit.wire.model_calls import ModelAnswer, ToolUse, usage_of
 
+# Members of every line; the others come with the last.
 _OPEN = ("model", "created_at", "remote_model", "remote_host")
-"""Members of every line; the others come with the last."""
 
 
 class _Form(Struct, frozen=True):

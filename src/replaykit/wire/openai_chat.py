@@ -42,8 +42,8 @@ from replaykit.wire.json_fields import (
 )
 from replaykit.wire.model_calls import ModelAnswer, ToolUse, usage_of
 
+# The names of visible reasoning in a message; gateways disagree.
 _THINKING = ("reasoning_content", "reasoning")
-"""The names of visible reasoning in a message; gateways disagree."""
 _KNOWN = ("role", "content", "refusal", "tool_calls", "function_call", *_THINKING)
 
 
@@ -200,10 +200,9 @@ def _custom_tools(tools: Json) -> set[str]:
 
 
 _DONE = b"[DONE]"
-_TEXT_NAMES = {"custom": "input", "function": "arguments"}
-"""The member with the text of a call, by tool type."""
+_TEXT_NAMES = {"custom": "input", "function": "arguments"}  # the member with the text of a call, by tool type
+# Members of a delta whose texts are pieces of one text.
 _GROWING = ("refusal", "reasoning_content", "reasoning")
-"""Members of a delta whose texts are pieces of one text."""
 _NOT_KEPT = ("error", "object", "obfuscation")
 
 

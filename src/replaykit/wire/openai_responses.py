@@ -38,8 +38,8 @@ from replaykit.wire.json_fields import (
 from replaykit.wire.model_calls import ModelAnswer, ToolUse, usage_of
 
 _CALLS = ("function_call", "custom_tool_call")
+# Suffixes of the types of other items in an output.
 _PARTS = ("_call", "_call_output", "_list_tools", "_approval_request", "compaction")
-"""Suffixes of the types of other items in an output."""
 _UNFINISHED = ("queued", "in_progress")
 RESPONSE = "resp_"
 """The prefix of response ids."""
@@ -176,19 +176,19 @@ def _custom_tools(tools: Json) -> set[str]:
 _LAST = ("response.completed", "response.incomplete", "response.failed")
 _ITEMS = ("response.output_item.added", "response.output_item.done")
 
+# Events, and for each: the growing list of the item, the type of its parts, and the growing member.
 _GROWS: dict[str, tuple[str, str, str]] = {
     "response.output_text.delta": ("content", "output_text", "text"),
     "response.refusal.delta": ("content", "refusal", "refusal"),
     "response.reasoning_text.delta": ("content", "reasoning_text", "text"),
     "response.reasoning_summary_text.delta": ("summary", "summary_text", "text"),
 }
-"""Events, and for each: the growing list of the item, the type of its parts, and the growing member."""
+# Events, and the growing member of the item itself.
 _WHOLE = {
     "response.function_call_arguments.delta": "arguments",
     "response.custom_tool_call_input.delta": "input",
     "response.mcp_call_arguments.delta": "arguments",
 }
-"""Events, and the growing member of the item itself."""
 
 
 def fold(frames: Iterable[Frame]) -> FoldedStream:
@@ -331,13 +331,13 @@ def _grow_custom(item: JsonObject) -> list[JsonObject]:
 
 
 _IN_PROGRESS: JsonObject = {"status": "in_progress"}
+# Item types, and for each: the function that returns its events, and its members when empty.
 _GROWN: dict[str, tuple[Callable[[JsonObject], list[JsonObject]], JsonObject]] = {
     "message": (_grow_message, _IN_PROGRESS | {"content": []}),
     "reasoning": (_grow_reasoning, {"summary": []}),
     "function_call": (_grow_call, _IN_PROGRESS | {"arguments": ""}),
     "custom_tool_call": (_grow_custom, {"input": ""}),
 }
-"""Item types, and for each: the function that returns its events, and its members when empty."""
 
 
 DIALECT = ApiDialect(

@@ -49,6 +49,7 @@ def _api(
     return ModelApi(dialect=dialect, framing=framing, model=unquote(parts.get("model") or ""), streamed=streamed)
 
 
+# The paths of each API, the dialects by the last word of the path, and the framing of streams.
 _ROUTES: tuple[tuple[re.Pattern[str], dict[str | None, ApiDialect], Framing], ...] = (
     (
         re.compile(r"(?:/deployments/(?P<model>[^/]+))?/(?P<kind>chat/completions|responses|completions|embeddings)$"),
@@ -84,4 +85,3 @@ _ROUTES: tuple[tuple[re.Pattern[str], dict[str | None, ApiDialect], Framing], ..
     ),
     (re.compile(r"/api/(?P<kind>chat|generate)$"), {"chat": ollama.CHAT, "generate": ollama.GENERATE}, Framing.LINES),
 )
-"""The paths of each API, the dialects by the last word of the path, and the framing of streams."""

@@ -21,8 +21,7 @@ _SCHEMAS = words_of(
 )
 _ALTERNATIVES = ("anyOf", "oneOf", "any_of")
 _NULL = "null"
-_DEEPEST = 40
-"""How many levels of a schema are compared."""
+_DEEPEST = 40  # how many levels of a schema are compared
 
 
 class Tool(Struct, frozen=True):

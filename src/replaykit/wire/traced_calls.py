@@ -20,17 +20,17 @@ from replaykit.wire.json_fields import as_object, as_text, joined
 from replaykit.wire.messages import ASSISTANT, TextPiece, ToolCallPiece, is_masked, pieces_of
 from replaykit.wire.model_calls import ModelAnswer, ToolUse, answer_of
 
+# Members that identify a whole response.
 _BODIES: tuple[tuple[str, ApiDialect], ...] = (
     ("choices", openai_chat.DIALECT),
     ("candidates", gemini.DIALECT),
     ("output", openai_responses.DIALECT),
     ("stop_reason", anthropic.DIALECT),
 )
-"""Members that identify a whole response."""
+# Members of a message that are metadata.
 _METADATA_MEMBERS = frozenset(
     words_of("finish_reason stop_reason usage usage_metadata response_metadata model name id logprobs")
 )
-"""Members of a message that are metadata."""
 _TIMEOUTS, _CONNECTIONS = ("timeout", "timedout"), ("connection", "connect", "network")
 
 

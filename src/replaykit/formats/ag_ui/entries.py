@@ -78,15 +78,13 @@ class AgUiEntries:
         """The number of skipped events by kind."""
         self._known: dict[str, AgUiEntry] = {}
         self._calls: dict[str, AgUiCall] = {}
-        self._requesting: dict[str, AgUiEntry] = {}
-        """By call: the message that requests it."""
+        self._requesting: dict[str, AgUiEntry] = {}  # by call: the message that requests it
         self._before: set[str] = set()
         self._steps: dict[str, str] = {}
+        # By agent: the message that calls without a parent message belong to.
         self._open: dict[str, AgUiEntry] = {}
-        """By agent: the message that calls without a parent message belong to."""
         self._thoughts: dict[str, list[str]] = {}
-        self._last: dict[str, str] = {}
-        """By kind of chunk: the last id, which the next chunk may omit."""
+        self._last: dict[str, str] = {}  # by kind of chunk: the last id, which the next chunk may omit
 
     def add_history(self, messages: list[JsonObject]) -> None:
         """Add messages from before the run."""

@@ -234,8 +234,8 @@ def _files(session: Path, named: set[str]) -> list[Path]:
 
 _TITLES = {"summary": "summary", "ai-title": "aiTitle", "custom-title": "customTitle"}
 _MAX_TITLE = 100
+# The member that links a line without `sessionId` to its session.
 _LINK_MEMBERS = {"summary": "leafUuid", "file-history-snapshot": "messageId"}
-"""The member that links a line without `sessionId` to its session."""
 
 
 class ClaudeSession:
@@ -289,10 +289,8 @@ class SessionReading:
         """The number of lines that belong to no session."""
         self.silent = 0
         """The number of messages without content."""
-        self._session_of: dict[str, ClaudeSession] = {}
-        """Sessions by the id of each line."""
-        self._latest: ClaudeSession | None = None
-        """The session named last: shortened logs name it only once."""
+        self._session_of: dict[str, ClaudeSession] = {}  # sessions by the id of each line
+        self._latest: ClaudeSession | None = None  # the session named last: shortened logs name it only once
         self._count = 0
 
     def read(self, source: Source) -> Iterator[InvalidFile]:

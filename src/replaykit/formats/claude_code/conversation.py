@@ -16,8 +16,7 @@ from replaykit.model.values import Json, JsonObject
 from replaykit.wire.anthropic import DIALECT
 from replaykit.wire.json_fields import as_text, joined_texts, pick, text_in, text_or_parts, value_in
 
-_SYNTHETIC = "<synthetic>"
-"""The model name of answers that came from no model."""
+_SYNTHETIC = "<synthetic>"  # the model name of answers that came from no model
 _INTERRUPTED = "[Request interrupted by user"
 _LOCAL = re.compile(r"\s*<(?:command-(?:name|message|args)|local-command-\w+|bash-(?:input|stdout|stderr))>")
 _QUIT = re.compile(r"<command-name>/(?:exit|quit|bye)</command-name>")

@@ -251,8 +251,8 @@ _TYPED = re.compile(r"([A-Za-z_][\w.]*(?:Error|Exception|Timeout|Interrupt|Excee
 ERROR = "Error: "
 """The usual start of an error that an agent reports to a model."""
 _SPOKEN = ("Error:", "ERROR:")
+# How OpenAI's Agents SDK starts the text of an exception.
 _OPENAI_AGENTS = "An error occurred while running the tool"
-"""How OpenAI's Agents SDK starts the text of an exception."""
 
 STATUSES: dict[str, RunStatus] = {
     **dict.fromkeys(
@@ -282,8 +282,7 @@ def ending_of(error: ErrorInfo) -> RunStatus:
     return _ENDINGS.get(error.type, RunStatus.ERROR)
 
 
-_UNKNOWN = "Error"
-"""The type of an error whose trace states none."""
+_UNKNOWN = "Error"  # the type of an error whose trace states none
 
 
 def error_of(value: Json, fallback_type: str = _UNKNOWN) -> ErrorInfo:

@@ -32,11 +32,10 @@ class PieceGroups:
         self._budget = budget
         self._held: dict[str, list[Piece]] = {}
         self._size = 0
+        # Four numbers for each piece on disk: offset, size, line, note.
         self._spilled: dict[str, array[int]] = {}
-        """Four numbers for each piece on disk: offset, size, line, note."""
         self._file: BinaryIO | None = None
-        self._placed: dict[str, array[int]] = {}
-        """The same numbers for pieces in the original file."""
+        self._placed: dict[str, array[int]] = {}  # the same numbers for pieces in the original file
         self._original = original
         if original is None:
             self._state = None

@@ -59,6 +59,8 @@ class Importer(Protocol):
         """Yield the file's runs; raise `InvalidFile` if the rest of the file cannot be read."""
 
 
+# The built-in formats and the modules that register them. A file is tried with them in this order: ReplayKit's own
+# formats first, then those with distinctive members, last those that resemble many others.
 _FORMATS = {
     "replaykit": "replaykit.formats.native",
     "run_log": "replaykit.formats.run_log",
@@ -91,8 +93,6 @@ _FORMATS = {
     "gemini": "replaykit.formats.gemini",
     "openai_chat": "replaykit.formats.openai_chat",
 }
-"""The built-in formats and the modules that register them. A file is tried with them in this order: ReplayKit's own
-formats first, then those with distinctive members, last those that resemble many others."""
 
 IMPORTERS: Registry[Importer] = Registry("importer", _FORMATS)
 """All importers."""

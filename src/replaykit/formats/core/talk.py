@@ -38,8 +38,8 @@ UNFINISHED = ErrorInfo(type="Unfinished", message="the conversation ends before 
 
 _ANSWERING = (*SPEAKING, *RETURNING)
 
+# A run's calls may repeat this much of the history; later calls hold only what is new since the call before.
 _MAX_HISTORY_BYTES = 64 * 1024 * 1024
-"""A run's calls may repeat this much of the history; later calls hold only what is new since the call before."""
 
 
 class Turn:
@@ -70,10 +70,8 @@ class Talk:
         self._above = _frame(system=system, tools=tools)
         self._messages: list[bytes] = []
         self._fingerprints: list[bytes] = []
-        self._new = 0
-        """The number of messages of the previous call."""
-        self._old_bytes = 0
-        """The size of those messages in bytes."""
+        self._new = 0  # the number of messages of the previous call
+        self._old_bytes = 0  # the size of those messages in bytes
         self._prompted = bool(system)
         self._waiting: list[tuple[ToolUse, Turn]] = []
         self._input: Json = UNSET

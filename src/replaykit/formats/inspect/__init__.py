@@ -123,8 +123,8 @@ MAX_TOTAL_BYTES = 8 * 1024 * 1024 * 1024
 MAGIC = b"PK\x03\x04"
 _ZSTD_METHOD = 93  # `zipfile` itself supports zstd only from Python 3.14 on
 _MAX_WINDOW = 128 * 1024 * 1024
+# The fields of a local file header: signature, and the lengths of name and extra field.
 _LOCAL = struct.Struct("<4s22xHH")
-"""The fields of a local file header: signature, and the lengths of name and extra field."""
 _BAD = (
     zipfile.BadZipFile,
     zlib.error,

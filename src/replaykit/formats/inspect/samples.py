@@ -37,12 +37,11 @@ FORMAT = "inspect"
 ADVICE = "Inspect keeps the images of its messages only with --log-images."
 _LIMITS = {"time": RunStatus.TIMEOUT, "working": RunStatus.TIMEOUT, "operator": RunStatus.CANCELLED}
 _FAILED = ("I", "N", "incorrect", "noanswer")
-_LITERAL = ("includes", "match", "exact")
-"""Scorers that look for the target in the answer, word for word."""
+_LITERAL = ("includes", "match", "exact")  # scorers that look for the target in the answer, word for word
+# Scorers that extract an answer and compare it with the target.
 _ANSWERS = ("choice", "answer", "pattern", "math")
-"""Scorers that extract an answer and compare it with the target."""
+# Scorers for which the target is a reference that other wordings match, too.
 _GRADED = ("model_graded_qa", "model_graded_fact", "f1")
-"""Scorers for which the target is a reference that other wordings match, too."""
 _METADATA = words_of("epoch target choices metadata model_usage total_time working_time limit")
 _OF_EVAL = ("eval_id", "run_id", "task_version", "model")
 
@@ -201,8 +200,7 @@ def _is_bad(value: Json) -> bool:
 
 _SCORING = ("scorer", "scorers")
 _STEPS = ("solver", "agent", "subtask")
-_SILENT = ("sample_init", "state", "span_end", "score")
-"""Events that repeat what others say."""
+_SILENT = ("sample_init", "state", "span_end", "score")  # events that repeat what others say
 _COMMON = words_of("event timestamp working_start span_id uuid pending events call input_ansi")
 _SHORT = 1000
 _MAX_DEPTH = 20
@@ -228,13 +226,12 @@ class InspectConversation:
 
     def __init__(self, talk: Talk, attachments: SampleAttachments, *, has_calls: bool = False) -> None:
         self._attachments = attachments
-        self._has_calls = has_calls
-        """True if the sample's messages supplied the calls already."""
+        self._has_calls = has_calls  # true if the sample's messages supplied the calls already
         self._outside = _EventPlace(talk=talk)
         self._spans: dict[str, _EventPlace] = {}
         self._steps: list[_EventPlace] = []
+        # Spans of tools whose event is still to come, by outer span and name.
         self._tools: dict[tuple[str, str], list[_EventPlace]] = {}
-        """Spans of tools whose event is still to come, by outer span and name."""
 
     def tell(self, events: Iterable[Json], depth: int = 0) -> None:
         for event in events:

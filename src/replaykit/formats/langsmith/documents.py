@@ -28,6 +28,7 @@ SUMMARY_FIELDS = (
     "app_path",
 )
 """Members that LangSmith itself adds to a run."""
+# LangSmith's bookkeeping, which a run does not need.
 _LEFT = words_of(
     "events serialized manifest manifest_id manifest_s3_id s3_urls attachments execution_order "
     "prompt_token_details completion_token_details prompt_cost_details completion_cost_details "
@@ -35,7 +36,6 @@ _LEFT = words_of(
     "share_token share_url tenant_id ls_user_id modified_at last_queued_at thread_evaluation_time "
     "total_tokens is_root child_run_ids direct_child_run_ids"
 )
-"""LangSmith's bookkeeping, which a run does not need."""
 
 
 class _Extra(TypedDict, total=False):
@@ -117,8 +117,8 @@ FORMAT = "langsmith"
 Document = tuple[Json, DocumentPath, Source]
 """A run or a part of one, its path, and its source."""
 
+# Members that hold runs in API responses, webhooks and SDK requests; a patch comes after its post.
 _LISTS = ("runs", "items", "post", "patch")
-"""Members that hold runs in API responses, webhooks and SDK requests; a patch comes after its post."""
 _MARKS = ("trace_id", "parent_run_id", "parent_run_ids", "child_runs", "session_id", "project_id")
 _LOOK_AT = 5
 
@@ -207,15 +207,14 @@ class _Head(Struct):
         return type(self) is _Known and not self.lists
 
 
-_LOOSE = "?"
-"""The key of runs that name only a parent, or nothing at all."""
+_LOOSE = "?"  # the key of runs that name only a parent, or nothing at all
+# The head of a run that has known members only.
 _Known: Any = msgspec.defstruct(
     "_Known",
     [(name, Raw, Raw()) for name in KNOWN.difference(_Head.__struct_fields__)],
     bases=(_Head,),
     forbid_unknown_fields=True,
 )
-"""The head of a run that has known members only."""
 _head = msgspec.json.Decoder(_Head).decode
 _known: Callable[[bytes | Raw], _Head] = msgspec.json.Decoder(_Known).decode
 

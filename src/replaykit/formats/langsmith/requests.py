@@ -106,12 +106,9 @@ class _Conversation:
     """Reads the messages of consecutive requests. If a conversation continues, only the new messages are read."""
 
     def __init__(self) -> None:
-        self._begun = b""
-        """The last conversation without its closing brackets: a continuation starts with it."""
-        self._depth = 0
-        """The number of closing brackets: LangChain wraps the list in another one."""
-        self._messages_json = b""
-        """The last conversation as canonical text."""
+        self._begun = b""  # the last conversation without its closing brackets: a continuation starts with it
+        self._depth = 0  # the number of closing brackets: LangChain wraps the list in another one
+        self._messages_json = b""  # the last conversation as canonical text
 
     def text(self, messages_text: Raw, fields: RunFields) -> Raw:
         """Return the messages as canonical text."""

@@ -34,8 +34,7 @@ from replaykit.model.run import Origin, RunStatus, TraceRun
 from replaykit.model.values import ABSENT, NULL, Json, JsonObject, Raw
 from replaykit.wire.json_fields import as_object, list_in, load_arguments, object_in, text_in, value_in
 
-_STRUCTURE = ("chain", "prompt", "parser")
-"""Types of runs that only group others."""
+_STRUCTURE = ("chain", "prompt", "parser")  # types of runs that only group others
 _CALLS = ("tool", "retriever")
 
 

@@ -49,8 +49,8 @@ class _Scoped(Struct):
     log_records: list[Raw] | None = None
 
 
-class _Program(Struct):
-    """The spans and records of one program."""
+class _ResourceGroup(Struct):
+    """The spans and records of one resource, which is a program."""
 
     resource: Raw = Raw(b"null")
     scopeSpans: list[_Scoped] | None = None
@@ -62,10 +62,10 @@ class _Program(Struct):
 class _Request(Struct):
     """An export request; one of metrics has none of these members."""
 
-    resourceSpans: list[_Program] | None = None
-    resource_spans: list[_Program] | None = None
-    resourceLogs: list[_Program] | None = None
-    resource_logs: list[_Program] | None = None
+    resourceSpans: list[_ResourceGroup] | None = None
+    resource_spans: list[_ResourceGroup] | None = None
+    resourceLogs: list[_ResourceGroup] | None = None
+    resource_logs: list[_ResourceGroup] | None = None
 
 
 class _Ids(Struct):
@@ -95,7 +95,9 @@ def split_by_trace(text: bytes) -> Iterator[tuple[str, bytes, Raw]]:
                 yield from _pieces(RECORDS, program, scoped, (*(scoped.logRecords or ()), *(scoped.log_records or ())))
 
 
-def _pieces(kind: bytes, program: _Program, scoped: _Scoped, items: Iterable[Raw]) -> Iterator[tuple[str, bytes, Raw]]:
+def _pieces(
+    kind: bytes, program: _ResourceGroup, scoped: _Scoped, items: Iterable[Raw]
+) -> Iterator[tuple[str, bytes, Raw]]:
     head = BETWEEN.join((kind, program.resource, scoped.scope))
     for item in items:
         usual = _USUAL.match(item)

@@ -117,8 +117,8 @@ def _last(waiting: deque[RequestedCall] | None, node: SpanNode) -> RequestedCall
     return found
 
 
+# The call that precedes a result in the conversation, if any, and the message with the result.
 _Result = tuple[Json, JsonObject]
-"""The call that precedes a result in the conversation, if any, and the message with the result."""
 
 
 class _Results:
@@ -126,8 +126,8 @@ class _Results:
 
     def __init__(self) -> None:
         self._messages: list[Json] = []
+        # The calls of the last answer that used an id: some models restart their numbering with each answer.
         self._uses: dict[str, deque[Json]] = {}
-        """The calls of the last answer that used an id: some models restart their numbering with each answer."""
 
     def since(self, messages: list[Json]) -> dict[str, list[_Result]]:
         """Return the results that are new in this conversation; all of them if it does not continue the last one."""
@@ -223,13 +223,13 @@ def _called_name(meaning: Meaning) -> Iterable[str]:
     return (meaning.name,)
 
 
+# Ways to match requested calls with spans, best first: key of the request, keys of the span, choice among several.
 _MATCHERS: tuple[tuple[Callable[[RequestedCall], _Key], Callable[[Meaning], Iterable[_Key]], _Take], ...] = (
     (_requested_whole, _called_whole, _last),
     (_requested_id, _called_ids, _last),
     (_requested_call, _called_all, _first),
     (_requested_name, _called_name, _first),
 )
-"""Ways to match requested calls with spans, best first: key of the request, keys of the span, choice among several."""
 
 
 _SECOND_NS = 1_000_000_000
@@ -254,8 +254,7 @@ class Texts:
     def __init__(self, cache: ConversationCache) -> None:
         self._cache = cache
         self._last_messages: list[Json] = []
-        self._messages_json = b"[]"
-        """The JSON text of the last call's messages."""
+        self._messages_json = b"[]"  # the JSON text of the last call's messages
 
     def request(self, meaning: Meaning) -> Raw:
         """Return a model's request, as the arguments of its call."""

@@ -85,8 +85,8 @@ def run_of(spans: Iterable[Span], cache: ConversationCache | None = None) -> Tra
     return TraceResult(run=run, is_whole=tree.is_whole, notes=notes)
 
 
+# The origin of an event: a span, or a call that appears in the conversation only.
 _Place = tuple[SpanNode, RequestedCall | None]
-"""The origin of an event: a span, or a call that appears in the conversation only."""
 
 
 def _place_key(place: _Place) -> tuple[int, int, int, int, str, int]:

@@ -54,11 +54,11 @@ _CALL_IDS = ("gen_ai.tool.call.id", "ai.toolCall.id", "tool_call.id")
 _MODEL_NAMES = ("gen_ai.request.model", "llm.model_name")
 _AGENT_NAMES = ("gen_ai.agent.name", "agent_name", "agent.name")
 _PREFIXES = ("execute_tool ", "running tool: ", "running tool ")
+# Settings that are read elsewhere, or are not part of the request.
 _NO_SETTINGS = words_of(
     "tools system_instruction instructions http_options finishReason model id system created_at "
     "completed_at metadata billing background object"
 )
-"""Settings that are read elsewhere, or are not part of the request."""
 _UNSET_VALUES = (None, "Infinity")  # "Infinity" stands for a limit that was not set
 _AI_SDK_LOOPS = ("ai.generateText", "ai.streamText", "ai.generateObject", "ai.streamObject")
 
@@ -240,8 +240,8 @@ _FIELDS = {
     "usage_details": "usageDetails",
     "cost_details": "costDetails",
 }
+# The SDK's names for counts, and Langfuse's.
 _COUNTS = {"prompt_tokens": "input", "completion_tokens": "output", "total_tokens": "total"}
-"""The SDK's names for counts, and Langfuse's."""
 
 
 def _read(span: Span, _cache: ConversationCache) -> Meaning | None:

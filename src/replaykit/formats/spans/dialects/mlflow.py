@@ -29,6 +29,7 @@ from replaykit.wire.model_calls import ModelAnswer
 ATTRIBUTES = "mlflow.export"
 """The attribute of a span that holds all of its decoded attributes."""
 
+# MLflow's span types. All others (embeddings, parsers, memory, guardrails, judges) become notes.
 _KINDS = {
     "AGENT": SpanKind.AGENT,
     "CHAIN": SpanKind.AGENT,
@@ -40,7 +41,6 @@ _KINDS = {
     "TOOL": SpanKind.TOOL,
     "RETRIEVER": SpanKind.TOOL,
 }
-"""MLflow's span types. All others (embeddings, parsers, memory, guardrails, judges) become notes."""
 _CHUNK = re.compile(r"mlflow\.chunk\.item\.(\d{1,9})")
 _BESIDE = ("cache_read_input_tokens", "cache_creation_input_tokens")
 

@@ -45,8 +45,8 @@ _READ_ELSEWHERE = (*_CONVERSATIONS, *_SYSTEMS, *_TOOLS, "model", "config", "stre
 _BODIES = ("choices", "generations")
 _TEXTS = ("text", "completion", "raw", "response")
 _ITEMS = ("function_call", "custom_tool_call", "function_call_output", "custom_tool_call_output", "reasoning")
+# Parts of an Anthropic answer that may occur without a message around them.
 _BLOCKS = ("text", "tool_use", "thinking", "redacted_thinking", "server_tool_use")
-"""Parts of an Anthropic answer that may occur without a message around them."""
 _AI_SDK_CALLS = ("toolCalls", "tool_calls")
 
 
