@@ -199,7 +199,7 @@ class _CaseReader(Generic[Entry]):
             notices += notices_at
             for subject in subjects:
                 by_file.setdefault(_real_path(subject), subject)
-            return by_file, notices, empty
+        return by_file, notices, empty
 
     def read(self, source: CaseFile | SessionFile | Unusable) -> SelectedCase:
         """Read the case or session in a file; any flaw makes it unusable."""
