@@ -80,7 +80,8 @@ def _to_recorded(result: Any) -> Json:
     """Return plain data and the SDK's own outputs as JSON; anything else as the text that the model gets."""
     if isinstance(result, list):
         return list(map(_to_recorded, result))
-    if isinstance(result, tuple(_OUTPUTS.values())):
+    is_sdk_output = isinstance(result, tuple(_OUTPUTS.values()))
+    if is_sdk_output:
         return result.model_dump(exclude_none=True)
     if is_plain(result):
         return result

@@ -351,7 +351,7 @@ def inherited_changes(store: Store, run: TraceRun, step: str, since: int) -> tup
         before = None if old is None else old[1]
         if new is not None and new[0] > since and canonical(before) != canonical(new[1]):
             changes.append(InheritedChange(at, before, new[1]))
-        return tuple(reversed(changes))
+    return tuple(reversed(changes))
 
 
 def _forks(store: Store, run: TraceRun) -> Iterator[tuple[TraceRun, TraceRun | None]]:
