@@ -68,7 +68,7 @@ class WorkingTree:
 
 
 class AtRevision:
-    """Files as a revision has them. Files outside of its repository do not belong to the change; they are read as is."""
+    """Files as a revision has them. Those outside of its repository are not part of a change, and are read as is."""
 
     def __init__(self, revision: Revision) -> None:
         self.revision = revision

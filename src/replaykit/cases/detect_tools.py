@@ -119,7 +119,7 @@ def find_wrong_calls(run: TraceRun) -> list[FailureSignature]:
             announced += signature_of(run, "announced", "tool.only_announced", name)
         if tools and not announced:
             announced = signature_of(run, "lookup_skipped", "tool.lookup_skipped", True)
-            signatures += announced
+        signatures += announced
     return signatures
 
 
@@ -353,7 +353,7 @@ def _dictated(call: ToolCall, instructions: list[str], user_text: str) -> dict[s
 
 
 def _telling(argument: tuple[str, str]) -> tuple[bool, int]:
-    """Rank an address before a phrase, and a long text before a short one. A single argument also catches variations."""
+    """Rank an address before a phrase, and a long text before a short one; one argument also catches variations."""
     _name, value = argument
     return ("@" in value or "://" in value) and " " not in value, len(value)
 

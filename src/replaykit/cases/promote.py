@@ -195,7 +195,7 @@ class Picked(Struct, frozen=True, kw_only=True):
 
 
 def pick_run(source: Source, format: str | None = None, select: str | None = None) -> Picked:
-    """Return the run with this id or id prefix, `last`, `last-failed`, or the only one; raise `UsageError` otherwise."""
+    """Return the run of this id or id prefix, `last`, `last-failed`, or the only one; raise `UsageError` otherwise."""
     importer = importer_of(source, format)
     seen = _SeenRuns(source.file, select)
     for item in read_with(importer, source):

@@ -61,9 +61,9 @@ def sessions_of(project: Project, on_fetched: OnFetched = nobody) -> SourceSessi
             for record in fetch(services.of(source), source):
                 records.append(record)
                 on_fetched()
-                fetched = _FetchedSource(project, index, records)
-                sessions += fetched.sessions()
-                notices += fetched.notices()
+            fetched = _FetchedSource(project, index, records)
+            sessions += fetched.sessions()
+            notices += fetched.notices()
         except ReplayKitError as error:
             sessions.append(_failed(project, index, error))
     return SourceSessions(sessions=tuple(sessions), notices=tuple(notices))
