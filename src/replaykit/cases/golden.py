@@ -118,7 +118,7 @@ def refuse_taken(file: Path) -> None:
     """A UsageError when the file is there already."""
     if os.path.lexists(file):
         hint = "Give it another name with --name, or replace it with --force"
-        raise UsageError(f"{file} exists already", hint=hint)
+        raise UsageError(f"{file} already exists", hint=hint)
 
 
 def write_golden(file: Path, golden: Golden) -> None:
