@@ -90,7 +90,7 @@ def test_an_example_is_copied_whole_and_replaces_nothing(tmp_path_factory: pytes
     assert {path.name for path in (place / "examples" / "golden").iterdir()} >= {"refunds.py", "pytest.ini"}
     (place / "examples" / "golden" / "pytest.ini").unlink()
     (place / "examples" / "golden" / "refunds.py").write_text("mine")
-    with pytest.raises(UsageError, match="refunds.py already exists, with other content"):
+    with pytest.raises(UsageError, match=r"refunds\.py already exists, with other content"):
         copy_example("golden", place)
     assert not (place / "examples" / "golden" / "pytest.ini").exists()
     with pytest.raises(UsageError, match="no example 'goldne'; did you mean 'golden'"):

@@ -67,15 +67,16 @@ SECTIONS = {
         "demo": "Watch the whole loop run offline, in seconds.",
         "examples": "List the examples, or copy one into your directory.",
         "store": "Look after the store: stats, verify, prune, keep, backup, restore.",
-        "help": "Look up assertions, formats and schemas, or a command.",
     },
 }
 """Each command and the first line of its help, in the sections of `--help`, which imports none of them."""
-VERBS = {name: summary for summaries in SECTIONS.values() for name, summary in summaries.items()}
+REFERENCE = {"help": "Look up assertions, formats and schemas, or a command."}
+"""The command that the last lines of `--help` describe."""
+VERBS = {name: summary for summaries in (*SECTIONS.values(), REFERENCE) for name, summary in summaries.items()}
 
 
 class Verbs(LazyGroup):
-    """The commands of `replaykit`; old words for them still work, and the new ones are told."""
+    """The commands of `replaykit`; former names still work, with a note that gives the current ones."""
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         current, notes = current_words(args)
@@ -88,14 +89,16 @@ class Verbs(LazyGroup):
     cls=Verbs,
     package="replaykit.cli",
     sections=SECTIONS,
+    unlisted=REFERENCE,
+    epilog="Look up: replaykit help assertions, formats, schema, completion, or any command",
     synonyms=SYNONYMS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, "-V", "--version", message="%(prog)s %(version)s")
-@click.option("--debug", is_flag=True, help="Show the traceback of an error; REPLAYKIT_DEBUG=1 does as well.")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error (or set REPLAYKIT_DEBUG=1).")
 @click.pass_context
 def cli(ctx: click.Context, debug: bool) -> None:
-    """Turn failed agent runs into replayable regression cases.
+    """Turn failed agent runs into regression tests that replay.
 
     \b
     See it work:              replaykit demo

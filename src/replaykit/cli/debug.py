@@ -9,13 +9,13 @@ from typing import Any
 
 import click
 
-from replaykit.cli import options
+from replaykit.cli import candidate_options, options
 from replaykit.cli.plugins import load_plugins
 
 _TERMINATED = 143  # what a shell says of a program that SIGTERM ended
 
 
-@click.command(name="debug")
+@click.command(name="debug", cls=candidate_options.PythonAgentOnly)
 @click.argument("run_id", metavar="RUN")
 @click.option("--step", "step", metavar="STEP", help="The step to begin at, by name or number.  [default: the first]")
 @click.option("--agent", metavar="MODULE:FUNCTION", help="The agent to run forks with.")

@@ -32,8 +32,8 @@ def command(context: click.Context, as_json: bool) -> None:
 def copy(name: str, directory: Path, as_json: bool) -> None:
     """Copy an example into a directory, below `examples`.
 
-    The commands in the documentation then work in that directory as written. Files that exist with other content are never
-    replaced.
+    The commands in the documentation then work in that directory as written. An existing file with other content is
+    never replaced.
 
     \b
     replaykit examples copy golden

@@ -20,7 +20,7 @@ from replaykit.report.golden import golden_json, golden_text
 from replaykit.store.open import open_store
 
 
-@click.command(name="golden")
+@click.command(name="golden", cls=candidate_options.PythonAgentOnly)
 @click.argument("run_id", metavar="RUN")
 @options.destination(
     "out",

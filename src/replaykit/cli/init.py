@@ -39,6 +39,7 @@ replaykit: 1
 {agent}
 cases: [cases]
 
+# What the agent promises. `replaykit ci` calls it with each probe, for real, and checks the answers.
 {contracts}
 # Incidents: an input, what the tools answered, and a contract.
 # replays:
@@ -54,14 +55,12 @@ _NO_AGENT = """# agent:
 #   endpoint: my_agent:answer    # module:function, a URL, or a command
 #   timeout: 30000               # milliseconds
 """
-_CONTRACT = """# What the agent promises. `replaykit ci` calls the agent with each probe, for real, and checks the answers.
-contracts:
+_CONTRACT = """contracts:
   default:
     invariants:
       - {id: answers, type: output_not_empty, severity: critical, probes: [Hello]}
 """
-_NO_CONTRACT = """# What the agent promises. `replaykit ci` calls the agent with each probe, for real, and checks the answers.
-# contracts:
+_NO_CONTRACT = """# contracts:
 #   default:
 #     invariants:
 #       - {id: answers, type: output_not_empty, severity: critical, probes: [Hello]}
