@@ -99,7 +99,7 @@ def test_a_word_that_names_a_part_never_names_a_file(replaykit: Command) -> None
     assert (checked.code, old.code) == (1, 1)
     assert checked.out == old.out
     assert Path("scan").read_text() == "mail jane.doe@example.com\n"
-    assert "Missing argument 'CASE'" in replaykit("judge", "review").err
+    assert "missing argument 'CASE'" in replaykit("judge", "review").err
 
 
 def test_help_of_a_command_that_does_not_exist_names_the_nearest(replaykit: Command) -> None:

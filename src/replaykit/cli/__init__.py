@@ -138,16 +138,14 @@ def _run(arguments: list[str]) -> int:
     try:
         code = cli.main(args=arguments, prog_name="replaykit", standalone_mode=False)
     except click.UsageError as error:
-        error.show()
+        _say(_usage_text(error))
         return ExitCode.USAGE
     except (KeyboardInterrupt, click.Abort):
         _say("interrupted")
         return ExitCode.INTERRUPTED
     except ReplayKitError as error:
         _trace(debug)
-        from replaykit.report.layout import fit
-
-        _say(fit(f"{style('error', fg='red', bold=True)}: {error}"))
+        _say(_error_text(str(error)))
         return error.exit_code
     except SystemExit as exit_:
         # click leaves like this when whoever read our output has gone: no verdict, and no failure of an agent
@@ -166,6 +164,23 @@ def _run(arguments: list[str]) -> int:
             _say("This is a bug in ReplayKit. See where: replaykit --debug …")
         return ExitCode.CANNOT
     return int(code or 0)
+
+
+def _error_text(message: str) -> str:
+    from replaykit.report.layout import fit  # only an error needs it
+
+    return fit(f"{style('error', fg='red', bold=True)}: {message}")
+
+
+def _usage_text(error: click.UsageError) -> str:
+    """Return what is wrong with a command line, how to call the command, and where its help is."""
+    message = error.format_message()
+    if message.startswith("Usage: "):  # a group without a command: its whole help
+        return message
+    text = _error_text(message[:1].lower() + message[1:])
+    if error.ctx is None:
+        return text
+    return f"{text}\n{error.ctx.get_usage()}\nSee: {error.ctx.command_path} --help"
 
 
 def _say(text: str) -> None:

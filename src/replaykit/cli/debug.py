@@ -33,8 +33,8 @@ def command(run_id: str, step: str | None, agent: str | None, live: tuple[str, .
     """
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise click.UsageError(
-            "replaykit debug needs a terminal; without one: replaykit show RUN --steps, "
-            "replaykit show RUN --step STEP [--state], replaykit fork RUN --step STEP"
+            "replaykit debug needs a terminal. Without one, use: replaykit show RUN --steps, "
+            "replaykit show RUN --step STEP [--state], and replaykit fork RUN --step STEP"
         )
     from replaykit.errors import UsageError
 

@@ -13,6 +13,7 @@ import click
 from replaykit.candidates.agent_loader import load_agent
 from replaykit.cli import options
 from replaykit.cli.plugins import load_plugins
+from replaykit.cli.progress import progress
 from replaykit.cli.verbosity import reports
 from replaykit.errors import failed_if
 from replaykit.model.run import RunStatus
@@ -30,7 +31,8 @@ def fork_verb(command: Callable[..., Any]) -> Callable[..., Any]:
         settings = {"live": parameters.pop("live"), "attempt": parameters.pop("attempt"), "dry_run": dry_run}
         with contextlib.redirect_stdout(sys.stderr):  # what the agent prints is no part of the answer
             settings |= {"agent": load_agent(agent), "store": store_path, "reuse": not no_reuse}
-            result = command(**parameters, fork_arguments=settings)
+            with progress("running the agent"):
+                result = command(**parameters, fork_arguments=settings)
         as_text = partial(fork_text, dry_run=dry_run)
         options.show(as_json, result, as_text, fork_json, brief=lambda ended: as_text(ended).partition("\n")[0])
         is_stopped = any(deviation.kind in _STOPS for deviation in result.deviations)
