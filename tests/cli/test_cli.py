@@ -407,7 +407,7 @@ def test_a_run_that_is_not_there_is_said_with_what_to_type(replaykit: Command, r
 
 
 def test_verify_says_that_a_sound_store_is(replaykit: Command, recorded: Path) -> None:
-    assert replaykit("store", "verify") == (0, "2 runs, whole\n", "")
+    assert replaykit("store", "verify") == (0, "2 runs, none damaged\n", "")
     assert replaykit("store", "verify", "--json").json == {"replaykit": 1, "whole": True, "damage": []}
 
 
