@@ -80,6 +80,8 @@ _NOT_HELD = {
     "library_hashes": "what `hash` gave a library is",
     "sets": "the order of a set in an argument is",
     "random": "`random` is",
+    "cpu_time": "the CPU time is",
+    "process_id": "the process id is",
 }
 """Sources of chance that a replay cannot repeat, as `show` describes them."""
 

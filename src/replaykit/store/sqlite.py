@@ -70,14 +70,15 @@ class SQLiteStore:
         redact_as: Path | None = None,
     ) -> None:
         self.path = Path(path)
+        self.absolute_path = self.path.absolute()  # a program may change its working directory while it is recorded
         self._redact = redact
         self._redact_as = redact_as  # the store whose project's rules and key hold here; a store by itself is its own
         self.durability = durability_of(durability)
         self.lock = threading.RLock()
         self.db = connect(self.path, self.durability, read_only=read_only)
         self.owner_pid = os.getpid()
-        self.live = RunLocks(self.path)
-        self.logs = StoreLogs(self.path)
+        self.live = RunLocks(self.absolute_path)
+        self.logs = StoreLogs(self.absolute_path)
         self.open_logs: dict[int, LogFile | MemoryLog] = {}
         """The logs of the runs that are written through this store, by their numbers."""
         self._after_commit: list[Callable[[], None]] = []
@@ -123,7 +124,7 @@ class SQLiteStore:
 
         is_redacting = is_on() if self._redact is None else self._redact
         if is_redacting:
-            return Door(project_redactor(self._redact_as or self.path))
+            return Door(project_redactor(self._redact_as or self.absolute_path))
         return None
 
     @contextmanager
