@@ -35,7 +35,9 @@ import sys, time
 import replaykit as rk
 rk.Store
 for number in range(15):
-    while time.time() < float(sys.argv[2]) + number * 0.03:
+    begin = float(sys.argv[2]) + number * 0.03
+    time.sleep(max(0, begin - time.time() - 0.002))
+    while time.time() < begin:
         pass
     rk.Store.open(f"{sys.argv[1]}-{number}.db").close()
 """
