@@ -54,7 +54,7 @@ def test_many_processes_may_make_the_same_store_at_the_same_moment(tmp_path: Pat
     assert errors == [""] * 6
 
 
-@sampled("runs", [10, 50], count=1)
+@sampled("runs", [4, 50], count=1)
 def test_eight_processes_write_many_runs_of_a_hundred_steps_each(tmp_path: Path, runs: int) -> None:
     path = tmp_path / "shared.db"
     processes = [
