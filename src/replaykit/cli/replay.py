@@ -142,7 +142,7 @@ def command(**parameters: Any) -> ExitCode:
     root, wrong = options_.evidence or default_evidence_path(), [subject.error for subject in subjects.unusable]
     repeated = [case for case in found for _ in range(options_.repeat)]
     with progress("replaying", len(repeated)) as replaying:
-        calls = {"on_done": replaying.advance, "on_wrong": wrong.append if len(found) > 1 else None}
+        on_wrong = wrong.append if len(found) > 1 else None
         if options_.on is None:
             results = replay_many(
                 repeated,
@@ -150,10 +150,12 @@ def command(**parameters: Any) -> ExitCode:
                 timeout_s=options_.timeout_s,
                 evidence=root,
                 jobs=min(jobs, len(repeated)),
-                **calls,
+                on_done=replaying.advance,
+                on_wrong=on_wrong,
             )
         else:
-            results = _replay_on(options_, project, candidate, world, repeated, root, calls)
+            cluster = _cluster(options_, project, candidate, world)
+            results = cluster.replay_many(repeated, root, on_done=replaying.advance, on_wrong=on_wrong)
     if options_.repeat > 1:
         results = settled(results)
     code = gravest([*(error.exit_code for error in wrong), exit_code(results, Verdict(options_.expect))])
@@ -197,21 +199,11 @@ def _candidate(options_: ReplayOptions, project: Any) -> tuple[Any, int]:
     return candidate, jobs
 
 
-def _replay_on(
-    options_: ReplayOptions,
-    project: Any,
-    candidate: Any,
-    world: WorldOptions,
-    cases: list[SelectedCase],
-    root: Path,
-    calls: dict[str, Any],
-) -> list[ReplayResult]:
-    """Replay the cases on the engine that was named."""
-    from replaykit.candidates.evidence import EvidenceFiles
-    from replaykit.cluster.cluster import replay_on
+def _cluster(options_: ReplayOptions, project: Any, candidate: Any, world: WorldOptions) -> Any:
+    """Return the engine that was named."""
     from replaykit.cluster.protocol import KeepRule
 
-    cluster = candidate_options.cluster_of(
+    return candidate_options.cluster_of(
         options_.on or "",
         candidate,
         project=project,
@@ -220,7 +212,6 @@ def _replay_on(
         keep=KeepRule(passed=True),
         jobs=options_.jobs,
     )
-    return replay_on(cluster, cases, EvidenceFiles(root=root, of_passed=True), **calls)
 
 
 def _world_options(options_: ReplayOptions, files: Any) -> WorldOptions:

@@ -23,24 +23,10 @@ MAX_BUNDLE_BYTES = 1 << 29
 """The limit for all files together, before they are compressed."""
 _HEADER_BYTES = 4
 _FILE_MODE, _PROGRAM_MODE = 0o600, 0o700
-_LEFT_OUT = frozenset(
-    [
-        ".git",
-        ".hg",
-        ".svn",
-        ".replaykit",
-        ".venv",
-        ".tox",
-        ".nox",
-        "node_modules",
-        "__pycache__",
-        ".pytest_cache",
-        ".mypy_cache",
-        ".ruff_cache",
-        ".hypothesis",
-        ".ipynb_checkpoints",
-    ]
-)
+_VERSION_CONTROL = frozenset([".git", ".hg", ".svn"])
+_ENVIRONMENTS = frozenset([".venv", ".tox", ".nox", "node_modules"])
+_CACHES = frozenset(["__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis"])
+_LEFT_OUT = frozenset([".replaykit"]) | _VERSION_CONTROL | _ENVIRONMENTS | _CACHES
 _SECRETS = (".env", ".env.*", ".netrc", "*.pem", "*.key")
 """Files that hold secrets by convention: each worker has its own."""
 _ENVIRONMENT = "pyvenv.cfg"

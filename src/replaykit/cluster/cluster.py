@@ -173,6 +173,26 @@ class Cluster:
                 sizes.add(reply.result.duration_s)
                 yield reply
 
+    def replay_many(
+        self,
+        cases: Sequence[ReplayCase | Unusable],
+        evidence: Path,
+        *,
+        on_done: Callable[[], None],
+        on_wrong: Callable[[ReplayKitError], None] | None,
+    ) -> list[ReplayResult]:
+        """Return the result of each case, as `replay_many` does without an engine."""
+        files = EvidenceFiles(root=evidence, of_passed=True)
+        results = []
+        for case, reply in zip(cases, self.replays(cases), strict=True):
+            if reply.error is not None and not isinstance(case, Unusable):
+                if on_wrong is None:
+                    raise reply.error
+                on_wrong(reply.error)
+            results.append(reply.with_evidence(files))
+            on_done()
+        return results
+
     def ask(self, item: Item) -> ItemReply:
         """Return the answer to one item."""
         return self._received(self._send([item]))[0]
@@ -292,26 +312,6 @@ class ClusterCandidate:
     def stop(self) -> None:
         """End what runs."""
         self._cluster.close()
-
-
-def replay_on(
-    cluster: Cluster,
-    cases: Sequence[ReplayCase | Unusable],
-    evidence: EvidenceFiles,
-    *,
-    on_done: Callable[[], None],
-    on_wrong: Callable[[ReplayKitError], None] | None,
-) -> list[ReplayResult]:
-    """Return the result of each case, as `replay_many` does."""
-    results = []
-    for case, reply in zip(cases, cluster.replays(cases), strict=True):
-        if reply.error is not None and not isinstance(case, Unusable):
-            if on_wrong is None:
-                raise reply.error
-            on_wrong(reply.error)
-        results.append(reply.with_evidence(evidence))
-        on_done()
-    return results
 
 
 def write_logs(files: Iterable[WrittenLog], directory: Path) -> None:

@@ -129,7 +129,7 @@ class _DaskChunk:
 
 
 def _refuse_other_versions(client: Any) -> None:
-    """Raise a `UsageError` that names the workers with another ReplayKit or Python. They may have none, so Dask asks."""
+    """Raise a `UsageError` that names a worker with another ReplayKit or Python, or without one."""
     try:
         client.wait_for_workers(1, timeout=CONNECT_S)
     except TimeoutError:
@@ -139,9 +139,8 @@ def _refuse_other_versions(client: Any) -> None:
     pythons = client.run(platform.python_version)
     for worker, package in packages.items():
         if isinstance(package, PackageNotFoundError):
-            raise UsageError(
-                f"the worker {worker} has no ReplayKit", hint=f"Install {own['ReplayKit']} on all workers."
-            )
+            hint = f"Install version {own['ReplayKit']} on all workers."
+            raise UsageError(f"the worker {worker} has no ReplayKit", hint=hint)
         for name, found in (("ReplayKit", package), ("Python", pythons[worker])):
             if str(found) != own[name]:
                 message = f"the worker {worker} has {name} {found}, and this machine has {own[name]}"

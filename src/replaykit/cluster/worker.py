@@ -1,4 +1,4 @@
-"""Inside a process that runs items of chunks, in the directory of the unpacked bundle, with an agent that stays warm."""
+"""Inside a process that runs items of chunks, in the directory of the unpacked bundle. Its agent stays warm."""
 
 from __future__ import annotations
 
