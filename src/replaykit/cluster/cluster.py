@@ -43,6 +43,7 @@ from replaykit.config import default_store_path
 from replaykit.errors import FetchFailed, ReplayKitError, UsageError
 from replaykit.model.isolation import Consent
 from replaykit.model.result import ReplayResult
+from replaykit.model.values import ABSENT, Raw
 from replaykit.project.case_selection import FiledCase
 from replaykit.project.project import Project
 from replaykit.redaction.keys import VARIABLE, project_key
@@ -101,8 +102,8 @@ class CaseReply(Struct, frozen=True, kw_only=True):
     """The answer about one case, and the files of its run."""
 
     result: ReplayResult
-    input_json: msgspec.Raw
-    context_json: msgspec.Raw
+    input_json: Raw = ABSENT
+    context_json: Raw = ABSENT
     files: tuple[WrittenLog, ...] = ()
     error: ReplayKitError | None = None
     """The error in the case's own file."""
@@ -287,7 +288,7 @@ def _unusable_reply(case: Unusable) -> CaseReply:
 
 
 def _failed(result: ReplayResult, error: ReplayKitError | None) -> CaseReply:
-    return CaseReply(result=result, input_json=msgspec.Raw(b"null"), context_json=msgspec.Raw(b""), error=error)
+    return CaseReply(result=result, error=error)
 
 
 class ClusterCandidate:
