@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
+from typing import IO
 
 import msgspec
 import zstandard
@@ -62,18 +63,22 @@ def digest_of(data: bytes) -> str:
 def pack(directory: Path, *, limit_bytes: int = MAX_BUNDLE_BYTES) -> Bundle:
     """Return the files below a directory; a `UsageError` where they are too large to be sent around."""
     left_out: list[str] = []
-    found = list(_files_below(directory, directory.resolve(), left_out))
+    found = _files_below(directory, directory.resolve(), left_out)
     sizes = {path: os.stat(directory / path).st_size for path in found}
     _refuse_large(directory, sizes, limit_bytes)
-    files, contents = [], []
-    for path in found:
-        content = (directory / path).read_bytes()
-        is_program = os.access(directory / path, os.X_OK)
-        files.append(BundledFile(path, len(content), is_program))
-        contents.append(content)
+    files = []
+    for path, size in sizes.items():
+        files.append(BundledFile(path, size, os.access(directory / path, os.X_OK)))
     header = msgspec.json.encode(files)
-    whole = b"".join([len(header).to_bytes(_HEADER_BYTES, "big"), header, *contents])
-    return Bundle(data=zstandard.compress(whole), left_out=tuple(left_out))
+    head = len(header).to_bytes(_HEADER_BYTES, "big") + header
+    compressor = zstandard.ZstdCompressor().compressobj(size=len(head) + sum(sizes.values()))
+    parts = [compressor.compress(head)]
+    for path, size in sizes.items():  # one file at a time: together they may be large
+        content = (directory / path).read_bytes()
+        if len(content) != size:
+            raise UsageError(f"{path} was written to while it was read; run it again")
+        parts.append(compressor.compress(content))
+    return Bundle(data=b"".join([*parts, compressor.flush()]), left_out=tuple(left_out))
 
 
 def _files_below(directory: Path, root: Path, left_out: list[str], prefix: str = "") -> Iterator[str]:
@@ -120,32 +125,30 @@ def unpack(data: bytes, digest: str, target: Path, *, limit_bytes: int = MAX_BUN
     """Write the files of a bundle into a new directory; an error, before anything is written, where one is wrong."""
     if digest_of(data) != digest:
         raise _wrong("its hash is not the one it was announced with", digest)
-    # Paths and sizes come on top of the files' own bytes.
-    whole = _decompressed(data, digest, 2 * limit_bytes)
-    size = int.from_bytes(whole[:_HEADER_BYTES], "big")
-    begin = _HEADER_BYTES + size
     try:
-        files = msgspec.json.decode(whole[_HEADER_BYTES:begin], type=list[BundledFile])
+        whole_bytes = zstandard.frame_content_size(data)
+        # Paths and sizes come on top of the files' own bytes.
+        if not 0 <= whole_bytes <= 2 * limit_bytes:
+            raise _wrong(f"it unpacks to {whole_bytes:,} bytes; at most {2 * limit_bytes:,} are accepted", digest)
+        with zstandard.ZstdDecompressor().stream_reader(data) as reader:
+            _unpack_from(reader, whole_bytes, digest, target)
+    except zstandard.ZstdError:
+        raise _wrong("it is not compressed as bundles are", digest) from None
+
+
+def _unpack_from(reader: IO[bytes], whole_bytes: int, digest: str, target: Path) -> None:
+    size = int.from_bytes(reader.read(_HEADER_BYTES), "big")
+    try:
+        files = msgspec.json.decode(reader.read(min(size, whole_bytes)), type=list[BundledFile])
     except (msgspec.MsgspecError, UnicodeDecodeError):
         raise _wrong("it has no list of files", digest) from None
     sizes = [file.size_bytes for file in files]
-    if min(sizes, default=0) < 0 or begin + sum(sizes) != len(whole):
+    if min(sizes, default=0) < 0 or _HEADER_BYTES + size + sum(sizes) != whole_bytes:
         raise _wrong("its sizes do not add up", digest)
     _refuse_paths(files, digest)
     target.mkdir(mode=0o700)
     for file in files:
-        _write(target / file.path, whole[begin : begin + file.size_bytes], file.is_program)
-        begin += file.size_bytes
-
-
-def _decompressed(data: bytes, digest: str, limit_bytes: int) -> bytes:
-    try:
-        size = zstandard.frame_content_size(data)
-        if not 0 <= size <= limit_bytes:
-            raise _wrong(f"it unpacks to {size:,} bytes; at most {limit_bytes:,} are accepted", digest)
-        return zstandard.decompress(data)
-    except zstandard.ZstdError:
-        raise _wrong("it is not compressed as bundles are", digest) from None
+        _write(target / file.path, reader.read(file.size_bytes), file.is_program)
 
 
 def _refuse_paths(files: list[BundledFile], digest: str) -> None:
