@@ -130,7 +130,7 @@ class Cluster:
         bundle = pack(root)
         self.left_out = bundle.left_out
         """Links that were not sent."""
-        config = None if settings.project is None else _path_in(root, settings.project.file)
+        config = None if settings.project is None else _path_in(root, str(settings.project.file))
         self._job = msgspec.json.encode(
             ClusterJob(
                 version=__version__,
@@ -205,7 +205,8 @@ class Cluster:
     def _items(self, chunk: Iterable[ReplayCase | Unusable | FiledCase]) -> Iterator[Item]:
         for case in chunk:
             if not isinstance(case, Unusable):
-                yield CaseItem(id=case.id, path=_path_in(self._root, case.file))
+                path = case.path if isinstance(case, FiledCase) else str(case.file)
+                yield CaseItem(id=case.id, path=_path_in(self._root, path))
 
     def _send(self, items: Sequence[Item]) -> _Sent:
         frames = frames_of([msgspec.json.encode(item) for item in items])
@@ -341,7 +342,7 @@ def _portable_agent(candidate: Candidate, root: Path) -> WorkerJob:
     if isinstance(candidate, PythonCandidate):
         return WorkerJob(spec=candidate.label, sort="python", directories=(".",))
     if isinstance(candidate, WorkerCandidate):
-        places = tuple(_path_in(root, Path(directory)) for directory in candidate.job.directories)
+        places = tuple(_path_in(root, directory) for directory in candidate.job.directories)
         return replace(candidate.job, directories=places)
     raise UsageError(
         f"--on runs agents in Python, and {candidate.label} is a program or a server of this machine",
@@ -349,8 +350,10 @@ def _portable_agent(candidate: Candidate, root: Path) -> WorkerJob:
     )
 
 
-def _path_in(root: Path, path: Path) -> str:
+def _path_in(root: Path, path: str) -> str:
     """Return a path as it is in the bundle."""
+    if is_inner_path(path):
+        return path
     relative = os.path.relpath(path, root).replace(os.sep, "/")
     if relative == ".." or relative.startswith("../"):
         hint = "Start in a directory that holds the configuration, the agent and the cases."

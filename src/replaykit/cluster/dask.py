@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import platform
 import time
 from importlib.metadata import PackageNotFoundError, version
@@ -14,7 +15,8 @@ from replaykit.cluster.processes import ChunkProcesses
 from replaykit.errors import FetchFailed, ReplayKitError, UsageError, install_hint
 
 try:
-    from distributed import Client, KilledWorker, get_worker
+    from distributed import Client, KilledWorker, Security, get_worker
+    from distributed.comm import connect as comm_connect
     from distributed.diagnostics.plugin import WorkerPlugin
 except ImportError:
     raise UsageError("--on dask://… needs dask.distributed", hint=install_hint("dask")) from None
@@ -58,15 +60,24 @@ def connect(on: str, bundle: Bundle, job: bytes) -> DaskEngine:
         raise UsageError(f"--on {on!r}: expected local or dask://HOST:PORT")
     address = _SCHEMES[scheme] + on.removeprefix(scheme)
     try:
+        asyncio.run(_knock(address))
         client = Client(address, timeout=CONNECT_S, set_as_default=False)
     except (OSError, ValueError, TimeoutError) as error:
         hint = "Start one: dask scheduler, and beside it: dask worker HOST:PORT"
-        raise FetchFailed(f"no scheduler answers at {on}: {error}", hint=hint) from None
+        reason = str(error) or f"nothing came within {CONNECT_S:g} s"
+        raise FetchFailed(f"no scheduler answers at {on}: {reason}", hint=hint) from None
     try:
         return DaskEngine(client, bundle, job)
     except BaseException:
         client.close()
         raise
+
+
+async def _knock(address: str) -> None:
+    """Raise where nobody speaks Dask's protocol: a client would wait for ever for a port that accepts and is silent."""
+    arguments = Security().get_connection_args("client")
+    comm = await asyncio.wait_for(comm_connect(address, timeout=CONNECT_S, **arguments), CONNECT_S)
+    await comm.close()
 
 
 class DaskEngine:
