@@ -1,12 +1,12 @@
-"""Work out where a suite on many workers saturates, from what was measured on few. It runs nothing and needs no cluster.
+"""Work out where a suite on many workers saturates, from what was measured on few. It runs nothing.
 
     python bench/cluster_simulation.py                                # 100 workers, 1,000,000 cases
     python bench/cluster_simulation.py --workers 400 --case-ms 2
     python bench/cluster_simulation.py --driver-ms 0.4                # with figures of your own
 
-A discrete simulation with a seed. Workers ask for chunks; scheduler and driver are single servers with a cost for each chunk
-and each case. Before the first chunk, the scheduler sends every worker the bundle over one link. Times of cases are drawn
-from a log-normal distribution, and workers die and come back as often as `--deaths` says.
+A discrete simulation with a seed. Workers ask for chunks. Scheduler and driver are single servers with a cost for each
+chunk and each case. Before the first chunk, the scheduler sends every worker the bundle over one link. Times of cases
+are drawn from a log-normal distribution, and workers die and come back as often as `--deaths` says.
 """
 
 from __future__ import annotations
@@ -86,7 +86,12 @@ def simulate(costs: Costs, *, workers: int, cases: int, deaths: int = 0, max_chu
         # A driver that lags behind by the whole window submits no more until it has caught up.
         window_s = AHEAD * CHUNK_S
         begin = max(scheduler_free, driver_free - window_s)
-        took_s = size * costs.case_ms / 1000 * chance.lognormvariate(-(costs.spread**2) / 2 / size, costs.spread / math.sqrt(size))
+        took_s = (
+            size
+            * costs.case_ms
+            / 1000
+            * chance.lognormvariate(-(costs.spread**2) / 2 / size, costs.spread / math.sqrt(size))
+        )
         work_s += took_s
         heapq.heappush(events, (begin + took_s, number, size))
     return Outcome(

@@ -146,13 +146,13 @@ def test_a_case_that_was_not_sent_is_an_error_not_a_verdict(capsys: Capture, tmp
 
 
 def test_chunks_take_about_a_second_and_get_small_towards_the_end() -> None:
-    sizes = _ChunkSizes(10_000, 2)
-    first = sizes.next()
+    sizes = _ChunkSizes(10_000)
+    first = sizes.next(2)
     for _ in range(100):
         sizes.add(0.005)
     found = [first]
     while sum(found) < 10_000:
-        found.append(sizes.next())
+        found.append(sizes.next(2))
 
     assert first == 8
     assert found[1] == 200

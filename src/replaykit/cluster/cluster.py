@@ -27,11 +27,11 @@ from replaykit.cases.find import Unusable
 from replaykit.checks.verdict import failed_to_run
 from replaykit.cluster.bundle import Bundle, is_inner_path, pack
 from replaykit.cluster.protocol import (
-    CaseItem,
     ClusterJob,
     Item,
     ItemReply,
     KeepRule,
+    ReplayItem,
     RunItem,
     WrittenLog,
     frames_of,
@@ -78,7 +78,7 @@ class Engine(Protocol):
 
     @property
     def slots(self) -> int:
-        """The number of chunks that can run at once."""
+        """The number of chunks that can run at once, which may change."""
 
     def submit(self, order: str, frames: bytes) -> PendingChunk:
         """Take a chunk."""
@@ -160,11 +160,12 @@ class Cluster:
 
         A few chunks are under way at a time, so that memory does not grow with the suite.
         """
-        sizes, begin = _ChunkSizes(len(cases), self._engine.slots), 0
+        sizes, begin = _ChunkSizes(len(cases)), 0
         waiting: deque[tuple[Sequence[ReplayCase | Unusable | FiledCase], _Sent]] = deque()
         while waiting or begin < len(cases):
-            while begin < len(cases) and len(waiting) < _AHEAD * self._engine.slots:
-                chunk = cases[begin : begin + sizes.next()]
+            slots = self._engine.slots
+            while begin < len(cases) and len(waiting) < _AHEAD * slots:
+                chunk = cases[begin : begin + sizes.next(slots)]
                 begin += len(chunk)
                 waiting.append((chunk, self._send(list(self._items(chunk)))))
             chunk, sent = waiting.popleft()
@@ -206,7 +207,7 @@ class Cluster:
         for case in chunk:
             if not isinstance(case, Unusable):
                 path = case.path if isinstance(case, FiledCase) else str(case.file)
-                yield CaseItem(id=case.id, path=_path_in(self._root, path))
+                yield ReplayItem(id=case.id, path=_path_in(self._root, path))
 
     def _send(self, items: Sequence[Item]) -> _Sent:
         frames = frames_of([msgspec.json.encode(item) for item in items])
@@ -261,9 +262,8 @@ class _Sent(Struct, frozen=True):
 class _ChunkSizes:
     """The number of cases in the next chunk: as many as take `_CHUNK_S`, and fewer towards the end of the suite."""
 
-    def __init__(self, total: int, slots: int) -> None:
+    def __init__(self, total: int) -> None:
         self._remaining = total
-        self._slots = slots
         self._count = 0
         self._seconds = 0.0
 
@@ -272,13 +272,13 @@ class _ChunkSizes:
         self._count += 1
         self._seconds += seconds
 
-    def next(self) -> int:
-        """Return the size of a chunk that is about to be sent."""
+    def next(self, slots: int) -> int:
+        """Return the size of a chunk that is about to be sent to one of so many slots."""
         size = _FIRST_ITEMS
         if self._count:
             mean_s = max(self._seconds / self._count, _CHUNK_S / _MAX_ITEMS)
             size = round(_CHUNK_S / mean_s)
-        share = self._remaining // (2 * self._slots)
+        share = self._remaining // (2 * slots)
         size = max(1, min(size, share, _MAX_ITEMS))
         self._remaining -= size
         return size
@@ -305,7 +305,7 @@ class ClusterCandidate:
         refuse_consent_of_this_machine(consent)
         task = io.BytesIO()
         send_task(task, Task(world=world_of(case), timeout_s=timeout_s))
-        reply = self._cluster.ask(RunItem(case_id=case.id, consent=consent, task=task.getvalue()))
+        reply = self._cluster.ask(RunItem(consent=consent, task=task.getvalue()))
         write_logs(reply.files, workspace)
         if reply.attempt is None:
             return Attempt(reason=reply.died)

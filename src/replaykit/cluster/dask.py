@@ -43,9 +43,9 @@ class _Suite(WorkerPlugin):  # type: ignore[misc]  # distributed has no types
         self.processes = ChunkProcesses(root, self._bundle, self._digest, self._job)
         self._bundle = b""
 
-    def teardown(self, worker: Any) -> None:
-        """End the processes of the suite."""
-        self.processes.stop()
+    async def teardown(self, worker: Any) -> None:
+        """End the processes of the suite, while the worker goes on."""
+        await asyncio.to_thread(self.processes.stop)
 
 
 def run_chunk(suite: str, order: str, frames: bytes) -> tuple[str, bytes]:
@@ -86,9 +86,17 @@ class DaskEngine:
     def __init__(self, client: Any, bundle: Bundle, job: bytes) -> None:
         self._client = client
         _refuse_other_versions(client)
-        self.slots = sum(client.nthreads().values())
+        self._slots, self._counted_at = 1, -_LOOK_S
         self._name = f"replaykit-{bundle.digest[:16]}-{time.time_ns():x}"
         client.register_plugin(_Suite(self._name, bundle.data, bundle.digest, job), name=self._name)
+
+    @property
+    def slots(self) -> int:
+        """The threads of all workers; some may come or go while a suite runs."""
+        now = time.monotonic()
+        if now - self._counted_at >= _LOOK_S:
+            self._slots, self._counted_at = max(1, sum(self._client.nthreads().values())), now
+        return self._slots
 
     def submit(self, order: str, frames: bytes) -> _DaskChunk:
         """Take a chunk."""

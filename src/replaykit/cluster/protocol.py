@@ -58,7 +58,7 @@ class ClusterJob(Struct, frozen=True, kw_only=True):
     keep: KeepRule = KeepRule()
 
 
-class CaseItem(Struct, frozen=True, tag="case"):
+class ReplayItem(Struct, frozen=True, tag="case"):
     """A case or a session to replay, by its id and its file."""
 
     id: str
@@ -70,13 +70,12 @@ class CaseItem(Struct, frozen=True, tag="case"):
 class RunItem(Struct, frozen=True, tag="run"):
     """A run of the agent in a world that comes along; its verdict is found where it came from."""
 
-    case_id: str
     consent: Consent
     task: bytes
     """A task as workers of this machine get it."""
 
 
-Item = CaseItem | RunItem
+Item = ReplayItem | RunItem
 
 
 class WrittenLog(Struct, frozen=True):

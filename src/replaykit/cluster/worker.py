@@ -23,7 +23,7 @@ from replaykit.candidates.workers import WorkerCandidate
 from replaykit.candidates.worlds import with_options
 from replaykit.cases.case import ReplayCase
 from replaykit.cases.find import Unusable
-from replaykit.cluster.protocol import CaseItem, ClusterJob, Item, ItemReply, RunItem, WrittenLog, error_of
+from replaykit.cluster.protocol import ClusterJob, Item, ItemReply, ReplayItem, RunItem, WrittenLog, error_of
 from replaykit.config import default_store_path
 from replaykit.errors import FormatTooNew, InvalidFile, ReplayKitError, UsageError
 from replaykit.model.result import Deviation
@@ -33,6 +33,7 @@ from replaykit.project.plugins import load_plugins, plugin_names
 from replaykit.project.project import load_project
 from replaykit.redaction.keys import VARIABLE, project_key
 from replaykit.redaction.placeholders import key_id
+from replaykit.redaction.project import SWITCH
 
 _LENGTH_BYTES = 4
 _OF_ANOTHER_KEY = frozenset({"rekeyed", "ambiguous"})
@@ -67,6 +68,8 @@ class ItemRunner:
 
     def __init__(self, job: ClusterJob) -> None:
         self._job = job
+        if not job.redacts:
+            os.environ[SWITCH] = "0"
         places = tuple(os.path.abspath(directory) for directory in job.agent.directories)
         self._candidate = WorkerCandidate(replace(job.agent, directories=places))
         self._pool = Pool(self._candidate, workers=1)
@@ -90,7 +93,7 @@ class ItemRunner:
         except ReplayKitError as error:
             return ItemReply(error=error_of(error, is_fatal=True))
 
-    def _replay(self, item: CaseItem, workspace: Path) -> ItemReply:
+    def _replay(self, item: ReplayItem, workspace: Path) -> ItemReply:
         if not Path(item.path).is_file():
             hint = "Links out of the directory, secrets and caches are not sent; see docs/cluster.md"
             raise UsageError(f"{item.path} is not in the bundle", hint=hint)
