@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from replaykit.cli import run
+from replaykit.redaction.placeholders import placeholder
 
+KEY = b"a key for tests, thirty-two long"
 AGENT = """
 import os
 import signal
@@ -22,6 +24,10 @@ LOG = Path({log!r})
 
 @rk.tool
 def lookup(order):
+    return {{"status": "shipped"}}
+
+@rk.tool
+def find(who):
     return {{"status": "shipped"}}
 
 def parent_of(pid):
@@ -46,7 +52,7 @@ def answer(question):
         kill(2)
     if word == "worker":
         kill(3)
-    status = lookup(order=7)["status"]
+    status = find(who="alice@acme.com")["status"] if word == "redacted" else lookup(order=7)["status"]
     return f"It was {{status}}; the secret is {{os.environ.get('DRIVER_SECRET')}}."
 """
 CONTRACT = {"name": "default", "invariants": [{"id": "shipped", "type": "contains", "value": "shipped"}]}
@@ -61,6 +67,8 @@ def suite(*words: str, count: int = 12, **parts: Any) -> Path:
     for number in range(count):
         word = words[number] if number < len(words) else "fine"
         response = {"tool": "lookup", "response": {"status": "lost" if word == "lost" else "shipped"}, "status": 200}
+        if word == "redacted":
+            response |= {"tool": "find", "arguments": {"who": placeholder(KEY, "email", "alice@acme.com")}}
         session = {
             "id": f"s{number:03}",
             "input": f"{number} {word}",

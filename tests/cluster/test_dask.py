@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import IO
 
 import pytest
-from tests.cluster.suites import FAULT, evidence_files, result_of, suite, verdicts
+from tests.cluster.suites import FAULT, KEY, evidence_files, result_of, suite, verdicts
 
 from replaykit.cli import run
+from replaykit.redaction.keys import VARIABLE
 
 pytest.importorskip("distributed", reason="dask.distributed is not installed: it comes with the extra `dask`")
 
@@ -168,6 +169,18 @@ def test_a_scheduler_that_is_not_there_is_an_error_in_time(capsys: Capture, monk
 
     assert code == 3
     assert f"no scheduler answers at {silent}" in capsys.readouterr().err
+
+
+def test_workers_with_another_redaction_key_give_no_other_verdict(
+    capsys: Capture, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, KEY.hex())
+    suite("redacted", count=2)
+
+    code = run(["ci", "--on", address])
+
+    assert code == 2
+    assert f"Set {VARIABLE} on all workers" in capsys.readouterr().err
 
 
 def test_a_cluster_says_itself_how_much_it_takes(capsys: Capture, address: str) -> None:

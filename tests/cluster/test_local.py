@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.cluster.suites import FAULT, evidence_files, result_of, suite, verdicts
+from tests.cluster.suites import FAULT, KEY, evidence_files, result_of, suite, verdicts
 
 from replaykit.cli import run
 from replaykit.cluster.cluster import _ChunkSizes
@@ -98,6 +98,19 @@ def test_the_working_tree_is_left_alone(capsys: Capture) -> None:
     result_of(capsys, "ci", *ON)
 
     assert not Path("new").exists()
+
+
+def test_redacted_tapes_are_compared_under_the_key_of_this_machine(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path(".replaykit").mkdir()
+    Path(".replaykit/redaction.key").write_text(KEY.hex())
+    suite("redacted", count=2)
+    serial = result_of(capsys, "replay", "replays")
+
+    assert result_of(capsys, "replay", "replays", *ON) == serial
+    assert serial[0] == 0
+    assert serial[1]["results"][0]["deviations"] == []
 
 
 @pytest.mark.parametrize(

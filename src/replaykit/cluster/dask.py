@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import platform
 import time
 from importlib.metadata import PackageNotFoundError, version
@@ -95,7 +96,7 @@ class DaskEngine:
         """The threads of all workers; some may come or go while a suite runs."""
         now = time.monotonic()
         if now - self._counted_at >= _LOOK_S:
-            self._slots, self._counted_at = max(1, sum(self._client.nthreads().values())), now
+            self._slots, self._counted_at = max(1, _threads_of(self._client)), now
         return self._slots
 
     def submit(self, order: str, frames: bytes) -> _DaskChunk:
@@ -106,10 +107,9 @@ class DaskEngine:
     def close(self) -> None:
         """End the suite on all workers, and leave the cluster."""
         if self._client.status != "closed":
-            try:
+            with contextlib.suppress(OSError, TimeoutError):  # the scheduler is gone, and the workers have ended
                 self._client.unregister_worker_plugin(self._name)
-            finally:
-                self._client.close()
+            self._client.close()
 
 
 class _DaskChunk:
@@ -131,7 +131,7 @@ class _DaskChunk:
             try:
                 order, frames = self._future.result(timeout=_LOOK_S)
             except TimeoutError:
-                if self._client.nthreads():
+                if _threads_of(self._client):
                     seen_at = time.monotonic()
                 if time.monotonic() - seen_at > LOST_S:
                     raise FetchFailed(f"the cluster has had no worker for {LOST_S:g} s") from None
@@ -145,6 +145,14 @@ class _DaskChunk:
             if order != self._order:
                 raise FetchFailed("the cluster answered another chunk")
             return bytes(frames)
+
+
+def _threads_of(client: Any) -> int:
+    """Return the number of threads of all workers."""
+    try:
+        return sum(client.nthreads().values())
+    except (OSError, TimeoutError) as error:
+        raise FetchFailed(f"the scheduler is gone: {error}") from None
 
 
 def _refuse_other_versions(client: Any) -> None:

@@ -7,7 +7,7 @@ import os
 import platform
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from pathlib import Path
 from typing import IO
@@ -20,23 +20,22 @@ from replaykit.candidates.pool import Pool
 from replaykit.candidates.replay import replay_once
 from replaykit.candidates.worker_protocol import receive, receive_task, send
 from replaykit.candidates.workers import WorkerCandidate
-from replaykit.candidates.worlds import with_options
+from replaykit.candidates.worlds import calls_of, with_options
 from replaykit.cases.case import ReplayCase
 from replaykit.cases.find import Unusable
 from replaykit.cluster.protocol import ClusterJob, Item, ItemReply, ReplayItem, RunItem, WrittenLog, error_of
 from replaykit.config import default_store_path
 from replaykit.errors import FormatTooNew, InvalidFile, ReplayKitError, UsageError
-from replaykit.model.result import Deviation
+from replaykit.model.events import AnyEvent, Call
 from replaykit.private_directories import remove_tree
 from replaykit.project.case_selection import FiledCase, case_loader
 from replaykit.project.plugins import load_plugins, plugin_names
 from replaykit.project.project import load_project
 from replaykit.redaction.keys import VARIABLE, project_key
-from replaykit.redaction.placeholders import key_id
+from replaykit.redaction.placeholders import holds_placeholder, key_id
 from replaykit.redaction.project import SWITCH
 
 _LENGTH_BYTES = 4
-_OF_ANOTHER_KEY = frozenset({"rekeyed", "ambiguous"})
 
 
 def main() -> None:
@@ -70,6 +69,7 @@ class ItemRunner:
         self._job = job
         if not job.redacts:
             os.environ[SWITCH] = "0"
+        self._has_key = key_id(project_key(default_store_path().parent)) == job.key_id
         places = tuple(os.path.abspath(directory) for directory in job.agent.directories)
         self._candidate = WorkerCandidate(replace(job.agent, directories=places))
         self._pool = Pool(self._candidate, workers=1)
@@ -102,10 +102,10 @@ class ItemRunner:
             return ItemReply(error=error_of(case.error, is_fatal=False))
         case = with_options(case, self._job.world)
         try:
+            self._refuse_redacted(() if self._has_key else calls_of(case))
             result = replay_once(case, self._candidate, workspace, self._job.timeout_s)
         except (InvalidFile, FormatTooNew) as error:
             return ItemReply(error=error_of(error, is_fatal=False))
-        self._refuse_other_key(result.deviations)
         return ItemReply(
             result=result,
             input_json=case.scenario.input_json,
@@ -116,8 +116,8 @@ class ItemRunner:
     def _run(self, item: RunItem, workspace: Path) -> ItemReply:
         task = receive_task(io.BytesIO(item.task))
         assert task is not None  # it came whole
+        self._refuse_redacted(task.world.calls)
         attempt = self._candidate.run_task(task, item.consent, workspace)
-        self._refuse_other_key(attempt.deviations)
         return ItemReply(attempt=attempt, files=_files_in(workspace))
 
     @cached_property
@@ -138,12 +138,12 @@ class ItemRunner:
             message = f"a worker has ReplayKit {own[0]} on Python {own[1]}; this is {job.version} on {job.python}"
             raise UsageError(message, hint="Install the same versions on all workers.")
 
-    def _refuse_other_key(self, deviations: tuple[Deviation, ...]) -> None:
-        """Raise where placeholders could not be compared here, and could be where the suite was started."""
-        if not any(deviation.kind in _OF_ANOTHER_KEY for deviation in deviations):
+    def _refuse_redacted(self, calls: Iterable[AnyEvent]) -> None:
+        """Raise for a tape that cannot be compared here as it is where the suite was started."""
+        if self._has_key:
             return
-        if key_id(project_key(default_store_path().parent)) != self._job.key_id:
-            message = "a tape is redacted under this machine's key, and the workers have another one"
+        if any(isinstance(call, Call) and holds_placeholder(bytes(call.arguments_json)) for call in calls):
+            message = "a tape is redacted, and the workers have another redaction key than this machine"
             raise UsageError(message, hint=f"Set {VARIABLE} on all workers, as a secret of the cluster.")
 
 
