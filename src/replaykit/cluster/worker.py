@@ -138,7 +138,7 @@ class ItemRunner:
             message = f"a worker has ReplayKit {own[0]} on Python {own[1]}; this is {job.version} on {job.python}"
             raise UsageError(message, hint="Install the same versions on all workers.")
 
-    def _refuse_redacted(self, calls: Iterable[AnyEvent]) -> None:
+    def _refuse_redacted(self, calls: Iterable[AnyEvent] | Iterable[Call]) -> None:
         """Raise for a tape that cannot be compared here as it is where the suite was started."""
         if self._has_key:
             return
