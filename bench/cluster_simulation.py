@@ -28,12 +28,13 @@ class Costs:
     """What was measured with `bench/cluster.py`, and what is assumed of the network."""
 
     case_ms: float = 10.0  # a replay on a worker, all of its processes together
-    driver_case_ms: float = 0.5  # decode a reply, write its record
+    prepare_case_ms: float = 0.2  # index a case and pack it, before the first chunk
+    driver_case_ms: float = 0.35  # decode a reply, write its record
     driver_chunk_ms: float = 3.0  # submit and gather a chunk
     scheduler_chunk_ms: float = 1.0  # the transitions of a task, and its messages
     bundle_mb: float = 100.0  # compressed
     link_mb_per_s: float = 120.0  # 1 Gbit/s
-    unpack_s: float = 30.0  # on each worker, once
+    unpack_case_ms: float = 0.05  # on each worker, once
     spread: float = 0.5  # sigma of the times of cases
     restart_s: float = 20.0
 
@@ -55,9 +56,11 @@ def simulate(costs: Costs, *, workers: int, cases: int, deaths: int = 0, max_chu
     """Run one suite."""
     chance = random.Random(SEED)
     bundle_s = costs.bundle_mb / costs.link_mb_per_s
+    prepare_s = cases * costs.prepare_case_ms / 1000
+    unpack_s = cases * costs.unpack_case_ms / 1000
     events: list[tuple[float, int, int]] = []  # the time at which a worker is free, and the size of what it did
     for number in range(workers):
-        heapq.heappush(events, ((number + 1) * bundle_s + costs.unpack_s, number, 0))
+        heapq.heappush(events, (prepare_s + (number + 1) * bundle_s + unpack_s, number, 0))
     planned_s = cases * costs.case_ms / 1000 / workers
     fatal = sorted(chance.uniform(0, planned_s) for _ in range(deaths))
     remaining, chunks = cases, 0
@@ -70,7 +73,7 @@ def simulate(costs: Costs, *, workers: int, cases: int, deaths: int = 0, max_chu
                 fatal.pop(0)
                 lost_s += size * costs.case_ms / 1000
                 remaining += size
-                heapq.heappush(events, (now + costs.restart_s + bundle_s + costs.unpack_s, number, 0))
+                heapq.heappush(events, (now + costs.restart_s + bundle_s + unpack_s, number, 0))
                 continue
             spent_s = (costs.driver_chunk_ms + size * costs.driver_case_ms) / 1000
             driver_free = max(driver_free, now) + spent_s
@@ -120,10 +123,11 @@ def main() -> None:
     rows = [
         ("as asked", costs, size),
         ("a tenth of the workers", costs, {**size, "workers": max(1, arguments.workers // 10)}),
+        ("four drivers, `--shard K/4`", costs, {key: max(1, value // 4) for key, value in size.items()}),
         ("four times the workers", costs, {**size, "workers": 4 * arguments.workers}),
         ("cases that take 10 × as long", replace(costs, case_ms=10 * costs.case_ms), size),
         ("one case in a chunk", costs, {**size, "max_chunk": 1}),
-        ("five times the bundle", replace(costs, bundle_mb=5 * costs.bundle_mb, unpack_s=5 * costs.unpack_s), size),
+        ("ten times the bundle", replace(costs, bundle_mb=10 * costs.bundle_mb), size),
     ]
     print("| suite | minutes | efficiency | driver busy | scheduler busy | chunks a second | bundle to all, s |")
     print("|---|---|---|---|---|---|---|")

@@ -147,8 +147,13 @@ def _unpack_from(reader: IO[bytes], whole_bytes: int, digest: str, target: Path)
         raise _wrong("its sizes do not add up", digest)
     _refuse_paths(files, digest)
     target.mkdir(mode=0o700)
+    directories = {""}
     for file in files:
-        _write(target / file.path, reader.read(file.size_bytes), file.is_program)
+        directory = file.path.rpartition("/")[0]
+        if directory not in directories:
+            (target / directory).mkdir(mode=0o700, parents=True, exist_ok=True)
+            directories.add(directory)
+        _write(f"{target}/{file.path}", reader.read(file.size_bytes), file.is_program)
 
 
 def _refuse_paths(files: list[BundledFile], digest: str) -> None:
@@ -170,11 +175,10 @@ def is_inner_path(path: str) -> bool:
     return all(part not in ("", ".", "..") for part in path.split("/"))
 
 
-def _write(file: Path, content: bytes, is_program: bool = False) -> None:
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+def _write(file: str, content: bytes, is_program: bool) -> None:
     mode = _PROGRAM_MODE if is_program else _FILE_MODE
     handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
-    with os.fdopen(handle, "wb") as stream:
+    with os.fdopen(handle, "wb", buffering=0) as stream:
         stream.write(content)
 
 
