@@ -67,6 +67,18 @@ def test_files_that_are_wrong_are_items_and_the_others_run(capsys: Capture) -> N
     assert serial[0] == 2
 
 
+def test_an_agent_that_cannot_be_loaded_leaves_the_same_evidence(capsys: Capture) -> None:
+    suite(count=2, agent={"type": "python", "endpoint": "shop:nobody"})
+    serial = result_of(capsys, "ci")
+    files = evidence_files()
+    shutil.rmtree(".replaykit")
+
+    assert result_of(capsys, "ci", *ON) == serial
+    assert evidence_files() == files
+    assert serial[0] == 3
+    assert serial[1]["items"][0]["evidence"]
+
+
 def test_a_case_that_kills_its_process_each_time_is_inconclusive_alone(capsys: Capture) -> None:
     suite("fine", "process")
 

@@ -105,12 +105,13 @@ class CaseReply(Struct, frozen=True, kw_only=True):
     input_json: Raw = ABSENT
     context_json: Raw = ABSENT
     files: tuple[WrittenLog, ...] = ()
+    is_kept: bool = False
     error: ReplayKitError | None = None
     """The error in the case's own file."""
 
     def with_evidence(self, files: EvidenceFiles | None) -> ReplayResult:
-        """Return the result; if its files came along, as they are written here."""
-        if files is None or not self.files:
+        """Return the result; if it leaves evidence, as that is written here."""
+        if files is None or not self.is_kept:
             return self.result
         directory = new_workspace(files.root, self.result.case_id)
         write_logs(self.files, directory)
@@ -241,7 +242,11 @@ class Cluster:
             if (listening := watcher()) is not None:
                 listening.replayed(reply.result.run, reply.result.verdict.value, reply.result.duration_s)
             return CaseReply(
-                result=reply.result, input_json=reply.input_json, context_json=reply.context_json, files=reply.files
+                result=reply.result,
+                input_json=reply.input_json,
+                context_json=reply.context_json,
+                files=reply.files,
+                is_kept=reply.is_kept,
             )
         error = None if reply.error is None else raised(reply.error)
         reason = reply.died if error is None else str(error)

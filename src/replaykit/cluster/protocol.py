@@ -63,8 +63,6 @@ class ReplayItem(Struct, frozen=True, tag="case"):
 
     id: str
     path: str
-    number: int = 1
-    """The repetition."""
 
 
 class RunItem(Struct, frozen=True, tag="run"):
@@ -105,6 +103,8 @@ class ItemReply(Struct, frozen=True, kw_only=True, omit_defaults=True):
     input_json: Raw = ABSENT
     context_json: Raw = ABSENT
     files: tuple[WrittenLog, ...] = ()
+    is_kept: bool = False
+    """True when the result leaves evidence, with these files."""
     error: ItemError | None = None
     died: str = ""
     """How the process ended each time, where none gave an answer."""
@@ -148,5 +148,5 @@ def messages_in(frames: bytes) -> list[bytes]:
 
 
 def order_of(job: bytes, frames: bytes) -> str:
-    """Return what tells one chunk of work from any other: the candidate, its cases, their seeds, and all options."""
+    """Return what tells one chunk of work from others: the hash of the candidate, its cases, their seeds, and options."""
     return hashlib.sha256(job + frames).hexdigest()

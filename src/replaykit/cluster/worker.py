@@ -106,11 +106,13 @@ class ItemRunner:
             result = replay_once(case, self._candidate, workspace, self._job.timeout_s)
         except (InvalidFile, FormatTooNew) as error:
             return ItemReply(error=error_of(error, is_fatal=False))
+        is_kept = self._job.keep.covers(result)
         return ItemReply(
             result=result,
             input_json=case.scenario.input_json,
             context_json=case.scenario.context_json,
-            files=_files_in(workspace) if self._job.keep.covers(result) else (),
+            files=_files_in(workspace) if is_kept else (),
+            is_kept=is_kept,
         )
 
     def _run(self, item: RunItem, workspace: Path) -> ItemReply:
