@@ -23,7 +23,7 @@ _WORKERS = 4
 _SIDE_BY_SIDE = 8  # awaited calls at a time
 _CALL_S = 0.002
 _SLEEPS_S = (5.0, 20.0, 40.0)  # 65 s
-_RESULT = {"order": 7, "status": "shipped", "parts": [{"name": "lamp", "count": 2}] * 8}
+_RESULT = {"order": 7, "status": "shipped", "parts": [{"name": "lamp", "count": number} for number in range(8)]}
 
 
 def plain(rk: ModuleType, work: Path, count: int) -> Numbers:

@@ -342,14 +342,14 @@ ROWS = [
         "recording a plain call, CPU beside that of `copy.deepcopy` of its result",
         "times",
         Cell(_PLAIN, "record_times"),
-        aim=Aim("≤ 8.4: 10 % over calls without spans", limit=8.4),
+        aim=Aim("≤ 4", limit=4),
     ),
     Row(
         "time",
         "the same, replaying it from a run without overlaps",
         "times",
         Cell(_PLAIN, "replay_times"),
-        aim=Aim("≤ 1.4: 10 % over calls without a virtual clock", limit=1.4),
+        aim=Aim("≤ 0.5", limit=0.5),
     ),
     Row(
         "time",
