@@ -148,5 +148,5 @@ def messages_in(frames: bytes) -> list[bytes]:
 
 
 def order_of(job: bytes, frames: bytes) -> str:
-    """Return what tells one chunk of work from others: the hash of the candidate, its cases, their seeds, and options."""
+    """Return what names a chunk: the hash of the candidate, its cases, their seeds, and all options."""
     return hashlib.sha256(job + frames).hexdigest()
