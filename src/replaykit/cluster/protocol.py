@@ -148,5 +148,5 @@ def messages_in(frames: bytes) -> list[bytes]:
 
 
 def order_of(job: bytes, frames: bytes) -> str:
-    """Return what names a chunk: the hash of the candidate, its cases, their seeds, and all options."""
+    """Return the hash by which a chunk of work is known: of the candidate, its cases, their seeds, and the options."""
     return hashlib.sha256(job + frames).hexdigest()
