@@ -68,7 +68,8 @@ _HARMLESS = lazy(
     rb"|(?<=/)(?:19|20)\d{6}-\d{6}(?=-[a-z])"
 )
 """Digits in a word (as in most ids), a date, a number with a fraction, or the name of a directory by its time."""
-_BARE = lazy(rb"\d{7,11}(?![\w .\-()/+\x80-\xff]|\\(?![nrt\"]))")
+_BARE = lazy(rb'\d{7,11}(?![\w .\-()/+\x80-\xff]|\\(?![nrt\"]))|(?<="run":")\d{8}-\d{6}(?=-[0-9a-f]{10}")')
+"""An id in digits, or the id of the run that another one comes from, as it is in each run of a replay."""
 _TEN = digits.encode()
 _IBAN_NEAR = lazy(rb"iban[^0-9]{0,20}[0-9]")
 _WORDS_OF_KEYS = b"|".join(literal for literal in BOUND if literal.isalnum())
