@@ -18,8 +18,6 @@ import msgspec
 from replaykit.model.values import read_items, read_members
 from replaykit.redaction.lazy_patterns import lazy
 
-LEAST_BYTES = 16 * 1024
-"""A shorter text is looked at as a whole."""
 _LARGEST_PIECE = 32 * 1024
 """A larger object is looked into for lists of its own."""
 _SMALLEST_PIECE = 64

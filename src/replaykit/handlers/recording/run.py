@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 import inspect
-import secrets
 import sys
 import time
 import traceback
 from collections.abc import Iterable
 from contextlib import ExitStack, suppress
 from functools import partial
+from os import urandom  # a run that pins chance does not change the ids of others
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar, overload
 
@@ -18,7 +18,6 @@ from msgspec.structs import replace
 
 from replaykit.arguments import checked
 from replaykit.errors import RunNotFound, StoreFull, UsageError, wrong_argument
-from replaykit.handlers.recording.agents import AGENTS
 from replaykit.handlers.recording.automatic_pruning import prune_sometimes
 from replaykit.handlers.recording.interrupted import NoWriter, warn_stopped, with_reason
 from replaykit.handlers.recording.recorder import Recorder
@@ -52,7 +51,7 @@ def new_run_id() -> str:
     """An id that sorts by time: `20260215-143200-4f9cab12cd`."""
     now = time.time()
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now))
-    return f"{stamp}-{int(now % 1 * 65536):04x}{secrets.token_hex(3)}"
+    return f"{stamp}-{int(now % 1 * 65536):04x}{urandom(3).hex()}"
 
 
 class Run:
@@ -383,6 +382,8 @@ class RunRecorder:
 
     def __call__(self, fn: F) -> F:
         """Decorate an agent function: each call of it is a run."""
+        from replaykit.handlers.recording.agents import AGENTS  # noqa: PLC0415 (a `with` block has no agent to look up)
+
         signature = inspect.signature(fn)
         entry = entry_of(fn)
 
