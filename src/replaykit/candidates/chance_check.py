@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from replaykit.cases.case import ReplayCase
 from replaykit.handlers.replay.unrecorded_chance import RANDOM
+from replaykit.model.pins import HASHES, SECRETS, SETS
 from replaykit.model.result import Verdict
-from replaykit.seam.chance import HASHES, SECRETS, SETS
 
 _IN_WORDS = {
     SECRETS: "the recorded agent drew from `secrets` or `os.urandom`",

@@ -24,7 +24,7 @@ from replaykit.errors import UsageError
 from replaykit.model.isolation import CHANNELS, Consent, Isolation, IsolationLevel, weaker
 from replaykit.private_directories import remove_tree
 from replaykit.programs.isolation_level import deviations_in, isolation_of, level_of_environment, sandbox_level
-from replaykit.seam.own_servers import SANDBOX
+from replaykit.seam.variables import SANDBOX
 
 if TYPE_CHECKING:
     from replaykit.cases.case import ReplayCase

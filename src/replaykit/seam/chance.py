@@ -18,6 +18,7 @@ from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from replaykit.model.pins import HASHES, LIBRARY_HASHES, LIBRARY_SECRETS, SECRETS
 from replaykit.seam.hooks import AfterImport
 from replaykit.seam.own_code import frames_from, is_library, is_ours, module_name
 
@@ -28,12 +29,6 @@ _RANDOM, _UUIDS, _BITS, _SEEDS, _NUMPY, _NUMPY_SEEDS, _FILES, _KEYS = range(8)
 _UUID_EPOCH = 0x01B21DD213814000  # 100 ns from 1582 to 1970
 _TICKS_PER_MS = 10_000
 _MOST = 2**32
-SECRETS, HASHES = "secrets", "hashes"
-"""The names of chance that a recording does not hold: what `secrets` and `os.urandom` gave, and what `hash` did."""
-LIBRARY_SECRETS, LIBRARY_HASHES = "library_secrets", "library_hashes"
-"""The same, given to a library: for its keys and tables, and hardly to decide what the agent does."""
-SETS = "sets"
-"""The name of the order of a set that got into an argument."""
 
 _lock = threading.Lock()
 _held_runs = 0

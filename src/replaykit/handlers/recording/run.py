@@ -23,13 +23,13 @@ from replaykit.handlers.recording.interrupted import NoWriter, warn_stopped, wit
 from replaykit.handlers.recording.recorder import Recorder
 from replaykit.handlers.recording.sampling import is_kept, share_of
 from replaykit.model.events import Decision, ErrorEvent, Message, Note
-from replaykit.model.pins import Clock, Pins
+from replaykit.model.pins import SETS, Clock, Pins
 from replaykit.model.run import NO_CHANCE, Chance, RunHeader, TraceRun
 from replaykit.model.sampling import sampling
 from replaykit.model.unrecorded import UNRECORDED, all_unrecorded, unrecorded_lines
 from replaykit.model.values import Json, JsonObject, raw, sayable
 from replaykit.seam.agent_code import EntryPoint, entry_at, entry_of
-from replaykit.seam.chance import SETS, hash_seed, held_for_run
+from replaykit.seam.chance import hash_seed, held_for_run
 from replaykit.seam.changed_files import FileLog, watching_files
 from replaykit.seam.emissions import watching_emissions
 from replaykit.seam.failures import describe, status_of
