@@ -192,7 +192,7 @@ def _candidate(options_: ReplayOptions, project: Any) -> tuple[Any, int]:
 
 def _worlds(options_: ReplayOptions, subjects: SelectedCases, files: Any) -> list[SelectedCase]:
     """The subjects, each in the world that the options ask for."""
-    plan = ChaosPlan()
+    plan: ChaosPlan | None = None
     if options_.chaos is not None:
         from replaykit.project.chaos_config import named_plan
 
@@ -205,7 +205,10 @@ def _worlds(options_: ReplayOptions, subjects: SelectedCases, files: Any) -> lis
         if options_.take is not None:
             subject = with_take(subject, options_.take, only=True)
         subject = with_consent(subject, options_.consent)
-        return with_chaos(with_pins(subject, pin=not options_.no_pins, trusted=options_.pin_env), plan)
+        subject = with_pins(subject, pin=not options_.no_pins, trusted=options_.pin_env)
+        if plan is None:
+            return subject
+        return with_chaos(subject, plan)
 
     found = list(map(world, subjects.all))
     for name in left_unset(subject for subject in found if isinstance(subject, ReplayCase)):

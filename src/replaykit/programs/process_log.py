@@ -180,7 +180,9 @@ class ProcessLog:
             chance = NO_CHANCE  # the very object: only that is recognised as the default, and not written
         header = msgspec.structs.replace(self._header, status=status, ended_at=wall_time(), chance=chance)
         try:
-            self._writer.finish(with_reason(header, self._recorder.stopped))
+            if self._recorder.stopped:
+                header = with_reason(header, self._recorder.stopped)
+            self._writer.finish(header)
         except StoreFull as error:
             self._recorder.stop(error)
         self._store.close()

@@ -86,10 +86,11 @@ class Door:
 
     def run(self, run: TraceRun) -> TraceRun:
         """Redact a whole run that somebody else has written down; its states are taken apart and put together again."""
-        states = _States(self)
+        states: _States | None = None  # few runs have states
         events: list[StoredEvent] = []
         for event in run.events:
             if isinstance(event, State):
+                states = states or _States(self)
                 event = states.next(event)
             events.append(self.event(event))
         return TraceRun.of(self.header(run.header), tuple(events))  # type: ignore[arg-type]

@@ -337,7 +337,9 @@ class RunRecorder:
             return
         if is_kept(header, self._share):
             try:
-                writer.finish(with_reason(header, self._recorder.stopped))
+                if self._recorder.stopped:
+                    header = with_reason(header, self._recorder.stopped)
+                writer.finish(header)
             except StoreFull as error:
                 self._recorder.stop(error)
         else:
