@@ -1,4 +1,4 @@
-"""The redactor: texts, values and bodies without what must not be kept."""
+"""The redactor: replaces secrets and personal data in texts, values and bodies."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _HEADERS = frozenset(
 
 
 class Located(Struct, frozen=True):
-    """A finding with its place: line and column from 1, and the JSON path where the text is JSON."""
+    """A finding with line and column from 1, and the JSON path if the text is JSON."""
 
     kind: str
     start: int
@@ -43,9 +43,9 @@ class Located(Struct, frozen=True):
 
 
 class Redactor:
-    """Replaces what the rules find by placeholders under the key. One for many threads.
+    """Replaces findings of the rules by placeholders derived from the key. Safe to share between threads.
 
-    It remembers the messages of conversations that it has looked at, up to a limit (`piecewise`).
+    Caches the messages of conversations that were checked, up to a limit (`piecewise`).
     """
 
     def __init__(self, key: bytes, rules: Rules = DEFAULT, *, names: NameFinder | None = None) -> None:
@@ -59,20 +59,20 @@ class Redactor:
             names = installed_finder()
         self.names = names
         self.has_forms = True
-        """False where placeholders shall be as older versions made them."""
+        """False to make placeholders like older versions."""
         self._is_usual = self.names is None and rules.are_usual
         self._piecewise: Piecewise | None = None
         self.hitless_texts: HitlessTexts | None = None
-        """Long texts in which nothing was found, where somebody has them looked at again."""
+        """Long texts without a finding, if they will be checked again."""
 
     def text(self, text: str) -> str:
-        """Return the text without what must not be kept; the same object when there is nothing of that kind."""
+        """Return the redacted text; the same object if there is nothing to redact."""
         if self._is_plainly_clean(text.encode("utf-8", "surrogatepass"), ""):
             return text
         return self.text_edits.settled(text)
 
     def raw(self, raw: bytes, *, name: str = "", tool: str = "") -> bytes:
-        """The same for JSON text, or any other, in bytes."""
+        """Redact JSON text, or any other text, in bytes."""
         if len(raw) >= LEAST_BYTES and (shown := self._by_pieces(raw, name)) is not None:
             return shown
         if self._is_plainly_clean(raw, name):
@@ -88,11 +88,11 @@ class Redactor:
         return TextEdits(self)
 
     def passes(self, raw: bytes) -> bool:
-        """True when a quick look shows that nothing in it would be replaced; False says nothing."""
+        """Return True if a quick check shows that nothing would be replaced; False proves nothing."""
         return self._is_usual and passes_quick_look(raw)
 
     def value(self, value: Json, *, name: str = "", tool: str = "") -> Json:
-        """The same for a value; `name` is the key that it stands under, `tool` the tool whose paths hold."""
+        """Redact a value; `name` is its key, `tool` the tool whose paths apply."""
         if value is None or value is True or value is False:
             return value
         before = encode(value)
@@ -102,7 +102,7 @@ class Redactor:
         return decode(after)
 
     def header(self, name: str, value: str) -> str:
-        """Redact the value of a header: all of it but its scheme where the name tells; of a cookie its name stays."""
+        """Redact a header's value: all but its scheme if the name is telling; cookies keep their names."""
         if name.lower() in _COOKIES:
             return "; ".join(map(self.text_edits.cookie, value.split("; ")))
         if name.lower() in _HEADERS:
@@ -113,11 +113,11 @@ class Redactor:
         return self.text_edits.header(name, value, hint)
 
     def tells_of_header(self, name: str) -> bool:
-        """True when the name of a header says that its value is not for everybody."""
+        """Return whether the name of a header announces a secret."""
         return name.lower() in _HEADERS or self.rules.hint_of(name) is not None
 
     def url(self, url: str) -> str:
-        """Redact credentials in a URL and parameters of telling names, among them those that tell in a URL alone."""
+        """Redact credentials in a URL, and parameters with names that are telling, some of them only in URLs."""
         head, mark, query = url.partition("?")
         if query:
             query = "&".join(map(self.text_edits.parameter, query.split("&")))
@@ -128,13 +128,13 @@ class Redactor:
     @overload
     def chunks(self, chunks: list[str]) -> list[str]: ...
     def chunks(self, chunks: list[bytes] | list[str]) -> list[bytes] | list[str]:
-        """Redact a body in pieces, as one text and event by event. Their number and their borders stay."""
+        """Redact the chunks of a body, as one text and event by event. Their number and borders stay."""
         from replaykit.redaction.streams import redacted_chunks  # noqa: PLC0415 (it imports this module)
 
         return redacted_chunks(self, chunks)  # type: ignore[misc]
 
     def is_clean(self, content: bytes | str) -> bool:
-        """True when nothing in the text would be replaced."""
+        """Return whether nothing in the text would be replaced."""
         if isinstance(content, bytes):
             if self._is_clean_in_pieces(content):
                 return True
@@ -142,7 +142,7 @@ class Redactor:
         return not self.edits(content)
 
     def scan(self, content: bytes | str | Json) -> list[Located]:
-        """Return what would be replaced in a text, or in the JSON text of a value, with its places."""
+        """Return the findings in a text, or in the JSON text of a value, with their positions."""
         if not isinstance(content, bytes | str):
             content = encode(content)
         text: str | bytes = content
@@ -162,13 +162,13 @@ class Redactor:
     def edits(
         self, text: str, *, name: str = "", tool: str = "", known: Known | None = None, is_json: bool = False
     ) -> list[Edit]:
-        """Return what one look at the text replaces, in order. `known`: values that were found before."""
+        """Return the edits of one pass over the text, in order. `known` are values found before."""
         if not known and self._is_plainly_clean(text.encode("utf-8", "surrogatepass"), name):
             return []
         return self.text_edits.edits(text, name=name, tool=tool, known=known or {}, is_json=is_json)
 
     def _by_pieces(self, raw: bytes, name: str) -> bytes | None:
-        """The same as a look at the whole of a long text, in less time where parts of it come again."""
+        """Redact a long text as a whole, but faster if parts of it repeat; None if that is impossible."""
         is_local = self.names is None and not (self.rules.paths or self.rules.extra or self.rules.finders)
         if not is_local or (name and self.rules.hint_of(name) is not None):
             return None
@@ -179,7 +179,7 @@ class Redactor:
         return self._piecewise.redacted(raw, name)
 
     def _is_clean_in_pieces(self, raw: bytes) -> bool:
-        """True when a look at the pieces finds nothing; False says nothing."""
+        """Return True if checking the pieces finds nothing; False proves nothing."""
         return len(raw) >= LEAST_BYTES and self._by_pieces(raw, "") is raw
 
     def _is_plainly_clean(self, raw: bytes, name: str) -> bool:

@@ -41,12 +41,11 @@ _SCHEMES = ("bearer ", "basic ", "token ", "bot ", "apikey ", "digest ", "negoti
 _PARAMETERS = frozenset(words_of("key sig code auth signature k apikey access"))
 _ANY = NameHint("secret", Trust.ANY)
 Known = dict[str, tuple[str, str]]
-"""Values that were found before, with what stands for them and their kind."""
+"""Values found before, with their placeholder and kind."""
 _LEAST_CHARS = 8
 _HIDES_SOMETHING = lazy(r'\\[u/]|\[\["')
 _TEXTS = lazy(r'\[\s*"')
-_WIDEST_SIGN = 64
-"""The most characters between a name and its value."""
+_WIDEST_SIGN = 64  # the most characters between a name and its value
 
 
 class TextEdits:
@@ -58,7 +57,7 @@ class TextEdits:
         self.names = redactor.names
 
     def settled(self, text: str, name: str = "", tool: str = "", *, is_json: bool = False) -> str:
-        """Look until nothing is found: what was replaced may have hidden something, or stand elsewhere too."""
+        """Redact until nothing is found: a replacement may reveal something, or occur elsewhere, too."""
         known: Known = {}
         look: Callable[..., list[Edit]] = self.edits  # a quick look was taken, and was not enough
         for _ in range(MAX_PASSES):
@@ -104,12 +103,12 @@ class TextEdits:
     def json_edits(
         self, text: str, hits: list[Hit], known: Known, *, name: str = "", tool: str = "", depth: int = 0
     ) -> list[Edit]:
-        """The edits of a JSON text in which these were found: theirs, and those of values that their names tell."""
+        """Return the edits of a JSON text: those of these hits, and of values next to telling names."""
         edits = self._json(text, hits, name, tool, known, depth)
         return in_order([edit for edit in edits if edit.text != text[edit.start : edit.end]])
 
     def must_walk(self, text: str, name: str) -> bool:
-        """True when JSON may hold something that a look at its text cannot see."""
+        """Return whether JSON may hold findings that a search of its text misses."""
         if name and self.rules.hint_of(name) is not None:
             return True
         if self.rules.paths or self.names is not None:
@@ -117,7 +116,7 @@ class TextEdits:
         return _HIDES_SOMETHING.search(text) is not None or _has_texts_of_a_name(text)
 
     def hits(self, text: str, known: Known, around: int = 0) -> list[Hit]:
-        """Return what is found in a text, and the known values in it; `around`: traits of what it is a part of."""
+        """Return the hits in a text, including known values; `around` are the traits of the surrounding text."""
         hits = hits_in(text, self.rules, around=around)
         if known:
             hits = settled([*hits, *_known_hits(text, known)], text)
@@ -139,7 +138,7 @@ class TextEdits:
         return Edit(hit.start, hit.end, self._stand_in(hit.kind, raw), hit.kind, raw)
 
     def _encoded(self, raw: str, hit: Hit) -> str:
-        """Return the same text in the same encoding, redacted."""
+        """Return the redacted text in the same encoding."""
         decode_text, encode_text = CODECS[hit.spelling]
         text = decode_text(raw)
         if text is not None:
@@ -178,7 +177,7 @@ class TextEdits:
         edits: list[Edit] = []
         if not is_escaped and not (depth < MAX_DEPTH and looks_like_json(value)) and self.names is None:
             for hit in hits:
-                # A hit in the JSON text is kept inside of the string that it is in.
+                # A hit in the JSON text must stay inside its string.
                 clipped = replace(hit, start=max(hit.start, start), end=min(hit.end, end), is_own=False)
                 if clipped.start < clipped.end:
                     edits.append(replace(self._edit(text, clipped, known), path=leaf.path))
@@ -195,7 +194,7 @@ class TextEdits:
         return edits
 
     def _named_edit(self, leaf: Leaf, value: str) -> Edit | None:
-        """The edit of a whole value that its name or a path gives away."""
+        """Return the edit of a whole value whose name or path makes it secret."""
         kind, is_own = "secret", True
         if not leaf.picked:
             hint = self.rules.hint_of(leaf.name)
@@ -212,11 +211,11 @@ class TextEdits:
         if len(found) == 1 and found[0].kind not in OF_DIGITS:
             (hit,) = found
             if (hit.start, hit.end, hit.spelling) == (0, len(secret), Spelling.PLAIN):
-                kind = hit.kind  # `token: ghp_…`: as anywhere else
+                kind = hit.kind  # `token: ghp_…` keeps its more specific kind
         return Edit(start, len(value), self._stand_in(kind, secret), kind, secret)
 
     def _is_secret(self, value: str, hint: NameHint) -> bool:
-        """True for a value that its name gives away: by itself, behind a scheme, or for what else it holds."""
+        """Return whether a telling name makes the value secret: on its own, after a scheme, or by its other content."""
         if hint.trust is Trust.COOKIE:
             return is_plausible(value, hint, quoted=True) and (not spans(value.encode()) or cookie_hides_more(value))
         if is_plausible(value, hint, quoted=True):
@@ -232,7 +231,7 @@ class TextEdits:
         return rest_is_secret(value, 0, hits_in(value, self.rules))
 
     def _scalar(self, text: str, leaf: Leaf) -> list[Edit]:
-        """Take a bare number by its name alone: ids and seeds pass every check on numbers now and then."""
+        """Redact a bare number only because of its name: ids and seeds pass the checks of numbers too often."""
         word = text[leaf.start : leaf.end]
         edit = None
         if word not in ("true", "false", "null"):
@@ -268,9 +267,9 @@ class TextEdits:
 
 
 def _has_texts_of_a_name(text: str) -> bool:
-    """True when JSON may have a name with texts in brackets behind it.
+    """Return whether JSON may have a name followed by texts in brackets.
 
-    The bracket is looked for first: a pattern that begins with the quote of the name stops at every quote of the text,
+    The bracket is searched first: a pattern that begins with the name's quote would stop at every quote of the text,
     which takes six times as long.
     """
     for found in _TEXTS.finditer(text):
@@ -280,7 +279,7 @@ def _has_texts_of_a_name(text: str) -> bool:
 
 
 def _ends_with_name(text: str, end: int) -> bool:
-    """True when what is before `end` ends with a name and a colon, or with more blanks than are looked at."""
+    """Return whether the text before `end` ends with a name and a colon, or with too many blanks to tell."""
     start = max(0, end - _WIDEST_SIGN)
     name, _, blanks = text[start:end].rpartition(":")
     if blanks.strip():
@@ -290,7 +289,7 @@ def _ends_with_name(text: str, end: int) -> bool:
 
 
 def _after_scheme(value: str) -> int:
-    """Return where a credential begins behind its scheme: `Bearer x`."""
+    """Return where a credential begins after its scheme: `Bearer x`."""
     lowered = value[:12].lower()
     for scheme in _SCHEMES:
         if lowered.startswith(scheme):
@@ -299,7 +298,7 @@ def _after_scheme(value: str) -> int:
 
 
 def values_worth_knowing(edits: list[Edit]) -> Known:
-    """Return the values that are looked for elsewhere too: long enough to be no word by chance."""
+    """Return the values to search elsewhere, too: long and random enough not to occur by chance."""
     known = {}
     for edit in edits:
         if len(edit.value) >= _LEAST_CHARS and looks_random(edit.value):
