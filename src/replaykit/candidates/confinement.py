@@ -12,11 +12,11 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec.structs import replace
 
 from replaykit.candidates.attempt import Attempt
 from replaykit.candidates.evidence import new_workspace

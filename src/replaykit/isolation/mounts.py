@@ -10,12 +10,14 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from dataclasses import dataclass, field, replace
 from enum import IntEnum, auto
 from functools import lru_cache
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from replaykit.isolation import kernel
 
@@ -40,8 +42,7 @@ _MACHINE_WIDE = ("sys", "sysrq-trigger", "irq", "bus", "fs", "scsi", "acpi", "mt
 """Parts of /proc that belong to the whole machine and that root could write to."""
 
 
-@dataclass(frozen=True, slots=True)
-class Mount:
+class Mount(Struct, frozen=True):
     """A visible mount."""
 
     path: str
@@ -65,8 +66,7 @@ class How(IntEnum):
     CLOSED = auto()  # an empty directory in place of an inaccessible one
 
 
-@dataclass(frozen=True, slots=True)
-class Base:
+class Base(Struct, frozen=True):
     """A directory to rebuild in a file system of its own."""
 
     path: str
@@ -75,29 +75,27 @@ class Base:
     """Entries at any depth, with a link's target or the mode of a directory or copy."""
 
 
-@dataclass(slots=True)
-class MountTree:
+class MountTree(Struct):
     """A new root under construction: everything is prepared before the first mount is attached."""
 
     layers: int
-    bases: list[tuple[str, int]] = field(default_factory=list)
+    bases: list[tuple[str, int]] = []
     """Paths of rebuilt directories, and descriptors of their file systems."""
-    overlays: list[str] = field(default_factory=list)
+    overlays: list[str] = []
     """Paths of directories with an overlay."""
-    missing: list[str] = field(default_factory=list)
+    missing: list[str] = []
     """Entries of the plan that were gone when the tree was built."""
-    copied: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    copied: dict[str, tuple[int, ...]] = {}
     """Copied files with the attributes of the copies; the last attribute is the change time."""
-    notes: list[str] = field(default_factory=list)
-    attachments: list[tuple[str, int]] = field(default_factory=list)
+    notes: list[str] = []
+    attachments: list[tuple[str, int]] = []
 
     def descriptors(self) -> list[int]:
         """Return the descriptors through which writes can be read outside: of the layers and the bases."""
         return [self.layers, *(descriptor for _, descriptor in self.bases)]
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """A new file system as planned. Made before the fork: afterwards, every access to memory copies a page."""
 
     project: str
@@ -114,7 +112,7 @@ class Plan:
     """The visible mounts."""
     parts: tuple[Base | str, ...] = ()
     """The parts to build: rebuilt directories, and the paths of directories with overlays."""
-    layer_names: Mapping[str, str] = field(default_factory=dict)
+    layer_names: Mapping[str, str] = {}
     """The names of the layers by path: the same for all sandboxes that share layers."""
     notes: tuple[str, ...] = ()
     layers: int | None = None

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from replaykit.errors import UsageError
 
@@ -26,8 +28,7 @@ CHANNELS = ("tcp", "udp", "unix", "files", "signals")
 """The ways out of a process tree that are graded separately."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
+class Policy(Struct, frozen=True, kw_only=True):
     """The files and addresses that a process tree may reach. All directories are absolute."""
 
     project: Path
@@ -55,8 +56,7 @@ class Policy:
             Address.parse(address)
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(Struct, frozen=True):
     """A host and a port, or the path of a unix socket with port 0."""
 
     host: str
@@ -76,8 +76,7 @@ class Address:
         return Address(host, int(port))
 
 
-@dataclass(frozen=True, slots=True)
-class Stopped:
+class Stopped(Struct, frozen=True):
     """Something that an isolated process tried and the isolation stopped."""
 
     channel: str
@@ -93,8 +92,7 @@ class Stopped:
     """Why a file could not be written, if the place itself is writable."""
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(Struct, frozen=True):
     """A file that an isolated process created, changed or removed in its layer; the real one is unchanged."""
 
     path: str
@@ -102,8 +100,7 @@ class Written:
     """`created`, `changed` or `removed`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class Report(Struct, frozen=True, kw_only=True):
     """The report on an isolated process tree: what was stopped, and what it wrote."""
 
     levels: dict[str, Level]
@@ -124,13 +121,12 @@ class Report:
         return min(self.levels.values(), key=order.index, default=Level.PROCESS)
 
 
-@dataclass(slots=True)
-class Findings:
+class Findings(Struct):
     """The findings of a guardian so far: limited in number, and written as JSON for the reader of the report."""
 
-    entries: dict[tuple[str, str, str, int, str], int] = field(default_factory=dict)
+    entries: dict[tuple[str, str, str, int, str], int] = {}
     more: int = 0
-    notes: list[str] = field(default_factory=list)
+    notes: list[str] = []
     changes: int = 0
     """The number of changes so far."""
 

@@ -12,10 +12,11 @@ import signal
 import socket
 import subprocess
 import threading
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
+
+from msgspec import Struct
 
 from replaykit.errors import ReplayKitError
 from replaykit.isolation import dialing, filters, kernel, landlock, mounts, written
@@ -492,8 +493,7 @@ class _Entrance:
         return ours
 
 
-@dataclass(frozen=True, slots=True)
-class _Init:
+class _Init(Struct, frozen=True):
     """The first process of a process namespace, as the guardian sees it."""
 
     pid: int

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from replaykit.handlers.replay.world import World
 from replaykit.isolation import Common, IsolationFailed, Level, Policy, Report, Sandbox, Stopped, Written
@@ -31,8 +32,7 @@ _outliving: list[Sandbox] = []
 """Sandboxes of pool workers that an agent keeps: they stay shut in for as long as this process lives."""
 
 
-@dataclass(slots=True)
-class _SandboxedChild:
+class _SandboxedChild(Struct):
     sandbox: Sandbox
     outlives: bool
     is_started: bool = False
