@@ -12,11 +12,11 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec.structs import replace
 
 from replaykit.candidates.attempt import Attempt
 from replaykit.candidates.evidence import new_workspace
@@ -79,7 +79,7 @@ class Confined:
         stopped = tuple(replace(one, count=count) for one, count in since.items())
         more, self._more_earlier = report.more_stopped - self._more_earlier, report.more_stopped
         notes = (*self._isolation.notes, *report.notes)
-        return isolation_of(replace(report, stopped=stopped, more_stopped=more, notes=notes))
+        return isolation_of(report._replace(stopped=stopped, more_stopped=more, notes=notes))
 
     def keep_writes(self, directory: Path) -> None:
         """Copy the files that the candidate wrote in its own layer below a directory."""

@@ -7,8 +7,7 @@ import ipaddress
 import os
 import socket
 from _thread import start_new_thread
-
-from msgspec import Struct
+from typing import NamedTuple
 
 from replaykit.errors import UsageError
 from replaykit.isolation.policy import Address
@@ -21,7 +20,7 @@ _TIMEOUT_S = 60.0
 _LONGEST = 512
 
 
-class Allowed(Struct, frozen=True):
+class Allowed(NamedTuple):
     """Addresses that may be connected to, resolved before the isolation begins."""
 
     places: frozenset[tuple[str, int]]

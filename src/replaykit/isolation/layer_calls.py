@@ -11,8 +11,7 @@ import contextlib
 import errno
 import os
 import stat
-
-from msgspec import Struct
+from typing import NamedTuple
 
 from replaykit.isolation import filters, kernel, renames
 from replaykit.isolation.process_tree import descendants
@@ -36,7 +35,7 @@ _LINK = "it is a hard link to a file in another layer"
 _BUILT_ANEW = "it stands in a directory that the sandbox had to build anew"
 
 
-class _Path(Struct, frozen=True):
+class _Path(NamedTuple):
     """A path argument of a system call, as links below /proc."""
 
     text: str
@@ -56,7 +55,7 @@ class _Path(Struct, frozen=True):
         return self.root + self.text if self.text.startswith("/") else f"{self.base}/{self.text}"
 
 
-class _Place(Struct, frozen=True):
+class _Place(NamedTuple):
     """A name in an open directory."""
 
     parent: int

@@ -15,9 +15,8 @@ from functools import lru_cache
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
-
-from msgspec import Struct
-from msgspec.structs import replace
+from types import MappingProxyType
+from typing import NamedTuple
 
 from replaykit.isolation import kernel
 
@@ -42,7 +41,7 @@ _MACHINE_WIDE = ("sys", "sysrq-trigger", "irq", "bus", "fs", "scsi", "acpi", "mt
 """Parts of /proc that belong to the whole machine and that root could write to."""
 
 
-class Mount(Struct, frozen=True):
+class Mount(NamedTuple):
     """A visible mount."""
 
     path: str
@@ -66,7 +65,7 @@ class How(IntEnum):
     CLOSED = auto()  # an empty directory in place of an inaccessible one
 
 
-class Base(Struct, frozen=True):
+class Base(NamedTuple):
     """A directory to rebuild in a file system of its own."""
 
     path: str
@@ -75,27 +74,28 @@ class Base(Struct, frozen=True):
     """Entries at any depth, with a link's target or the mode of a directory or copy."""
 
 
-class MountTree(Struct):
+class MountTree:
     """A new root under construction: everything is prepared before the first mount is attached."""
 
-    layers: int
-    bases: list[tuple[str, int]] = []
-    """Paths of rebuilt directories, and descriptors of their file systems."""
-    overlays: list[str] = []
-    """Paths of directories with an overlay."""
-    missing: list[str] = []
-    """Entries of the plan that were gone when the tree was built."""
-    copied: dict[str, tuple[int, ...]] = {}
-    """Copied files with the attributes of the copies; the last attribute is the change time."""
-    notes: list[str] = []
-    attachments: list[tuple[str, int]] = []
+    def __init__(self, layers: int) -> None:
+        self.layers = layers
+        self.bases: list[tuple[str, int]] = []
+        """Paths of rebuilt directories, and descriptors of their file systems."""
+        self.overlays: list[str] = []
+        """Paths of directories with an overlay."""
+        self.missing: list[str] = []
+        """Entries of the plan that were gone when the tree was built."""
+        self.copied: dict[str, tuple[int, ...]] = {}
+        """Copied files with the attributes of the copies; the last attribute is the change time."""
+        self.notes: list[str] = []
+        self.attachments: list[tuple[str, int]] = []
 
     def descriptors(self) -> list[int]:
         """Return the descriptors through which writes can be read outside: of the layers and the bases."""
         return [self.layers, *(descriptor for _, descriptor in self.bases)]
 
 
-class Plan(Struct, frozen=True):
+class Plan(NamedTuple):
     """A new file system as planned. Made before the fork: afterwards, every access to memory copies a page."""
 
     project: str
@@ -112,7 +112,7 @@ class Plan(Struct, frozen=True):
     """The visible mounts."""
     parts: tuple[Base | str, ...] = ()
     """The parts to build: rebuilt directories, and the paths of directories with overlays."""
-    layer_names: Mapping[str, str] = {}
+    layer_names: Mapping[str, str] = MappingProxyType({})
     """The names of the layers by path: the same for all sandboxes that share layers."""
     notes: tuple[str, ...] = ()
     layers: int | None = None
@@ -279,7 +279,7 @@ def _visible_of(table: bytes) -> tuple[Mount, ...]:
             continue
         number = _mount_number(path)
         if number is None:
-            result.append(replace(last, is_accessible=False))
+            result.append(last._replace(is_accessible=False))
         elif number in by_number and by_number[number].path == path:
             result.append(by_number[number])
     return tuple(result)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
-
-from msgspec import Struct
-from msgspec.structs import asdict
+from typing import NamedTuple
 
 from replaykit.errors import UsageError
 
@@ -28,7 +27,8 @@ CHANNELS = ("tcp", "udp", "unix", "files", "signals")
 """The ways out of a process tree that are graded separately."""
 
 
-class Policy(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
     """The files and addresses that a process tree may reach. All directories are absolute."""
 
     project: Path
@@ -56,7 +56,7 @@ class Policy(Struct, frozen=True, kw_only=True):
             Address.parse(address)
 
 
-class Address(Struct, frozen=True):
+class Address(NamedTuple):
     """A host and a port, or the path of a unix socket with port 0."""
 
     host: str
@@ -76,7 +76,8 @@ class Address(Struct, frozen=True):
         return Address(host, int(port))
 
 
-class Stopped(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Stopped:
     """Something that an isolated process tried and the isolation stopped."""
 
     channel: str
@@ -92,7 +93,7 @@ class Stopped(Struct, frozen=True):
     """Why a file could not be written, if the place itself is writable."""
 
 
-class Written(Struct, frozen=True):
+class Written(NamedTuple):
     """A file that an isolated process created, changed or removed in its layer; the real one is unchanged."""
 
     path: str
@@ -100,7 +101,7 @@ class Written(Struct, frozen=True):
     """`created`, `changed` or `removed`."""
 
 
-class Report(Struct, frozen=True, kw_only=True):
+class Report(NamedTuple):
     """The report on an isolated process tree: what was stopped, and what it wrote."""
 
     levels: dict[str, Level]
@@ -121,14 +122,15 @@ class Report(Struct, frozen=True, kw_only=True):
         return min(self.levels.values(), key=order.index, default=Level.PROCESS)
 
 
-class Findings(Struct):
+class Findings:
     """The findings of a guardian so far: limited in number, and written as JSON for the reader of the report."""
 
-    entries: dict[tuple[str, str, str, int, str], int] = {}
-    more: int = 0
-    notes: list[str] = []
-    changes: int = 0
-    """The number of changes so far."""
+    def __init__(self) -> None:
+        self.entries: dict[tuple[str, str, str, int, str], int] = {}
+        self.more = 0
+        self.notes: list[str] = []
+        self.changes = 0
+        """The number of changes so far."""
 
     def add(self, channel: str, target: str, program: str, sandbox: int = 0, reason: str = "") -> None:
         """Count one more attempt."""

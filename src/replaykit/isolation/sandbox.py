@@ -14,9 +14,7 @@ import subprocess
 import threading
 from functools import cache
 from pathlib import Path
-from typing import Any, NoReturn
-
-from msgspec import Struct
+from typing import Any, NamedTuple, NoReturn
 
 from replaykit.errors import ReplayKitError
 from replaykit.isolation import dialing, filters, kernel, landlock, mounts, written
@@ -493,7 +491,7 @@ class _Entrance:
         return ours
 
 
-class _Init(Struct, frozen=True):
+class _Init(NamedTuple):
     """The first process of a process namespace, as the guardian sees it."""
 
     pid: int

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import os
 from functools import cache
-
-from msgspec import Struct
+from typing import NamedTuple
 
 from replaykit.isolation import filters, kernel, landlock
 from replaykit.isolation.common import map_self
@@ -28,7 +27,7 @@ _NAMES = {
 }
 
 
-class Support(Struct, frozen=True, kw_only=True):
+class Support(NamedTuple):
     """The supported means of isolation; `missing` maps the others to reasons."""
 
     architecture: str

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
-from msgspec import Struct
-from msgspec.structs import replace
 
 from replaykit.handlers.replay.world import World
 from replaykit.isolation import Common, IsolationFailed, Level, Policy, Report, Sandbox, Stopped, Written
@@ -32,7 +31,8 @@ _outliving: list[Sandbox] = []
 """Sandboxes of pool workers that an agent keeps: they stay shut in for as long as this process lives."""
 
 
-class _SandboxedChild(Struct):
+@dataclass(slots=True)
+class _SandboxedChild:
     sandbox: Sandbox
     outlives: bool
     is_started: bool = False
@@ -120,7 +120,7 @@ class ChildSandboxes:
             else:
                 for file in report.written:
                     self._written[file.path] = file
-                self._reports.append(replace(report, written=()))
+                self._reports.append(report._replace(written=()))
             if child.outlives and not child.has_ended():
                 _outliving.append(child.sandbox)
             else:
@@ -167,8 +167,7 @@ def _combined_isolation(reports: Sequence[Report], written: Mapping[str, Written
         all_notes += report.notes
         all_stopped += report.stopped
     whole = isolation_of(
-        replace(
-            reports[0],
+        reports[0]._replace(
             stopped=tuple(all_stopped),
             more_stopped=sum(report.more_stopped for report in reports),
             written=tuple(written.values()),
