@@ -58,7 +58,7 @@ def acknowledged_in(file: Path) -> dict[str, list[str]]:
 
 
 def check_acknowledged(found: dict[str, list[str]], acknowledged: dict[str, list[str]], trials: int) -> None:
-    """Check that each acknowledged event is there once, in its writer's order; others only from the turns in progress."""
+    """Check that each acknowledged event is there once, in its writer's order; others only from turns in progress."""
     unacknowledged = 0
     for run_id, tokens in found.items():
         assert Counter(tokens).most_common(1)[0][1] == 1, "an event is there twice"

@@ -73,6 +73,10 @@ class ThreadLog:
         self._absorb(self._run.news())
         return self
 
+    def close(self) -> None:
+        """Release the run's log."""
+        self._run.close()
+
     @property
     def size_bytes(self) -> int:
         """The approximate size in memory."""
