@@ -335,7 +335,7 @@ def test_a_new_store_takes_the_place_of_none(tmp_path: Path) -> None:
     store_path, taken = tmp_path / "store.db", tmp_path / "salvaged.db"
     rk.Store.open(store_path).close()
     taken.write_text("precious")
-    with pytest.raises(UsageError, match="exists already"):
+    with pytest.raises(UsageError, match="already exists"):
         salvage(store_path, taken)
     with pytest.raises(StoreError, match="there is no store at"):
         salvage(tmp_path / "nothing.db", tmp_path / "new.db")

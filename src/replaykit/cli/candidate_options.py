@@ -25,7 +25,7 @@ from replaykit.model.isolation import NO_CONSENT, Consent, IsolationLevel
 from replaykit.programs.launch_options import ORIGINAL
 
 candidate = options.combined(
-    click.option("--endpoint", metavar="URL", help="An HTTP agent: the case is posted to it as JSON."),
+    click.option("--endpoint", metavar="URL", help="An HTTP agent, which gets the case as JSON in a POST request."),
     click.option("--agent", metavar="MODULE:FUNCTION", help="A Python function, called in a fresh process."),
     click.option("--runner-cmd", metavar="CMD", help="A program that follows the runner contract."),
 )
@@ -36,6 +36,11 @@ jobs = click.option(
     "--jobs",
     type=click.IntRange(1),
     help="Run N at once.  [default: 1; one per core for a configured Python agent]",
+)
+on = click.option(
+    "--on",
+    metavar="local|dask://HOST:PORT",
+    help="Run a Python agent in copies of the working directory: in processes of this machine, or on a Dask cluster.",
 )
 chaos = options.combined(
     click.option("--seed", type=click.IntRange(0), help="With --chaos: the seed of the faults.  [default: 0]"),
@@ -48,22 +53,22 @@ chaos = options.combined(
 trial_evidence = click.option(
     "--evidence",
     type=options.DIRECTORY,
-    help="The directory for the files of every run.  [default: .replaykit/runs, of runs that do not pass]",
+    help="Where to write the files of every run.  [default: .replaykit/runs, for runs that fail]",
 )
 
 live = options.repeated(
     "--live",
     metavar="NAME",
-    help="Do this tool, model or request for real where the case does not hold it, or asks for that; `models` is every"
-    " model, `*` anything. Repeatable.",
+    help="Allow live calls of this tool, model or host, if the case has no answer or asks for a live call; `models` is"
+    " every model, `*` anything. Repeatable.",
 )
 allow_connect = options.repeated(
     "--allow-connect",
     metavar="HOST:PORT",
-    help="Let the candidate reach this address, or a unix socket by its path. Repeatable.",
+    help="Let the candidate connect to this address, or to a unix socket by its path. Repeatable.",
 )
 allow_write = options.repeated(
-    "--allow-write", metavar="DIR", help="Let the candidate really write files in this directory. Repeatable."
+    "--allow-write", metavar="DIR", help="Let the candidate write real files in this directory. Repeatable."
 )
 consent = options.combined(allow_write, allow_connect, live)
 
@@ -113,7 +118,22 @@ class BeforeProgram(click.Command):
         return super().parse_args(ctx, args)
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
-        return [*super().collect_usage_pieces(ctx), "[-- CMD...]"]
+        return [*filter(None, super().collect_usage_pieces(ctx)), "[-- CMD...]"]
+
+
+class PythonAgentOnly(click.Command):
+    """A verb that continues a run inside the agent's process, and therefore takes no other kind of candidate."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        for argument in args:
+            kind = argument.partition("=")[0]
+            if kind in ("--runner-cmd", "--endpoint", "--"):
+                raise click.UsageError(
+                    f"`replaykit {ctx.info_name}` works inside the agent's process, so it needs a Python agent: "
+                    f"--agent MODULE:FUNCTION, not {kind}",
+                    ctx,
+                )
+        return super().parse_args(ctx, args)
 
 
 def named_program() -> tuple[str, ...] | None:
@@ -184,6 +204,19 @@ def _leave_when_told() -> None:
     if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
         click.get_current_context().call_on_close(lambda: signal.signal(signal.SIGTERM, signal.SIG_DFL))
+
+
+def cluster_of(on: str, candidate: Any, **settings: Any) -> Any:
+    """Return the engine that `--on` names, with the agent; it ends with the command."""
+    from replaykit.cluster.cluster import Cluster, ClusterSettings
+
+    project = settings["project"]
+    if project is not None and project.files.revision_text:
+        raise UsageError("--on sends the working tree, so it cannot be combined with --config-from or --untrusted")
+    cluster = Cluster(on, candidate, ClusterSettings(**settings))
+    options.note(*(f"{path} is not sent: the link leads elsewhere" for path in cluster.left_out))
+    stopped_at_the_end(cluster.candidate)
+    return cluster
 
 
 def candidate_of(text: str) -> Any:

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cached_property, partial
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -70,6 +71,7 @@ class SQLiteStore:
         redact_as: Path | None = None,
     ) -> None:
         self.path = Path(path)
+        self.absolute_path = self.path.absolute()  # a program may change its working directory while it is recorded
         self._redact = redact
         self._redact_as = redact_as  # the store whose project's rules and key hold here; a store by itself is its own
         self.durability = durability_of(durability)
@@ -77,8 +79,8 @@ class SQLiteStore:
         self.lock = threading.RLock()
         self.db = connect(self.path, self.durability, read_only=read_only)
         self.owner_pid = os.getpid()
-        self.live = RunLocks(self.path)
-        self.logs = StoreLogs(self.path)
+        self.live = RunLocks(self.absolute_path)
+        self.logs = StoreLogs(self.absolute_path)
         self.open_logs: dict[int, LogFile | MemoryLog] = {}
         """The logs of the runs that are written through this store, by their numbers."""
         self._after_commit: list[Callable[[], None]] = []
@@ -124,7 +126,7 @@ class SQLiteStore:
 
         is_redacting = is_on() if self._redact is None else self._redact
         if is_redacting:
-            return Door(project_redactor(self._redact_as or self.path))
+            return Door(project_redactor(self._redact_as or self.absolute_path))
         return None
 
     @contextmanager
@@ -364,9 +366,12 @@ class SQLiteStore:
                 raise missing_events(header.id, expected, first)
             for event in batch:
                 try:
-                    if isinstance(event, Shared) and event.run not in parents:
-                        parents[event.run] = self._parent(event.run, family)
-                    whole = _whole(event, arguments, parents)
+                    if isinstance(event, Shared):
+                        if event.run not in parents:
+                            parents[event.run] = self._parent(event.run, family)
+                        whole = _in_its_place(event, parents)
+                    else:
+                        whole = arguments.restore(event)
                 except (ValueError, KeyError, RunNotFound) as error:
                     where = f"run {header.id}, event {event.seq}"
                     raise CorruptStore(f"it cannot be reconstructed ({error})", where=where) from None
@@ -383,7 +388,7 @@ class SQLiteStore:
     def load(self, run_id: str) -> TraceRun:
         """A whole run, its events in the order they began."""
         _, header = self.find(run_id)
-        return TraceRun.of(header, tuple(sorted(self.events(header.id), key=lambda event: event.seq)))
+        return TraceRun.of(header, tuple(sorted(self.events(header.id), key=attrgetter("seq"))))
 
     @checked("store.state_at(run_id, 7)")
     def state_at(self, run_id: str, seq: int | None = None) -> Json:
@@ -504,10 +509,8 @@ def _pack_name(key: int) -> str:
     return f"run {key >> 32}, pack at event {key & _INDEX}"
 
 
-def _whole(event: StoredEvent, arguments: ArgumentsFold, parents: dict[str, dict[int, AnyEvent]]) -> AnyEvent:
-    """An event as it was given to the store; ValueError or KeyError when a part of it is not there."""
-    if not isinstance(event, Shared):
-        return arguments.restore(event)
+def _in_its_place(event: Shared, parents: dict[str, dict[int, AnyEvent]]) -> AnyEvent:
+    """The parent's event, where the fork has it; KeyError when it is not there."""
     original = parents[event.run][event.of]
     place = {name: getattr(event, name) for name in ("seq", "at", "step", "parent", "path")}
     return replace(original, **place)
