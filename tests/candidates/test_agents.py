@@ -346,6 +346,7 @@ def test_workers_end_with_their_candidate_and_what_they_started(agent: Write) ->
     agent("""
         import subprocess
         def answer(question):
+            global child
             child = subprocess.Popen(["sleep", "60"])
             return [os.getpid(), child.pid]
     """)

@@ -56,7 +56,7 @@ def recordings(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
     environment = {**os.environ, EFFECTS: str(directory / "effects")}
     environment.pop("PYTHONHASHSEED", None)
     command = [sys.executable, str(PLACE / "strays.py"), *wanted]
-    subprocess.run(command, cwd=directory, env=environment, check=True, timeout=120)
+    subprocess.run(command, cwd=directory, env=environment, check=True, timeout=600)
     return directory / ".replaykit" / "store.db"
 
 
