@@ -154,7 +154,7 @@ def stored_runs(rk: ModuleType, source: str, work: Path, count: int) -> Numbers:
         "show": (["show", _run_id(count // 2)], "lookup"),
         "stats": (["store", "stats"], f"{count}: {count // 5} error"),
         "plan": (["store", "prune", "--dry-run", "--json"], _run_id(count - 1)),
-        "verify": (["store", "verify"], f"{count} runs, whole"),
+        "verify": (["store", "verify"], f"{count} runs, none damaged"),
         "prune": (["store", "prune", "--json"], _run_id(0)),
     }
     numbers: Numbers = {}
