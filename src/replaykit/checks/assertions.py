@@ -94,10 +94,10 @@ def parse_assertion(kind: str, value: Json) -> Assertion:
 
 def parse_assertions(values: Iterable[JsonObject]) -> Assertions:
     """Parse a list of assertions that has been validated."""
-    found: list[Assertion] = []
+    assertions: list[Assertion] = []
     for value in values:
-        found += starmap(parse_assertion, value.items())
-    return tuple(found)
+        assertions += starmap(parse_assertion, value.items())
+    return tuple(assertions)
 
 
 def parse_inner(value: Json, where: str, path: DocumentPath = ()) -> Assertion:

@@ -169,8 +169,8 @@ class Threshold(_Several, frozen=True, kw_only=True):
 
     def check(self, run: TraceRun, context: Context) -> Seen:
         findings, _holding, failed = self._findings(run, context)
-        held = sum(weight * finding.holds for finding, weight in zip(findings, self.weights, strict=True))
-        share = held / sum(self.weights)
+        total = sum(weight * finding.holds for finding, weight in zip(findings, self.weights, strict=True))
+        share = total / sum(self.weights)
         decisive, missing = findings[0], ""
         if failed:
             decisive, missing = failed[0], f"; missing: {_expected(failed)}"
@@ -281,24 +281,24 @@ class Repeat(Combined, frozen=True, kw_only=True):
             )
         # Get all runs before checking the first: an unjudged answer in one must not hide the others from a judge.
         runs = [context.runs(number) for number in range(1, self.times + 1)]
-        held: list[tuple[int, Finding]] = []
+        passes: list[tuple[int, Finding]] = []
         failed: list[tuple[int, Finding]] = []
         expectation = ""
         for number, repeated in enumerate(runs, 1):
             finding = self._finding(number, repeated, context)
-            (held if finding.holds else failed).append((number, finding))
+            (passes if finding.holds else failed).append((number, finding))
             expectation = expectation or finding.expected
-        holds = len(held) >= self.at_least
-        shown_number, shown = (held if holds else failed)[0]
+        holds = len(passes) >= self.at_least
+        shown_number, shown = (passes if holds else failed)[0]
         first_failure = ""
         if failed:
             number, finding = failed[0]
             first_failure = f"; first not in run {number}: {finding.actual}"
         return Seen(
             holds=holds,
-            text=f"Holds in {len(held)} of {self.times} runs; run {shown_number}: {shown.text}",
+            text=f"Holds in {len(passes)} of {self.times} runs; run {shown_number}: {shown.text}",
             expected=f"{expectation or self.of.kind}, in at least {self.at_least} of {self.times} runs",
-            actual=f"{len(held)} of {self.times} runs{first_failure}",
+            actual=f"{len(passes)} of {self.times} runs{first_failure}",
             seq=shown.seq,
             run=shown_number,
         )

@@ -78,17 +78,17 @@ class CustomPython(Rule, frozen=True):
         return {"anyOf": [{"type": "string"}, named]}
 
     def seen_in(self, run: TraceRun) -> Seen:
-        found = _call(self.check_, run, self.parameters)
-        if isinstance(found, Seen):
-            return found
-        if not isinstance(found, bool | str):
-            raise CannotTell(f"the check {self.check_!r} returned {shown(str(found))}: expected true, false or a text")
+        result = _call(self.check_, run, self.parameters)
+        if isinstance(result, Seen):
+            return result
+        if not isinstance(result, bool | str):
+            raise CannotTell(f"the check {self.check_!r} returned {shown(str(result))}: expected true, false or a text")
         arguments_text = f"({shown(self.parameters)})" if self.parameters else ""
-        why = found
+        why = result
         if not isinstance(why, str):
-            why = "it holds" if found else "it does not hold"
+            why = "it holds" if result else "it does not hold"
         return Seen(
-            holds=found is True,
+            holds=result is True,
             text=f"Check {self.check_!r}: {why}",
             expected=f"the check {self.check_}{arguments_text} to hold",
             actual=why,

@@ -22,13 +22,13 @@ def effects(run: TraceRun) -> list[Call]:
 
     A request's method tells whether it reads. For tools the log does not tell, so the assertion names them.
     """
-    found: list[Call] = [*run.tool_calls]
+    calls: list[Call] = [*run.tool_calls]
     tools = {call.seq for call in run.events if isinstance(call, ToolCall)}
     for call in run.calls:
         writes = call.wire is not None and not call.name.startswith(_SAFE_METHODS)
         if isinstance(call, Exchange) and call.parent not in tools and writes:
-            found.append(call)
-    return sorted(found, key=lambda call: call.seq)
+            calls.append(call)
+    return sorted(calls, key=lambda call: call.seq)
 
 
 @register("effect.exactly_once")

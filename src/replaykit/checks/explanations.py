@@ -109,50 +109,50 @@ class Explanations:
     @cached_property
     def _numbers(self) -> list[float]:
         """The numbers in the sources, in digits and in words."""
-        found = set(self._stated)
+        numbers = set(self._stated)
         for source in self._telling:
-            found.update(source.numbers)
+            numbers.update(source.numbers)
             for text in _OTHER_BASE.findall(source.text)[:MAX_NUMBERS]:
-                found.add(float(int(text, 0)))
-            found.update(_numbers_in_words(source.text[: source.readable_chars]))
-        found.discard(0.0)
-        return sorted(found)
+                numbers.add(float(int(text, 0)))
+            numbers.update(_numbers_in_words(source.text[: source.readable_chars]))
+        numbers.discard(0.0)
+        return sorted(numbers)
 
     @cached_property
     def _digits(self) -> list[float]:
         """All sequences of digits as numbers, including parts of ids, dates and times, and two-digit years."""
-        found: set[float] = set()
+        digits: set[float] = set()
         for source in self._telling:
             for row in source.digits:
                 if 0 < len(row) <= _MAX_PLAIN_DIGITS:
                     number = float(row)
-                    found.add(number)
+                    digits.add(number)
                     if number in _SHORTENED_YEARS:
-                        found.add(number % 100)
-        return sorted(found)
+                        digits.add(number % 100)
+        return sorted(digits)
 
     @cached_property
     def _terms(self) -> list[float]:
         """The operands of arithmetic: numbers of the sources, totals of columns, and durations."""
-        found = set(self._numbers)
+        terms = set(self._numbers)
         for total in islice(self._columns.totals(), _MAX_TOTALS):
-            found.add(abs(total))
+            terms.add(abs(total))
         if len(self._durations) <= _MAX_DURATIONS:
-            found.update(self._durations)
-        return sorted(found - {0.0})
+            terms.update(self._durations)
+        return sorted(terms - {0.0})
 
     @cached_property
     def _multipliers(self) -> list[float]:
         """Factors other than quantities: discounts, taxes, squares, compound interest."""
-        found: set[float] = set()
+        multipliers: set[float] = set()
         for number in self._numbers:
             if number <= 100:
-                found.update((number / 100, 1 - number / 100, 1 + number / 100))
+                multipliers.update((number / 100, 1 - number / 100, 1 + number / 100))
             if number < 1:
-                found.update((1 - number, 1 + number))
+                multipliers.update((1 - number, 1 + number))
         if len(self._numbers) <= _FEW_NUMBERS:
-            found.update(_powers(self._numbers))
-        return sorted(found - {0.0})
+            multipliers.update(_powers(self._numbers))
+        return sorted(multipliers - {0.0})
 
     @cached_property
     def _columns(self) -> Columns:
@@ -176,22 +176,22 @@ class Explanations:
     @cached_property
     def _of_two(self) -> _Values:
         """The results of one operation on two quantities, or on a quantity and a factor."""
-        found: list[float] = []
+        values: list[float] = []
         for term, other in combinations(self._terms, 2):
-            found += (term + other, other - term, term * other, term / other, other / term)
+            values += (term + other, other - term, term * other, term / other, other / term)
         for term, factor in product(self._terms, self._multipliers):
-            found += (term * factor, term / factor)
-        return _Values(found)
+            values += (term * factor, term / factor)
+        return _Values(values)
 
     @cached_property
     def _of_one(self) -> _Values:
         """The results of one operation on a quantity and a common count, such as twelve months."""
-        found: list[float] = []
+        values: list[float] = []
         for term in self._terms:
-            found += (term + 1, abs(term - 1), 1 / term)
+            values += (term + 1, abs(term - 1), 1 / term)
             for count in _COUNTS:
-                found += (term * count, term / count)
-        return _Values(found)
+                values += (term * count, term / count)
+        return _Values(values)
 
     def _in_one_step(self, target: float, margin: float) -> bool:
         return self._of_two.has(target, margin) or self._of_one.has(target, margin)
@@ -250,16 +250,16 @@ class Explanations:
 
     @cached_property
     def _days(self) -> list[dt.date]:
-        found: dict[dt.date, None] = {}
+        days: dict[dt.date, None] = {}
         for day, _where in self._sources.days:
             date = as_date(day)
             if date is not None and date.year in _YEARS:
-                found[date] = None
+                days[date] = None
         for row in self._rows:
             moment = epoch_day(float(row)) if len(row) in (9, 10, 12, 13) else None
             if moment is not None:
-                found[moment] = None
-        return list(found)[:_MAX_DATES]
+                days[moment] = None
+        return list(days)[:_MAX_DATES]
 
     @cached_property
     def _durations(self) -> list[float]:
@@ -285,11 +285,11 @@ class Explanations:
 
     @cached_property
     def _days_further(self) -> set[dt.date]:
-        found: set[dt.date] = set()
+        days: set[dt.date] = set()
         for known in self._days:
             for day in (known, *shifted(known, self._spans)):
-                found.update((day - _ONE_DAY, day, day + _ONE_DAY))
-        return found
+                days.update((day - _ONE_DAY, day, day + _ONE_DAY))
+        return days
 
     def _explains_url(self, text: str) -> bool:
         """Return whether a URL has a known host and known specific parts, or no specific parts at all."""
@@ -343,8 +343,8 @@ def _targets(value: float, tolerance: float, figure: Figure) -> Iterator[tuple[f
 
 
 def _numbers_in_words(text: str) -> Iterator[float]:
-    for found in _COMPOUND.finditer(text.lower()):
-        yield TENS[found[1]] + SMALL_NUMBERS[found[2]]
+    for match in _COMPOUND.finditer(text.lower()):
+        yield TENS[match[1]] + SMALL_NUMBERS[match[2]]
     for word in set(_NUMBER_WORD.findall(text.lower())) & _WORD_VALUES.keys():
         yield _WORD_VALUES[word]
 

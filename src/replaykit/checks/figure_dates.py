@@ -49,10 +49,10 @@ _LAST_MONTH, _LAST_DAY = 12, 31
 
 def date_spans(text: str) -> Iterator[tuple[int, int, tuple[Day, ...]]]:
     """Yield the span of each date, and the days it may mean: `03/04/2024` has two readings."""
-    for found in _DATE.finditer(text):
-        days = tuple(filter(_is_possible, _days(found)))
+    for match in _DATE.finditer(text):
+        days = tuple(filter(_is_possible, _days(match)))
         if days:
-            yield found.start(), found.end(), days
+            yield match.start(), match.end(), days
 
 
 def is_same_day(day: Day, other: Day) -> bool:
@@ -71,21 +71,21 @@ def as_date(day: Day) -> dt.date | None:
         return None
 
 
-def _days(found: re.Match[str]) -> Iterator[Day]:
-    if found["iso"]:
-        yield _day(found["iy"], found["im"], found["id"])
-    elif found["num"]:
-        year = found["ny"]
+def _days(match: re.Match[str]) -> Iterator[Day]:
+    if match["iso"]:
+        yield _day(match["iy"], match["im"], match["id"])
+    elif match["num"]:
+        year = match["ny"]
         if int(year) < _SHORT_YEAR:
             year = str(2000 + int(year))
-        yield _day(year, found["n2"], found["n1"])
-        yield _day(year, found["n1"], found["n2"])
-    elif found["cjk"]:
-        yield _day(found["cy"], found["cm"], found["cd"])
-    elif found["mdy"]:
-        yield _day(found["y1"], found["m1"], found["d1"])
+        yield _day(year, match["n2"], match["n1"])
+        yield _day(year, match["n1"], match["n2"])
+    elif match["cjk"]:
+        yield _day(match["cy"], match["cm"], match["cd"])
+    elif match["mdy"]:
+        yield _day(match["y1"], match["m1"], match["d1"])
     else:
-        yield _day(found["y2"], found["m2"], found["d2"])
+        yield _day(match["y2"], match["m2"], match["d2"])
 
 
 def _day(year: str | None, month: str, day: str) -> Day:
@@ -161,9 +161,9 @@ def moments_apart(texts: Iterable[str]) -> Iterator[float]:
     moments: list[float] = []
     clocks: list[float] = []
     for text in texts:
-        for found in _MOMENT.finditer(text):
+        for match in _MOMENT.finditer(text):
             with suppress(ValueError):
-                parsed = dt.datetime.fromisoformat(found[0])
+                parsed = dt.datetime.fromisoformat(match[0])
                 clock = parsed.replace(tzinfo=dt.UTC)
                 clocks.append(clock.timestamp())
                 moments.append((parsed if parsed.tzinfo else clock).timestamp())
@@ -185,8 +185,8 @@ def _workdays(day: dt.date, other: dt.date) -> int:
     return weeks * 5 + sum((first.weekday() + extra) % 7 < 5 for extra in range(rest))
 
 
-def _seconds_of_day(found: re.Match[str]) -> float:
-    hour = int(found[1])
-    if (found[4] or "").lower() == "p" and hour < _NOON:
+def _seconds_of_day(match: re.Match[str]) -> float:
+    hour = int(match[1])
+    if (match[4] or "").lower() == "p" and hour < _NOON:
         hour += _NOON
-    return 3600.0 * hour + 60 * int(found[2]) + int(found[3] or 0)
+    return 3600.0 * hour + 60 * int(match[2]) + int(match[3] or 0)

@@ -128,14 +128,14 @@ def stated_figures(text: str) -> list[Figure]:
 
 def _patch_lines(text: str) -> list[Figure]:
     """Return the lines that a patch assumes to exist: removed lines and context."""
-    found = []
+    figures = []
     start = 0
     for line in text.splitlines(keepends=True):
         is_old = line[:1] in ("-", " ") and not line.startswith("--- ")
         if is_old and len(plain_key(line)) >= _MIN_LINE_CHARS:
-            found.append(Figure(kind="line", text=line[1:].strip(), start=start + 1))
+            figures.append(Figure(kind="line", text=line[1:].strip(), start=start + 1))
         start += len(line)
-    return found
+    return figures
 
 
 def is_bare_answer(text: str) -> bool:
@@ -148,20 +148,21 @@ def is_bare_answer(text: str) -> bool:
 
 def all_figures(text: str) -> list[Figure]:
     """Return every figure in a text, in order."""
-    found: list[Figure] = []
+    figures: list[Figure] = []
     rest = text
     for reader in (_urls, _emails, _dates, _times, _ids, _numbers):
-        figures = list(reader(rest))
-        found += figures
-        rest = _blanked(rest, figures)
-    found += _names(text)
-    return sorted((figure for figure in found if figure.kind), key=lambda figure: figure.start)
+        batch = list(reader(rest))
+        figures += batch
+        # Blanked, so that no later reader takes the digits of a URL or a date for a number.
+        rest = _blanked(rest, batch)
+    figures += _names(text)
+    return sorted((figure for figure in figures if figure.kind), key=lambda figure: figure.start)
 
 
 def _prose(text: str) -> str:
     """Return the text with code, list numbering and labels such as `Step 3` blanked out."""
     for pattern in (_FENCED, _NUMBERING, _LABELLED):
-        text = pattern.sub(lambda found: " " * len(found[0]), text)
+        text = pattern.sub(lambda match: " " * len(match[0]), text)
     return text
 
 
@@ -185,8 +186,8 @@ def _is_small(figure: Figure) -> bool:
 
 
 def _urls(text: str) -> Iterator[Figure]:
-    for found in _URL.finditer(text):
-        yield Figure(kind="url", text=found[0].rstrip(".,;:!?*_"), start=found.start())
+    for match in _URL.finditer(text):
+        yield Figure(kind="url", text=match[0].rstrip(".,;:!?*_"), start=match.start())
 
 
 def _emails(text: str) -> Iterator[Figure]:
@@ -194,8 +195,8 @@ def _emails(text: str) -> Iterator[Figure]:
 
 
 def _matches(kind: str, pattern: re.Pattern[str], text: str) -> Iterator[Figure]:
-    for found in pattern.finditer(text):
-        yield Figure(kind=kind, text=found[0], start=found.start())
+    for match in pattern.finditer(text):
+        yield Figure(kind=kind, text=match[0], start=match.start())
 
 
 def _dates(text: str) -> Iterator[Figure]:
@@ -231,10 +232,10 @@ def _numbers(text: str) -> Iterator[Figure]:
 
 
 def _names(text: str) -> Iterator[Figure]:
-    for found in _QUOTED.finditer(text):
-        name = found["name"].strip(" .,;:!?")
+    for match in _QUOTED.finditer(text):
+        name = match["name"].strip(" .,;:!?")
         if _is_name(name):
-            yield Figure(kind="name", text=name, start=found.start("name"))
+            yield Figure(kind="name", text=name, start=match.start("name"))
 
 
 def _bare_names(text: str) -> list[Figure]:
@@ -318,21 +319,21 @@ class NumberText(Struct, frozen=True, kw_only=True):
 
 def read_numbers(text: str) -> Iterator[NumberText]:
     """Yield the numbers of a text in order, without ordinals such as `21st`."""
-    for found in _NUMBER.finditer(text):
-        is_money = bool(found["before"] or found["after"])
-        power = _power(found["scale"] or "", is_money=is_money)
-        readings = tuple(_readings(found["digits"], power))
-        if not readings or _ORDINAL.match(text, found.end("digits")):
+    for match in _NUMBER.finditer(text):
+        is_money = bool(match["before"] or match["after"])
+        power = _power(match["scale"] or "", is_money=is_money)
+        readings = tuple(_readings(match["digits"], power))
+        if not readings or _ORDINAL.match(text, match.end("digits")):
             continue
-        if found["sign"] in ("-", "−"):
+        if match["sign"] in ("-", "−"):
             readings = tuple((-value, tolerance) for value, tolerance in readings)
-        blanks = len(found[0]) - len(found[0].lstrip())
+        blanks = len(match[0]) - len(match[0].lstrip())
         yield NumberText(
-            text=found[0].strip(),
-            start=found.start() + blanks,
-            digits=found["digits"],
+            text=match[0].strip(),
+            start=match.start() + blanks,
+            digits=match["digits"],
             readings=readings,
-            is_percent=bool(found["percent"]),
+            is_percent=bool(match["percent"]),
             is_money=is_money,
         )
 

@@ -113,17 +113,17 @@ def output_figures(run: TraceRun) -> list[Figure]:
 def ungrounded(run: TraceRun, figures: list[Figure], derive: tuple[Derivation, ...]) -> list[Ungrounded]:
     """Return the figures that are in no source of the run and cannot be derived from one."""
     sources = Sources(run)
-    found: dict[str, Ungrounded] = {}
+    figures_by_text: dict[str, Ungrounded] = {}
     for figure in figures:
-        if figure.text in found:
+        if figure.text in figures_by_text:
             continue
         view = sources.for_figure(figure)
         if not _has_source(figure, view, derive):
             seq = first_statement(run, figure)
             if seq is None:
                 seq = last_seq(run)
-            found[figure.text] = Ungrounded(figure=figure, nearest=_nearest(figure, view), seq=seq)
-    return list(found.values())
+            figures_by_text[figure.text] = Ungrounded(figure=figure, nearest=_nearest(figure, view), seq=seq)
+    return list(figures_by_text.values())
 
 
 def unexplained(run: TraceRun, figures: list[Figure]) -> list[Ungrounded]:
@@ -147,14 +147,14 @@ def unexplained(run: TraceRun, figures: list[Figure]) -> list[Ungrounded]:
 def _inexplicable(run: TraceRun, missing: list[Ungrounded], stated: Sequence[float]) -> list[Ungrounded]:
     sources = Sources(run)
     explanations: dict[SourceView, Explanations] = {}
-    found = []
+    remaining = []
     for unsourced in missing:
         view = sources.for_figure(unsourced.figure)
         if view not in explanations:
             explanations[view] = Explanations(view, stated)
         if not explanations[view].explain(unsourced.figure):
-            found.append(unsourced)
-    return found
+            remaining.append(unsourced)
+    return remaining
 
 
 def _stated_text(run: TraceRun) -> str:

@@ -65,12 +65,12 @@ class LlmContextOverflow(Rule, frozen=True):
     overflow: bool
 
     def seen_in(self, run: TraceRun) -> Seen:
-        found = overflow(run)
+        call = overflow(run)
         expected = f"{'a' if self.overflow else 'no'} request beyond the context window"
-        if found is None:
+        if call is None:
             text = "No context window overflowed"
             return Seen(not self.overflow, text, expected, "no such error", last_seq(run))
-        seq, error_text = found
+        seq, error_text = call
         text = "The request was longer than the model's context window"
         return Seen(self.overflow, text, expected, repr(error_text), seq)
 
@@ -85,12 +85,12 @@ class LlmMalformedCall(Rule, frozen=True):
     malformed: bool
 
     def seen_in(self, run: TraceRun) -> Seen:
-        found = next(malformed_calls(run), None)
+        malformed_call = next(malformed_calls(run), None)
         expected = "a tool call that is no JSON" if self.malformed else "tool calls that are JSON objects"
-        if found is None:
+        if malformed_call is None:
             text = "Every tool call is a JSON object"
             return Seen(not self.malformed, text, expected, "no such tool call", last_seq(run))
-        call, flaw = found
+        call, flaw = malformed_call
         return Seen(self.malformed, f"The model wrote a broken tool call: {flaw}", expected, flaw, call.seq)
 
 

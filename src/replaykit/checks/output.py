@@ -86,8 +86,8 @@ class _OneText(Rule, frozen=True, kw_only=True):
     def _seen(self, run: TraceRun, holds: bool, expected: str) -> Seen:
         if not has_output(run):
             return seen_output(run, holds, "No final output", expected)
-        found = "contains" if self.text in output_text(run) else "does not contain"
-        return seen_output(run, holds, f"Output {found} {self.text!r}", expected)
+        verb = "contains" if self.text in output_text(run) else "does not contain"
+        return seen_output(run, holds, f"Output {verb} {self.text!r}", expected)
 
 
 @register("output.contains")
@@ -122,9 +122,9 @@ class OutputIContains(_OneText, frozen=True, kw_only=True):
     examples = ("output.icontains: yearly plan",)
 
     def seen_in(self, run: TraceRun) -> Seen:
-        found = self.text.casefold() in output_text(run).casefold()
-        text = f"Output {'contains' if found else 'does not contain'} {self.text!r}, in any case"
-        return seen_output(run, found, text, f"output containing {self.text!r}, in any case")
+        contains = self.text.casefold() in output_text(run).casefold()
+        text = f"Output {'contains' if contains else 'does not contain'} {self.text!r}, in any case"
+        return seen_output(run, contains, text, f"output containing {self.text!r}, in any case")
 
 
 @register("output.starts_with")
@@ -134,9 +134,9 @@ class OutputStartsWith(_OneText, frozen=True, kw_only=True):
     examples = ("output.starts_with: You were charged",)
 
     def seen_in(self, run: TraceRun) -> Seen:
-        found = output_text(run).startswith(self.text)
-        text = f"Output {'begins' if found else 'does not begin'} with {self.text!r}"
-        return seen_output(run, found, text, f"output that begins with {self.text!r}")
+        starts = output_text(run).startswith(self.text)
+        text = f"Output {'begins' if starts else 'does not begin'} with {self.text!r}"
+        return seen_output(run, starts, text, f"output that begins with {self.text!r}")
 
 
 class _SomeTexts(Rule, frozen=True, kw_only=True):
@@ -179,9 +179,13 @@ class OutputContainsAny(_SomeTexts, frozen=True, kw_only=True):
 
     def seen_in(self, run: TraceRun) -> Seen:
         missing = self.missing(run)
-        found = first(self.texts, lambda text: text not in missing)
-        text = f"Output contains none of {shown(self.texts)}" if found is None else f"Output contains {found!r}"
-        return seen_output(run, found is not None, text, f"output containing any of {shown(self.texts)}")
+        present_text = first(self.texts, lambda text: text not in missing)
+        text = (
+            f"Output contains none of {shown(self.texts)}"
+            if present_text is None
+            else f"Output contains {present_text!r}"
+        )
+        return seen_output(run, present_text is not None, text, f"output containing any of {shown(self.texts)}")
 
 
 @register("output.error")
@@ -237,10 +241,10 @@ class OutputRegex(Rule, frozen=True):
     def seen_in(self, run: TraceRun) -> Seen:
         pattern = _shown_pattern(self.pattern)
         expected = f"output that matches {pattern}"
-        found = search(self._own, output_text(run)) if has_output(run) else None
-        if found is None:
+        span = search(self._own, output_text(run)) if has_output(run) else None
+        if span is None:
             return seen_output(run, False, f"Output does not match {pattern}", expected)
-        match = output_text(run)[slice(*found)]
+        match = output_text(run)[slice(*span)]
         return seen_output(run, True, f"Output matches {pattern}", expected, f"{shown(match)} in {shown_output(run)}")
 
     def opposite(self, expected: str) -> str:
@@ -263,9 +267,9 @@ def seen_output(run: TraceRun, holds: bool, text: str, expected: str, actual: st
 def _spellings(error: str) -> Iterator[str]:
     """Yield an error's text as it is, without the module of its class, and without one class after another."""
     yield error
-    while found := _CLASS.match(error):
-        yield error[found.start(1) :]
-        error = error[found.end() :]
+    while match := _CLASS.match(error):
+        yield error[match.start(1) :]
+        error = error[match.end() :]
         yield error
 
 
@@ -322,8 +326,8 @@ class OutputAnswer(Rule, frozen=True):
 def marked_answer(text: str) -> str | None:
     """Return what a text marks as its answer, or None."""
     answer = ""
-    for found in _MARKED.finditer(text):
-        answer = found["answer"] or found["boxed"]
+    for match in _MARKED.finditer(text):
+        answer = match["answer"] or match["boxed"]
     return answer.strip() or None
 
 

@@ -58,11 +58,11 @@ class OutputSimilar(Rule, frozen=True):
             raise ValueError("expected some text in `to`")
 
     def seen_in(self, run: TraceRun) -> Seen:
-        found = similarity(output_text(run), self.to) if has_output(run) else 0.0
+        ratio = similarity(output_text(run), self.to) if has_output(run) else 0.0
         return seen_output(
             run,
-            has_output(run) and found >= self.min - 1e-9,  # rounding may put a quotient slightly below its limit
-            f"Output has a similarity of {found:.2f}",
+            has_output(run) and ratio >= self.min - 1e-9,  # rounding may put a quotient slightly below its limit
+            f"Output has a similarity of {ratio:.2f}",
             f"output with a similarity of at least {self.min:g} to {short(self.to)!r}",
         )
 
@@ -180,9 +180,9 @@ def refusal(text: str) -> str | None:
     """Return the words with which a text refuses a request, or None."""
     # Not compiled at import: Python caches patterns, and few runs need this one.
     pattern = "|".join((_REFUSAL, *_ELSEWHERE))
-    found = re.search(pattern, text[: 2 * REFUSAL_CHARS].replace("\u2019", "'"), re.IGNORECASE)
-    if found and found.start() < REFUSAL_CHARS:
-        return found[0]
+    match = re.search(pattern, text[: 2 * REFUSAL_CHARS].replace("\u2019", "'"), re.IGNORECASE)
+    if match and match.start() < REFUSAL_CHARS:
+        return match[0]
     return None
 
 

@@ -102,12 +102,12 @@ class _FilteredSpans(_Spans, frozen=True, kw_only=True):
         return self.status in (None, status) and in_range(span.duration_s, self.min_s, self.max_s)
 
     def _which(self) -> str:
-        which = self._what()
+        subject = self._what()
         if self.status:
-            which += f" with status {self.status}"
+            subject += f" with status {self.status}"
         if self.min_s is not None or self.max_s is not None:
-            which += f" of {range_text(self.min_s, self.max_s)} s"
-        return which
+            subject += f" of {range_text(self.min_s, self.max_s)} s"
+        return subject
 
 
 @register("span.exists")
@@ -125,13 +125,13 @@ class SpanExists(_FilteredSpans, frozen=True, kw_only=True):
     )
 
     def seen_in(self, run: TraceRun) -> Seen:
-        found = self._fitting(run)
+        spans = self._fitting(run)
         return Seen(
-            holds=bool(found),
-            text=f"Span {found[0].name!r} found" if found else "No such span",
+            holds=bool(spans),
+            text=f"Span {spans[0].name!r} found" if spans else "No such span",
             expected=f"a {self._which()}",
-            actual=_listed(found or spans_of(run)),
-            seq=first_seq(found, run),
+            actual=_listed(spans or spans_of(run)),
+            seq=first_seq(spans, run),
         )
 
 
@@ -148,13 +148,13 @@ class SpanCount(_FilteredSpans, frozen=True, kw_only=True):
         check_range(self.min, self.max)
 
     def seen_in(self, run: TraceRun) -> Seen:
-        found = self._fitting(run)
+        spans = self._fitting(run)
         return Seen(
-            holds=in_range(len(found), self.min, self.max),
-            text=f"{len(found) or 'No'} spans found",
+            holds=in_range(len(spans), self.min, self.max),
+            text=f"{len(spans) or 'No'} spans found",
             expected=f"{range_text(self.min, self.max)} times a {self._which()}",
-            actual=f"{len(found)}: {_listed(found)}",
-            seq=first_seq(decisive_call(found, self.max), run),
+            actual=f"{len(spans)}: {_listed(spans)}",
+            seq=first_seq(decisive_call(spans, self.max), run),
         )
 
 

@@ -70,15 +70,15 @@ class StateEquals(Rule, frozen=True):
 
     def seen_in(self, run: TraceRun) -> Seen:
         expected = f"state {shown(self.value)} {_where(self.step)}"
-        found = state_at(run, self.step)
-        if found is None:
+        state = state_at(run, self.step)
+        if state is None:
             return _nothing(self.step, run, expected)
-        equal = same(found.value, self.value)
-        actual = f"state {shown(found.value)}"
+        equal = same(state.value, self.value)
+        actual = f"state {shown(state.value)}"
         if not equal:
-            for difference in differences(self.value, found.value, limit=1):
+            for difference in differences(self.value, state.value, limit=1):
                 actual += f" ({difference})"
-        return Seen(equal, _comparison(self.step, equal), expected, actual, found.seq)
+        return Seen(equal, _comparison(self.step, equal), expected, actual, state.seq)
 
 
 @register("state.path")
@@ -94,10 +94,10 @@ class StatePath(PathRule, frozen=True, kw_only=True):
 
     def seen_in(self, run: TraceRun) -> Seen:
         expected = f"state with {self.path} being {' and '.join(self.expectations) or 'there'} {_where(self.step)}"
-        found = state_at(run, self.step)
-        if found is None:
+        state = state_at(run, self.step)
+        if state is None:
             return _nothing(self.step, run, expected)
-        return self.seen_members(members(found.value, toolless_path(self.path)), "State", expected, found.seq)
+        return self.seen_members(members(state.value, toolless_path(self.path)), "State", expected, state.seq)
 
 
 @register("state.diff")

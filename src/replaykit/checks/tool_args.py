@@ -69,8 +69,8 @@ class ToolArgs(Rule, frozen=True):
         def fits(call: ToolCall) -> bool:
             return args_agree(call.arguments, self.arguments, self.match, defaults=self.defaults, ignore=paths)
 
-        which = f"{occurrence_text(self.occurrence)} {self.tool!r}"
-        expected = f"{which} with {self.match.value} arguments {shown(self.arguments)}"
+        subject = f"{occurrence_text(self.occurrence)} {self.tool!r}"
+        expected = f"{subject} with {self.match.value} arguments {shown(self.arguments)}"
         holds, call = pick_call(calls_like(run, self.tool), self.occurrence, fits)
         if call is None:
             return _no_call(self.tool, run, expected)
@@ -138,8 +138,8 @@ class ToolResult(ValueRule, frozen=True, kw_only=True):
 
     def seen_in(self, run: TraceRun) -> Seen:
         place = "" if self.path == "$" else f" a result with {self.path} being"
-        which = f"{occurrence_text(self.occurrence)} {self.tool!r}"
-        expected = f"{which} giving{place} {' and '.join(self.expectations) or 'something'}"
+        subject = f"{occurrence_text(self.occurrence)} {self.tool!r}"
+        expected = f"{subject} giving{place} {' and '.join(self.expectations) or 'something'}"
         holds, call = pick_call(
             calls_like(run, self.tool), self.occurrence, lambda call: self._seen(call, expected).holds
         )
@@ -151,8 +151,8 @@ class ToolResult(ValueRule, frozen=True, kw_only=True):
         if call.error is not None:
             return Seen(False, f"Tool {call.name!r} failed", expected, shown(str(call.error)), call.seq)
         value = call.result if call.items_json is None else call.items
-        found = members(value, toolless_path(self.path))
-        return self.seen_members(found, f"Result of {call.name!r}", expected, call.seq)
+        values = members(value, toolless_path(self.path))
+        return self.seen_members(values, f"Result of {call.name!r}", expected, call.seq)
 
 
 def _no_call(tool: str, run: TraceRun, expected: str) -> Seen:

@@ -68,14 +68,16 @@ class OutputContradicts(Rule, frozen=True):
 
     def seen_in(self, run: TraceRun) -> Seen:
         expected = f"output that contradicts tool {self.tool!r}"
-        found = first(contradictions_in(run), lambda found: glob(self.tool, found.member.call.name))
-        if found is None:
+        contradiction = first(
+            contradictions_in(run), lambda contradiction: glob(self.tool, contradiction.member.call.name)
+        )
+        if contradiction is None:
             text = f"Output does not contradict tool {self.tool!r}"
             return Seen(False, text, expected, text.lower(), last_seq(run))
-        member = found.member
+        member = contradiction.member
         own = f"{member.name} is {shown(member.value)}"
-        text = f"Output says {found.statement!r}, but tool {member.call.name!r} answered that {own}"
-        return Seen(True, text, expected, f"{found.statement!r} where {own}", member.call.seq)
+        text = f"Output says {contradiction.statement!r}, but tool {member.call.name!r} answered that {own}"
+        return Seen(True, text, expected, f"{contradiction.statement!r} where {own}", member.call.seq)
 
 
 _underived = partial(ungrounded, derive=ALL)
@@ -126,9 +128,9 @@ def _yes_for_no(text: str, flags: dict[str, list[ToolMember]]) -> Iterator[Contr
         if any(member.value for member in named):
             continue
         pattern = rf"\b(?:is|are|was|were|has been|have been)\s+(?:now\s+|already\s+|fully\s+)?{re.escape(word)}\b"
-        found = re.search(pattern, text, re.IGNORECASE)
-        if found is not None and not _is_conditional(text, found.start()):
-            yield Contradiction(" ".join(found[0].split()), named[-1])
+        match = re.search(pattern, text, re.IGNORECASE)
+        if match is not None and not _is_conditional(text, match.start()):
+            yield Contradiction(" ".join(match[0].split()), named[-1])
 
 
 def _is_conditional(text: str, place: int) -> bool:

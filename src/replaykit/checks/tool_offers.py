@@ -69,12 +69,12 @@ class ToolNotOffered(Rule, frozen=True):
     tool: str
 
     def seen_in(self, run: TraceRun) -> Seen:
-        found = first(unoffered_calls(run), lambda wrong: glob(self.tool, wrong[1]))
+        unoffered_call = first(unoffered_calls(run), lambda wrong: glob(self.tool, wrong[1]))
         expected = f"a call of {self.tool!r} that was not offered"
-        if found is None:
+        if unoffered_call is None:
             text = "Every tool that was asked for was offered"
             return Seen(False, text, expected, text.lower(), last_seq(run))
-        call, name, offered = found
+        call, name, offered = unoffered_call
         text = f"The model asked for {name!r}, which it was not offered"
         return Seen(True, text, expected, f"offered: {', '.join(sorted(offered)[:8])}", call.seq)
 
@@ -205,8 +205,8 @@ def answered_at(run: TraceRun) -> int | None:
 
 
 def _planned_lookup(call: LlmCall) -> str | None:
-    found = _PLANS_LOOKUP.search(answer_text(call))
-    return found and " ".join(found[0].split())
+    match = _PLANS_LOOKUP.search(answer_text(call))
+    return match and " ".join(match[0].split())
 
 
 def _requests(run: TraceRun) -> Iterator[tuple[LlmCall, ToolRequest, dict[str, JsonObject]]]:

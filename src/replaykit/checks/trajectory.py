@@ -144,10 +144,10 @@ class TrajectoryMatch(Rule, frozen=True):
             return False
         if expected.arguments is None:
             return True
-        how = self.overrides.get(call.name, self.args)
-        if isinstance(how, ArgsMode):
-            return args_agree(call.arguments, expected.arguments, how)
-        return same(_selected(as_object(call.arguments), how), _selected(expected.arguments, how))
+        args_mode = self.overrides.get(call.name, self.args)
+        if isinstance(args_mode, ArgsMode):
+            return args_agree(call.arguments, expected.arguments, args_mode)
+        return same(_selected(as_object(call.arguments), args_mode), _selected(expected.arguments, args_mode))
 
 
 @register("trajectory.f1")
@@ -209,13 +209,13 @@ def paired(lefts: Sequence[A], rights: Sequence[B], fits: Callable[[A, B], bool]
     options = []
     for left in lefts:
         options.append([index for index, right in enumerate(rights) if fits(left, right)])
-    taken: dict[int, int] = {}
+    partners: dict[int, int] = {}
     for index in range(len(lefts)):
-        _augment(index, options, taken)
-    return {left: right for right, left in taken.items()}
+        _augment(index, options, partners)
+    return {left: right for right, left in partners.items()}
 
 
-def _augment(start: int, options: list[list[int]], taken: dict[int, int]) -> None:
+def _augment(start: int, options: list[list[int]], partners: dict[int, int]) -> None:
     came_from: dict[int, int] = {}
     waiting = deque([start])
     while waiting:
@@ -224,18 +224,18 @@ def _augment(start: int, options: list[list[int]], taken: dict[int, int]) -> Non
             if right in came_from:
                 continue
             came_from[right] = left
-            if right not in taken:
-                _exchange(right, start, came_from, taken)
+            if right not in partners:
+                _exchange(right, start, came_from, partners)
                 return
-            waiting.append(taken[right])
+            waiting.append(partners[right])
 
 
-def _exchange(right: int, start: int, came_from: dict[int, int], taken: dict[int, int]) -> None:
+def _exchange(right: int, start: int, came_from: dict[int, int], partners: dict[int, int]) -> None:
     """Give each right along the chain to the left that requested it."""
-    before = {left: place for place, left in taken.items()}
+    before = {left: place for place, left in partners.items()}
     while True:
         left = came_from[right]
-        taken[right] = left
+        partners[right] = left
         if left == start:
             return
         right = before[left]

@@ -92,10 +92,10 @@ class TrajectoryNoLoop(Rule, frozen=True):
     def seen_in(self, run: TraceRun) -> Seen:
         calls = run.tool_calls
         expected = f"no {self.repeats} times the same calls in a row"
-        found = self._loop(calls)
-        if found is None:
+        loop = self._loop(calls)
+        if loop is None:
             return Seen(True, "No loop", expected, tools_in_order(run), last_seq(run))
-        start, period = found
+        start, period = loop
         stretch = in_order(call.name for call in calls[start : start + period])
         text = f"Loop: {stretch}, {self.repeats} times in a row"
         return Seen(False, text, expected, tools_in_order(run), calls[start + period * self.repeats - 1].seq)

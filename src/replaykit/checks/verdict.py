@@ -236,14 +236,14 @@ def desired_in(
     answers: Answers | None,
 ) -> tuple[tuple[Finding, ...], str]:
     """Return the findings of conclusive assertions, and why the first of the others is inconclusive."""
-    found: list[Finding] = []
+    findings: list[Finding] = []
     inconclusive = ""
     for assertion in desired:
         try:
-            found.append(assertion.check(run, Side.DESIRED, deviations, runs=runs, answers=answers))
+            findings.append(assertion.check(run, Side.DESIRED, deviations, runs=runs, answers=answers))
         except CannotTell as error:
             inconclusive = inconclusive or str(error)
-    return tuple(found), inconclusive
+    return tuple(findings), inconclusive
 
 
 def is_red(result: ReplayResult) -> bool:

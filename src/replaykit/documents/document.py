@@ -76,11 +76,11 @@ def read_bytes(path: FilePath, *, limit_bytes: int = MAX_BYTES) -> bytes:
     """Read a regular file; raise `InvalidFile` for anything else, and for a file that is too large."""
     name = os.fspath(path)
     try:
-        found = os.stat(name)
+        status = os.stat(name)
         # A pipe or a device would block, or never end.
-        if not stat.S_ISREG(found.st_mode):
+        if not stat.S_ISREG(status.st_mode):
             raise InvalidFile("not a regular file", file=name)
-        if found.st_size > limit_bytes:  # before reading it into memory
+        if status.st_size > limit_bytes:  # before reading it into memory
             raise InvalidFile(f"larger than {limit_bytes:,} bytes", file=name)
         with Path(name).open("rb") as stream:
             data = stream.read(limit_bytes + 1)

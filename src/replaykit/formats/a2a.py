@@ -107,9 +107,9 @@ class _Exchanges:
         unassigned = self._unassigned
         if name:
             self._unassigned = None
-            found = self._by_task[name] = unassigned or TaskExchange()
-            found.id = name
-            return found
+            exchange = self._by_task[name] = unassigned or TaskExchange()
+            exchange.id = name
+            return exchange
         sends = piece.kind == "message" and is_from_user(piece.value)
         if unassigned is not None and sends and not _same_context(unassigned, piece):
             self._ended.append(unassigned)

@@ -89,14 +89,14 @@ def _used(answer: ModelAnswer) -> list[Used]:
     """Return the calls that the provider made, each with its result in the same answer."""
     blocks = list(answer.parts)
     results = by_text(as_objects(blocks), "tool_use_id")
-    found = []
+    used_calls = []
     for block in of_type(blocks, *_SERVED):
         used = Used(use=ToolUse(id=text_in(block, "id"), name=text_in(block, "name"), arguments=block.get("input")))
         result = results.get(used.use.id)
         if result is not None and "tool_use_id" in result:
             used = replace(used, content=text_or_parts(result.get("content")), failed=_is_failure(result))
-        found.append(used)
-    return found
+        used_calls.append(used)
+    return used_calls
 
 
 def _is_failure(result: JsonObject) -> bool:

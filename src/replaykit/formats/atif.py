@@ -71,16 +71,16 @@ def _read_document(source: Source) -> Iterator[Found]:
 
 def _subagents(trajectory: Fields) -> Subagents:
     """Return all nested trajectories by id, however deep."""
-    found: Subagents = {}
+    subagents: Subagents = {}
     rest = [trajectory]
     while rest:
         for inner in rest.pop().each("subagent_trajectories", "a trajectory"):
             id = inner.text("trajectory_id") or inner.text("session_id") or ""
-            if not id or id in found:
-                id = f"{id} {len(found)}"
-            found[id] = inner
+            if not id or id in subagents:
+                id = f"{id} {len(subagents)}"
+            subagents[id] = inner
             rest.append(inner)
-    return found
+    return subagents
 
 
 def _read_run(trajectory: Fields, subagents: Subagents) -> TraceRun:

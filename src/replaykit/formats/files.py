@@ -66,14 +66,14 @@ def importer_of(source: Source, format: str | None = None) -> Importer:
     """Return the importer of the named format, or of the format that the file looks like."""
     if format is not None:
         return importer_named(format)
-    found = recognise(source)
-    if found is None or is_built_in(found.name):  # an installed importer takes precedence
+    importer = recognise(source)
+    if importer is None or is_built_in(importer.name):  # an installed importer takes precedence
         vendor = vendor_of(source)
         if vendor is not None:
             message = f"a session of {vendor.name}, which cannot be imported"
             raise InvalidFile(message, file=source.file, hint=vendor.way_out)
-    if found is not None:
-        return found
+    if importer is not None:
+        return importer
     if not source.is_lines and (source.is_text or source.head.lstrip()[:1] in (b"", b"{", b"[")):
         _ = source.value  # raises if the file is not even JSON, with the line
     if source.head.startswith(_UTF16) and not source.head.startswith(codecs.BOM_UTF32_LE):

@@ -49,13 +49,13 @@ def read_messages(contents: Json) -> list[Json]:
     """Return the contents of a request; each function result becomes a message."""
     if not isinstance(contents, list):
         contents = [contents]
-    found: list[Json] = []
+    messages: list[Json] = []
     for content in contents:
         if isinstance(content, str):
-            found += _read_content({"parts": [{"text": content}]})
+            messages += _read_content({"parts": [{"text": content}]})
         elif isinstance(content, dict):
-            found += _read_content(_camel(content))
-    return found
+            messages += _read_content(_camel(content))
+    return messages
 
 
 def _read_content(content: JsonObject) -> Iterator[JsonObject]:
@@ -89,19 +89,19 @@ def _result(result: JsonObject) -> JsonObject:
 
 def _used(answer: ModelAnswer) -> list[Used]:
     """Return the code that the provider ran, each piece with its result."""
-    found: list[Used] = []
+    used_calls: list[Used] = []
     for part in as_objects(list(answer.parts)):
         if has_object(part, "executableCode"):
-            found.append(Used(use=ToolUse(name="code_execution", arguments=part["executableCode"])))
-        elif has_object(part, "codeExecutionResult") and found:
+            used_calls.append(Used(use=ToolUse(name="code_execution", arguments=part["executableCode"])))
+        elif has_object(part, "codeExecutionResult") and used_calls:
             result = part["codeExecutionResult"]
             failed = result.get("outcome", _OK) != _OK
             if failed:
                 content = text_in(result, "output", "outcome")
             else:
                 content = result
-            found[-1] = Used(use=found[-1].use, content=content, failed=failed)
-    return found
+            used_calls[-1] = Used(use=used_calls[-1].use, content=content, failed=failed)
+    return used_calls
 
 
 def _is_message(item: JsonObject) -> bool:
@@ -118,7 +118,7 @@ def _is_event(item: JsonObject) -> bool:
     """Return whether this is a stream event; each one is a response."""
     if not item.keys().isdisjoint(("promptFeedback", "prompt_feedback", "usageMetadata", "usage_metadata")):
         return "contents" not in item and "type" not in item  # LangChain's messages have `usage_metadata`, too
-    return any("content" in found or "finishReason" in found for found in objects_in(item, "candidates"))
+    return any("content" in candidate or "finishReason" in candidate for candidate in objects_in(item, "candidates"))
 
 
 def _begins(event: JsonObject, before: JsonObject) -> bool:
@@ -145,15 +145,15 @@ def _camel(value: Json, depth: int = _DEPTH) -> Json:
         return [_camel(item, depth - 1) for item in value]
     if not isinstance(value, dict) or not depth:
         return value
-    found = without_nulls(_camel_names(value))
-    for name, item in found.items():
+    members = without_nulls(_camel_names(value))
+    for name, item in members.items():
         if name not in _OPAQUE:
-            found[name] = _camel(item, depth - 1)
-    return found
+            members[name] = _camel(item, depth - 1)
+    return members
 
 
 def _camel_names(value: JsonObject) -> JsonObject:
-    return {_UNDERSCORE.sub(lambda found: found[1].upper(), name): item for name, item in value.items()}
+    return {_UNDERSCORE.sub(lambda match: match[1].upper(), name): item for name, item in value.items()}
 
 
 def _normalize_request(body: JsonObject) -> JsonObject:

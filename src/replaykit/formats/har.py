@@ -50,13 +50,13 @@ def _read_file(source: Source) -> Iterator[Found]:
     others = 0
     for document in source.documents():
         calls: list[ModelExchange] = []
-        for found in _exchanges(document):
-            if isinstance(found, ModelExchange):
-                calls.append(found)
-            elif found is None:
+        for item in _exchanges(document):
+            if isinstance(item, ModelExchange):
+                calls.append(item)
+            elif item is None:
                 others += 1
             else:
-                yield found
+                yield item
         for exchange in sorted(calls, key=lambda call: call.at):
             yield from threads.add(exchange)
     yield from threads.close()
@@ -136,10 +136,10 @@ def _conversation_api(api: ModelApi) -> ConversationApi:
     return _CONVERSATION_APIS.get(api.name) or replace(openai_chat.CONVERSATION_API, dialect=api.dialect)
 
 
-def _body(held: JsonObject, encoding: str) -> bytes:
+def _body(content: JsonObject, encoding: str) -> bytes:
     """Return the bytes of a body: HAR has text or base64, and some tools leave it compressed."""
-    text = text_in(held, "text")
-    if held.get("encoding") != "base64":
+    text = text_in(content, "text")
+    if content.get("encoding") != "base64":
         return text.encode("utf-8", "replace")
     try:
         return _unpacked(base64.b64decode(text), encoding.lower())

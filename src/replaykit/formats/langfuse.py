@@ -163,7 +163,7 @@ def is_observation(value: Json) -> bool:
 
 def camel(value: JsonObject) -> JsonObject:
     """Return the object with names in the API's style; names inside its values are the user's own."""
-    return {_SNAKE.sub(lambda found: found[1].upper(), name): item for name, item in value.items()}
+    return {_SNAKE.sub(lambda match: match[1].upper(), name): item for name, item in value.items()}
 
 
 def span_of(record: TraceItem, trace: str) -> Span:

@@ -335,12 +335,12 @@ def _step(fields: Fields) -> str | None:
 
 def _parsed(arguments: Json) -> Json:
     """Return arguments that were logged as JSON text as an object."""
-    found = None
+    run = None
     if isinstance(arguments, str):
-        found = load_object(arguments)
-    if found is None:
+        run = load_object(arguments)
+    if run is None:
         return arguments
-    return found
+    return run
 
 
 def _usage(fields: Fields) -> Usage:

@@ -57,10 +57,10 @@ def read_messages(items: Json) -> list[Json]:
     """Return the messages in a request's items; a plain text is the user's."""
     if isinstance(items, str):
         return [{"role": "user", "content": items}]
-    found: list[Json] = []
+    messages: list[Json] = []
     for by_model, group in groupby(as_objects(items), _is_by_model):
-        found += _read_group(by_model, list(group))
-    return found
+        messages += _read_group(by_model, list(group))
+    return messages
 
 
 def _read_group(by_model: bool, items: list[JsonObject]) -> Iterator[JsonObject]:
@@ -169,10 +169,10 @@ def _use(item: JsonObject, results: dict[str, JsonObject]) -> Used:
 
 def _history_id(call: ModelCall) -> str:
     """Return the id of the response, conversation or item that the request continues."""
-    found = text_in(call.parameters, "previous_response_id") or _conversation(call)
+    history_id = text_in(call.parameters, "previous_response_id") or _conversation(call)
     for item in of_type(call.messages, "item_reference"):
-        found = found or text_in(item, "id")
-    return found
+        history_id = history_id or text_in(item, "id")
+    return history_id
 
 
 def _keeps(call: ModelCall) -> tuple[str, ...]:

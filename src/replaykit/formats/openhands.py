@@ -240,14 +240,14 @@ class OpenHandsConversation:
     def _cause(self, event: Fields) -> str:
         """Return the open call that an observation belongs to."""
         cause = event.label("cause")
-        found = text_in(event.object("tool_call_metadata"), "tool_call_id")
-        if not found and cause is None:
-            found = self._last
-        elif not found:
-            found = self._calls.get(cause or "", "")
-        if self.talk.turn_of(found) is None:
+        call_id = text_in(event.object("tool_call_metadata"), "tool_call_id")
+        if not call_id and cause is None:
+            call_id = self._last
+        elif not call_id:
+            call_id = self._calls.get(cause or "", "")
+        if self.talk.turn_of(call_id) is None:
             return ""
-        return found
+        return call_id
 
 
 def read_history(source: Source, history: list[Json], path: DocumentPath) -> OpenHandsConversation:

@@ -164,15 +164,15 @@ def _span(record: TraceItem) -> Span:
 
 def _attributes(fields: JsonObject) -> JsonObject:
     """Return the attributes by flat name, wherever a span or a row has them."""
-    found: JsonObject = {}
-    _flatten(found, "", object_in(fields, "attributes"))
+    attributes: JsonObject = {}
+    _flatten(attributes, "", object_in(fields, "attributes"))
     for name, value in fields.items():
         if name.startswith("attributes."):
-            _flatten(found, name.removeprefix("attributes."), value)
-    return found
+            _flatten(attributes, name.removeprefix("attributes."), value)
+    return attributes
 
 
-def _flatten(found: JsonObject, name: str, value: Json, depth: int = 0) -> None:
+def _flatten(attributes: JsonObject, name: str, value: Json, depth: int = 0) -> None:
     """Join nested names with dots; list items get their index as name, as in OpenInference."""
     if value is None:
         return
@@ -182,10 +182,10 @@ def _flatten(found: JsonObject, name: str, value: Json, depth: int = 0) -> None:
     elif isinstance(value, list) and value and len(as_objects(value)) == len(value):
         inner = ((str(index), item) for index, item in enumerate(value))
     if inner is None or depth > _MAX_DEPTH:
-        found[name] = value
+        attributes[name] = value
         return
     for step, item in inner:
-        _flatten(found, f"{name}.{step}" if name else step, item, depth + 1)
+        _flatten(attributes, f"{name}.{step}" if name else step, item, depth + 1)
 
 
 def _labels(annotations: list[JsonObject]) -> Iterator[Label]:

@@ -74,13 +74,13 @@ def _checked(item: TraceItem) -> TraceItem:
 
 
 def _flat(values: list[Json]) -> list[Json]:
-    found: list[Json] = []
+    messages: list[Json] = []
     for value in values:
         if isinstance(value, list):
-            found += value or [None]
+            messages += value or [None]
         else:
-            found.append(value)
-    return found
+            messages.append(value)
+    return messages
 
 
 def _is_message(value: Json) -> bool:
@@ -226,12 +226,12 @@ class _HistoryBuilder:
         """Add the calls of tools that the provider ran while the model answered."""
         returned = {part.text("tool_call_id"): part for part in of_kind(parts, *PROVIDER_RESULTS)}
         for part in of_kind(parts, *PROVIDER_CALLS):
-            use, found = use_of(part), returned.get(part.text("tool_call_id"))
-            if found is None:
+            use, result = use_of(part), returned.get(part.text("tool_call_id"))
+            if result is None:
                 self.talk.uses(turn, use)
             else:
-                failed = found.text("outcome") not in (None, "success")
-                self.talk.uses(turn, use, found.take("content"), failed=failed)
+                failed = result.text("outcome") not in (None, "success")
+                self.talk.uses(turn, use, result.take("content"), failed=failed)
 
 
 PROVIDER_CALLS = ("builtin-tool-call", "native-tool-call")

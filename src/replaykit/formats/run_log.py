@@ -73,7 +73,7 @@ def _whole(source: Source, events: Sequence[AnyEvent], file: CompactRunFile) -> 
     """Return the events with their references resolved."""
     values = _CaseValues(source)
     parts = PartReader(file.parts, ExpansionBudget())
-    found: list[AnyEvent] = []
+    whole_events: list[AnyEvent] = []
     for index, (event, references) in enumerate(zip(events, file.run.events, strict=True)):
         whole = event
         if isinstance(event, Call) and (references.parts or references.values):
@@ -82,8 +82,8 @@ def _whole(source: Source, events: Sequence[AnyEvent], file: CompactRunFile) -> 
                 whole = put_together(event, references, parts, partial(values.read, path))  # type: ignore[assignment]
             except BadReference as error:
                 raise source.error(error.reason, (*path, *error.place)) from None
-        found.append(whole)
-    return found
+        whole_events.append(whole)
+    return whole_events
 
 
 class _CaseValues:

@@ -213,13 +213,13 @@ _HistoryTurn = tuple[Fields, Fields | None]  # an answer of the model, and the o
 
 def _turns(history: list[Fields]) -> list[_HistoryTurn]:
     """Return the answers of the model, each with the observation after it."""
-    found: list[_HistoryTurn] = []
+    turns: list[_HistoryTurn] = []
     for message in history[_first_answer(history) :]:
         if message.text("role") == "assistant":
-            found.append((message, None))
-        elif found and found[-1][1] is None:
-            found[-1] = (found[-1][0], message)
-    return found
+            turns.append((message, None))
+        elif turns and turns[-1][1] is None:
+            turns[-1] = (turns[-1][0], message)
+    return turns
 
 
 def _first_answer(history: list[Fields]) -> int:

@@ -68,8 +68,8 @@ def _is_trace(value: Json) -> bool:
 def _is_annotation(value: Json) -> bool:
     if not has_list(value, "errors") or "spans" in value:
         return False
-    found = any("category" in error and "location" in error for error in as_objects(value["errors"]))
-    return found or ("trace_id" in value and "scores" in value)
+    has_errors = any("category" in error and "location" in error for error in as_objects(value["errors"]))
+    return has_errors or ("trace_id" in value and "scores" in value)
 
 
 def _read(document: Source) -> Iterator[Found]:

@@ -54,12 +54,12 @@ def _in_words(old: Json, new: Json) -> str:
     """Show two different values; for long texts, the part from just before the first difference."""
     place = ""
     if isinstance(old, str) and isinstance(new, str):
-        same = _in_common(old, new)
-        if brief(old[: same + 1]) == brief(new[: same + 1]):
-            place = f" from character {same + 1} on"
-            lead = old[max(same - _LEAD, 0) : same]
+        common = _in_common(old, new)
+        if brief(old[: common + 1]) == brief(new[: common + 1]):
+            place = f" from character {common + 1} on"
+            lead = old[max(common - _LEAD, 0) : common]
             lead = lead if len(repr(lead)) <= 2 * _LEAD else ""  # escapes would take up all the room
-            old, new = (f"…{lead}{text[same:]}" for text in (old, new))
+            old, new = (f"…{lead}{text[common:]}" for text in (old, new))
     shown: tuple[str, ...] = brief(old), brief(new)
     if _looks_alike(*shown):
         shown = tuple(text.encode("ascii", "backslashreplace").decode() for text in shown)

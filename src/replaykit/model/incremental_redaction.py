@@ -56,10 +56,10 @@ class IncrementalRedaction:
             self._found = {row.text: self._found[row.text] for row in rows if row.text in self._found}
         else:
             shown = clean(text, name)
-            found = {} if shown is text else _replacements(rows, _rows(shown, name))
-            if found is None:
-                rows, found = [], {}  # redaction changed the structure: start over with the next text
-            self._found = found
+            replacements = {} if shown is text else _replacements(rows, _rows(shown, name))
+            if replacements is None:
+                rows, replacements = [], {}  # redaction changed the structure: start over with the next text
+            self._found = replacements
         self._seen = {row.text for row in rows}
         return shown
 
@@ -67,8 +67,8 @@ class IncrementalRedaction:
         """Return whether new rows hold no secret, given those already found in old rows."""
         if not new:
             return True
-        looked = b",".join([*self._found, *new])
-        return clean(b"[" + looked + b"]", name).endswith(b",".join(new) + b"]")
+        rows_text = b",".join([*self._found, *new])
+        return clean(b"[" + rows_text + b"]", name).endswith(b",".join(new) + b"]")
 
 
 def _rows(text: bytes, name: str) -> list[_TextRow] | None:
@@ -143,15 +143,15 @@ def _shape(row: _TextRow) -> tuple[tuple[bytes, ...], int]:
     return row.names, len(row.spots)
 
 
-def _with_replacements(text: bytes, rows: list[_TextRow], found: dict[bytes, tuple[bytes, ...]]) -> bytes:
+def _with_replacements(text: bytes, rows: list[_TextRow], replacements: dict[bytes, tuple[bytes, ...]]) -> bytes:
     """Return the text with the values of some rows replaced."""
-    if not any(row.text in found for row in rows):
+    if not any(row.text in replacements for row in rows):
         return text
     spots = sorted(
         (at, len(value), shown)
         for row in rows
-        if row.text in found
-        for (at, value), shown in zip(row.spots, found[row.text], strict=True)
+        if row.text in replacements
+        for (at, value), shown in zip(row.spots, replacements[row.text], strict=True)
     )
     pieces: list[bytes] = []
     end = 0

@@ -234,16 +234,16 @@ class _Repetition:
 
 def _repeated_members(arguments: Iterable[Raw], reader: _ArgumentReader) -> frozenset[str]:
     """Return the paths of members that repeat from call to call; of nested ones the outermost."""
-    found: dict[tuple[str, ...], _Repetition] = {}
+    repetitions: dict[tuple[str, ...], _Repetition] = {}
     for value in arguments:
         for path, member in _members(value, (), reader):
-            if path not in found:
-                found[path] = _Repetition()
-            found[path].add(member, reader.items(path, member))
+            if path not in repetitions:
+                repetitions[path] = _Repetition()
+            repetitions[path].add(member, reader.items(path, member))
     shared: set[tuple[str, ...]] = set()
-    for path in sorted(found, key=len):
+    for path in sorted(repetitions, key=len):
         is_inside = any(path[:length] in shared for length in range(1, len(path)))
-        if not is_inside and found[path].is_worth_sharing:
+        if not is_inside and repetitions[path].is_worth_sharing:
             shared.add(path)
     return frozenset(map(".".join, shared))
 

@@ -184,7 +184,7 @@ class _Walk:
             return None
 
     def _spans(self, value: bytes, at: int) -> list[TextSpan]:
-        found: list[TextSpan] = []
+        spans: list[TextSpan] = []
         for start, child in _children(value):
             place = at + start
             is_piece = child[:1] == b"{" and value[:1] == b"[" and len(child) >= self._smallest
@@ -198,8 +198,8 @@ class _Walk:
                 self._first_nested = min(self._first_nested, place)
             elif is_piece:
                 below = [TextSpan(place, place + len(child))]
-            found += below
-        return found
+            spans += below
+        return spans
 
 
 def _children(value: bytes) -> Iterator[tuple[int, bytes]]:
@@ -224,7 +224,7 @@ def _children(value: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _behind(gap: re.Pattern[bytes], value: bytes, at: int) -> int:
-    found = gap.match(value, at)
-    if found is None:
+    match = gap.match(value, at)
+    if match is None:
         return at
-    return found.end()
+    return match.end()

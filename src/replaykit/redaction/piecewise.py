@@ -211,9 +211,9 @@ class Piecewise:
         known: Known = {}
         rest, places, units = before.rest, before.pieces.places, before.units
         for earlier in islice(chain(last, repeat(_NO_PASS)), MAX_PASSES):
-            this = self._pass(units, rest.traits, known, earlier)
-            passes.append(this)
-            looks, rest_look = this.looks, self._look(rest, this.traits, known, name)
+            current = self._pass(units, rest.traits, known, earlier)
+            passes.append(current)
+            looks, rest_look = current.looks, self._look(rest, current.traits, known, name)
             is_plain = not known and rest.is_clean and all(map(_is_clean, units))
             if is_plain or not any(map(_may_find, (rest_look, *looks))):
                 break

@@ -213,13 +213,13 @@ def _has_numbers(raw: bytes, low: bytes, shape: bytes, near_ids: bool) -> bool:
     if shape.find(_FISCAL_SIGN) >= 0 or (shape.find(_DNI_SIGN) >= 0 and _DNI.search(shape)):
         return True
     search, is_harmless = _MANY.search, _HARMLESS.match
-    found = search(shape)
-    while found:
-        start = found.start()
+    match = search(shape)
+    while match:
+        start = match.start()
         harmless = is_harmless(raw, start) or _id_at(raw, low, start)
         if harmless is None:
             return True
-        found = search(shape, harmless.end())
+        match = search(shape, harmless.end())
     return False
 
 
@@ -228,8 +228,8 @@ _FEW_BYTES, _FEWEST_DIGITS = 200, 7
 
 def _id_at(raw: bytes, low: bytes, start: int) -> re.Match[bytes] | None:
     """Match the number here if it is too short for a card, and nothing says that it is a phone."""
-    found = _BARE.match(raw, start)
-    if found is None:
+    match = _BARE.match(raw, start)
+    if match is None:
         return None
     before = low[max(0, start - BEFORE) : start]
     readings: tuple[bytes, ...] = (before,)
@@ -240,7 +240,7 @@ def _id_at(raw: bytes, low: bytes, start: int) -> re.Match[bytes] | None:
             return None
     if not readings:
         return None
-    return found
+    return match
 
 
 def _readings(before: bytes) -> tuple[bytes, ...]:

@@ -105,7 +105,7 @@ class Redactor:
         if self._is_plainly_clean(raw, name):
             return raw
         before = raw.decode("utf-8", "surrogateescape")
-        after = self._settled(before, name=name, tool=tool, is_json=is_scalar(before), looked=True)
+        after = self._settled(before, name=name, tool=tool, is_json=is_scalar(before), is_searched=True)
         if after is before:
             return raw
         return after.encode("utf-8", "surrogateescape")
@@ -179,13 +179,13 @@ class Redactor:
             if is_known or self._is_clean_in_pieces(text):
                 return []
             text = text.decode("utf-8", "surrogateescape")
-        found, line, counted = [], 1, 0
+        locations, line, counted = [], 1, 0
         for edit in self.edits(text):
             line += text.count("\n", counted, edit.start)
             counted = edit.start
             column = edit.start - text.rfind("\n", 0, edit.start)
-            found.append(Located(edit.kind, edit.start, edit.end, line, column, edit.path))
-        return found
+            locations.append(Located(edit.kind, edit.start, edit.end, line, column, edit.path))
+        return locations
 
     def edits(
         self, text: str, *, name: str = "", tool: str = "", known: Known | None = None, is_json: bool = False
@@ -196,15 +196,15 @@ class Redactor:
         return self._edits(text, name, tool, known or {}, depth=0, is_json=is_json or name != "")
 
     def _settled(
-        self, text: str, *, name: str = "", tool: str = "", is_json: bool = False, looked: bool = False
+        self, text: str, *, name: str = "", tool: str = "", is_json: bool = False, is_searched: bool = False
     ) -> str:
         """Redact until nothing is found: a replacement may reveal something, or occur elsewhere, too.
 
-        `looked` means that the quick check has already failed.
+        `is_searched` means that the quick check has already failed.
         """
         known: Known = {}
         for number in range(MAX_PASSES):
-            if looked and not number:
+            if is_searched and not number:
                 edits = self._edits(text, name, tool, known, depth=0, is_json=is_json or name != "")
             else:
                 edits = self.edits(text, name=name, tool=tool, known=known, is_json=is_json)
@@ -292,13 +292,13 @@ class Redactor:
         edits: list[Edit] = []
         waiting = list(reversed(hits))
         for leaf in leaves(text, self.rules.paths, name=name, tool=tool):
-            here: list[Hit] = []
+            token_hits: list[Hit] = []
             while waiting and waiting[-1].start < leaf.end:
                 hit = waiting.pop()
                 if hit.end > leaf.start:
-                    here.append(hit)
+                    token_hits.append(hit)
             if text[leaf.start] == '"':
-                edits += self._string(text, leaf, here, known, depth)
+                edits += self._string(text, leaf, token_hits, known, depth)
             elif not leaf.is_key:
                 edits += self._scalar(text, leaf)
         return edits
@@ -348,9 +348,9 @@ class Redactor:
         secret = value[start:]
         if not secret or is_placeholder(secret, kind) or self.rules.allows(value, is_own=is_own):
             return None
-        found = hits_in(secret, self.rules)
-        if len(found) == 1 and found[0].kind not in OF_DIGITS:
-            (hit,) = found
+        hits = hits_in(secret, self.rules)
+        if len(hits) == 1 and hits[0].kind not in OF_DIGITS:
+            (hit,) = hits
             if (hit.start, hit.end, hit.spelling) == (0, len(secret), Spelling.PLAIN):
                 kind = hit.kind  # `token: ghp_…` keeps its more specific kind
         return Edit(start, len(value), self._stand_in(kind, secret), kind, secret)
@@ -406,8 +406,8 @@ def _has_texts_of_a_name(text: str) -> bool:
     The bracket is searched first: a pattern that begins with the name's quote would stop at every quote of the text,
     which takes six times as long.
     """
-    for found in _TEXTS.finditer(text):
-        if _ends_with_name(text, found.start()):
+    for match in _TEXTS.finditer(text):
+        if _ends_with_name(text, match.start()):
             return True
     return False
 

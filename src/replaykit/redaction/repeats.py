@@ -416,13 +416,13 @@ def _has_repeat(items: _Items) -> bool:
 
 def _all_chars(items: _Items, flags: int) -> int:
     """Return every character that these operations can take."""
-    found = 0
+    chars = 0
     for operation, argument in items:
         inner = (flags | argument[1]) & ~argument[2] if operation is ops.SUBPATTERN else flags
-        found |= _chars(operation, argument, flags) or 0
+        chars |= _chars(operation, argument, flags) or 0
         for part in _inside(operation, argument):
-            found |= _all_chars(part, inner)
-    return found
+            chars |= _all_chars(part, inner)
+    return chars
 
 
 def _inside(operation: Any, argument: Any) -> list[_Items]:

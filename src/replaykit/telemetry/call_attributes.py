@@ -249,13 +249,13 @@ def _parameters(arguments: Raw) -> Iterator[tuple[str, Attribute]]:
         if isinstance(parameters.get(name), dict):
             parameters = {**parameters, **parameters[name]}
     for name, spellings in _NUMBERS.items():
-        found = _first(parameters, spellings)
-        if type(found) in (int, float):
-            yield f"gen_ai.request.{name}", float(found)
+        parameter = _first(parameters, spellings)
+        if type(parameter) in (int, float):
+            yield f"gen_ai.request.{name}", float(parameter)
     for name, spellings in _COUNTS.items():
-        found = _first(parameters, spellings)
-        if type(found) is int and abs(found) < _INT64:
-            yield f"gen_ai.request.{name}", found
+        parameter = _first(parameters, spellings)
+        if type(parameter) is int and abs(parameter) < _INT64:
+            yield f"gen_ai.request.{name}", parameter
     choices, stops = _first(parameters, _CHOICES), _first(parameters, _STOPS)
     if type(choices) is int and 1 < choices < _INT64:
         yield "gen_ai.request.choice.count", choices
@@ -326,14 +326,14 @@ def _conversation(call: LlmCall) -> Attributes:
     request: JsonObject = {"messages": arguments}
     if isinstance(arguments, dict) and "messages" in arguments:
         request = arguments
-    found = {
+    attributes = {
         "gen_ai.system_instructions": instructions(request.get("system")),
         "gen_ai.input.messages": input_messages(request.get("messages")),
         "gen_ai.tool.definitions": request.get("tools"),
     }
     if call.error is None and call.result_json:
-        found["gen_ai.output.messages"] = output_messages(call.result, call.finish_reason)
-    return {name: encode(value).decode() for name, value in found.items() if value}
+        attributes["gen_ai.output.messages"] = output_messages(call.result, call.finish_reason)
+    return {name: encode(value).decode() for name, value in attributes.items() if value}
 
 
 def _request(call: Call) -> CallAttributes:

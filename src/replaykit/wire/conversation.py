@@ -249,8 +249,8 @@ class Conversation(Struct, frozen=True, kw_only=True):
         if scope.model:
             members.append(b'"model":' + orjson.dumps(self.model))
         if scope.parameters:
-            found = {name: value for name, value in self.parameters.items() if name in scope.parameters}
-            members.append(b'"parameters":' + canonical(found))
+            parameters = {name: value for name, value in self.parameters.items() if name in scope.parameters}
+            members.append(b'"parameters":' + canonical(parameters))
         if scope.tools:
             members.append(b'"tools":' + canonical([_tool_key(tool, scope) for tool in self.tools]))
         return b"{" + b",".join(members) + b"}"
@@ -322,12 +322,12 @@ class ConversationReader:
         return pieces
 
     def _listed(self, members: dict[str, Raw]) -> tuple[Tool, ...]:
-        found = next((bytes(members[name]) for name in _TOOLS if name in members), b"")
-        if not found:
+        text = next((bytes(members[name]) for name in _TOOLS if name in members), b"")
+        if not text:
             return ()
-        tools = self._tools.get(found)
+        tools = self._tools.get(text)
         if tools is None:
-            tools = self._tools[found] = tools_of(orjson.loads(found))
+            tools = self._tools[text] = tools_of(orjson.loads(text))
         return tools
 
 
@@ -341,31 +341,31 @@ def _with_config(members: dict[str, Raw]) -> dict[str, Raw]:
 
 def _items_in(members: dict[str, Raw], names: Iterable[str]) -> list[bytes]:
     """Return the items of the first of these members that is set; a value other than a list is one item."""
-    found = next((members[name] for name in names if name in members), None)
-    if found is None:
+    member = next((members[name] for name in names if name in members), None)
+    if member is None:
         return []
-    text = bytes(found)
+    text = bytes(member)
     if text[:1] == b"[":
         return list(map(bytes, read_items(text)))
     return [text]
 
 
 def _tool_key(tool: Tool, scope: ComparedFields) -> JsonObject:
-    found: JsonObject = {"name": tool.name}
+    key: JsonObject = {"name": tool.name}
     if scope.descriptions:
-        found["description"] = tool.description
+        key["description"] = tool.description
     if scope.schemas:
-        found["parameters"] = tool.schema
-    return found
+        key["parameters"] = tool.schema
+    return key
 
 
 def _parameters(members: dict[str, Raw]) -> JsonObject:
-    found: JsonObject = {}
+    parameters: JsonObject = {}
     for name in _HOLDERS:
         if name in members:
-            found |= _known_parameters(as_object(orjson.loads(bytes(members[name]))))
+            parameters |= _known_parameters(as_object(orjson.loads(bytes(members[name]))))
     beside = {name: orjson.loads(bytes(value)) for name, value in members.items() if name in _PARAMETERS}
-    return found | _known_parameters(beside)
+    return parameters | _known_parameters(beside)
 
 
 def _known_parameters(values: JsonObject) -> JsonObject:

@@ -69,9 +69,9 @@ def status_of(error: ErrorInfo) -> int | None:
         if _is_error(attributes.get(name)):
             return int(attributes[name])
     for text in (error.type.removeprefix("http_"), error.message[:_MOST_TEXT]):
-        found = _STATED.search(text)
-        if found is not None:
-            return int(found["named"] or found["first"])
+        match = _STATED.search(text)
+        if match is not None:
+            return int(match["named"] or match["first"])
     plain = re.sub(r"(?:error|exception)$", "", re.sub(r"[\W_]", "", error.type.rpartition(".")[2]).lower())
     return _STATUSES.get(plain)
 

@@ -72,10 +72,10 @@ class _PendingBytes:
     def take(self, last: bytes = b"") -> bytes:
         """Return all pending bytes followed by these."""
         self.add(last)
-        taken = b"".join(self._pieces)
+        data = b"".join(self._pieces)
         self._pieces.clear()
         self._size = 0
-        return taken
+        return data
 
 
 class _LineSplitter:
@@ -95,9 +95,9 @@ class _LineSplitter:
         else:
             start = 0
         lines = []
-        for found in self._end.finditer(chunk, start):
-            lines.append(self._waiting.take(chunk[start : found.start()]))
-            start = found.end()
+        for match in self._end.finditer(chunk, start):
+            lines.append(self._waiting.take(chunk[start : match.start()]))
+            start = match.end()
         self._after_cr = self._end is _LINE_END and chunk[-1] == 13
         self._waiting.add(chunk[start:])
         if self._waiting.is_full():
@@ -205,10 +205,10 @@ class ArraySplitter:
         text = self._held + chunk
         frames: list[Frame] = []
         start = scanned = 0
-        for found in _JSON_TOKEN.finditer(text):
-            scanned = found.end()
-            if self._is_boundary(found[0]):
-                frames += self._item(text[start : found.start()])
+        for match in _JSON_TOKEN.finditer(text):
+            scanned = match.end()
+            if self._is_boundary(match[0]):
+                frames += self._item(text[start : match.start()])
                 start = scanned
         if text.endswith(b"\\") and scanned < len(text):
             self._held = b"\\"

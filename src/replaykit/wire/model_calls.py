@@ -133,9 +133,9 @@ def usage_of(value: Json, *, inputs: tuple[str, ...], outputs: tuple[str, ...]) 
 
 
 def _sum(counts: JsonObject, names: tuple[str, ...]) -> int | None:
-    found = [count for name in names if (count := as_count(counts.get(name))) is not None]
-    if found:
-        return sum(found)
+    stated_counts = [count for name in names if (count := as_count(counts.get(name))) is not None]
+    if stated_counts:
+        return sum(stated_counts)
     return None
 
 

@@ -25,9 +25,9 @@ def api_of(method: str, target: str, content_type: str = "") -> ModelApi | None:
     path, _, query = _ORIGIN.sub("", target).partition("#")[0].partition("?")
     path = path.rstrip("/")
     for pattern, dialects, framing in _ROUTES:
-        found = pattern.search(path)
-        if found is not None:
-            return _api(found.groupdict(), query, dialects, framing)
+        match = pattern.search(path)
+        if match is not None:
+            return _api(match.groupdict(), query, dialects, framing)
     return None
 
 

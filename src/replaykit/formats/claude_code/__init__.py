@@ -83,11 +83,11 @@ def _runs(source: Source, session: ClaudeSession) -> Iterator[Found]:
     for line in session.lines:
         (side if line.is_side else own).append(line)
     if own:
-        for found in lines_beside(source, session.lines):
-            if isinstance(found, InvalidFile):
-                yield found
+        for item in lines_beside(source, session.lines):
+            if isinstance(item, InvalidFile):
+                yield item
             else:
-                side.append(found)
+                side.append(item)
     agents = agents_in(side)
     calls = by_call([*own, *side], agents)
     yield from _conversations(session, own, calls)
@@ -170,31 +170,31 @@ class SubagentFile(Struct, frozen=True, kw_only=True):
 
 def agents_in(lines: Sequence[SessionLine]) -> list[SubagentFile]:
     """Group lines into conversations of sub-agents, by the agent's id or else by the root line."""
-    found: dict[str, list[SessionLine]] = {}
+    lines_by_agent: dict[str, list[SessionLine]] = {}
     roots: dict[str, str] = {}
     for line in lines:
         root = line.agent or roots.get(line.parent) or line.uuid or str(line.index)
         roots.setdefault(line.uuid, root)
-        found.setdefault(root, []).append(line)
-    return [SubagentFile(id=root, lines=tuple(group)) for root, group in found.items()]
+        lines_by_agent.setdefault(root, []).append(line)
+    return [SubagentFile(id=root, lines=tuple(group)) for root, group in lines_by_agent.items()]
 
 
 def by_call(lines: Sequence[SessionLine], agents: Sequence[SubagentFile]) -> dict[str, SubagentFile]:
     """Return each sub-agent by the id of the call that started it."""
     unclaimed = {agent.id: agent for agent in agents}
-    found: dict[str, SubagentFile] = {}
+    started_agents: dict[str, SubagentFile] = {}
     for call_id, agent_id in _agent_calls(lines):
         if agent_id in unclaimed:
-            found[call_id] = unclaimed.pop(agent_id)
+            started_agents[call_id] = unclaimed.pop(agent_id)
     for line in lines:
         for use in line.uses:
             call_id, prompt = text_in(use, "id"), text_in(use.get("input"), "prompt").strip()
             for agent in list(unclaimed.values()):
                 if prompt and agent.prompt == prompt:
-                    if call_id not in found and line.agent != agent.id:
-                        found[call_id] = unclaimed.pop(agent.id)
+                    if call_id not in started_agents and line.agent != agent.id:
+                        started_agents[call_id] = unclaimed.pop(agent.id)
                     break
-    return found
+    return started_agents
 
 
 def lines_beside(source: Source, lines: Sequence[SessionLine]) -> Iterator[SessionLine | InvalidFile]:
@@ -322,17 +322,17 @@ class SessionReading:
 
     def _session(self, line: SessionLine, leaf: str) -> ClaudeSession | None:
         """Return the session of the parent line, so that a resumed session stays whole, or else the named one."""
-        found = None
+        session = None
         if not line.is_side:
-            found = self._session_of.get(line.parent)
-        found = found or self.sessions.get(line.session) or self._session_of.get(leaf)
-        if found is None and line.session:
-            found = ClaudeSession(line.session)
-        if found is None and line.message:
-            found = self._latest
-        if found is not None and line.session:
-            self.sessions.setdefault(line.session, found)
-        return found
+            session = self._session_of.get(line.parent)
+        session = session or self.sessions.get(line.session) or self._session_of.get(leaf)
+        if session is None and line.session:
+            session = ClaudeSession(line.session)
+        if session is None and line.message:
+            session = self._latest
+        if session is not None and line.session:
+            self.sessions.setdefault(line.session, session)
+        return session
 
 
 def is_line(value: Json) -> bool:

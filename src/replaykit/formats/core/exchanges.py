@@ -120,11 +120,11 @@ class ExchangeImporter:
     def read(self, source: Source) -> Iterator[Found]:
         threads = ExchangeThreads(self.name)
         reader = _Reader(self.title, self.api)
-        for found in chain(chain.from_iterable(map(reader.read, source.documents())), reader.flush()):
-            if isinstance(found, ModelExchange):
-                yield from threads.add(found)
+        for item in chain(chain.from_iterable(map(reader.read, source.documents())), reader.flush()):
+            if isinstance(item, ModelExchange):
+                yield from threads.add(item)
             else:
-                yield found
+                yield item
         yield from threads.close()
 
 
@@ -396,12 +396,12 @@ def created(response: Json) -> float:
 
 def times(item: JsonObject, otherwise: float) -> dict[str, float]:
     """Return the start and duration of a call from the log entry."""
-    found = {"at": _time(item, _TIMES) or otherwise}
+    timing = {"at": _time(item, _TIMES) or otherwise}
     for name, unit in _DURATIONS.items():
         took: Json = item.get(name)
         if type(took) in (int, float) and 0 <= took < _LONGEST_S:
-            return found | {"duration_s": took * unit}
-    return found
+            return timing | {"duration_s": took * unit}
+    return timing
 
 
 def text_or_parts(content: Json) -> Json:

@@ -82,25 +82,25 @@ def _read_text(text: str, cache: ConversationCache | None) -> list[Json] | None:
     size = 0 if cache is None else len(cache.text)
     try:
         if cache is not None and size and text.startswith(cache.text) and text[size : size + 1] == ",":
-            found = [*cache.messages, *_read_all(orjson.loads("[" + text[size + 1 :]))]
+            messages = [*cache.messages, *_read_all(orjson.loads("[" + text[size + 1 :]))]
         else:
-            found = _read_all(orjson.loads(text))
+            messages = _read_all(orjson.loads(text))
     except (orjson.JSONDecodeError, UnicodeEncodeError):
         return None
-    if cache is not None and len(found) > 1 and text[-1] == "]":
-        cache.text, cache.messages = text[:-1], found
-    return found
+    if cache is not None and len(messages) > 1 and text[-1] == "]":
+        cache.text, cache.messages = text[:-1], messages
+    return messages
 
 
 def _read_all(messages: list[Json]) -> list[Json]:
-    found: list[Json] = []
+    conversation: list[Json] = []
     for message in messages:
         alone = _alone(message)
         if alone is None:
-            found += _read_message(message)
+            conversation += _read_message(message)
         else:
-            found.append(alone)
-    return found
+            conversation.append(alone)
+    return conversation
 
 
 def answer_in(messages: Iterable[Json]) -> ModelAnswer | None:
@@ -199,7 +199,7 @@ def _read_message(message: Json) -> list[JsonObject]:
 
 def _of_parts(role: str, parts: list[Json], message: JsonObject) -> list[JsonObject]:
     """Return a message for each result, and one for all other parts."""
-    found: list[JsonObject] = []
+    messages: list[JsonObject] = []
     calls: list[Json] = []
     rest: list[Json] = []
     texts: list[str] = []
@@ -207,7 +207,7 @@ def _of_parts(role: str, parts: list[Json], message: JsonObject) -> list[JsonObj
     for part in parts:
         sort = _SORTS.get(text_in(part, "type"))
         if sort is _RESULT:
-            found.append(_result(part))
+            messages.append(_result(part))
         elif sort is _CALL:
             calls.append(_call(part))
         elif sort is _THOUGHT:
@@ -221,8 +221,8 @@ def _of_parts(role: str, parts: list[Json], message: JsonObject) -> list[JsonObj
     if message.get("tool_calls"):
         calls += map(_call, as_objects(message["tool_calls"]))
     thinking = joined(thoughts)
-    if found and not rest and not calls and not thinking:
-        return found
+    if messages and not rest and not calls and not thinking:
+        return messages
     content: Json = rest
     if len(texts) == len(rest):
         content = joined(texts, "\n")
@@ -234,8 +234,8 @@ def _of_parts(role: str, parts: list[Json], message: JsonObject) -> list[JsonObj
         rest_message["tool_calls"] = calls
     if thinking:
         rest_message["thinking"] = thinking
-    found.append(rest_message)
-    return found
+    messages.append(rest_message)
+    return messages
 
 
 def _is_text(part: Json) -> bool:

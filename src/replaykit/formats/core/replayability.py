@@ -133,12 +133,12 @@ def with_lacks(run: TraceRun, lacks: Mapping[int, Iterable[Lack]], advice: Itera
 
 
 def _lacks(call: Call, stated: Json, reader: ConversationReader) -> tuple[Lack, ...]:
-    found = {Lack(word) for word in texts_in(stated) if word in _LACKS}
+    lacks = {Lack(word) for word in texts_in(stated) if word in _LACKS}
     if not call.answered or (isinstance(call, LlmCall) and call.wire is None and _has_no_answer(call)):
-        found.add(Lack.RESULT)
+        lacks.add(Lack.RESULT)
     if isinstance(call, LlmCall) and not _has_messages(call, reader):
-        found.add(Lack.MESSAGES)
-    return tuple(sorted(found))
+        lacks.add(Lack.MESSAGES)
+    return tuple(sorted(lacks))
 
 
 def _has_no_answer(call: LlmCall) -> bool:

@@ -280,9 +280,9 @@ def tool_error(content: Json) -> ErrorInfo:
     """Return the error in the text that LangGraph shows a model for a failed tool."""
     blocks = "\n".join(text_in(block, "text") for block in as_objects(content))
     text = as_text(content) or blocks
-    found = _TOOL_NODE.fullmatch(text.strip()) or _TOOL_CALL.match(text)
-    if found:
-        return error_of_repr(found[1], "ToolError")
+    match = _TOOL_NODE.fullmatch(text.strip()) or _TOOL_CALL.match(text)
+    if match:
+        return error_of_repr(match[1], "ToolError")
     return error_of(text, "ToolError")
 
 

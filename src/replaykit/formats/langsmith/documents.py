@@ -93,13 +93,13 @@ def members_of(text: bytes) -> JsonObject | None:
         check_nesting(text)
         if not text.isascii():
             text.decode()  # undecoded text could hide invalid UTF-8
-        found = cast(JsonObject, _decode(text))
+        members = cast(JsonObject, _decode(text))
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
     for name in ("inputs", "outputs"):
-        if found.get(name) == NULL:
-            found[name] = None
-    return found
+        if members.get(name) == NULL:
+            members[name] = None
+    return members
 
 
 def loaded(value: Json) -> Json:
@@ -138,15 +138,15 @@ def documents(source: Source) -> Iterator[list[Document] | InvalidFile]:
         if gathered.holds(_LOOSE):  # these may belong to any run of the file
             groups = [list(chain.from_iterable(groups))]
         for pieces in groups:
-            found, problems = _read(source.file, pieces)
+            batch, problems = _read(source.file, pieces)
             yield from problems
-            yield found
+            yield batch
 
 
 def holds_runs(source: Source) -> bool:
     """Return whether one of the first items looks like a run: the very first may be a bad one."""
-    found = (run for value in source.first for run in islice(_documents(value), _LOOK_AT))
-    return any(_is_run(run) for run, _path in found)
+    runs = (run for value in source.first for run in islice(_documents(value), _LOOK_AT))
+    return any(_is_run(run) for run, _path in runs)
 
 
 def _is_run(value: Json) -> bool:
@@ -199,7 +199,7 @@ class _Head(Struct):
     @property
     def lists(self) -> list[Raw]:
         """The lists of runs in an object that is not a run itself."""
-        return [held for held in (self.runs, self.items, self.post, self.patch) if held]
+        return [run_list for run_list in (self.runs, self.items, self.post, self.patch) if run_list]
 
     @property
     def is_known(self) -> bool:
@@ -247,16 +247,16 @@ def _head_of(run: bytes | Raw) -> _Head:
 
 
 def _read(file: str, pieces: Iterable[Piece]) -> tuple[list[Document], list[InvalidFile]]:
-    found: list[Document] = []
+    batch: list[Document] = []
     problems: list[InvalidFile] = []
     for text, line, is_known in pieces:
         source = Source(text, file, line=line)
         members = members_of(text) if is_known else None
         if members is not None:
-            found.append((members, (), source))
+            batch.append((members, (), source))
             continue
         try:
-            found += [(run, path, source) for run, path in _documents(source.value)]
+            batch += [(run, path, source) for run, path in _documents(source.value)]
         except InvalidFile as problem:
             problems.append(problem)
-    return found, problems
+    return batch, problems

@@ -96,10 +96,10 @@ class _Recent(Generic[T]):
         for known, value in self._entries:
             if known == text:
                 return value
-        found = make(text)
+        new_value = make(text)
         if len(text) <= _RECENT_BYTES:
-            self._entries = [(text.copy(), found), *self._entries[: _RECENT - 1]]
-        return found
+            self._entries = [(text.copy(), new_value), *self._entries[: _RECENT - 1]]
+        return new_value
 
 
 class _Conversation:
@@ -120,7 +120,7 @@ class _Conversation:
             self._keep(text, self._depth, messages_json)
             return Raw(messages_json)
         messages = fields.loaded(messages_text, "inputs")
-        found = fields.canonical(conversation(messages), "inputs")
+        canonical_text = fields.canonical(conversation(messages), "inputs")
         if text.startswith((b"[{", b"[[{")):
             if text[1:2] == b"{":
                 depth = 1
@@ -128,8 +128,8 @@ class _Conversation:
                 depth = 2
             else:
                 depth = 0
-            self._keep(text, depth, bytes(found))
-        return found
+            self._keep(text, depth, bytes(canonical_text))
+        return canonical_text
 
     def _more(self, text: bytes, fields: RunFields) -> list[Json] | None:
         """Return the messages added to the last conversation; None for another conversation."""

@@ -76,17 +76,17 @@ class RunFields(Fields):
     def take(self, *names: str) -> Json:
         """Take the first value that is not null, decoded if necessary; None if there is none."""
         for name in names:  # not recorded as taken, since `rest()` is never called for runs
-            found = self.value.get(name)
-            if found is not None:
-                if type(found) is Raw:
-                    found = self.value[name] = self.loaded(found, name)
-                return found
+            member = self.value.get(name)
+            if member is not None:
+                if type(member) is Raw:
+                    member = self.value[name] = self.loaded(member, name)
+                return member
         return None
 
     def text(self, *names: str) -> str | None:
-        found = self.value.get(names[0])
-        if type(found) is str:
-            return found
+        value = self.value.get(names[0])
+        if type(value) is str:
+            return value
         return super().text(*names)
 
     def loaded(self, text: Raw, name: str) -> Json:
@@ -203,10 +203,10 @@ def _roots(nodes: Iterable[RunNode]) -> list[RunNode]:
             roots.append(node)
             waiting = [node]
             while waiting:
-                found = waiting.pop()
-                if id(found) not in reached:
-                    reached.add(id(found))
-                    waiting.extend(found.children)
+                below = waiting.pop()
+                if id(below) not in reached:
+                    reached.add(id(below))
+                    waiting.extend(below.children)
     return roots
 
 
@@ -236,9 +236,9 @@ _LINKS = {"parent_run_id": str, "trace_id": str, "dotted_order": str, "parent_ru
 def check_links(fields: RunFields) -> None:
     """Raise `InvalidFile` if a member that links runs has the wrong type: the run would end up in the wrong place."""
     for name, kind in _LINKS.items():
-        found = fields.value.get(name)
-        if found is not None and type(found) is not kind:
-            raise fields.error(f"expected {'a text' if kind is str else 'a list'}, got {json_type(found)}", name)
+        value = fields.value.get(name)
+        if value is not None and type(value) is not kind:
+            raise fields.error(f"expected {'a text' if kind is str else 'a list'}, got {json_type(value)}", name)
 
 
 _TRACEBACK = "Traceback (most recent call last)"

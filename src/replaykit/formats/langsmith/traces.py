@@ -107,7 +107,7 @@ def _lacks(root: RunNode, run: _Timed) -> Iterator[str]:
 
 def _timed(root: RunNode) -> list[_Timed]:
     """Return all runs of the trace in the order they began."""
-    found: list[_Timed] = []
+    entries: list[_Timed] = []
     waiting: list[tuple[RunNode, _Timed | None]] = [(root, None)]
     while waiting:
         node, above = waiting.pop()
@@ -131,9 +131,9 @@ def _timed(root: RunNode) -> list[_Timed]:
             ended=_ended(fields, started),
             above=above,
         )
-        found.append(timed)
+        entries.append(timed)
         waiting.extend((child, timed) for child in reversed(node.children))
-    return sorted(found, key=lambda timed: (timed.order, timed.depth))
+    return sorted(entries, key=lambda timed: (timed.order, timed.depth))
 
 
 def _ended(fields: RunFields, started: float) -> float | None:
@@ -257,15 +257,15 @@ _COMMENTS = 3
 
 def feedback_labels(stats: Json) -> Iterator[Label]:
     """Yield a label for each key: its mean score or chosen category, with some of the comments."""
-    for key, found in as_object(stats).items():
-        value = value_in(found, "avg")
+    for key, summary in as_object(stats).items():
+        value = value_in(summary, "avg")
         scores: list[Json] = [value]
         if type(value) not in (int, float):
-            scores = list(object_in(found, "values"))
+            scores = list(object_in(summary, "values"))
             if not scores:
                 continue
             value = scores[0] if len(scores) == 1 else scores
-        comments = [text for text in list_in(found, "comments") if isinstance(text, str)]
+        comments = [text for text in list_in(summary, "comments") if isinstance(text, str)]
         yield Label(
             name=key,
             value=value,
@@ -349,11 +349,11 @@ def _arguments(fields: RunFields, requested: CallArguments) -> Raw:
 def _parsed(inputs: JsonObject, fields: RunFields, requested: CallArguments) -> Json:
     """Return arguments that were logged as one text: the model's own, or the decoded JSON."""
     outputs = fields.take("outputs")
-    found = requested.get(text_in(message_body(value_in(outputs, "output")), "tool_call_id"))
-    if not isinstance(found, dict) and inputs["input"].strip():
-        found = load_arguments(inputs["input"])
-    if isinstance(found, dict):
-        return found
+    request = requested.get(text_in(message_body(value_in(outputs, "output")), "tool_call_id"))
+    if not isinstance(request, dict) and inputs["input"].strip():
+        request = load_arguments(inputs["input"])
+    if isinstance(request, dict):
+        return request
     return inputs
 
 

@@ -92,10 +92,10 @@ def read_file(source: Source) -> SpanReading:
 
 def by_trace(spans: Iterable[Span]) -> dict[str, list[Span]]:
     """Group spans by trace."""
-    found: dict[str, list[Span]] = {}
+    traces: dict[str, list[Span]] = {}
     for span in spans:
-        found.setdefault(span.trace, []).append(span)
-    return found
+        traces.setdefault(span.trace, []).append(span)
+    return traces
 
 
 def _protobuf_reader(source: Source) -> Callable[[bytes], SpanReading] | None:
@@ -119,10 +119,10 @@ def _foreign_items(source: Source) -> Iterator[InvalidFile]:
 def _gather(gathered: PieceGroups, heads: Heads, line: Source, repaired: bytes = b"") -> InvalidFile | None:
     """Split a line into spans, or its re-encoded form if the text itself cannot be split; return an error if that
     fails."""
-    text, end, found = repaired or line.text, 0, False
+    text, end, has_spans = repaired or line.text, 0, False
     try:
         for trace, head, item in fast_json.split_by_trace(text):
-            found = True
+            has_spans = True
             number = heads.number(head)
             if number and gathered.reads_again and not repaired:
                 place = fast_json.place_of(item, text, end)
@@ -133,14 +133,14 @@ def _gather(gathered: PieceGroups, heads: Heads, line: Source, repaired: bytes =
                 end = place + len(item)
             else:
                 gathered.add(trace, bytes(item) if number else heads.joined(head, item), line.line, number)
-        if not found and not all(map(_is_request, _listed(line.value))):
+        if not has_spans and not all(map(_is_request, _listed(line.value))):
             return line.error(f"not OTLP: {EXPECTED}")
     except msgspec.MsgspecError as error:
         try:
             _merged(line, map(read_document, _listed(line.value)))
         except InvalidFile as problem:
             return problem
-        if found or repaired:
+        if has_spans or repaired:
             return line.error(f"not OTLP: {error}")
         return _gather(gathered, heads, line, encode_read(line.value))
     return None

@@ -93,15 +93,15 @@ def _first_item(data: bytes) -> list[tuple[int, int]]:
 
 def messages_in(data: bytes) -> list[bytes]:
     """Return the requests in a file: a single one, or several with size prefixes, as collectors write them."""
-    found, place = [], 0
+    messages, place = [], 0
     while place + _PREFIX_BYTES <= len(data):
         size = int.from_bytes(data[place : place + _PREFIX_BYTES], "big")
         place += _PREFIX_BYTES
-        found.append(data[place : place + size])
+        messages.append(data[place : place + size])
         place += size
-    sized = place == len(data) and bool(found) and (is_traces(found[0]) or is_logs(found[0]))
+    sized = place == len(data) and bool(messages) and (is_traces(messages[0]) or is_logs(messages[0]))
     if sized:
-        return found
+        return messages
     return [data]
 
 
@@ -131,17 +131,17 @@ def _messages() -> _Types:
 
 
 def _read(data: bytes, types: _Types, kind: Any, read: Callable[[Any, str, JsonObject], Span | None]) -> SpanReading:
-    found = Collector()
-    for held, scopes in _groups(data):
-        if held:
-            resource = _attributes(_parsed(types, types.resource, data, held).attributes)
+    collector = Collector()
+    for resource_place, scopes in _groups(data):
+        if resource_place:
+            resource = _attributes(_parsed(types, types.resource, data, resource_place).attributes)
         else:
             resource = {}
-        for named, items in scopes:
-            scope = _parsed(types, types.scope, data, named).name if named else ""
+        for scope_place, items in scopes:
+            scope = _parsed(types, types.scope, data, scope_place).name if scope_place else ""
             for place in items:
-                found.add(lambda: read(_parsed(types, kind, data, place), scope, resource))  # noqa: B023 (called at once)
-    return found.reading
+                collector.add(lambda: read(_parsed(types, kind, data, place), scope, resource))  # noqa: B023 (called at once)
+    return collector.reading
 
 
 def _parsed(types: _Types, kind: Any, data: bytes, place: _Place) -> Any:
@@ -158,8 +158,8 @@ def _check_amount(data: bytes, place: _Place, described: Any) -> None:
     left = [(place, described)]
     count = 0
     while left:
-        here, described = left.pop()
-        for field, kind, start, end in _fields(data, *here):
+        message, described = left.pop()
+        for field, kind, start, end in _fields(data, *message):
             known = described.fields_by_number.get(field) if kind == _LEN else None
             if known is None or known.message_type is None:
                 continue
@@ -203,11 +203,11 @@ def _record(message: Any, scope: str, resource: JsonObject) -> Span | None:
 
 
 def _attributes(pairs: Any, depth: int = 0) -> JsonObject:
-    found: JsonObject = {}
+    attributes: JsonObject = {}
     for pair in islice(pairs, MAX_ATTRIBUTES):
         value = pair.value
-        found[pair.key] = value.string_value or _any(value, depth)  # the hot path: most values are texts
-    return found
+        attributes[pair.key] = value.string_value or _any(value, depth)  # the hot path: most values are texts
+    return attributes
 
 
 def _any(value: Any, depth: int = 0) -> Json:
@@ -222,12 +222,12 @@ def _any(value: Any, depth: int = 0) -> Json:
         return [_any(item, depth + 1) for item in value.array_value.values]
     if kind == "kvlist_value":
         return _attributes(value.kvlist_value.values, depth + 1)
-    held = getattr(value, kind)
+    inner = getattr(value, kind)
     if kind == "bytes_value":
-        return base64.b64encode(held).decode()
+        return base64.b64encode(inner).decode()
     if kind == "double_value":
-        return number(held)
-    return held
+        return number(inner)
+    return inner
 
 
 _Place = tuple[int, int]

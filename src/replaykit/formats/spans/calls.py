@@ -50,7 +50,7 @@ _Take = Callable[[deque[RequestedCall] | None, SpanNode], RequestedCall | None]
 
 def requested_calls(nodes: list[SpanNode]) -> list[RequestedCall]:
     """Return all requested calls in order, with the results that the models saw."""
-    found: list[RequestedCall] = []
+    calls: list[RequestedCall] = []
     waiting: dict[str, list[RequestedCall]] = {}
     results = _Results()
     for node in nodes:
@@ -64,10 +64,10 @@ def requested_calls(nodes: list[SpanNode]) -> list[RequestedCall]:
             continue
         for use in meaning.answer.tool_calls:
             request = RequestedCall(use=use, node=node, order_ns=max(node.order_ns, node.span.ended_ns))
-            found.append(request)
+            calls.append(request)
             if use.id:
                 waiting.setdefault(use.id, []).append(request)
-    return found
+    return calls
 
 
 def join(nodes: Iterable[SpanNode], requests: list[RequestedCall]) -> dict[str, RequestedCall]:
@@ -75,25 +75,25 @@ def join(nodes: Iterable[SpanNode], requests: list[RequestedCall]) -> dict[str, 
 
     An id may be used again: it then belongs to the last call before the span. Calls without an id are taken in order.
     """
-    found: dict[str, RequestedCall] = {}
+    calls: dict[str, RequestedCall] = {}
     tools = [node for node in nodes if node.kind is SpanKind.TOOL]
     for request_key, span_keys, take in _MATCHERS:
-        if len(found) == len(tools):
+        if len(calls) == len(tools):
             break
         known: dict[_Key, deque[RequestedCall]] = {}
         for request in requests:
             if not request.is_made and (key := request_key(request)):
                 known.setdefault(key, deque()).append(request)
         for node in tools:
-            if node.span.id in found:
+            if node.span.id in calls:
                 continue
             for key in span_keys(node.meaning):
                 match = take(known.get(key), node)
                 if match is not None:
                     match.is_made = True
-                    found[node.span.id] = match
+                    calls[node.span.id] = match
                     break
-    return found
+    return calls
 
 
 def _first(waiting: deque[RequestedCall] | None, node: SpanNode) -> RequestedCall | None:
@@ -112,9 +112,9 @@ def _last(waiting: deque[RequestedCall] | None, node: SpanNode) -> RequestedCall
         return None
     while place and waiting[place - 1].node is waiting[place].node:
         place -= 1
-    found = waiting[place]
+    last_request = waiting[place]
     del waiting[place]
-    return found
+    return last_request
 
 
 # The call that precedes a result in the conversation, if any, and the message with the result.
@@ -133,7 +133,7 @@ class _Results:
         """Return the results that are new in this conversation; all of them if it does not continue the last one."""
         if not goes_on(self._messages, messages):
             self._messages, self._uses = [], {}
-        found: dict[str, list[_Result]] = {}
+        results: dict[str, list[_Result]] = {}
         for message in messages[len(self._messages) :]:
             if not isinstance(message, dict):
                 continue
@@ -142,16 +142,16 @@ class _Results:
             call_id = message.get("tool_call_id")
             if isinstance(call_id, str) and call_id:
                 uses = self._uses.get(call_id)
-                found.setdefault(call_id, []).append((uses.popleft() if uses else None, message))
+                results.setdefault(call_id, []).append((uses.popleft() if uses else None, message))
         self._messages = messages
-        return found
+        return results
 
 
 def _by_id(calls: Iterable[JsonObject]) -> dict[str, deque[Json]]:
-    found: dict[str, deque[Json]] = {}
+    results: dict[str, deque[Json]] = {}
     for call in calls:
-        found.setdefault(text_in(call, "id"), deque()).append(call)
-    return found
+        results.setdefault(text_in(call, "id"), deque()).append(call)
+    return results
 
 
 def _assign_results(waiting: list[RequestedCall], results: list[_Result]) -> list[RequestedCall]:

@@ -68,11 +68,11 @@ def read_traces(
     """
     by_trace: dict[str, Trace] = {}
     with PieceGroups(source.file) as groups:
-        for found in _records(source, records):
-            if isinstance(found, InvalidFile):
-                yield found
+        for item in _records(source, records):
+            if isinstance(item, InvalidFile):
+                yield item
                 continue
-            key, record = found
+            key, record = item
             if key is None:
                 yield from read([record])
             elif source.is_lines:
@@ -87,10 +87,10 @@ def read_traces(
 
 def first_records(source: Source, *names: str) -> list[Json]:
     """Return enough records to recognise a format by: the first two of each document, or of a list under a name."""
-    found: list[Json] = []
+    values: list[Json] = []
     for value in source.first:
-        found += [record.value for record in islice(TraceItem(source, value).members(*names), 2)]
-    return found
+        values += [record.value for record in islice(TraceItem(source, value).members(*names), 2)]
+    return values
 
 
 def run_of_trace(spans: Iterable[Span], summary: TraceSummary) -> Iterator[Found]:
@@ -119,10 +119,10 @@ def nanoseconds(moment: float | None) -> int:
 
 def identity(fields: Fields, *names: str) -> str:
     """Return an id; raise `InvalidFile` if it is missing or blank."""
-    found = fields.required_text(*names)
-    if not found.strip():
+    text = fields.required_text(*names)
+    if not text.strip():
         raise fields.error("is empty", *names)
-    return found
+    return text
 
 
 def _records(
@@ -179,11 +179,11 @@ def _lacks(run: TraceRun, spans: Mapping[str, Span], summary: TraceSummary) -> d
     for span_id, lacks in summary.lacks.items():
         if span_id in spans:
             by_start.setdefault(seconds(spans[span_id].started_ns), set()).update(lacks)
-    found: dict[int, set[Lack]] = {}
+    by_call: dict[int, set[Lack]] = {}
     for call in run.tool_calls:
         lacking = set(by_start.get(call.at, ()))
         if bytes(call.arguments_json) != _NO_ARGUMENTS:
             lacking.discard(Lack.ARGUMENTS)  # the conversation supplied them
         if lacking:
-            found[call.seq] = lacking
-    return found
+            by_call[call.seq] = lacking
+    return by_call

@@ -281,16 +281,16 @@ def _is_short(name: str, value: Json) -> bool:
 def _tops(roots: Iterable[SpanNode]) -> list[SpanNode]:
     """Return the outermost agents in order; if there are none, the outermost calls."""
     for kinds in ((SpanKind.AGENT,), (SpanKind.MODEL, SpanKind.TOOL)):
-        found: list[SpanNode] = []
+        tops: list[SpanNode] = []
         waiting = list(roots)
         while waiting:
             node = waiting.pop()
             if node.kind in kinds:
-                found.append(node)
+                tops.append(node)
             else:
                 waiting.extend(node.children)
-        if found:
-            return sorted(found, key=lambda node: node.sort_key)
+        if tops:
+            return sorted(tops, key=lambda node: node.sort_key)
     return []
 
 

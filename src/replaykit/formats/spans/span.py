@@ -169,12 +169,12 @@ class Collector:
 
 def merged(readings: Iterable[SpanReading]) -> SpanReading:
     """Merge readings into one."""
-    found = list(readings)
-    if len(found) == 1:
-        return found[0]
-    wrong = [reading for reading in found if reading.rejected]
+    parts = list(readings)
+    if len(parts) == 1:
+        return parts[0]
+    wrong = [reading for reading in parts if reading.rejected]
     return SpanReading(
-        spans=tuple(span for reading in found for span in reading.spans),
+        spans=tuple(span for reading in parts for span in reading.spans),
         rejected=sum(reading.rejected for reading in wrong),
         problem=wrong[0].problem if wrong else "",
         line=wrong[0].line if wrong else None,
@@ -271,9 +271,9 @@ class SpanDialect(Struct, frozen=True):
 def first(values: JsonObject, *names: str) -> Json:
     """Return the first value that is not null under one of the names, or UNSET."""
     for name in names:
-        found = values.get(name)
-        if found is not None:
-            return found
+        value = values.get(name)
+        if value is not None:
+            return value
     return UNSET
 
 
@@ -294,20 +294,20 @@ def _count(value: Json) -> int | None:
 
 def unflattened(values: JsonObject, prefix: str) -> Json:
     """Rebuild lists and objects that were flattened into names such as `a.0.b` below a prefix."""
-    found: JsonObject = {}
+    tree: JsonObject = {}
     for name, value in values.items():
         if name.startswith(prefix):
-            _put(found, name[len(prefix) :].split("."), value)
-    return _lists(found, _MAX_PATH)
+            _put(tree, name[len(prefix) :].split("."), value)
+    return _lists(tree, _MAX_PATH)
 
 
-def _put(found: JsonObject, path: list[str], value: Json) -> None:
+def _put(tree: JsonObject, path: list[str], value: Json) -> None:
     for step in path[:-1][:_MAX_PATH]:
-        inner = found.setdefault(step, {})
+        inner = tree.setdefault(step, {})
         if not isinstance(inner, dict):
             return
-        found = inner
-    found.setdefault(path[-1], value)
+        tree = inner
+    tree.setdefault(path[-1], value)
 
 
 _MAX_PATH = 32

@@ -110,8 +110,10 @@ def unite(spans: Iterable[Span]) -> tuple[list[Span], set[str]]:
             logged.setdefault(span.id, []).extend(span.happenings)
         elif span.id not in own or _rank(span) > _rank(own[span.id]):
             own[span.id] = span
-    found = [_with(span, logged.get(span.id, [])) if logged or span.happenings else span for span in own.values()]
-    return found, logged.keys() - own.keys()
+    united_spans = [
+        _with(span, logged.get(span.id, [])) if logged or span.happenings else span for span in own.values()
+    ]
+    return united_spans, logged.keys() - own.keys()
 
 
 def _rank(span: Span) -> tuple[int, bytes]:
@@ -170,8 +172,8 @@ def _number(nodes: Iterable[SpanNode]) -> None:
         number = node.span.attributes.get(_NUMBER)
         if type(number) is int and 0 <= number < _LAST:
             numbered.append((number, node))
-    for number, found in sorted(numbered, key=lambda pair: pair[0]):
-        above: SpanNode | None = found
+    for number, numbered_node in sorted(numbered, key=lambda pair: pair[0]):
+        above: SpanNode | None = numbered_node
         while above is not None and above.number == _LAST:
             above.number = number
             above = above.parent
@@ -248,9 +250,9 @@ def unite_calls(nodes: Iterable[SpanNode]) -> None:
     for node in nodes:
         if node.span.scope != BEEAI_SCOPE or node.kind not in (SpanKind.MODEL, SpanKind.TOOL):
             continue
-        found = _BEEAI_PART.fullmatch(node.span.name)
-        if found is not None:
-            calls.setdefault((found[1], found[3]), {}).setdefault(found[2], node)
+        match = _BEEAI_PART.fullmatch(node.span.name)
+        if match is not None:
+            calls.setdefault((match[1], match[3]), {}).setdefault(match[2], node)
     for (name, _number), parts in calls.items():
         _unite_parts(name, parts)
 

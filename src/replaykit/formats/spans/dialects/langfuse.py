@@ -99,9 +99,9 @@ def kind_of(observation: JsonObject) -> SpanKind:
     if kind != "SPAN":
         return _KINDS.get(kind, SpanKind.NOTE)
     for name in ("openinference.span.kind", "gen_ai.operation.name", "ai.operationId"):
-        found = _INSTRUMENTED_KINDS.get(text_in(instrumented, name))
-        if found is not None:
-            return found
+        stated_kind = _INSTRUMENTED_KINDS.get(text_in(instrumented, name))
+        if stated_kind is not None:
+            return stated_kind
     if _tool_message(observation) is not None or text_in(instrumented, *_TOOL_NAMES):
         return SpanKind.TOOL
     return SpanKind.AGENT
@@ -130,8 +130,8 @@ def _model(observation: JsonObject, instrumented: JsonObject) -> Meaning:
 
 def _defined(observation: JsonObject) -> Json:
     """Return the tools on offer if the server moved them out of the input: by name, each as JSON text."""
-    found = as_object(load_json(observation.get("toolDefinitions")))
-    return [as_object(load_json(tool)) | {"name": name} for name, tool in found.items()] or None
+    definitions = as_object(load_json(observation.get("toolDefinitions")))
+    return [as_object(load_json(tool)) | {"name": name} for name, tool in definitions.items()] or None
 
 
 def usage_in(observation: JsonObject) -> Usage | None:
@@ -158,11 +158,11 @@ def usage_in(observation: JsonObject) -> Usage | None:
 
 def _cost(observation: JsonObject) -> float | None:
     """Return the cost; None for zero, which Langfuse writes for an unknown price."""
-    found = value_in(observation.get("costDetails"), "total")
-    if found is None:
-        found = value_in(observation, "totalCost", "calculatedTotalCost")
-    if type(found) in (int, float) and found > 0:
-        return float(found)
+    cost = value_in(observation.get("costDetails"), "total")
+    if cost is None:
+        cost = value_in(observation, "totalCost", "calculatedTotalCost")
+    if type(cost) in (int, float) and cost > 0:
+        return float(cost)
     return None
 
 

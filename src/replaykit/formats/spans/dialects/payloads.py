@@ -147,21 +147,21 @@ def _of_message(value: JsonObject) -> PayloadRequest:
 def _of_body(body: JsonObject) -> PayloadRequest:
     config = as_object(load_json(body.get("config")))
     settings = body | config
-    held = load_json(filled_in(body, *_CONVERSATIONS))
-    inner = read_request(held) if held is not None and not _is_wrapped(held) else PayloadRequest()
+    content = load_json(filled_in(body, *_CONVERSATIONS))
+    inner = read_request(content) if content is not None and not _is_wrapped(content) else PayloadRequest()
     offered = load_json(filled_in(settings, *_TOOLS))
     return PayloadRequest(
         model=text_in(body, "model", "model_name"),
         system=load_json(filled_in(settings, *_SYSTEMS)),
         messages=inner.messages,
         tools=offered or inner.tools,
-        parameters=without_nulls(without(settings, *_READ_ELSEWHERE)) if held is not None else {},
+        parameters=without_nulls(without(settings, *_READ_ELSEWHERE)) if content is not None else {},
     )
 
 
-def _is_wrapped(held: Json) -> bool:
+def _is_wrapped(content: Json) -> bool:
     """Return whether a value under `input` is neither text nor messages."""
-    return isinstance(held, dict) and not _is_message(held) and not _holds_messages(held)
+    return isinstance(content, dict) and not _is_message(content) and not _holds_messages(content)
 
 
 def _holds_messages(value: Json) -> bool:

@@ -72,11 +72,11 @@ def _call(call: JsonObject) -> ToolUse:
 
 
 def _parameters(attributes: JsonObject) -> JsonObject:
-    found: JsonObject = {}
+    parameters: JsonObject = {}
     for name in sorted(attributes):
         if name.startswith(_SETTINGS):
-            found[name.removeprefix(_SETTINGS)] = attributes[name]
-    return found
+            parameters[name.removeprefix(_SETTINGS)] = attributes[name]
+    return parameters
 
 
 def _agent(span: Span, attributes: JsonObject) -> Meaning:
