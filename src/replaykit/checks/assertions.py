@@ -67,15 +67,15 @@ class Assertion(Struct, frozen=True):
             rule = self.rule
         else:
             rule = ASSERTIONS.get(self.kind).parse(value)
-        seen = rule.check(run, context)
+        observation = rule.check(run, context)
         return Finding(
             kind=self.kind,
-            holds=seen.holds,
-            text=seen.text,
-            expected=seen.expected,
-            actual=seen.actual,
-            seq=seen.seq,
-            run=seen.run,
+            holds=observation.holds,
+            text=observation.text,
+            expected=observation.expected,
+            actual=observation.actual,
+            seq=observation.seq,
+            run=observation.run,
             id=self.id,
             severity=self.severity,
             where=self.where,
@@ -135,10 +135,10 @@ def redact_alike(value: Json, run: TraceRun) -> tuple[Json, TraceRun]:
         return _redacted(value, text, run)
     if len(text) < _SHORTEST:
         return value, run
-    shown = _redactor().raw(text)
-    if shown is text or not holds_placeholder(encode_run(run)):
+    redacted = _redactor().raw(text)
+    if redacted is text or not holds_placeholder(encode_run(run)):
         return value, run
-    return _redacted(decode(shown), shown, run)
+    return _redacted(decode(redacted), redacted, run)
 
 
 _SHORTEST = 6  # no redacted value is shorter, and most assertions are a number or a word

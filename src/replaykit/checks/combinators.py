@@ -198,10 +198,10 @@ def _list_of(value: Json, where: str, *path: str) -> Assertions:
 
 
 def _texts(findings: list[Finding]) -> str:
-    shown = "; ".join(finding.text for finding in findings[:_SHOWN])
+    listed_texts = "; ".join(finding.text for finding in findings[:_SHOWN])
     if len(findings) > _SHOWN:
-        return f"{shown} …"
-    return shown
+        return f"{listed_texts} …"
+    return listed_texts
 
 
 def _expected(findings: list[Finding]) -> str:
@@ -209,10 +209,10 @@ def _expected(findings: list[Finding]) -> str:
 
 
 def _listed(texts: list[str]) -> str:
-    shown = "; ".join(texts[:_SHOWN])
+    listed_texts = "; ".join(texts[:_SHOWN])
     if len(texts) > _SHOWN:
-        return f"{shown} (and {len(texts) - _SHOWN} more)"
-    return shown
+        return f"{listed_texts} (and {len(texts) - _SHOWN} more)"
+    return listed_texts
 
 
 MAX_TIMES = 100

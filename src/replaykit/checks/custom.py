@@ -74,8 +74,8 @@ class CustomPython(Rule, frozen=True):
 
     @classmethod
     def schema(cls) -> JsonObject:
-        named = {"type": "object", "properties": {"check": {"type": "string"}}, "required": ["check"]}
-        return {"anyOf": [{"type": "string"}, named]}
+        schema = {"type": "object", "properties": {"check": {"type": "string"}}, "required": ["check"]}
+        return {"anyOf": [{"type": "string"}, schema]}
 
     def seen_in(self, run: TraceRun) -> Seen:
         result = _call(self.check_, run, self.parameters)
@@ -107,8 +107,8 @@ def unregistered_in(assertions: Iterable[Assertion]) -> Iterator[tuple[int, str]
 def unregistered_text(name: str) -> str:
     """Return the message for an unregistered name, with the nearest registered one."""
     text = f"no check {name!r} is registered here"
-    known = list(CHECKS)
-    return f"{text}; {nearest(name[:80], known)}" if known else text
+    names = list(CHECKS)
+    return f"{text}; {nearest(name[:80], names)}" if names else text
 
 
 def _named(assertion: Assertion) -> Iterator[str]:

@@ -62,10 +62,10 @@ _PIECE = lazy(r"[^\W\d_]+|\d+")
 class Explanations:
     """Everything that follows from the sources of a figure."""
 
-    def __init__(self, sources: SourceView, stated: Sequence[float] = ()) -> None:
+    def __init__(self, sources: SourceView, stated_numbers: Sequence[float] = ()) -> None:
         self._sources = sources
         # Explained numbers of the answer itself: results that others may be computed from.
-        self._stated = stated
+        self._stated = stated_numbers
         # Numbers in error messages are not data: a status, a port, a line.
         self._telling = [source for source in sources.sources if result_failure(source.text) is None]
 
@@ -236,7 +236,7 @@ class Explanations:
     def _is_moment(self, target: float) -> bool:
         """Return whether this is a Unix time in seconds or milliseconds on a day of the sources."""
         day = epoch_day(target)
-        return day is not None and any(abs((day - known).days) <= 1 for known in self._days)
+        return day is not None and any(abs((day - known_day).days) <= 1 for known_day in self._days)
 
     def _is_part_of_row(self, figure: Figure) -> bool:
         """Return whether these are digits from a longer sequence, such as a telephone number or an account."""
@@ -274,7 +274,7 @@ class Explanations:
         return False
 
     def _is_reachable(self, day: dt.date) -> bool:
-        if any(is_around(day, known) for known in self._days):
+        if any(is_around(day, known_day) for known_day in self._days):
             return True
         return not self._days_further.isdisjoint((day, *shifted(day, self._spans)))
 
@@ -286,8 +286,8 @@ class Explanations:
     @cached_property
     def _days_further(self) -> set[dt.date]:
         days: set[dt.date] = set()
-        for known in self._days:
-            for day in (known, *shifted(known, self._spans)):
+        for known_day in self._days:
+            for day in (known_day, *shifted(known_day, self._spans)):
                 days.update((day - _ONE_DAY, day, day + _ONE_DAY))
         return days
 

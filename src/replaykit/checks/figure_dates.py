@@ -114,13 +114,13 @@ def epoch_day(number: float) -> dt.date | None:
     return dt.datetime.fromtimestamp(seconds, dt.UTC).date()
 
 
-def dates_of(day: Day, known: Sequence[dt.date]) -> Iterator[dt.date]:
+def dates_of(day: Day, known_days: Sequence[dt.date]) -> Iterator[dt.date]:
     """Yield the date, or, without a year, the dates in all years around the known ones."""
     years: set[int] = set()
     if day[0] is not None:
         years.add(day[0])
     else:
-        for around in known:
+        for around in known_days:
             years.update((around.year - 1, around.year, around.year + 1))
     for year in years:
         date = as_date((year, *day[1:]))
@@ -128,14 +128,14 @@ def dates_of(day: Day, known: Sequence[dt.date]) -> Iterator[dt.date]:
             yield date
 
 
-def is_around(day: dt.date, known: dt.date) -> bool:
+def is_around(day: dt.date, known_day: dt.date) -> bool:
     """Return whether a day is near a known one, its anniversary, weeks from it, or on a similar day of a month."""
-    apart = abs((day - known).days)
-    if apart <= _MAX_DAYS or (day.month, day.day) == (known.month, known.day):
+    apart = abs((day - known_day).days)
+    if apart <= _MAX_DAYS or (day.month, day.day) == (known_day.month, known_day.day):
         return True
     is_weeks = min(apart % 7, -apart % 7) <= 1
     is_month_end = day.day == 1 or (day + dt.timedelta(days=1)).day == 1
-    is_like = is_weeks or is_month_end or abs(day.day - known.day) <= 1
+    is_like = is_weeks or is_month_end or abs(day.day - known_day.day) <= 1
     return is_like and apart <= 7 * _MAX_WEEKS
 
 

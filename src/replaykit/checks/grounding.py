@@ -90,12 +90,12 @@ class OutputGrounded(Rule, frozen=True):
                 f"All {len(figures)} figures of the output have a source" if figures else "The output states no figure"
             )
             return Seen(self.grounded and says_something(run), text, expected, text.lower(), last_seq(run))
-        shown = first_few([figure.text for figure in missing], _SHOWN)
+        listed_figures = first_few([figure.text for figure in missing], _SHOWN)
         return Seen(
             holds=not self.grounded,
-            text=f"Output states {shown}, which nothing in the run supports",
+            text=f"Output states {listed_figures}, which nothing in the run supports",
             expected=expected,
-            actual=f"no source for {shown}",
+            actual=f"no source for {listed_figures}",
             seq=missing[0].seq,
         )
 
@@ -144,14 +144,14 @@ def unexplained(run: TraceRun, figures: list[Figure]) -> list[Ungrounded]:
     return _inexplicable(run, missing, results)
 
 
-def _inexplicable(run: TraceRun, missing: list[Ungrounded], stated: Sequence[float]) -> list[Ungrounded]:
+def _inexplicable(run: TraceRun, missing: list[Ungrounded], stated_numbers: Sequence[float]) -> list[Ungrounded]:
     sources = Sources(run)
     explanations: dict[SourceView, Explanations] = {}
     remaining = []
     for unsourced in missing:
         view = sources.for_figure(unsourced.figure)
         if view not in explanations:
-            explanations[view] = Explanations(view, stated)
+            explanations[view] = Explanations(view, stated_numbers)
         if not explanations[view].explain(unsourced.figure):
             remaining.append(unsourced)
     return remaining
@@ -190,7 +190,7 @@ def _has_source(figure: Figure, sources: SourceView, derive: tuple[Derivation, .
         key = url_key(figure.text)
         return key in sources.urls or sources.holds_text(plain_key(key))
     if figure.kind == "date":
-        if any(is_same_day(day, known) for day in figure.days for known, _where in sources.days):
+        if any(is_same_day(day, known_day) for day in figure.days for known_day, _where in sources.days):
             return True
         return "difference" in derive and _is_near_date(figure, sources)
     if figure.kind == "number":
@@ -203,8 +203,8 @@ def _has_source(figure: Figure, sources: SourceView, derive: tuple[Derivation, .
 
 def _is_near_date(figure: Figure, sources: SourceView) -> bool:
     """Return whether a date is some days from one in a source: the day after, a week later."""
-    known = filter(None, (as_date(day) for day, _where in sources.days))
-    pairs = product(filter(None, map(as_date, figure.days)), known)
+    known_days = filter(None, (as_date(day) for day, _where in sources.days))
+    pairs = product(filter(None, map(as_date, figure.days)), known_days)
     return any(abs((day - other).days) <= _NEAR_DAYS for day, other in pairs)
 
 
@@ -241,8 +241,8 @@ def _nearest(figure: Figure, sources: SourceView) -> str:
         return _nearest_number(figure, sources.numbers)
     if figure.kind == "date":
         year, month, day = figure.days[0]
-        for known, where in sources.days:
-            if known[1:] == (month, day) or known[:2] == (year, month):
+        for known_day, where in sources.days:
+            if known_day[1:] == (month, day) or known_day[:2] == (year, month):
                 return where
         return ""
     candidates: dict[str, str] = {}

@@ -158,19 +158,19 @@ class Sources:
         """All sources, in order."""
         sources = list(_sources(self._run))
         # One budget for all sources: a run with hundreds of long results must not take minutes.
-        left = MAX_READ_CHARS
+        chars_left = MAX_READ_CHARS
         for source in sources:
-            source.readable_chars = min(left, len(source.text))
-            left -= source.readable_chars
+            source.readable_chars = min(chars_left, len(source.text))
+            chars_left -= source.readable_chars
         return sources
 
     def for_figure(self, figure: Figure) -> SourceView:
         """Return the sources that do not echo the model's own statement of the figure."""
         stated_at = first_statement(self._run, figure)
-        counted = [source for source in self.all if _counts_for(source, figure, stated_at)]
-        key = tuple(map(id, counted))
+        sources = [source for source in self.all if _counts_for(source, figure, stated_at)]
+        key = tuple(map(id, sources))
         if key not in self._views:
-            self._views[key] = SourceView(counted)
+            self._views[key] = SourceView(sources)
         return self._views[key]
 
 

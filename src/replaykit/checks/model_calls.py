@@ -46,8 +46,8 @@ class LlmTruncated(Rule, frozen=True):
     calls: Literal["last", "any"] = "last"
 
     def seen_in(self, run: TraceRun) -> Seen:
-        counted = run.llm_calls if self.calls == "any" else run.llm_calls[-1:]
-        cut = first(counted, lambda call: (call.finish_reason or "").lower() in _CUT)
+        calls = run.llm_calls if self.calls == "any" else run.llm_calls[-1:]
+        cut = first(calls, lambda call: (call.finish_reason or "").lower() in _CUT)
         expected = f"{'an' if self.truncated else 'no'} answer that is cut off"
         if cut is None:
             return Seen(not self.truncated, "No answer was cut off", expected, "no answer is cut off", last_seq(run))

@@ -319,8 +319,8 @@ class OutputAnswer(Rule, frozen=True):
         if has_output(run) and gives_answer(text, self.reference):
             return seen_output(run, True, "Output gives the expected answer", expected)
         answer = marked_answer(text)
-        shown = f"Output answers {short(answer)!r}" if answer else "Output marks no answer"
-        return seen_output(run, False, shown, expected)
+        statement = f"Output answers {short(answer)!r}" if answer else "Output marks no answer"
+        return seen_output(run, False, statement, expected)
 
 
 def marked_answer(text: str) -> str | None:

@@ -143,15 +143,15 @@ class OutputFinishReason(Rule, frozen=True):
 
     def seen_in(self, run: TraceRun) -> Seen:
         reasons = one_or_more(self.reason)
-        known = [call for call in run.llm_calls if call.finish_reason is not None]
+        calls = [call for call in run.llm_calls if call.finish_reason is not None]
         expected = f"finish reason {' or '.join(map(repr, reasons))}"
-        if not known:
+        if not calls:
             text = "No model call says why it stopped"
             return Seen(False, text, expected, "no finish reason in the log", last_seq(run))
         if self.calls == "last":
-            known = known[-1:]
-        bad = first(known, lambda call: call.finish_reason not in reasons)
-        call = bad or known[-1]
+            calls = calls[-1:]
+        bad = first(calls, lambda call: call.finish_reason not in reasons)
+        call = bad or calls[-1]
         return Seen(
             holds=bad is None,
             text=f"The model stopped for {call.finish_reason!r}",

@@ -121,14 +121,14 @@ def question_of(rubric: str, run: TraceRun, *, with_calls: bool = False, **parts
 
 
 def _shown(call: ToolCall) -> JsonObject:
-    shown = {"tool": call.name, "arguments": call.arguments}
+    question = {"tool": call.name, "arguments": call.arguments}
     if call.items_json is not None:
-        shown["result"] = call.items
+        question["result"] = call.items
     elif call.error is None:
-        shown["result"] = call.result
+        question["result"] = call.result
     if call.error is not None:
-        shown["error"] = str(call.error)
-    return shown
+        question["error"] = str(call.error)
+    return question
 
 
 _FACTUAL = (

@@ -219,12 +219,12 @@ class _Nothing(Rule, frozen=True, kw_only=True):
     allow: list[str] = []
 
     def __post_init__(self) -> None:
-        known = sorted(self._known_kinds)
+        known_kinds = sorted(self._known_kinds)
         if not self.places or self.kinds == []:
             raise ValueError("expected at least one place, and one sort")
         for kind in self.kinds or ():
-            if kind not in known:
-                raise ValueError(f"unknown sort {kind!r}; {nearest(kind, known)}")
+            if kind not in known_kinds:
+                raise ValueError(f"unknown sort {kind!r}; {nearest(kind, known_kinds)}")
 
     def seen_in(self, run: TraceRun) -> Seen:
         expected = f"no {self.what} in {', '.join(self.places)}"

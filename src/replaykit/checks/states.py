@@ -138,9 +138,9 @@ class StateDiff(Rule, frozen=True):
         expected = self._expected()
         if old is None or new is None:
             return Seen(False, "No states to compare", expected, _NO_STATE, last_seq(run))
-        wrong = self._wrong(old.value, new.value)
+        problem = self._wrong(old.value, new.value)
         changes = "; ".join(map(str, differences(old.value, new.value, limit=3))) or "nothing changed"
-        return Seen(wrong is None, wrong or "State changed as expected", expected, changes, new.seq)
+        return Seen(problem is None, problem or "State changed as expected", expected, changes, new.seq)
 
     def _wrong(self, old: Json, new: Json) -> str | None:
         for path in self.changed:

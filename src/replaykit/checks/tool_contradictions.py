@@ -124,13 +124,13 @@ def _other_numbers(text: str, numbers: dict[str, ToolMember], missing: list[Ungr
 
 
 def _yes_for_no(text: str, flags: dict[str, list[ToolMember]]) -> Iterator[Contradiction]:
-    for word, named in flags.items():
-        if any(member.value for member in named):
+    for word, flag_name in flags.items():
+        if any(member.value for member in flag_name):
             continue
         pattern = rf"\b(?:is|are|was|were|has been|have been)\s+(?:now\s+|already\s+|fully\s+)?{re.escape(word)}\b"
         match = re.search(pattern, text, re.IGNORECASE)
         if match is not None and not _is_conditional(text, match.start()):
-            yield Contradiction(" ".join(match[0].split()), named[-1])
+            yield Contradiction(" ".join(match[0].split()), flag_name[-1])
 
 
 def _is_conditional(text: str, place: int) -> bool:

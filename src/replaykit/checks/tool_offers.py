@@ -69,7 +69,7 @@ class ToolNotOffered(Rule, frozen=True):
     tool: str
 
     def seen_in(self, run: TraceRun) -> Seen:
-        unoffered_call = first(unoffered_calls(run), lambda wrong: glob(self.tool, wrong[1]))
+        unoffered_call = first(unoffered_calls(run), lambda flaw: glob(self.tool, flaw[1]))
         expected = f"a call of {self.tool!r} that was not offered"
         if unoffered_call is None:
             text = "Every tool that was asked for was offered"

@@ -97,13 +97,13 @@ class TrajectoryMatch(Rule, frozen=True):
 
     def seen_in(self, run: TraceRun) -> Seen:
         calls = [call if isinstance(call, TrajectoryCall) else TrajectoryCall(tool=call) for call in self.calls]
-        wrong, call = self._difference(calls, run.tool_calls)
+        difference, call = self._difference(calls, run.tool_calls)
         names = in_order(call.name for call in run.tool_calls)
         return Seen(
-            holds=not wrong,
+            holds=not difference,
             text=f"Tools called: {names}",
             expected=f"tools {in_order(map(str, calls))} ({self.mode.value})",
-            actual=f"tools {names}; {wrong}" if wrong else f"tools {names}",
+            actual=f"tools {names}; {difference}" if difference else f"tools {names}",
             seq=seq_of(call, run),
         )
 
@@ -112,16 +112,16 @@ class TrajectoryMatch(Rule, frozen=True):
         if self.mode is TrajectoryMode.STRICT:
             return self._strict_difference(expected, calls)
         if self.mode is TrajectoryMode.IN_ORDER:
-            left = iter(calls)
-            for named in expected:
-                if first(left, partial(self._fits, named)) is None:
-                    return _missing(named)
+            remaining = iter(calls)
+            for expected_call in expected:
+                if first(remaining, partial(self._fits, expected_call)) is None:
+                    return _missing(expected_call)
             return _NO_DIFFERENCE
         pairs = paired(expected, calls, self._fits)
         if self.mode is not TrajectoryMode.SUBSET:
-            for index, named in enumerate(expected):
+            for index, expected_call in enumerate(expected):
                 if index not in pairs:
-                    return _missing(named)
+                    return _missing(expected_call)
         if self.mode is not TrajectoryMode.SUPERSET:
             met = set(pairs.values())
             for index, call in enumerate(calls):
@@ -130,13 +130,13 @@ class TrajectoryMatch(Rule, frozen=True):
         return _NO_DIFFERENCE
 
     def _strict_difference(self, expected: list[TrajectoryCall], calls: list[ToolCall]) -> Difference:
-        for named, call in zip_longest(expected, calls):
+        for expected_call, call in zip_longest(expected, calls):
             if call is None:
-                return _missing(named)
-            if named is None:
+                return _missing(expected_call)
+            if expected_call is None:
                 return _unexpected(call)
-            if not self._fits(named, call):
-                return f"expected {named} where {_text(call)} was called", call
+            if not self._fits(expected_call, call):
+                return f"expected {expected_call} where {_text(call)} was called", call
         return _NO_DIFFERENCE
 
     def _fits(self, expected: TrajectoryCall, call: ToolCall) -> bool:
@@ -219,11 +219,11 @@ def _augment(start: int, options: list[list[int]], partners: dict[int, int]) -> 
     came_from: dict[int, int] = {}
     waiting = deque([start])
     while waiting:
-        left = waiting.popleft()
-        for right in options[left]:
+        start_index = waiting.popleft()
+        for right in options[start_index]:
             if right in came_from:
                 continue
-            came_from[right] = left
+            came_from[right] = start_index
             if right not in partners:
                 _exchange(right, start, came_from, partners)
                 return

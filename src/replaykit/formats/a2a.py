@@ -350,8 +350,8 @@ def pieces_of(value: Json, path: DocumentPath = ()) -> Iterator[TaskPiece]:
                 yield TaskPiece(name, inner, (*path, name))
 
 
-def _kind(item: JsonObject, named: str = "") -> str | None:
-    kind = _KINDS.get(text_in(item, "kind"), named)
+def _kind(item: JsonObject, kind_name: str = "") -> str | None:
+    kind = _KINDS.get(text_in(item, "kind"), kind_name)
     if item.get("messageId") and has_list(item, "parts") and kind in ("message", ""):
         if text_in(item, "role"):
             return "message"

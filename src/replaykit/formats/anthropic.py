@@ -100,8 +100,8 @@ def _used(answer: ModelAnswer) -> list[Used]:
 
 
 def _is_failure(result: JsonObject) -> bool:
-    wrong = text_in(object_in(result, "content"), "type")
-    return result.get("is_error") is True or wrong.endswith("_error")
+    content_type = text_in(object_in(result, "content"), "type")
+    return result.get("is_error") is True or content_type.endswith("_error")
 
 
 def _is_message(item: JsonObject) -> bool:
@@ -148,8 +148,8 @@ def _whole(response: Json) -> Json:
 
 
 def _reason(body: JsonObject) -> Json:
-    wrong = object_in(body, "error")
-    return wrong.get("error", wrong) or {"type": body["type"], "message": f"the request was {body['type']}"}
+    body_error = object_in(body, "error")
+    return body_error.get("error", body_error) or {"type": body["type"], "message": f"the request was {body['type']}"}
 
 
 CONVERSATION_API = ConversationApi(

@@ -130,12 +130,12 @@ def _begins(event: JsonObject, before: JsonObject) -> bool:
 
 def _is_certain(item: JsonObject) -> bool:
     contents = objects_in(item, "contents")
-    wrong = item.get("body") if "exception" in item else item
+    body = item.get("body") if "exception" in item else item
     return (
         (_is_message(item) and bool(item["parts"]))
         or (bool(contents) and all(map(_is_message, contents)))
         or _is_event(item)
-        or as_object(value_in(wrong, "error")).keys() >= {"code", "message", "status"}
+        or as_object(value_in(body, "error")).keys() >= {"code", "message", "status"}
     )
 
 
@@ -158,9 +158,9 @@ def _camel_names(value: JsonObject) -> JsonObject:
 
 def _normalize_request(body: JsonObject) -> JsonObject:
     """Return the request without `config`, where the SDK puts everything but the contents."""
-    named = _camel_names(body)
-    config = as_object(named.pop("config", None))
-    return named | without(_camel(config), *named)
+    body_in_camel = _camel_names(body)
+    config = as_object(body_in_camel.pop("config", None))
+    return body_in_camel | without(_camel(config), *body_in_camel)
 
 
 def _whole(response: Json) -> Json:

@@ -86,12 +86,12 @@ def _is_trace(value: Json) -> bool:
 
 def _is_message_view(value: Json) -> bool:
     """Return whether these are the messages that Langfuse's pages show of a trace."""
-    shown = as_object(value)
-    for sides in shown.values():
+    members = as_object(value)
+    for sides in members.values():
         for side in (as_object(sides) or {"": None}).values():
             if not isinstance(value_in(side, "success"), bool):
                 return False
-    return bool(shown)
+    return bool(members)
 
 
 def _records(document: TraceItem) -> Iterator[Keyed | InvalidFile]:
@@ -137,12 +137,12 @@ def _read(records: Trace) -> Iterator[Found]:
 def _move_tools_out_of_models(spans: list[Span]) -> list[Span]:
     """Move tools out of model calls: some tracers nest a tool's span in the answer that requested it."""
     models = {span.id: span for span in spans if kind_of(span.attributes[OBSERVATION]) is SpanKind.MODEL}
-    moved: list[Span] = []
+    kept_spans: list[Span] = []
     for span in spans:
         if span.parent in models and kind_of(span.attributes[OBSERVATION]) is SpanKind.TOOL:
             span = replace(span, parent=models[span.parent].parent)
-        moved.append(span)
-    return moved
+        kept_spans.append(span)
+    return kept_spans
 
 
 _SNAKE = re.compile(r"_([a-z])")

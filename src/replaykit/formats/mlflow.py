@@ -215,11 +215,11 @@ def _labels(info: Fields) -> Iterator[Label]:
         if expectation:
             yield _expectation(name, expectation, why)
             continue
-        wrong = object_in(value, "error")
+        error = object_in(value, "error")
         if isinstance(value, dict):
             value = value.get("value")
-        if wrong:
-            yield Label(name=name, why=text_in(wrong, "error_message", "error_code"))
+        if error:
+            yield Label(name=name, why=text_in(error, "error_message", "error_code"))
         else:
             yield Label(name=name, value=value, failed=says_failure(name, value), why=why)
 

@@ -261,7 +261,7 @@ class EventReader:
     def _llm_call(self, fields: Fields) -> None:
         common = self._common(fields)
         usage = Fields(self._source, fields.object("usage"), (*fields.path, "usage"))
-        counted = _usage(usage) if usage.value else None
+        usage_counts = _usage(usage) if usage.value else None
         if usage.rest():
             self.unmapped[f"{fields.path[-1]}.usage"] = usage.rest()
         request = {key: fields.take(key) for key in _REQUEST if fields.key(key)}
@@ -270,7 +270,7 @@ class EventReader:
             name=fields.text("model", "name") or "",
             arguments_json=fields.canonical(request),
             finish_reason=fields.text("finish_reason", "stop_reason"),
-            usage=counted,
+            usage=usage_counts,
         )
         self.events.append(_answered(call, fields, "response", "output", "result"))
 

@@ -59,8 +59,8 @@ def _begins(event: JsonObject, before: JsonObject) -> bool:
 def _is_certain(item: JsonObject) -> bool:
     messages = objects_in(item, "messages")
     is_conversation = bool(messages) and all(map(_is_message, messages))
-    wrong = as_object(item.get("error") or (item.get("body") if "exception" in item else None))
-    return is_conversation or _is_message(item) or _is_response(item) or _is_event(item) or wrong.keys() >= _ERROR
+    error = as_object(item.get("error") or (item.get("body") if "exception" in item else None))
+    return is_conversation or _is_message(item) or _is_response(item) or _is_event(item) or error.keys() >= _ERROR
 
 
 def _whole(response: Json) -> Json:

@@ -156,15 +156,15 @@ def _use(item: JsonObject, results: dict[str, JsonObject]) -> Used:
     elif not isinstance(arguments, dict):
         arguments = without_nulls({arguments_name: arguments})
     content: Json = without_nulls(without(item, arguments_name, *_NO_RESULT))
-    wrong, own_id = item.get("error"), text_in(item, "call_id")
+    error, own_id = item.get("error"), text_in(item, "call_id")
     if results.get(own_id):
         content = text_or_parts(results[own_id].get("output"))
-    if wrong is not None:
-        content = joined_texts(objects_in(wrong, "content")) or wrong
+    if error is not None:
+        content = joined_texts(objects_in(error, "content")) or error
     elif item.get("output") is not None:
         content = item["output"]
     use = ToolUse(id=own_id or text_in(item, "id"), name=text_in(item, "name") or kind, arguments=arguments)
-    return Used(use=use, content=content, failed=wrong is not None or item.get("status") == "failed")
+    return Used(use=use, content=content, failed=error is not None or item.get("status") == "failed")
 
 
 def _history_id(call: ModelCall) -> str:
@@ -206,8 +206,8 @@ def _is_certain(item: JsonObject) -> bool:
         return True
     if "model" in item and isinstance(item.get("input"), str | list) and "messages" not in item:
         items = as_objects(item["input"])
-        named = any(name in item for name in ("instructions", "previous_response_id", "conversation", "tools"))
-        return named or (bool(items) and all(map(_is_message, items)))
+        has_own_member = any(name in item for name in ("instructions", "previous_response_id", "conversation", "tools"))
+        return has_own_member or (bool(items) and all(map(_is_message, items)))
     kind = text_in(item, "type")
     if kind == "message" and item.get("role") in _ROLES:
         return bool(of_type(objects_in(item, "content"), "output_text", "input_text"))

@@ -64,8 +64,8 @@ def _version(source: Source) -> int:
     if type(version) is not int or version < 1:
         raise source.error("expected a version: `replaykit: 1`", ("replaykit",))
     if version > COMPACT_RUN_FORMAT:
-        known = f"this ReplayKit reads up to {COMPACT_RUN_FORMAT}"
-        raise FormatTooNew(f"{source.file}: a run log of version {version}; {known}")
+        supported = f"this ReplayKit reads up to {COMPACT_RUN_FORMAT}"
+        raise FormatTooNew(f"{source.file}: a run log of version {version}; {supported}")
     return version
 
 

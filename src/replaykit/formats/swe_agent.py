@@ -152,7 +152,7 @@ def _exit(status: str) -> str:
 
 def _add_step(talk: Talk, step: _AgentStep, model: str) -> None:
     talk.answers(ModelAnswer(content=step.text or None, tool_calls=step.uses), model=model)
-    shown = step.observation if step.shown is UNSET else step.shown
+    shown_text = step.observation if step.shown is UNSET else step.shown
     if step.uses and step.observation is not UNSET:
         error = None
         if as_text(step.observation).strip() == _TIMED_OUT:
@@ -165,8 +165,8 @@ def _add_step(talk: Talk, step: _AgentStep, model: str) -> None:
             duration_s=step.duration_s,
             told_model=step.shown,
         )
-    elif shown is not UNSET:
-        talk.says("user", shown)
+    elif shown_text is not UNSET:
+        talk.says("user", shown_text)
     if step.state:
         talk.notes("state", step.state)
 

@@ -268,10 +268,10 @@ class ReplayResult(Struct, frozen=True, kw_only=True):
         lines = [self.observation, *self.reason.splitlines()]
         if self.verdict is not Verdict.INCONCLUSIVE:
             lines += [f"✗ {finding.name}: {finding.gap}" for finding in self.failures]
-        shown = [visible(f"{head}, expected {Verdict.FIXED.value}")]
+        message = visible(f"{head}, expected {Verdict.FIXED.value}")
         for line in filter(None, (*lines, *self.advice)):
-            shown.append(f"  {visible(one_line(line, _LINE_CHARS))}")
-        return "\n".join(shown)
+            message += f"\n  {visible(one_line(line, _LINE_CHARS))}"
+        return message
 
 
 class _ResultVersion(Struct):
@@ -320,7 +320,7 @@ def upgraded_verdict(word: str, kinds: Iterable[str]) -> str:
         return Verdict.INCONCLUSIVE.value
     if word != "changed":
         return word
-    left = any(effect_of(kind) is Effect.DIVERGED for kind in kinds)
-    if left:
+    has_diverged = any(effect_of(kind) is Effect.DIVERGED for kind in kinds)
+    if has_diverged:
         return Verdict.DIVERGED.value
     return Verdict.BROKEN.value

@@ -166,11 +166,11 @@ def missed_leaks(
     if not suspicions:
         return []
     text = data.decode("utf-8", "surrogateescape")
-    known = redactor.scan(text)
+    known_leaks = redactor.scan(text)
     leaks = []
     for suspicion in suspicions:
         start, end = suspicion.start, suspicion.end
-        if any(leak.start < end and start < leak.end for leak in known):
+        if any(leak.start < end and start < leak.end for leak in known_leaks):
             continue
         line = text.count("\n", 0, start) + 1
         column = start - text.rfind("\n", 0, start)

@@ -48,8 +48,8 @@ def _values(view: View, start: int, end: int, hits: Iterable[Hit]) -> list[Hit]:
     all_hits = list(hits)
     if not all_hits:
         return all_hits
-    known = number_placeholders(view.flat, max(0, start - 2), end)
-    return [hit for hit in all_hits if not _is_placeholder(view, hit, known)]
+    placeholders = number_placeholders(view.flat, max(0, start - 2), end)
+    return [hit for hit in all_hits if not _is_placeholder(view, hit, placeholders)]
 
 
 def _is_placeholder(view: View, hit: Hit, known: list[FoundPlaceholder]) -> bool:

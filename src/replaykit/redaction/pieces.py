@@ -137,12 +137,12 @@ def grown_pieces(before: Pieces, text: bytes, common: int) -> tuple[Pieces, int]
     # Of consecutive pieces in a list, one is enough context to read on.
     head = rest[: places[first]] + STAND_IN
     walk = _Walk(_SMALLEST_PIECE, _LARGEST_PIECE)
-    known = before.spans[last].end
-    new = walk.spans((head + text[known:]).rstrip(), known - len(head))
+    known_end = before.spans[last].end
+    new = walk.spans((head + text[known_end:]).rstrip(), known_end - len(head))
     if new is None:
         return None
     grown = walk.pieces(text, before.spans[:shared] + new)
-    tail = Pieces(text[known:], [TextSpan(start - known, end - known) for start, end in new])
+    tail = Pieces(text[known_end:], [TextSpan(start - known_end, end - known_end) for start, end in new])
     end = places[last] + len(STAND_IN)
     grown.texts = before.texts[:shared] + tail.texts
     grown.rest = rest[:end] + tail.rest

@@ -100,8 +100,8 @@ class Redactor:
 
     def raw(self, raw: bytes, *, name: str = "", tool: str = "") -> bytes:
         """Redact JSON text, or any other text, in bytes."""
-        if len(raw) >= LEAST_BYTES and (shown := self._by_pieces(raw, name)) is not None:
-            return shown
+        if len(raw) >= LEAST_BYTES and (redacted := self._by_pieces(raw, name)) is not None:
+            return redacted
         if self._is_plainly_clean(raw, name):
             return raw
         before = raw.decode("utf-8", "surrogateescape")
@@ -179,10 +179,10 @@ class Redactor:
             if is_known or self._is_clean_in_pieces(text):
                 return []
             text = text.decode("utf-8", "surrogateescape")
-        locations, line, counted = [], 1, 0
+        locations, line, counted_to = [], 1, 0
         for edit in self.edits(text):
-            line += text.count("\n", counted, edit.start)
-            counted = edit.start
+            line += text.count("\n", counted_to, edit.start)
+            counted_to = edit.start
             column = edit.start - text.rfind("\n", 0, edit.start)
             locations.append(Located(edit.kind, edit.start, edit.end, line, column, edit.path))
         return locations
@@ -379,10 +379,10 @@ class Redactor:
             edit = self._named_edit(leaf, word)
         if edit is None:
             return []
-        shown = edit.text
-        if not shown.isdigit() or shown[0] == "0":
-            shown = f'"{shown}"'
-        return [Edit(leaf.start, leaf.end, shown, edit.kind, path=leaf.path)]
+        stand_in = edit.text
+        if not stand_in.isdigit() or stand_in[0] == "0":
+            stand_in = f'"{stand_in}"'
+        return [Edit(leaf.start, leaf.end, stand_in, edit.kind, path=leaf.path)]
 
     def _cookie(self, part: str) -> str:
         name, _, value = part.partition("=")

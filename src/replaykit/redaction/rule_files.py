@@ -73,10 +73,10 @@ class _RuleFile:
         """Return the rules of the file and of files that it names; `through` are the files that led here."""
         table, path = self.table, self.path
         self.is_foreign = is_foreign
-        known = {*_LISTS, *_GITLEAKS, *_SWITCHES, "patterns"}
+        known_keys = {*_LISTS, *_GITLEAKS, *_SWITCHES, "patterns"}
         for key in table:
-            if key not in known:
-                raise self.error(key, f"unknown key {key!r}; {nearest(key, known)}")
+            if key not in known_keys:
+                raise self.error(key, f"unknown key {key!r}; {nearest(key, known_keys)}")
         lists = {key: self.texts(table, key) for key in _LISTS}
         for key in _SWITCHES:
             if not isinstance(table.get(key, False), bool):

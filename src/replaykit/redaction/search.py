@@ -96,8 +96,8 @@ def _hits_in(text: str, rules: Rules, depth: int, around: int) -> list[Hit]:
         hits.extend(encoded_hits(view, runs, deeper))
     for rule in rules.extra:
         hits.extend(_pattern_hits(view, rule))
-    for named in rules.finders:
-        hits.extend(named.hits(text))
+    for named_finder in rules.finders:
+        hits.extend(named_finder.hits(text))
     if not hits:
         return hits
     if rules.allow or rules.allow_patterns:

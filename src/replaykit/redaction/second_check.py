@@ -87,7 +87,9 @@ def suspicions_in(text: str, rules: Rules) -> list[Suspicion]:
     suspicions: dict[tuple[int, int], Suspicion] = {}
     for name, start, end in (*_by_rules(text), *_by_entropy(text)):
         value = text[start:end]
-        is_placeholder = any(known.start < end and start < known.end for known in placeholders) or DOMAIN in value
+        is_placeholder = (
+            any(placeholder.start < end and start < placeholder.end for placeholder in placeholders) or DOMAIN in value
+        )
         if not is_placeholder and not rules.allows(value):
             suspicions.setdefault((start, end), Suspicion(name, start, end, sha256_of(value)))
     return [suspicions[span] for span in sorted(suspicions)]

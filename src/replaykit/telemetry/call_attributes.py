@@ -225,12 +225,12 @@ def _model(call: LlmCall, content: bool) -> CallAttributes:
     if call.finish_reason:
         attributes["gen_ai.response.finish_reasons"] = (call.finish_reason,)
     if call.usage is not None:
-        counted = {
+        counts = {
             "gen_ai.usage.input_tokens": call.usage.input_tokens,
             "gen_ai.usage.output_tokens": call.usage.output_tokens,
             "operation.cost": call.usage.cost_usd,
         }
-        for name, value in counted.items():
+        for name, value in counts.items():
             if value is not None:
                 attributes[name] = value
     if content:

@@ -118,12 +118,12 @@ def _part(part: Json) -> JsonObject:
 
 
 def _call(call: JsonObject) -> JsonObject:
-    named = as_object(call.get("function")) or call
-    arguments: Json = next((named[name] for name in ("arguments", "input", "args") if name in named), {})
+    function = as_object(call.get("function")) or call
+    arguments: Json = next((function[name] for name in ("arguments", "input", "args") if name in function), {})
     part: JsonObject = {"type": "tool_call"}
     if identity := as_text(call.get("call_id")) or as_text(call.get("id")):
         part["id"] = identity
-    part["name"] = as_text(named.get("name"))
+    part["name"] = as_text(function.get("name"))
     part["arguments"] = load_arguments(arguments) if isinstance(arguments, str) else arguments
     return part
 

@@ -145,9 +145,9 @@ def exception(error: ErrorInfo, at_ns: int) -> ExportedSpanEvent:
 
 
 def _metadata(run: RunHeader) -> JsonObject:
-    known = run.metadata
-    if isinstance(known, dict):
-        return known
+    metadata = run.metadata
+    if isinstance(metadata, dict):
+        return metadata
     return {}
 
 

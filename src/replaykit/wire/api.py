@@ -227,10 +227,10 @@ def error_of(value: Json, status: int | None = None) -> ErrorInfo:
     if type(message) is not str:
         message = _message_text(message)
     attributes = {"status": status, "code": details.get("code"), "param": details.get("param")}
-    known = {name: item for name, item in attributes.items() if type(item) in (str, int)}
+    plain_attributes = {name: item for name, item in attributes.items() if type(item) in (str, int)}
     attributes_json = ABSENT
-    if known:
-        attributes_json = raw(known)
+    if plain_attributes:
+        attributes_json = raw(plain_attributes)
     return ErrorInfo(type=_error_type(details, status), message=message, attributes_json=attributes_json)
 
 

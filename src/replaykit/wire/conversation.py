@@ -294,13 +294,13 @@ class ConversationReader:
 
     def _turns(self, items: list[bytes]) -> ConversationTurns:
         """Return the turns of a conversation; if it starts with a recent one, only the rest is read."""
-        known, turns = 0, ConversationTurns()
+        turn_count, turns = 0, ConversationTurns()
         for recent, came_to in self._recent:
             size = len(recent)
-            if known < size <= len(items) and items[:size] == recent:
-                known, turns = size, came_to
-        grown = self._going_on(turns.copied(), items[known:])
-        if known < len(items):
+            if turn_count < size <= len(items) and items[:size] == recent:
+                turn_count, turns = size, came_to
+        grown = self._going_on(turns.copied(), items[turn_count:])
+        if turn_count < len(items):
             self._recent.append((items, grown))
         return grown
 
@@ -313,12 +313,12 @@ class ConversationReader:
         return turns
 
     def _of(self, text: bytes, role: str) -> tuple[Piece, ...]:
-        known = role.encode() + text
-        pieces = self._pieces.get(known)
+        content = role.encode() + text
+        pieces = self._pieces.get(content)
         if pieces is None:
             if len(self._pieces) >= _MOST_MESSAGES:
                 self._pieces.clear()
-            pieces = self._pieces[known] = pieces_of(orjson.loads(text), role)
+            pieces = self._pieces[content] = pieces_of(orjson.loads(text), role)
         return pieces
 
     def _listed(self, members: dict[str, Raw]) -> tuple[Tool, ...]:

@@ -78,8 +78,8 @@ def status_of(error: ErrorInfo) -> int | None:
 
 def error_body(api: ModelApi, status: int, error: ErrorInfo) -> bytes:
     """Return the API's body for the error, in the traced words as far as possible."""
-    stated = _body_in(error.message)
-    details = object_in(stated, "error") or stated
+    stated_body = _body_in(error.message)
+    details = object_in(stated_body, "error") or stated_body
     text = text_at(details, "message") or _message_without_status(error)
     return orjson.dumps(_body_of_api(api, status, text, details))
 

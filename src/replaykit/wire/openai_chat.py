@@ -94,9 +94,9 @@ def _thought(block: JsonObject) -> str:
     return as_text(pieces) or joined_at(as_objects(pieces), "text") or ""
 
 
-def _members(message: JsonObject, *known: str) -> list[JsonObject]:
+def _members(message: JsonObject, *names: str) -> list[JsonObject]:
     """Return the nonempty members other than the known ones, each as an object."""
-    return [{name: value} for name, value in message.items() if name not in known and value]
+    return [{name: value} for name, value in message.items() if name not in names and value]
 
 
 def _calls(message: JsonObject) -> tuple[ToolUse, ...]:
@@ -331,8 +331,8 @@ class _ToolCallDelta:
 
     def is_another(self, delta: JsonObject) -> bool:
         call_id = text_at(delta, "id")
-        named = object_in(delta, "function").get("name") or object_in(delta, "custom").get("name")
-        return bool(named) and bool(call_id) and bool(self._id) and call_id != self._id
+        name = object_in(delta, "function").get("name") or object_in(delta, "custom").get("name")
+        return bool(name) and bool(call_id) and bool(self._id) and call_id != self._id
 
     def add(self, delta: JsonObject) -> None:
         self._id = self._id or text_at(delta, "id")

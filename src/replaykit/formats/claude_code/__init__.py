@@ -101,15 +101,15 @@ def _conversations(
     session: ClaudeSession, lines: Sequence[SessionLine], calls: Mapping[str, SubagentFile]
 ) -> Iterator[Found]:
     """Yield the newest branch, and abandoned ones in which the model answered."""
-    left = -1
-    for left, branch in enumerate(branches(lines)):
+    remaining = -1
+    for remaining, branch in enumerate(branches(lines)):
         id = branch.leaf.session or session.id
-        if left == 0:
+        if remaining == 0:
             yield _run(session, id, branch.lines, calls)
-        elif branch.has_calls and left <= MAX_REWOUND:
+        elif branch.has_calls and remaining <= MAX_REWOUND:
             yield _run(session, f"{id}-rewound-{branch.leaf.uuid[:8]}", branch.lines, calls, tags=("rewound",))
-    if left > 0:
-        yield f"session {session.id} was rewound, branches left: {left}; those with calls are runs of their own"
+    if remaining > 0:
+        yield f"session {session.id} was rewound, branches left: {remaining}; those with calls are runs of their own"
 
 
 def _run(
@@ -219,7 +219,7 @@ def _agent_calls(lines: Sequence[SessionLine]) -> Iterator[tuple[str, str]]:
             yield text_in(block, "tool_use_id"), agent
 
 
-def _files(session: Path, named: set[str]) -> list[Path]:
+def _files(session: Path, known_names: set[str]) -> list[Path]:
     """List the files in the session's own directory; of those next to the session, only the ones that it names."""
     if str(session) == STDIN or _AGENT_FILE.fullmatch(session.name):
         return []
@@ -227,7 +227,7 @@ def _files(session: Path, named: set[str]) -> list[Path]:
     files: list[Path] = []
     with suppress(OSError, ValueError):
         files += [room / name for name in sorted(os.listdir(room)) if _AGENT_FILE.fullmatch(name)]
-    for agent in filter(_SAFE.fullmatch, sorted(named)):
+    for agent in filter(_SAFE.fullmatch, sorted(known_names)):
         files += [session.parent / f"agent-{agent}.jsonl{packed}" for packed in _PACKED]
     return list(filter(Path.is_file, files))[:MAX_FILES]
 

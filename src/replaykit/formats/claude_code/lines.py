@@ -166,8 +166,8 @@ def branches(lines: Iterable[SessionLine]) -> Iterator[Branch]:
         kinds = {line.kind for line in own}
         seen.update(line.index for line in own)
         if not kinds.isdisjoint(SPOKEN):
-            spoken = tuple(line for line in branch_lines if line.kind in TYPES)
-            yield Branch(lines=spoken, leaf=leaf, has_calls="assistant" in kinds)
+            messages = tuple(line for line in branch_lines if line.kind in TYPES)
+            yield Branch(lines=messages, leaf=leaf, has_calls="assistant" in kinds)
 
 
 class _Graph:
@@ -211,15 +211,15 @@ def _linked(lines: list[SessionLine]) -> list[SessionLine]:
     A line whose parent is missing follows the line before it. So do all lines without a parent if the file has no
     parents at all: an answer never starts a conversation.
     """
-    named: list[SessionLine] = []
+    linked_named: list[SessionLine] = []
     keeps_parents = True
     for line in _once(lines):
-        named.append(line if line.uuid else replace(line, uuid=f"line {line.index}"))
+        linked_named.append(line if line.uuid else replace(line, uuid=f"line {line.index}"))
         keeps_parents = keeps_parents and (line.kind != "assistant" or bool(line.parent))
-    ids = {line.uuid for line in named}
+    ids = {line.uuid for line in linked_named}
     linked_lines: list[SessionLine] = []
     before = ""
-    for line in named:
+    for line in linked_named:
         is_lost = line.parent not in ids if line.parent else not keeps_parents
         if is_lost or line.parent == line.uuid:
             linked_lines.append(replace(line, parent=before))

@@ -238,8 +238,8 @@ class _Reader:
         if self._api.is_response(item):
             return self._answered(None, item, 200)
         if "exception" in item:
-            wrong = next((item[name] for name in (*REQUESTS, *RESPONSES) if name in item), item)
-            return self._failed(None, wrong, http_status(item), text_in(item, "exception"))
+            failed_half = next((item[name] for name in (*REQUESTS, *RESPONSES) if name in item), item)
+            return self._failed(None, failed_half, http_status(item), text_in(item, "exception"))
         request, response = halves(item, self._api.conversation)
         if self._is_foreign(response) and item.keys().isdisjoint(REQUESTS):
             return None

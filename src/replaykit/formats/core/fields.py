@@ -111,10 +111,10 @@ class Fields:
         try:
             return _epoch(value)
         except (ValueError, OverflowError, TypeError):
-            shown = json_type(value)
+            shown_value = json_type(value)
             if isinstance(value, str):
-                shown = repr(value[:60])
-            raise self.error(f"expected an ISO time or epoch seconds, got {shown}", *names) from None
+                shown_value = repr(value[:60])
+            raise self.error(f"expected an ISO time or epoch seconds, got {shown_value}", *names) from None
 
     def inner(self, name: str) -> Fields:
         """Take the fields of a nested object; a missing one is empty."""
@@ -302,14 +302,14 @@ def error_of(value: Json, fallback_type: str = _UNKNOWN) -> ErrorInfo:
 
 def error_of_repr(text: str, fallback_type: str = "Error") -> ErrorInfo:
     """Return the error in a text that may be the `repr` of an exception: `TimeoutError('too late')`."""
-    shown = _REPR.fullmatch(text.strip())
-    if shown is None:
+    match = _REPR.fullmatch(text.strip())
+    if match is None:
         return error_of(text.strip(), fallback_type)
-    message = shown[2]
+    message = match[2]
     quoted = _QUOTED.fullmatch(message.strip().removesuffix(","))
     if quoted is not None:
         message = _plain(quoted[1] or quoted[2] or "")
-    module, _, kind = shown[1].rpartition(".")
+    module, _, kind = match[1].rpartition(".")
     return ErrorInfo(type=kind, module=module, message=message)
 
 

@@ -105,13 +105,13 @@ def _read_all(messages: list[Json]) -> list[Json]:
 
 def answer_in(messages: Iterable[Json]) -> ModelAnswer | None:
     """Return the model's answer, joined from one or more messages; None if there are none."""
-    spoken = of_role(messages, "assistant", "model", "ai", None)
-    if not spoken:
+    answers = of_role(messages, "assistant", "model", "ai", None)
+    if not answers:
         return None
-    if len(spoken) == 1 and not isinstance(spoken[0].get("content"), list):
-        return _answer(spoken[0])
+    if len(answers) == 1 and not isinstance(answers[0].get("content"), list):
+        return _answer(answers[0])
     texts, calls, parts = list[str](), list[Json](), list[Json]()
-    for message in spoken:
+    for message in answers:
         content = message.get("content")
         texts.append(_content_text(content) or "")
         calls += message.get("tool_calls", ())
@@ -119,8 +119,8 @@ def answer_in(messages: Iterable[Json]) -> ModelAnswer | None:
     return ModelAnswer(
         content=joined(texts, "\n"),
         tool_calls=tuple([ToolUse(**call) for call in calls]),
-        thinking=joined_texts(spoken, "", "thinking") or None,
-        refusal=joined_texts(spoken, "", "refusal") or None,
+        thinking=joined_texts(answers, "", "thinking") or None,
+        refusal=joined_texts(answers, "", "refusal") or None,
         parts=tuple(parts),
     )
 
@@ -248,11 +248,11 @@ def _part_text(part: JsonObject) -> str:
 
 def _call(call: JsonObject) -> JsonObject:
     """Return a call that a model asks for, from any shape."""
-    named = object_in(call, "function") or call
+    function = object_in(call, "function") or call
     return {
         "id": text_in(call, "id", "toolCallId", "call_id"),
-        "name": text_in(named, "name", "toolName"),
-        "arguments": read_arguments(value_in(named, "arguments", "input", "args")),
+        "name": text_in(function, "name", "toolName"),
+        "arguments": read_arguments(value_in(function, "arguments", "input", "args")),
     }
 
 
@@ -312,9 +312,9 @@ class ConversationCache:
         return self._canonical
 
 
-def goes_on(known: list[Json], messages: list[Json]) -> bool:
+def goes_on(earlier: list[Json], messages: list[Json]) -> bool:
     """Return whether a conversation starts with the very messages of another, as `ConversationCache` shares them."""
-    return len(known) <= len(messages) and all(map(is_, known, messages))
+    return len(earlier) <= len(messages) and all(map(is_, earlier, messages))
 
 
 START = b""

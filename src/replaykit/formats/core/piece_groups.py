@@ -161,6 +161,6 @@ def _write(file: int, texts: list[bytes]) -> None:
         batch = texts[first : first + _AT_ONCE]
         written = os.writev(file, batch)
         if written < sum(map(len, batch)):  # a disk that is nearly full accepts a part, then nothing
-            left = memoryview(b"".join(batch))[written:]
-            while left:
-                left = left[os.write(file, left) :]
+            unwritten = memoryview(b"".join(batch))[written:]
+            while unwritten:
+                unwritten = unwritten[os.write(file, unwritten) :]

@@ -219,7 +219,7 @@ _head = msgspec.json.Decoder(_Head).decode
 _known: Callable[[bytes | Raw], _Head] = msgspec.json.Decoder(_Known).decode
 
 
-def _gather(gathered: PieceGroups, line: Source) -> None:
+def _gather(groups: PieceGroups, line: Source) -> None:
     """Group the runs on a line by trace; raise `InvalidFile` if it is not JSON."""
     text = line.text
     try:
@@ -229,14 +229,14 @@ def _gather(gathered: PieceGroups, line: Source) -> None:
             if head.run_type is None and (lists := head.lists):
                 for run in chain.from_iterable(map(read_items, lists)):
                     own = _head_of(run)
-                    gathered.add(own.trace, bytes(run), line.line, own.is_known)
-            elif part is text and gathered.reads_again:
-                gathered.add_place(head.trace, line.at, len(text), line.line, head.is_known)
+                    groups.add(own.trace, bytes(run), line.line, own.is_known)
+            elif part is text and groups.reads_again:
+                groups.add_place(head.trace, line.at, len(text), line.line, head.is_known)
             else:
-                gathered.add(head.trace, bytes(part), line.line, head.is_known)
+                groups.add(head.trace, bytes(part), line.line, head.is_known)
     except msgspec.MsgspecError:
         _ = line.value
-        gathered.add(_LOOSE, text, line.line)  # a member has a wrong type; `_read` reports it
+        groups.add(_LOOSE, text, line.line)  # a member has a wrong type; `_read` reports it
 
 
 def _head_of(run: bytes | Raw) -> _Head:

@@ -62,8 +62,8 @@ class Requests:
         texts = {name: self._of(name, item, fields) for name, item in inputs.items() if name not in ("model", "stream")}
         if setting.tools_json:
             texts.setdefault("tools", setting.tools_json)
-        known = _READ_ELSEWHERE.union(inputs)
-        rest = {name: item for name, item in setting.values.items() if name not in known and item is not None}
+        own_names = _READ_ELSEWHERE.union(inputs)
+        rest = {name: item for name, item in setting.values.items() if name not in own_names and item is not None}
         if rest:
             texts.setdefault("parameters", fields.canonical(rest, "inputs"))
         names = sorted(texts)
@@ -93,8 +93,8 @@ class _Recent(Generic[T]):
         self._entries: list[tuple[Raw, T]] = []
 
     def get(self, text: Raw, make: Callable[[Raw], T]) -> T:
-        for known, value in self._entries:
-            if known == text:
+        for entry_text, value in self._entries:
+            if entry_text == text:
                 return value
         new_value = make(text)
         if len(text) <= _RECENT_BYTES:

@@ -56,11 +56,11 @@ class RunNode:
             self.places = dict.fromkeys(self.value, (self.source, self.path))
             self.value = dict(self.value)
         for name, part in value.items():
-            known, item = self.value.get(name), loaded(part)
-            if name in self.value and item in EMPTY and known is not None:
+            known_item, item = self.value.get(name), loaded(part)
+            if name in self.value and item in EMPTY and known_item is not None:
                 continue
-            both = name == "extra" and isinstance(known, dict) and isinstance(item, dict)
-            self.value[name] = {**known, **item} if both else item
+            both = name == "extra" and isinstance(known_item, dict) and isinstance(item, dict)
+            self.value[name] = {**known_item, **item} if both else item
             self.places[name] = (source, path)
 
 
@@ -283,10 +283,10 @@ def has_value(fields: Fields, name: str) -> bool:
     return fields.take(name) is not None and not is_stored_elsewhere(fields, name)
 
 
-def usage_in(fields: Fields, spoken: Iterable[Json]) -> Usage | None:
+def usage_in(fields: Fields, messages: Iterable[Json]) -> Usage | None:
     """Return tokens and cost of one model call: LangSmith's counts, or else those in `candidates`."""
     input_tokens, output_tokens = _count(fields, "prompt_tokens"), _count(fields, "completion_tokens")
-    for counts in spoken:
+    for counts in messages:
         if input_tokens or output_tokens:
             break
         input_tokens, output_tokens = count_in(counts, *_INPUTS), count_in(counts, *_OUTPUTS)

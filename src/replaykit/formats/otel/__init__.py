@@ -71,12 +71,12 @@ def read_traces(source: Source) -> Iterator[SpanReading | InvalidFile]:
         yield read_file(source)
         return
     heads = Heads()
-    with PieceGroups(source.file, original=source.original()) as gathered:
+    with PieceGroups(source.file, original=source.original()) as groups:
         for line in source.documents():
-            problem = _gather(gathered, heads, line)
+            problem = _gather(groups, heads, line)
             if problem is not None:
                 yield problem
-        for _trace, pieces in gathered.groups():
+        for _trace, pieces in groups.groups():
             yield read_pieces(pieces, heads)
 
 
@@ -116,7 +116,7 @@ def _foreign_items(source: Source) -> Iterator[InvalidFile]:
                 yield source.error(f"not OTLP: {EXPECTED}", (index,) if isinstance(value, list) else ())
 
 
-def _gather(gathered: PieceGroups, heads: Heads, line: Source, repaired: bytes = b"") -> InvalidFile | None:
+def _gather(groups: PieceGroups, heads: Heads, line: Source, repaired: bytes = b"") -> InvalidFile | None:
     """Split a line into spans, or its re-encoded form if the text itself cannot be split; return an error if that
     fails."""
     text, end, has_spans = repaired or line.text, 0, False
@@ -124,15 +124,15 @@ def _gather(gathered: PieceGroups, heads: Heads, line: Source, repaired: bytes =
         for trace, head, item in fast_json.split_by_trace(text):
             has_spans = True
             number = heads.number(head)
-            if number and gathered.reads_again and not repaired:
+            if number and groups.reads_again and not repaired:
                 place = fast_json.place_of(item, text, end)
             else:
                 place = None
             if place is not None:
-                gathered.add_place(trace, line.at + place, len(item), line.line, number)
+                groups.add_place(trace, line.at + place, len(item), line.line, number)
                 end = place + len(item)
             else:
-                gathered.add(trace, bytes(item) if number else heads.joined(head, item), line.line, number)
+                groups.add(trace, bytes(item) if number else heads.joined(head, item), line.line, number)
         if not has_spans and not all(map(_is_request, _listed(line.value))):
             return line.error(f"not OTLP: {EXPECTED}")
     except msgspec.MsgspecError as error:
@@ -142,7 +142,7 @@ def _gather(gathered: PieceGroups, heads: Heads, line: Source, repaired: bytes =
             return problem
         if has_spans or repaired:
             return line.error(f"not OTLP: {error}")
-        return _gather(gathered, heads, line, encode_read(line.value))
+        return _gather(groups, heads, line, encode_read(line.value))
     return None
 
 

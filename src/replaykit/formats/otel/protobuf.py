@@ -155,18 +155,18 @@ def _parsed(types: _Types, kind: Any, data: bytes, place: _Place) -> Any:
 
 def _check_amount(data: bytes, place: _Place, described: Any) -> None:
     """Raise `BadPayload` for a message with more nested messages than any real span: each takes only two bytes."""
-    left = [(place, described)]
+    remaining = [(place, described)]
     count = 0
-    while left:
-        message, described = left.pop()
+    while remaining:
+        message, described = remaining.pop()
         for field, kind, start, end in _fields(data, *message):
-            known = described.fields_by_number.get(field) if kind == _LEN else None
-            if known is None or known.message_type is None:
+            field_type = described.fields_by_number.get(field) if kind == _LEN else None
+            if field_type is None or field_type.message_type is None:
                 continue
             count += 1
             if count > _MAX_MESSAGES:
                 raise BadPayload(f"more than {_MAX_MESSAGES:,} values in one span")
-            left.append(((start, end), known.message_type))
+            remaining.append(((start, end), field_type.message_type))
 
 
 def _span(message: Any, scope: str, resource: JsonObject) -> Span:
@@ -245,8 +245,8 @@ def _groups(data: bytes) -> Iterator[tuple[_Place | None, Iterator[_Group]]]:
 
 
 def _scope(data: bytes, place: _Place) -> _Group:
-    named, items = _split(data, *place)
-    return named, iter(items)
+    scope_place, items = _split(data, *place)
+    return scope_place, iter(items)
 
 
 def _split(data: bytes, start: int, end: int) -> tuple[_Place | None, list[_Place]]:

@@ -269,11 +269,11 @@ class Texts:
         return Raw(b"".join(texts))  # members sorted by name, as in canonical JSON
 
     def _messages(self, messages: list[Json]) -> bytes:
-        known = len(self._last_messages)
-        if not known or not goes_on(self._last_messages, messages):
+        known_count = len(self._last_messages)
+        if not known_count or not goes_on(self._last_messages, messages):
             self._messages_json = canonical_read(messages)
-        elif known < len(messages):
-            self._messages_json = b"%b,%b" % (self._messages_json[:-1], canonical_read(messages[known:])[1:])
+        elif known_count < len(messages):
+            self._messages_json = b"%b,%b" % (self._messages_json[:-1], canonical_read(messages[known_count:])[1:])
         self._last_messages = messages
         return self._messages_json
 

@@ -97,15 +97,15 @@ def run_of_trace(spans: Iterable[Span], summary: TraceSummary) -> Iterator[Found
     """Yield the run of one trace's spans, and notes about it."""
     from replaykit.formats.spans.runs import run_of  # noqa: PLC0415 (slow to import)
 
-    known = {span.id: span for span in spans}
-    trace = next((span.trace for span in known.values()), "")
-    result = run_of(known.values())
+    by_id = {span.id: span for span in spans}
+    trace = next((span.trace for span in by_id.values()), "")
+    result = run_of(by_id.values())
     if result.run is None:
         yield f"trace {trace}: left aside, none of its spans is of an agent, a model or a tool"
         return
     run = labelled(_with(result.run, summary), summary.labels)
-    yield with_lacks(run, _lacks(run, known, summary), summary.advice)
-    missing = {span.parent for span in known.values() if span.parent} - known.keys()
+    yield with_lacks(run, _lacks(run, by_id, summary), summary.advice)
+    missing = {span.parent for span in by_id.values() if span.parent} - by_id.keys()
     if missing:
         yield f"trace {trace}: {len(missing)} of its spans are named by others and are not there"
 

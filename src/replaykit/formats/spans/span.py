@@ -172,12 +172,12 @@ def merged(readings: Iterable[SpanReading]) -> SpanReading:
     parts = list(readings)
     if len(parts) == 1:
         return parts[0]
-    wrong = [reading for reading in parts if reading.rejected]
+    rejecting = [reading for reading in parts if reading.rejected]
     return SpanReading(
         spans=tuple(span for reading in parts for span in reading.spans),
-        rejected=sum(reading.rejected for reading in wrong),
-        problem=wrong[0].problem if wrong else "",
-        line=wrong[0].line if wrong else None,
+        rejected=sum(reading.rejected for reading in rejecting),
+        problem=rejecting[0].problem if rejecting else "",
+        line=rejecting[0].line if rejecting else None,
     )
 
 

@@ -218,13 +218,13 @@ def _tool_message(observation: JsonObject) -> JsonObject | None:
 
 
 def _agent(span: Span, observation: JsonObject, instrumented: JsonObject) -> Meaning:
-    named = text_in(instrumented, *_AGENT_NAMES)
+    agent_name = text_in(instrumented, *_AGENT_NAMES)
     is_agent = (
-        observation.get("type") == "AGENT" or bool(named) or instrumented.get("openinference.span.kind") == "AGENT"
+        observation.get("type") == "AGENT" or bool(agent_name) or instrumented.get("openinference.span.kind") == "AGENT"
     )
     return Meaning(
         kind=SpanKind.AGENT,
-        name=named or span.name,
+        name=agent_name or span.name,
         is_agent=is_agent,
         input=agent_input(observation.get("input")),
         output=agent_output(observation.get("output")),

@@ -43,10 +43,10 @@ def _tool(attributes: JsonObject) -> Meaning:
 
 def _model(attributes: JsonObject, cache: ConversationCache) -> Meaning:
     calls = as_objects(load_json(attributes.get("ai.response.toolCalls")))
-    spoken = text_in(attributes, "ai.response.text", "ai.response.object")
+    answer_text = text_in(attributes, "ai.response.text", "ai.response.object")
     answer = None
-    if spoken or calls or "ai.response.finishReason" in attributes:
-        answer = ModelAnswer(content=spoken or None, tool_calls=tuple(map(_call, calls)))
+    if answer_text or calls or "ai.response.finishReason" in attributes:
+        answer = ModelAnswer(content=answer_text or None, tool_calls=tuple(map(_call, calls)))
     return Meaning(
         kind=SpanKind.MODEL,
         name=text_in(attributes, "ai.model.id", "gen_ai.request.model"),
