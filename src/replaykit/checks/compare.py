@@ -98,7 +98,7 @@ def within(part: Json, whole: Json) -> bool:
 
 
 class ArgsMode(StrEnum):
-    """How a call's arguments must relate to the named ones."""
+    """The required relation between a call's arguments and the named ones."""
 
     EXACT = "exact"  # equal
     SUBSET = "subset"  # a subset of the named ones, with the same values

@@ -79,7 +79,7 @@ class Figure(Struct, frozen=True, kw_only=True):
     values: tuple[float, ...] = ()
     """The possible values of a number: `1.234` has two."""
     tolerances: tuple[float, ...] = ()
-    """How far a source may differ because of rounding, for each value."""
+    """The difference that rounding allows between a value and its source, for each value."""
     days: tuple[Day, ...] = ()
     is_percent: bool = False
     is_money: bool = False

@@ -62,7 +62,7 @@ class GroundingSource:
         self.rows = rows
         """The length of the longest list in it."""
         self.readable_chars = len(self.text)
-        """How many characters to search for figures; quoted texts are searched in all of them."""
+        """The number of characters to search for figures; quoted texts are searched in all of them."""
 
     @cached_property
     def plain(self) -> str:

@@ -77,7 +77,7 @@ class LlmContextOverflow(Rule, frozen=True):
 
 @register("llm.malformed_call")
 class LlmMalformedCall(Rule, frozen=True):
-    """True: a model asked for a tool with arguments that are no JSON object. False: none did."""
+    """True: a model asked for a tool with arguments that are not a JSON object. False: none did."""
 
     plain = "malformed"
     named = False

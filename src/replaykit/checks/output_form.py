@@ -24,7 +24,7 @@ _UNITS: dict[str, Callable[[str], Sized]] = {"characters": str, "words": str.spl
 
 @register("output.json")
 class OutputJson(Rule, frozen=True):
-    """The output is JSON: a value that is no text, or a text that reads as JSON from its first to its last letter.
+    """The output is JSON: a value other than a text, or a text that reads as JSON from its first to its last letter.
 
     `any` is any JSON value, `object` and `list` are these. A text around the JSON, such as a code fence, makes it none.
     """

@@ -97,7 +97,7 @@ class OutputRefusal(Rule, frozen=True):
 
 
 REFUSAL_CHARS = 300
-"""How far into an answer a refusal may begin."""
+"""The characters of an answer within which a refusal may begin."""
 
 _WORD = re.compile(r"\w+")
 _NOT = (

@@ -41,12 +41,12 @@ class CannotTell(ReplayKitError):
 
 
 class RepeatedRun(Struct, frozen=True):
-    """One run of the candidate with its deviations; None if nobody watched."""
+    """One run of the candidate with its deviations; None if they were not tracked."""
 
     run: TraceRun
     deviations: tuple[Deviation, ...] | None = None
     evidence: Evidence = Evidence()
-    """How much of the tape the run used."""
+    """The share of the tape that the run used."""
 
 
 Runs: TypeAlias = Callable[[int], RepeatedRun]

@@ -19,7 +19,7 @@ from replaykit.model.values import Json
 
 
 class Pick(Enum):
-    """What one step of a path selects."""
+    """The selection that one step of a path makes."""
 
     MEMBER = auto()  # the member of that name
     ITEM = auto()  # the item at that index

@@ -122,9 +122,9 @@ class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
     text: str
     """The observation, in words: "Tool 'lookup_billing' called 5 times"."""
     expected: str = ""
-    """What the assertion expects, in words."""
+    """The expectation of the assertion, in words."""
     actual: str = ""
-    """What the run did instead, in words."""
+    """The run's actual behavior, in words."""
     seq: int | None = None
     """The event that it is about."""
     run: int | None = None
@@ -145,7 +145,7 @@ class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def gap(self) -> str:
-        """What was expected, and what came."""
+        """The expectation and the actual behavior, in words."""
         return f"expected {self.expected}, got {self.actual}"
 
 
@@ -246,7 +246,7 @@ class ReplayResult(Struct, frozen=True, kw_only=True):
 
     @property
     def observation(self) -> str:
-        """What the failure signatures observed in this run."""
+        """The findings of the failure signatures in this run."""
         return "; ".join(finding.text for finding in self.observed)
 
     @property

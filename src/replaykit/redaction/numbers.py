@@ -84,7 +84,7 @@ def _checked(view: View, start: int, end: int) -> Iterator[Hit]:
 
 
 def _goes_on(flat: bytes, match: re.Match[bytes]) -> bool:
-    """Return whether more groups with the same dash follow or precede, so that this is no card."""
+    """Return whether more groups with the same dash follow or precede, so that this cannot be a card."""
     dash = match[1] or match[2]
     if dash not in (b"-", b"."):
         return False

@@ -76,18 +76,18 @@ class _Estimate:
         self.weight = 1
         """The weight of a step: groups take longer than single characters."""
         self.starts = self.window
-        """How many positions of the text a match can have begun at."""
+        """The number of positions at which a match can have begun."""
         self.ways = 1.0
-        """How many ways lead here from one start, for one end of the last repeat."""
+        """The number of ways that lead here from one start, for one end of the last repeat."""
         self.open: dict[int, _Open] = {}
         """Repeats whose end is not settled, numbered."""
         self.repeats = 0
         self.last = _ALL
         """The characters that may precede this place."""
         self.before = [_ALL]
-        """The same for some earlier places, in order."""
+        """The characters that may precede some earlier places, in order."""
         self.reach = 1
-        """How far a match can be from its start."""
+        """The greatest distance of a match from its start."""
         self.spacing = 1
         """The least distance between two occurrences of the characters before this place."""
         self.has_varied = False

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 WINDOW = 4096
 OVERLAP = 1024
-"""How much text patterns of files see at once: quadratic patterns stay within milliseconds."""
+"""The text that a pattern from a file sees at once; keeps quadratic patterns within milliseconds."""
 
 
 MAX_ALLOWED_CHARS = 400

@@ -20,7 +20,7 @@ from replaykit.telemetry.messages import input_messages, instructions, output_me
 from replaykit.telemetry.span import Attribute, Attributes, TelemetrySpanKind
 
 UNKNOWN = "unknown"
-"""The provider if it cannot be told; the conventions require one."""
+"""The provider if the model's name does not identify it; the conventions require one."""
 _HOSTS = {
     "openai.azure.com": "azure.ai.openai",
     "cognitiveservices.azure.com": "azure.ai.openai",

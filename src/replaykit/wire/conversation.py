@@ -88,7 +88,7 @@ class ConversationTurns:
         self.system: list[str] = []
         """Instructions among the messages."""
         self.joints = 0
-        """How often two texts were joined into one line."""
+        """The number of texts joined to the line before."""
         self.gaps = 0
         """The number of messages whose content was lost or hidden when they were logged."""
         self._numbers: dict[str, int] = {}

@@ -74,7 +74,7 @@ class ModelOutcome(Struct, frozen=True, kw_only=True):
     complete: bool = True
     """False if the answer stopped early: a cut stream, or a response in progress."""
     problem: str | None = None
-    """What could not be read in the exchange."""
+    """The part of the exchange that could not be read."""
 
 
 class ModelCall(ModelOutcome, frozen=True, kw_only=True):

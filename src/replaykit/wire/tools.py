@@ -29,7 +29,7 @@ class Tool(Struct, frozen=True):
 
     name: str
     description: str | None = None
-    """None if it is not stated."""
+    """The description; None if it is not stated."""
     schema: Json = None
     """The reduced schema of its parameters; None if it is not stated."""
 

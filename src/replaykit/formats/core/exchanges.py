@@ -56,7 +56,7 @@ MISSING_REQUEST = "The requests are not in the file. Log each request beside its
 
 
 class ConversationApi(Struct, frozen=True, kw_only=True):
-    """How one API lays out a conversation."""
+    """The layout of a conversation in one API."""
 
     dialect: ApiDialect
     conversation: str

@@ -199,7 +199,7 @@ def collect(items: Iterable[T | InvalidFile], read: Callable[[T], R], results: l
 
 
 class ItemReader(Struct, frozen=True, kw_only=True):
-    """How the items of a file become runs."""
+    """Turns the items of a file into runs."""
 
     is_item: Callable[[Json], object]
     expected: str

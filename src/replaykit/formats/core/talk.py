@@ -205,7 +205,7 @@ class Talk:
         return used
 
     def hears(self, messages: Iterable[Json]) -> None:
-        """Messages of one shape (`core.messages`), each of which is new."""
+        """Add messages in the shape of `core.messages`, all of them new."""
         for message in messages:
             self.hear(message)
 

@@ -44,7 +44,7 @@ class TraceResult(Struct, frozen=True, kw_only=True):
     """The run of a trace, and notes about it."""
 
     run: TraceRun | None = None
-    """None if nothing in the trace is the work of an agent."""
+    """The run; None if nothing in the trace is the work of an agent."""
     is_whole: bool = True
     notes: tuple[str, ...] = ()
 
@@ -211,7 +211,7 @@ _HELD_ELSEWHERE = ("gen_ai.input", "gen_ai.output", "input.", "output.", "llm.",
 
 
 class RunSubject(Struct, frozen=True, kw_only=True):
-    """What a run is about: one span, or several taken together."""
+    """The subject of a run: one span, or several taken together."""
 
     name: str
     agent: str

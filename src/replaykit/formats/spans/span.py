@@ -219,7 +219,7 @@ UNSET = msgspec.UNSET
 
 
 class SpanKind(StrEnum):
-    """What a span traces."""
+    """The kind of work that a span traces."""
 
     AGENT = "agent"  # an agent, a chain or a workflow
     MODEL = "model"
