@@ -39,11 +39,11 @@ class Combined(Rule, frozen=True, kw_only=True):
 
 @register("not")
 class Not(Combined, frozen=True, kw_only=True):
-    """The assertion inside does not hold.
+    """The inner assertion does not hold.
 
     A `not` inside a `not` is an error. The side stays the same: in `observed`, `not: {max_tool_calls: 5}` says that no
-    tool was called five times. Mind silence: a run without an output does not contain anything, so
-    `not: {output.contains: x}` holds for it, and `output.not_contains: x` does not.
+    tool was called five times. Beware of missing outputs: a run without an output does not contain anything, so `not:
+    {output.contains: x}` holds for it, and `output.not_contains: x` does not.
     """
 
     examples = ("not: {tool.ignored_error: lookup_billing}",)
@@ -128,7 +128,7 @@ class Any(_Several, frozen=True, kw_only=True):
 
 @register("threshold")
 class Threshold(_Several, frozen=True, kw_only=True):
-    """Enough of the assertions hold: the weight of those that do is at least `min` of the weight of all.
+    """Enough of the assertions hold: their share of the total weight is at least `min`.
 
     Without `weights` each weighs 1.
     """
@@ -220,14 +220,13 @@ MAX_TIMES = 100
 
 @register("repeat")
 class Repeat(Combined, frozen=True, kw_only=True):
-    """The candidate is run several times, and the assertion inside holds for enough of its runs.
+    """The candidate is run several times, and the inner assertion holds for enough of the runs.
 
-    `at_least: 1` is pass@k, and without `at_least` it has to hold each time (pass^k). In `observed` it says how often
-    the failure shows. Each run is in the same world, with the whole tape and the same clock and seed; several `repeat`
-    of a case share their runs, and the first run is the one that everything else is asked about. A run that leaves the
-    tape or uses none of it counts as one for which it does not hold; one that cannot be had makes the verdict
-    `inconclusive`. A finding names the run it points at. Where nobody can run the candidate again, as on a recorded
-    run, the verdict is `inconclusive`. A `repeat` inside a `repeat` is an error.
+    `at_least: 1` is pass@k; without `at_least`, the assertion must hold each time (pass^k). In `observed`, it says how
+    often the failure shows. Each run has the same world, with the whole tape and the same clock and seed. All `repeat`
+    of a case share their runs, and all other assertions check the first run. A run that leaves the tape or uses none of
+    it counts against the assertion. If a run is impossible, as for a recorded run without a candidate, the verdict is
+    `inconclusive`. A finding names its run. A `repeat` inside a `repeat` is an error.
     """
 
     named = True

@@ -44,12 +44,12 @@ def register_check(name: str, fn: Check) -> None:
 
 @register("custom.python")
 class CustomPython(Rule, frozen=True):
-    """A function of your own says whether it holds: one that Python code entered with `rk.register_check(name, fn)`.
+    """Calls a function of your own, registered in Python with `rk.register_check(name, fn)`.
 
     It is called with the run and all parameters but `check`, by name, and returns true or false, a text that says why
-    it does not hold, or a `Seen`. A name in a case never imports anything: the modules that enter functions are those
-    under `plugins` in replaykit.yaml, and those of packages with the entry point group `replaykit.checks`. A function
-    that is not there, or that raises, makes the verdict `inconclusive`.
+    the check fails, or a `Seen`. A name in a case never imports anything: functions are registered by modules under
+    `plugins` in replaykit.yaml, and by packages with the entry point group `replaykit.checks`. If the function is not
+    registered, or raises, the verdict is `inconclusive`.
     """
 
     plain = "check_"

@@ -35,9 +35,9 @@ def effects(run: TraceRun) -> list[Call]:
 class EffectExactlyOnce(Rule, frozen=True):
     """The effect happened once, and only once: one call of the tool that did not fail.
 
-    A call that failed, as `tool.error` has it, and was done again counts once, unless `failed` is true: a charge that
-    timed out may have gone through. With `per`, it is once for each value at that path of the arguments, such as an
-    order's number.
+    A call that failed, as in `tool.error`, and was retried counts once, unless `failed` is true: a charge that timed
+    out may have gone through. With `per`, the effect must happen once for each value at that path of the arguments,
+    such as an order number.
     """
 
     plain = "tool"
@@ -90,7 +90,7 @@ class EffectExactlyOnce(Rule, frozen=True):
 
 @register("effect.none")
 class EffectNone(Rule, frozen=True):
-    """None of these effects happened, or was so much as tried: a call that failed counts as well."""
+    """None of these effects happened or was even attempted: failed calls count as well."""
 
     plain = "tools"
     named = False

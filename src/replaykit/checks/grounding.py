@@ -46,22 +46,23 @@ class Ungrounded(Struct, frozen=True, kw_only=True):
 
 @register("output.grounded")
 class OutputGrounded(Rule, frozen=True):
-    """True: every figure of the output has a source in the run. False: at least one comes from nowhere.
+    """True: every figure in the output has a source in the run. False: at least one has none.
 
-    Figures are numbers, amounts, percentages, dates, ids, URLs, e-mail addresses and quoted names. An answer that is a
-    name and nothing else is one, and so is each line that a patch removes or keeps. Sources are the input, the system
-    prompt, the messages of users and the answers of tools; the model's own words are none, nor is their echo in what a
-    tool answers. Formats do not matter (`1,234.50` and `1234.5`, `$49.99` and `4999` cents, `12.5 %` and `0.125`,
-    `March 12` and `2024-03-12`), nor does rounding.
+    Figures are numbers, amounts, percentages, dates, ids, URLs, e-mail addresses and quoted names. An answer that
+    consists of a name counts as a figure, and so does each line that a patch removes or keeps. Sources are the input,
+    the system prompt, the messages of users and the answers of tools. The model's own words are not a source, even if a
+    tool's answer repeats them. Formats do not matter (`1,234.50` and `1234.5`, `$49.99` and `4999` cents, `12.5 %` and
+    `0.125`, `March 12` and `2024-03-12`), nor does rounding.
 
     `derive` allows figures that follow by arithmetic: a `sum` of up to three numbers, a `difference` (also of days, up
     to two weeks), `product`, `ratio` or `percent` of two, a `count` of items. `anything` gives the benefit of the
-    doubt, and is what `scaffold` writes: two steps of arithmetic, units, totals and averages of lists, dates some days,
-    weeks or months on, ids and links made of known parts. A run with very many numbers explains any number.
+    doubt, and is what `scaffold` writes: it allows two steps of arithmetic, unit conversions, totals and averages of
+    lists, dates some days, weeks or months later, and ids and links composed of known parts. In a run with very many
+    numbers, any number can be derived.
 
-    Small counting numbers, years, list numbering, code and times of day need no source. A finding names each
-    figure from nowhere with the nearest figure of a source, and points at the model call that stated it first. Without
-    an output neither holds.
+    Small counting numbers, years, list numbering, code and times of day need no source. A finding lists each figure
+    without a source, with the nearest figure that has one, and points at the model call that stated it first. Without
+    an output, neither value holds.
     """
 
     plain = "grounded"

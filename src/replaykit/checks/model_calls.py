@@ -31,9 +31,9 @@ _MIN_ANSWER_CHARS = 20  # shorter answers, such as "Yes.", may well repeat
 
 @register("llm.truncated")
 class LlmTruncated(Rule, frozen=True):
-    """True: a model's answer was cut off at its limit of tokens. False: none was.
+    """True: a model's answer was cut off at its token limit. False: none was.
 
-    The finish reason says so: `length`, `max_tokens` or the like.
+    Decided by the finish reason: `length`, `max_tokens` and the like.
     """
 
     plain = "truncated"
@@ -115,7 +115,7 @@ class LlmSameRequest(Rule, frozen=True):
 class LlmSameAnswer(Rule, frozen=True):
     """A model gave the very same answer at least this many times: the same words and the same tool calls.
 
-    Answers of less than 20 characters without a tool call do not count.
+    Answers of fewer than 20 characters without a tool call do not count.
     """
 
     plain = "times"

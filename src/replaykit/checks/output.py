@@ -46,7 +46,7 @@ class FinalOutputExists(Rule, frozen=True):
 
 @register("output.empty")
 class OutputEmpty(Rule, frozen=True):
-    """True: there is an output, and it is blank. False: there is none, or one that says something."""
+    """True: there is an output, and it is blank. False: there is no output, or one with content."""
 
     plain = "empty"
     named = False
@@ -94,8 +94,7 @@ class _OneText(Rule, frozen=True, kw_only=True):
 class OutputContains(_OneText, frozen=True, kw_only=True):
     """The text is in the output, letter by letter.
 
-    An output that is no text is looked at as JSON, compact and with sorted keys; so it is by all kinds of this family
-    that look for a text.
+    All kinds of this family that search for text treat any other output as compact JSON with sorted keys.
     """
 
     examples = ('output.contains: "$49.99"', "output.contains: '\"paid\":true'")
@@ -106,7 +105,7 @@ class OutputContains(_OneText, frozen=True, kw_only=True):
 
 @register("output.not_contains")
 class OutputNotContains(_OneText, frozen=True, kw_only=True):
-    """There is an output, and the text is not in it. A run without an output does not pass by silence."""
+    """There is an output, and the text is not in it. A run without an output does not pass."""
 
     examples = ("output.not_contains: internal error",)
 
@@ -117,7 +116,7 @@ class OutputNotContains(_OneText, frozen=True, kw_only=True):
 
 @register("output.icontains")
 class OutputIContains(_OneText, frozen=True, kw_only=True):
-    """The text is in the output, upper and lower case alike."""
+    """The text is in the output, ignoring case."""
 
     examples = ("output.icontains: yearly plan",)
 
@@ -192,9 +191,9 @@ class OutputContainsAny(_SomeTexts, frozen=True, kw_only=True):
 class OutputError(_OneText, frozen=True, kw_only=True):
     """The output is an error instead of an answer: a traceback, or an error's text and nothing more.
 
-    The text is that of the error, with or without its class. A word in front of it such as `Error:` adds nothing; an
-    answer that says what did not work, and names the error as the reason, is an answer. An output that is no text is
-    not an error.
+    The text is the error's message, with or without its class and a word such as `Error:` before it. An answer that
+    says what did not work, and gives the error as the reason, is an answer. An output other than a text is not an
+    error.
     """
 
     examples = ('output.error: "PaymentFailed: the card has expired"',)
@@ -213,8 +212,8 @@ class OutputError(_OneText, frozen=True, kw_only=True):
 class OutputRegex(Rule, frozen=True):
     """The pattern, as Python's `re` reads it, is found in the output.
 
-    `.` does not match the end of a line unless the pattern begins with `(?s)`; `(?i)` makes upper and lower case alike.
-    See [patterns from files](#patterns-from-files) for their bounds.
+    `.` does not match the end of a line unless the pattern begins with `(?s)`; `(?i)` ignores case. See [patterns from
+    files](#patterns-from-files) for their bounds.
     """
 
     plain = "pattern"
@@ -298,10 +297,9 @@ _LETTER = lazy(r"\(?([a-z])\)?(?:[).:,\s]|$)")
 class OutputAnswer(Rule, frozen=True):
     """The output's answer is this one, as a dataset's reference has it.
 
-    The answer is what stands behind the last "Answer:" or "Final answer:", in one of ten languages, or inside a LaTeX
-    box. Without such a mark it is enough that the reference stands in the output as a whole word or phrase, unless it
-    is a single letter. Upper and lower case, punctuation around it, currency signs, thousands separators and `.0` do
-    not matter.
+    The answer is the text after the last "Answer:" or "Final answer:", in one of ten languages, or in a LaTeX box.
+    Without such a mark, the reference only has to occur in the output as a whole word or phrase, unless it is a single
+    letter. Upper and lower case, punctuation around it, currency signs, thousands separators and `.0` do not matter.
     """
 
     plain = "reference"

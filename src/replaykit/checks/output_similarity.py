@@ -42,10 +42,10 @@ class OutputEditDistance(Rule, frozen=True):
 class OutputSimilar(Rule, frozen=True):
     """The output shares at least this much of its words with the text: a lexical similarity, without a model.
 
-    Both texts are taken apart into words (letters, digits and `_`, upper and lower case alike) and pairs of
-    neighbouring words. The similarity is twice what they share over what both have: 1 for the same words in the same
-    order, 0 for no word in common. Texts without any word, such as emoji, are similar only when they are the same. It
-    knows nothing of meaning: "paid" and "not paid" are near, "car" and "automobile" are not.
+    Both texts are split into words (letters, digits and `_`, ignoring case) and pairs of neighbouring words. The
+    similarity is twice the shared ones over all of both: 1 for the same words in the same order, 0 for no word in
+    common. Texts without any word, such as emoji, are similar only when they are the same. It knows nothing of meaning:
+    "paid" and "not paid" are near, "car" and "automobile" are not.
     """
 
     notes = {"to": "the text", "min": "the least similarity, from 0 to 1"}
@@ -72,9 +72,9 @@ class OutputRefusal(Rule, frozen=True):
     """True: the output refuses to do what was asked. False: there is an output, and it does not.
 
     It refuses when its first 300 characters say that the speaker will not or cannot do something asked ("I can't help
-    with that", "I must decline", "Your request cannot be granted"), in English or one of ten other languages.
-    Being sorry is no refusal. These are words, not meaning: an answer that refuses and then complies counts as a
-    refusal, so check as well that the tool was not called.
+    with that", "I must decline", "Your request cannot be granted"), in English or one of ten other languages. An
+    apology alone is not a refusal. This matches words, not meaning: an answer that refuses and then complies counts as
+    a refusal, so also check that the tool was not called.
     """
 
     plain = "refuses"

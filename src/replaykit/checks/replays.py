@@ -48,8 +48,8 @@ Kind: TypeAlias = Literal[
 class ReplayNoDivergence(Rule, frozen=True):
     """True: the candidate followed the tape, call by call, and used all of it. False: it did not.
 
-    Only a replay can say so: on a run that comes from none, and for a candidate that answers its calls itself, outside
-    of anybody's sight, the verdict is `inconclusive`. `allow` names sorts of deviation that are no harm.
+    Only a replay can tell: for any other run, and for a candidate that makes its calls unobserved, the verdict is
+    `inconclusive`. `allow` lists harmless kinds of deviations.
     """
 
     plain = "none"
@@ -72,10 +72,10 @@ class ReplayNoDivergence(Rule, frozen=True):
 
 @register("replay.diverges_at")
 class ReplayDivergesAt(Rule, frozen=True):
-    """The first deviation of the replay is this one: at this call, of this name, of this sort.
+    """The first deviation of the replay has this call number, name and kind.
 
-    `call` counts the calls of the candidate from 0. A candidate that goes on where the tape has nothing for it
-    (`missing`, `blocked`, `network`, `stopped`, `outside`) gets the verdict `diverged`, whatever its assertions say.
+    `call` counts the calls of the candidate from 0. A candidate that continues beyond the tape (`missing`, `blocked`,
+    `network`, `stopped`, `outside`) gets the verdict `diverged`, whatever its assertions say.
     """
 
     plain = "call"

@@ -114,8 +114,8 @@ class _FilteredSpans(_Spans, frozen=True, kw_only=True):
 class SpanExists(_FilteredSpans, frozen=True, kw_only=True):
     """There is such a span: a call of a tool or a model, a request, or a step, with this name, outcome and duration.
 
-    A call failed as `tool.error` has it; a step failed when an error event is in it. Durations are those of the log: of
-    a step, what its calls took.
+    A call failed as in `tool.error`; a step failed if it has an error event. Durations come from the log; that of a
+    step is the sum of its calls.
     """
 
     plain = "name"
@@ -137,7 +137,7 @@ class SpanExists(_FilteredSpans, frozen=True, kw_only=True):
 
 @register("span.count")
 class SpanCount(_FilteredSpans, frozen=True, kw_only=True):
-    """There are this many of such spans."""
+    """The number of such spans is in this range."""
 
     examples = ("span.count: {kind: tool, status: error, max: 1}",)
     min: Count | None = None
@@ -160,7 +160,7 @@ class SpanCount(_FilteredSpans, frozen=True, kw_only=True):
 
 @register("span.duration")
 class SpanDuration(_Spans, frozen=True, kw_only=True):
-    """Every such span took this long, by the log, and there is at least one."""
+    """Every such span has a logged duration in this range, and there is at least one."""
 
     examples = ("span.duration: {name: lookup_billing, max_s: 3}",)
     min_s: Seconds | None = None
@@ -187,7 +187,7 @@ class SpanDuration(_Spans, frozen=True, kw_only=True):
 
 @register("span.no_errors")
 class SpanNoErrors(_Spans, frozen=True, kw_only=True):
-    """None of such spans failed, and there is at least one."""
+    """No such span failed, and there is at least one."""
 
     plain = "name"
     examples = ('span.no_errors: "*"', "span.no_errors: {kind: tool, name: send_*}")

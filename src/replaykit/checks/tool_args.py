@@ -33,10 +33,9 @@ _OCCURRENCE = "which call: `any`, `all`, `first`, `last`, or its number from 1"
 class ToolArgs(Rule, frozen=True):
     """The arguments of a call are these.
 
-    `match` says how the call's arguments stand to the named ones; the word is about the call's. `exact`: they are the
-    same. `superset`: the call has all that are named, and maybe more. `subset`: the call has none that are not named.
-    `ignore`: there is such a call, whatever its arguments. Objects are compared this way at any depth; a list has to
-    have as many items.
+    `match` is the relation of the call's arguments to the given ones. `exact`: they are the same. `superset`: the call
+    has all given ones, and maybe more. `subset`: the call has no others. `ignore`: the arguments do not matter. Objects
+    are compared this way at any depth; lists must have the same length.
     """
 
     notes = {
@@ -80,7 +79,8 @@ class ToolArgs(Rule, frozen=True):
 
 @register("tool.args_schema")
 class ToolArgsSchema(Rule, frozen=True):
-    """The arguments of a tool's calls are as a JSON Schema says; by default those of every call, and there is one.
+    """The arguments of a tool's calls conform to a JSON Schema; by default those of every call, and at least one call
+    exists.
 
     See `output.json_schema` for what a schema may be.
     """
@@ -110,9 +110,9 @@ class ToolArgsSchema(Rule, frozen=True):
 
 @register("tool.result")
 class ToolResult(ValueRule, frozen=True, kw_only=True):
-    """A call of the tool gave a result that is as expected. A call that raised gave none.
+    """A call of the tool returned the expected result. A call that raised has no result.
 
-    `path` looks at a member of the result, as `output.json_path` does. What a stream yielded is a list.
+    `path` selects a member of the result, as in `output.json_path`. The result of a stream is the list of its items.
     """
 
     notes = {

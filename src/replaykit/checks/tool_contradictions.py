@@ -56,9 +56,9 @@ class Contradiction(Struct, frozen=True):
 class OutputContradicts(Rule, frozen=True):
     """The output contradicts an answer of the tool: it gives another number, or says yes where the tool said no.
 
-    A number counts when the output states it within 60 characters behind the name of a member of the tool's answer,
-    nothing in the run says it, and the output does not state the member's own value. A yes counts when the member is
-    false in every answer that has it, and the output says "is", "are" or "has been" with its name.
+    A number counts if the output states it within 60 characters after the name of a member of the tool's answer, if
+    nothing else in the run states it, and if the output does not state the member's actual value. A yes counts if the
+    member is false in every answer that has it, and the output says "is", "are" or "has been" with its name.
     """
 
     plain = "tool"

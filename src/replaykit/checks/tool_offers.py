@@ -58,9 +58,9 @@ _INSTRUCTING = frozenset({"system", "developer"})
 
 @register("tool.not_offered")
 class ToolNotOffered(Rule, frozen=True):
-    """The model asked for a tool that it was not offered: a name that it made up.
+    """The model asked for a tool that it was not offered: it made up the name.
 
-    Only model calls whose request lists tools count; where none does, it does not hold.
+    Only model calls whose request lists tools count; without any, the assertion does not hold.
     """
 
     plain = "tool"
@@ -83,9 +83,8 @@ class ToolNotOffered(Rule, frozen=True):
 class ToolInvalidArguments(Rule, frozen=True):
     """The model called the tool with arguments that do not fit the definition it was given.
 
-    Unknown and missing arguments, wrong types and values that are not in an enumeration count. Definitions come from
-    the tools that the model's request lists; where it lists none, it does not hold. With `min`, at least that many
-    calls.
+    Unknown and missing arguments, wrong types and values that are not in an enumeration count. The definitions are the
+    tools in the model's request; if it has none, the assertion does not hold. `min` is the least number of such calls.
     """
 
     plain = "tool"
@@ -112,10 +111,10 @@ class ToolInvalidArguments(Rule, frozen=True):
 
 @register("tool.only_announced")
 class ToolOnlyAnnounced(Rule, frozen=True):
-    """The model said that it would use this tool, and no call of it was ever made.
+    """The model said that it would use this tool, and never called it.
 
-    The name has to stand in what the model said, behind a verb such as "use" or "call". An agent that writes code calls
-    a tool where its code does: `search_docs(…)`.
+    The name must follow a verb such as "use" or "call" in the model's words. For an agent that writes code, a call in
+    its code counts: `search_docs(…)`.
     """
 
     plain = "tool"
@@ -142,10 +141,10 @@ class ToolOnlyAnnounced(Rule, frozen=True):
 
 @register("tool.lookup_skipped")
 class ToolLookupSkipped(Rule, frozen=True):
-    """True: the model planned to look something up, and answered without any tool's answer. False: not so.
+    """True: the model planned to look something up, then answered without any result from a tool. False: it did not.
 
-    A plan is a sentence such as "use a web search", "look up the order", "retrieve the list from …", in English. A call
-    that failed, and the call that hands in the final answer, tell nothing.
+    A plan is a sentence such as "use a web search", "look up the order", "retrieve the list from …", in English. Failed
+    calls, and the call that submits the final answer, do not count as results.
     """
 
     plain = "skipped"

@@ -62,11 +62,10 @@ class TrajectoryMatch(Rule, frozen=True):
     | `subset` | are some of the expected ones | no | no | yes |
     | `superset` | have the expected ones among them | no | yes | no |
 
-    `subset` and `superset` are about what the run did, seen from what was expected: a call too many passes only
-    `superset` and `in_order`, a missing one only `subset`. Each expected call needs a call of its own. `args` says in
-    the same words how the arguments of a call stand to the named ones, as in `tool.args`; a call that is named without
-    arguments takes any. `overrides` says it for one tool: another mode, or the list of the only arguments that are
-    compared.
+    `subset` and `superset` describe the run's calls relative to the expected ones: an extra call passes only `superset`
+    and `in_order`, a missing one only `subset`. Each expected call needs a call of its own. `args` is the relation of
+    the arguments, as in `tool.args`; an expected call without arguments accepts any. `overrides` sets it for one tool:
+    another mode, or the list of the only arguments to compare.
 
     `strict` and `in_order` take time in proportion to the run; the others to the run times the expected calls, at
     most 1000 of them.
@@ -152,10 +151,10 @@ class TrajectoryMatch(Rule, frozen=True):
 
 @register("trajectory.f1")
 class TrajectoryF1(Rule, frozen=True):
-    """The names of the tools that were called are near enough to these: by F1, counting each call.
+    """The names of the called tools are close enough to these, by F1 score over the calls.
 
-    F1 is twice the calls that both have over all calls of both; 1 when they are the same, 0 when they share none.
-    Order and arguments do not count.
+    F1 is twice the number of shared calls over the number of all calls of both: 1 if they are the same, 0 if they share
+    none. Order and arguments do not count.
     """
 
     notes = {"tools": "the expected tools, each as often", "min": "the least, from 0 to 1"}
