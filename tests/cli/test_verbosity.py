@@ -49,7 +49,7 @@ LINES = {
     "redact scan notes.txt": r"1 file looked at, 1 finding: 1 email",
     "doctor": r"nothing is wrong.*|\d+ problems?: .*",
     "store stats": r"runs +2: 2 success",
-    "store verify": r"2 runs, whole",
+    "store verify": r"2 runs, none damaged",
     "store prune --dry-run": r"0 runs would be deleted \(about 0 B\), 2 would stay",
     "store keep run-a": r"run-a",
     "store backup copy.db --force": r"copy.db: 2 runs, .*",

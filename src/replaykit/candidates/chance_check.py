@@ -6,7 +6,7 @@ from replaykit.cases.case import ReplayCase
 from replaykit.handlers.replay.unrecorded_chance import RANDOM
 from replaykit.model.result import Verdict
 from replaykit.seam.chance import HASHES, SECRETS, SETS
-from replaykit.seam.unheld_reads import CPU_TIME
+from replaykit.seam.own_process import CPU_TIME
 
 _IN_WORDS = {
     SECRETS: "the recorded agent drew from `secrets` or `os.urandom`",

@@ -20,7 +20,7 @@ from replaykit.checks.reading import (
     step_count,
 )
 from replaykit.checks.rule import Rule, Seen, register
-from replaykit.errors import nearest
+from replaykit.errors import Divergence, nearest
 from replaykit.model.events import ErrorEvent, ErrorInfo
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.redaction.lazy_patterns import lazy
@@ -60,7 +60,11 @@ class StatusIs(Rule, frozen=True):
         return one_or_more(self.status)
 
     def seen_in(self, run: TraceRun) -> Seen:
-        because = f" ({short(str(run.error))})" if run.error else ""
+        because = ""
+        if run.error is not None:
+            # The report of a replay shows the divergence itself, in full.
+            is_divergence = run.error.type == Divergence.__name__
+            because = " (it left the recording)" if is_divergence else f" ({short(str(run.error))})"
         return Seen(
             holds=run.status.value in self.statuses,
             text=_ENDINGS.get(run.status, f"Run ended with {run.status.value}"),

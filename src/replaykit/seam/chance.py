@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from replaykit.seam.hooks import AfterImport
 from replaykit.seam.own_code import frames_from, is_library, is_ours, module_name
-from replaykit.seam.unheld_reads import unheld_reads_noticed
+from replaykit.seam.own_process import reads_of_process_noticed
 
 if TYPE_CHECKING:
     import random
@@ -143,7 +143,7 @@ class HeldChance:
         self.begin(salt)
         self._has_drawn = False
         try:
-            with self._time_based_uuids(), self._numpy_generators(), self._hashes(), self._unheld_reads():
+            with self._time_based_uuids(), self._numpy_generators(), self._hashes(), self._reads_of_process():
                 yield self
         finally:
             if tempfile is not None:
@@ -179,11 +179,11 @@ class HeldChance:
             builtins.hash = real
 
     @contextmanager
-    def _unheld_reads(self) -> Iterator[None]:
+    def _reads_of_process(self) -> Iterator[None]:
         if self._holds_keys:
             yield
             return
-        with unheld_reads_noticed(self.not_held):
+        with reads_of_process_noticed(self.not_held):
             yield
 
     def _note_keys(self, frame: FrameType) -> None:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from replaykit.seam.agent_code import AgentCode
 
 
-class Setting(NamedTuple):
+class ProcessSetting(NamedTuple):
     """A setting: how to read it, and by which names code reads and changes it."""
 
     label: str
@@ -53,20 +53,26 @@ def _captured_output() -> object:
 
 
 _SETTINGS = (
-    Setting("sys.getrecursionlimit()", ("getrecursionlimit",), frozenset({"setrecursionlimit"}), sys.getrecursionlimit),
-    Setting("signal.getsignal()", ("getsignal",), frozenset({"signal", "sigaction"}), _signal_handlers),
-    Setting(
+    ProcessSetting(
+        "sys.getrecursionlimit()", ("getrecursionlimit",), frozenset({"setrecursionlimit"}), sys.getrecursionlimit
+    ),
+    ProcessSetting("signal.getsignal()", ("getsignal",), frozenset({"signal", "sigaction"}), _signal_handlers),
+    ProcessSetting(
         "decimal.getcontext()", ("Decimal", "getcontext"), frozenset({"getcontext", "setcontext"}), _decimal_context
     ),
-    Setting(
+    ProcessSetting(
         "locale.getlocale()",
         ("getlocale", "setlocale", "localeconv", "format_string", "currency", "strcoll", "strxfrm"),
         frozenset({"setlocale"}),
         _locale,
     ),
-    Setting("socket.getdefaulttimeout()", ("getdefaulttimeout",), frozenset({"setdefaulttimeout"}), _default_timeout),
-    Setting("threading.active_count()", ("active_count",), frozenset({"Thread", "start"}), threading.active_count),
-    Setting(
+    ProcessSetting(
+        "socket.getdefaulttimeout()", ("getdefaulttimeout",), frozenset({"setdefaulttimeout"}), _default_timeout
+    ),
+    ProcessSetting(
+        "threading.active_count()", ("active_count",), frozenset({"Thread", "start"}), threading.active_count
+    ),
+    ProcessSetting(
         "sys.stdout",
         ("redirect_stdout", "redirect_stderr", "StringIO"),
         frozenset({"print", "write"}),
@@ -75,7 +81,7 @@ _SETTINGS = (
 )
 
 
-def settings_read_by(agent: AgentCode) -> list[Setting]:
+def settings_read_by(agent: AgentCode) -> list[ProcessSetting]:
     """Return the settings that the agent's code mentions."""
     return [setting for setting in _SETTINGS if any(map(agent.mentions, setting.readers))]
 

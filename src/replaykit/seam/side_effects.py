@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from replaykit.seam.agent_code import AgentCode, fields_of, is_own_class
 from replaykit.seam.own_code import Function
-from replaykit.seam.process_settings import Setting, may_change_settings, settings_read_by
+from replaykit.seam.process_settings import ProcessSetting, may_change_settings, settings_read_by
 from replaykit.seam.scope import RunSession, current
 from replaykit.seam.tool_code import ToolCode, Variable
 
@@ -60,7 +60,7 @@ class Reach:
         self._fn = fn
         self._code: ToolCode | None = None
         self._variables: list[Variable] = []
-        self._settings: list[Setting] = []
+        self._settings: list[ProcessSetting] = []
         self._agent: AgentCode | None = None
         self._plain_class: tuple[type, int] | None = None
         """The class that `self` was of, if it had no attributes to look at, and how many it had."""

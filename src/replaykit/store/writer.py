@@ -53,7 +53,7 @@ def fold_rows(db: sqlite3.Connection, rows: Sequence[EventRow], where: str) -> N
     packs = _PackWriter(db, rows[0][0])
     for key, data in rows:
         body = unseal_event(key, data, where)
-        if len(body) > blobs.LARGE:
+        if len(body) > blobs.LARGE and not blobs.marked(body):
             packs.add(decode_event(body), body)
         else:
             packs.add(_decode_event_number(body), body)

@@ -11,7 +11,7 @@ from replaykit.model.diff import differences
 from replaykit.model.events import Call
 from replaykit.model.values import Json
 from replaykit.seam.chance import HASHES, LIBRARY_HASHES, LIBRARY_SECRETS, SECRETS
-from replaykit.seam.unheld_reads import PROCESS_ID
+from replaykit.seam.own_process import PROCESS_ID
 
 RANDOM = "random"
 """The name of what `random`, `uuid4` and NumPy gave, while another run of the process held them."""

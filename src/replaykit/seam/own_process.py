@@ -26,7 +26,7 @@ _LOADED = {"os": os, "time": time}
 
 
 @contextmanager
-def unheld_reads_noticed(not_held: set[str]) -> Iterator[None]:
+def reads_of_process_noticed(not_held: set[str]) -> Iterator[None]:
     """Add the names of what the agent's own code reads inside the block; libraries decide nothing by it."""
     with ExitStack() as stack:
         for name, modules in _READS.items():
