@@ -119,17 +119,15 @@ class ConversationTurns:
             self.system.append(piece.text)
             return
         place = len(self.lines)
+        # Text comes before the calls of its turn: APIs differ in where they put it.
         while piece.role == ASSISTANT and place and _is_call(self.lines[place - 1]):
             place -= 1
-        if place:
-            last = self.lines[place - 1]
-        else:
-            last = None
-        if last is not None and last.role == piece.role and last.texts:
+        texts: tuple[str, ...] = (piece.text,)
+        if place and self.lines[place - 1].role == piece.role and self.lines[place - 1].texts:
             self.joints += 1
-            self.lines[place - 1] = ConversationLine(piece.role, (*last.texts, piece.text))
-        else:
-            self.lines.insert(place, ConversationLine(piece.role, (piece.text,)))
+            place -= 1
+            texts = (*self.lines.pop(place).texts, *texts)
+        self.lines.insert(place, ConversationLine(piece.role, texts))
 
     def _add_call(self, piece: ToolCallPiece) -> None:
         self._count += 1
@@ -285,6 +283,7 @@ class ConversationReader:
                 instructions=tuple(piece.text for piece in above if isinstance(piece, TextPiece)),
                 turns=self._turns(items) if before is None else self._going_on(before.turns.copied(), items),
                 tools=self._listed(members),
+                # Gemini names models by path: `models/gemini-2.5-flash`.
                 model=(_text(members.get("model")) or model).rpartition("models/")[2],
                 parameters=_parameters(members),
                 continues=_text(members.get("previous_response_id")),
@@ -317,7 +316,7 @@ class ConversationReader:
         pieces = self._pieces.get(content)
         if pieces is None:
             if len(self._pieces) >= _MOST_MESSAGES:
-                self._pieces.clear()
+                self._pieces.clear()  # a bound on memory; evicting one by one would cost more than it saves
             pieces = self._pieces[content] = pieces_of(orjson.loads(text), role)
         return pieces
 

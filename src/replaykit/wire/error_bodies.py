@@ -96,12 +96,14 @@ def _body_of_api(api: ModelApi, status: int, text: str, details: JsonObject) -> 
         return {"message": text}
     family = api.name.partition(".")[0]
     kind = text_at(details, "type")
+    # The stated type is kept only if the SDK of this API knows it: the trace may come from a gateway.
     if family == "anthropic":
         if kind not in _ANTHROPIC.values() and kind != "api_error":
             kind = _ANTHROPIC.get(status, "api_error")
         return {"type": "error", "error": {"type": kind, "message": text}}
     if family == "gemini":
         body = {"error": {"code": status, "message": text, "status": _GEMINI.get(status, "INTERNAL")}}
+        # Without `alt=sse`, Gemini streams a JSON array, and wraps errors the same way.
         if api.streamed and api.framing is Framing.ARRAY:
             return [body]
         return body

@@ -114,7 +114,7 @@ def answer_of(value: Json) -> ModelAnswer:
         ) from None
 
 
-_USD_PER_TICK = 1e-10
+_USD_PER_TICK = 1e-10  # xAI's unit
 
 
 def usage_of(value: Json, *, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> Usage | None:

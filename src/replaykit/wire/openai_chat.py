@@ -128,6 +128,7 @@ def _fill(recorded: JsonObject, draft: Draft) -> JsonObject:
         reason = "tool_calls"
         if _is_old(draft.request.body):
             reason = "function_call"
+    # The recorded log probabilities belong to other tokens.
     filled = {"index": 0, "message": message, "logprobs": None, "finish_reason": draft.finish_reason or reason}
     # No clock and no randomness: the same answer to the same request gives the same bytes.
     envelope = {"id": draft.mint("chatcmpl-"), "object": "chat.completion", "created": 0, "model": draft.request.model}
@@ -159,6 +160,7 @@ def _message(recorded: JsonObject, draft: Draft) -> JsonObject:
             blocks.append(part)
         else:
             message |= as_object(part)
+    # Mistral has the reasoning in a block of the content, other gateways in a member beside it.
     in_content = has_list(recorded, "content")
     if answer.thinking and in_content:
         blocks.insert(0, {"type": "thinking", "thinking": [{"type": "text", "text": answer.thinking}]})
@@ -259,7 +261,7 @@ class _Choice:
                 self._texts.setdefault(name, []).append(as_text(value))
             elif name == "tool_calls":
                 self._calls.add(value)
-            elif name == "function_call":
+            elif name == "function_call":  # before tools
                 if type(value) is dict:
                     self._function.append(value)
             elif value is not None:
@@ -377,6 +379,7 @@ def unfold(body: JsonObject, request: WireRequest) -> list[Frame]:
         last = {"index": index, "delta": {}, "finish_reason": choice.get("finish_reason")}
         chunks.append(base | {"choices": [last]})
     if usage and apart:
+        # OpenAI sends the requested usage in a last chunk without choices.
         chunks.append(base | {"choices": [], "usage": usage})
     elif usage and chunks:
         chunks[-1] = chunks[-1] | {"usage": usage}

@@ -65,10 +65,11 @@ def _loaded(item: Json) -> JsonObject:
 
 
 def _tool(definition: JsonObject) -> Tool:
+    # Provider-run tools have a type (`web_search`) or, for Gemini, a single member (`google_search: {}`) for a name.
     name = text_at(definition, "name") or text_at(definition, "type") or next(iter(definition), "")
     described = text_at(definition, "description").strip()
     schema = next((definition[name] for name in _SCHEMAS if has_object(definition, name)), None)
-    if schema is not None and has_object(schema, "json"):
+    if schema is not None and has_object(schema, "json"):  # Bedrock's Converse API
         schema = schema["json"]
     return Tool(name, described or None, None if schema is None else _reduced(schema, _DEEPEST))
 
@@ -89,6 +90,7 @@ def _reduced(schema: Json, levels: int) -> Json:
     if isinstance(choices, list):
         result["enum"] = [choice for choice in choices if choice is not None]
     if text_at(schema, "$ref"):
+        # The same schema is under `$defs` for one SDK and under `definitions` for another.
         result["$ref"] = schema["$ref"].rpartition("/")[2]
     if has_object(schema, "items"):
         result["items"] = _reduced(schema["items"], levels - 1)
