@@ -63,6 +63,7 @@ def _read_message(message: JsonObject) -> Iterator[JsonObject]:
         yield anthropic.DIALECT.read_response({"content": _blocks(content)}).answers[0].message
         return
     results = of_type(content, "tool_result")
+    # Results come before the text of the same message: that is the order in which the agent produced them.
     yield from map(_result, results)
     if results:
         content = [part for part in as_list(content) if part not in results]
@@ -105,9 +106,9 @@ def _is_failure(result: JsonObject) -> bool:
 
 
 def _is_message(item: JsonObject) -> bool:
-    fine = item.get("role") in _ROLES and isinstance(item.get("content"), str | list)
+    has_members = item.get("role") in _ROLES and isinstance(item.get("content"), str | list)
     # Calls beside the content are OpenAI's: Anthropic has them as blocks of it.
-    return fine and not item.get("tool_calls") and not has_calls(item["content"], _BLOCKS)
+    return has_members and not item.get("tool_calls") and not has_calls(item["content"], _BLOCKS)
 
 
 def _is_response(item: JsonObject) -> bool:

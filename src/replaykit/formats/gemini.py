@@ -50,6 +50,7 @@ def read_messages(contents: Json) -> list[Json]:
     if not isinstance(contents, list):
         contents = [contents]
     messages: list[Json] = []
+    # SDKs take a plain text, a content or a list of them as `contents`.
     for content in contents:
         if isinstance(content, str):
             messages += _read_content({"parts": [{"text": content}]})
@@ -80,6 +81,7 @@ def _result(result: JsonObject) -> JsonObject:
     message: JsonObject = {"role": "tool", "content": response, "name": text_in(result, "name")}
     if isinstance(response, dict) and set(response) in _RESULTS:  # how SDKs wrap results that are not objects
         message["content"] = next(iter(response.values()))
+    # The error convention of Google's SDKs for function results.
     if isinstance(response, dict) and set(response) == {"error"}:
         message["status"] = "error"
     if text_in(result, "id"):
@@ -93,6 +95,7 @@ def _used(answer: ModelAnswer) -> list[Used]:
     for part in as_objects(list(answer.parts)):
         if has_object(part, "executableCode"):
             used_calls.append(Used(use=ToolUse(name="code_execution", arguments=part["executableCode"])))
+        # A result follows its code, since the parts have no ids.
         elif has_object(part, "codeExecutionResult") and used_calls:
             result = part["codeExecutionResult"]
             failed = result.get("outcome", _OK) != _OK
@@ -106,6 +109,7 @@ def _used(answer: ModelAnswer) -> list[Used]:
 
 def _is_message(item: JsonObject) -> bool:
     parts = item.get("parts")
+    # Clients may leave out the role of a user's turn.
     if not isinstance(parts, list) or item.get("role", "user") not in ("user", "model", "function", "system", None):
         return False
     for part in parts:
@@ -122,6 +126,7 @@ def _is_event(item: JsonObject) -> bool:
 
 
 def _begins(event: JsonObject, before: JsonObject) -> bool:
+    # Chunks of one response share its id; without ids, a finish reason ends a response.
     ids = [filled_in(part, "responseId", "response_id") for part in (event, before)]
     if all(ids):
         return bool(ids[0] != ids[1])
@@ -158,6 +163,7 @@ def _camel_names(value: JsonObject) -> JsonObject:
 
 def _normalize_request(body: JsonObject) -> JsonObject:
     """Return the request without `config`, where the SDK puts everything but the contents."""
+    # The Python SDK takes system instruction, tools and generation parameters as `config`.
     body_in_camel = _camel_names(body)
     config = as_object(body_in_camel.pop("config", None))
     return body_in_camel | without(_camel(config), *body_in_camel)

@@ -86,6 +86,7 @@ def _is_trace(value: Json) -> bool:
 
 def _is_message_view(value: Json) -> bool:
     """Return whether these are the messages that Langfuse's pages show of a trace."""
+    # A member without sides makes the object something else.
     members = as_object(value)
     for sides in members.values():
         for side in (as_object(sides) or {"": None}).values():
@@ -179,6 +180,7 @@ def span_of(record: TraceItem, trace: str) -> Span:
     message = fields.text("statusMessage", "status_message") if failed else ""
     metadata = as_object(load_json(own.get("metadata")))
     attributes: JsonObject = {OBSERVATION: pick(own, _FIELDS) | {"metadata": metadata}}
+    # LangGraph's steps become steps of the run.
     if type(metadata.get("langgraph_step")) is int:
         attributes["metadata"] = {"langgraph_step": metadata["langgraph_step"]}
     started, ended = fields.time("startTime", "start_time"), fields.time("endTime", "end_time")
@@ -213,6 +215,7 @@ _LOST_INPUT = (
 def trace_summary(trace_fields: JsonObject, spans: list[Span], scores: Iterable[JsonObject]) -> TraceSummary:
     """Summarise a trace from its own record, or from the fields that its observations repeat."""
     observations = [span.attributes[OBSERVATION] for span in spans]
+    # Some exports encode the output as JSON twice.
     output = agent_output(load_json(load_json(trace_fields.get("output"))))
     prompts = {f"{own['promptName']} v{own.get('promptVersion')}" for own in observations if "promptName" in own}
 
@@ -274,6 +277,7 @@ def _labels(scores: Iterable[JsonObject], output: Json) -> Iterator[Label]:
     seen: set[str] = set()
     for score in scores:
         key = text_in(score, "id")
+        # Scores may be in the trace and in its observations.
         if key and key in seen:
             continue
         seen.add(key)
@@ -296,6 +300,7 @@ def _label(score: JsonObject) -> Label:
 def _correction(score: JsonObject, output: Json) -> Label:
     """Return the label of a corrected output: a failure if the correction differs."""
     text = text_in(score, "longStringValue", "long_string_value", "stringValue", "string_value")
+    # The correction may repeat the output as JSON text.
     failed = bool(text) and output is not UNSET and output not in (text, load_json(text))
     return Label(name="correction", value=text, failed=failed, why=text_in(score, "comment"))
 

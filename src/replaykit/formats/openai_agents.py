@@ -129,6 +129,7 @@ def _message(error: JsonObject, data: JsonObject) -> str:
     if error_text and _HIDDEN not in error_text:
         return error_text
     if error_text:
+        # The span of a tool has the text that the model was shown as its output.
         return text_in(data, "output") or error_text
     more = ", ".join(f"{name}: {encode(value).decode()}" for name, value in details.items())
     if more:
@@ -144,6 +145,7 @@ def _staged(spans: list[Span]) -> list[Span]:
         if _type(span) == "agent":
             by_parent.setdefault(span.parent if span.parent in ids else "", []).append(span)
     stages: dict[str, Span] = {}
+    # A handoff starts a span beside that of the agent before; a single agent needs no step of its own.
     for group in by_parent.values():
         for span in group if len(group) > 1 else ():
             data: Json = {"type": STAGE, "name": span.name}
@@ -193,6 +195,7 @@ def _lacks(span: Span) -> set[Lack]:
     lacks = set()
     if not data.get("input"):
         lacks.add(Lack.ARGUMENTS)
+    # The real error was redacted, and only the text for the model is known.
     if span.failed and span.message and span.message == text_in(data, "output"):
         lacks.add(Lack.HIDDEN)
     return lacks

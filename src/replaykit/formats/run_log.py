@@ -100,6 +100,7 @@ class _CaseValues:
         if folder != _FIXTURES or not is_value_name(inner):
             reason = f"expected the name of a file in {_FIXTURES}/values/, not {name[:80]!r}"
             raise BadReference(("values", member), reason)
+        # A link could lead out of the case.
         if (self._case / _FIXTURES).is_symlink():
             raise BadReference(("values", member), f"{_FIXTURES} is a link")
         try:

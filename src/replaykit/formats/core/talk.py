@@ -204,11 +204,6 @@ class Talk:
         used.parent = turn
         return used
 
-    def hears(self, messages: Iterable[Json]) -> None:
-        """Add messages in the shape of `core.messages`, all of them new."""
-        for message in messages:
-            self.hear(message)
-
     def hear(self, message: Json, **details: Any) -> Turn | None:
         """Add a message in the shape of `core.messages`; `details` go to `answers` or `returns`."""
         role, content = text_in(message, "role"), message.get("content")
