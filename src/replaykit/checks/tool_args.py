@@ -79,8 +79,7 @@ class ToolArgs(Rule, frozen=True):
 
 @register("tool.args_schema")
 class ToolArgsSchema(Rule, frozen=True):
-    """The arguments of a tool's calls conform to a JSON Schema; by default those of every call, and at least one call
-    exists.
+    """The arguments of a tool's calls conform to a JSON Schema; by default every call, and there is one.
 
     See `output.json_schema` for what a schema may be.
     """

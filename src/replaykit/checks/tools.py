@@ -83,8 +83,7 @@ class MaxToolCalls(_ToolCount, frozen=True, kw_only=True):
 
 @register("tool.calls")
 class ToolCalls(_ToolCount, frozen=True, kw_only=True):
-    """The number of tool calls is in this range, with the same meaning on both sides: all tools together, or those
-    named."""
+    """The number of calls is in this range, on both sides alike: of all tools together, or of the named one."""
 
     examples = (
         "tool.calls: {min: 1, max: 3}",

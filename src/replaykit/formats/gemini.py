@@ -11,10 +11,10 @@ matched by name. `core.exchanges` describes the shapes around these.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from replaykit.formats.core.exchanges import ConversationApi, register_api, text_or_parts
+from replaykit.formats.core.fields import camel
 from replaykit.formats.core.threads import Used
 from replaykit.model.text_lines import words_of
 from replaykit.model.values import Json, JsonObject
@@ -39,7 +39,6 @@ _PARTS = words_of(
     "function_call function_response inline_data file_data executable_code code_execution_result"
 )
 _OPAQUE = ("args", "response", "parametersJsonSchema")  # members with names of the user's own inside
-_UNDERSCORE = re.compile(r"(?<=[a-z0-9])_([a-z])")
 _RESULTS = ({"result"}, {"output"})
 _OK = "OUTCOME_OK"
 _DEPTH = 40
@@ -150,21 +149,17 @@ def _camel(value: Json, depth: int = _DEPTH) -> Json:
         return [_camel(item, depth - 1) for item in value]
     if not isinstance(value, dict) or not depth:
         return value
-    members = without_nulls(_camel_names(value))
+    members = without_nulls(camel(value))
     for name, item in members.items():
         if name not in _OPAQUE:
             members[name] = _camel(item, depth - 1)
     return members
 
 
-def _camel_names(value: JsonObject) -> JsonObject:
-    return {_UNDERSCORE.sub(lambda match: match[1].upper(), name): item for name, item in value.items()}
-
-
 def _normalize_request(body: JsonObject) -> JsonObject:
     """Return the request without `config`, where the SDK puts everything but the contents."""
     # The Python SDK takes system instruction, tools and generation parameters as `config`.
-    body_in_camel = _camel_names(body)
+    body_in_camel = camel(body)
     config = as_object(body_in_camel.pop("config", None))
     return body_in_camel | without(_camel(config), *body_in_camel)
 

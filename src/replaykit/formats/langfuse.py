@@ -12,13 +12,12 @@ the importer says so.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
 from replaykit.errors import InvalidFile
-from replaykit.formats.core.fields import TraceItem
+from replaykit.formats.core.fields import TraceItem, camel
 from replaykit.formats.core.json_text import load_json
 from replaykit.formats.core.labels import Label, says_failure
 from replaykit.formats.core.registry import Found, collect, register_format
@@ -146,7 +145,6 @@ def _move_tools_out_of_models(spans: list[Span]) -> list[Span]:
     return kept_spans
 
 
-_SNAKE = re.compile(r"_([a-z])")
 # Members of an observation beside position and time.
 _FIELDS = words_of(
     "type level input output model modelParameters usage usageDetails costDetails totalCost "
@@ -160,11 +158,6 @@ def is_observation(value: Json) -> bool:
     if not text_in(value, "traceId", "trace_id") or "run_type" in value:
         return False
     return text_in(value, "type") in TYPES and ("startTime" in value or "start_time" in value)
-
-
-def camel(value: JsonObject) -> JsonObject:
-    """Return the object with names in the API's style; names inside its values are the user's own."""
-    return {_SNAKE.sub(lambda match: match[1].upper(), name): item for name, item in value.items()}
 
 
 def span_of(record: TraceItem, trace: str) -> Span:

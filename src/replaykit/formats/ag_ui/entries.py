@@ -10,10 +10,9 @@ from enum import Enum
 
 from msgspec import Struct, field
 
-from replaykit.formats.core.fields import Fields
+from replaykit.formats.core.fields import Fields, camel
 from replaykit.model.values import Json, JsonObject
 from replaykit.wire.json_fields import (
-    as_object,
     as_objects,
     as_text,
     load_arguments,
@@ -234,15 +233,6 @@ _OTHERS = {
     "SUBAGENT_ERROR": AgUiEntryKind.ERROR,
 }
 _NOTES = ("CUSTOM", "ACTIVITY_SNAPSHOT", "ACTIVITY_DELTA", "SUBAGENT_FINISHED")
-
-
-def camel(value: Json) -> JsonObject:
-    """Return the members of an event with the protocol's names: Python's SDK may write `tool_call_id`."""
-    members: JsonObject = {}
-    for name, item in as_object(value).items():
-        first, *rest = name.split("_")
-        members[first + "".join(map(str.capitalize, rest))] = item
-    return members
 
 
 def camel_messages(value: Json) -> list[JsonObject]:

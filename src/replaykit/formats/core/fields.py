@@ -18,8 +18,9 @@ from replaykit.model.matching import ToolErrors
 from replaykit.model.run import RunStatus
 from replaykit.model.text_lines import words_of
 from replaykit.model.values import ABSENT, Json, JsonObject, Raw, encode, raw
-from replaykit.wire.json_fields import EMPTY, as_text, has_list, has_text, joined_texts
+from replaykit.wire.json_fields import EMPTY, as_object, as_text, has_list, has_text, joined_texts
 
+_UNDERSCORE = re.compile(r"(?<=[a-z0-9])_([a-z])")
 _MILLISECONDS = 1e11  # as seconds, a larger epoch would be in the year 5138
 
 
@@ -171,6 +172,11 @@ class Fields:
         if value is not None and not isinstance(value, kind):
             raise self.error(f"expected {what}, got {json_type(value)}", *names)
         return value
+
+
+def camel(value: Json) -> JsonObject:
+    """Return an object with its names in camel case, as APIs write them; their Python SDKs may use underscores."""
+    return {_UNDERSCORE.sub(lambda match: match[1].upper(), name): item for name, item in as_object(value).items()}
 
 
 def json_type(value: Json) -> str:

@@ -27,7 +27,6 @@ from replaykit.wire.json_fields import (
     has_text,
     joined,
     joined_texts,
-    load_arguments,
     object_in,
     objects_in,
     of_role,
@@ -345,16 +344,14 @@ def _gist(message: Json) -> bytes:
     fields = as_object(message)
     role = _ROLES.get(text_in(fields, "role"), fields.get("role"))
     content = fields.get("content")
-    calls = [[call.get("name"), _arguments(call.get("arguments"))] for call in objects_in(fields, "tool_calls")]
+    calls = [
+        [call.get("name"), read_arguments(call.get("arguments")) or {}] for call in objects_in(fields, "tool_calls")
+    ]
     essence = [role, _plain(load_json(content) if role == "tool" else content), calls]
     try:
         return orjson.dumps(essence, option=orjson.OPT_SORT_KEYS)
     except orjson.JSONEncodeError:
         return canonical(essence)
-
-
-def _arguments(value: Json) -> Json:
-    return (load_arguments(value) if isinstance(value, str) else value) or {}
 
 
 def _plain(content: Json) -> Json:

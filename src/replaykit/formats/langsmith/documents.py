@@ -97,6 +97,7 @@ def members_of(text: bytes) -> JsonObject | None:
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
     for name in ("inputs", "outputs"):
+        # An explicit null is not a missing member, but means the same.
         if members.get(name) == NULL:
             members[name] = None
     return members

@@ -34,6 +34,7 @@ class Requests:
     """Reads the requests of runs in order."""
 
     def __init__(self) -> None:
+        # Consecutive calls of a run mostly repeat settings and tools verbatim.
         self._settings: _Recent[Setting] = _Recent()
         self._tools: _Recent[Raw] = _Recent()
         self._messages = _Conversation()
@@ -98,6 +99,7 @@ class _Recent(Generic[T]):
                 return value
         new_value = make(text)
         if len(text) <= _RECENT_BYTES:
+            # A copy, since a slice would keep the whole line in memory.
             self._entries = [(text.copy(), new_value), *self._entries[: _RECENT - 1]]
         return new_value
 
@@ -121,6 +123,7 @@ class _Conversation:
             return Raw(messages_json)
         messages = fields.loaded(messages_text, "inputs")
         canonical_text = fields.canonical(conversation(messages), "inputs")
+        # Only lists of objects are extended in place by the next request.
         if text.startswith((b"[{", b"[[{")):
             if text[1:2] == b"{":
                 depth = 1

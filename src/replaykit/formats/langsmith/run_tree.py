@@ -57,8 +57,10 @@ class RunNode:
             self.value = dict(self.value)
         for name, part in value.items():
             known_item, item = self.value.get(name), loaded(part)
+            # A patch leaves out, or empties, what the post already said.
             if name in self.value and item in EMPTY and known_item is not None:
                 continue
+            # Both parts add settings and metadata of their own.
             both = name == "extra" and isinstance(known_item, dict) and isinstance(item, dict)
             self.value[name] = {**known_item, **item} if both else item
             self.places[name] = (source, path)
@@ -163,6 +165,7 @@ def _id(value: JsonObject) -> str | None:
     run_id = value.get("id")
     if isinstance(run_id, str) and run_id:
         return run_id
+    # A wrong type is reported when the run is read.
     if run_id is None:
         return next(reversed(_dotted_ids(value)), None)
     return None
@@ -254,6 +257,7 @@ def error_in(fields: Fields) -> ErrorInfo | None:
         return None
     if not isinstance(error, str):
         return error_of(error)
+    # The repr comes first, then the traceback.
     head, mark, trace = error.partition(_TRACEBACK)
     info = error_of_repr(head)
     return ErrorInfo(type=info.type, module=info.module, message=info.message, traceback=mark + trace or None)
@@ -267,6 +271,7 @@ def result_in(value: Json, name: str) -> tuple[Json, ErrorInfo | None]:
     if message is None:
         return value, None
     content = message["content"]
+    # The model saw this text; the run itself may count as successful.
     if message["type"] == "tool" and message.get("status") == "error":
         error = error_of(content, "ToolError")
         return content, replace(error, raised=bool(content))
@@ -284,12 +289,13 @@ def has_value(fields: Fields, name: str) -> bool:
 
 
 def usage_in(fields: Fields, messages: Iterable[Json]) -> Usage | None:
-    """Return tokens and cost of one model call: LangSmith's counts, or else those in `candidates`."""
+    """Return tokens and cost of one model call: LangSmith's counts, or else those in the messages."""
     input_tokens, output_tokens = _count(fields, "prompt_tokens"), _count(fields, "completion_tokens")
     for counts in messages:
         if input_tokens or output_tokens:
             break
         input_tokens, output_tokens = count_in(counts, *_INPUTS), count_in(counts, *_OUTPUTS)
+    # Zero tokens on both sides are unknown, not free.
     if not input_tokens and not output_tokens:
         input_tokens = output_tokens = None
     parts = _money(fields, "prompt_cost"), _money(fields, "completion_cost")

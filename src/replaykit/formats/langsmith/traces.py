@@ -114,6 +114,7 @@ def _timed(root: RunNode) -> list[_Timed]:
         fields = node.fields()
         check_links(fields)
         started, exact = fields.time("start_time"), dotted_time(fields.text("dotted_order"))
+        # Patches may lack the start, which the dotted order repeats.
         if started is None:
             started = exact or 0.0
         order, depth = exact, 0
@@ -244,6 +245,7 @@ def _output(fields: RunFields) -> Raw:
     if outputs == {}:
         return ABSENT
     output, _error = result_in(outputs, "output")
+    # LangGraph's output is its state with all messages.
     if isinstance(output, dict) and output.keys() == {"messages"}:
         messages = output["messages"]
         last = as_object(message_of(messages[-1]) if isinstance(messages, list) and messages else None)
@@ -258,6 +260,7 @@ _COMMENTS = 3
 def feedback_labels(stats: Json) -> Iterator[Label]:
     """Yield a label for each key: its mean score or chosen category, with some of the comments."""
     for key, summary in as_object(stats).items():
+        # Numeric feedback has a mean, categories have counts.
         value = value_in(summary, "avg")
         scores: list[Json] = [value]
         if type(value) not in (int, float):
@@ -348,6 +351,7 @@ def _arguments(fields: RunFields, requested: CallArguments) -> Raw:
 
 def _parsed(inputs: JsonObject, fields: RunFields, requested: CallArguments) -> Json:
     """Return arguments that were logged as one text: the model's own, or the decoded JSON."""
+    # The tool's message names the call, and the model's request has its arguments.
     outputs = fields.take("outputs")
     request = requested.get(text_in(message_body(value_in(outputs, "output")), "tool_call_id"))
     if not isinstance(request, dict) and inputs["input"].strip():

@@ -60,6 +60,7 @@ register_format(
 def holds_otlp(source: Source) -> bool:
     """Return whether the file's first document is an export request, in JSON or protobuf."""
     if source.first:
+        # Files of collectors may hold a list of requests on each line.
         return any(is_otlp(value[0] if isinstance(value, list) and value else value) for value in source.first)
     return _protobuf_reader(source) is not None
 
@@ -133,9 +134,11 @@ def _gather(groups: PieceGroups, heads: Heads, line: Source, repaired: bytes = b
                 end = place + len(item)
             else:
                 groups.add(trace, bytes(item) if number else heads.joined(head, item), line.line, number)
+        # Empty requests and metrics are valid OTLP without spans.
         if not has_spans and not all(map(_is_request, _listed(line.value))):
             return line.error(f"not OTLP: {EXPECTED}")
     except msgspec.MsgspecError as error:
+        # The general reader decides whether the line is malformed, or only unusual.
         try:
             _merged(line, map(read_document, _listed(line.value)))
         except InvalidFile as problem:

@@ -111,6 +111,7 @@ def _pieces(
 
 def place_of(item: Raw, text: bytes, after: int) -> int | None:
     """Return the offset of an item after a position in the text; None if a short search does not find it."""
+    # Items follow each other, so the next one is nearly always right behind the last.
     if text.startswith(item, after + 1):  # skip the comma between items
         return after + 1
     start = memoryview(item)[:_START]
@@ -212,6 +213,7 @@ class Heads:
         """Return the number of a head; 0 if there are too many to keep."""
         head_number = self._numbers.get(head)
         if head_number is None:
+            # Heads beyond the budget are stored with each item instead.
             if self._size + len(head) > _HEADS_BYTES:
                 return 0
             head_number = self._numbers[head] = len(self._texts)

@@ -99,7 +99,9 @@ def read_record(value: Json, scope: str, resource: JsonObject) -> Span | None:
     attributes = _attributes(_get(value, "attributes"))
     at_ns = whole(_get(value, "timeUnixNano"), "timeUnixNano")
     happening = SpanEvent(
+        # Before `eventName` existed, the name was an attribute.
         name=_text(value, "eventName") or str(attributes.get("event.name", "")),
+        # Records of bridged logging libraries have no time of their own.
         at_ns=at_ns or whole(_get(value, "observedTimeUnixNano"), "observedTimeUnixNano"),
         attributes=attributes,
         body=any_value(_get(value, "body")),

@@ -72,12 +72,14 @@ def read_logs(data: bytes) -> SpanReading:
 
 def is_traces(data: bytes) -> bool:
     """Return whether the bytes look like an ExportTraceServiceRequest: the first span has ids of the right length."""
+    # The field numbers of trace id and span id, and their sizes.
     return _first_item(data)[:2] == [(1, 16), (2, 8)]
 
 
 def is_logs(data: bytes) -> bool:
     """Return whether the bytes look like an ExportLogsServiceRequest: the first record has ids of a trace and a
     span."""
+    # Log records may lack ids; those that belong to spans have them.
     return {(9, 16), (10, 8)} <= set(_first_item(data))
 
 
@@ -99,6 +101,7 @@ def messages_in(data: bytes) -> list[bytes]:
         place += _PREFIX_BYTES
         messages.append(data[place : place + size])
         place += size
+    # A single request could begin like a size prefix, so the first message must be valid.
     sized = place == len(data) and bool(messages) and (is_traces(messages[0]) or is_logs(messages[0]))
     if sized:
         return messages
@@ -237,6 +240,7 @@ _Group = tuple[_Place | None, Iterator[_Place]]
 def _groups(data: bytes) -> Iterator[tuple[_Place | None, Iterator[_Group]]]:
     """Yield the resources of a request, each with its scopes and the positions of their items."""
     for field, kind, start, end in _fields(data, 0, len(data)):
+        # Fields with other numbers come from later versions of the protocol.
         if field == 1:
             if kind != _LEN:
                 raise BadPayload("not OTLP: the first field is no message")
@@ -286,6 +290,7 @@ def _fields(data: bytes, place: int, end: int) -> Iterator[tuple[int, int, int, 
 
 def _varint(data: bytes, place: int, end: int) -> tuple[int, int]:
     value = 0
+    # A varint has at most ten bytes; more would loop over damaged data.
     for index in range(_VARINT_BYTES):
         if place >= end:
             break

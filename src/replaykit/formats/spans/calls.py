@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 from msgspec import Struct
@@ -63,6 +64,7 @@ def requested_calls(nodes: list[SpanNode]) -> list[RequestedCall]:
         if meaning.answer is None:
             continue
         for use in meaning.answer.tool_calls:
+            # The call is requested when the answer ends, not when it begins.
             request = RequestedCall(use=use, node=node, order_ns=max(node.order_ns, node.span.ended_ns))
             calls.append(request)
             if use.id:
@@ -78,6 +80,7 @@ def join(nodes: Iterable[SpanNode], requests: list[RequestedCall]) -> dict[str, 
     calls: dict[str, RequestedCall] = {}
     tools = [node for node in nodes if node.kind is SpanKind.TOOL]
     for request_key, span_keys, take in _MATCHERS:
+        # Most traces are done after the first matcher: their spans state the ids.
         if len(calls) == len(tools):
             break
         known: dict[_Key, deque[RequestedCall]] = {}
@@ -131,6 +134,7 @@ class _Results:
 
     def since(self, messages: list[Json]) -> dict[str, list[_Result]]:
         """Return the results that are new in this conversation; all of them if it does not continue the last one."""
+        # Another conversation numbers its calls anew.
         if not goes_on(self._messages, messages):
             self._messages, self._uses = [], {}
         results: dict[str, list[_Result]] = {}
@@ -186,10 +190,6 @@ def _called_whole(meaning: Meaning) -> Iterable[bytes]:
     return (canonical([meaning.call_id, meaning.name, meaning.input]),)
 
 
-def _requested_id(request: RequestedCall) -> str:
-    return request.use.id
-
-
 def _called_ids(meaning: Meaning) -> Iterable[str]:
     """Return the ids that a span may name: its own, or the text arguments of a function that dispatches all calls."""
     if meaning.call_id:
@@ -212,10 +212,6 @@ def _called_all(meaning: Meaning) -> Iterable[bytes]:
     return (canonical([meaning.name, meaning.input]),)
 
 
-def _requested_name(request: RequestedCall) -> str:
-    return request.use.name
-
-
 def _called_name(meaning: Meaning) -> Iterable[str]:
     """Return the name alone, but only if the span does not state the arguments."""
     if meaning.call_id or isinstance(meaning.input, dict):
@@ -226,9 +222,9 @@ def _called_name(meaning: Meaning) -> Iterable[str]:
 # Ways to match requested calls with spans, best first: key of the request, keys of the span, choice among several.
 _MATCHERS: tuple[tuple[Callable[[RequestedCall], _Key], Callable[[Meaning], Iterable[_Key]], _Take], ...] = (
     (_requested_whole, _called_whole, _last),
-    (_requested_id, _called_ids, _last),
+    (attrgetter("use.id"), _called_ids, _last),
     (_requested_call, _called_all, _first),
-    (_requested_name, _called_name, _first),
+    (attrgetter("use.name"), _called_name, _first),
 )
 
 
@@ -349,9 +345,11 @@ def error_in(span: Span, *, has_outcome: bool) -> ErrorInfo | None:
             exception = happening.attributes
     kind = text_in(attributes, "error.type")
     failed = span.failed or bool(kind) or attributes.get(_LEVEL) == "ERROR"
+    # An exception that was caught is not the outcome of a span that has one.
     if not failed and (exception is None or has_outcome):
         return None
     if exception is not None:
+        # The last exception is the one that ended the span.
         return _of_exception(exception, span)
     if kind in _NO_ERROR:
         kind = "Error"

@@ -68,6 +68,7 @@ def read_traces(
     """
     by_trace: dict[str, Trace] = {}
     with PieceGroups(source.file) as groups:
+        # Lines of a trace may be far apart, so they are grouped first, on disk if there are many.
         for item in _records(source, records):
             if isinstance(item, InvalidFile):
                 yield item
@@ -97,6 +98,7 @@ def run_of_trace(spans: Iterable[Span], summary: TraceSummary) -> Iterator[Found
     """Yield the run of one trace's spans, and notes about it."""
     from replaykit.formats.spans.runs import run_of  # noqa: PLC0415 (slow to import)
 
+    # A span may be exported twice; the last copy wins.
     by_id = {span.id: span for span in spans}
     trace = next((span.trace for span in by_id.values()), "")
     result = run_of(by_id.values())
@@ -150,6 +152,7 @@ def _reparse(source: Source, text: bytes, line: int) -> TraceItem:
 
 def _with(run: TraceRun, summary: TraceSummary) -> TraceRun:
     error, status = run.error, run.status
+    # A vendor's status only adds to what the spans say.
     if summary.error is not None and status is RunStatus.SUCCESS:
         error, status = summary.error, ending_of(summary.error)
     elif summary.is_running and status is RunStatus.SUCCESS:
@@ -157,6 +160,7 @@ def _with(run: TraceRun, summary: TraceSummary) -> TraceRun:
     input_json, output_json = run.input_json, run.output_json
     if summary.input is not UNSET:
         input_json = raw(summary.input)
+    # A failed run has no output, whatever the trace's last answer was.
     if summary.output is not UNSET and error is None:
         output_json = raw(summary.output)
     return replace(

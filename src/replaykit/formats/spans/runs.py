@@ -54,6 +54,7 @@ def run_of(spans: Iterable[Span], cache: ConversationCache | None = None) -> Tra
 
     To read many traces in a row, pass the same cache each time.
     """
+    # Consecutive traces of one program repeat prompts and tools.
     cache = cache or ConversationCache()
     tree = SpanTree(spans, cache)
     if not any(node.kind in _OF_AGENTS for node in tree.nodes):
@@ -109,6 +110,7 @@ class _SpanEvents:
         self._joined = join(tree.nodes, requests)
         self._places: list[_Place] = [(node, None) for node in tree.nodes]
         for request in requests:
+            # A requested call without a result may never have been made.
             if not request.is_made and request.result is not None:
                 self._places.append((request.node, request))
         if len(self._places) > len(tree.nodes):
@@ -320,6 +322,7 @@ def _has_outcome(node: SpanNode) -> bool:
 def _status(subject: SpanNode, error: ErrorInfo | None) -> RunStatus:
     if error is not None:
         return ending_of(error)
+    # Our own export may end a run whose span has no end.
     has_ended = subject.span.ended_ns or subject.span.attributes.get(_STATUS) == RunStatus.SUCCESS.value
     if has_ended:
         return RunStatus.SUCCESS

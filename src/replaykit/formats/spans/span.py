@@ -159,6 +159,7 @@ class Collector:
                 self._problem, self._line = str(error), line
             self._rejected += 1
             return
+        # Log records without a span are the rule, not an error.
         if span is not None:
             self._spans.append(span)
 
@@ -183,6 +184,7 @@ def merged(readings: Iterable[SpanReading]) -> SpanReading:
 
 def aside(trace: str, span: str, happening: SpanEvent, scope: str, resource: JsonObject) -> Span | None:
     """Return a log record as a part of its span; None if it names none, as most do."""
+    # Applications log much else; only GenAI's records belong to the conversation.
     if not trace or not span or not happening.name.startswith("gen_ai."):
         return None
     return Span(trace=trace, id=span, happenings=(happening,), scope=scope, resource=resource, is_aside=True)
@@ -195,6 +197,7 @@ def whole(value: Json, what: str) -> int:
     if value is None or value == "":
         return 0
     try:
+        # Some exporters write nanoseconds as numbers with an exponent.
         if (isinstance(value, str) and len(value) <= 20) or (isinstance(value, float) and value.is_integer()):
             value = int(value)
     except ValueError:
@@ -208,6 +211,7 @@ def number(value: float) -> Json:
     """Return a float, or its name if JSON cannot express it."""
     if math.isfinite(value):
         return value
+    # The names are those of protobuf's JSON.
     if math.isnan(value):
         return "NaN"
     if value > 0:
@@ -287,6 +291,7 @@ def usage(values: JsonObject, inputs: tuple[str, ...], outputs: tuple[str, ...],
 
 
 def _count(value: Json) -> int | None:
+    # JavaScript exporters write whole numbers as floats.
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return as_count(value)

@@ -94,6 +94,7 @@ def _instrumented(observation: JsonObject) -> JsonObject:
 def kind_of(observation: JsonObject) -> SpanKind:
     """Return the kind by the observation's type; a plain span may reveal its kind in the instrumentation."""
     kind, instrumented = text_in(observation, "type"), _instrumented(observation)
+    # The AI SDK's outer span has the type of a generation, but loops over several.
     if kind == "GENERATION" and instrumented.get("ai.operationId") in _AI_SDK_LOOPS:
         return SpanKind.AGENT
     if kind != "SPAN":
@@ -102,6 +103,7 @@ def kind_of(observation: JsonObject) -> SpanKind:
         stated_kind = _INSTRUMENTED_KINDS.get(text_in(instrumented, name))
         if stated_kind is not None:
             return stated_kind
+    # Plain spans of tools are recognised by their output or their instrumentation.
     if _tool_message(observation) is not None or text_in(instrumented, *_TOOL_NAMES):
         return SpanKind.TOOL
     return SpanKind.AGENT
@@ -252,6 +254,7 @@ def _read(span: Span, _cache: ConversationCache) -> Meaning | None:
         value = attributes.get(_OF + name)
         if value is not None:
             observation[field] = load_json(value)
+    # The SDK writes the counts as the API returned them.
     counts = object_in(observation, "usageDetails")
     observation["usageDetails"] = {_COUNTS.get(name, name): count for name, count in counts.items()}
     return read_observation(span, observation)

@@ -45,6 +45,7 @@ def _model(attributes: JsonObject, cache: ConversationCache) -> Meaning:
     calls = as_objects(load_json(attributes.get("ai.response.toolCalls")))
     answer_text = text_in(attributes, "ai.response.text", "ai.response.object")
     answer = None
+    # An answer without text and calls is still an answer if the model finished.
     if answer_text or calls or "ai.response.finishReason" in attributes:
         answer = ModelAnswer(content=answer_text or None, tool_calls=tuple(map(_call, calls)))
     return Meaning(
@@ -73,6 +74,7 @@ def _call(call: JsonObject) -> ToolUse:
 
 def _parameters(attributes: JsonObject) -> JsonObject:
     parameters: JsonObject = {}
+    # Sorted, since exporters write attributes in any order.
     for name in sorted(attributes):
         if name.startswith(_SETTINGS):
             parameters[name.removeprefix(_SETTINGS)] = attributes[name]
