@@ -227,7 +227,7 @@ def _clause_before(text: str, end: int) -> str:
 
 _REPEATED_WORDS = 2
 _STEM_CHARS = 5
-_CONTENT_WORD = lazy(r"[^\W\d_]{4,}")
+_CONTENT_WORD = lazy(r"[^\W\d_]{4,}")  # shorter words carry little meaning
 _CODE = lazy(r"(?<![\w.])[45]\d\d(?![\w.]*\d)")
 _SENTENCE = lazy(r"[^.!?\n]+")
 _REGRET = lazy(
@@ -259,6 +259,7 @@ def failure_hint(answer: str, call: ToolCall, reason: str) -> str | None:
         return "something in a language that is not read"
     if match := _REGRET.search(answer) or _HANDED_OVER.search(answer):
         return match[0]
+    # A word of the question is not an admission.
     words = _stems(reason) - _stems(canonical(call.arguments).decode())
     if len(words & _stems(answer)) >= _REPEATED_WORDS or _codes(reason) & _codes(answer):
         return reason

@@ -23,24 +23,24 @@ from replaykit.redaction.lazy_patterns import lazy
 
 MAX_NUMBERS = 90
 """With more numbers than this, two steps of arithmetic lead to almost any figure."""
-_MAX_PRODUCTS = 25
-_FEW_NUMBERS = 12
-_MAX_DATES = 12
+_MAX_PRODUCTS = 25  # numbers; with more of them, sums of two products lead to almost any figure
+_FEW_NUMBERS = 12  # powers and interest of more numbers would explain too much
+_MAX_DATES = 12  # each date explains many others
 _MAX_DURATIONS = 40
 _MAX_TOTALS = 60
 _MAX_ROWS = 40
-_MAX_PLAIN_DIGITS = 9
+_MAX_PLAIN_DIGITS = 9  # longer sequences are ids, not quantities
 _COUNTS = tuple(map(float, (*range(2, 13), 24, 30, 31, 52, 60, 100, 365, 1000, 1024, 3600)))
 _WHOLE = 0.999  # how much rounding to a whole number may change: 437 items fill 19 pages of 24
-_MAX_YEARS = 40
+_MAX_YEARS = 40  # of compound interest
 _YEARS = range(1000, 3000)
 _ONE_DAY = dt.timedelta(days=1)
 _SHORTENED_YEARS = range(1900, 2101)
-_MAX_SPAN = 1000
+_MAX_SPAN = 1000  # larger numbers do not count days
 _MAX_SPANS = 30
-_LONG_ROW = 6
-_MIN_WORD = 4
-_SHORT_PIECE = 2
+_LONG_ROW = 6  # digits from which on a part of a sequence can hardly be a coincidence
+_MIN_WORD = 4  # letters; shorter words of a name are in most texts
+_SHORT_PIECE = 2  # characters; shorter pieces of an id are everywhere
 _MAX_PLAIN_SEGMENTS = 2
 _NUMBER_WORD = lazy(r"[a-z]+", re.IGNORECASE)
 _OTHER_WORDS = {"dozen": 12.0, "half": 0.5, "quarter": 0.25, "third": 1 / 3, "pair": 2.0, "double": 2.0, "triple": 3.0}
@@ -94,6 +94,7 @@ class Explanations:
         return False
 
     def _leads_to(self, target: float, margin: float, *, is_percent: bool) -> bool:
+        # The answer may count the items of a list.
         if target == int(target) and target <= self._sources.longest_list:
             return True
         return (
@@ -127,7 +128,7 @@ class Explanations:
                 if 0 < len(row) <= _MAX_PLAIN_DIGITS:
                     number = float(row)
                     digits.add(number)
-                    if number in _SHORTENED_YEARS:
+                    if number in _SHORTENED_YEARS:  # may be written as '24
                         digits.add(number % 100)
         return sorted(digits)
 
@@ -168,6 +169,7 @@ class Explanations:
         sizes: list[float] = []
         for source in self._telling:
             sizes += (len(source.text), len(source.text.split()), source.text.count("\n") + 1)
+        # The largest sequences only: their differences grow with the square of their number.
         rows = self._digits[-_MAX_ROWS:]
         apart = [abs(number - other) for number, other in product(rows, rows)]
         converted_values = converted([*self._terms, *areas])
@@ -188,6 +190,7 @@ class Explanations:
         """The results of one operation on a quantity and a common count, such as twelve months."""
         values: list[float] = []
         for term in self._terms:
+            # One more or less: fence posts, inclusive ranges.
             values += (term + 1, abs(term - 1), 1 / term)
             for count in _COUNTS:
                 values += (term * count, term / count)
@@ -228,6 +231,7 @@ class Explanations:
         numbers = _Values(self._numbers)
         for years in range(2, _MAX_YEARS + 1):
             growth = (1 + target / 100) ** years
+            # A small change of the rate changes the result by this much.
             slack = years * margin / 100 * growth
             if any(numbers.has(number * growth, number * slack) for number in numbers.values):
                 return True
@@ -256,6 +260,7 @@ class Explanations:
             if date is not None and date.year in _YEARS:
                 days[date] = None
         for row in self._rows:
+            # Digits of this length may be a Unix time in seconds or milliseconds.
             moment = epoch_day(float(row)) if len(row) in (9, 10, 12, 13) else None
             if moment is not None:
                 days[moment] = None
@@ -295,6 +300,7 @@ class Explanations:
         """Return whether a URL has a known host and known specific parts, or no specific parts at all."""
         _address, mark, query = text.partition("?")
         host, *segments = filter(None, re.split(r"[/?&=#]", url_key(text) + mark + query.casefold()))
+        # Words in a path may be generated; parts with digits name something particular.
         particular = [piece for piece in segments if any(map(str.isdigit, piece))]
         if self._sources.holds_text(plain_key(host)):
             return all(map(self._has_pieces, particular))
@@ -303,6 +309,7 @@ class Explanations:
     def _has_pieces(self, text: str) -> bool:
         """Return whether the sources hold each part of letters or digits."""
         pieces = _PIECE.findall(text.casefold())
+        # Short pieces such as `v2` are in many sources.
         long = [piece for piece in pieces if len(piece) > _SHORT_PIECE]
         if not long:
             return False
@@ -377,6 +384,7 @@ def converted(values: Iterable[float]) -> Iterator[float]:
         for factor in _FACTORS:
             yield abs(value * factor)
             yield abs(value / factor)
+        # The sign may be lost in prose: "12 degrees below zero".
         for celsius in (value, -value):
             yield abs(celsius * 9 / 5 + 32)
             yield abs((celsius - 32) * 5 / 9)

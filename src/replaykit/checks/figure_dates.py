@@ -43,7 +43,7 @@ _DATE = lazy(
     rf"|\b(?P<dmy>(?P<d2>\d{{1,2}})(?:st|nd|rd|th|er|\.|º)?\s+(?:of\s+|de\s+)?(?P<m2>{_NAMES})\b\.?(?:,?\s+(?:de\s+)?(?P<y2>\d{{4}}))?)",
     re.IGNORECASE,
 )
-_SHORT_YEAR = 100
+_SHORT_YEAR = 100  # years below have two digits
 _LAST_MONTH, _LAST_DAY = 12, 31
 
 
@@ -78,6 +78,7 @@ def _days(match: re.Match[str]) -> Iterator[Day]:
         year = match["ny"]
         if int(year) < _SHORT_YEAR:
             year = str(2000 + int(year))
+        # Both orders: America writes the month first.
         yield _day(year, match["n2"], match["n1"])
         yield _day(year, match["n1"], match["n2"])
     elif match["cjk"]:
@@ -99,7 +100,7 @@ def _is_possible(day: Day) -> bool:
 
 _MAX_MOMENTS = 12
 _EPOCH_SECONDS = (1e8, 4.2e9)
-_MAX_DAYS = 31
+_MAX_DAYS = 31  # a date within a month of a known one needs no further reason
 _MAX_WEEKS = 53
 _NOON = 12
 _MOMENT = lazy(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?")
@@ -108,6 +109,7 @@ _CLOCK = lazy(r"\b(\d{1,2}):(\d{2})(?::(\d{2}))?\s?([ap])?", re.IGNORECASE)
 
 def epoch_day(number: float) -> dt.date | None:
     """Return the day of a Unix time in seconds or milliseconds; None if the number is out of range."""
+    # Larger numbers are milliseconds.
     seconds = number / 1000 if number > _EPOCH_SECONDS[1] else number
     if not _EPOCH_SECONDS[0] <= seconds <= _EPOCH_SECONDS[1]:
         return None
@@ -121,6 +123,7 @@ def dates_of(day: Day, known_days: Sequence[dt.date]) -> Iterator[dt.date]:
         years.add(day[0])
     else:
         for around in known_days:
+            # A text without a year means the nearest one.
             years.update((around.year - 1, around.year, around.year + 1))
     for year in years:
         date = as_date((year, *day[1:]))
@@ -133,6 +136,7 @@ def is_around(day: dt.date, known_day: dt.date) -> bool:
     apart = abs((day - known_day).days)
     if apart <= _MAX_DAYS or (day.month, day.day) == (known_day.month, known_day.day):
         return True
+    # One day of slack, for time zones and inclusive counting.
     is_weeks = min(apart % 7, -apart % 7) <= 1
     is_month_end = day.day == 1 or (day + dt.timedelta(days=1)).day == 1
     is_like = is_weeks or is_month_end or abs(day.day - known_day.day) <= 1
@@ -152,6 +156,7 @@ def days_apart(days: Sequence[dt.date]) -> Iterator[float]:
     """Yield the intervals between all days, in days, workdays, weeks, months and years."""
     for day, other in combinations(days, 2):
         apart = abs((day - other).days)
+        # One more day for inclusive counting.
         yield from (apart, apart + 1, apart / 7, apart / 30.4375, apart / 365.25)
         yield from (apart // 7, apart // 30.4375, apart // 365.2425, _workdays(day, other))
 
@@ -164,6 +169,7 @@ def moments_apart(texts: Iterable[str]) -> Iterator[float]:
         for match in _MOMENT.finditer(text):
             with suppress(ValueError):
                 parsed = dt.datetime.fromisoformat(match[0])
+                # Clocks are compared as written, moments with their zones.
                 clock = parsed.replace(tzinfo=dt.UTC)
                 clocks.append(clock.timestamp())
                 moments.append((parsed if parsed.tzinfo else clock).timestamp())
@@ -176,6 +182,7 @@ def moments_apart(texts: Iterable[str]) -> Iterator[float]:
 
 def _months_later(day: dt.date, months: int) -> dt.date:
     year, month = divmod(day.year * 12 + day.month - 1 + months, 12)
+    # The 28th exists in every month.
     return dt.date(max(year, 1), month + 1, min(day.day, 28))
 
 
@@ -187,6 +194,7 @@ def _workdays(day: dt.date, other: dt.date) -> int:
 
 def _seconds_of_day(match: re.Match[str]) -> float:
     hour = int(match[1])
+    # Noon is 12 pm.
     if (match[4] or "").lower() == "p" and hour < _NOON:
         hour += _NOON
     return 3600.0 * hour + 60 * int(match[2]) + int(match[3] or 0)

@@ -18,12 +18,12 @@ from replaykit.redaction.lazy_patterns import lazy
 
 SMALL = 12
 """Whole numbers up to this one are used for counting, and need no source."""
-_WELL_KNOWN = frozenset({24, 52, 60, 100, 180, 360, 365, 366, 1000, 1024, 3600})
+_WELL_KNOWN = frozenset({24, 52, 60, 100, 180, 360, 365, 366, 1000, 1024, 3600})  # hours, weeks, degrees, bytes …
 _YEARS = range(1900, 2101)
 _MAX_NAME_CHARS = 80
-_BARE_WORDS = 6
-_MIN_LINE_CHARS = 12
-_LINKS = frozenset(words_of("of the and de da di du la le von van der in y e et und"))
+_BARE_WORDS = 6  # an answer with more words is a sentence
+_MIN_LINE_CHARS = 12  # shorter lines of a patch, such as braces, are in any file
+_LINKS = frozenset(words_of("of the and de da di du la le von van der in y e et und"))  # lower-case words in names
 
 _FENCED = lazy(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)|<code>.*?(?:</code>|\Z)", re.DOTALL)
 _PATCH = lazy(r"\A\s*(?:diff --git |--- a/|\*\*\* Begin Patch)")
@@ -122,6 +122,7 @@ def stated_figures(text: str) -> list[Figure]:
         return _patch_lines(text)
     if not is_bare_answer(text):
         return [figure for figure in all_figures(_prose(text)) if not _needs_no_source(figure)]
+    # Nothing in a bare answer is list numbering or a label.
     figures = [figure for figure in all_figures(text) if not _is_small(figure)]
     return figures or _bare_names(text)
 
@@ -167,6 +168,7 @@ def _prose(text: str) -> str:
 
 
 def _needs_no_source(figure: Figure) -> bool:
+    # An amount of money always needs a source.
     if figure.kind != "number" or figure.is_money:
         return False
     value = abs(figure.values[0])
@@ -174,6 +176,7 @@ def _needs_no_source(figure: Figure) -> bool:
         return False
     if figure.is_percent:
         return value in (0, 100)
+    # Four digits in this range are nearly always a year.
     return _is_small(figure) or value in _WELL_KNOWN or (value in _YEARS and figure.text.isdigit())
 
 
@@ -187,6 +190,7 @@ def _is_small(figure: Figure) -> bool:
 
 def _urls(text: str) -> Iterator[Figure]:
     for match in _URL.finditer(text):
+        # Punctuation after a URL belongs to the sentence.
         yield Figure(kind="url", text=match[0].rstrip(".,;:!?*_"), start=match.start())
 
 
@@ -212,6 +216,7 @@ def _times(text: str) -> Iterator[Figure]:
 def _ids(text: str) -> Iterator[Figure]:
     for figure in _matches("id", _ID, text):
         digits = sum(map(str.isdigit, figure.text))
+        # Ordinary words with a digit identify nothing.
         if digits >= 2 and len(figure.text) >= 4 and not _ORDINARY_ID.fullmatch(figure.text):
             yield figure
 
@@ -241,6 +246,7 @@ def _names(text: str) -> Iterator[Figure]:
 def _bare_names(text: str) -> list[Figure]:
     """Return the names in an answer that consists of names: at least two capitalised words, split at commas."""
     words = text.strip(" .!\"'").split()
+    # In capitals, names cannot be told from other words.
     if len(words) < 2 or text.isupper() or not all(word[0].isupper() or not word[0].isalpha() for word in words):
         return []
     parts = [part.strip(" .!\"'") for part in re.split(r"[,;]", text)]
@@ -266,7 +272,7 @@ def _blanked(text: str, figures: list[Figure]) -> str:
 Reading: TypeAlias = tuple[float, float]
 """A value and its tolerance."""
 
-_MAX_DIGITS = 40
+_MAX_DIGITS = 40  # longer ones are keys or hashes
 _CURRENCY = (
     r"[$€£¥₹₽₩元円]|R\$|\b(?:USD|EUR|GBP|JPY|CNY|CHF|INR|BRL|PLN|CAD|AUD|SEK|NOK|DKK|RUB|zł|kr)\b"
     r"|\b(?:dollars?|euros?|pounds?|cents)\b"
@@ -356,6 +362,7 @@ def _readings(digits: str, power: int) -> Iterator[Reading]:
         return
     whole, _, fraction = plain.rpartition(separators[-1])
     is_mixed = len(set(separators)) > 1
+    # With one separator, `1.234` may be a fraction or thousands.
     if is_mixed or len(separators) == 1:
         yield _scaled(re.sub(r"[.,]", "", whole), fraction, power)
     groups = re.split(r"[.,]", plain)
@@ -368,6 +375,7 @@ def _readings(digits: str, power: int) -> Iterator[Reading]:
 def _scaled(whole: str, fraction: str, power: int) -> Reading:
     value = float(f"{whole or 0}.{fraction or 0}") * 10.0**power
     if fraction or power:
+        # Half a unit of the last digit, with room for the error of floats.
         return value, 0.5000001 * 10.0 ** (power - len(fraction))
     # A round number may have two significant digits: 1,200 may stand for 1,187.
     zeros = len(whole) - len(whole.rstrip("0"))

@@ -173,7 +173,7 @@ def _stated_text(run: TraceRun) -> str:
 
 
 def _leaves(value: Json) -> Iterator[str]:
-    stack = [value]
+    stack = [value]  # not recursion: values may nest deeper than Python calls can
     while stack:
         item = stack.pop()
         if isinstance(item, dict):
@@ -210,12 +210,14 @@ def _is_near_date(figure: Figure, sources: SourceView) -> bool:
 
 
 def _number_has_source(figure: Figure, sources: SourceView) -> bool:
+    # Digits without separators: an account or a phone number may be grouped differently.
     if sources.holds_digits("".join(filter(str.isdigit, figure.text)).lstrip("0")):
         return True
     for value, tolerance in zip(figure.values, figure.tolerances, strict=True):
         target = abs(value)
         if (
             _stands_near(target, tolerance, sources.numbers)
+            # Percentages may be stored as shares, amounts of money in cents.
             or (figure.is_percent and _stands_near(target / 100, tolerance / 100, sources.numbers))
             or (figure.is_money and _stands_near(target * 100, tolerance * 100, sources.numbers))
         ):
@@ -225,6 +227,7 @@ def _number_has_source(figure: Figure, sources: SourceView) -> bool:
 
 def _stands_near(target: float, tolerance: float, numbers: list[tuple[float, str]]) -> bool:
     """Return whether a source holds a number that rounds or truncates to the target."""
+    # At least one unit, since texts often truncate.
     reach = max(tolerance * 2, 1.0)
     for value, _where in numbers[bisect_left(numbers, (target - reach, "")) :]:
         if value > target + reach:

@@ -69,7 +69,7 @@ class ToolNotOffered(Rule, frozen=True):
     tool: str
 
     def seen_in(self, run: TraceRun) -> Seen:
-        unoffered_call = first(unoffered_calls(run), lambda flaw: glob(self.tool, flaw[1]))
+        unoffered_call = first(unoffered_calls(run), lambda unoffered: glob(self.tool, unoffered[1]))
         expected = f"a call of {self.tool!r} that was not offered"
         if unoffered_call is None:
             text = "Every tool that was asked for was offered"
@@ -97,7 +97,7 @@ class ToolInvalidArguments(Rule, frozen=True):
     min: Annotated[int, Meta(ge=1)] = 1
 
     def seen_in(self, run: TraceRun) -> Seen:
-        flaws = [wrong for wrong in invalid_calls(run) if glob(self.tool, wrong[1])]
+        flaws = [invalid for invalid in invalid_calls(run) if glob(self.tool, invalid[1])]
         least = "a call" if self.min == 1 else f"at least {self.min} calls"
         expected = f"{least} of {self.tool!r} with arguments that do not fit"
         if not flaws:
@@ -168,6 +168,7 @@ class ToolLookupSkipped(Rule, frozen=True):
 def telling_calls(run: TraceRun) -> Iterator[int]:
     """Yield the events that informed the agent: answered tool calls, and code that calls a tool."""
     for call in run.tool_calls:
+        # The call that submits the answer informs nobody.
         if call.answered and call_failed(call) is None and not hands_in_answer(run, call):
             yield call.seq
     called = {call.name for call in run.tool_calls}
@@ -190,6 +191,7 @@ def hands_in_answer(run: TraceRun, call: ToolCall) -> bool:
     """Return whether this call gives the agent's final answer: it takes the output, or its name says so."""
     if _ANSWERING.search(call.name):
         return True
+    # Without an output, no call can have submitted it.
     if not says_something(run) or not isinstance(call.arguments, dict):
         return False
     answer = output_text(run).strip()
@@ -199,6 +201,7 @@ def hands_in_answer(run: TraceRun, call: ToolCall) -> bool:
 def answered_at(run: TraceRun) -> int | None:
     """Return the model call with the agent's answer: the last one, or the last before a call that submits it."""
     handed_in = first(reversed(run.tool_calls), partial(hands_in_answer, run))
+    # The last model call may only react to the submission.
     answered = first(reversed(run.llm_calls), lambda call: handed_in is None or call.seq < handed_in.seq)
     return seq_of(answered, run)
 
@@ -220,6 +223,7 @@ def _requests(run: TraceRun) -> Iterator[tuple[LlmCall, ToolRequest, dict[str, J
 def unoffered_calls(run: TraceRun) -> Iterator[tuple[LlmCall, str, dict[str, JsonObject]]]:
     """Yield each model call that requested a tool not on offer, with the tool's name and the tools on offer."""
     for call, request, offered in _requests(run):
+        # Without a list of tools, nothing can be told.
         if offered and request.name and request.name not in offered:
             yield call, request.name, offered
 
@@ -243,6 +247,7 @@ def introduced_tools(run: TraceRun) -> list[str]:
     for call in run.llm_calls:
         names.update(dict.fromkeys(offered_tools(call)))
         for message in reader.new_messages(call):
+            # Other messages may quote names that are no tools of this agent.
             if message.role in _INSTRUCTING and _SPEAKS_OF_TOOLS.search(message.text):
                 names.update(dict.fromkeys(_INTRODUCED.findall(message.text)))
     return [name for name in names if _IDENTIFIER.fullmatch(name)]
@@ -252,6 +257,7 @@ def _announces(text: str, tool: str) -> bool:
     if tool not in text:
         return False
     name = re.escape(tool)
+    # A name alone may be a topic; a verb before it is a plan.
     return re.search(rf"\b(?:{_USES})\b[^.!?\n]{{0,80}}?(?<!\w){name}(?!\w)", text, re.IGNORECASE) is not None
 
 
@@ -316,8 +322,10 @@ def _value_flaw(value: Json, schema: JsonObject) -> str | None:
 
 
 def _is_of(value: Json, kind: str) -> bool:
+    # In Python, a boolean is an integer.
     if isinstance(value, bool):
         return kind == "boolean"
+    # JSON has one kind of number: 2.0 is an integer.
     if kind == "integer" and isinstance(value, float):
         return value.is_integer()
     return isinstance(value, _TYPES[kind])
