@@ -23,6 +23,11 @@ from replaykit.wire.model_calls import ModelAnswer, ToolUse
 BROKEN = ErrorInfo(type="Overloaded", message="later")
 
 
+def hear_all(talk, messages):
+    for message in messages:
+        talk.hear(message)
+
+
 def asks(*names: str, content: str | None = None) -> ModelAnswer:
     """An answer that calls these tools; the id of each is its name in capitals."""
     return ModelAnswer(
@@ -248,7 +253,8 @@ def test_notes_and_errors_are_events_in_their_place():
 
 def test_a_message_keeps_its_parts_and_its_thinking():
     talk = Talk()
-    talk.hears(
+    hear_all(
+        talk,
         [
             {"role": "user", "content": "draw"},
             {
@@ -258,7 +264,7 @@ def test_a_message_keeps_its_parts_and_its_thinking():
                 "thinking": "a cat",
                 "parts": [{"type": "image"}],
             },
-        ]
+        ],
     )
 
     said = ended(talk).llm_calls[0].result
@@ -499,7 +505,7 @@ def messages_of(told: list[tuple[str, list[str], list[int]]], *, ids: bool = Tru
 def test_every_message_counts_once_and_every_result_is_joined(told, ids):
     messages = messages_of(told, ids=ids)
     talk = Talk()
-    talk.hears(messages)
+    hear_all(talk, messages)
     run = ended(talk)
 
     answers = [m for m in messages if m["role"] == "assistant"]
@@ -520,7 +526,7 @@ def test_every_message_counts_once_and_every_result_is_joined(told, ids):
 def test_told_by_requests_that_repeat_everything_it_is_the_same_run(told):
     messages = messages_of(told)
     plain, repeated = Talk(), Talk()
-    plain.hears(messages)
+    hear_all(plain, messages)
     for index, message in enumerate(messages):
         if message["role"] == "assistant":
             repeated.catches_up(messages[:index])
@@ -536,7 +542,7 @@ def test_whatever_history_a_request_has_is_what_the_next_call_has_and_calls_retu
     messages = messages_of(told)
     end = data.draw(st.integers(0, len(messages)))
     talk = Talk()
-    talk.hears(messages[:end])
+    hear_all(talk, messages[:end])
     before = ended(talk)
     kept = data.draw(st.lists(st.sampled_from(messages), max_size=8))
     talk.catches_up(kept)

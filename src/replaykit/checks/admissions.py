@@ -190,11 +190,11 @@ def admission(text: str) -> str | None:
     if len(text) > 2 * _LOOKED_AT_CHARS:
         text = f"{text[:_LOOKED_AT_CHARS]}\n{text[-_LOOKED_AT_CHARS:]}"
     plain = text.replace("\u2019", "'")
-    for found in _PHRASE.finditer(plain):
-        before = _clause_before(plain, found.start())
+    for match in _PHRASE.finditer(plain):
+        before = _clause_before(plain, match.start())
         if _POSSIBILITY.search(before) or _NEGATION.search(before):
             continue
-        return found[0].strip()
+        return match[0].strip()
     return None
 
 
@@ -220,14 +220,14 @@ def _clause_before(text: str, end: int) -> str:
     """Return the part of the clause before this position."""
     before = text[max(0, end - _CLAUSE_CHARS) : end]
     start = 0
-    for found in _CLAUSE_END.finditer(before):
-        start = found.end()
+    for match in _CLAUSE_END.finditer(before):
+        start = match.end()
     return before[start:]
 
 
 _REPEATED_WORDS = 2
 _STEM_CHARS = 5
-_CONTENT_WORD = lazy(r"[^\W\d_]{4,}")
+_CONTENT_WORD = lazy(r"[^\W\d_]{4,}")  # shorter words carry little meaning
 _CODE = lazy(r"(?<![\w.])[45]\d\d(?![\w.]*\d)")
 _SENTENCE = lazy(r"[^.!?\n]+")
 _REGRET = lazy(
@@ -257,8 +257,9 @@ def failure_hint(answer: str, call: ToolCall, reason: str) -> str | None:
     """
     if not is_readable(answer):
         return "something in a language that is not read"
-    if found := _REGRET.search(answer) or _HANDED_OVER.search(answer):
-        return found[0]
+    if match := _REGRET.search(answer) or _HANDED_OVER.search(answer):
+        return match[0]
+    # A word of the question is not an admission.
     words = _stems(reason) - _stems(canonical(call.arguments).decode())
     if len(words & _stems(answer)) >= _REPEATED_WORDS or _codes(reason) & _codes(answer):
         return reason

@@ -67,15 +67,15 @@ class Assertion(Struct, frozen=True):
             rule = self.rule
         else:
             rule = ASSERTIONS.get(self.kind).parse(value)
-        seen = rule.check(run, context)
+        observation = rule.check(run, context)
         return Finding(
             kind=self.kind,
-            holds=seen.holds,
-            text=seen.text,
-            expected=seen.expected,
-            actual=seen.actual,
-            seq=seen.seq,
-            run=seen.run,
+            holds=observation.holds,
+            text=observation.text,
+            expected=observation.expected,
+            actual=observation.actual,
+            seq=observation.seq,
+            run=observation.run,
             id=self.id,
             severity=self.severity,
             where=self.where,
@@ -94,10 +94,10 @@ def parse_assertion(kind: str, value: Json) -> Assertion:
 
 def parse_assertions(values: Iterable[JsonObject]) -> Assertions:
     """Parse a list of assertions that has been validated."""
-    found: list[Assertion] = []
+    assertions: list[Assertion] = []
     for value in values:
-        found += starmap(parse_assertion, value.items())
-    return tuple(found)
+        assertions += starmap(parse_assertion, value.items())
+    return tuple(assertions)
 
 
 def parse_inner(value: Json, where: str, path: DocumentPath = ()) -> Assertion:
@@ -135,10 +135,10 @@ def redact_alike(value: Json, run: TraceRun) -> tuple[Json, TraceRun]:
         return _redacted(value, text, run)
     if len(text) < _SHORTEST:
         return value, run
-    shown = _redactor().raw(text)
-    if shown is text or not holds_placeholder(encode_run(run)):
+    redacted = _redactor().raw(text)
+    if redacted is text or not holds_placeholder(encode_run(run)):
         return value, run
-    return _redacted(decode(shown), shown, run)
+    return _redacted(decode(redacted), redacted, run)
 
 
 _SHORTEST = 6  # no redacted value is shorter, and most assertions are a number or a word

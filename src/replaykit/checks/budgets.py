@@ -22,8 +22,7 @@ from replaykit.model.run import TraceRun
 class BudgetCost(Rule, frozen=True):
     """The model calls cost at most this many US dollars, according to the log.
 
-    A model call whose cost the log does not have makes it impossible to say so, and the assertion does not hold; with
-    `unknown_usd` such a call counts as that much.
+    Does not hold if the log lacks the cost of a model call, unless `unknown_usd` gives the cost to assume.
     """
 
     plain = "max_usd"
@@ -63,7 +62,7 @@ class BudgetCost(Rule, frozen=True):
 class BudgetTokens(Rule, frozen=True):
     """The model calls took at most this many tokens, in and out together or each.
 
-    A model call whose tokens the log does not have makes it impossible to say so, and the assertion does not hold.
+    Does not hold if the log lacks the tokens of a model call.
     """
 
     plain = "max"
@@ -113,11 +112,10 @@ class BudgetTokens(Rule, frozen=True):
 class BudgetLatency(Rule, frozen=True):
     """The calls took at most this many seconds, according to the log.
 
-    This is the virtual time of the log: what each call took when it was recorded, added up. A replay that serves
-    recorded calls has the same latency as the run it was recorded from, on every machine; a call done live counts as
-    long as it took. Calls inside another count with that one, calls side by side one after the other. What the agent
-    took itself, between calls, is the machine's; `own_time` adds it, as this machine took it. In a log with calls and
-    not one duration nothing can be said, and the assertion does not hold.
+    This is the virtual time of the log: the sum of the recorded durations of all calls. A replay that serves recorded
+    calls has the same latency as the recorded run, on every machine; a live call counts with its actual duration.
+    Nested calls count with the outer one, and parallel calls one after the other. The agent's own time between calls
+    depends on the machine; `own_time` adds it. Does not hold if no call in the log has a duration.
     """
 
     plain = "max_s"
@@ -167,7 +165,7 @@ class _Counted(Rule, frozen=True, kw_only=True):
 
 @register("steps.count")
 class StepsCount(_Counted, frozen=True, kw_only=True):
-    """The run took this many steps: those it marked, else its model calls, else its tool calls."""
+    """The number of steps is in this range: the steps that the run marks, else its model calls, else its tool calls."""
 
     examples = ("steps.count: {max: 3}",)
 
@@ -184,7 +182,7 @@ class StepsCount(_Counted, frozen=True, kw_only=True):
 
 @register("llm.calls")
 class LlmCalls(_Counted, frozen=True, kw_only=True):
-    """The agent called models this many times; those inside of a tool count as well."""
+    """The number of model calls is in this range; calls inside a tool count as well."""
 
     examples = ("llm.calls: {max: 2}", "llm.calls: {model: gpt-*, min: 1}")
     model: str | None = None

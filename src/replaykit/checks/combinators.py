@@ -39,11 +39,11 @@ class Combined(Rule, frozen=True, kw_only=True):
 
 @register("not")
 class Not(Combined, frozen=True, kw_only=True):
-    """The assertion inside does not hold.
+    """The inner assertion does not hold.
 
     A `not` inside a `not` is an error. The side stays the same: in `observed`, `not: {max_tool_calls: 5}` says that no
-    tool was called five times. Mind silence: a run without an output does not contain anything, so
-    `not: {output.contains: x}` holds for it, and `output.not_contains: x` does not.
+    tool was called five times. Beware of missing outputs: a run without an output does not contain anything, so `not:
+    {output.contains: x}` holds for it, and `output.not_contains: x` does not.
     """
 
     examples = ("not: {tool.ignored_error: lookup_billing}",)
@@ -128,7 +128,7 @@ class Any(_Several, frozen=True, kw_only=True):
 
 @register("threshold")
 class Threshold(_Several, frozen=True, kw_only=True):
-    """Enough of the assertions hold: the weight of those that do is at least `min` of the weight of all.
+    """Enough of the assertions hold: their share of the total weight is at least `min`.
 
     Without `weights` each weighs 1.
     """
@@ -169,8 +169,8 @@ class Threshold(_Several, frozen=True, kw_only=True):
 
     def check(self, run: TraceRun, context: Context) -> Seen:
         findings, _holding, failed = self._findings(run, context)
-        held = sum(weight * finding.holds for finding, weight in zip(findings, self.weights, strict=True))
-        share = held / sum(self.weights)
+        total = sum(weight * finding.holds for finding, weight in zip(findings, self.weights, strict=True))
+        share = total / sum(self.weights)
         decisive, missing = findings[0], ""
         if failed:
             decisive, missing = failed[0], f"; missing: {_expected(failed)}"
@@ -198,10 +198,10 @@ def _list_of(value: Json, where: str, *path: str) -> Assertions:
 
 
 def _texts(findings: list[Finding]) -> str:
-    shown = "; ".join(finding.text for finding in findings[:_SHOWN])
+    listed_texts = "; ".join(finding.text for finding in findings[:_SHOWN])
     if len(findings) > _SHOWN:
-        return f"{shown} …"
-    return shown
+        return f"{listed_texts} …"
+    return listed_texts
 
 
 def _expected(findings: list[Finding]) -> str:
@@ -209,10 +209,10 @@ def _expected(findings: list[Finding]) -> str:
 
 
 def _listed(texts: list[str]) -> str:
-    shown = "; ".join(texts[:_SHOWN])
+    listed_texts = "; ".join(texts[:_SHOWN])
     if len(texts) > _SHOWN:
-        return f"{shown} (and {len(texts) - _SHOWN} more)"
-    return shown
+        return f"{listed_texts} (and {len(texts) - _SHOWN} more)"
+    return listed_texts
 
 
 MAX_TIMES = 100
@@ -220,14 +220,13 @@ MAX_TIMES = 100
 
 @register("repeat")
 class Repeat(Combined, frozen=True, kw_only=True):
-    """The candidate is run several times, and the assertion inside holds for enough of its runs.
+    """The candidate is run several times, and the inner assertion holds for enough of the runs.
 
-    `at_least: 1` is pass@k, and without `at_least` it has to hold each time (pass^k). In `observed` it says how often
-    the failure shows. Each run is in the same world, with the whole tape and the same clock and seed; several `repeat`
-    of a case share their runs, and the first run is the one that everything else is asked about. A run that leaves the
-    tape or uses none of it counts as one for which it does not hold; one that cannot be had makes the verdict
-    `inconclusive`. A finding names the run it points at. Where nobody can run the candidate again, as on a recorded
-    run, the verdict is `inconclusive`. A `repeat` inside a `repeat` is an error.
+    `at_least: 1` is pass@k; without `at_least`, the assertion must hold each time (pass^k). In `observed`, it says how
+    often the failure shows. Each run has the same world, with the whole tape and the same clock and seed. All `repeat`
+    of a case share their runs, and all other assertions check the first run. A run that leaves the tape or uses none of
+    it counts against the assertion. If a run is impossible, as for a recorded run without a candidate, the verdict is
+    `inconclusive`. A finding names its run. A `repeat` inside a `repeat` is an error.
     """
 
     named = True
@@ -281,24 +280,24 @@ class Repeat(Combined, frozen=True, kw_only=True):
             )
         # Get all runs before checking the first: an unjudged answer in one must not hide the others from a judge.
         runs = [context.runs(number) for number in range(1, self.times + 1)]
-        held: list[tuple[int, Finding]] = []
+        passes: list[tuple[int, Finding]] = []
         failed: list[tuple[int, Finding]] = []
         expectation = ""
         for number, repeated in enumerate(runs, 1):
             finding = self._finding(number, repeated, context)
-            (held if finding.holds else failed).append((number, finding))
+            (passes if finding.holds else failed).append((number, finding))
             expectation = expectation or finding.expected
-        holds = len(held) >= self.at_least
-        shown_number, shown = (held if holds else failed)[0]
+        holds = len(passes) >= self.at_least
+        shown_number, shown = (passes if holds else failed)[0]
         first_failure = ""
         if failed:
             number, finding = failed[0]
             first_failure = f"; first not in run {number}: {finding.actual}"
         return Seen(
             holds=holds,
-            text=f"Holds in {len(held)} of {self.times} runs; run {shown_number}: {shown.text}",
+            text=f"Holds in {len(passes)} of {self.times} runs; run {shown_number}: {shown.text}",
             expected=f"{expectation or self.of.kind}, in at least {self.at_least} of {self.times} runs",
-            actual=f"{len(held)} of {self.times} runs{first_failure}",
+            actual=f"{len(passes)} of {self.times} runs{first_failure}",
             seq=shown.seq,
             run=shown_number,
         )

@@ -98,7 +98,7 @@ def within(part: Json, whole: Json) -> bool:
 
 
 class ArgsMode(StrEnum):
-    """How a call's arguments must relate to the named ones."""
+    """The required relation between a call's arguments and the named ones."""
 
     EXACT = "exact"  # equal
     SUBSET = "subset"  # a subset of the named ones, with the same values
@@ -108,7 +108,7 @@ class ArgsMode(StrEnum):
 
 def args_agree(
     actual: Json,
-    named: Json,
+    named_arguments: Json,
     mode: ArgsMode,
     *,
     defaults: JsonObject | None = None,
@@ -121,12 +121,12 @@ def args_agree(
     if mode is ArgsMode.IGNORE:
         return True
     actual = remove_paths(_filled(actual, defaults), ignore)
-    named = remove_paths(_filled(named, defaults), ignore)
+    named_arguments = remove_paths(_filled(named_arguments, defaults), ignore)
     if mode is ArgsMode.EXACT:
-        return same(actual, named)
+        return same(actual, named_arguments)
     if mode is ArgsMode.SUBSET:
-        return within(actual, named)
-    return within(named, actual)
+        return within(actual, named_arguments)
+    return within(named_arguments, actual)
 
 
 def _filled(value: Json, defaults: JsonObject | None) -> Json:

@@ -172,17 +172,17 @@ def outside_messages(run: TraceRun) -> Iterator[tuple[int, str]]:
 
     These are instructions, users' messages, and tool results.
     """
-    known: set[str] = set()
+    known_texts: set[str] = set()
     reader = RequestReader()
     for event in run.events:
-        spoken: list[Spoken] = []
+        messages: list[Spoken] = []
         if isinstance(event, LlmCall):
-            spoken = reader.new_messages(event)
+            messages = reader.new_messages(event)
         elif isinstance(event, Message):
-            spoken = [Spoken(event.role, text) for text in texts_in(event.content)]
-        for message in spoken:
-            if message.role not in MODEL_ROLES and message.text not in known:
-                known.add(message.text)
+            messages = [Spoken(event.role, text) for text in texts_in(event.content)]
+        for message in messages:
+            if message.role not in MODEL_ROLES and message.text not in known_texts:
+                known_texts.add(message.text)
                 yield event.seq, message.text
 
 

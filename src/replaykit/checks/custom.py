@@ -44,12 +44,12 @@ def register_check(name: str, fn: Check) -> None:
 
 @register("custom.python")
 class CustomPython(Rule, frozen=True):
-    """A function of your own says whether it holds: one that Python code entered with `rk.register_check(name, fn)`.
+    """Calls a function of your own, registered in Python with `rk.register_check(name, fn)`.
 
     It is called with the run and all parameters but `check`, by name, and returns true or false, a text that says why
-    it does not hold, or a `Seen`. A name in a case never imports anything: the modules that enter functions are those
-    under `plugins` in replaykit.yaml, and those of packages with the entry point group `replaykit.checks`. A function
-    that is not there, or that raises, makes the verdict `inconclusive`.
+    the check fails, or a `Seen`. A name in a case never imports anything: functions are registered by modules under
+    `plugins` in replaykit.yaml, and by packages with the entry point group `replaykit.checks`. If the function is not
+    registered, or raises, the verdict is `inconclusive`.
     """
 
     plain = "check_"
@@ -74,21 +74,21 @@ class CustomPython(Rule, frozen=True):
 
     @classmethod
     def schema(cls) -> JsonObject:
-        named = {"type": "object", "properties": {"check": {"type": "string"}}, "required": ["check"]}
-        return {"anyOf": [{"type": "string"}, named]}
+        schema = {"type": "object", "properties": {"check": {"type": "string"}}, "required": ["check"]}
+        return {"anyOf": [{"type": "string"}, schema]}
 
     def seen_in(self, run: TraceRun) -> Seen:
-        found = _call(self.check_, run, self.parameters)
-        if isinstance(found, Seen):
-            return found
-        if not isinstance(found, bool | str):
-            raise CannotTell(f"the check {self.check_!r} returned {shown(str(found))}: expected true, false or a text")
+        result = _call(self.check_, run, self.parameters)
+        if isinstance(result, Seen):
+            return result
+        if not isinstance(result, bool | str):
+            raise CannotTell(f"the check {self.check_!r} returned {shown(str(result))}: expected true, false or a text")
         arguments_text = f"({shown(self.parameters)})" if self.parameters else ""
-        why = found
+        why = result
         if not isinstance(why, str):
-            why = "it holds" if found else "it does not hold"
+            why = "it holds" if result else "it does not hold"
         return Seen(
-            holds=found is True,
+            holds=result is True,
             text=f"Check {self.check_!r}: {why}",
             expected=f"the check {self.check_}{arguments_text} to hold",
             actual=why,
@@ -107,8 +107,8 @@ def unregistered_in(assertions: Iterable[Assertion]) -> Iterator[tuple[int, str]
 def unregistered_text(name: str) -> str:
     """Return the message for an unregistered name, with the nearest registered one."""
     text = f"no check {name!r} is registered here"
-    known = list(CHECKS)
-    return f"{text}; {nearest(name[:80], known)}" if known else text
+    names = list(CHECKS)
+    return f"{text}; {nearest(name[:80], names)}" if names else text
 
 
 def _named(assertion: Assertion) -> Iterator[str]:

@@ -22,22 +22,22 @@ def effects(run: TraceRun) -> list[Call]:
 
     A request's method tells whether it reads. For tools the log does not tell, so the assertion names them.
     """
-    found: list[Call] = [*run.tool_calls]
+    calls: list[Call] = [*run.tool_calls]
     tools = {call.seq for call in run.events if isinstance(call, ToolCall)}
     for call in run.calls:
         writes = call.wire is not None and not call.name.startswith(_SAFE_METHODS)
         if isinstance(call, Exchange) and call.parent not in tools and writes:
-            found.append(call)
-    return sorted(found, key=lambda call: call.seq)
+            calls.append(call)
+    return sorted(calls, key=lambda call: call.seq)
 
 
 @register("effect.exactly_once")
 class EffectExactlyOnce(Rule, frozen=True):
     """The effect happened once, and only once: one call of the tool that did not fail.
 
-    A call that failed, as `tool.error` has it, and was done again counts once, unless `failed` is true: a charge that
-    timed out may have gone through. With `per`, it is once for each value at that path of the arguments, such as an
-    order's number.
+    A call that failed, as in `tool.error`, and was retried counts once, unless `failed` is true: a charge that timed
+    out may have gone through. With `per`, the effect must happen once for each value at that path of the arguments,
+    such as an order number.
     """
 
     plain = "tool"
@@ -90,7 +90,7 @@ class EffectExactlyOnce(Rule, frozen=True):
 
 @register("effect.none")
 class EffectNone(Rule, frozen=True):
-    """None of these effects happened, or was so much as tried: a call that failed counts as well."""
+    """None of these effects happened or was even attempted: failed calls count as well."""
 
     plain = "tools"
     named = False

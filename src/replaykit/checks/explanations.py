@@ -23,24 +23,24 @@ from replaykit.redaction.lazy_patterns import lazy
 
 MAX_NUMBERS = 90
 """With more numbers than this, two steps of arithmetic lead to almost any figure."""
-_MAX_PRODUCTS = 25
-_FEW_NUMBERS = 12
-_MAX_DATES = 12
+_MAX_PRODUCTS = 25  # numbers; with more of them, sums of two products lead to almost any figure
+_FEW_NUMBERS = 12  # powers and interest of more numbers would explain too much
+_MAX_DATES = 12  # each date explains many others
 _MAX_DURATIONS = 40
 _MAX_TOTALS = 60
 _MAX_ROWS = 40
-_MAX_PLAIN_DIGITS = 9
+_MAX_PLAIN_DIGITS = 9  # longer sequences are ids, not quantities
 _COUNTS = tuple(map(float, (*range(2, 13), 24, 30, 31, 52, 60, 100, 365, 1000, 1024, 3600)))
 _WHOLE = 0.999  # how much rounding to a whole number may change: 437 items fill 19 pages of 24
-_MAX_YEARS = 40
+_MAX_YEARS = 40  # of compound interest
 _YEARS = range(1000, 3000)
 _ONE_DAY = dt.timedelta(days=1)
 _SHORTENED_YEARS = range(1900, 2101)
-_MAX_SPAN = 1000
+_MAX_SPAN = 1000  # larger numbers do not count days
 _MAX_SPANS = 30
-_LONG_ROW = 6
-_MIN_WORD = 4
-_SHORT_PIECE = 2
+_LONG_ROW = 6  # digits from which on a part of a sequence can hardly be a coincidence
+_MIN_WORD = 4  # letters; shorter words of a name are in most texts
+_SHORT_PIECE = 2  # characters; shorter pieces of an id are everywhere
 _MAX_PLAIN_SEGMENTS = 2
 _NUMBER_WORD = lazy(r"[a-z]+", re.IGNORECASE)
 _OTHER_WORDS = {"dozen": 12.0, "half": 0.5, "quarter": 0.25, "third": 1 / 3, "pair": 2.0, "double": 2.0, "triple": 3.0}
@@ -62,10 +62,10 @@ _PIECE = lazy(r"[^\W\d_]+|\d+")
 class Explanations:
     """Everything that follows from the sources of a figure."""
 
-    def __init__(self, sources: SourceView, stated: Sequence[float] = ()) -> None:
+    def __init__(self, sources: SourceView, stated_numbers: Sequence[float] = ()) -> None:
         self._sources = sources
         # Explained numbers of the answer itself: results that others may be computed from.
-        self._stated = stated
+        self._stated = stated_numbers
         # Numbers in error messages are not data: a status, a port, a line.
         self._telling = [source for source in sources.sources if result_failure(source.text) is None]
 
@@ -94,6 +94,7 @@ class Explanations:
         return False
 
     def _leads_to(self, target: float, margin: float, *, is_percent: bool) -> bool:
+        # The answer may count the items of a list.
         if target == int(target) and target <= self._sources.longest_list:
             return True
         return (
@@ -109,50 +110,50 @@ class Explanations:
     @cached_property
     def _numbers(self) -> list[float]:
         """The numbers in the sources, in digits and in words."""
-        found = set(self._stated)
+        numbers = set(self._stated)
         for source in self._telling:
-            found.update(source.numbers)
+            numbers.update(source.numbers)
             for text in _OTHER_BASE.findall(source.text)[:MAX_NUMBERS]:
-                found.add(float(int(text, 0)))
-            found.update(_numbers_in_words(source.text[: source.readable_chars]))
-        found.discard(0.0)
-        return sorted(found)
+                numbers.add(float(int(text, 0)))
+            numbers.update(_numbers_in_words(source.text[: source.readable_chars]))
+        numbers.discard(0.0)
+        return sorted(numbers)
 
     @cached_property
     def _digits(self) -> list[float]:
         """All sequences of digits as numbers, including parts of ids, dates and times, and two-digit years."""
-        found: set[float] = set()
+        digits: set[float] = set()
         for source in self._telling:
             for row in source.digits:
                 if 0 < len(row) <= _MAX_PLAIN_DIGITS:
                     number = float(row)
-                    found.add(number)
-                    if number in _SHORTENED_YEARS:
-                        found.add(number % 100)
-        return sorted(found)
+                    digits.add(number)
+                    if number in _SHORTENED_YEARS:  # may be written as '24
+                        digits.add(number % 100)
+        return sorted(digits)
 
     @cached_property
     def _terms(self) -> list[float]:
         """The operands of arithmetic: numbers of the sources, totals of columns, and durations."""
-        found = set(self._numbers)
+        terms = set(self._numbers)
         for total in islice(self._columns.totals(), _MAX_TOTALS):
-            found.add(abs(total))
+            terms.add(abs(total))
         if len(self._durations) <= _MAX_DURATIONS:
-            found.update(self._durations)
-        return sorted(found - {0.0})
+            terms.update(self._durations)
+        return sorted(terms - {0.0})
 
     @cached_property
     def _multipliers(self) -> list[float]:
         """Factors other than quantities: discounts, taxes, squares, compound interest."""
-        found: set[float] = set()
+        multipliers: set[float] = set()
         for number in self._numbers:
             if number <= 100:
-                found.update((number / 100, 1 - number / 100, 1 + number / 100))
+                multipliers.update((number / 100, 1 - number / 100, 1 + number / 100))
             if number < 1:
-                found.update((1 - number, 1 + number))
+                multipliers.update((1 - number, 1 + number))
         if len(self._numbers) <= _FEW_NUMBERS:
-            found.update(_powers(self._numbers))
-        return sorted(found - {0.0})
+            multipliers.update(_powers(self._numbers))
+        return sorted(multipliers - {0.0})
 
     @cached_property
     def _columns(self) -> Columns:
@@ -168,6 +169,7 @@ class Explanations:
         sizes: list[float] = []
         for source in self._telling:
             sizes += (len(source.text), len(source.text.split()), source.text.count("\n") + 1)
+        # The largest sequences only: their differences grow with the square of their number.
         rows = self._digits[-_MAX_ROWS:]
         apart = [abs(number - other) for number, other in product(rows, rows)]
         converted_values = converted([*self._terms, *areas])
@@ -176,22 +178,23 @@ class Explanations:
     @cached_property
     def _of_two(self) -> _Values:
         """The results of one operation on two quantities, or on a quantity and a factor."""
-        found: list[float] = []
+        values: list[float] = []
         for term, other in combinations(self._terms, 2):
-            found += (term + other, other - term, term * other, term / other, other / term)
+            values += (term + other, other - term, term * other, term / other, other / term)
         for term, factor in product(self._terms, self._multipliers):
-            found += (term * factor, term / factor)
-        return _Values(found)
+            values += (term * factor, term / factor)
+        return _Values(values)
 
     @cached_property
     def _of_one(self) -> _Values:
         """The results of one operation on a quantity and a common count, such as twelve months."""
-        found: list[float] = []
+        values: list[float] = []
         for term in self._terms:
-            found += (term + 1, abs(term - 1), 1 / term)
+            # One more or less: fence posts, inclusive ranges.
+            values += (term + 1, abs(term - 1), 1 / term)
             for count in _COUNTS:
-                found += (term * count, term / count)
-        return _Values(found)
+                values += (term * count, term / count)
+        return _Values(values)
 
     def _in_one_step(self, target: float, margin: float) -> bool:
         return self._of_two.has(target, margin) or self._of_one.has(target, margin)
@@ -228,6 +231,7 @@ class Explanations:
         numbers = _Values(self._numbers)
         for years in range(2, _MAX_YEARS + 1):
             growth = (1 + target / 100) ** years
+            # A small change of the rate changes the result by this much.
             slack = years * margin / 100 * growth
             if any(numbers.has(number * growth, number * slack) for number in numbers.values):
                 return True
@@ -236,7 +240,7 @@ class Explanations:
     def _is_moment(self, target: float) -> bool:
         """Return whether this is a Unix time in seconds or milliseconds on a day of the sources."""
         day = epoch_day(target)
-        return day is not None and any(abs((day - known).days) <= 1 for known in self._days)
+        return day is not None and any(abs((day - known_day).days) <= 1 for known_day in self._days)
 
     def _is_part_of_row(self, figure: Figure) -> bool:
         """Return whether these are digits from a longer sequence, such as a telephone number or an account."""
@@ -250,16 +254,17 @@ class Explanations:
 
     @cached_property
     def _days(self) -> list[dt.date]:
-        found: dict[dt.date, None] = {}
+        days: dict[dt.date, None] = {}
         for day, _where in self._sources.days:
             date = as_date(day)
             if date is not None and date.year in _YEARS:
-                found[date] = None
+                days[date] = None
         for row in self._rows:
+            # Digits of this length may be a Unix time in seconds or milliseconds.
             moment = epoch_day(float(row)) if len(row) in (9, 10, 12, 13) else None
             if moment is not None:
-                found[moment] = None
-        return list(found)[:_MAX_DATES]
+                days[moment] = None
+        return list(days)[:_MAX_DATES]
 
     @cached_property
     def _durations(self) -> list[float]:
@@ -274,7 +279,7 @@ class Explanations:
         return False
 
     def _is_reachable(self, day: dt.date) -> bool:
-        if any(is_around(day, known) for known in self._days):
+        if any(is_around(day, known_day) for known_day in self._days):
             return True
         return not self._days_further.isdisjoint((day, *shifted(day, self._spans)))
 
@@ -285,16 +290,17 @@ class Explanations:
 
     @cached_property
     def _days_further(self) -> set[dt.date]:
-        found: set[dt.date] = set()
-        for known in self._days:
-            for day in (known, *shifted(known, self._spans)):
-                found.update((day - _ONE_DAY, day, day + _ONE_DAY))
-        return found
+        days: set[dt.date] = set()
+        for known_day in self._days:
+            for day in (known_day, *shifted(known_day, self._spans)):
+                days.update((day - _ONE_DAY, day, day + _ONE_DAY))
+        return days
 
     def _explains_url(self, text: str) -> bool:
         """Return whether a URL has a known host and known specific parts, or no specific parts at all."""
         _address, mark, query = text.partition("?")
         host, *segments = filter(None, re.split(r"[/?&=#]", url_key(text) + mark + query.casefold()))
+        # Words in a path may be generated; parts with digits name something particular.
         particular = [piece for piece in segments if any(map(str.isdigit, piece))]
         if self._sources.holds_text(plain_key(host)):
             return all(map(self._has_pieces, particular))
@@ -303,6 +309,7 @@ class Explanations:
     def _has_pieces(self, text: str) -> bool:
         """Return whether the sources hold each part of letters or digits."""
         pieces = _PIECE.findall(text.casefold())
+        # Short pieces such as `v2` are in many sources.
         long = [piece for piece in pieces if len(piece) > _SHORT_PIECE]
         if not long:
             return False
@@ -343,8 +350,8 @@ def _targets(value: float, tolerance: float, figure: Figure) -> Iterator[tuple[f
 
 
 def _numbers_in_words(text: str) -> Iterator[float]:
-    for found in _COMPOUND.finditer(text.lower()):
-        yield TENS[found[1]] + SMALL_NUMBERS[found[2]]
+    for match in _COMPOUND.finditer(text.lower()):
+        yield TENS[match[1]] + SMALL_NUMBERS[match[2]]
     for word in set(_NUMBER_WORD.findall(text.lower())) & _WORD_VALUES.keys():
         yield _WORD_VALUES[word]
 
@@ -377,6 +384,7 @@ def converted(values: Iterable[float]) -> Iterator[float]:
         for factor in _FACTORS:
             yield abs(value * factor)
             yield abs(value / factor)
+        # The sign may be lost in prose: "12 degrees below zero".
         for celsius in (value, -value):
             yield abs(celsius * 9 / 5 + 32)
             yield abs((celsius - 32) * 5 / 9)

@@ -93,8 +93,10 @@ def _object_reason(result: JsonObject, depth: int) -> str | None:
 def _error_member(result: JsonObject) -> str | None:
     for key in _ERROR_KEYS:
         value = result.get(key)
+        # Many APIs always have the member, with a word for success.
         if not value or (isinstance(value, str) and value.strip().lower() in _NO_ERRORS):
             continue
+        # `__type` marks errors of AWS, but may also name an ordinary object.
         if key == "__type" and not (isinstance(value, str) and value.endswith(("Exception", "Error"))):
             continue
         return _spelled(value, result)
@@ -112,6 +114,7 @@ def _success_member(result: JsonObject) -> str | None:
 def _status_code(result: JsonObject) -> str | None:
     for key in _STATUS_KEYS:
         code = result.get(key)
+        # `status` and `code` as text may be anything, such as a country's code.
         if isinstance(code, str) and key not in ("status", "code") and code.isascii() and code.isdigit():
             code = int(code[:4])
         # The upper bound excludes product codes and postcodes.
@@ -264,6 +267,7 @@ def text_failure(text: str) -> str | None:
     plain_head = head.replace("\u2019", "'")
     if is_short and (_OPENING.match(plain_head) or _CJK.search(text)):
         return text
+    # A long page may well speak of a status; only its beginning counts.
     if _HTTP_STATUS.search(text if is_short else head):
         return text
     return _traceback(text)
@@ -282,6 +286,7 @@ def _traceback(text: str) -> str | None:
     last_line = tail.rpartition("\n")[2]
     if not _EXCEPTION_LINE.match(last_line):
         return None
+    # A Java or Go trace ends with frames; its first line has the message.
     if last_line.startswith((" ", "\t", "goroutine")):
         return next((line for line in tail.splitlines() if line.strip()), last_line)
     return last_line

@@ -43,16 +43,16 @@ _DATE = lazy(
     rf"|\b(?P<dmy>(?P<d2>\d{{1,2}})(?:st|nd|rd|th|er|\.|º)?\s+(?:of\s+|de\s+)?(?P<m2>{_NAMES})\b\.?(?:,?\s+(?:de\s+)?(?P<y2>\d{{4}}))?)",
     re.IGNORECASE,
 )
-_SHORT_YEAR = 100
+_SHORT_YEAR = 100  # years below have two digits
 _LAST_MONTH, _LAST_DAY = 12, 31
 
 
 def date_spans(text: str) -> Iterator[tuple[int, int, tuple[Day, ...]]]:
     """Yield the span of each date, and the days it may mean: `03/04/2024` has two readings."""
-    for found in _DATE.finditer(text):
-        days = tuple(filter(_is_possible, _days(found)))
+    for match in _DATE.finditer(text):
+        days = tuple(filter(_is_possible, _days(match)))
         if days:
-            yield found.start(), found.end(), days
+            yield match.start(), match.end(), days
 
 
 def is_same_day(day: Day, other: Day) -> bool:
@@ -71,21 +71,22 @@ def as_date(day: Day) -> dt.date | None:
         return None
 
 
-def _days(found: re.Match[str]) -> Iterator[Day]:
-    if found["iso"]:
-        yield _day(found["iy"], found["im"], found["id"])
-    elif found["num"]:
-        year = found["ny"]
+def _days(match: re.Match[str]) -> Iterator[Day]:
+    if match["iso"]:
+        yield _day(match["iy"], match["im"], match["id"])
+    elif match["num"]:
+        year = match["ny"]
         if int(year) < _SHORT_YEAR:
             year = str(2000 + int(year))
-        yield _day(year, found["n2"], found["n1"])
-        yield _day(year, found["n1"], found["n2"])
-    elif found["cjk"]:
-        yield _day(found["cy"], found["cm"], found["cd"])
-    elif found["mdy"]:
-        yield _day(found["y1"], found["m1"], found["d1"])
+        # Both orders: America writes the month first.
+        yield _day(year, match["n2"], match["n1"])
+        yield _day(year, match["n1"], match["n2"])
+    elif match["cjk"]:
+        yield _day(match["cy"], match["cm"], match["cd"])
+    elif match["mdy"]:
+        yield _day(match["y1"], match["m1"], match["d1"])
     else:
-        yield _day(found["y2"], found["m2"], found["d2"])
+        yield _day(match["y2"], match["m2"], match["d2"])
 
 
 def _day(year: str | None, month: str, day: str) -> Day:
@@ -99,7 +100,7 @@ def _is_possible(day: Day) -> bool:
 
 _MAX_MOMENTS = 12
 _EPOCH_SECONDS = (1e8, 4.2e9)
-_MAX_DAYS = 31
+_MAX_DAYS = 31  # a date within a month of a known one needs no further reason
 _MAX_WEEKS = 53
 _NOON = 12
 _MOMENT = lazy(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?")
@@ -108,19 +109,21 @@ _CLOCK = lazy(r"\b(\d{1,2}):(\d{2})(?::(\d{2}))?\s?([ap])?", re.IGNORECASE)
 
 def epoch_day(number: float) -> dt.date | None:
     """Return the day of a Unix time in seconds or milliseconds; None if the number is out of range."""
+    # Larger numbers are milliseconds.
     seconds = number / 1000 if number > _EPOCH_SECONDS[1] else number
     if not _EPOCH_SECONDS[0] <= seconds <= _EPOCH_SECONDS[1]:
         return None
     return dt.datetime.fromtimestamp(seconds, dt.UTC).date()
 
 
-def dates_of(day: Day, known: Sequence[dt.date]) -> Iterator[dt.date]:
+def dates_of(day: Day, known_days: Sequence[dt.date]) -> Iterator[dt.date]:
     """Yield the date, or, without a year, the dates in all years around the known ones."""
     years: set[int] = set()
     if day[0] is not None:
         years.add(day[0])
     else:
-        for around in known:
+        for around in known_days:
+            # A text without a year means the nearest one.
             years.update((around.year - 1, around.year, around.year + 1))
     for year in years:
         date = as_date((year, *day[1:]))
@@ -128,14 +131,15 @@ def dates_of(day: Day, known: Sequence[dt.date]) -> Iterator[dt.date]:
             yield date
 
 
-def is_around(day: dt.date, known: dt.date) -> bool:
+def is_around(day: dt.date, known_day: dt.date) -> bool:
     """Return whether a day is near a known one, its anniversary, weeks from it, or on a similar day of a month."""
-    apart = abs((day - known).days)
-    if apart <= _MAX_DAYS or (day.month, day.day) == (known.month, known.day):
+    apart = abs((day - known_day).days)
+    if apart <= _MAX_DAYS or (day.month, day.day) == (known_day.month, known_day.day):
         return True
+    # One day of slack, for time zones and inclusive counting.
     is_weeks = min(apart % 7, -apart % 7) <= 1
     is_month_end = day.day == 1 or (day + dt.timedelta(days=1)).day == 1
-    is_like = is_weeks or is_month_end or abs(day.day - known.day) <= 1
+    is_like = is_weeks or is_month_end or abs(day.day - known_day.day) <= 1
     return is_like and apart <= 7 * _MAX_WEEKS
 
 
@@ -152,6 +156,7 @@ def days_apart(days: Sequence[dt.date]) -> Iterator[float]:
     """Yield the intervals between all days, in days, workdays, weeks, months and years."""
     for day, other in combinations(days, 2):
         apart = abs((day - other).days)
+        # One more day for inclusive counting.
         yield from (apart, apart + 1, apart / 7, apart / 30.4375, apart / 365.25)
         yield from (apart // 7, apart // 30.4375, apart // 365.2425, _workdays(day, other))
 
@@ -161,9 +166,10 @@ def moments_apart(texts: Iterable[str]) -> Iterator[float]:
     moments: list[float] = []
     clocks: list[float] = []
     for text in texts:
-        for found in _MOMENT.finditer(text):
+        for match in _MOMENT.finditer(text):
             with suppress(ValueError):
-                parsed = dt.datetime.fromisoformat(found[0])
+                parsed = dt.datetime.fromisoformat(match[0])
+                # Clocks are compared as written, moments with their zones.
                 clock = parsed.replace(tzinfo=dt.UTC)
                 clocks.append(clock.timestamp())
                 moments.append((parsed if parsed.tzinfo else clock).timestamp())
@@ -176,6 +182,7 @@ def moments_apart(texts: Iterable[str]) -> Iterator[float]:
 
 def _months_later(day: dt.date, months: int) -> dt.date:
     year, month = divmod(day.year * 12 + day.month - 1 + months, 12)
+    # The 28th exists in every month.
     return dt.date(max(year, 1), month + 1, min(day.day, 28))
 
 
@@ -185,8 +192,9 @@ def _workdays(day: dt.date, other: dt.date) -> int:
     return weeks * 5 + sum((first.weekday() + extra) % 7 < 5 for extra in range(rest))
 
 
-def _seconds_of_day(found: re.Match[str]) -> float:
-    hour = int(found[1])
-    if (found[4] or "").lower() == "p" and hour < _NOON:
+def _seconds_of_day(match: re.Match[str]) -> float:
+    hour = int(match[1])
+    # Noon is 12 pm.
+    if (match[4] or "").lower() == "p" and hour < _NOON:
         hour += _NOON
-    return 3600.0 * hour + 60 * int(found[2]) + int(found[3] or 0)
+    return 3600.0 * hour + 60 * int(match[2]) + int(match[3] or 0)

@@ -18,12 +18,12 @@ from replaykit.redaction.lazy_patterns import lazy
 
 SMALL = 12
 """Whole numbers up to this one are used for counting, and need no source."""
-_WELL_KNOWN = frozenset({24, 52, 60, 100, 180, 360, 365, 366, 1000, 1024, 3600})
+_WELL_KNOWN = frozenset({24, 52, 60, 100, 180, 360, 365, 366, 1000, 1024, 3600})  # hours, weeks, degrees, bytes …
 _YEARS = range(1900, 2101)
 _MAX_NAME_CHARS = 80
-_BARE_WORDS = 6
-_MIN_LINE_CHARS = 12
-_LINKS = frozenset(words_of("of the and de da di du la le von van der in y e et und"))
+_BARE_WORDS = 6  # an answer with more words is a sentence
+_MIN_LINE_CHARS = 12  # shorter lines of a patch, such as braces, are in any file
+_LINKS = frozenset(words_of("of the and de da di du la le von van der in y e et und"))  # lower-case words in names
 
 _FENCED = lazy(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)|<code>.*?(?:</code>|\Z)", re.DOTALL)
 _PATCH = lazy(r"\A\s*(?:diff --git |--- a/|\*\*\* Begin Patch)")
@@ -79,7 +79,7 @@ class Figure(Struct, frozen=True, kw_only=True):
     values: tuple[float, ...] = ()
     """The possible values of a number: `1.234` has two."""
     tolerances: tuple[float, ...] = ()
-    """How far a source may differ because of rounding, for each value."""
+    """The difference that rounding allows between a value and its source, for each value."""
     days: tuple[Day, ...] = ()
     is_percent: bool = False
     is_money: bool = False
@@ -122,20 +122,21 @@ def stated_figures(text: str) -> list[Figure]:
         return _patch_lines(text)
     if not is_bare_answer(text):
         return [figure for figure in all_figures(_prose(text)) if not _needs_no_source(figure)]
+    # Nothing in a bare answer is list numbering or a label.
     figures = [figure for figure in all_figures(text) if not _is_small(figure)]
     return figures or _bare_names(text)
 
 
 def _patch_lines(text: str) -> list[Figure]:
     """Return the lines that a patch assumes to exist: removed lines and context."""
-    found = []
+    figures = []
     start = 0
     for line in text.splitlines(keepends=True):
         is_old = line[:1] in ("-", " ") and not line.startswith("--- ")
         if is_old and len(plain_key(line)) >= _MIN_LINE_CHARS:
-            found.append(Figure(kind="line", text=line[1:].strip(), start=start + 1))
+            figures.append(Figure(kind="line", text=line[1:].strip(), start=start + 1))
         start += len(line)
-    return found
+    return figures
 
 
 def is_bare_answer(text: str) -> bool:
@@ -148,24 +149,26 @@ def is_bare_answer(text: str) -> bool:
 
 def all_figures(text: str) -> list[Figure]:
     """Return every figure in a text, in order."""
-    found: list[Figure] = []
+    figures: list[Figure] = []
     rest = text
     for reader in (_urls, _emails, _dates, _times, _ids, _numbers):
-        figures = list(reader(rest))
-        found += figures
-        rest = _blanked(rest, figures)
-    found += _names(text)
-    return sorted((figure for figure in found if figure.kind), key=lambda figure: figure.start)
+        batch = list(reader(rest))
+        figures += batch
+        # Blanked, so that no later reader takes the digits of a URL or a date for a number.
+        rest = _blanked(rest, batch)
+    figures += _names(text)
+    return sorted((figure for figure in figures if figure.kind), key=lambda figure: figure.start)
 
 
 def _prose(text: str) -> str:
     """Return the text with code, list numbering and labels such as `Step 3` blanked out."""
     for pattern in (_FENCED, _NUMBERING, _LABELLED):
-        text = pattern.sub(lambda found: " " * len(found[0]), text)
+        text = pattern.sub(lambda match: " " * len(match[0]), text)
     return text
 
 
 def _needs_no_source(figure: Figure) -> bool:
+    # An amount of money always needs a source.
     if figure.kind != "number" or figure.is_money:
         return False
     value = abs(figure.values[0])
@@ -173,6 +176,7 @@ def _needs_no_source(figure: Figure) -> bool:
         return False
     if figure.is_percent:
         return value in (0, 100)
+    # Four digits in this range are nearly always a year.
     return _is_small(figure) or value in _WELL_KNOWN or (value in _YEARS and figure.text.isdigit())
 
 
@@ -185,8 +189,9 @@ def _is_small(figure: Figure) -> bool:
 
 
 def _urls(text: str) -> Iterator[Figure]:
-    for found in _URL.finditer(text):
-        yield Figure(kind="url", text=found[0].rstrip(".,;:!?*_"), start=found.start())
+    for match in _URL.finditer(text):
+        # Punctuation after a URL belongs to the sentence.
+        yield Figure(kind="url", text=match[0].rstrip(".,;:!?*_"), start=match.start())
 
 
 def _emails(text: str) -> Iterator[Figure]:
@@ -194,8 +199,8 @@ def _emails(text: str) -> Iterator[Figure]:
 
 
 def _matches(kind: str, pattern: re.Pattern[str], text: str) -> Iterator[Figure]:
-    for found in pattern.finditer(text):
-        yield Figure(kind=kind, text=found[0], start=found.start())
+    for match in pattern.finditer(text):
+        yield Figure(kind=kind, text=match[0], start=match.start())
 
 
 def _dates(text: str) -> Iterator[Figure]:
@@ -211,6 +216,7 @@ def _times(text: str) -> Iterator[Figure]:
 def _ids(text: str) -> Iterator[Figure]:
     for figure in _matches("id", _ID, text):
         digits = sum(map(str.isdigit, figure.text))
+        # Ordinary words with a digit identify nothing.
         if digits >= 2 and len(figure.text) >= 4 and not _ORDINARY_ID.fullmatch(figure.text):
             yield figure
 
@@ -231,15 +237,16 @@ def _numbers(text: str) -> Iterator[Figure]:
 
 
 def _names(text: str) -> Iterator[Figure]:
-    for found in _QUOTED.finditer(text):
-        name = found["name"].strip(" .,;:!?")
+    for match in _QUOTED.finditer(text):
+        name = match["name"].strip(" .,;:!?")
         if _is_name(name):
-            yield Figure(kind="name", text=name, start=found.start("name"))
+            yield Figure(kind="name", text=name, start=match.start("name"))
 
 
 def _bare_names(text: str) -> list[Figure]:
     """Return the names in an answer that consists of names: at least two capitalised words, split at commas."""
     words = text.strip(" .!\"'").split()
+    # In capitals, names cannot be told from other words.
     if len(words) < 2 or text.isupper() or not all(word[0].isupper() or not word[0].isalpha() for word in words):
         return []
     parts = [part.strip(" .!\"'") for part in re.split(r"[,;]", text)]
@@ -265,7 +272,7 @@ def _blanked(text: str, figures: list[Figure]) -> str:
 Reading: TypeAlias = tuple[float, float]
 """A value and its tolerance."""
 
-_MAX_DIGITS = 40
+_MAX_DIGITS = 40  # longer ones are keys or hashes
 _CURRENCY = (
     r"[$€£¥₹₽₩元円]|R\$|\b(?:USD|EUR|GBP|JPY|CNY|CHF|INR|BRL|PLN|CAD|AUD|SEK|NOK|DKK|RUB|zł|kr)\b"
     r"|\b(?:dollars?|euros?|pounds?|cents)\b"
@@ -318,21 +325,21 @@ class NumberText(Struct, frozen=True, kw_only=True):
 
 def read_numbers(text: str) -> Iterator[NumberText]:
     """Yield the numbers of a text in order, without ordinals such as `21st`."""
-    for found in _NUMBER.finditer(text):
-        is_money = bool(found["before"] or found["after"])
-        power = _power(found["scale"] or "", is_money=is_money)
-        readings = tuple(_readings(found["digits"], power))
-        if not readings or _ORDINAL.match(text, found.end("digits")):
+    for match in _NUMBER.finditer(text):
+        is_money = bool(match["before"] or match["after"])
+        power = _power(match["scale"] or "", is_money=is_money)
+        readings = tuple(_readings(match["digits"], power))
+        if not readings or _ORDINAL.match(text, match.end("digits")):
             continue
-        if found["sign"] in ("-", "−"):
+        if match["sign"] in ("-", "−"):
             readings = tuple((-value, tolerance) for value, tolerance in readings)
-        blanks = len(found[0]) - len(found[0].lstrip())
+        blanks = len(match[0]) - len(match[0].lstrip())
         yield NumberText(
-            text=found[0].strip(),
-            start=found.start() + blanks,
-            digits=found["digits"],
+            text=match[0].strip(),
+            start=match.start() + blanks,
+            digits=match["digits"],
             readings=readings,
-            is_percent=bool(found["percent"]),
+            is_percent=bool(match["percent"]),
             is_money=is_money,
         )
 
@@ -355,6 +362,7 @@ def _readings(digits: str, power: int) -> Iterator[Reading]:
         return
     whole, _, fraction = plain.rpartition(separators[-1])
     is_mixed = len(set(separators)) > 1
+    # With one separator, `1.234` may be a fraction or thousands.
     if is_mixed or len(separators) == 1:
         yield _scaled(re.sub(r"[.,]", "", whole), fraction, power)
     groups = re.split(r"[.,]", plain)
@@ -367,6 +375,7 @@ def _readings(digits: str, power: int) -> Iterator[Reading]:
 def _scaled(whole: str, fraction: str, power: int) -> Reading:
     value = float(f"{whole or 0}.{fraction or 0}") * 10.0**power
     if fraction or power:
+        # Half a unit of the last digit, with room for the error of floats.
         return value, 0.5000001 * 10.0 ** (power - len(fraction))
     # A round number may have two significant digits: 1,200 may stand for 1,187.
     zeros = len(whole) - len(whole.rstrip("0"))

@@ -46,22 +46,23 @@ class Ungrounded(Struct, frozen=True, kw_only=True):
 
 @register("output.grounded")
 class OutputGrounded(Rule, frozen=True):
-    """True: every figure of the output has a source in the run. False: at least one comes from nowhere.
+    """True: every figure in the output has a source in the run. False: at least one has none.
 
-    Figures are numbers, amounts, percentages, dates, ids, URLs, e-mail addresses and quoted names. An answer that is a
-    name and nothing else is one, and so is each line that a patch removes or keeps. Sources are the input, the system
-    prompt, the messages of users and the answers of tools; the model's own words are none, nor is their echo in what a
-    tool answers. Formats do not matter (`1,234.50` and `1234.5`, `$49.99` and `4999` cents, `12.5 %` and `0.125`,
-    `March 12` and `2024-03-12`), nor does rounding.
+    Figures are numbers, amounts, percentages, dates, ids, URLs, e-mail addresses and quoted names. An answer that
+    consists of a name counts as a figure, and so does each line that a patch removes or keeps. Sources are the input,
+    the system prompt, the messages of users and the answers of tools. The model's own words are not a source, even if a
+    tool's answer repeats them. Formats do not matter (`1,234.50` and `1234.5`, `$49.99` and `4999` cents, `12.5 %` and
+    `0.125`, `March 12` and `2024-03-12`), nor does rounding.
 
     `derive` allows figures that follow by arithmetic: a `sum` of up to three numbers, a `difference` (also of days, up
     to two weeks), `product`, `ratio` or `percent` of two, a `count` of items. `anything` gives the benefit of the
-    doubt, and is what `scaffold` writes: two steps of arithmetic, units, totals and averages of lists, dates some days,
-    weeks or months on, ids and links made of known parts. A run with very many numbers explains any number.
+    doubt, and is what `scaffold` writes: it allows two steps of arithmetic, unit conversions, totals and averages of
+    lists, dates some days, weeks or months later, and ids and links composed of known parts. In a run with very many
+    numbers, any number can be derived.
 
-    Small counting numbers, years, list numbering, code and times of day need no source. A finding names each
-    figure from nowhere with the nearest figure of a source, and points at the model call that stated it first. Without
-    an output neither holds.
+    Small counting numbers, years, list numbering, code and times of day need no source. A finding lists each figure
+    without a source, with the nearest figure that has one, and points at the model call that stated it first. Without
+    an output, neither value holds.
     """
 
     plain = "grounded"
@@ -90,12 +91,12 @@ class OutputGrounded(Rule, frozen=True):
                 f"All {len(figures)} figures of the output have a source" if figures else "The output states no figure"
             )
             return Seen(self.grounded and says_something(run), text, expected, text.lower(), last_seq(run))
-        shown = first_few([figure.text for figure in missing], _SHOWN)
+        listed_figures = first_few([figure.text for figure in missing], _SHOWN)
         return Seen(
             holds=not self.grounded,
-            text=f"Output states {shown}, which nothing in the run supports",
+            text=f"Output states {listed_figures}, which nothing in the run supports",
             expected=expected,
-            actual=f"no source for {shown}",
+            actual=f"no source for {listed_figures}",
             seq=missing[0].seq,
         )
 
@@ -113,17 +114,17 @@ def output_figures(run: TraceRun) -> list[Figure]:
 def ungrounded(run: TraceRun, figures: list[Figure], derive: tuple[Derivation, ...]) -> list[Ungrounded]:
     """Return the figures that are in no source of the run and cannot be derived from one."""
     sources = Sources(run)
-    found: dict[str, Ungrounded] = {}
+    figures_by_text: dict[str, Ungrounded] = {}
     for figure in figures:
-        if figure.text in found:
+        if figure.text in figures_by_text:
             continue
         view = sources.for_figure(figure)
         if not _has_source(figure, view, derive):
             seq = first_statement(run, figure)
             if seq is None:
                 seq = last_seq(run)
-            found[figure.text] = Ungrounded(figure=figure, nearest=_nearest(figure, view), seq=seq)
-    return list(found.values())
+            figures_by_text[figure.text] = Ungrounded(figure=figure, nearest=_nearest(figure, view), seq=seq)
+    return list(figures_by_text.values())
 
 
 def unexplained(run: TraceRun, figures: list[Figure]) -> list[Ungrounded]:
@@ -144,17 +145,17 @@ def unexplained(run: TraceRun, figures: list[Figure]) -> list[Ungrounded]:
     return _inexplicable(run, missing, results)
 
 
-def _inexplicable(run: TraceRun, missing: list[Ungrounded], stated: Sequence[float]) -> list[Ungrounded]:
+def _inexplicable(run: TraceRun, missing: list[Ungrounded], stated_numbers: Sequence[float]) -> list[Ungrounded]:
     sources = Sources(run)
     explanations: dict[SourceView, Explanations] = {}
-    found = []
+    remaining = []
     for unsourced in missing:
         view = sources.for_figure(unsourced.figure)
         if view not in explanations:
-            explanations[view] = Explanations(view, stated)
+            explanations[view] = Explanations(view, stated_numbers)
         if not explanations[view].explain(unsourced.figure):
-            found.append(unsourced)
-    return found
+            remaining.append(unsourced)
+    return remaining
 
 
 def _stated_text(run: TraceRun) -> str:
@@ -172,7 +173,7 @@ def _stated_text(run: TraceRun) -> str:
 
 
 def _leaves(value: Json) -> Iterator[str]:
-    stack = [value]
+    stack = [value]  # not recursion: values may nest deeper than Python calls can
     while stack:
         item = stack.pop()
         if isinstance(item, dict):
@@ -190,7 +191,7 @@ def _has_source(figure: Figure, sources: SourceView, derive: tuple[Derivation, .
         key = url_key(figure.text)
         return key in sources.urls or sources.holds_text(plain_key(key))
     if figure.kind == "date":
-        if any(is_same_day(day, known) for day in figure.days for known, _where in sources.days):
+        if any(is_same_day(day, known_day) for day in figure.days for known_day, _where in sources.days):
             return True
         return "difference" in derive and _is_near_date(figure, sources)
     if figure.kind == "number":
@@ -203,18 +204,20 @@ def _has_source(figure: Figure, sources: SourceView, derive: tuple[Derivation, .
 
 def _is_near_date(figure: Figure, sources: SourceView) -> bool:
     """Return whether a date is some days from one in a source: the day after, a week later."""
-    known = filter(None, (as_date(day) for day, _where in sources.days))
-    pairs = product(filter(None, map(as_date, figure.days)), known)
+    known_days = filter(None, (as_date(day) for day, _where in sources.days))
+    pairs = product(filter(None, map(as_date, figure.days)), known_days)
     return any(abs((day - other).days) <= _NEAR_DAYS for day, other in pairs)
 
 
 def _number_has_source(figure: Figure, sources: SourceView) -> bool:
+    # Digits without separators: an account or a phone number may be grouped differently.
     if sources.holds_digits("".join(filter(str.isdigit, figure.text)).lstrip("0")):
         return True
     for value, tolerance in zip(figure.values, figure.tolerances, strict=True):
         target = abs(value)
         if (
             _stands_near(target, tolerance, sources.numbers)
+            # Percentages may be stored as shares, amounts of money in cents.
             or (figure.is_percent and _stands_near(target / 100, tolerance / 100, sources.numbers))
             or (figure.is_money and _stands_near(target * 100, tolerance * 100, sources.numbers))
         ):
@@ -224,6 +227,7 @@ def _number_has_source(figure: Figure, sources: SourceView) -> bool:
 
 def _stands_near(target: float, tolerance: float, numbers: list[tuple[float, str]]) -> bool:
     """Return whether a source holds a number that rounds or truncates to the target."""
+    # At least one unit, since texts often truncate.
     reach = max(tolerance * 2, 1.0)
     for value, _where in numbers[bisect_left(numbers, (target - reach, "")) :]:
         if value > target + reach:
@@ -241,8 +245,8 @@ def _nearest(figure: Figure, sources: SourceView) -> str:
         return _nearest_number(figure, sources.numbers)
     if figure.kind == "date":
         year, month, day = figure.days[0]
-        for known, where in sources.days:
-            if known[1:] == (month, day) or known[:2] == (year, month):
+        for known_day, where in sources.days:
+            if known_day[1:] == (month, day) or known_day[:2] == (year, month):
                 return where
         return ""
     candidates: dict[str, str] = {}

@@ -62,7 +62,7 @@ class GroundingSource:
         self.rows = rows
         """The length of the longest list in it."""
         self.readable_chars = len(self.text)
-        """How many characters to search for figures; quoted texts are searched in all of them."""
+        """The number of characters to search for figures; quoted texts are searched in all of them."""
 
     @cached_property
     def plain(self) -> str:
@@ -80,14 +80,14 @@ class GroundingSource:
     @cached_property
     def numbers(self) -> dict[float, str]:
         """All readings of the numbers, with their notation."""
-        found: dict[float, str] = {}
+        numbers: dict[float, str] = {}
         for figure in reversed(self.figures):
             for value in figure.values:
-                found[abs(value)] = figure.text
+                numbers[abs(value)] = figure.text
         for word in re.findall(r"[a-z]{4,}", self.text[: self.readable_chars].lower()):
             if word in _NUMBER_WORDS:
-                found.setdefault(_NUMBER_WORDS[word], word)
-        return found
+                numbers.setdefault(_NUMBER_WORDS[word], word)
+        return numbers
 
 
 class SourceView:
@@ -119,20 +119,20 @@ class SourceView:
     @cached_property
     def numbers(self) -> list[tuple[float, str]]:
         """All numbers, sorted, with a description for the reader."""
-        found: dict[float, str] = {}
+        numbers: dict[float, str] = {}
         for source in reversed(self.sources):
             for value, text in source.numbers.items():
-                found[value] = f"{text}, {source.where}"
-        return sorted(found.items())
+                numbers[value] = f"{text}, {source.where}"
+        return sorted(numbers.items())
 
     @cached_property
     def days(self) -> list[tuple[Day, str]]:
         """All dates, with a description for the reader."""
-        found: list[tuple[Day, str]] = []
+        days: list[tuple[Day, str]] = []
         for source in self.sources:
             for figure in source.figures:
-                found += [(day, f"{figure.text}, {source.where}") for day in figure.days]
-        return found
+                days += [(day, f"{figure.text}, {source.where}") for day in figure.days]
+        return days
 
     @cached_property
     def urls(self) -> frozenset[str]:
@@ -156,21 +156,21 @@ class Sources:
     @cached_property
     def all(self) -> list[GroundingSource]:
         """All sources, in order."""
-        found = list(_sources(self._run))
+        sources = list(_sources(self._run))
         # One budget for all sources: a run with hundreds of long results must not take minutes.
-        left = MAX_READ_CHARS
-        for source in found:
-            source.readable_chars = min(left, len(source.text))
-            left -= source.readable_chars
-        return found
+        chars_left = MAX_READ_CHARS
+        for source in sources:
+            source.readable_chars = min(chars_left, len(source.text))
+            chars_left -= source.readable_chars
+        return sources
 
     def for_figure(self, figure: Figure) -> SourceView:
         """Return the sources that do not echo the model's own statement of the figure."""
         stated_at = first_statement(self._run, figure)
-        counted = [source for source in self.all if _counts_for(source, figure, stated_at)]
-        key = tuple(map(id, counted))
+        sources = [source for source in self.all if _counts_for(source, figure, stated_at)]
+        key = tuple(map(id, sources))
         if key not in self._views:
-            self._views[key] = SourceView(counted)
+            self._views[key] = SourceView(sources)
         return self._views[key]
 
 

@@ -31,9 +31,9 @@ _MIN_ANSWER_CHARS = 20  # shorter answers, such as "Yes.", may well repeat
 
 @register("llm.truncated")
 class LlmTruncated(Rule, frozen=True):
-    """True: a model's answer was cut off at its limit of tokens. False: none was.
+    """True: a model's answer was cut off at its token limit. False: none was.
 
-    The finish reason says so: `length`, `max_tokens` or the like.
+    Decided by the finish reason: `length`, `max_tokens` and the like.
     """
 
     plain = "truncated"
@@ -46,8 +46,8 @@ class LlmTruncated(Rule, frozen=True):
     calls: Literal["last", "any"] = "last"
 
     def seen_in(self, run: TraceRun) -> Seen:
-        counted = run.llm_calls if self.calls == "any" else run.llm_calls[-1:]
-        cut = first(counted, lambda call: (call.finish_reason or "").lower() in _CUT)
+        calls = run.llm_calls if self.calls == "any" else run.llm_calls[-1:]
+        cut = first(calls, lambda call: (call.finish_reason or "").lower() in _CUT)
         expected = f"{'an' if self.truncated else 'no'} answer that is cut off"
         if cut is None:
             return Seen(not self.truncated, "No answer was cut off", expected, "no answer is cut off", last_seq(run))
@@ -65,19 +65,19 @@ class LlmContextOverflow(Rule, frozen=True):
     overflow: bool
 
     def seen_in(self, run: TraceRun) -> Seen:
-        found = overflow(run)
+        call = overflow(run)
         expected = f"{'a' if self.overflow else 'no'} request beyond the context window"
-        if found is None:
+        if call is None:
             text = "No context window overflowed"
             return Seen(not self.overflow, text, expected, "no such error", last_seq(run))
-        seq, error_text = found
+        seq, error_text = call
         text = "The request was longer than the model's context window"
         return Seen(self.overflow, text, expected, repr(error_text), seq)
 
 
 @register("llm.malformed_call")
 class LlmMalformedCall(Rule, frozen=True):
-    """True: a model asked for a tool with arguments that are no JSON object. False: none did."""
+    """True: a model asked for a tool with arguments that are not a JSON object. False: none did."""
 
     plain = "malformed"
     named = False
@@ -85,12 +85,12 @@ class LlmMalformedCall(Rule, frozen=True):
     malformed: bool
 
     def seen_in(self, run: TraceRun) -> Seen:
-        found = next(malformed_calls(run), None)
+        malformed_call = next(malformed_calls(run), None)
         expected = "a tool call that is no JSON" if self.malformed else "tool calls that are JSON objects"
-        if found is None:
+        if malformed_call is None:
             text = "Every tool call is a JSON object"
             return Seen(not self.malformed, text, expected, "no such tool call", last_seq(run))
-        call, flaw = found
+        call, flaw = malformed_call
         return Seen(self.malformed, f"The model wrote a broken tool call: {flaw}", expected, flaw, call.seq)
 
 
@@ -115,7 +115,7 @@ class LlmSameRequest(Rule, frozen=True):
 class LlmSameAnswer(Rule, frozen=True):
     """A model gave the very same answer at least this many times: the same words and the same tool calls.
 
-    Answers of less than 20 characters without a tool call do not count.
+    Answers of fewer than 20 characters without a tool call do not count.
     """
 
     plain = "times"

@@ -76,11 +76,11 @@ class StatusIs(Rule, frozen=True):
 
 @register("run.error")
 class RunError(Rule, frozen=True):
-    """The run's error, or one of its error events, reads like this text.
+    """The run's error, or one of its error events, matches this text.
 
-    `*` stands for any stretch of text; without one the whole text has to agree. White space counts as one blank; upper
-    and lower case differ. Compared with the message, with `Class: message`, and with the message without a class in
-    front of it. Errors of tools do not count: those are `tool.error`.
+    `*` matches any text; without one the whole text must match. Any white space matches a single blank; matching is
+    case-sensitive. Compared with the message, with `Class: message`, and with the message without a class in front of
+    it. Errors of tools do not count: those are `tool.error`.
     """
 
     plain = "text"
@@ -141,9 +141,9 @@ class StepsExhausted(Rule, frozen=True):
     """True: the run was stopped because it used up its steps. False: it was not.
 
     Steps, turns, iterations, rounds, recursion, tool calls and budgets of time, tokens or cost all count. The signs are
-    an error that speaks of such a limit (a rate limit is none), an output that begins like `Agent stopped due to
-    iteration limit` or `Max turns (30) reached`, or as many steps as the run's metadata names in `max_steps` in a run
-    that did not succeed.
+    an error about such a limit (rate limits do not count), an output that begins like `Agent stopped due to iteration
+    limit` or `Max turns (30) reached`, or as many steps as the run's metadata names in `max_steps` in a run that did
+    not succeed.
     """
 
     plain = "exhausted"

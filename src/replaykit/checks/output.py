@@ -46,7 +46,7 @@ class FinalOutputExists(Rule, frozen=True):
 
 @register("output.empty")
 class OutputEmpty(Rule, frozen=True):
-    """True: there is an output, and it is blank. False: there is none, or one that says something."""
+    """True: there is an output, and it is blank. False: there is no output, or one with content."""
 
     plain = "empty"
     named = False
@@ -86,16 +86,15 @@ class _OneText(Rule, frozen=True, kw_only=True):
     def _seen(self, run: TraceRun, holds: bool, expected: str) -> Seen:
         if not has_output(run):
             return seen_output(run, holds, "No final output", expected)
-        found = "contains" if self.text in output_text(run) else "does not contain"
-        return seen_output(run, holds, f"Output {found} {self.text!r}", expected)
+        verb = "contains" if self.text in output_text(run) else "does not contain"
+        return seen_output(run, holds, f"Output {verb} {self.text!r}", expected)
 
 
 @register("output.contains")
 class OutputContains(_OneText, frozen=True, kw_only=True):
     """The text is in the output, letter by letter.
 
-    An output that is no text is looked at as JSON, compact and with sorted keys; so it is by all kinds of this family
-    that look for a text.
+    All kinds of this family that search for text treat any other output as compact JSON with sorted keys.
     """
 
     examples = ('output.contains: "$49.99"', "output.contains: '\"paid\":true'")
@@ -106,7 +105,7 @@ class OutputContains(_OneText, frozen=True, kw_only=True):
 
 @register("output.not_contains")
 class OutputNotContains(_OneText, frozen=True, kw_only=True):
-    """There is an output, and the text is not in it. A run without an output does not pass by silence."""
+    """There is an output, and the text is not in it. A run without an output does not pass."""
 
     examples = ("output.not_contains: internal error",)
 
@@ -117,14 +116,14 @@ class OutputNotContains(_OneText, frozen=True, kw_only=True):
 
 @register("output.icontains")
 class OutputIContains(_OneText, frozen=True, kw_only=True):
-    """The text is in the output, upper and lower case alike."""
+    """The text is in the output, ignoring case."""
 
     examples = ("output.icontains: yearly plan",)
 
     def seen_in(self, run: TraceRun) -> Seen:
-        found = self.text.casefold() in output_text(run).casefold()
-        text = f"Output {'contains' if found else 'does not contain'} {self.text!r}, in any case"
-        return seen_output(run, found, text, f"output containing {self.text!r}, in any case")
+        contains = self.text.casefold() in output_text(run).casefold()
+        text = f"Output {'contains' if contains else 'does not contain'} {self.text!r}, in any case"
+        return seen_output(run, contains, text, f"output containing {self.text!r}, in any case")
 
 
 @register("output.starts_with")
@@ -134,9 +133,9 @@ class OutputStartsWith(_OneText, frozen=True, kw_only=True):
     examples = ("output.starts_with: You were charged",)
 
     def seen_in(self, run: TraceRun) -> Seen:
-        found = output_text(run).startswith(self.text)
-        text = f"Output {'begins' if found else 'does not begin'} with {self.text!r}"
-        return seen_output(run, found, text, f"output that begins with {self.text!r}")
+        starts = output_text(run).startswith(self.text)
+        text = f"Output {'begins' if starts else 'does not begin'} with {self.text!r}"
+        return seen_output(run, starts, text, f"output that begins with {self.text!r}")
 
 
 class _SomeTexts(Rule, frozen=True, kw_only=True):
@@ -179,18 +178,22 @@ class OutputContainsAny(_SomeTexts, frozen=True, kw_only=True):
 
     def seen_in(self, run: TraceRun) -> Seen:
         missing = self.missing(run)
-        found = first(self.texts, lambda text: text not in missing)
-        text = f"Output contains none of {shown(self.texts)}" if found is None else f"Output contains {found!r}"
-        return seen_output(run, found is not None, text, f"output containing any of {shown(self.texts)}")
+        present_text = first(self.texts, lambda text: text not in missing)
+        text = (
+            f"Output contains none of {shown(self.texts)}"
+            if present_text is None
+            else f"Output contains {present_text!r}"
+        )
+        return seen_output(run, present_text is not None, text, f"output containing any of {shown(self.texts)}")
 
 
 @register("output.error")
 class OutputError(_OneText, frozen=True, kw_only=True):
     """The output is an error instead of an answer: a traceback, or an error's text and nothing more.
 
-    The text is that of the error, with or without its class. A word in front of it such as `Error:` adds nothing; an
-    answer that says what did not work, and names the error as the reason, is an answer. An output that is no text is
-    not an error.
+    The text is the error's message, with or without its class and a word such as `Error:` before it. An answer that
+    says what did not work, and gives the error as the reason, is an answer. An output other than a text is not an
+    error.
     """
 
     examples = ('output.error: "PaymentFailed: the card has expired"',)
@@ -209,8 +212,8 @@ class OutputError(_OneText, frozen=True, kw_only=True):
 class OutputRegex(Rule, frozen=True):
     """The pattern, as Python's `re` reads it, is found in the output.
 
-    `.` does not match the end of a line unless the pattern begins with `(?s)`; `(?i)` makes upper and lower case alike.
-    See [patterns from files](#patterns-from-files) for their bounds.
+    `.` does not match the end of a line unless the pattern begins with `(?s)`; `(?i)` ignores case. See [patterns from
+    files](#patterns-from-files) for their bounds.
     """
 
     plain = "pattern"
@@ -237,10 +240,10 @@ class OutputRegex(Rule, frozen=True):
     def seen_in(self, run: TraceRun) -> Seen:
         pattern = _shown_pattern(self.pattern)
         expected = f"output that matches {pattern}"
-        found = search(self._own, output_text(run)) if has_output(run) else None
-        if found is None:
+        span = search(self._own, output_text(run)) if has_output(run) else None
+        if span is None:
             return seen_output(run, False, f"Output does not match {pattern}", expected)
-        match = output_text(run)[slice(*found)]
+        match = output_text(run)[slice(*span)]
         return seen_output(run, True, f"Output matches {pattern}", expected, f"{shown(match)} in {shown_output(run)}")
 
     def opposite(self, expected: str) -> str:
@@ -263,9 +266,9 @@ def seen_output(run: TraceRun, holds: bool, text: str, expected: str, actual: st
 def _spellings(error: str) -> Iterator[str]:
     """Yield an error's text as it is, without the module of its class, and without one class after another."""
     yield error
-    while found := _CLASS.match(error):
-        yield error[found.start(1) :]
-        error = error[found.end() :]
+    while match := _CLASS.match(error):
+        yield error[match.start(1) :]
+        error = error[match.end() :]
         yield error
 
 
@@ -294,10 +297,9 @@ _LETTER = lazy(r"\(?([a-z])\)?(?:[).:,\s]|$)")
 class OutputAnswer(Rule, frozen=True):
     """The output's answer is this one, as a dataset's reference has it.
 
-    The answer is what stands behind the last "Answer:" or "Final answer:", in one of ten languages, or inside a LaTeX
-    box. Without such a mark it is enough that the reference stands in the output as a whole word or phrase, unless it
-    is a single letter. Upper and lower case, punctuation around it, currency signs, thousands separators and `.0` do
-    not matter.
+    The answer is the text after the last "Answer:" or "Final answer:", in one of ten languages, or in a LaTeX box.
+    Without such a mark, the reference only has to occur in the output as a whole word or phrase, unless it is a single
+    letter. Upper and lower case, punctuation around it, currency signs, thousands separators and `.0` do not matter.
     """
 
     plain = "reference"
@@ -315,15 +317,15 @@ class OutputAnswer(Rule, frozen=True):
         if has_output(run) and gives_answer(text, self.reference):
             return seen_output(run, True, "Output gives the expected answer", expected)
         answer = marked_answer(text)
-        shown = f"Output answers {short(answer)!r}" if answer else "Output marks no answer"
-        return seen_output(run, False, shown, expected)
+        statement = f"Output answers {short(answer)!r}" if answer else "Output marks no answer"
+        return seen_output(run, False, statement, expected)
 
 
 def marked_answer(text: str) -> str | None:
     """Return what a text marks as its answer, or None."""
     answer = ""
-    for found in _MARKED.finditer(text):
-        answer = found["answer"] or found["boxed"]
+    for match in _MARKED.finditer(text):
+        answer = match["answer"] or match["boxed"]
     return answer.strip() or None
 
 

@@ -24,9 +24,10 @@ _UNITS: dict[str, Callable[[str], Sized]] = {"characters": str, "words": str.spl
 
 @register("output.json")
 class OutputJson(Rule, frozen=True):
-    """The output is JSON: a value that is no text, or a text that reads as JSON from its first to its last letter.
+    """The output is JSON: a value other than a text, or a text that is JSON as a whole.
 
-    `any` is any JSON value, `object` and `list` are these. A text around the JSON, such as a code fence, makes it none.
+    `any` accepts any JSON value, `object` and `list` only that type. JSON inside other text, such as a code fence, does
+    not count.
     """
 
     plain = "of"
@@ -44,9 +45,9 @@ class OutputJson(Rule, frozen=True):
 
 @register("output.json_schema")
 class OutputJsonSchema(Rule, frozen=True):
-    """The output is as this JSON Schema says; a text is read as JSON first.
+    """The output conforms to this JSON Schema; a text is parsed as JSON first.
 
-    Draft 2020-12, unless `$schema` names another. Nothing is ever fetched: a `$ref` leads to a place inside the schema.
+    Draft 2020-12, unless `$schema` names another. Nothing is ever fetched: a `$ref` must point into the schema itself.
     `format` is not checked. Needs the extra `schema`: `pip install '.[schema]'` in a clone.
     """
 
@@ -71,10 +72,10 @@ class OutputJsonSchema(Rule, frozen=True):
 
 @register("output.json_path")
 class OutputJsonPath(PathRule, frozen=True, kw_only=True):
-    """The output has this member, and it is as expected; a text is read as JSON first.
+    """The output has this member with the expected value; a text is parsed as JSON first.
 
-    A path that names several members wants all of them to be as expected, and at least one to be there. With a path
-    alone, it is enough that there is one. `matches` is as in `tool.called`.
+    If the path selects several members, all must be as expected, and at least one must exist. With a path alone, it is
+    enough that one exists. `matches` is as in `tool.called`.
     """
 
     notes = {"path": "a [JSON path](#json-paths)", **VALUE_NOTES}
@@ -124,8 +125,7 @@ class OutputLength(Rule, frozen=True):
 class OutputFinishReason(Rule, frozen=True):
     """The model stopped for this reason, or one of these, as its API calls it: `stop`, `length`, `tool_calls`, …
 
-    Of the model calls whose reason the log has, the last one counts, or all of them. A log without any reason does not
-    hold.
+    Checks the last model call whose reason is in the log, or all of them. Does not hold if the log has no reason.
     """
 
     plain = "reason"
@@ -143,15 +143,15 @@ class OutputFinishReason(Rule, frozen=True):
 
     def seen_in(self, run: TraceRun) -> Seen:
         reasons = one_or_more(self.reason)
-        known = [call for call in run.llm_calls if call.finish_reason is not None]
+        calls = [call for call in run.llm_calls if call.finish_reason is not None]
         expected = f"finish reason {' or '.join(map(repr, reasons))}"
-        if not known:
+        if not calls:
             text = "No model call says why it stopped"
             return Seen(False, text, expected, "no finish reason in the log", last_seq(run))
         if self.calls == "last":
-            known = known[-1:]
-        bad = first(known, lambda call: call.finish_reason not in reasons)
-        call = bad or known[-1]
+            calls = calls[-1:]
+        bad = first(calls, lambda call: call.finish_reason not in reasons)
+        call = bad or calls[-1]
         return Seen(
             holds=bad is None,
             text=f"The model stopped for {call.finish_reason!r}",

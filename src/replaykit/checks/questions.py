@@ -121,14 +121,14 @@ def question_of(rubric: str, run: TraceRun, *, with_calls: bool = False, **parts
 
 
 def _shown(call: ToolCall) -> JsonObject:
-    shown = {"tool": call.name, "arguments": call.arguments}
+    question = {"tool": call.name, "arguments": call.arguments}
     if call.items_json is not None:
-        shown["result"] = call.items
+        question["result"] = call.items
     elif call.error is None:
-        shown["result"] = call.result
+        question["result"] = call.result
     if call.error is not None:
-        shown["error"] = str(call.error)
-    return shown
+        question["error"] = str(call.error)
+    return question
 
 
 _FACTUAL = (
@@ -180,10 +180,10 @@ class JudgeRule(Rule, frozen=True, kw_only=True):
 
 @register("judge.rubric")
 class JudgeRubric(JudgeRule, frozen=True, kw_only=True):
-    """A criterion in words that a judge finds met, as the sentences under `semantic:` of a case.
+    """A judge finds this criterion met, like the sentences under `semantic:` in a case.
 
-    Who judges, and how answers are stored and looked up, is told in [judges](judges.md). Checking asks nobody: where
-    nobody has answered this question about this output, the verdict is `inconclusive`.
+    [Judges](judges.md) explains who judges, and how answers are stored and looked up. Checking never asks a judge:
+    without a stored answer to this question about this output, the verdict is `inconclusive`.
     """
 
     plain = "rubric"
@@ -205,9 +205,9 @@ class JudgeRubric(JudgeRule, frozen=True, kw_only=True):
 
 @register("judge.score")
 class JudgeScore(JudgeRule, frozen=True, kw_only=True):
-    """A judge says how well a criterion is met, from 0 to 1, and it is at least this much.
+    """A judge rates how well a criterion is met, from 0 to 1, and the rating is at least this high.
 
-    `steps` say how to go about it. The number is stored without the threshold, which may change later.
+    `steps` tell the judge how to proceed. The rating is stored without the threshold, which may change later.
     """
 
     notes = {
@@ -238,7 +238,7 @@ class JudgeScore(JudgeRule, frozen=True, kw_only=True):
 
 @register("judge.factual")
 class JudgeFactual(JudgeRule, frozen=True, kw_only=True):
-    """A judge finds that the output says what a reference says, and nothing that contradicts it."""
+    """A judge finds that the output agrees with a reference and says nothing that contradicts it."""
 
     plain = "reference"
     notes = {
@@ -259,9 +259,9 @@ class JudgeFactual(JudgeRule, frozen=True, kw_only=True):
 
 @register("judge.faithful")
 class JudgeFaithful(JudgeRule, frozen=True, kw_only=True):
-    """True: a judge finds every statement of the output supported by the input and by what tools gave back.
+    """True: a judge finds every statement in the output supported by the input and the results of tools.
 
-    False: it finds one that is made up. The judge is shown the tool calls and their answers.
+    False: the judge finds one that is made up. The judge sees the tool calls and their results.
     """
 
     plain = "faithful"
@@ -288,7 +288,7 @@ class JudgeFaithful(JudgeRule, frozen=True, kw_only=True):
 
 @register("judge.label")
 class JudgeLabel(JudgeRule, frozen=True, kw_only=True):
-    """Of some labels a judge chooses this one for the output, or one of these."""
+    """A judge chooses this label, or one of these, for the output."""
 
     notes = {
         "labels": "those to choose from, at least two",

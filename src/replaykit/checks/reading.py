@@ -67,10 +67,10 @@ def step_count(run: TraceRun) -> int:
 
 def run_errors(run: TraceRun) -> list[tuple[int | None, ErrorInfo]]:
     """Return the run's errors outside calls, with their events; the run's own comes last."""
-    found: list[tuple[int | None, ErrorInfo]] = [(event.seq, event.error) for event in error_events(run)]
-    if run.error is not None and first(found, lambda entry: entry[1] == run.error) is None:
-        found.append((last_seq(run), run.error))
-    return found
+    errors: list[tuple[int | None, ErrorInfo]] = [(event.seq, event.error) for event in error_events(run)]
+    if run.error is not None and first(errors, lambda entry: entry[1] == run.error) is None:
+        errors.append((last_seq(run), run.error))
+    return errors
 
 
 def error_events(run: TraceRun) -> list[ErrorEvent]:
@@ -217,10 +217,10 @@ def glob(pattern: str, text: str) -> bool:
     position = len(first)
     *middle, last = rest
     for piece in middle:
-        found = text.find(piece, position)
-        if found < 0:
+        index = text.find(piece, position)
+        if index < 0:
             return False
-        position = found + len(piece)
+        position = index + len(piece)
     return len(text) - len(last) >= position and text.endswith(last)
 
 
@@ -258,7 +258,7 @@ def toolless_path(text: str) -> JsonPath:
 
 
 def pick_call(
-    calls: Sequence[ToolCall], which: Occurrence, fits: Callable[[ToolCall], bool]
+    calls: Sequence[ToolCall], occurrence: Occurrence, fits: Callable[[ToolCall], bool]
 ) -> tuple[bool, ToolCall | None]:
     """Return whether the selected calls fit, and the first call that decides it.
 
@@ -266,25 +266,25 @@ def pick_call(
     """
     if not calls:
         return False, None
-    if which in ("any", "all"):
-        is_any = which == "any"
+    if occurrence in ("any", "all"):
+        is_any = occurrence == "any"
         decisive = first(calls, lambda call: fits(call) is is_any)
         return (decisive is not None) is is_any, decisive or calls[-1]
-    place = which if isinstance(which, int) else {"first": 1}.get(which, len(calls))
+    place = occurrence if isinstance(occurrence, int) else {"first": 1}.get(occurrence, len(calls))
     if place > len(calls):
         return False, None
     return fits(calls[place - 1]), calls[place - 1]
 
 
-def check_occurrence(which: Occurrence) -> None:
+def check_occurrence(occurrence: Occurrence) -> None:
     """Raise `ValueError` for a position below 1."""
-    if isinstance(which, int) and which < 1:
-        raise ValueError(f"expected an occurrence of 1 or more, got {which}")
+    if isinstance(occurrence, int) and occurrence < 1:
+        raise ValueError(f"expected an occurrence of 1 or more, got {occurrence}")
 
 
-def occurrence_text(which: Occurrence) -> str:
+def occurrence_text(occurrence: Occurrence) -> str:
     """Return the selection in words: `call 2 of`, `every call of`, `a call of`."""
     words = {"any": "a call of", "all": "every call of", "first": "the first call of", "last": "the last call of"}
-    if isinstance(which, str):
-        return words[which]
-    return f"call {which} of"
+    if isinstance(occurrence, str):
+        return words[occurrence]
+    return f"call {occurrence} of"

@@ -48,9 +48,9 @@ def search(pattern: str, text: str, flags: re.RegexFlag = re.NOFLAG) -> tuple[in
             f"the text has {len(text):,} characters; a pattern is looked for in {MAX_TEXT_CHARS:,} at most"
         )
     if _steps(pattern, len(text)) <= _CHEAP_STEPS:
-        found = _compiled(pattern, int(flags)).search(text)
-        if found:
-            return found.span()
+        match = _compiled(pattern, int(flags)).search(text)
+        if match:
+            return match.span()
         return None
     return _search_apart(pattern, text, int(flags))
 
@@ -101,7 +101,7 @@ def _search_apart(pattern: str, text: str, flags: int) -> tuple[int, int] | None
         raise CannotTell(f"no process could be started to look for {pattern[:80]!r}: {error}") from None
     if done.returncode != 0:
         raise CannotTell(f"the pattern {pattern[:80]!r} could not be looked for: {done.stderr.strip()[-200:]}")
-    found = json.loads(done.stdout)
-    if found:
-        return (found[0], found[1])
+    span = json.loads(done.stdout)
+    if span:
+        return (span[0], span[1])
     return None

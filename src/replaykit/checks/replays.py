@@ -48,8 +48,8 @@ Kind: TypeAlias = Literal[
 class ReplayNoDivergence(Rule, frozen=True):
     """True: the candidate followed the tape, call by call, and used all of it. False: it did not.
 
-    Only a replay can say so: on a run that comes from none, and for a candidate that answers its calls itself, outside
-    of anybody's sight, the verdict is `inconclusive`. `allow` names sorts of deviation that are no harm.
+    Only a replay can tell: for any other run, and for a candidate that makes its calls unobserved, the verdict is
+    `inconclusive`. `allow` lists harmless kinds of deviations.
     """
 
     plain = "none"
@@ -65,17 +65,17 @@ class ReplayNoDivergence(Rule, frozen=True):
     allow: list[Kind] = []
 
     def check(self, run: TraceRun, context: Context) -> Seen:
-        left = _deviations(context, self.allow)
+        deviations = _deviations(context, self.allow)
         expected = f"{'no' if self.none else 'a'} divergence"
-        return _seen(run, left, (not left) is self.none, "Left the tape", expected)
+        return _seen(run, deviations, (not deviations) is self.none, "Left the tape", expected)
 
 
 @register("replay.diverges_at")
 class ReplayDivergesAt(Rule, frozen=True):
-    """The first deviation of the replay is this one: at this call, of this name, of this sort.
+    """The first deviation of the replay has this call number, name and kind.
 
-    `call` counts the calls of the candidate from 0. A candidate that goes on where the tape has nothing for it
-    (`missing`, `blocked`, `network`, `stopped`, `outside`) gets the verdict `diverged`, whatever its assertions say.
+    `call` counts the calls of the candidate from 0. A candidate that continues beyond the tape (`missing`, `blocked`,
+    `network`, `stopped`, `outside`) gets the verdict `diverged`, whatever its assertions say.
     """
 
     plain = "call"
@@ -99,9 +99,9 @@ class ReplayDivergesAt(Rule, frozen=True):
             raise ValueError("expected `call`, `name` or `kind`")
 
     def check(self, run: TraceRun, context: Context) -> Seen:
-        left = _deviations(context, self.allow)
-        holds = bool(left) and self._is(left[0])
-        return _seen(run, left, holds, "First deviation", f"the first divergence {self._in_words()}")
+        deviations = _deviations(context, self.allow)
+        holds = bool(deviations) and self._is(deviations[0])
+        return _seen(run, deviations, holds, "First deviation", f"the first divergence {self._in_words()}")
 
     def _is(self, deviation: Deviation) -> bool:
         return (
@@ -126,13 +126,13 @@ def _deviations(context: Context, allowed: list[Kind]) -> list[Deviation]:
     return [deviation for deviation in context.deviations if deviation.kind not in ("unpinned", *allowed)]
 
 
-def _seen(run: TraceRun, left: list[Deviation], holds: bool, what: str, expected: str) -> Seen:
+def _seen(run: TraceRun, deviations: list[Deviation], holds: bool, what: str, expected: str) -> Seen:
     """Return the result for these deviations, which shows the first one."""
-    if not left:
+    if not deviations:
         return Seen(holds, "Followed the tape", expected, "no divergence", last_seq(run))
-    deviation = left[0]
+    deviation = deviations[0]
     text = short(deviation.text)
-    more = f" (and {len(left) - 1} more)" if len(left) > 1 else ""
+    more = f" (and {len(deviations) - 1} more)" if len(deviations) > 1 else ""
     seq = last_seq(run)
     if deviation.index is not None:
         # Deviations count calls in the order they were made.

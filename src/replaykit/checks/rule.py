@@ -41,12 +41,12 @@ class CannotTell(ReplayKitError):
 
 
 class RepeatedRun(Struct, frozen=True):
-    """One run of the candidate with its deviations; None if nobody watched."""
+    """One run of the candidate with its deviations; None if they were not tracked."""
 
     run: TraceRun
     deviations: tuple[Deviation, ...] | None = None
     evidence: Evidence = Evidence()
-    """How much of the tape the run used."""
+    """The share of the tape that the run used."""
 
 
 Runs: TypeAlias = Callable[[int], RepeatedRun]
@@ -174,13 +174,13 @@ ASSERTIONS: Registry[type[Rule]] = Registry("assertion", KIND_MODULES)
 register = ASSERTIONS.register
 
 
-def check_parameters(value: Json, known: Sequence[str]) -> None:
+def check_parameters(value: Json, known_names: Sequence[str]) -> None:
     """Raise unless the value is a mapping of known parameters; suggest the nearest name."""
     if not isinstance(value, dict):
-        raise BadAssertion(f"expected a mapping with {', '.join(map(repr, known))}")
+        raise BadAssertion(f"expected a mapping with {', '.join(map(repr, known_names))}")
     for name in value:
-        if name not in known:
-            raise BadAssertion(f"unknown parameter {name!r}; {nearest(str(name), known)}", (str(name),))
+        if name not in known_names:
+            raise BadAssertion(f"unknown parameter {name!r}; {nearest(str(name), known_names)}", (str(name),))
 
 
 def _bad_assertion(rule: type[Rule], parameters: JsonObject, *, is_plain: bool) -> BadAssertion:

@@ -14,9 +14,9 @@ from replaykit.model.values import Json
 
 _MAX_COLUMNS = 60
 _MAX_ROWS = 400
-_MAX_SUBSET_COLUMNS = 20
+_MAX_SUBSET_COLUMNS = 20  # each takes up to a quarter of a megabyte
 _MAX_SUBSET_ROWS = 48
-_MAX_SUBSET_TOTAL = 2_000_000
+_MAX_SUBSET_TOTAL = 2_000_000  # bits, one for each sum that a subset can have
 _MAX_WIDTH = 64
 _MAX_JSON_CHARS = 1_000_000
 _MIN_ROWS = 2
@@ -31,6 +31,7 @@ class Columns:
         for number, text in enumerate(texts):
             for name, values in _columns_of(text, str(number)):
                 by_name[name] += values
+        # A single value is no column.
         usable = (values[:_MAX_ROWS] for values in by_name.values() if len(values) >= _MIN_ROWS)
         self.columns = list(islice(usable, _MAX_COLUMNS))
 
@@ -41,6 +42,7 @@ class Columns:
             mean = total / len(values)
             spread = sum((value - mean) ** 2 for value in values)
             yield from (total, mean, _median(values), max(values) - min(values), float(len(values)))
+            # Standard deviations of a population and of a sample.
             yield from ((spread / len(values)) ** 0.5, (spread / (len(values) - 1)) ** 0.5)
         for column, other in combinations(self.columns, 2):
             if len(column) == len(other):
@@ -69,6 +71,7 @@ class _SubsetSums:
 
     def __init__(self, values: Sequence[float]) -> None:
         sizes = [abs(value) for value in values if value][:_MAX_SUBSET_ROWS]
+        # Cents, so that sums are whole numbers.
         self._scale = 100 if any(value != int(value) for value in sizes) else 1
         scaled = [round(value * self._scale) for value in sizes]
         self._count = len(scaled)
@@ -92,6 +95,7 @@ class _SubsetSums:
         if not self._bytes or lowest > self._total:
             return False
         first = max(1, lowest)
+        # A wide margin would match anything; the first sums decide.
         last = min(highest, self._total, first + _MAX_WIDTH)
         return any(self._bytes[place >> 3] >> (place & 7) & 1 for place in range(first, last + 1))
 
@@ -112,6 +116,7 @@ def _columns_of(text: str, source: str) -> Iterator[tuple[str, list[float]]]:
     for place in range(min(8, max(map(len, lines), default=0))):
         long_lines = [line for line in lines if len(line) > place]
         yield f"{source}>{place}", [line[place] for line in long_lines]
+        # From the end as well: text columns of varying length come first in many tables.
         yield f"{source}<{place}", [line[-1 - place] for line in long_lines]
     if len(lines) == 1:
         yield f"{source}-", lines[0]
@@ -142,6 +147,7 @@ def _json_columns(value: Json, source: str) -> Iterator[tuple[str, list[float]]]
 def _number(value: Json) -> float | None:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
+    # Longer texts are prose.
     if isinstance(value, str) and len(value) <= 20:
         for number in read_numbers(value):
             if number.text == value.strip():

@@ -102,20 +102,20 @@ class _FilteredSpans(_Spans, frozen=True, kw_only=True):
         return self.status in (None, status) and in_range(span.duration_s, self.min_s, self.max_s)
 
     def _which(self) -> str:
-        which = self._what()
+        subject = self._what()
         if self.status:
-            which += f" with status {self.status}"
+            subject += f" with status {self.status}"
         if self.min_s is not None or self.max_s is not None:
-            which += f" of {range_text(self.min_s, self.max_s)} s"
-        return which
+            subject += f" of {range_text(self.min_s, self.max_s)} s"
+        return subject
 
 
 @register("span.exists")
 class SpanExists(_FilteredSpans, frozen=True, kw_only=True):
     """There is such a span: a call of a tool or a model, a request, or a step, with this name, outcome and duration.
 
-    A call failed as `tool.error` has it; a step failed when an error event is in it. Durations are those of the log: of
-    a step, what its calls took.
+    A call failed as in `tool.error`; a step failed if it has an error event. Durations come from the log; that of a
+    step is the sum of its calls.
     """
 
     plain = "name"
@@ -125,19 +125,19 @@ class SpanExists(_FilteredSpans, frozen=True, kw_only=True):
     )
 
     def seen_in(self, run: TraceRun) -> Seen:
-        found = self._fitting(run)
+        spans = self._fitting(run)
         return Seen(
-            holds=bool(found),
-            text=f"Span {found[0].name!r} found" if found else "No such span",
+            holds=bool(spans),
+            text=f"Span {spans[0].name!r} found" if spans else "No such span",
             expected=f"a {self._which()}",
-            actual=_listed(found or spans_of(run)),
-            seq=first_seq(found, run),
+            actual=_listed(spans or spans_of(run)),
+            seq=first_seq(spans, run),
         )
 
 
 @register("span.count")
 class SpanCount(_FilteredSpans, frozen=True, kw_only=True):
-    """There are this many of such spans."""
+    """The number of such spans is in this range."""
 
     examples = ("span.count: {kind: tool, status: error, max: 1}",)
     min: Count | None = None
@@ -148,19 +148,19 @@ class SpanCount(_FilteredSpans, frozen=True, kw_only=True):
         check_range(self.min, self.max)
 
     def seen_in(self, run: TraceRun) -> Seen:
-        found = self._fitting(run)
+        spans = self._fitting(run)
         return Seen(
-            holds=in_range(len(found), self.min, self.max),
-            text=f"{len(found) or 'No'} spans found",
+            holds=in_range(len(spans), self.min, self.max),
+            text=f"{len(spans) or 'No'} spans found",
             expected=f"{range_text(self.min, self.max)} times a {self._which()}",
-            actual=f"{len(found)}: {_listed(found)}",
-            seq=first_seq(decisive_call(found, self.max), run),
+            actual=f"{len(spans)}: {_listed(spans)}",
+            seq=first_seq(decisive_call(spans, self.max), run),
         )
 
 
 @register("span.duration")
 class SpanDuration(_Spans, frozen=True, kw_only=True):
-    """Every such span took this long, by the log, and there is at least one."""
+    """Every such span has a logged duration in this range, and there is at least one."""
 
     examples = ("span.duration: {name: lookup_billing, max_s: 3}",)
     min_s: Seconds | None = None
@@ -187,7 +187,7 @@ class SpanDuration(_Spans, frozen=True, kw_only=True):
 
 @register("span.no_errors")
 class SpanNoErrors(_Spans, frozen=True, kw_only=True):
-    """None of such spans failed, and there is at least one."""
+    """No such span failed, and there is at least one."""
 
     plain = "name"
     examples = ('span.no_errors: "*"', "span.no_errors: {kind: tool, name: send_*}")

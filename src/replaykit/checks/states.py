@@ -55,7 +55,7 @@ def _apply(fold: StateFold, event: State) -> None:
 
 @register("state.equals")
 class StateEquals(Rule, frozen=True):
-    """The agent's state is this JSON value. A run whose log holds no state there does not hold.
+    """The agent's state is this JSON value. Does not hold if the log has no state there.
 
     This kind takes its parameters by name only: a state is often a mapping itself.
     """
@@ -70,20 +70,20 @@ class StateEquals(Rule, frozen=True):
 
     def seen_in(self, run: TraceRun) -> Seen:
         expected = f"state {shown(self.value)} {_where(self.step)}"
-        found = state_at(run, self.step)
-        if found is None:
+        state = state_at(run, self.step)
+        if state is None:
             return _nothing(self.step, run, expected)
-        equal = same(found.value, self.value)
-        actual = f"state {shown(found.value)}"
+        equal = same(state.value, self.value)
+        actual = f"state {shown(state.value)}"
         if not equal:
-            for difference in differences(self.value, found.value, limit=1):
+            for difference in differences(self.value, state.value, limit=1):
                 actual += f" ({difference})"
-        return Seen(equal, _comparison(self.step, equal), expected, actual, found.seq)
+        return Seen(equal, _comparison(self.step, equal), expected, actual, state.seq)
 
 
 @register("state.path")
 class StatePath(PathRule, frozen=True, kw_only=True):
-    """The agent's state has this member, and it is as expected; as `output.json_path` for the output."""
+    """The agent's state has this member with the expected value; like `output.json_path` for the output."""
 
     notes = {"path": "a [JSON path](#json-paths)", "step": _AT, **VALUE_NOTES}
     examples = (
@@ -94,18 +94,18 @@ class StatePath(PathRule, frozen=True, kw_only=True):
 
     def seen_in(self, run: TraceRun) -> Seen:
         expected = f"state with {self.path} being {' and '.join(self.expectations) or 'there'} {_where(self.step)}"
-        found = state_at(run, self.step)
-        if found is None:
+        state = state_at(run, self.step)
+        if state is None:
             return _nothing(self.step, run, expected)
-        return self.seen_members(members(found.value, toolless_path(self.path)), "State", expected, found.seq)
+        return self.seen_members(members(state.value, toolless_path(self.path)), "State", expected, state.seq)
 
 
 @register("state.diff")
 class StateDiff(Rule, frozen=True):
-    """Between two steps, these members of the state changed, and nothing else than these.
+    """Between two steps, these members of the state changed, and with `only`, nothing else did.
 
-    A member changed when it, or anything in it, is another than before, or is there on one side only. `changed` have to
-    change, `unchanged` may not. With `only`, whatever changed has to be in one of these paths.
+    A member changed if it, or anything in it, differs or exists on one side only. `changed` members must change,
+    `unchanged` ones must not. With `only`, every change must be within one of these paths.
     """
 
     notes = {
@@ -138,9 +138,9 @@ class StateDiff(Rule, frozen=True):
         expected = self._expected()
         if old is None or new is None:
             return Seen(False, "No states to compare", expected, _NO_STATE, last_seq(run))
-        wrong = self._wrong(old.value, new.value)
+        problem = self._wrong(old.value, new.value)
         changes = "; ".join(map(str, differences(old.value, new.value, limit=3))) or "nothing changed"
-        return Seen(wrong is None, wrong or "State changed as expected", expected, changes, new.seq)
+        return Seen(problem is None, problem or "State changed as expected", expected, changes, new.seq)
 
     def _wrong(self, old: Json, new: Json) -> str | None:
         for path in self.changed:
@@ -165,7 +165,7 @@ class StateDiff(Rule, frozen=True):
 class StateHash(Rule, frozen=True):
     """The SHA-256 of the agent's state is this: of its canonical JSON, compact, with sorted keys, in UTF-8.
 
-    For states that are too large to write down, or that should stay private.
+    For states that are too large to spell out, or that should stay private.
     """
 
     plain = "sha256"
@@ -203,7 +203,7 @@ class StateHash(Rule, frozen=True):
 
 @register("state.repeated")
 class StateRepeated(Rule, frozen=True):
-    """The agent's state was the very same at least this many times. States that were not stored do not count."""
+    """The agent's state was exactly the same at least this many times. States that were not stored do not count."""
 
     plain = "times"
     notes = {"times": "how often, at least 2; a plain number sets this"}

@@ -33,10 +33,9 @@ _OCCURRENCE = "which call: `any`, `all`, `first`, `last`, or its number from 1"
 class ToolArgs(Rule, frozen=True):
     """The arguments of a call are these.
 
-    `match` says how the call's arguments stand to the named ones; the word is about the call's. `exact`: they are the
-    same. `superset`: the call has all that are named, and maybe more. `subset`: the call has none that are not named.
-    `ignore`: there is such a call, whatever its arguments. Objects are compared this way at any depth; a list has to
-    have as many items.
+    `match` is the relation of the call's arguments to the given ones. `exact`: they are the same. `superset`: the call
+    has all given ones, and maybe more. `subset`: the call has no others. `ignore`: the arguments do not matter. Objects
+    are compared this way at any depth; lists must have the same length.
     """
 
     notes = {
@@ -69,8 +68,8 @@ class ToolArgs(Rule, frozen=True):
         def fits(call: ToolCall) -> bool:
             return args_agree(call.arguments, self.arguments, self.match, defaults=self.defaults, ignore=paths)
 
-        which = f"{occurrence_text(self.occurrence)} {self.tool!r}"
-        expected = f"{which} with {self.match.value} arguments {shown(self.arguments)}"
+        subject = f"{occurrence_text(self.occurrence)} {self.tool!r}"
+        expected = f"{subject} with {self.match.value} arguments {shown(self.arguments)}"
         holds, call = pick_call(calls_like(run, self.tool), self.occurrence, fits)
         if call is None:
             return _no_call(self.tool, run, expected)
@@ -80,7 +79,7 @@ class ToolArgs(Rule, frozen=True):
 
 @register("tool.args_schema")
 class ToolArgsSchema(Rule, frozen=True):
-    """The arguments of a tool's calls are as a JSON Schema says; by default those of every call, and there is one.
+    """The arguments of a tool's calls conform to a JSON Schema; by default every call, and there is one.
 
     See `output.json_schema` for what a schema may be.
     """
@@ -110,9 +109,9 @@ class ToolArgsSchema(Rule, frozen=True):
 
 @register("tool.result")
 class ToolResult(ValueRule, frozen=True, kw_only=True):
-    """A call of the tool gave a result that is as expected. A call that raised gave none.
+    """A call of the tool returned the expected result. A call that raised has no result.
 
-    `path` looks at a member of the result, as `output.json_path` does. What a stream yielded is a list.
+    `path` selects a member of the result, as in `output.json_path`. The result of a stream is the list of its items.
     """
 
     notes = {
@@ -138,8 +137,8 @@ class ToolResult(ValueRule, frozen=True, kw_only=True):
 
     def seen_in(self, run: TraceRun) -> Seen:
         place = "" if self.path == "$" else f" a result with {self.path} being"
-        which = f"{occurrence_text(self.occurrence)} {self.tool!r}"
-        expected = f"{which} giving{place} {' and '.join(self.expectations) or 'something'}"
+        subject = f"{occurrence_text(self.occurrence)} {self.tool!r}"
+        expected = f"{subject} giving{place} {' and '.join(self.expectations) or 'something'}"
         holds, call = pick_call(
             calls_like(run, self.tool), self.occurrence, lambda call: self._seen(call, expected).holds
         )
@@ -151,8 +150,8 @@ class ToolResult(ValueRule, frozen=True, kw_only=True):
         if call.error is not None:
             return Seen(False, f"Tool {call.name!r} failed", expected, shown(str(call.error)), call.seq)
         value = call.result if call.items_json is None else call.items
-        found = members(value, toolless_path(self.path))
-        return self.seen_members(found, f"Result of {call.name!r}", expected, call.seq)
+        values = members(value, toolless_path(self.path))
+        return self.seen_members(values, f"Result of {call.name!r}", expected, call.seq)
 
 
 def _no_call(tool: str, run: TraceRun, expected: str) -> Seen:

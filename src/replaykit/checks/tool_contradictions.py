@@ -56,9 +56,9 @@ class Contradiction(Struct, frozen=True):
 class OutputContradicts(Rule, frozen=True):
     """The output contradicts an answer of the tool: it gives another number, or says yes where the tool said no.
 
-    A number counts when the output states it within 60 characters behind the name of a member of the tool's answer,
-    nothing in the run says it, and the output does not state the member's own value. A yes counts when the member is
-    false in every answer that has it, and the output says "is", "are" or "has been" with its name.
+    A number counts if the output states it within 60 characters after the name of a member of the tool's answer, if
+    nothing else in the run states it, and if the output does not state the member's actual value. A yes counts if the
+    member is false in every answer that has it, and the output says "is", "are" or "has been" with its name.
     """
 
     plain = "tool"
@@ -68,14 +68,16 @@ class OutputContradicts(Rule, frozen=True):
 
     def seen_in(self, run: TraceRun) -> Seen:
         expected = f"output that contradicts tool {self.tool!r}"
-        found = first(contradictions_in(run), lambda found: glob(self.tool, found.member.call.name))
-        if found is None:
+        contradiction = first(
+            contradictions_in(run), lambda contradiction: glob(self.tool, contradiction.member.call.name)
+        )
+        if contradiction is None:
             text = f"Output does not contradict tool {self.tool!r}"
             return Seen(False, text, expected, text.lower(), last_seq(run))
-        member = found.member
+        member = contradiction.member
         own = f"{member.name} is {shown(member.value)}"
-        text = f"Output says {found.statement!r}, but tool {member.call.name!r} answered that {own}"
-        return Seen(True, text, expected, f"{found.statement!r} where {own}", member.call.seq)
+        text = f"Output says {contradiction.statement!r}, but tool {member.call.name!r} answered that {own}"
+        return Seen(True, text, expected, f"{contradiction.statement!r} where {own}", member.call.seq)
 
 
 _underived = partial(ungrounded, derive=ALL)
@@ -122,13 +124,13 @@ def _other_numbers(text: str, numbers: dict[str, ToolMember], missing: list[Ungr
 
 
 def _yes_for_no(text: str, flags: dict[str, list[ToolMember]]) -> Iterator[Contradiction]:
-    for word, named in flags.items():
-        if any(member.value for member in named):
+    for word, flag_name in flags.items():
+        if any(member.value for member in flag_name):
             continue
         pattern = rf"\b(?:is|are|was|were|has been|have been)\s+(?:now\s+|already\s+|fully\s+)?{re.escape(word)}\b"
-        found = re.search(pattern, text, re.IGNORECASE)
-        if found is not None and not _is_conditional(text, found.start()):
-            yield Contradiction(" ".join(found[0].split()), named[-1])
+        match = re.search(pattern, text, re.IGNORECASE)
+        if match is not None and not _is_conditional(text, match.start()):
+            yield Contradiction(" ".join(match[0].split()), flag_name[-1])
 
 
 def _is_conditional(text: str, place: int) -> bool:

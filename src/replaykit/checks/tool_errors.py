@@ -28,7 +28,7 @@ from replaykit.model.run import RunStatus, TraceRun
 
 @register("tool.error")
 class ToolErrorOccurred(Rule, frozen=True):
-    """A call of the tool failed; with `like`, in these words, `*` standing for anything.
+    """A call of the tool failed; with `like`, with this text, in which `*` matches anything.
 
     A call failed when it raised, or when its result [says so](#when-a-call-failed). With `min`, at least that many
     calls failed this way.
@@ -112,13 +112,13 @@ class UnretriedToolError(Rule, frozen=True):
 
 @register("tool.ignored_error")
 class IgnoredToolError(Rule, frozen=True):
-    """The tool's last call failed, yet the run succeeded with an answer that admits no failure.
+    """The tool's last call failed, yet the run succeeded with an answer that does not admit the failure.
 
     An answer admits one by a [phrase](#answers-that-admit-a-failure) such as "could not be reached", in one of twelve
-    languages. What the agent said earlier counts too, where a user answered it. Words of your own in `acknowledged_by`
+    languages. Earlier messages of the agent count too, if a user answered them. Words of your own in `acknowledged_by`
     replace the phrases: an answer then admits a failure when some word in it begins like one of them. `anything` gives
-    the benefit of the doubt, and is what `scaffold` writes into `desired`: a regret, a hand-over to a person, words of
-    the tool's own message, or a language that is not read are enough. A sub-agent (a tool that asks a model itself)
+    the benefit of the doubt, and is what `scaffold` writes into `desired`: an apology, a hand-over to a person, words
+    of the tool's own message, or an unsupported language are enough. A sub-agent (a tool that asks a model itself)
     failed as well when its answer admits a failure.
     """
 

@@ -58,9 +58,9 @@ _INSTRUCTING = frozenset({"system", "developer"})
 
 @register("tool.not_offered")
 class ToolNotOffered(Rule, frozen=True):
-    """The model asked for a tool that it was not offered: a name that it made up.
+    """The model asked for a tool that it was not offered: it made up the name.
 
-    Only model calls whose request lists tools count; where none does, it does not hold.
+    Only model calls whose request lists tools count; without any, the assertion does not hold.
     """
 
     plain = "tool"
@@ -69,12 +69,12 @@ class ToolNotOffered(Rule, frozen=True):
     tool: str
 
     def seen_in(self, run: TraceRun) -> Seen:
-        found = first(unoffered_calls(run), lambda wrong: glob(self.tool, wrong[1]))
+        unoffered_call = first(unoffered_calls(run), lambda unoffered: glob(self.tool, unoffered[1]))
         expected = f"a call of {self.tool!r} that was not offered"
-        if found is None:
+        if unoffered_call is None:
             text = "Every tool that was asked for was offered"
             return Seen(False, text, expected, text.lower(), last_seq(run))
-        call, name, offered = found
+        call, name, offered = unoffered_call
         text = f"The model asked for {name!r}, which it was not offered"
         return Seen(True, text, expected, f"offered: {', '.join(sorted(offered)[:8])}", call.seq)
 
@@ -83,9 +83,8 @@ class ToolNotOffered(Rule, frozen=True):
 class ToolInvalidArguments(Rule, frozen=True):
     """The model called the tool with arguments that do not fit the definition it was given.
 
-    Unknown and missing arguments, wrong types and values that are not in an enumeration count. Definitions come from
-    the tools that the model's request lists; where it lists none, it does not hold. With `min`, at least that many
-    calls.
+    Unknown and missing arguments, wrong types and values that are not in an enumeration count. The definitions are the
+    tools in the model's request; if it has none, the assertion does not hold. `min` is the least number of such calls.
     """
 
     plain = "tool"
@@ -98,7 +97,7 @@ class ToolInvalidArguments(Rule, frozen=True):
     min: Annotated[int, Meta(ge=1)] = 1
 
     def seen_in(self, run: TraceRun) -> Seen:
-        flaws = [wrong for wrong in invalid_calls(run) if glob(self.tool, wrong[1])]
+        flaws = [invalid for invalid in invalid_calls(run) if glob(self.tool, invalid[1])]
         least = "a call" if self.min == 1 else f"at least {self.min} calls"
         expected = f"{least} of {self.tool!r} with arguments that do not fit"
         if not flaws:
@@ -112,10 +111,10 @@ class ToolInvalidArguments(Rule, frozen=True):
 
 @register("tool.only_announced")
 class ToolOnlyAnnounced(Rule, frozen=True):
-    """The model said that it would use this tool, and no call of it was ever made.
+    """The model said that it would use this tool, and never called it.
 
-    The name has to stand in what the model said, behind a verb such as "use" or "call". An agent that writes code calls
-    a tool where its code does: `search_docs(…)`.
+    The name must follow a verb such as "use" or "call" in the model's words. For an agent that writes code, a call in
+    its code counts: `search_docs(…)`.
     """
 
     plain = "tool"
@@ -142,10 +141,10 @@ class ToolOnlyAnnounced(Rule, frozen=True):
 
 @register("tool.lookup_skipped")
 class ToolLookupSkipped(Rule, frozen=True):
-    """True: the model planned to look something up, and answered without any tool's answer. False: not so.
+    """True: the model planned to look something up, then answered without any result from a tool. False: it did not.
 
-    A plan is a sentence such as "use a web search", "look up the order", "retrieve the list from …", in English. A call
-    that failed, and the call that hands in the final answer, tell nothing.
+    A plan is a sentence such as "use a web search", "look up the order", "retrieve the list from …", in English. Failed
+    calls, and the call that submits the final answer, do not count as results.
     """
 
     plain = "skipped"
@@ -169,6 +168,7 @@ class ToolLookupSkipped(Rule, frozen=True):
 def telling_calls(run: TraceRun) -> Iterator[int]:
     """Yield the events that informed the agent: answered tool calls, and code that calls a tool."""
     for call in run.tool_calls:
+        # The call that submits the answer informs nobody.
         if call.answered and call_failed(call) is None and not hands_in_answer(run, call):
             yield call.seq
     called = {call.name for call in run.tool_calls}
@@ -191,6 +191,7 @@ def hands_in_answer(run: TraceRun, call: ToolCall) -> bool:
     """Return whether this call gives the agent's final answer: it takes the output, or its name says so."""
     if _ANSWERING.search(call.name):
         return True
+    # Without an output, no call can have submitted it.
     if not says_something(run) or not isinstance(call.arguments, dict):
         return False
     answer = output_text(run).strip()
@@ -200,13 +201,14 @@ def hands_in_answer(run: TraceRun, call: ToolCall) -> bool:
 def answered_at(run: TraceRun) -> int | None:
     """Return the model call with the agent's answer: the last one, or the last before a call that submits it."""
     handed_in = first(reversed(run.tool_calls), partial(hands_in_answer, run))
+    # The last model call may only react to the submission.
     answered = first(reversed(run.llm_calls), lambda call: handed_in is None or call.seq < handed_in.seq)
     return seq_of(answered, run)
 
 
 def _planned_lookup(call: LlmCall) -> str | None:
-    found = _PLANS_LOOKUP.search(answer_text(call))
-    return found and " ".join(found[0].split())
+    match = _PLANS_LOOKUP.search(answer_text(call))
+    return match and " ".join(match[0].split())
 
 
 def _requests(run: TraceRun) -> Iterator[tuple[LlmCall, ToolRequest, dict[str, JsonObject]]]:
@@ -221,6 +223,7 @@ def _requests(run: TraceRun) -> Iterator[tuple[LlmCall, ToolRequest, dict[str, J
 def unoffered_calls(run: TraceRun) -> Iterator[tuple[LlmCall, str, dict[str, JsonObject]]]:
     """Yield each model call that requested a tool not on offer, with the tool's name and the tools on offer."""
     for call, request, offered in _requests(run):
+        # Without a list of tools, nothing can be told.
         if offered and request.name and request.name not in offered:
             yield call, request.name, offered
 
@@ -244,6 +247,7 @@ def introduced_tools(run: TraceRun) -> list[str]:
     for call in run.llm_calls:
         names.update(dict.fromkeys(offered_tools(call)))
         for message in reader.new_messages(call):
+            # Other messages may quote names that are no tools of this agent.
             if message.role in _INSTRUCTING and _SPEAKS_OF_TOOLS.search(message.text):
                 names.update(dict.fromkeys(_INTRODUCED.findall(message.text)))
     return [name for name in names if _IDENTIFIER.fullmatch(name)]
@@ -253,6 +257,7 @@ def _announces(text: str, tool: str) -> bool:
     if tool not in text:
         return False
     name = re.escape(tool)
+    # A name alone may be a topic; a verb before it is a plan.
     return re.search(rf"\b(?:{_USES})\b[^.!?\n]{{0,80}}?(?<!\w){name}(?!\w)", text, re.IGNORECASE) is not None
 
 
@@ -317,8 +322,10 @@ def _value_flaw(value: Json, schema: JsonObject) -> str | None:
 
 
 def _is_of(value: Json, kind: str) -> bool:
+    # In Python, a boolean is an integer.
     if isinstance(value, bool):
         return kind == "boolean"
+    # JSON has one kind of number: 2.0 is an integer.
     if kind == "integer" and isinstance(value, float):
         return value.is_integer()
     return isinstance(value, _TYPES[kind])

@@ -52,11 +52,10 @@ class _ToolCount(Rule, frozen=True, kw_only=True):
 
 @register("max_tool_calls")
 class MaxToolCalls(_ToolCount, frozen=True, kw_only=True):
-    """Desired: at most that many calls. Observed: a loop, one tool was called at least that often.
+    """Desired: at most this many calls. Observed: a loop in which one tool was called at least this often.
 
-    In `desired`: **at most** that many calls, of the tool that is named or of all tools together. In `observed`:
-    **at least** that many calls of one tool; without `tool`, of the one that was called most. An observed 0 still needs
-    one call.
+    In `desired`: **at most** this many calls, of `tool` or of all tools together. In `observed`: **at least** this many
+    calls of one tool; without `tool`, of the one called most. An observed 0 still needs one call.
     """
 
     family = "tool"
@@ -84,7 +83,7 @@ class MaxToolCalls(_ToolCount, frozen=True, kw_only=True):
 
 @register("tool.calls")
 class ToolCalls(_ToolCount, frozen=True, kw_only=True):
-    """There were this many tool calls, on both sides alike: of all tools together, or of those that are named."""
+    """The number of calls is in this range, on both sides alike: of all tools together, or of the named one."""
 
     examples = (
         "tool.calls: {min: 1, max: 3}",
@@ -140,8 +139,8 @@ class _NamedCall(Rule, frozen=True, kw_only=True):
 class ToolCalled(_NamedCall, frozen=True, kw_only=True):
     """The tool was called, with at least these arguments.
 
-    An object among the arguments may have more keys than are named, at any depth; a list has to have as many items.
-    With `min` or `max`, that many of such calls were made.
+    An object in the call's arguments may have further keys, at any depth; lists must have the same length. `min` and
+    `max` limit the number of such calls.
     """
 
     examples = (

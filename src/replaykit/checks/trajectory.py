@@ -62,11 +62,10 @@ class TrajectoryMatch(Rule, frozen=True):
     | `subset` | are some of the expected ones | no | no | yes |
     | `superset` | have the expected ones among them | no | yes | no |
 
-    `subset` and `superset` are about what the run did, seen from what was expected: a call too many passes only
-    `superset` and `in_order`, a missing one only `subset`. Each expected call needs a call of its own. `args` says in
-    the same words how the arguments of a call stand to the named ones, as in `tool.args`; a call that is named without
-    arguments takes any. `overrides` says it for one tool: another mode, or the list of the only arguments that are
-    compared.
+    `subset` and `superset` describe the run's calls relative to the expected ones: an extra call passes only `superset`
+    and `in_order`, a missing one only `subset`. Each expected call needs a call of its own. `args` is the relation of
+    the arguments, as in `tool.args`; an expected call without arguments accepts any. `overrides` sets it for one tool:
+    another mode, or the list of the only arguments to compare.
 
     `strict` and `in_order` take time in proportion to the run; the others to the run times the expected calls, at
     most 1000 of them.
@@ -97,13 +96,13 @@ class TrajectoryMatch(Rule, frozen=True):
 
     def seen_in(self, run: TraceRun) -> Seen:
         calls = [call if isinstance(call, TrajectoryCall) else TrajectoryCall(tool=call) for call in self.calls]
-        wrong, call = self._difference(calls, run.tool_calls)
+        difference, call = self._difference(calls, run.tool_calls)
         names = in_order(call.name for call in run.tool_calls)
         return Seen(
-            holds=not wrong,
+            holds=not difference,
             text=f"Tools called: {names}",
             expected=f"tools {in_order(map(str, calls))} ({self.mode.value})",
-            actual=f"tools {names}; {wrong}" if wrong else f"tools {names}",
+            actual=f"tools {names}; {difference}" if difference else f"tools {names}",
             seq=seq_of(call, run),
         )
 
@@ -112,16 +111,16 @@ class TrajectoryMatch(Rule, frozen=True):
         if self.mode is TrajectoryMode.STRICT:
             return self._strict_difference(expected, calls)
         if self.mode is TrajectoryMode.IN_ORDER:
-            left = iter(calls)
-            for named in expected:
-                if first(left, partial(self._fits, named)) is None:
-                    return _missing(named)
+            remaining = iter(calls)
+            for expected_call in expected:
+                if first(remaining, partial(self._fits, expected_call)) is None:
+                    return _missing(expected_call)
             return _NO_DIFFERENCE
         pairs = paired(expected, calls, self._fits)
         if self.mode is not TrajectoryMode.SUBSET:
-            for index, named in enumerate(expected):
+            for index, expected_call in enumerate(expected):
                 if index not in pairs:
-                    return _missing(named)
+                    return _missing(expected_call)
         if self.mode is not TrajectoryMode.SUPERSET:
             met = set(pairs.values())
             for index, call in enumerate(calls):
@@ -130,13 +129,13 @@ class TrajectoryMatch(Rule, frozen=True):
         return _NO_DIFFERENCE
 
     def _strict_difference(self, expected: list[TrajectoryCall], calls: list[ToolCall]) -> Difference:
-        for named, call in zip_longest(expected, calls):
+        for expected_call, call in zip_longest(expected, calls):
             if call is None:
-                return _missing(named)
-            if named is None:
+                return _missing(expected_call)
+            if expected_call is None:
                 return _unexpected(call)
-            if not self._fits(named, call):
-                return f"expected {named} where {_text(call)} was called", call
+            if not self._fits(expected_call, call):
+                return f"expected {expected_call} where {_text(call)} was called", call
         return _NO_DIFFERENCE
 
     def _fits(self, expected: TrajectoryCall, call: ToolCall) -> bool:
@@ -144,18 +143,18 @@ class TrajectoryMatch(Rule, frozen=True):
             return False
         if expected.arguments is None:
             return True
-        how = self.overrides.get(call.name, self.args)
-        if isinstance(how, ArgsMode):
-            return args_agree(call.arguments, expected.arguments, how)
-        return same(_selected(as_object(call.arguments), how), _selected(expected.arguments, how))
+        args_mode = self.overrides.get(call.name, self.args)
+        if isinstance(args_mode, ArgsMode):
+            return args_agree(call.arguments, expected.arguments, args_mode)
+        return same(_selected(as_object(call.arguments), args_mode), _selected(expected.arguments, args_mode))
 
 
 @register("trajectory.f1")
 class TrajectoryF1(Rule, frozen=True):
-    """The names of the tools that were called are near enough to these: by F1, counting each call.
+    """The names of the called tools are close enough to these, by F1 score over the calls.
 
-    F1 is twice the calls that both have over all calls of both; 1 when they are the same, 0 when they share none.
-    Order and arguments do not count.
+    F1 is twice the number of shared calls over the number of all calls of both: 1 if they are the same, 0 if they share
+    none. Order and arguments do not count.
     """
 
     notes = {"tools": "the expected tools, each as often", "min": "the least, from 0 to 1"}
@@ -209,33 +208,33 @@ def paired(lefts: Sequence[A], rights: Sequence[B], fits: Callable[[A, B], bool]
     options = []
     for left in lefts:
         options.append([index for index, right in enumerate(rights) if fits(left, right)])
-    taken: dict[int, int] = {}
+    partners: dict[int, int] = {}
     for index in range(len(lefts)):
-        _augment(index, options, taken)
-    return {left: right for right, left in taken.items()}
+        _augment(index, options, partners)
+    return {left: right for right, left in partners.items()}
 
 
-def _augment(start: int, options: list[list[int]], taken: dict[int, int]) -> None:
+def _augment(start: int, options: list[list[int]], partners: dict[int, int]) -> None:
     came_from: dict[int, int] = {}
     waiting = deque([start])
     while waiting:
-        left = waiting.popleft()
-        for right in options[left]:
+        start_index = waiting.popleft()
+        for right in options[start_index]:
             if right in came_from:
                 continue
-            came_from[right] = left
-            if right not in taken:
-                _exchange(right, start, came_from, taken)
+            came_from[right] = start_index
+            if right not in partners:
+                _exchange(right, start, came_from, partners)
                 return
-            waiting.append(taken[right])
+            waiting.append(partners[right])
 
 
-def _exchange(right: int, start: int, came_from: dict[int, int], taken: dict[int, int]) -> None:
+def _exchange(right: int, start: int, came_from: dict[int, int], partners: dict[int, int]) -> None:
     """Give each right along the chain to the left that requested it."""
-    before = {left: place for place, left in taken.items()}
+    before = {left: place for place, left in partners.items()}
     while True:
         left = came_from[right]
-        taken[right] = left
+        partners[right] = left
         if left == start:
             return
         right = before[left]

@@ -47,7 +47,7 @@ class TrajectoryBefore(Rule, frozen=True):
 
 @register("trajectory.never_after")
 class TrajectoryNeverAfter(Rule, frozen=True):
-    """Once `after` was called, `tool` was not called any more. A run that calls neither keeps the rule."""
+    """`tool` was not called again after the first call of `after`. A run that calls neither passes."""
 
     notes = {"tool": f"what may not come: {TOOL_NOTE}", "after": "what ends its time"}
     examples = ("trajectory.never_after: {tool: lookup_*, after: send_email}",)
@@ -71,8 +71,8 @@ class TrajectoryNeverAfter(Rule, frozen=True):
 class TrajectoryNoLoop(Rule, frozen=True):
     """No sequence of tool calls is repeated this many times in a row.
 
-    A stretch is one call (a, a, a) or up to `period` calls that come back (a, b, a, b, a, b), alike in tool and
-    arguments; with `ignore_arguments`, in the tool alone. Takes time in proportion to the run times `period`.
+    A sequence is one call (a, a, a) or up to `period` calls (a, b, a, b, a, b) with the same tools and arguments; with
+    `ignore_arguments`, only the same tools. Takes time in proportion to the run times `period`.
     """
 
     plain = "repeats"
@@ -92,10 +92,10 @@ class TrajectoryNoLoop(Rule, frozen=True):
     def seen_in(self, run: TraceRun) -> Seen:
         calls = run.tool_calls
         expected = f"no {self.repeats} times the same calls in a row"
-        found = self._loop(calls)
-        if found is None:
+        loop = self._loop(calls)
+        if loop is None:
             return Seen(True, "No loop", expected, tools_in_order(run), last_seq(run))
-        start, period = found
+        start, period = loop
         stretch = in_order(call.name for call in calls[start : start + period])
         text = f"Loop: {stretch}, {self.repeats} times in a row"
         return Seen(False, text, expected, tools_in_order(run), calls[start + period * self.repeats - 1].seq)
@@ -151,8 +151,7 @@ class TrajectoryAllowlist(Rule, frozen=True):
 class ToolStuck(Rule, frozen=True):
     """The agent called the tool at least this many times in a row without any progress.
 
-    Nothing came of a row of calls when every one of them failed, or all gave the very same answer. The arguments may
-    differ.
+    Calls make no progress if all of them fail, or if all return the very same result. The arguments may differ.
     """
 
     notes = {"tool": "the tool's name", "times": "how often, at least 2"}

@@ -59,12 +59,12 @@ class ValueRule(Rule, frozen=True):
             and self._in_range(value)
         )
 
-    def seen_members(self, found: Sequence[tuple[str, Json]], what: str, expected: str, seq: int | None) -> Seen:
+    def seen_members(self, named_values: Sequence[tuple[str, Json]], what: str, expected: str, seq: int | None) -> Seen:
         """Return whether all members meet the expectations; report the first that does not."""
-        if not found:
+        if not named_values:
             return Seen(False, f"{what} has no such member", expected, "no such member", seq)
-        bad = first(found, lambda member: not self.accepts(member[1]))
-        place, value = bad or found[0]
+        bad = first(named_values, lambda member: not self.accepts(member[1]))
+        place, value = bad or named_values[0]
         return Seen(bad is None, f"{what} has {place} {shown(value)}", expected, f"{place} is {shown(value)}", seq)
 
     def _in_range(self, value: Json) -> bool:

@@ -96,18 +96,18 @@ def decide(facts: Facts) -> VerdictDecision:
     # A wrong answer may have caused everything after it, including a divergence.
     if (spoilt := first_with(Effect.INCONCLUSIVE, facts.deviations)) is not None:
         return _inconclusive(spoilt.text)
-    gone = False if facts.observed else None
-    if (left := first_with(Effect.DIVERGED, facts.deviations)) is not None:
+    reproduced = False if facts.observed else None
+    if (deviation := first_with(Effect.DIVERGED, facts.deviations)) is not None:
         if facts.uncertain:  # another order may have caused it
             return _inconclusive(facts.uncertain[0])
         # Off the tape, the candidate was in another world than the failure, so it cannot have reproduced it.
         return VerdictDecision(
-            verdict=Verdict.DIVERGED, reason=f"the candidate left the tape: {left.text}", reproduced=gone
+            verdict=Verdict.DIVERGED, reason=f"the candidate left the tape: {deviation.text}", reproduced=reproduced
         )
     # A person who allows live calls puts the candidate into another world, in which it took part.
     if not facts.evidence.suffices and is_offline(facts.deviations):
         return _inconclusive(_without_evidence(facts))
-    decision = _inside(facts, gone)
+    decision = _inside(facts, reproduced)
     # A run that failed before it used the tape proves nothing: any mistake in the code looks like that.
     used_nothing = facts.evidence.recorded > 0 and facts.evidence.used == 0
     has_failed = facts.status is not RunStatus.SUCCESS and decision.verdict is not Verdict.FIXED
@@ -116,30 +116,30 @@ def decide(facts: Facts) -> VerdictDecision:
     return decision
 
 
-def _inside(facts: Facts, gone: bool | None) -> VerdictDecision:
+def _inside(facts: Facts, reproduced: bool | None) -> VerdictDecision:
     """Return the verdict on a candidate that took part in the recorded world and stayed in it."""
     if facts.observed and all(finding.holds for finding in facts.observed):
         return VerdictDecision(verdict=Verdict.REPRODUCED, reproduced=True)
     if facts.uncertain:
         return _inconclusive(facts.uncertain[0])
-    return _not_reproduced(facts, gone)
+    return _not_reproduced(facts, reproduced)
 
 
-def _not_reproduced(facts: Facts, gone: bool | None) -> VerdictDecision:
+def _not_reproduced(facts: Facts, reproduced: bool | None) -> VerdictDecision:
     """Return the verdict inside the recorded world if the failure did not show."""
     failed = [finding for finding in facts.desired if not finding.holds]
     if failed:
         reason = _failed_in_words(failed, facts.observed)
-        return VerdictDecision(verdict=Verdict.BROKEN, reason=reason, reproduced=gone)
+        return VerdictDecision(verdict=Verdict.BROKEN, reason=reason, reproduced=reproduced)
     if facts.unjudged:
         return _inconclusive(facts.unjudged)
     if not facts.desired and facts.status is not RunStatus.SUCCESS:
         # A candidate that fails in another way has not fixed anything.
         reason = f"the case desires nothing, and the run ended with {facts.status.value}"
-        return VerdictDecision(verdict=Verdict.BROKEN, reason=reason, reproduced=gone)
+        return VerdictDecision(verdict=Verdict.BROKEN, reason=reason, reproduced=reproduced)
     if facts.needs_signature and not facts.observed:
         return _inconclusive(NO_SIGNATURE)
-    return VerdictDecision(verdict=Verdict.FIXED, reproduced=gone)
+    return VerdictDecision(verdict=Verdict.FIXED, reproduced=reproduced)
 
 
 def first_with(effect: Effect, deviations: Iterable[Deviation]) -> Deviation | None:
@@ -177,12 +177,14 @@ def judge_run(
     if run is None or impossible:
         return cannot_tell(impossible)
     # Deviations of an unwatched run are unknown, not absent: rules about the replay must not hold by silence.
-    known = deviations if watched or deviations else None
+    known_deviations = deviations if watched or deviations else None
     try:
-        seen = tuple(assertion.check(run, Side.OBSERVED, known, runs=runs, answers=answers) for assertion in observed)
+        seen = tuple(
+            assertion.check(run, Side.OBSERVED, known_deviations, runs=runs, answers=answers) for assertion in observed
+        )
     except CannotTell as error:
         return cannot_tell(str(error))
-    findings, unjudged = desired_in(run, desired, known, runs=runs, answers=answers)
+    findings, unjudged = desired_in(run, desired, known_deviations, runs=runs, answers=answers)
     sentences = tuple(dict.fromkeys(semantic))
     doubts = (*uncertain, *doubts_in(deviations))
     # If every assertion looks at several runs, each run that stays outside the tape is counted there.
@@ -236,14 +238,14 @@ def desired_in(
     answers: Answers | None,
 ) -> tuple[tuple[Finding, ...], str]:
     """Return the findings of conclusive assertions, and why the first of the others is inconclusive."""
-    found: list[Finding] = []
+    findings: list[Finding] = []
     inconclusive = ""
     for assertion in desired:
         try:
-            found.append(assertion.check(run, Side.DESIRED, deviations, runs=runs, answers=answers))
+            findings.append(assertion.check(run, Side.DESIRED, deviations, runs=runs, answers=answers))
         except CannotTell as error:
             inconclusive = inconclusive or str(error)
-    return tuple(found), inconclusive
+    return tuple(findings), inconclusive
 
 
 def is_red(result: ReplayResult) -> bool:
@@ -338,8 +340,8 @@ _USE_THE_TAPE = (
 )
 
 
-def _failed_in_words(failed: Sequence[Finding], seen: Sequence[Finding]) -> str:
+def _failed_in_words(failed: Sequence[Finding], observed: Sequence[Finding]) -> str:
     first = failed[0]
     more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
-    gone = "the failure did not reproduce, but " if seen else ""
-    return f"{gone}a desired assertion failed: expected {first.expected}, got {first.actual}{more}"
+    prefix = "the failure did not reproduce, but " if observed else ""
+    return f"{prefix}a desired assertion failed: expected {first.expected}, got {first.actual}{more}"

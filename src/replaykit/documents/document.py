@@ -76,16 +76,16 @@ def read_bytes(path: FilePath, *, limit_bytes: int = MAX_BYTES) -> bytes:
     """Read a regular file; raise `InvalidFile` for anything else, and for a file that is too large."""
     name = os.fspath(path)
     try:
-        found = os.stat(name)
+        status = os.stat(name)
         # A pipe or a device would block, or never end.
-        if not stat.S_ISREG(found.st_mode):
+        if not stat.S_ISREG(status.st_mode):
             raise InvalidFile("not a regular file", file=name)
-        if found.st_size > limit_bytes:  # before reading it into memory
+        if status.st_size > limit_bytes:  # before reading it into memory
             raise InvalidFile(f"larger than {limit_bytes:,} bytes", file=name)
         with Path(name).open("rb") as stream:
             # Python makes room for all that may be read, which is half a gigabyte for a fixture.
-            data = stream.read(found.st_size + 1)
-            if len(data) > found.st_size:  # it has grown
+            data = stream.read(status.st_size + 1)
+            if len(data) > status.st_size:  # it has grown
                 data += stream.read(limit_bytes + 1 - len(data))
     except FileNotFoundError:
         raise InvalidFile("no such file", file=name) from None

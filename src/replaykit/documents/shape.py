@@ -327,7 +327,7 @@ def _advice(shape: Shape, value: Json) -> str:
 
 
 def _shown_path(path: DocumentPath) -> str:
-    shown = ""
+    text = ""
     for step in path:
-        shown += f"[{step}]" if isinstance(step, int) else f".{step[:_SHOWN_CHARS]}"
-    return shown.lstrip(".")
+        text += f"[{step}]" if isinstance(step, int) else f".{step[:_SHOWN_CHARS]}"
+    return text.lstrip(".")

@@ -128,7 +128,7 @@ def _float(item: float) -> str:
 def _text(item: str) -> str:
     if _PLAIN.fullmatch(item) and item.lower() not in _RESERVED:
         return item
-    return _UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(item, ensure_ascii=False))
+    return _UNPRINTABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", json.dumps(item, ensure_ascii=False))
 
 
 def _is_block_text(item: str) -> bool:

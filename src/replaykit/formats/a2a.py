@@ -102,14 +102,16 @@ class _Exchanges:
         name = task_id(piece)
         if name in self._by_task:
             return self._by_task[name]
+        # JSON-RPC errors name no task: they answer the request before.
         if piece.kind == "error" and self._last is not None:
             return self._last
         unassigned = self._unassigned
         if name:
+            # The request was sent before the server named the task.
             self._unassigned = None
-            found = self._by_task[name] = unassigned or TaskExchange()
-            found.id = name
-            return found
+            exchange = self._by_task[name] = unassigned or TaskExchange()
+            exchange.id = name
+            return exchange
         sends = piece.kind == "message" and is_from_user(piece.value)
         if unassigned is not None and sends and not _same_context(unassigned, piece):
             self._ended.append(unassigned)
@@ -132,6 +134,7 @@ def _run(exchange: TaskExchange) -> TraceRun:
     output, ended_at = UNSET, None
     if error is None:
         output = _output(exchange)
+    # A task that goes on has no end, however late its last update.
     if exchange.times and exchange.state not in (*_OPEN, *_WAITING):
         ended_at = exchange.times[-1]
     return talk.run(
@@ -164,6 +167,7 @@ def _add_calls(talk: Talk, exchange: TaskExchange, error: ErrorInfo | None) -> t
         if not is_from_user(message):
             replies.append(message)
             continue
+        # Replies without a request before them come from a task whose history is cut.
         if is_sent or replies:
             talk.returns({"messages": replies}, name=CALL, failed=False, at=began)
         starts_with_sent = starts_with_sent or index == 0
@@ -203,6 +207,7 @@ def _replies(exchange: TaskExchange) -> list[JsonObject]:
 
 def _error(exchange: TaskExchange) -> ErrorInfo | None:
     if exchange.error is not None:
+        # The code is all that tells JSON-RPC errors apart.
         return error_of({**exchange.error, "type": f"JsonRpcError {exchange.error.get('code')}"})
     if exchange.state not in _ENDINGS:
         return None
@@ -292,6 +297,7 @@ class TaskExchange(Struct):
 
     def hear(self, message: JsonObject) -> None:
         """Add a message unless it is known: a task's history repeats what was sent."""
+        # Messages without an id cannot be compared, so all of them count.
         if not message.get("messageId") or text_in(message, "messageId") not in by_text(self.messages, "messageId"):
             self.messages.append(message)
 
@@ -335,6 +341,7 @@ def pieces_of(value: Json, path: DocumentPath = ()) -> Iterator[TaskPiece]:
         if has_object(item, "error"):
             yield TaskPiece("error", item["error"], (*path, "error"))
         elif text_in(item, "method").startswith(_METHODS):
+            # The request's own metadata and configuration are not A2A objects.
             yield from pieces_of(without(object_in(item, "params"), "metadata", "configuration"), (*path, "params"))
         else:
             yield from pieces_of(item.get("result"), (*path, "result"))
@@ -350,13 +357,14 @@ def pieces_of(value: Json, path: DocumentPath = ()) -> Iterator[TaskPiece]:
                 yield TaskPiece(name, inner, (*path, name))
 
 
-def _kind(item: JsonObject, named: str = "") -> str | None:
-    kind = _KINDS.get(text_in(item, "kind"), named)
+def _kind(item: JsonObject, kind_name: str = "") -> str | None:
+    kind = _KINDS.get(text_in(item, "kind"), kind_name)
     if item.get("messageId") and has_list(item, "parts") and kind in ("message", ""):
         if text_in(item, "role"):
             return "message"
         return None
     has_state = state_of(value_in(item.get("status"), "state")) in _STATES
+    # `contextId` tells a task from objects of other protocols with an id and a status.
     if has_text(item, "id") and has_state and kind in ("task", "") and "contextId" in item:
         return "task"
     if has_text(item, "taskId"):

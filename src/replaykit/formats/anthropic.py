@@ -63,6 +63,7 @@ def _read_message(message: JsonObject) -> Iterator[JsonObject]:
         yield anthropic.DIALECT.read_response({"content": _blocks(content)}).answers[0].message
         return
     results = of_type(content, "tool_result")
+    # Results come before the text of the same message: that is the order in which the agent produced them.
     yield from map(_result, results)
     if results:
         content = [part for part in as_list(content) if part not in results]
@@ -89,25 +90,25 @@ def _used(answer: ModelAnswer) -> list[Used]:
     """Return the calls that the provider made, each with its result in the same answer."""
     blocks = list(answer.parts)
     results = by_text(as_objects(blocks), "tool_use_id")
-    found = []
+    used_calls = []
     for block in of_type(blocks, *_SERVED):
         used = Used(use=ToolUse(id=text_in(block, "id"), name=text_in(block, "name"), arguments=block.get("input")))
         result = results.get(used.use.id)
         if result is not None and "tool_use_id" in result:
             used = replace(used, content=text_or_parts(result.get("content")), failed=_is_failure(result))
-        found.append(used)
-    return found
+        used_calls.append(used)
+    return used_calls
 
 
 def _is_failure(result: JsonObject) -> bool:
-    wrong = text_in(object_in(result, "content"), "type")
-    return result.get("is_error") is True or wrong.endswith("_error")
+    content_type = text_in(object_in(result, "content"), "type")
+    return result.get("is_error") is True or content_type.endswith("_error")
 
 
 def _is_message(item: JsonObject) -> bool:
-    fine = item.get("role") in _ROLES and isinstance(item.get("content"), str | list)
+    has_members = item.get("role") in _ROLES and isinstance(item.get("content"), str | list)
     # Calls beside the content are OpenAI's: Anthropic has them as blocks of it.
-    return fine and not item.get("tool_calls") and not has_calls(item["content"], _BLOCKS)
+    return has_members and not item.get("tool_calls") and not has_calls(item["content"], _BLOCKS)
 
 
 def _is_response(item: JsonObject) -> bool:
@@ -148,8 +149,8 @@ def _whole(response: Json) -> Json:
 
 
 def _reason(body: JsonObject) -> Json:
-    wrong = object_in(body, "error")
-    return wrong.get("error", wrong) or {"type": body["type"], "message": f"the request was {body['type']}"}
+    body_error = object_in(body, "error")
+    return body_error.get("error", body_error) or {"type": body["type"], "message": f"the request was {body['type']}"}
 
 
 CONVERSATION_API = ConversationApi(

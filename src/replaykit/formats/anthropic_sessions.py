@@ -40,6 +40,7 @@ def _read_file(source: Source) -> Iterator[Found]:
     session = _ManagedSession()
     for document in source.documents():
         try:
+            # A bad line must not lose the other events.
             items = list(_unwrapped(document.value))
         except InvalidFile as problem:
             yield problem
@@ -48,6 +49,7 @@ def _read_file(source: Source) -> Iterator[Found]:
             if not _is_ours(item):
                 yield document.error("expected an event of a session: an object with `type`")
                 continue
+            # A second session object starts the next session of the file.
             if item["type"] == "session" and session.begun:
                 yield session.run()
                 session = _ManagedSession()
@@ -69,6 +71,7 @@ register_format(
 
 def _unwrapped(value: Json) -> Iterator[Json]:
     """Yield the events of a document; skip those that were sent, since the stream repeats them."""
+    # Some people log each response after the name of the method that returned it.
     if isinstance(value, list) and len(value) == _PAIR and as_text(value[0]).startswith(_CALLED):
         if isinstance(value[1], dict):
             yield value[1]
@@ -115,10 +118,12 @@ class _ManagedSession:
             self._answer(event, at)
         elif kind == "agent.message":
             self._texts.append(joined((text_in(part, "text") for part in event.items("content")), "\n") or "")
+        # Uses of built-in, MCP and custom tools have the same members.
         elif kind.endswith("tool_use"):
             use = ToolUse(id=event.text("id") or "", name=event.text("name") or "", arguments=event.object("input"))
             self._uses.append(use)
         elif kind.endswith("tool_result"):
+            # A result ends the answer, even if the end of the model request comes later.
             self._add_answer(at)
             call_id = event.text("tool_use_id", "mcp_tool_use_id", "custom_tool_use_id") or ""
             content = text_or_parts(event.take("content"))
@@ -126,6 +131,7 @@ class _ManagedSession:
         elif kind == "user.message":
             self._add_answer(at)
             self._talk.says("user", text_or_parts(event.take("content")))
+            # The user went on after the error, so the session did not end with it.
             self._error = None
         elif kind == "session.error":
             self._error = error_of(event.take("error"), "SessionError")
@@ -154,6 +160,7 @@ class _ManagedSession:
     def _answer(self, event: Fields, at: float) -> None:
         """End a model request: its usage belongs to the answer added now or before."""
         turn = self._add_answer(at, failed=event.flag("is_error")) or self._last
+        # The usage has the members of an answer's.
         response = DIALECT.read_response({"content": [], "usage": event.object("model_usage")})
         if turn is not None:
             turn.fields["usage"] = response.usage

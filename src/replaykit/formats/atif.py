@@ -63,6 +63,7 @@ def _read_document(source: Source) -> Iterator[Found]:
         raise source.error("a trajectory has steps, and this one has none", ("steps",))
     subagents = _subagents(trajectory)
     yield _read_run(trajectory, subagents)
+    # Trajectories that no step refers to would otherwise be lost.
     while subagents:
         run = _read_run(subagents.pop(next(iter(subagents))), subagents)
         yield run
@@ -71,16 +72,17 @@ def _read_document(source: Source) -> Iterator[Found]:
 
 def _subagents(trajectory: Fields) -> Subagents:
     """Return all nested trajectories by id, however deep."""
-    found: Subagents = {}
+    subagents: Subagents = {}
     rest = [trajectory]
     while rest:
         for inner in rest.pop().each("subagent_trajectories", "a trajectory"):
             id = inner.text("trajectory_id") or inner.text("session_id") or ""
-            if not id or id in found:
-                id = f"{id} {len(found)}"
-            found[id] = inner
+            # Sub-agents of one session share its id.
+            if not id or id in subagents:
+                id = f"{id} {len(subagents)}"
+            subagents[id] = inner
             rest.append(inner)
-    return found
+    return subagents
 
 
 def _read_run(trajectory: Fields, subagents: Subagents) -> TraceRun:
@@ -109,11 +111,13 @@ def _read_run(trajectory: Fields, subagents: Subagents) -> TraceRun:
 
 def _labels(extra: JsonObject) -> Iterator[Label]:
     """Yield a label for each reward: a number, or several in an object."""
+    # Verifiers report one number, an object of numbers, or an object around either.
     for name in _REWARDS:
         value = extra.get(name)
         rewards = object_in(value, "rewards") or as_object(value) or {name: value}
         for key, reward in rewards.items():
             if isinstance(reward, int | float):
+                # Booleans count as numbers here: false is a failed check.
                 yield Label(name=key, value=reward, failed=reward <= 0)
 
 
@@ -198,11 +202,13 @@ class AtifConversation:
     def _return(self, result: JsonObject, at: float) -> None:
         content, failed = text_or_parts(result.get("content")), object_in(result, "extra").get("tool_result_is_error")
         call_id = text_in(result, "source_call_id")
+        # An observation that names no call is that of the first open one, or of the environment.
         if not call_id and not self._waiting:
             self._talk.says("user", content)  # an observation of the environment, not of a call
             return
         call_id = call_id or self._waiting[0]
         self._waiting = [id for id in self._waiting if id != call_id]
+        # The steps of a sub-agent belong inside the call that started it.
         for ref in objects_in(result, "subagent_trajectory_ref"):
             self._inside(ref, call_id)
         text, error = joined_texts(content), None

@@ -39,6 +39,7 @@ _RESULT = ("num_turns", "duration_api_ms", "usage", "modelUsage", "permission_de
 
 
 def _recognises(source: Source) -> bool:
+    # A whole session may be one line, so look at the beginning of its list only.
     first = source.first[0][:8] if source.first and isinstance(source.first[0], list) else source.first
     return any(map(_is_message, first))
 
@@ -84,8 +85,10 @@ class _StreamSession:
         self._count += 1
         kind, subtype = text_in(value, "type"), text_in(value, "subtype")
         if kind == "result":
+            # A session may print several results; the last one counts.
             self._result = value
         elif kind == "system" and subtype == "init":
+            # The later `init` messages of a session repeat the first one.
             self._init = self._init or value
         elif kind in SPOKEN or kind == "system":
             self._lines.setdefault(text_in(value, "parent_tool_use_id"), []).append(_line(value, self._count))
@@ -128,6 +131,7 @@ def _line(value: JsonObject, index: int) -> SessionLine:
         index=index,
         uuid=text_in(value, "uuid"),
         session=text_in(value, "session_id"),
+        # Only some versions print times.
         at=time_in(value.get("timestamp")),
         message=_message(object_in(value, "message")),
         result=value.get("tool_use_result", msgspec.UNSET),
@@ -139,6 +143,7 @@ def _line(value: JsonObject, index: int) -> SessionLine:
 
 
 def _message(message: JsonObject) -> JsonObject:
+    # The SDK prints a message per block, each with the tokens counted so far.
     """Return the message without the output tokens of an unfinished answer: only the final result counts them."""
     usage = message.get("usage")
     if message.get("stop_reason") is not None or not isinstance(usage, dict):

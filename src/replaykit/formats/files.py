@@ -66,16 +66,19 @@ def importer_of(source: Source, format: str | None = None) -> Importer:
     """Return the importer of the named format, or of the format that the file looks like."""
     if format is not None:
         return importer_named(format)
-    found = recognise(source)
-    if found is None or is_built_in(found.name):  # an installed importer takes precedence
+    importer = recognise(source)
+    # Recognise sessions of these vendors first: their messages resemble formats that could only read a part of them.
+    if importer is None or is_built_in(importer.name):  # an installed importer takes precedence
         vendor = vendor_of(source)
         if vendor is not None:
             message = f"a session of {vendor.name}, which cannot be imported"
             raise InvalidFile(message, file=source.file, hint=vendor.way_out)
-    if found is not None:
-        return found
+    if importer is not None:
+        return importer
+    # A file with other text is simply not a trace; only a damaged JSON file deserves its own error.
     if not source.is_lines and (source.is_text or source.head.lstrip()[:1] in (b"", b"{", b"[")):
         _ = source.value  # raises if the file is not even JSON, with the line
+    # The byte order mark of UTF-32 begins with that of UTF-16.
     if source.head.startswith(_UTF16) and not source.head.startswith(codecs.BOM_UTF32_LE):
         hint = "Write it as UTF-8, such as: iconv -f UTF-16 -t UTF-8 FILE | replaykit import -"
         raise InvalidFile("the text is UTF-16; traces are read as UTF-8", file=source.file, hint=hint)
@@ -178,6 +181,7 @@ def _messages(values: list[Json]) -> Iterator[JsonObject]:
     return islice(_all_messages(values), _LOOKED_AT)
 
 
+# The vendors' files differ in how they wrap messages.
 def _all_messages(values: list[Json]) -> Iterator[JsonObject]:
     for value in values:
         fields = as_object(value)

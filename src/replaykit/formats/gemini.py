@@ -11,10 +11,10 @@ matched by name. `core.exchanges` describes the shapes around these.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from replaykit.formats.core.exchanges import ConversationApi, register_api, text_or_parts
+from replaykit.formats.core.fields import camel
 from replaykit.formats.core.threads import Used
 from replaykit.model.text_lines import words_of
 from replaykit.model.values import Json, JsonObject
@@ -39,7 +39,6 @@ _PARTS = words_of(
     "function_call function_response inline_data file_data executable_code code_execution_result"
 )
 _OPAQUE = ("args", "response", "parametersJsonSchema")  # members with names of the user's own inside
-_UNDERSCORE = re.compile(r"(?<=[a-z0-9])_([a-z])")
 _RESULTS = ({"result"}, {"output"})
 _OK = "OUTCOME_OK"
 _DEPTH = 40
@@ -49,13 +48,14 @@ def read_messages(contents: Json) -> list[Json]:
     """Return the contents of a request; each function result becomes a message."""
     if not isinstance(contents, list):
         contents = [contents]
-    found: list[Json] = []
+    messages: list[Json] = []
+    # SDKs take a plain text, a content or a list of them as `contents`.
     for content in contents:
         if isinstance(content, str):
-            found += _read_content({"parts": [{"text": content}]})
+            messages += _read_content({"parts": [{"text": content}]})
         elif isinstance(content, dict):
-            found += _read_content(_camel(content))
-    return found
+            messages += _read_content(_camel(content))
+    return messages
 
 
 def _read_content(content: JsonObject) -> Iterator[JsonObject]:
@@ -80,6 +80,7 @@ def _result(result: JsonObject) -> JsonObject:
     message: JsonObject = {"role": "tool", "content": response, "name": text_in(result, "name")}
     if isinstance(response, dict) and set(response) in _RESULTS:  # how SDKs wrap results that are not objects
         message["content"] = next(iter(response.values()))
+    # The error convention of Google's SDKs for function results.
     if isinstance(response, dict) and set(response) == {"error"}:
         message["status"] = "error"
     if text_in(result, "id"):
@@ -89,23 +90,25 @@ def _result(result: JsonObject) -> JsonObject:
 
 def _used(answer: ModelAnswer) -> list[Used]:
     """Return the code that the provider ran, each piece with its result."""
-    found: list[Used] = []
+    used_calls: list[Used] = []
     for part in as_objects(list(answer.parts)):
         if has_object(part, "executableCode"):
-            found.append(Used(use=ToolUse(name="code_execution", arguments=part["executableCode"])))
-        elif has_object(part, "codeExecutionResult") and found:
+            used_calls.append(Used(use=ToolUse(name="code_execution", arguments=part["executableCode"])))
+        # A result follows its code, since the parts have no ids.
+        elif has_object(part, "codeExecutionResult") and used_calls:
             result = part["codeExecutionResult"]
             failed = result.get("outcome", _OK) != _OK
             if failed:
                 content = text_in(result, "output", "outcome")
             else:
                 content = result
-            found[-1] = Used(use=found[-1].use, content=content, failed=failed)
-    return found
+            used_calls[-1] = Used(use=used_calls[-1].use, content=content, failed=failed)
+    return used_calls
 
 
 def _is_message(item: JsonObject) -> bool:
     parts = item.get("parts")
+    # Clients may leave out the role of a user's turn.
     if not isinstance(parts, list) or item.get("role", "user") not in ("user", "model", "function", "system", None):
         return False
     for part in parts:
@@ -118,10 +121,11 @@ def _is_event(item: JsonObject) -> bool:
     """Return whether this is a stream event; each one is a response."""
     if not item.keys().isdisjoint(("promptFeedback", "prompt_feedback", "usageMetadata", "usage_metadata")):
         return "contents" not in item and "type" not in item  # LangChain's messages have `usage_metadata`, too
-    return any("content" in found or "finishReason" in found for found in objects_in(item, "candidates"))
+    return any("content" in candidate or "finishReason" in candidate for candidate in objects_in(item, "candidates"))
 
 
 def _begins(event: JsonObject, before: JsonObject) -> bool:
+    # Chunks of one response share its id; without ids, a finish reason ends a response.
     ids = [filled_in(part, "responseId", "response_id") for part in (event, before)]
     if all(ids):
         return bool(ids[0] != ids[1])
@@ -130,12 +134,12 @@ def _begins(event: JsonObject, before: JsonObject) -> bool:
 
 def _is_certain(item: JsonObject) -> bool:
     contents = objects_in(item, "contents")
-    wrong = item.get("body") if "exception" in item else item
+    body = item.get("body") if "exception" in item else item
     return (
         (_is_message(item) and bool(item["parts"]))
         or (bool(contents) and all(map(_is_message, contents)))
         or _is_event(item)
-        or as_object(value_in(wrong, "error")).keys() >= {"code", "message", "status"}
+        or as_object(value_in(body, "error")).keys() >= {"code", "message", "status"}
     )
 
 
@@ -145,22 +149,19 @@ def _camel(value: Json, depth: int = _DEPTH) -> Json:
         return [_camel(item, depth - 1) for item in value]
     if not isinstance(value, dict) or not depth:
         return value
-    found = without_nulls(_camel_names(value))
-    for name, item in found.items():
+    members = without_nulls(camel(value))
+    for name, item in members.items():
         if name not in _OPAQUE:
-            found[name] = _camel(item, depth - 1)
-    return found
-
-
-def _camel_names(value: JsonObject) -> JsonObject:
-    return {_UNDERSCORE.sub(lambda found: found[1].upper(), name): item for name, item in value.items()}
+            members[name] = _camel(item, depth - 1)
+    return members
 
 
 def _normalize_request(body: JsonObject) -> JsonObject:
     """Return the request without `config`, where the SDK puts everything but the contents."""
-    named = _camel_names(body)
-    config = as_object(named.pop("config", None))
-    return named | without(_camel(config), *named)
+    # The Python SDK takes system instruction, tools and generation parameters as `config`.
+    body_in_camel = camel(body)
+    config = as_object(body_in_camel.pop("config", None))
+    return body_in_camel | without(_camel(config), *body_in_camel)
 
 
 def _whole(response: Json) -> Json:

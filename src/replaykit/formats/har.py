@@ -50,13 +50,14 @@ def _read_file(source: Source) -> Iterator[Found]:
     others = 0
     for document in source.documents():
         calls: list[ModelExchange] = []
-        for found in _exchanges(document):
-            if isinstance(found, ModelExchange):
-                calls.append(found)
-            elif found is None:
+        for item in _exchanges(document):
+            if isinstance(item, ModelExchange):
+                calls.append(item)
+            elif item is None:
                 others += 1
             else:
-                yield found
+                yield item
+        # Entries may be in any order; a conversation needs the order of its requests.
         for exchange in sorted(calls, key=lambda call: call.at):
             yield from threads.add(exchange)
     yield from threads.close()
@@ -111,12 +112,14 @@ def _exchange(document: Source, value: Json, path: DocumentPath) -> ModelExchang
         reason=text_in(response, "statusText"),
         headers=tuple(_kept_headers(content, response)),
     )
+    # The body is stored as canonical JSON, as recordings do, so that equal requests are equal bytes.
     wired = Wired(request=Raw(canonical(load_object(body) or {})), chunks=(raw(_text(response_body)),), info=wire_info)
     return _conversation_api(api).exchange(
         call,
         has_request=bool(body),
         at=entry.time("startedDateTime") or 0.0,
         duration_s=max(0.0, duration_ms) / 1000,
+        # Without both bodies there are no bytes to serve; the parsed call may still help.
         wired=wired if body and response_body else None,
         size=len(body) + len(response_body),
     )
@@ -126,8 +129,9 @@ def _call(api: ModelApi, body: bytes, status: int, response_body: bytes, respons
     if status >= _FIRST_STATUS:
         return api.read(body, status, [response_body])
     call = api.read(body, 200, [])
+    # Browsers and Playwright name the failure in members of their own.
     why = next((text_in(response, name) for name in ("_error", "_failureText") if response.get(name)), "")
-    error = ErrorInfo(type="ConnectionError", message=why or "no response response_body")
+    error = ErrorInfo(type="ConnectionError", message=why or "no response came")
     return replace(call, error=error, complete=True, problem=None)
 
 
@@ -136,10 +140,11 @@ def _conversation_api(api: ModelApi) -> ConversationApi:
     return _CONVERSATION_APIS.get(api.name) or replace(openai_chat.CONVERSATION_API, dialect=api.dialect)
 
 
-def _body(held: JsonObject, encoding: str) -> bytes:
+def _body(content: JsonObject, encoding: str) -> bytes:
     """Return the bytes of a body: HAR has text or base64, and some tools leave it compressed."""
-    text = text_in(held, "text")
-    if held.get("encoding") != "base64":
+    text = text_in(content, "text")
+    if content.get("encoding") != "base64":
+        # Bodies that are not marked as base64 were logged as decoded text.
         return text.encode("utf-8", "replace")
     try:
         return _unpacked(base64.b64decode(text), encoding.lower())
@@ -184,5 +189,6 @@ def _clean(url: str) -> str:
         parts = urlsplit(url)
     except ValueError:
         return ""
+    # Clients of Gemini may pass the key in the query.
     query = "&".join(pair for pair in parts.query.split("&") if pair.partition("=")[0].lstrip("$") in _SHAPES_URL)
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, query, ""))

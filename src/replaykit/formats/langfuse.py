@@ -12,13 +12,12 @@ the importer says so.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
 from replaykit.errors import InvalidFile
-from replaykit.formats.core.fields import TraceItem
+from replaykit.formats.core.fields import TraceItem, camel
 from replaykit.formats.core.json_text import load_json
 from replaykit.formats.core.labels import Label, says_failure
 from replaykit.formats.core.registry import Found, collect, register_format
@@ -86,12 +85,13 @@ def _is_trace(value: Json) -> bool:
 
 def _is_message_view(value: Json) -> bool:
     """Return whether these are the messages that Langfuse's pages show of a trace."""
-    shown = as_object(value)
-    for sides in shown.values():
+    # A member without sides makes the object something else.
+    members = as_object(value)
+    for sides in members.values():
         for side in (as_object(sides) or {"": None}).values():
             if not isinstance(value_in(side, "success"), bool):
                 return False
-    return bool(shown)
+    return bool(members)
 
 
 def _records(document: TraceItem) -> Iterator[Keyed | InvalidFile]:
@@ -137,15 +137,14 @@ def _read(records: Trace) -> Iterator[Found]:
 def _move_tools_out_of_models(spans: list[Span]) -> list[Span]:
     """Move tools out of model calls: some tracers nest a tool's span in the answer that requested it."""
     models = {span.id: span for span in spans if kind_of(span.attributes[OBSERVATION]) is SpanKind.MODEL}
-    moved: list[Span] = []
+    kept_spans: list[Span] = []
     for span in spans:
         if span.parent in models and kind_of(span.attributes[OBSERVATION]) is SpanKind.TOOL:
             span = replace(span, parent=models[span.parent].parent)
-        moved.append(span)
-    return moved
+        kept_spans.append(span)
+    return kept_spans
 
 
-_SNAKE = re.compile(r"_([a-z])")
 # Members of an observation beside position and time.
 _FIELDS = words_of(
     "type level input output model modelParameters usage usageDetails costDetails totalCost "
@@ -161,11 +160,6 @@ def is_observation(value: Json) -> bool:
     return text_in(value, "type") in TYPES and ("startTime" in value or "start_time" in value)
 
 
-def camel(value: JsonObject) -> JsonObject:
-    """Return the object with names in the API's style; names inside its values are the user's own."""
-    return {_SNAKE.sub(lambda found: found[1].upper(), name): item for name, item in value.items()}
-
-
 def span_of(record: TraceItem, trace: str) -> Span:
     """Return an observation as a span of its trace; raise `InvalidFile` if it is not one."""
     if not is_observation(record.value):
@@ -179,6 +173,7 @@ def span_of(record: TraceItem, trace: str) -> Span:
     message = fields.text("statusMessage", "status_message") if failed else ""
     metadata = as_object(load_json(own.get("metadata")))
     attributes: JsonObject = {OBSERVATION: pick(own, _FIELDS) | {"metadata": metadata}}
+    # LangGraph's steps become steps of the run.
     if type(metadata.get("langgraph_step")) is int:
         attributes["metadata"] = {"langgraph_step": metadata["langgraph_step"]}
     started, ended = fields.time("startTime", "start_time"), fields.time("endTime", "end_time")
@@ -213,6 +208,7 @@ _LOST_INPUT = (
 def trace_summary(trace_fields: JsonObject, spans: list[Span], scores: Iterable[JsonObject]) -> TraceSummary:
     """Summarise a trace from its own record, or from the fields that its observations repeat."""
     observations = [span.attributes[OBSERVATION] for span in spans]
+    # Some exports encode the output as JSON twice.
     output = agent_output(load_json(load_json(trace_fields.get("output"))))
     prompts = {f"{own['promptName']} v{own.get('promptVersion')}" for own in observations if "promptName" in own}
 
@@ -274,6 +270,7 @@ def _labels(scores: Iterable[JsonObject], output: Json) -> Iterator[Label]:
     seen: set[str] = set()
     for score in scores:
         key = text_in(score, "id")
+        # Scores may be in the trace and in its observations.
         if key and key in seen:
             continue
         seen.add(key)
@@ -296,6 +293,7 @@ def _label(score: JsonObject) -> Label:
 def _correction(score: JsonObject, output: Json) -> Label:
     """Return the label of a corrected output: a failure if the correction differs."""
     text = text_in(score, "longStringValue", "long_string_value", "stringValue", "string_value")
+    # The correction may repeat the output as JSON text.
     failed = bool(text) and output is not UNSET and output not in (text, load_json(text))
     return Label(name="correction", value=text, failed=failed, why=text_in(score, "comment"))
 

@@ -77,6 +77,7 @@ def _is_trace(value: Json) -> bool:
     info = object_in(value, "info")
     if info:
         return ("trace_id" in info or "request_id" in info) and has_object(value, "data")
+    # The file of a trace's artifacts has no `info`; its spans carry MLflow's attributes.
     for span in objects_in(value, "spans")[:1]:
         return any(name.startswith(_OF_MLFLOW) for name in object_in(span, "attributes"))
     return False
@@ -117,6 +118,7 @@ def _read(records: Trace) -> Iterator[Found]:
 def _trace_id(record: TraceItem, info: JsonObject, spans: list[JsonObject]) -> str:
     trace_id = text_in(info, "trace_id", "request_id")
     for span in spans[:1]:
+        # Files of artifacts name the trace only in the attributes of the root span.
         trace_id = trace_id or as_text(decode_text(object_in(span, "attributes").get("mlflow.traceRequestId")))
     return trace_id or content_id(FORMAT, canonical(record.value))
 
@@ -124,6 +126,7 @@ def _trace_id(record: TraceItem, info: JsonObject, spans: list[JsonObject]) -> s
 def _span(fields: Fields, trace: str) -> Span:
     context = fields.object("context")
     status = fields.take("status")
+    # The code is `STATUS_CODE_ERROR`, `ERROR` or under `status_code`, depending on the version.
     code = as_text(value_in(status, "code")) or as_text(status) or fields.text("status_code") or ""
     return Span(
         trace=trace,
@@ -158,6 +161,7 @@ def _attributes(encoded: Json) -> JsonObject:
 
 def _otlp_pairs(attributes: Json) -> JsonObject:
     pairs = _pairs(attributes)
+    # Events and attributes of OTLP wrap each value: `{"stringValue": …}`.
     if not isinstance(attributes, list):
         return pairs
     return {name: next(iter(as_object(value).values()), None) for name, value in pairs.items()}
@@ -215,17 +219,18 @@ def _labels(info: Fields) -> Iterator[Label]:
         if expectation:
             yield _expectation(name, expectation, why)
             continue
-        wrong = object_in(value, "error")
+        error = object_in(value, "error")
         if isinstance(value, dict):
             value = value.get("value")
-        if wrong:
-            yield Label(name=name, why=text_in(wrong, "error_message", "error_code"))
+        if error:
+            yield Label(name=name, why=text_in(error, "error_message", "error_code"))
         else:
             yield Label(name=name, value=value, failed=says_failure(name, value), why=why)
 
 
 def _expectation(name: str, expectation: JsonObject, why: str) -> Label:
     value = expectation.get("value")
+    # MLflow stores values other than numbers, booleans and texts in serialized form.
     if value is None:
         value = decode_text(object_in(expectation, "serialized_value").get("value"))
     expected: tuple[str, ...] = ()

@@ -134,6 +134,7 @@ def _output(fields: Fields, reader: EventReader, status: RunStatus) -> Raw:
 
 
 def _times(fields: Fields, events: tuple[AnyEvent, ...]) -> tuple[float, float | None]:
+    # Loggers may leave out times of single events.
     timed = [event for event in events if event.at]
     started = fields.time("started_at", "start_time")
     ended = fields.time("ended_at", "end_time")
@@ -185,6 +186,7 @@ class EventReader:
         fields = Fields(self._source, value, (*self._path, index), "an event: an object with `type`")
         kind = fields.required_text("type")
         if kind != "tool_call":
+            # Calls without a result in between were requested together.
             self._batch += 1
         reader = _READERS.get(kind)
         if reader is None:
@@ -251,6 +253,7 @@ class EventReader:
 
     def _waiting(self, call_id: str | None, name: str | None) -> _OpenCall | None:
         """Return the call of a result: by id, or else the first of that name in the latest batch of calls."""
+        # Parallel calls of one tool return in the order in which they were requested.
         fits = [o for o in self._open if name is None or getattr(self.events[o.index], "name", None) == name]
         if call_id is not None:
             return next((o for o in self._open if o.call_id == call_id), None)
@@ -261,7 +264,7 @@ class EventReader:
     def _llm_call(self, fields: Fields) -> None:
         common = self._common(fields)
         usage = Fields(self._source, fields.object("usage"), (*fields.path, "usage"))
-        counted = _usage(usage) if usage.value else None
+        usage_counts = _usage(usage) if usage.value else None
         if usage.rest():
             self.unmapped[f"{fields.path[-1]}.usage"] = usage.rest()
         request = {key: fields.take(key) for key in _REQUEST if fields.key(key)}
@@ -270,7 +273,7 @@ class EventReader:
             name=fields.text("model", "name") or "",
             arguments_json=fields.canonical(request),
             finish_reason=fields.text("finish_reason", "stop_reason"),
-            usage=counted,
+            usage=usage_counts,
         )
         self.events.append(_answered(call, fields, "response", "output", "result"))
 
@@ -328,6 +331,7 @@ def _answered(call: C, fields: Fields, *names: str) -> C:
 
 def _step(fields: Fields) -> str | None:
     step = fields.label("step", "step_id")
+    # Recordings name steps like that.
     if step is not None and step.isdecimal():
         return f"step_{step}"
     return step
@@ -335,12 +339,12 @@ def _step(fields: Fields) -> str | None:
 
 def _parsed(arguments: Json) -> Json:
     """Return arguments that were logged as JSON text as an object."""
-    found = None
+    decoded = None
     if isinstance(arguments, str):
-        found = load_object(arguments)
-    if found is None:
+        decoded = load_object(arguments)
+    if decoded is None:
         return arguments
-    return found
+    return decoded
 
 
 def _usage(fields: Fields) -> Usage:

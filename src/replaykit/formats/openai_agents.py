@@ -98,11 +98,11 @@ def _read(trace: Trace) -> Iterator[Found]:
 def _span(record: TraceItem) -> Span:
     fields = record.fields()
     data = fields.object("span_data")
-    wrong = fields.object("error")
+    error = fields.object("error")
     kind = text_in(data, "type")
     attributes: JsonObject = {DATA: data}
-    if wrong:
-        attributes["error.type"] = _error_type(text_in(wrong, "message"))
+    if error:
+        attributes["error.type"] = _error_type(text_in(error, "message"))
     return Span(
         trace=fields.required_text("trace_id"),
         id=identity(fields, "id"),
@@ -110,8 +110,8 @@ def _span(record: TraceItem) -> Span:
         name=text_in(data, "name") or kind,
         started_ns=nanoseconds(fields.time("started_at")),
         ended_ns=nanoseconds(fields.time("ended_at")),
-        failed=bool(wrong),
-        message=_message(wrong, data),
+        failed=bool(error),
+        message=_message(error, data),
         attributes=attributes,
     )
 
@@ -120,20 +120,21 @@ def _error_type(message: str) -> str:
     return next((kind for start, kind in _ERROR_TYPES if message.startswith(start)), "Error")
 
 
-def _message(wrong: JsonObject, data: JsonObject) -> str:
+def _message(error: JsonObject, data: JsonObject) -> str:
     """Return the text of an error, or, if it is redacted, the text that the model saw."""
-    if not wrong:
+    if not error:
         return ""
-    details = object_in(wrong, "data")
+    details = object_in(error, "data")
     error_text = text_in(details, "error")
     if error_text and _HIDDEN not in error_text:
         return error_text
     if error_text:
+        # The span of a tool has the text that the model was shown as its output.
         return text_in(data, "output") or error_text
     more = ", ".join(f"{name}: {encode(value).decode()}" for name, value in details.items())
     if more:
-        return f"{text_in(wrong, 'message')} ({more})"
-    return text_in(wrong, "message")
+        return f"{text_in(error, 'message')} ({more})"
+    return text_in(error, "message")
 
 
 def _staged(spans: list[Span]) -> list[Span]:
@@ -144,14 +145,15 @@ def _staged(spans: list[Span]) -> list[Span]:
         if _type(span) == "agent":
             by_parent.setdefault(span.parent if span.parent in ids else "", []).append(span)
     stages: dict[str, Span] = {}
+    # A handoff starts a span beside that of the agent before; a single agent needs no step of its own.
     for group in by_parent.values():
         for span in group if len(group) > 1 else ():
             data: Json = {"type": STAGE, "name": span.name}
             stages[span.id] = replace(
                 span, id=f"{span.id}/{STAGE}", parent=span.id, failed=False, message="", attributes={DATA: data}
             )
-    moved = [replace(span, parent=stages[span.parent].id) if span.parent in stages else span for span in spans]
-    return [*moved, *(stages[span_id] for span_id in sorted(stages))]
+    restaged = [replace(span, parent=stages[span.parent].id) if span.parent in stages else span for span in spans]
+    return [*restaged, *(stages[span_id] for span_id in sorted(stages))]
 
 
 def _type(span: Span) -> str:
@@ -193,6 +195,7 @@ def _lacks(span: Span) -> set[Lack]:
     lacks = set()
     if not data.get("input"):
         lacks.add(Lack.ARGUMENTS)
+    # The real error was redacted, and only the text for the model is known.
     if span.failed and span.message and span.message == text_in(data, "output"):
         lacks.add(Lack.HIDDEN)
     return lacks

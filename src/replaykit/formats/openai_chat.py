@@ -38,8 +38,11 @@ def _read_message(message: JsonObject) -> JsonObject:
 
 
 def _is_message(item: JsonObject) -> bool:
-    fine = item.get("role") in _ROLES and any(name in item for name in ("content", "tool_calls", "function_call"))
-    return fine and not has_calls(item.get("content"))
+    has_members = item.get("role") in _ROLES and any(
+        name in item for name in ("content", "tool_calls", "function_call")
+    )
+    # Blocks of other APIs in `content` would be lost in this one.
+    return has_members and not has_calls(item.get("content"))
 
 
 def _is_response(item: JsonObject) -> bool:
@@ -53,14 +56,16 @@ def _is_event(item: JsonObject) -> bool:
 
 
 def _begins(event: JsonObject, before: JsonObject) -> bool:
+    # Every chunk of a response has its id.
     return bool(event.get("id")) and bool(before.get("id")) and event["id"] != before["id"]
 
 
 def _is_certain(item: JsonObject) -> bool:
     messages = objects_in(item, "messages")
     is_conversation = bool(messages) and all(map(_is_message, messages))
-    wrong = as_object(item.get("error") or (item.get("body") if "exception" in item else None))
-    return is_conversation or _is_message(item) or _is_response(item) or _is_event(item) or wrong.keys() >= _ERROR
+    # An exception that was logged with its body names the API only there.
+    error = as_object(item.get("error") or (item.get("body") if "exception" in item else None))
+    return is_conversation or _is_message(item) or _is_response(item) or _is_event(item) or error.keys() >= _ERROR
 
 
 def _whole(response: Json) -> Json:

@@ -57,10 +57,10 @@ def read_messages(items: Json) -> list[Json]:
     """Return the messages in a request's items; a plain text is the user's."""
     if isinstance(items, str):
         return [{"role": "user", "content": items}]
-    found: list[Json] = []
+    messages: list[Json] = []
     for by_model, group in groupby(as_objects(items), _is_by_model):
-        found += _read_group(by_model, list(group))
-    return found
+        messages += _read_group(by_model, list(group))
+    return messages
 
 
 def _read_group(by_model: bool, items: list[JsonObject]) -> Iterator[JsonObject]:
@@ -83,6 +83,7 @@ def _is_by_model(item: JsonObject) -> bool:
 
 def _item(item: JsonObject) -> JsonObject:
     """Return the item in the form of responses: requests may write a message as role and text."""
+    # Items of a request may leave out the type of a message.
     if item.get("role") != "assistant":
         return item
     content = item.get("content")
@@ -95,6 +96,7 @@ def _spoken(item: JsonObject) -> JsonObject:
     role = text_in(item, "role")
     if role:
         return {"role": role, "content": text_or_parts(item.get("content"))}
+    # Unknown items are kept as messages of their own.
     return {"role": text_in(item, "type"), "content": item}
 
 
@@ -122,6 +124,7 @@ def _answer(answer: ModelAnswer) -> ModelAnswer:
     """Return the answer with the calls that the agent has to make; calls of the provider have their result beside
     them."""
     parts = list(answer.parts)
+    # The provider already ran calls whose output is beside them.
     done = {_call_id(part) for part in as_objects(parts)} - {""}
     calls = [part for part in of_type(parts, *_BY_AGENT) if part.get("call_id") not in done]
     if not calls:
@@ -156,23 +159,25 @@ def _use(item: JsonObject, results: dict[str, JsonObject]) -> Used:
     elif not isinstance(arguments, dict):
         arguments = without_nulls({arguments_name: arguments})
     content: Json = without_nulls(without(item, arguments_name, *_NO_RESULT))
-    wrong, own_id = item.get("error"), text_in(item, "call_id")
+    error, own_id = item.get("error"), text_in(item, "call_id")
     if results.get(own_id):
         content = text_or_parts(results[own_id].get("output"))
-    if wrong is not None:
-        content = joined_texts(objects_in(wrong, "content")) or wrong
+    if error is not None:
+        # MCP errors have content blocks, others are a text.
+        content = joined_texts(objects_in(error, "content")) or error
     elif item.get("output") is not None:
         content = item["output"]
     use = ToolUse(id=own_id or text_in(item, "id"), name=text_in(item, "name") or kind, arguments=arguments)
-    return Used(use=use, content=content, failed=wrong is not None or item.get("status") == "failed")
+    return Used(use=use, content=content, failed=error is not None or item.get("status") == "failed")
 
 
 def _history_id(call: ModelCall) -> str:
     """Return the id of the response, conversation or item that the request continues."""
-    found = text_in(call.parameters, "previous_response_id") or _conversation(call)
+    history_id = text_in(call.parameters, "previous_response_id") or _conversation(call)
+    # A reference names an item of a stored response.
     for item in of_type(call.messages, "item_reference"):
-        found = found or text_in(item, "id")
-    return found
+        history_id = history_id or text_in(item, "id")
+    return history_id
 
 
 def _keeps(call: ModelCall) -> tuple[str, ...]:
@@ -186,8 +191,9 @@ def _conversation(call: ModelCall) -> str:
 
 def _is_message(item: JsonObject) -> bool:
     if item.get("role") in _ROLES:
-        fine = "content" in item and item.get("type", "message") == "message" and "tool_calls" not in item
-        return fine and not has_calls(item["content"])
+        # A type other than `message` with a role is a message of another API.
+        has_members = "content" in item and item.get("type", "message") == "message" and "tool_calls" not in item
+        return has_members and not has_calls(item["content"])
     kind = text_in(item, "type")
     return kind in (*_MODEL_ITEMS, "item_reference") or kind.endswith("_call") or bool(_call_id(item))
 
@@ -206,8 +212,8 @@ def _is_certain(item: JsonObject) -> bool:
         return True
     if "model" in item and isinstance(item.get("input"), str | list) and "messages" not in item:
         items = as_objects(item["input"])
-        named = any(name in item for name in ("instructions", "previous_response_id", "conversation", "tools"))
-        return named or (bool(items) and all(map(_is_message, items)))
+        has_own_member = any(name in item for name in ("instructions", "previous_response_id", "conversation", "tools"))
+        return has_own_member or (bool(items) and all(map(_is_message, items)))
     kind = text_in(item, "type")
     if kind == "message" and item.get("role") in _ROLES:
         return bool(of_type(objects_in(item, "content"), "output_text", "input_text"))
@@ -218,6 +224,7 @@ def _is_certain(item: JsonObject) -> bool:
 
 def _whole(response: Json) -> Json:
     """Return a response's body; people may have kept only the output."""
+    # People often log `response.output` only.
     items = as_objects(response)
     if items and all(map(_is_by_model, items)):
         return {"output": list(map(_item, items))}

@@ -115,6 +115,7 @@ def _issue(whole: Fields) -> str:
     return "/".join(str(issue[name]) for name in ("owner", "repo", "number") if issue.get(name) is not None)
 
 
+# Evaluations, resolvers and benchmarks put the verdict in different places.
 def _labels(whole: Fields) -> Iterator[Label]:
     tested = whole.value.get("test_result")
     for report in (value_in(tested, "report"), tested, whole.value.get("report"), whole.value):
@@ -175,6 +176,7 @@ class OpenHandsConversation:
 
     def _acts(self, event: Fields, action: str, at: float) -> None:
         args = _arguments(event)
+        # Older actions have the text in the event itself.
         message = text_in(args, "content") or text_in(event.value, "message")
         if action == "system":
             self.talk.says("system", message)
@@ -196,6 +198,7 @@ class OpenHandsConversation:
 
     def _calls_tool(self, event: Fields, action: str, args: JsonObject, at: float) -> None:
         call_metadata = event.object("tool_call_metadata")
+        # Events without metadata of the call still need an id for their result.
         call_id = text_in(call_metadata, "tool_call_id") or f"event-{event.label('id') or len(self._calls)}"
         self._calls[event.label("id") or call_id] = call_id
         self._last = call_id
@@ -210,6 +213,7 @@ class OpenHandsConversation:
         if not body or not response.answers:
             self.talk.answers(answer, at=at)
             return
+        # Several actions share one response of the model.
         if response.id and response.id in self._answered:
             return
         self._answered.add(response.id)
@@ -235,19 +239,21 @@ class OpenHandsConversation:
             return
         if observation == "error":
             error = error_of(content, "ToolError")
+        # OpenHands catches errors of tools and shows them to the model.
         self.talk.returns(content, call_id=call_id, error=error, ending=ToolErrors.RETURNED, at=at)
 
     def _cause(self, event: Fields) -> str:
         """Return the open call that an observation belongs to."""
         cause = event.label("cause")
-        found = text_in(event.object("tool_call_metadata"), "tool_call_id")
-        if not found and cause is None:
-            found = self._last
-        elif not found:
-            found = self._calls.get(cause or "", "")
-        if self.talk.turn_of(found) is None:
+        call_id = text_in(event.object("tool_call_metadata"), "tool_call_id")
+        # Without a cause, an observation belongs to the action before it.
+        if not call_id and cause is None:
+            call_id = self._last
+        elif not call_id:
+            call_id = self._calls.get(cause or "", "")
+        if self.talk.turn_of(call_id) is None:
             return ""
-        return found
+        return call_id
 
 
 def read_history(source: Source, history: list[Json], path: DocumentPath) -> OpenHandsConversation:

@@ -43,6 +43,7 @@ def _recognises(source: Source) -> bool:
 
 
 def _read_file(source: Source) -> Iterator[Found]:
+    # A console's output is not JSON as a whole, nor on each line.
     if not source.is_lines and source.peek() is None:
         source = _OneAfterAnother(source)
     yield from read_traces(source, _records, _read)
@@ -71,6 +72,7 @@ class _OneAfterAnother(Source):
         return True
 
     def documents(self) -> Iterator[Source]:
+        # `raw_decode` tells where a document ends.
         text, place, decoder = self.text.decode("utf-8", "replace"), 0, json.JSONDecoder()
         while place < len(text):
             start = place + len(text[place:]) - len(text[place:].lstrip())
@@ -105,6 +107,7 @@ def _span(record: TraceItem) -> Span:
     fields = record.fields()
     status = as_object(fields.take("status"))
     context = fields.inner("context")
+    # Depending on the version of the SDK, ids are hexadecimal with or without `0x`.
     try:
         return Span(
             trace=trace_id(context.take("trace_id")),

@@ -81,9 +81,9 @@ def _is_columns(value: JsonObject) -> bool:
 
 def _ids(fields: JsonObject) -> tuple[str, str]:
     context = object_in(fields, "context")
-    return text_in(context, "trace_id") or text_in(fields, _TRACE), text_in(context, "span_id") or text_in(
-        fields, _SPAN
-    )
+    # Data frames have flat names.
+    trace = text_in(context, "trace_id") or text_in(fields, _TRACE)
+    return trace, text_in(context, "span_id") or text_in(fields, _SPAN)
 
 
 def _records(record: TraceItem) -> Iterator[Keyed | InvalidFile]:
@@ -119,6 +119,7 @@ def _rows(record: TraceItem) -> Iterator[TraceItem]:
     columns = {name: cells for name, cells in record.value.items() if isinstance(cells, dict)}
     for index in columns[_TRACE]:
         row = {name: cells[index] for name, cells in columns.items() if cells.get(index) is not None}
+        # The index of Phoenix's data frames is the id of the span.
         yield TraceItem(record.source, {_SPAN: index, **row}, ("name", index))
 
 
@@ -134,6 +135,7 @@ def _run(trace: Trace) -> Iterator[Found]:
     spans: list[Span] = []
     yield from collect(records, _span, spans)
     if spans:
+        # Annotations may be in the span and on lines of their own.
         once = tuple(label for index, label in enumerate(labels) if label not in labels[:index])
         yield from run_of_trace(spans, TraceSummary(format=FORMAT, labels=once))
 
@@ -143,6 +145,7 @@ def _span(record: TraceItem) -> Span:
     trace, span = _ids(fields.value)
     attributes = _attributes(fields.value)
     kind = as_text(fields.take("span_kind"))
+    # Attributes win: `span_kind` is derived from them.
     if kind and kind.upper() != "UNKNOWN":
         attributes.setdefault(_KIND, kind)
     try:
@@ -164,16 +167,17 @@ def _span(record: TraceItem) -> Span:
 
 def _attributes(fields: JsonObject) -> JsonObject:
     """Return the attributes by flat name, wherever a span or a row has them."""
-    found: JsonObject = {}
-    _flatten(found, "", object_in(fields, "attributes"))
+    attributes: JsonObject = {}
+    _flatten(attributes, "", object_in(fields, "attributes"))
     for name, value in fields.items():
         if name.startswith("attributes."):
-            _flatten(found, name.removeprefix("attributes."), value)
-    return found
+            _flatten(attributes, name.removeprefix("attributes."), value)
+    return attributes
 
 
-def _flatten(found: JsonObject, name: str, value: Json, depth: int = 0) -> None:
+def _flatten(attributes: JsonObject, name: str, value: Json, depth: int = 0) -> None:
     """Join nested names with dots; list items get their index as name, as in OpenInference."""
+    # Data frames have a column for every attribute of any span.
     if value is None:
         return
     inner: Iterator[tuple[str, Json]] | None = None
@@ -182,10 +186,10 @@ def _flatten(found: JsonObject, name: str, value: Json, depth: int = 0) -> None:
     elif isinstance(value, list) and value and len(as_objects(value)) == len(value):
         inner = ((str(index), item) for index, item in enumerate(value))
     if inner is None or depth > _MAX_DEPTH:
-        found[name] = value
+        attributes[name] = value
         return
     for step, item in inner:
-        _flatten(found, f"{name}.{step}" if name else step, item, depth + 1)
+        _flatten(attributes, f"{name}.{step}" if name else step, item, depth + 1)
 
 
 def _labels(annotations: list[JsonObject]) -> Iterator[Label]:
@@ -194,5 +198,6 @@ def _labels(annotations: list[JsonObject]) -> Iterator[Label]:
         value = value_in(result, "label", "score")
         if not name or value is None:
             continue
+        # Annotators use labels and scores, alone or together.
         failed = says_failure(name, result.get("label")) or says_failure(name, result.get("score"))
         yield Label(name=name, value=value, failed=failed, why=text_in(result, "explanation"))

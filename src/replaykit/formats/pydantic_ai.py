@@ -74,13 +74,14 @@ def _checked(item: TraceItem) -> TraceItem:
 
 
 def _flat(values: list[Json]) -> list[Json]:
-    found: list[Json] = []
+    messages: list[Json] = []
     for value in values:
         if isinstance(value, list):
-            found += value or [None]
+            # An empty list counts as something that is not a message.
+            messages += value or [None]
         else:
-            found.append(value)
-    return found
+            messages.append(value)
+    return messages
 
 
 def _is_message(value: Json) -> bool:
@@ -99,6 +100,7 @@ class _Share(Struct):
 
 def _runs(items: Sequence[TraceItem]) -> Iterator[Found]:
     shares: dict[str, _Share] = {}
+    # Messages before the first id belong to the first run.
     ids = [text_in(item.value, "run_id") for item in items]
     run_id = next(filter(None, ids), "")
     for place, item in enumerate(items):
@@ -161,6 +163,7 @@ class _HistoryBuilder:
                 self.metadata[name] = fields.take(name)
 
     def _add_request(self, fields: Fields) -> None:
+        # A result through a call ends a run; a later request continues it.
         self.result = UNSET
         self.talk.instructs(fields.text("instructions"))
         at = fields.time("timestamp")
@@ -187,6 +190,7 @@ class _HistoryBuilder:
 
     def _add_result(self, part: Fields, content: Json, outcome: str | None) -> None:
         call_id, name = part.text("tool_call_id") or "", part.text("tool_name") or ""
+        # With structured output, the result is the arguments of the output tool's call.
         if name.startswith(_OUTPUT_TOOL) and content == _DONE:
             self.result = self._arguments.get(call_id, UNSET)
         if call_id in self._arguments and self.talk.turn_of(call_id) is None:  # requested in an earlier run
@@ -226,12 +230,12 @@ class _HistoryBuilder:
         """Add the calls of tools that the provider ran while the model answered."""
         returned = {part.text("tool_call_id"): part for part in of_kind(parts, *PROVIDER_RESULTS)}
         for part in of_kind(parts, *PROVIDER_CALLS):
-            use, found = use_of(part), returned.get(part.text("tool_call_id"))
-            if found is None:
+            use, result = use_of(part), returned.get(part.text("tool_call_id"))
+            if result is None:
                 self.talk.uses(turn, use)
             else:
-                failed = found.text("outcome") not in (None, "success")
-                self.talk.uses(turn, use, found.take("content"), failed=failed)
+                failed = result.text("outcome") not in (None, "success")
+                self.talk.uses(turn, use, result.take("content"), failed=failed)
 
 
 PROVIDER_CALLS = ("builtin-tool-call", "native-tool-call")
@@ -276,6 +280,7 @@ def plain(part: Fields) -> JsonObject:
 
 def error_in(content: Json, kind: str) -> ErrorInfo:
     """Return the error in a text, or in a list of validation errors."""
+    # Validation errors are a list with places.
     problems = [
         f"{text_in(problem, 'msg')} at {encode(problem.get('loc')).decode()}" for problem in as_objects(content)
     ]

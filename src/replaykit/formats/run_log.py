@@ -64,8 +64,8 @@ def _version(source: Source) -> int:
     if type(version) is not int or version < 1:
         raise source.error("expected a version: `replaykit: 1`", ("replaykit",))
     if version > COMPACT_RUN_FORMAT:
-        known = f"this ReplayKit reads up to {COMPACT_RUN_FORMAT}"
-        raise FormatTooNew(f"{source.file}: a run log of version {version}; {known}")
+        supported = f"this ReplayKit reads up to {COMPACT_RUN_FORMAT}"
+        raise FormatTooNew(f"{source.file}: a run log of version {version}; {supported}")
     return version
 
 
@@ -73,7 +73,7 @@ def _whole(source: Source, events: Sequence[AnyEvent], file: CompactRunFile) -> 
     """Return the events with their references resolved."""
     values = _CaseValues(source)
     parts = PartReader(file.parts, ExpansionBudget())
-    found: list[AnyEvent] = []
+    whole_events: list[AnyEvent] = []
     for index, (event, references) in enumerate(zip(events, file.run.events, strict=True)):
         whole = event
         if isinstance(event, Call) and (references.parts or references.values):
@@ -82,8 +82,8 @@ def _whole(source: Source, events: Sequence[AnyEvent], file: CompactRunFile) -> 
                 whole = put_together(event, references, parts, partial(values.read, path))  # type: ignore[assignment]
             except BadReference as error:
                 raise source.error(error.reason, (*path, *error.place)) from None
-        found.append(whole)
-    return found
+        whole_events.append(whole)
+    return whole_events
 
 
 class _CaseValues:
@@ -100,6 +100,7 @@ class _CaseValues:
         if folder != _FIXTURES or not is_value_name(inner):
             reason = f"expected the name of a file in {_FIXTURES}/values/, not {name[:80]!r}"
             raise BadReference(("values", member), reason)
+        # A link could lead out of the case.
         if (self._case / _FIXTURES).is_symlink():
             raise BadReference(("values", member), f"{_FIXTURES} is a link")
         try:

@@ -75,6 +75,7 @@ def _is_trajectory(value: Json) -> bool:
         return False
     if has_list(value, "trajectory") and has_object(value, "info"):
         return True
+    # Demonstrations have only a history; `agent` and `action` are in all of SWE-agent's messages.
     names = [message.keys() for message in objects_in(value, "history")]
     return all("agent" in keys for keys in names) and any("action" in keys for keys in names)
 
@@ -85,6 +86,7 @@ def _read(source: Source) -> TraceRun:
         raise whole.error("expected the trajectory and history of SWE-agent", "trajectory", "history")
     steps = list(whole.each("trajectory", "a step"))
     history = list(whole.each("history", "a message"))
+    # A history may have several system prompts.
     system = [_text(message) for message in history if message.text("role") == "system"]
     talk = Talk(system="\n\n".join(filter(None, system)) or None)
     question: Json = UNSET
@@ -92,6 +94,7 @@ def _read(source: Source) -> TraceRun:
         role, content = message.text("role"), message.take("content")
         if role != "system":
             talk.says(role or "user", content)
+            # Demonstrations come before the question.
             if not message.value.get("is_demo"):
                 question = content
     model = _model(whole)
@@ -105,6 +108,7 @@ def _read(source: Source) -> TraceRun:
 def _run(whole: Fields, talk: Talk, question: Json, steps: list[_AgentStep]) -> TraceRun:
     info = whole.inner("info")
     status, submission = info.text("exit_status"), info.take("submission")
+    # Versions without `exit_status` end with `submit`.
     if status is None and submission is None and steps and steps[-1].action.split()[:1] == [_SUBMIT]:
         submission = steps[-1].observation
         if submission is UNSET:
@@ -152,9 +156,10 @@ def _exit(status: str) -> str:
 
 def _add_step(talk: Talk, step: _AgentStep, model: str) -> None:
     talk.answers(ModelAnswer(content=step.text or None, tool_calls=step.uses), model=model)
-    shown = step.observation if step.shown is UNSET else step.shown
+    shown_text = step.observation if step.shown is UNSET else step.shown
     if step.uses and step.observation is not UNSET:
         error = None
+        # SWE-agent shows the timeout as an observation.
         if as_text(step.observation).strip() == _TIMED_OUT:
             error = ErrorInfo(type="TimeoutError", message=_TIMED_OUT)
         talk.returns(
@@ -165,8 +170,8 @@ def _add_step(talk: Talk, step: _AgentStep, model: str) -> None:
             duration_s=step.duration_s,
             told_model=step.shown,
         )
-    elif shown is not UNSET:
-        talk.says("user", shown)
+    elif shown_text is not UNSET:
+        talk.says("user", shown_text)
     if step.state:
         talk.notes("state", step.state)
 
@@ -175,6 +180,7 @@ def _from_trajectory(steps: list[Fields], turns: list[_HistoryTurn]) -> Iterator
     """Yield the steps, each with its message from the history if there is one."""
     calls_functions = any(message.value.get("tool_calls") for message, _answer in turns)
     waiting, state = iter(turns), None
+    # The history may lack messages, so the two are aligned by action.
     turn = next(waiting, None)
     for step in steps:
         action = step.text("action") or ""
@@ -186,6 +192,7 @@ def _from_trajectory(steps: list[Fields], turns: list[_HistoryTurn]) -> Iterator
             if answer is not None:
                 shown = answer.value.get("content")
             turn = next(waiting, None)
+        # Most steps do not change the state, so only changes are kept.
         before, state = state, load_json(step.take("state"))
         yield _AgentStep(
             text=step.text("response", "thought") or "",
@@ -213,13 +220,13 @@ _HistoryTurn = tuple[Fields, Fields | None]  # an answer of the model, and the o
 
 def _turns(history: list[Fields]) -> list[_HistoryTurn]:
     """Return the answers of the model, each with the observation after it."""
-    found: list[_HistoryTurn] = []
+    turns: list[_HistoryTurn] = []
     for message in history[_first_answer(history) :]:
         if message.text("role") == "assistant":
-            found.append((message, None))
-        elif found and found[-1][1] is None:
-            found[-1] = (found[-1][0], message)
-    return found
+            turns.append((message, None))
+        elif turns and turns[-1][1] is None:
+            turns[-1] = (turns[-1][0], message)
+    return turns
 
 
 def _first_answer(history: list[Fields]) -> int:
@@ -231,6 +238,7 @@ def _first_answer(history: list[Fields]) -> int:
 
 def _uses(calls: Json, action: str, *, named: bool) -> tuple[ToolUse, ...]:
     if calls:
+        # The messages reader knows all shapes of calls.
         messages = messages_of([{"role": "assistant", "content": None, "tool_calls": calls}]) or [{}]
         return tuple(ToolUse(**call) for call in as_object(messages[0]).get("tool_calls", ()))
     if not action.strip():

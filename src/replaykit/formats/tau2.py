@@ -95,6 +95,7 @@ class _Setting:
 
     def _harmless(self, simulation: JsonObject) -> set[str]:
         """Return expected tools that a simulation did not call, though it left the database as expected."""
+        # Only then is it known that the calls it skipped were not needed.
         if not _is_database_right(object_in(simulation, "reward_info")):
             return set()
         harmless = _expected_names(self.criteria.get(str(simulation.get("task_id")), {}))
@@ -122,6 +123,7 @@ def _read(member: TraceItem, setting: _Setting) -> TraceRun:
     talk, answer = _read_talk(simulation, setting)
     task, reason = simulation.label("task_id"), simulation.text("termination_reason") or ""
     status, error = RunStatus.SUCCESS, None
+    # The other reasons are limits and errors of the simulation.
     if reason and reason not in _DONE:
         status, error = RunStatus.ERROR, ErrorInfo(type="Terminated", message=reason)
     run = talk.run(
@@ -172,6 +174,7 @@ def _read_talk(simulation: Fields, setting: _Setting) -> tuple[Talk, Json]:
 
 
 def _add_answer(talk: Talk, message: Fields, content: Json, at: float, setting: _Setting) -> None:
+    # The simulation's greeting, not an answer.
     if filled_in(message.value, "usage", "raw_data", "tool_calls") is None:
         talk.says("assistant", content)
         return
@@ -182,6 +185,7 @@ def _add_answer(talk: Talk, message: Fields, content: Json, at: float, setting: 
         uses.append(ToolUse(id=call.label("id") or "", name=call.required_text("name"), arguments=arguments))
     response = Fields(message.source, message.object("raw_data"), message.path)
     text, written = as_text(content), text_in(response.object("message"), "content")
+    # With calls, `content` may be null although the model wrote a text.
     if uses:
         text = text or written
     talk.answers(
@@ -227,6 +231,7 @@ def _label(reward: Fields, criteria: JsonObject, changing: tuple[str, ...]) -> L
     expected_calls = None
     if checks_database or checks_actions:
         actions = _agent_actions(criteria)
+        # A database check compares only the result of changing calls.
         expected_calls = tuple(_expected(a) for a in actions if checks_actions or a.get("name") in changing)
     if not checks_database or _is_database_right(reward.value):
         changing = ()
@@ -236,6 +241,7 @@ def _label(reward: Fields, criteria: JsonObject, changing: tuple[str, ...]) -> L
     return Label(
         name="reward",
         value=score,
+        # Rewards are products of checks, so anything below 1 failed one.
         failed=score < 1,
         why="; ".join(_reasons(reward.value, basis)),
         expected_calls=expected_calls,

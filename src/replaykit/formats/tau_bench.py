@@ -74,6 +74,7 @@ def _changing(results: list[Json]) -> tuple[str, ...]:
         used |= names
         used.update(_called(result))
         states.setdefault(state, set()).update(names)
+        # Tasks whose database ends as this one did change nothing, so neither do their tools.
         if not names and state:
             untouched.add(state)
     for state in untouched:
@@ -108,6 +109,7 @@ def _read(item: TraceItem, changing: tuple[str, ...]) -> TraceRun:
     names = [f"{name.removesuffix('_id')} {label}" for name, label in metadata.items() if label]
     # The reward is computed when the user ends the conversation.
     is_cut_off = info.take("reward_info") is None
+    # Without the user's end, the last message is not an answer.
     if is_cut_off:
         answer = UNSET
     run = talk.run(

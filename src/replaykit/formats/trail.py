@@ -52,6 +52,7 @@ def _read_file(source: Source) -> Iterator[Found]:
 
 
 register_format(
+    # Annotation files get a message of their own rather than "unknown format".
     FORMAT,
     "TRAIL: traces of the benchmark, spans inside of spans",
     lambda source: any(_is_trace(value) or _is_annotation(value) for value in source.first),
@@ -68,8 +69,8 @@ def _is_trace(value: Json) -> bool:
 def _is_annotation(value: Json) -> bool:
     if not has_list(value, "errors") or "spans" in value:
         return False
-    found = any("category" in error and "location" in error for error in as_objects(value["errors"]))
-    return found or ("trace_id" in value and "scores" in value)
+    has_errors = any("category" in error and "location" in error for error in as_objects(value["errors"]))
+    return has_errors or ("trace_id" in value and "scores" in value)
 
 
 def _read(document: Source) -> Iterator[Found]:
@@ -86,6 +87,7 @@ def _read(document: Source) -> Iterator[Found]:
     fields = Fields(document, document.value, what="a trace of TRAIL")
     trace = identity(fields, "trace_id")
     spans: list[Span] = []
+    # A stack, not recursion: spans may nest deeper than Python calls can.
     waiting = [(item, "") for item in fields.members("spans")]
     while waiting:
         item, parent = waiting.pop()
@@ -114,6 +116,7 @@ def _span(fields: Fields, trace: str, parent: str) -> Span:
         parent=parent or fields.text("parent_span_id") or "",
         name=fields.text("span_name") or "",
         started_ns=started,
+        # Without a duration, the end is unknown, which is written as 0.
         ended_ns=started + duration_ns if duration_ns is not None else 0,
         failed=(fields.text("status_code") or "").lower() == "error",
         message=fields.text("status_message") or "",
@@ -161,6 +164,7 @@ def _attributes(attributes: JsonObject) -> JsonObject:
     names = list(as_object(load_json(attributes.get("tool.parameters"))))
     positional = list_in(called, "args")
     attributes = without(attributes, "tool.parameters")
+    # The schema does not name all positional values.
     if len(positional) > len(names):
         return attributes
     arguments = dict(zip(names, positional, strict=False)) | called["kwargs"]

@@ -69,6 +69,7 @@ def _read(source: Source) -> TraceRun:
     entries = [_entry(index, fields) for index, fields in enumerate(whole.each("history", "an entry"))]
     talk = Talk(system=whole.object("system_prompt") or None)
     question = whole.text("question")
+    # In some files, the history starts with the question.
     if question and entries[0].agent not in _HUMANS:
         talk.says("user", question)
     for entry, following in zip(entries, [*entries[1:], None], strict=True):
@@ -96,6 +97,7 @@ def _add_entry(talk: Talk, entry: _Entry, following: _Entry | None) -> None:
     if entry.agent in _HUMANS:
         talk.says("user", entry.content)
     elif entry.agent in _TERMINALS:
+        # The terminal prints the exit code first.
         code, error = _EXIT.match(text), None
         if code is not None and code[1] != "0":
             error = ErrorInfo(type="ExitCode", message=text)
@@ -105,6 +107,7 @@ def _add_entry(talk: Talk, entry: _Entry, following: _Entry | None) -> None:
         if following is not None and following.agent in _TERMINALS:
             uses = (ToolUse(name=following.agent, arguments={"code": "\n".join(_CODE.findall(text))}),)
         turn = talk.answers(ModelAnswer(content=text or None, tool_calls=uses), step=entry.step)
+        # What its model was sent is not in the file.
         turn.lacks.add(Lack.MESSAGES)
 
 
@@ -121,6 +124,7 @@ def _label(whole: Fields) -> Label:
     is_correct = whole.take("is_correct", "is_corrected") is True
     answer = (whole.label("ground_truth") or "").strip()
     expected: tuple[str, ...] = ()
+    # Some references are lists, one fact on each line.
     if "\n" in answer:
         expected = tuple(filter(None, map(str.strip, answer.splitlines())))
         answer = ""

@@ -82,12 +82,12 @@ def _items(value: Any, freeze: Freeze) -> Any:
 def dtype_parts(text: object) -> tuple[str, int] | None:
     """Return the kind and item size of a supported dtype; None for anything else."""
     if isinstance(text, str) and len(text) < 40:
-        found = _DTYPE.fullmatch(text)
+        match = _DTYPE.fullmatch(text)
     else:
-        found = None
-    if found is None:
+        match = None
+    if match is None:
         return None
-    kind, size = found[1], int(found[2] or 0)
+    kind, size = match[1], int(match[2] or 0)
     is_exact = (kind != "f" or size <= 8) and (kind != "c" or size <= _WIDEST)
     if is_exact:
         return (kind, size)

@@ -53,17 +53,17 @@ class ChangedFile(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def changed_files(events: Iterable[AnyEvent]) -> tuple[ChangedFile, ...]:
     """Return the changed files noted in these events, each once. The first note has the state before the run."""
-    found: dict[str, ChangedFile] = {}
+    files: dict[str, ChangedFile] = {}
     for event in events:
         if not isinstance(event, Note) or event.name != CHANGED_FILE:
             continue
         try:
-            one = msgspec.convert(event.content, ChangedFile)
+            file = msgspec.convert(event.content, ChangedFile)
         except msgspec.ValidationError:
             continue  # written by a newer version, or by hand
-        first = found.get(one.path)
-        found[one.path] = one if first is None else _joined(first, one)
-    return tuple(found.values())
+        first = files.get(file.path)
+        files[file.path] = file if first is None else _joined(first, file)
+    return tuple(files.values())
 
 
 def _joined(first: ChangedFile, later: ChangedFile) -> ChangedFile:

@@ -62,9 +62,9 @@ class StateFold:
         self._whole_rows = self._whole_rows or self._rows(None)
         return self._take_whole(self._clean("", self._whole_rows)(self._spelling.text(state)))
 
-    def advance_to(self, values: Mapping[str, Json], same: Collection[str] = ()) -> tuple[Raw, Change | None]:
+    def advance_to(self, values: Mapping[str, Json], unchanged: Collection[str] = ()) -> tuple[Raw, Change | None]:
         """Advance to a state of named values; those in `same` are known to be unchanged."""
-        return self._take({k: self._parts[k] if k in same else self._part(k, v) for k, v in values.items()})
+        return self._take({k: self._parts[k] if k in unchanged else self._part(k, v) for k, v in values.items()})
 
     def advance_to_text(self, values: Mapping[str, Raw]) -> tuple[Raw, Change | None]:
         """Advance to a state of named values that are already JSON text."""
@@ -246,8 +246,8 @@ def _size(change: Change) -> int:
 
 def _describe(change: Change, key: str, old: bytes, new: bytes) -> None:
     """Enter one key's change in its shorter form: a cut, or the whole new text."""
-    found = cut(old, new)
-    if found is None:
+    piece = cut(old, new)
+    if piece is None:
         change.put[key] = Raw(new)
     else:
-        change.cut[key] = found
+        change.cut[key] = piece

@@ -29,8 +29,8 @@ class Difference(Struct, frozen=True):
     def __str__(self) -> str:
         if self.kind == "changed":
             return f"changed   {self.path}{_in_words(self.old, self.new)}"
-        shown = self.new if self.kind == "added" else self.old
-        return f"{self.kind:<9} {self.path}: {brief(shown)}"
+        value = self.new if self.kind == "added" else self.old
+        return f"{self.kind:<9} {self.path}: {brief(value)}"
 
 
 def differences(old: Json, new: Json, *, limit: int = 20) -> list[Difference]:
@@ -54,16 +54,16 @@ def _in_words(old: Json, new: Json) -> str:
     """Show two different values; for long texts, the part from just before the first difference."""
     place = ""
     if isinstance(old, str) and isinstance(new, str):
-        same = _in_common(old, new)
-        if brief(old[: same + 1]) == brief(new[: same + 1]):
-            place = f" from character {same + 1} on"
-            lead = old[max(same - _LEAD, 0) : same]
+        common = _in_common(old, new)
+        if brief(old[: common + 1]) == brief(new[: common + 1]):
+            place = f" from character {common + 1} on"
+            lead = old[max(common - _LEAD, 0) : common]
             lead = lead if len(repr(lead)) <= 2 * _LEAD else ""  # escapes would take up all the room
-            old, new = (f"…{lead}{text[same:]}" for text in (old, new))
-    shown: tuple[str, ...] = brief(old), brief(new)
-    if _looks_alike(*shown):
-        shown = tuple(text.encode("ascii", "backslashreplace").decode() for text in shown)
-    return f"{place}: {' → '.join(shown)}"
+            old, new = (f"…{lead}{text[common:]}" for text in (old, new))
+    texts: tuple[str, ...] = brief(old), brief(new)
+    if _looks_alike(*texts):
+        texts = tuple(text.encode("ascii", "backslashreplace").decode() for text in texts)
+    return f"{place}: {' → '.join(texts)}"
 
 
 def _in_common(old: str, new: str) -> int:

@@ -57,7 +57,7 @@ class Attack(StrEnum):
 
 
 class Strategy(StrEnum):
-    """Where a payload is inserted."""
+    """The place at which a payload is inserted."""
 
     PREPEND = "prepend"
     APPEND = "append"
@@ -134,7 +134,7 @@ class ModelFault(Struct, frozen=True, kw_only=True, omit_defaults=True):
     severity: Grade = Grade.MEDIUM
     direction: Direction = Direction.EXPAND
     factor: float = 2.0
-    """How many times longer or shorter a response gets."""
+    """The factor by which a response gets longer or shorter."""
 
     @property
     def name(self) -> str:

@@ -52,23 +52,23 @@ class IncrementalRedaction:
             return clean(text, name)
         new = [row.text for row in rows if row.text not in self._seen]
         if len(new) < len(rows) and self._is_clean(new, name, clean):
-            shown = _with_replacements(text, rows, self._found)
+            redacted = _with_replacements(text, rows, self._found)
             self._found = {row.text: self._found[row.text] for row in rows if row.text in self._found}
         else:
-            shown = clean(text, name)
-            found = {} if shown is text else _replacements(rows, _rows(shown, name))
-            if found is None:
-                rows, found = [], {}  # redaction changed the structure: start over with the next text
-            self._found = found
+            redacted = clean(text, name)
+            replacements = {} if redacted is text else _replacements(rows, _rows(redacted, name))
+            if replacements is None:
+                rows, replacements = [], {}  # redaction changed the structure: start over with the next text
+            self._found = replacements
         self._seen = {row.text for row in rows}
-        return shown
+        return redacted
 
     def _is_clean(self, new: list[bytes], name: str, clean: Clean) -> bool:
         """Return whether new rows hold no secret, given those already found in old rows."""
         if not new:
             return True
-        looked = b",".join([*self._found, *new])
-        return clean(b"[" + looked + b"]", name).endswith(b",".join(new) + b"]")
+        rows_text = b",".join([*self._found, *new])
+        return clean(b"[" + rows_text + b"]", name).endswith(b",".join(new) + b"]")
 
 
 def _rows(text: bytes, name: str) -> list[_TextRow] | None:
@@ -128,13 +128,13 @@ def _check_end(at: int, end: int) -> None:
         raise ValueError("not written as briefly as can be")
 
 
-def _replacements(rows: list[_TextRow], shown: list[_TextRow] | None) -> dict[bytes, tuple[bytes, ...]] | None:
+def _replacements(rows: list[_TextRow], redacted_rows: list[_TextRow] | None) -> dict[bytes, tuple[bytes, ...]] | None:
     """Return the redacted values of each changed row; None if the two texts do not have the same rows."""
-    if shown is None or [*map(_shape, rows)] != [*map(_shape, shown)]:
+    if redacted_rows is None or [*map(_shape, rows)] != [*map(_shape, redacted_rows)]:
         return None
     return {
         row.text: tuple(value for _, value in other.spots)
-        for row, other in zip(rows, shown, strict=True)
+        for row, other in zip(rows, redacted_rows, strict=True)
         if row.text != other.text
     }
 
@@ -143,19 +143,19 @@ def _shape(row: _TextRow) -> tuple[tuple[bytes, ...], int]:
     return row.names, len(row.spots)
 
 
-def _with_replacements(text: bytes, rows: list[_TextRow], found: dict[bytes, tuple[bytes, ...]]) -> bytes:
+def _with_replacements(text: bytes, rows: list[_TextRow], replacements: dict[bytes, tuple[bytes, ...]]) -> bytes:
     """Return the text with the values of some rows replaced."""
-    if not any(row.text in found for row in rows):
+    if not any(row.text in replacements for row in rows):
         return text
     spots = sorted(
-        (at, len(value), shown)
+        (at, len(value), replacement)
         for row in rows
-        if row.text in found
-        for (at, value), shown in zip(row.spots, found[row.text], strict=True)
+        if row.text in replacements
+        for (at, value), replacement in zip(row.spots, replacements[row.text], strict=True)
     )
     pieces: list[bytes] = []
     end = 0
-    for at, size, shown in spots:
-        pieces += (text[end:at], shown)
+    for at, size, replacement in spots:
+        pieces += (text[end:at], replacement)
         end = at + size
     return b"".join([*pieces, text[end:]])

@@ -19,7 +19,7 @@ from replaykit.model.values import Json
 
 
 class Pick(Enum):
-    """What one step of a path selects."""
+    """The selection that one step of a path makes."""
 
     MEMBER = auto()  # the member of that name
     ITEM = auto()  # the item at that index
@@ -67,13 +67,13 @@ def parse_path(text: str) -> JsonPath:
     steps = []
     position = start + 1
     while position < len(text):
-        found = _STEP.match(text, position)
-        if found is None:
+        match = _STEP.match(text, position)
+        if match is None:
             raise ValueError(
                 f"bad JSON path {text!r} at character {position + 1}: expected .name, ['name'], [n], [*], .* or ..name"
             )
-        steps.append(_step(found))
-        position = found.end()
+        steps.append(_step(match))
+        position = match.end()
     return JsonPath(text, tuple(steps), tool)
 
 
@@ -101,14 +101,14 @@ def _split_tool(text: str) -> tuple[str | None, int]:
     return text[:start], start + 1
 
 
-def _step(found: re.Match[str]) -> PathStep:
-    if found["every"]:
+def _step(match: re.Match[str]) -> PathStep:
+    if match["every"]:
         return PathStep(Pick.EVERY)
-    if found["deep"]:
-        return PathStep(Pick.DEEP, found["deep"])
-    if found["index"]:
-        return PathStep(Pick.ITEM, int(found["index"]))
-    return PathStep(Pick.MEMBER, found["name"] or _ESCAPE.sub(r"\1", found["quoted"] or ""))
+    if match["deep"]:
+        return PathStep(Pick.DEEP, match["deep"])
+    if match["index"]:
+        return PathStep(Pick.ITEM, int(match["index"]))
+    return PathStep(Pick.MEMBER, match["name"] or _ESCAPE.sub(r"\1", match["quoted"] or ""))
 
 
 def _without(value: Json, rests: list[Rest]) -> Json:
@@ -147,15 +147,18 @@ def advance(rests: list[Rest], key: str | int) -> list[Rest] | None:
 
 def members(value: Json, path: JsonPath) -> list[tuple[str, Json]]:
     """Return the selected members in document order, each with its own path."""
-    found = [("$", value)]
+    selection = [("$", value)]
     for step in path.steps:
         if step.pick is Pick.DEEP:
-            found = [below for place, part in found for below in _deep(part, place, step.key)]
+            selection = [below for place, part in selection for below in _deep(part, place, step.key)]
         else:
-            found = [
-                (name, item) for place, part in found for key, name, item in _children(part, place) if step.takes(key)
+            selection = [
+                (name, item)
+                for place, part in selection
+                for key, name, item in _children(part, place)
+                if step.takes(key)
             ]
-    return found
+    return selection
 
 
 def values_at(value: Json, path: JsonPath) -> list[Json]:
@@ -166,9 +169,9 @@ def values_at(value: Json, path: JsonPath) -> list[Json]:
 def _deep(value: Json, place: str, key: str | int | None) -> Iterator[tuple[str, Json]]:
     waiting = [(place, value)]
     while waiting:
-        here, part = waiting.pop()
-        below = [(name, item) for _key, name, item in _children(part, here)]
-        yield from ((name, item) for found, name, item in _children(part, here) if found == key)
+        path, part = waiting.pop()
+        below = [(name, item) for _key, name, item in _children(part, path)]
+        yield from ((name, item) for child_key, name, item in _children(part, path) if child_key == key)
         waiting.extend(reversed(below))
 
 

@@ -37,14 +37,14 @@ class ToolMode(StrEnum):
 
 
 class ModelMatch(StrEnum):
-    """How the model and its parameters count when a call is matched by its conversation."""
+    """The role of the model and its parameters when a call is matched by its conversation."""
 
     EXACT = "exact"  # the model must agree, and so must the parameters that the trace has
     IGNORE = "ignore"  # only messages and tools are compared
 
 
 class ToolErrors(StrEnum):
-    """How a tool's failed calls end in a replay, if the trace has only the text that the model read."""
+    """The outcome of a tool's failed calls in a replay, if the trace has only the text that the model read."""
 
     RETURNED = "returned"  # the tool returns that text
     RAISED = "raised"  # the tool raises an exception

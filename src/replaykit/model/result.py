@@ -121,9 +121,9 @@ class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
     text: str
     """The observation, in words: "Tool 'lookup_billing' called 5 times"."""
     expected: str = ""
-    """What the assertion expects, in words."""
+    """The expectation of the assertion, in words."""
     actual: str = ""
-    """What the run did instead, in words."""
+    """The run's actual behavior, in words."""
     seq: int | None = None
     """The event that it is about."""
     run: int | None = None
@@ -144,7 +144,7 @@ class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def gap(self) -> str:
-        """What was expected, and what came."""
+        """The expectation and the actual behavior, in words."""
         return f"expected {self.expected}, got {self.actual}"
 
 
@@ -245,7 +245,7 @@ class ReplayResult(Struct, frozen=True, kw_only=True):
 
     @property
     def observation(self) -> str:
-        """What the failure signatures observed in this run."""
+        """The findings of the failure signatures in this run."""
         return "; ".join(finding.text for finding in self.observed)
 
     @property
@@ -269,10 +269,10 @@ class ReplayResult(Struct, frozen=True, kw_only=True):
         lines = [self.observation, *self.reason.splitlines()]
         if self.verdict is not Verdict.INCONCLUSIVE:
             lines += [f"✗ {finding.name}: {finding.gap}" for finding in self.failures]
-        shown = [visible(f"{head}, expected {Verdict.FIXED.value}")]
+        message = visible(f"{head}, expected {Verdict.FIXED.value}")
         for line in filter(None, (*lines, *self.advice)):
-            shown.append(f"  {visible(one_line(line, _LINE_CHARS))}")
-        return "\n".join(shown)
+            message += f"\n  {visible(one_line(line, _LINE_CHARS))}"
+        return message
 
 
 class _ResultVersion(Struct):
@@ -321,7 +321,7 @@ def upgraded_verdict(word: str, kinds: Iterable[str]) -> str:
         return Verdict.INCONCLUSIVE.value
     if word != "changed":
         return word
-    left = any(effect_of(kind) is Effect.DIVERGED for kind in kinds)
-    if left:
+    has_diverged = any(effect_of(kind) is Effect.DIVERGED for kind in kinds)
+    if has_diverged:
         return Verdict.DIVERGED.value
     return Verdict.BROKEN.value

@@ -182,17 +182,17 @@ class _ArgumentReader:
 
     def members(self, path: tuple[str, ...], value: Raw) -> dict[str, Raw]:
         """Return the members of the object at a path."""
-        known = self._members.get(id(value))
-        if known is None:
-            known = self._members[id(value)] = value, self._objects[path].members(value)
-        return known[1]
+        entry = self._members.get(id(value))
+        if entry is None:
+            entry = self._members[id(value)] = value, self._objects[path].members(value)
+        return entry[1]
 
     def items(self, path: tuple[str, ...], member: Raw) -> list[bytes] | None:
         """Return the items of a list to share item by item; None for a value to share as a whole."""
-        known = self._items.get(id(member))
-        if known is None:
-            known = self._items[id(member)] = member, self._read_items(path, member)
-        return known[1]
+        entry = self._items.get(id(member))
+        if entry is None:
+            entry = self._items[id(member)] = member, self._read_items(path, member)
+        return entry[1]
 
     def _read_items(self, path: tuple[str, ...], member: Raw) -> list[bytes] | None:
         if _opening(member) != _LIST:
@@ -221,9 +221,9 @@ class _Repetition:
         self._last = items
         self._total_bytes += sum(map(len, items))
         for item in new:
-            known = len(self._hashes)
+            known_count = len(self._hashes)
             self._hashes.add(hash(item))
-            if len(self._hashes) > known:
+            if len(self._hashes) > known_count:
                 self._distinct_bytes += len(item)
 
     @property
@@ -234,16 +234,16 @@ class _Repetition:
 
 def _repeated_members(arguments: Iterable[Raw], reader: _ArgumentReader) -> frozenset[str]:
     """Return the paths of members that repeat from call to call; of nested ones the outermost."""
-    found: dict[tuple[str, ...], _Repetition] = {}
+    repetitions: dict[tuple[str, ...], _Repetition] = {}
     for value in arguments:
         for path, member in _members(value, (), reader):
-            if path not in found:
-                found[path] = _Repetition()
-            found[path].add(member, reader.items(path, member))
+            if path not in repetitions:
+                repetitions[path] = _Repetition()
+            repetitions[path].add(member, reader.items(path, member))
     shared: set[tuple[str, ...]] = set()
-    for path in sorted(found, key=len):
+    for path in sorted(repetitions, key=len):
         is_inside = any(path[:length] in shared for length in range(1, len(path)))
-        if not is_inside and found[path].is_worth_sharing:
+        if not is_inside and repetitions[path].is_worth_sharing:
             shared.add(path)
     return frozenset(map(".".join, shared))
 
@@ -399,8 +399,10 @@ class _ReadTable:
 
     def checked(self, path: str, first: int, last: int) -> tuple[int, int]:
         if not 0 <= first <= last < len(self.items):
-            shown = str(first) if first == last else f"{first}-{last}"
-            raise BadReference((path,), f"there is no part {shown} of {path[:80]!r}, which has {len(self.items)}")
+            position_text = str(first) if first == last else f"{first}-{last}"
+            raise BadReference(
+                (path,), f"there is no part {position_text} of {path[:80]!r}, which has {len(self.items)}"
+            )
         return first, last
 
     def size_bytes(self, first: int, last: int) -> int:

@@ -139,7 +139,7 @@ class _Fingerprint:
     def matches(self, encoded: bytearray, start: int) -> bool:
         if len(encoded) != start + self.length:
             return False
-        with memoryview(self.shared) as known, known[: self.length] as prefix:
+        with memoryview(self.shared) as known_bytes, known_bytes[: self.length] as prefix:
             return encoded.startswith(prefix, start)
 
     def extended(self, more: bytearray) -> _Fingerprint:

@@ -67,10 +67,10 @@ def unknown_step(run: TraceRun, step: str) -> UsageError:
     if suggestion.startswith("did you mean"):
         message = f"{message}; {suggestion}"
     if names:
-        known = f"; steps {', '.join(names[:12])}{' …' if len(names) > 12 else ''}"
+        step_list = f"; steps {', '.join(names[:12])}{' …' if len(names) > 12 else ''}"
     else:
-        known = ""
-    return UsageError(message, hint=f"It has {_event_numbers(run)}{known}")
+        step_list = ""
+    return UsageError(message, hint=f"It has {_event_numbers(run)}{step_list}")
 
 
 def _event_numbers(run: TraceRun) -> str:

@@ -59,13 +59,13 @@ def refused_part(text: _Text, declared: Any) -> RefusedPart:
     struct = _struct(parts, declared)
     if struct is None or not isinstance(parts, dict):
         return RefusedPart(path, text, declared, reason)
-    known = struct.__struct_encode_fields__
+    known_keys = struct.__struct_encode_fields__
     unknown = None
     if struct.__struct_config__.forbid_unknown_fields:
-        unknown = next((key for key in parts if key not in known), None)
+        unknown = next((key for key in parts if key not in known_keys), None)
     required = (field.encode_name for field in msgspec.structs.fields(struct) if field.required)
     missing = next((key for key in required if key not in parts), None)
-    return RefusedPart(path, text, struct, reason, unknown, missing, known)
+    return RefusedPart(path, text, struct, reason, unknown, missing, known_keys)
 
 
 def _refused_member(text: _Text, declared: Any) -> _Member | None:

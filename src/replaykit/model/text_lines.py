@@ -21,10 +21,10 @@ def one_line(text: str, width: int) -> str:
 
 def first_few(names: Collection[str], most: int) -> str:
     """List the first names for people: `a, b and 3 more`."""
-    shown = ", ".join(islice(names, most))
+    listed_names = ", ".join(islice(names, most))
     if len(names) > most:
-        shown += f" and {len(names) - most} more"
-    return shown
+        listed_names += f" and {len(names) - most} more"
+    return listed_names
 
 
 def words_of(text: str) -> list[str]:

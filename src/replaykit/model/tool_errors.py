@@ -47,11 +47,11 @@ def tool_errors_in(calls: Iterable[Call]) -> dict[str, ToolErrors]:
     """
     from replaykit.model.matching import ToolErrors  # noqa: PLC0415 (only imported runs have such calls)
 
-    found: dict[str, ToolErrors] = {}
+    endings: dict[str, ToolErrors] = {}
     for call in calls:
-        if is_switchable(call) and found.get(call.name) is not ToolErrors.RAISED:
-            found[call.name] = ToolErrors.RAISED if is_raised(call) else ToolErrors.RETURNED
-    return found
+        if is_switchable(call) and endings.get(call.name) is not ToolErrors.RAISED:
+            endings[call.name] = ToolErrors.RAISED if is_raised(call) else ToolErrors.RETURNED
+    return endings
 
 
 def with_tool_errors(calls: Iterable[Call], modes: Mapping[str, ToolErrors]) -> Iterator[Call]:

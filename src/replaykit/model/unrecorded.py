@@ -75,10 +75,10 @@ class Unrecorded(Struct, frozen=True, kw_only=True, omit_defaults=True):
             return f"not recorded: connections to {self.count} more places; {_EFFECTS[self.effect]}"
         times = "" if self.count == 1 else f"{self.count} times"
         if self.program == PYTHON and self.where:
-            who = self.where
+            actor = self.where
         else:
-            who = " ".join(filter(None, (self.program, self.where)))
-        details = ", ".join(filter(None, (who, times)))
+            actor = " ".join(filter(None, (self.program, self.where)))
+        details = ", ".join(filter(None, (actor, times)))
         return f"not recorded: {_WHAT[self.kind].format(self.place)} ({details}); {_EFFECTS[self.effect]}"
 
     @property
@@ -99,26 +99,26 @@ def unrecorded_in(event: AnyEvent) -> Unrecorded | None:
 
 def all_unrecorded(events: Iterable[AnyEvent]) -> list[Unrecorded]:
     """Return the unrecorded actions, each once with its total count."""
-    found: dict[tuple[str, str, str], Unrecorded] = {}
+    actions: dict[tuple[str, str, str], Unrecorded] = {}
     for event in events:
-        one = unrecorded_in(event)
-        if one is None:
+        action = unrecorded_in(event)
+        if action is None:
             continue
-        before = found.get(one.key)
-        found[one.key] = one if before is None else with_count_added(before, one.count)
-    return list(found.values())
+        before = actions.get(action.key)
+        actions[action.key] = action if before is None else with_count_added(before, action.count)
+    return list(actions.values())
 
 
-def with_count_added(one: Unrecorded, count: int) -> Unrecorded:
+def with_count_added(action: Unrecorded, count: int) -> Unrecorded:
     """Return the action with a higher count."""
-    return msgspec.structs.replace(one, count=one.count + count)
+    return msgspec.structs.replace(action, count=action.count + count)
 
 
-def unrecorded_lines(found: Iterable[Unrecorded], shown: int = SHOWN) -> list[str]:
+def unrecorded_lines(actions: Iterable[Unrecorded], shown: int = SHOWN) -> list[str]:
     """Return one sentence for each action up to `shown`, and one that counts the rest."""
     lines: list[str] = []
     left_off = 0
-    for action in found:
+    for action in actions:
         if action.kind is UnrecordedKind.FURTHER:
             left_off += action.count
         elif len(lines) < shown:

@@ -44,14 +44,14 @@ def types_compared(call: Call, ignored: Iterable[JsonPath] = ()) -> list[str]:
 def concerns(events: Iterable[AnyEvent]) -> list[str]:
     """Return sentences about what a replay cannot rebuild: one per tool for values, one per place for unrecorded
     actions."""
-    found: dict[tuple[str, str], str] = {}
-    known = list(events)
-    for event in known:
+    sentences: dict[tuple[str, str], str] = {}
+    all_events = list(events)
+    for event in all_events:
         if isinstance(event, Note) and (text := _value_text(event)):
-            found[event.name, str(event.content.get("tool"))] = text
+            sentences[event.name, str(event.content.get("tool"))] = text
         elif isinstance(event, Call) and (types := types_returned(event)):
-            found.setdefault((UNBUILT, event.name), unbuilt_text(event.name, types, "returned"))
-    return [*found.values(), *unrecorded_lines(all_unrecorded(known))]
+            sentences.setdefault((UNBUILT, event.name), unbuilt_text(event.name, types, "returned"))
+    return [*sentences.values(), *unrecorded_lines(all_unrecorded(all_events))]
 
 
 def note_text(note: Note) -> str:

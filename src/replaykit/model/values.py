@@ -320,8 +320,8 @@ def _freeze_str(value: str, _depth: int, _forms: Forms | None = None) -> Json:
 
 
 def _freeze_dict(value: dict[Json, Json], depth: int, forms: Forms | None = None) -> Json:
-    named = all(type(key) is str and type(_freeze_str(key, 0)) is str for key in value)
-    if named and not (len(value) == 1 and next(iter(value)).startswith("$")):
+    has_plain_keys = all(type(key) is str and type(_freeze_str(key, 0)) is str for key in value)
+    if has_plain_keys and not (len(value) == 1 and next(iter(value)).startswith("$")):
         return {key: freeze(item, depth + 1, forms) for key, item in value.items()}
     return {"$dict": [[freeze(k, depth + 3, forms), freeze(v, depth + 3, forms)] for k, v in value.items()]}
 

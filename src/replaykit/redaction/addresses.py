@@ -45,8 +45,8 @@ def email_hits(view: View, literals: frozenset[bytes]) -> Iterator[Hit]:
     for sign in (b"[at]", b"(at)"):
         at = view.low.find(sign) if sign in literals else -1
         while at >= 0:
-            for found in _SPELLED.finditer(text, max(0, at - 66), at + 120):
-                yield Hit("email", *found.span(), 5)
+            for match in _SPELLED.finditer(text, max(0, at - 66), at + 120):
+                yield Hit("email", *match.span(), 5)
             at = view.low.find(sign, at + 120)
 
 
@@ -82,8 +82,8 @@ def ip_hits(view: View, literals: frozenset[bytes]) -> Iterator[Hit]:
     """Yield public addresses of machines: no loopback, private or reserved ones, and no version numbers."""
     shape = view.shape
     if b".0" in shape and (b".0.0" in shape or b".00.0" in shape or b".000.0" in shape):
-        for found in _V4.finditer(shape):
-            start, end = found.span()
+        for match in _V4.finditer(shape):
+            start, end = match.span()
             if _is_public_v4(view.flat[start:end].decode()) and not _is_version(view, start, end):
                 yield Hit("ip", start, end, 6)
     if b"::" in literals:
@@ -98,10 +98,10 @@ _EIGHT = lazy(rb":[0-9a-f]{1,4}:[0-9a-f]{1,4}:[0-9a-f]{1,4}:[0-9a-f]{1,4}:[0-9a-
 
 def _v6(view: View, sign: re.Pattern[bytes]) -> Iterator[Hit]:
     done = 0
-    for found in sign.finditer(view.low):
-        if found.start() < done:
+    for match in sign.finditer(view.low):
+        if match.start() < done:
             continue
-        for whole in _V6.finditer(view.low, max(done, found.start() - 40), found.end() + 45):
+        for whole in _V6.finditer(view.low, max(done, match.start() - 40), match.end() + 45):
             done = max(done, whole.end())
             if _is_public_v6(whole[0].decode()):
                 yield Hit("ip", *whole.span(), 6)
@@ -166,8 +166,8 @@ def url_hits(view: View, literals: frozenset[bytes]) -> Iterator[Hit]:
             if hit:
                 yield hit
     if b":thin:" in literals:
-        for found in _ORACLE.finditer(view.low):
-            yield Hit("connection-string", *found.span(1), 2)
+        for match in _ORACLE.finditer(view.low):
+            yield Hit("connection-string", *match.span(1), 2)
     for name in _SIGNATURES:
         if name in literals and b"?" in flat:
             for at in places_of(view.low, name):
@@ -185,10 +185,10 @@ _WEBHOOK = lazy(
 
 def _webhook(flat: bytes, at: int) -> Hit | None:
     """Return the path of a webhook, which is its secret."""
-    found = b"ook" in flat[at : at + 60] and _WEBHOOK.match(flat, at + 3)
-    if not found:
+    match = b"ook" in flat[at : at + 60] and _WEBHOOK.match(flat, at + 3)
+    if not match:
         return None
-    return Hit(f"{found.lastgroup}-webhook", *found.span(found.lastgroup or 0), 1)
+    return Hit(f"{match.lastgroup}-webhook", *match.span(match.lastgroup or 0), 1)
 
 
 def _login(view: View, at: int) -> Hit | None:
@@ -196,14 +196,14 @@ def _login(view: View, at: int) -> Hit | None:
     if b"@" not in flat[at : at + 800]:
         return None
     scheme = _SCHEME.search(view.low, max(0, at - 30), at)
-    kind, found = "url-credentials", None
+    kind, match = "url-credentials", None
     if scheme and scheme[0] not in _WEB:
         # In a database address, the last @ ends the password: nothing else has one, and people forget to encode theirs.
-        kind, found = "connection-string", _LAST_LOGIN.match(flat, at + 3)
-    found = found or _LOGIN.match(flat, at + 3)
-    if found and not _STAND_IN.fullmatch(found[2]):
-        return Hit(kind, *found.span(2), 2)
+        kind, match = "connection-string", _LAST_LOGIN.match(flat, at + 3)
+    match = match or _LOGIN.match(flat, at + 3)
+    if match and not _STAND_IN.fullmatch(match[2]):
+        return Hit(kind, *match.span(2), 2)
     alone = _TOKEN_LOGIN.match(flat, at + 3)
-    if alone and not found and looks_random(alone[1].decode()) and not alone[1].isalpha():
+    if alone and not match and looks_random(alone[1].decode()) and not alone[1].isalpha():
         return Hit("url-credentials", *alone.span(1), 2)
     return None

@@ -102,7 +102,7 @@ COUNTRY_CODE = lazy(
 
 def country_code(digits: str) -> str:
     """Return the country code at the start of these digits; empty if there is none."""
-    found = COUNTRY_CODE.match(digits.encode())
-    if found is None:
+    match = COUNTRY_CODE.match(digits.encode())
+    if match is None:
         return ""
-    return found[0].decode()
+    return match[0].decode()

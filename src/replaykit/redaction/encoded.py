@@ -36,21 +36,21 @@ def percent_hits(view: View, scan: Scan) -> Iterator[Hit]:
     escape = _ESCAPED
     if is_form:
         escape = _ESCAPED_OR_PLUS
-    found = escape.search(flat)
-    while found:
-        at = found.start()
+    match = escape.search(flat)
+    while match:
+        at = match.start()
         start = max(done, at - _LONGEST)
         for stop in _STOPS:
             start = max(start, flat.rfind(stop, start, at) + 1)
         rest = _REST.match(flat, at)
         assert rest is not None  # possibly empty
-        done = max(rest.end(), found.end())
+        done = max(rest.end(), match.end())
         word = view.text[start:done]
-        if found[0] != b"+":
+        if match[0] != b"+":
             yield from _decoded_hits(word, start, scan)
         if is_form and "+" in word and _FIELD.search(flat, start, done):
             yield from _decoded_hits(word.replace("+", " "), start, scan, word)
-        found = escape.search(flat, done)
+        match = escape.search(flat, done)
 
 
 def _decoded_hits(word: str, start: int, scan: Scan, form: str = "") -> Iterator[Hit]:
@@ -103,14 +103,14 @@ def _packed_spans(view: View, runs: list[Run]) -> Iterator[Run]:
 def _hex_spans(view: View, runs: list[Run]) -> Iterator[Run]:
     flat = view.flat
     for start, end in runs:
-        found = None
+        match = None
         if flat[start] in HEX_HEADS:
-            found = HEX_TEXT.match(flat, start)
+            match = HEX_TEXT.match(flat, start)
         below = flat.rfind(b"/", start, end) + 1  # as in a URL
-        if found is None and below and end - below >= _SHORTEST_HEX:
-            found = HEX_TEXT.match(flat, below)
-        if found:
-            yield found.span(1)
+        if match is None and below and end - below >= _SHORTEST_HEX:
+            match = HEX_TEXT.match(flat, below)
+        if match:
+            yield match.span(1)
 
 
 def _padded(flat: bytes, end: int) -> int:

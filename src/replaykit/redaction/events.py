@@ -100,8 +100,8 @@ class Door:
         """Return the members that say where it happened, as far as redaction changes them."""
         changed: dict[str, object] = {}
         for field, value in (("path", event.path), ("step", event.step)):
-            if value and (shown := self.name(value)) != value:
-                changed[field] = shown
+            if value and (redacted := self.name(value)) != value:
+                changed[field] = redacted
         return changed
 
     def _call(self, call: Call, served: Call | None) -> Call:
@@ -172,9 +172,9 @@ class Door:
                 return self._chunks(call.wire, values)
             changed["wire"] = self._wire(call.wire)
         if kinds <= {str}:
-            shown = self.redactor.chunks(values)
-            if shown is not values:
-                changed["items_json"] = tuple(map(raw, shown))
+            redacted = self.redactor.chunks(values)
+            if redacted is not values:
+                changed["items_json"] = tuple(map(raw, redacted))
         else:
             changed["items_json"] = tuple([self._raw(item, tool=call.name) for item in items])
         return changed
@@ -186,15 +186,15 @@ class Door:
         packing = _packing(wire)
         if packing:
             body = _unpacked(b"".join(body), packing)
-        shown = self.redactor.chunks(body)
-        if shown is body:
+        redacted = self.redactor.chunks(body)
+        if redacted is body:
             if cleaned_wire == wire:
                 return {}
             return {"wire": cleaned_wire}
         if packing:
             headers = tuple([pair for pair in cleaned_wire.headers if pair[0].lower() != _ENCODING])
             cleaned_wire = replace(cleaned_wire, headers=headers, pauses_ms=cleaned_wire.pauses_ms[:1])
-        return {"wire": cleaned_wire, "items_json": tuple(map(raw, map(_text_or_bytes, shown)))}
+        return {"wire": cleaned_wire, "items_json": tuple(map(raw, map(_text_or_bytes, redacted)))}
 
     def _wire(self, wire: WireInfo) -> WireInfo:
         headers = tuple([(name, self.redactor.header(name, value)) for name, value in wire.headers])
@@ -218,10 +218,10 @@ class Door:
         if not data:
             return data
         text = bytes(data)
-        shown = self.redactor.raw(text, name=name, tool=tool)
-        if shown is text:
+        redacted = self.redactor.raw(text, name=name, tool=tool)
+        if redacted is text:
             return data
-        return Raw(shown)
+        return Raw(redacted)
 
 
 class _States:
@@ -241,11 +241,11 @@ class _States:
         try:
             members = read_members(text)
         except msgspec.ValidationError:  # the state is not an object
-            shown = self._shown(text, "")
-            if shown is text and self._written is None:
+            redacted = self._shown(text, "")
+            if redacted is text and self._written is None:
                 return event
             self._written = StateFold()
-            return replace(event, state_json=Raw(shown), change=None)
+            return replace(event, state_json=Raw(redacted), change=None)
         cleaned = {self._door.name(key): self._cleaned(key, value) for key, value in members.items()}
         if self._written is None:
             if all(cleaned.get(key) is value for key, value in members.items()):
@@ -256,10 +256,10 @@ class _States:
 
     def _cleaned(self, key: str, value: Raw) -> Raw:
         text = bytes(value)
-        shown = self._shown(text, key)
-        if shown is text:
+        redacted = self._shown(text, key)
+        if redacted is text:
             return value
-        return Raw(shown)
+        return Raw(redacted)
 
     def _shown(self, text: bytes, key: str) -> bytes:
         if not self._door.is_local:

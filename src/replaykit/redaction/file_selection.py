@@ -126,22 +126,22 @@ def staged_texts(max_bytes: int = MAX_BYTES) -> Iterator[TreeText | Passed]:
             f"git does not say what is staged: {error_lines[0] if error_lines else error.returncode}"
         ) from None
     fields = changes.split(b"\0")
-    found = []
+    blobs = []
     for mode_and_name, name in zip(fields[::2], fields[1::2], strict=False):
         _, mode, _, blob, _ = mode_and_name.decode().lstrip(":").split(" ")
         if mode not in (_LINK, _MODULE):
-            found.append((os.fsdecode(name), blob))
-    if found:
-        yield from _blobs(found, max_bytes)
+            blobs.append((os.fsdecode(name), blob))
+    if blobs:
+        yield from _blobs(blobs, max_bytes)
 
 
-def _blobs(found: list[tuple[str, str]], max_bytes: int) -> Iterator[TreeText | Passed]:
+def _blobs(blobs: list[tuple[str, str]], max_bytes: int) -> Iterator[TreeText | Passed]:
     """Yield the contents of git blobs, by file name."""
     words = ["git", "cat-file", "--batch"]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as git:
         assert git.stdin is not None  # set, since both are pipes
         assert git.stdout is not None
-        for name, blob in found:
+        for name, blob in blobs:
             git.stdin.write(f"{blob}\n".encode())
             git.stdin.flush()
             *_, size = git.stdout.readline().split()

@@ -149,7 +149,7 @@ def leaks_in(name: str, data: bytes | str, redactor: Redactor | None) -> list[Le
     """Return what redaction would replace in a file."""
     if redactor is None:
         return []
-    return [Leak(name, found.line, found.column, found.kind, found.path) for found in redactor.scan(data)]
+    return [Leak(name, leak.line, leak.column, leak.kind, leak.path) for leak in redactor.scan(data)]
 
 
 def missed_leaks(
@@ -166,11 +166,11 @@ def missed_leaks(
     if not suspicions:
         return []
     text = data.decode("utf-8", "surrogateescape")
-    known = redactor.scan(text)
+    known_leaks = redactor.scan(text)
     leaks = []
     for suspicion in suspicions:
         start, end = suspicion.start, suspicion.end
-        if any(found.start < end and start < found.end for found in known):
+        if any(leak.start < end and start < leak.end for leak in known_leaks):
             continue
         line = text.count("\n", 0, start) + 1
         column = start - text.rfind("\n", 0, start)

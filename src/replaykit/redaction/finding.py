@@ -142,19 +142,19 @@ def spread(pieces: list[bytes], spans: Sequence[tuple[int, int, bytes]]) -> list
     changed, at, rest = [], 0, list(reversed(spans))
     pending: tuple[int, int, bytes] | None = None
     for piece in pieces:
-        end, out, here = at + len(piece), [], at
-        while here < end:
+        end, out, position = at + len(piece), [], at
+        while position < end:
             if pending is not None:
-                here = min(end, pending[1])
-                if here == pending[1]:
+                position = min(end, pending[1])
+                if position == pending[1]:
                     pending = None
             elif rest and rest[-1][0] < end:
                 span = rest.pop()
-                out += [piece[here - at : span[0] - at], span[2]]
-                here, pending = span[0], span
+                out += [piece[position - at : span[0] - at], span[2]]
+                position, pending = span[0], span
             else:
-                out.append(piece[here - at :])
-                here = end
+                out.append(piece[position - at :])
+                position = end
         changed.append(b"".join(out))
         at = end
     return changed

@@ -78,10 +78,10 @@ def formed(kind: str, value: str, digest: int, domain: int) -> str | None:
 
 def domain_of(address: str) -> str | None:
     """Return the domain of an e-mail address; None for other notations."""
-    found = _ADDRESS.fullmatch(address)
-    if found is None:
+    match = _ADDRESS.fullmatch(address)
+    if match is None:
         return None
-    return found[1].lower()
+    return match[1].lower()
 
 
 class _CheckedByLuhn(Struct, frozen=True):
@@ -212,8 +212,8 @@ def _abroad(number: str, digest: int) -> str | None:
     size = 3 * 10 ** (len(number) - 2)
     if len(number) <= 8 or size < LEAST:
         return None
-    which, rest = divmod(_code(digest, "phone", size), size // 3)
-    return f"{_SPARE_COUNTRIES[which]}{rest:0{len(number) - 2}}"
+    prefix, rest = divmod(_code(digest, "phone", size), size // 3)
+    return f"{_SPARE_COUNTRIES[prefix]}{rest:0{len(number) - 2}}"
 
 
 def is_spare_phone(digits: str, *, plus: bool) -> bool:
@@ -305,10 +305,10 @@ def _jwt(value: str, digest: int) -> str | None:
         return None
     from base64 import urlsafe_b64encode  # noqa: PLC0415 (rarely needed)
 
-    found = _ALGORITHM.search(unbase64(value.partition(".")[0]) or b"")
+    match = _ALGORITHM.search(unbase64(value.partition(".")[0]) or b"")
     algorithm = b"none"
-    if found:
-        algorithm = found[1]
+    if match:
+        algorithm = match[1]
     header = urlsafe_b64encode(b'{"alg":"%b","typ":"JWT"}' % algorithm).decode().rstrip("=")
     return f"{header}.{JWT_TAIL}{digest:08x}{_JWT_FILLING}"
 

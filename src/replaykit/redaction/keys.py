@@ -17,9 +17,9 @@ _LEAST = 16
 
 def project_key(directory: Path) -> bytes:
     """Return the key from `$REPLAYKIT_REDACTION_KEY` (hex or text) or `redaction.key`, which is created if missing."""
-    named = os.environ.get(VARIABLE)
-    if named is not None:
-        return _from_text(named.strip(), f"${VARIABLE}")
+    variable = os.environ.get(VARIABLE)
+    if variable is not None:
+        return _from_text(variable.strip(), f"${VARIABLE}")
     path = directory / FILE
     with contextlib.suppress(FileNotFoundError):
         return _read(path)
@@ -30,9 +30,9 @@ def project_key(directory: Path) -> bytes:
 
 def check_key(directory: Path) -> bool:
     """Return whether there is a key; raise `UsageError` if it is unusable."""
-    named = os.environ.get(VARIABLE)
-    if named is not None:
-        _from_text(named.strip(), f"${VARIABLE}")
+    variable = os.environ.get(VARIABLE)
+    if variable is not None:
+        _from_text(variable.strip(), f"${VARIABLE}")
         return True
     try:
         _read(directory / FILE)

@@ -16,7 +16,7 @@ from replaykit.model.text_lines import words_of
 
 
 class Trust(IntEnum):
-    """How much a name proves: the values next to it that count as secret."""
+    """The weight of a name: which values next to it count as secret."""
 
     RANDOM = 1  # machine-generated ones: `token`, `*_key`
     SECRET = 2  # hard-to-guess ones: `secret`
@@ -26,7 +26,7 @@ class Trust(IntEnum):
 
 
 class NameHint(Struct, frozen=True):
-    """What a name says about its value."""
+    """The kind and weight that a name gives its value."""
 
     kind: str
     trust: Trust
@@ -100,9 +100,9 @@ STEMS = tuple(
 WIDE_STEMS = {"п": "парол", "П": "парол", "密": "密码 密碼", "口": "口令", "ワ": "パスワード", "비": "비밀번호",
               "암": "암호",
               "ł": "hasło", "ş": "şifre", "Ş": "şifre", "ö": "lösenord", "ó": "jelszó", "ñ": "contraseña"}  # fmt: skip
-"""The same beyond ASCII, by a character in the stem: searching for one character is fast."""
+"""Stems beyond ASCII, by a character in the stem: searching for one character is fast."""
 NUMBER_STEMS = tuple(b"ssn social card cvv cvc pin otp licen national tax".split())
-"""The same for names of numbers; used only for texts with digits."""
+"""Stems in the names of numbers; used only for texts with digits."""
 
 
 _TABLE = {

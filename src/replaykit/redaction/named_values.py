@@ -165,39 +165,39 @@ def _value(view: View, end: int, hint: NameHint, name: str, *, start: int = 0, s
     if sign is None:
         return
     at = sign.end()
-    how = sign.lastgroup or "flag"
-    if how == "flag" and skipped > end:
-        how = "word"
-    if hint.trust is Trust.NUMBER and how in ("flag", "word"):
+    notation = sign.lastgroup or "flag"
+    if notation == "flag" and skipped > end:
+        notation = "word"
+    if hint.trust is Trust.NUMBER and notation in ("flag", "word"):
         yield from _numbered(view, end, hint)
         return
-    if how == "flag" and flat[end : end + 1] == b" ":
+    if notation == "flag" and flat[end : end + 1] == b" ":
         yield from _after_blank(view, end + 1, hint, start)
-    if how == "flag":
+    if notation == "flag":
         if flat[start : start + 2] != b"--" or flat[end : end + 1] not in (b" ", b"\t"):
             return
         at = end + 1
-    if how == "cell" and b"| " not in flat[max(0, start - 4) : start]:
+    if notation == "cell" and b"| " not in flat[max(0, start - 4) : start]:
         return
-    if how == "list" and not sign["close"]:
+    if notation == "list" and not sign["close"]:
         return
-    if how == "xml":
+    if notation == "xml":
         content = b"<" in flat[max(0, start - 24) : start] and _XML.match(flat, at)
         if content:
             yield from _checked(view, content.span(content.lastindex or 0), hint, name, quoted=True)
         return
     if name.lower().endswith("cookie"):
-        if how == "sign":
+        if notation == "sign":
             yield from _cookie(view, end)
         return
     quoted = _QUOTED.match(flat, at)
     if quoted is not None:
         span = quoted.span(quoted.lastgroup or 0)
-        if how == "list":
+        if notation == "list":
             if hint.trust is Trust.NUMBER or flat[quoted.end() : quoted.end() + 1] == b":":
                 return
             hint = NameHint(hint.kind, Trust.RANDOM, hint.is_own)
-        elif how == "call" and hint.trust is Trust.ANY:
+        elif notation == "call" and hint.trust is Trust.ANY:
             hint = NameHint(hint.kind, Trust.SECRET, hint.is_own)
         scheme = _SCHEME.match(flat, *span)
         if scheme:
@@ -205,11 +205,11 @@ def _value(view: View, end: int, hint: NameHint, name: str, *, start: int = 0, s
             if b"=" in flat[slice(*span)] and b"," in flat[slice(*span)]:
                 hint = NameHint(hint.kind, Trust.ANY)  # the parameters of Digest
         yield from _checked(view, span, hint, name, quoted=True)
-    elif how != "list":
-        yield from _bare(view, at, hint, name, how, sign)
+    elif notation != "list":
+        yield from _bare(view, at, hint, name, notation, sign)
 
 
-def _bare(view: View, at: int, hint: NameHint, name: str, how: str, sign: re.Match[bytes]) -> Iterator[Hit]:
+def _bare(view: View, at: int, hint: NameHint, name: str, notation: str, sign: re.Match[bytes]) -> Iterator[Hit]:
     flat = view.flat
     scheme = _SCHEME.match(flat, at)
     if scheme:
@@ -221,17 +221,17 @@ def _bare(view: View, at: int, hint: NameHint, name: str, how: str, sign: re.Mat
     blanked = _BLANKED.match(flat, at)  # a placeholder with the rest of a value after it
     if blanked:
         at = blanked.end()
-    found = form.match(flat, at)
-    if found is None:
+    match = form.match(flat, at)
+    if match is None:
         return
-    last = _closed(flat, first, found.end())
+    last = _closed(flat, first, match.end())
     while last > first and flat[last - 1] in b".,:!?":
         last -= 1
     if flat[last : last + 1] in (b"(", b"[") and flat[last - 1 : last].isalnum():
         return  # a call or a subscript, so this is code
-    is_tight = not sign[0][-1:].isspace() or how == "flag"
+    is_tight = not sign[0][-1:].isspace() or notation == "flag"
     loose = _REST.match(flat, last) is not None and (is_tight or b":" in sign[0])
-    if how == "word" and flat[first:last].isalpha():
+    if notation == "word" and flat[first:last].isalpha():
         return
     if hint.trust is Trust.NUMBER:
         number = _NUMBER.match(flat, first)
@@ -248,13 +248,13 @@ def _after_blank(view: View, at: int, hint: NameHint, start: int) -> Iterator[Hi
 
     Without a separator, only a word that no sentence contains counts as a value.
     """
-    found = _TOKEN_ALONE.match(view.flat, at)
-    if found is None or hint.trust not in (Trust.RANDOM, Trust.SECRET, Trust.ANY):
+    match = _TOKEN_ALONE.match(view.flat, at)
+    if match is None or hint.trust not in (Trust.RANDOM, Trust.SECRET, Trust.ANY):
         return
-    token = found[1].rstrip(b".")
+    token = match[1].rstrip(b".")
     is_netrc = b"login " in view.low[max(0, start - 80) : start]
     if digits_in(token) and not token.isdigit() and (len(token) >= 16 or is_netrc):
-        yield from _checked(view, (found.start(1), found.start(1) + len(token)), _AS_DRAWN, "", quoted=True)
+        yield from _checked(view, (match.start(1), match.start(1) + len(token)), _AS_DRAWN, "", quoted=True)
 
 
 _AS_DRAWN = NameHint("secret", Trust.RANDOM)
@@ -266,9 +266,9 @@ _NUMBERED = lazy(
 
 def _numbered(view: View, end: int, hint: NameHint) -> Iterator[Hit]:
     """Yield the value of `Passport No. X1234567` and `SSN is 123 45 6789`."""
-    found = _NUMBERED.match(view.flat, end)
-    if found and (found["sign"] or hint.kind not in ("secret", "phone")) and len(digits_in(found["value"])) >= 4:
-        yield from _checked(view, found.span("value"), hint, "", quoted=True)
+    match = _NUMBERED.match(view.flat, end)
+    if match and (match["sign"] or hint.kind not in ("secret", "phone")) and len(digits_in(match["value"])) >= 4:
+        yield from _checked(view, match.span("value"), hint, "", quoted=True)
 
 
 def _closed(flat: bytes, first: int, last: int) -> int:
@@ -304,11 +304,11 @@ def _checked(
 def _cookie(view: View, end: int) -> Iterator[Hit]:
     """Yield all pairs of a cookie as one hit, unless each is redacted already."""
     sign = _COLON.match(view.flat, end)
-    found = sign and _COOKIE.match(view.flat, sign.end())
-    if not found or b"=" not in found[0]:
+    match = sign and _COOKIE.match(view.flat, sign.end())
+    if not match or b"=" not in match[0]:
         return
-    start, end = found.span()
-    if b"<<<<" not in found[0] or cookie_hides_more(view.text[start:end]):
+    start, end = match.span()
+    if b"<<<<" not in match[0] or cookie_hides_more(view.text[start:end]):
         yield Hit("secret", start, end, 2)
 
 

@@ -39,7 +39,7 @@ class PresidioNames:
     def find(self, text: str) -> Iterable[tuple[int, int]]:
         """Return the spans of PERSON entities above the score."""
         results = self._analyzer.analyze(text=text, entities=["PERSON"], language=self._language)
-        return sorted((found.start, found.end) for found in results if found.score >= self._score)
+        return sorted((result.start, result.end) for result in results if result.score >= self._score)
 
 
 def installed_finder() -> NameFinder:

@@ -89,12 +89,12 @@ def _hits(view: View, national_id: NationalId, signs: list[int], before_sign: in
     Searching the whole text would take a hundred times as long, since the patterns begin with no literal.
     """
     for first, last in _stretches(signs, before_sign, _NEAR + _LONGEST):
-        for found in national_id.form.finditer(view.flat, first, last):
-            start, end = found.span()
+        for match in national_id.form.finditer(view.flat, first, last):
+            start, end = match.span()
             before = view.low[max(0, start - _NEAR) : start]
             if not national_id.is_named_in(before):
                 continue
-            if national_id.is_right(_APART.sub(b"", found[0]).decode().upper()):
+            if national_id.is_right(_APART.sub(b"", match[0]).decode().upper()):
                 yield Hit(national_id.kind, start, end, 4)
 
 

@@ -33,8 +33,8 @@ def number_hits(view: View, literals: frozenset[bytes]) -> Iterator[Hit]:
     yield from _ibans(view, literals)
     for hit in (*national_id_hits(view), *named_id_hits(view, literals)):
         yield from _values(view, hit.start, hit.end, [hit])
-    for found in _CLUSTER.finditer(view.shape):
-        start, end = found.span()
+    for match in _CLUSTER.finditer(view.shape):
+        start, end = match.span()
         if _DATE.match(view.flat, start) and end - start < 24:
             continue
         values: list[Hit] = []
@@ -45,11 +45,11 @@ def number_hits(view: View, literals: frozenset[bytes]) -> Iterator[Hit]:
 
 def _values(view: View, start: int, end: int, hits: Iterable[Hit]) -> list[Hit]:
     """Return the hits that are not placeholders."""
-    found = list(hits)
-    if not found:
-        return found
-    known = number_placeholders(view.flat, max(0, start - 2), end)
-    return [hit for hit in found if not _is_placeholder(view, hit, known)]
+    all_hits = list(hits)
+    if not all_hits:
+        return all_hits
+    placeholders = number_placeholders(view.flat, max(0, start - 2), end)
+    return [hit for hit in all_hits if not _is_placeholder(view, hit, placeholders)]
 
 
 def _is_placeholder(view: View, hit: Hit, known: list[FoundPlaceholder]) -> bool:
@@ -59,36 +59,36 @@ def _is_placeholder(view: View, hit: Hit, known: list[FoundPlaceholder]) -> bool
         return True
     if is_placeholder(text.decode(), hit.kind):
         return True
-    for found in known:
-        is_meant = found.is_certain or hit.kind in ("phone", found.kind)
-        if is_meant and hit.start < found.end and found.start < hit.end:
+    for known_placeholder in known:
+        is_meant = known_placeholder.is_certain or hit.kind in ("phone", known_placeholder.kind)
+        if is_meant and hit.start < known_placeholder.end and known_placeholder.start < hit.end:
             return True
     return False
 
 
 def _checked(view: View, start: int, end: int) -> Iterator[Hit]:
     before = view.low[max(0, start - _BEFORE) : start]
-    for found in _CARD.finditer(view.flat, start, end + 2):
-        if not _goes_on(view.flat, found):
-            digits = digits_in(found[0])
+    for match in _CARD.finditer(view.flat, start, end + 2):
+        if not _goes_on(view.flat, match):
+            digits = digits_in(match[0])
             is_known = is_card(digits) or (is_card(digits, named=True) and _CARD_WORD.search(before))
             if is_known and not (len(digits) == 15 and b"imei" in before):
-                yield Hit("card", *found.span(), 4)
-    for found in _IMEI.finditer(view.flat, start, end + 2):
-        is_named = not found[0].isdigit() or b"imei" in before
-        if is_imei(digits_in(found[0]), named=is_named):
-            yield Hit("imei", *found.span(), 5)
-    for found in _SSN.finditer(view.flat, start, end + 2):
-        if (found[1] == b"-" or _SSN_WORD.search(before)) and is_ssn(digits_in(found[0])):
-            yield Hit("ssn", *found.span(), 4)
+                yield Hit("card", *match.span(), 4)
+    for match in _IMEI.finditer(view.flat, start, end + 2):
+        is_named = not match[0].isdigit() or b"imei" in before
+        if is_imei(digits_in(match[0]), named=is_named):
+            yield Hit("imei", *match.span(), 5)
+    for match in _SSN.finditer(view.flat, start, end + 2):
+        if (match[1] == b"-" or _SSN_WORD.search(before)) and is_ssn(digits_in(match[0])):
+            yield Hit("ssn", *match.span(), 4)
 
 
-def _goes_on(flat: bytes, found: re.Match[bytes]) -> bool:
-    """Return whether more groups with the same dash follow or precede, so that this is no card."""
-    dash = found[1] or found[2]
+def _goes_on(flat: bytes, match: re.Match[bytes]) -> bool:
+    """Return whether more groups with the same dash follow or precede, so that this cannot be a card."""
+    dash = match[1] or match[2]
     if dash not in (b"-", b"."):
         return False
-    start, end = found.span()
+    start, end = match.span()
     if flat[end : end + 1] == dash and flat[end + 1 : end + 2].isdigit():
         return True
     return flat[start - 1 : start] == dash and flat[max(0, start - 2) : start - 1].isdigit()
@@ -101,8 +101,8 @@ def _ibans(view: View, literals: frozenset[bytes]) -> Iterator[Hit]:
         if not at or shape[at - 1 : at] not in (b"a", b"A", b"0") or view.flat[at - 1 : at] == b"_":
             starts.append(at)
     if b"iban" in literals:
-        for found in _LOWER_IBAN.finditer(view.low):
-            starts.append(found.start(1))
+        for match in _LOWER_IBAN.finditer(view.low):
+            starts.append(match.start(1))
     for start in starts:
         end = _iban_end(view.flat, start)
         if end:
@@ -180,14 +180,14 @@ def _phone_hits(view: View, start: int, end: int) -> Iterator[Hit]:
     is_named = _is_named(view, start)
     first = start - (flat[start - 1 : start] == b"(")
     if is_named:
-        for found in _ANY.finditer(flat, first, end + 2):
-            if not _DATED.match(found[0]) and found[0].count(b".") != 1:
-                yield Hit("phone", *found.span(), 6)
+        for match in _ANY.finditer(flat, first, end + 2):
+            if not _DATED.match(match[0]) and match[0].count(b".") != 1:
+                yield Hit("phone", *match.span(), 6)
     elif is_named is None and not flat[start:end].isdigit():
-        for found in _NATIONAL.finditer(flat, first, end + 2):
-            digits = digits_in(found[0])
-            if 9 <= len(digits) <= 12 and not _DATED.match(found[0]) and not _is_dump(flat, *found.span()):
-                yield Hit("phone", *found.span(), 6)
+        for match in _NATIONAL.finditer(flat, first, end + 2):
+            digits = digits_in(match[0])
+            if 9 <= len(digits) <= 12 and not _DATED.match(match[0]) and not _is_dump(flat, *match.span()):
+                yield Hit("phone", *match.span(), 6)
 
 
 def _is_joined(flat: bytes, start: int) -> bool:
@@ -231,16 +231,16 @@ def _international(flat: bytes, begin: int, start: int, end: int) -> int:
     first = start + 2 * has_zeros
     if COUNTRY_CODE.match(flat, first) is None:
         return 0
-    found = _ANY.match(flat, first) or _LONG.match(flat, first)
-    if found is None or found.end() > end:
+    match = _ANY.match(flat, first) or _LONG.match(flat, first)
+    if match is None or match.end() > end:
         return 0
-    count = len(digits_in(found[0]))
-    is_separated = len(found[0]) > count
+    count = len(digits_in(match[0]))
+    is_separated = len(match[0]) > count
     if has_zeros and not (is_separated and count >= 10):
         return 0
     if count < 9 - is_separated:
         return 0
-    return found.end()
+    return match.end()
 
 
 _LONG = lazy(rb"\d(?:[ .\-()/]{0,3}\d){7,14}")
@@ -269,8 +269,8 @@ def named_by(before: bytes) -> bool | None:
 
 def _last(words: re.Pattern[bytes] | re.Pattern[str], text: bytes | str) -> int:
     last = -1
-    for found in words.finditer(text):  # type: ignore[arg-type]
-        last = found.start()
+    for match in words.finditer(text):  # type: ignore[arg-type]
+        last = match.start()
     return last
 
 

@@ -25,10 +25,10 @@ class Parts:
     """The placeholders in a text, including parts of them, and the text in between."""
 
     def __init__(self, text: bytes) -> None:
-        found = placeholders_in(text)
+        placeholders = placeholders_in(text)
         for name in _NAME.finditer(text):
-            found.append(FoundPlaceholder(*name.span(), "name", name[1].decode()))
-        self._found = sorted(found)
+            placeholders.append(FoundPlaceholder(*name.span(), "name", name[1].decode()))
+        self._found = sorted(placeholders)
         self._texts: list[bytes] = []
         self._between: list[bytes] = []
         at = 0
@@ -108,7 +108,7 @@ def slot_of_value(key: bytes, kind: str, text: bytes) -> str:
         return f"{digest(key, kind, value.lower()):08x}"
     if kind == "name":
         return ""
-    found = placeholders_in(b"(%b)" % canonical(placeholder(key, kind, value).encode()))
-    if not found:
+    placeholders = placeholders_in(b"(%b)" % canonical(placeholder(key, kind, value).encode()))
+    if not placeholders:
         return ""
-    return found[0].slot
+    return placeholders[0].slot

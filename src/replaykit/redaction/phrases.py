@@ -38,13 +38,13 @@ _NEAR_SEED = 124
 def phrase_hits(view: View) -> Iterator[Hit]:
     """Yield phrases after a name for them, and seeds in groups of four."""
     for end in _ends_of(PHRASE_NAMES, view.low):
-        found = _WORDS.match(view.low, end)
-        if found and _is_phrase(_WORD.findall(found[1])):
-            yield Hit("seed-phrase", *found.span(1), 2)
+        match = _WORDS.match(view.low, end)
+        if match and _is_phrase(_WORD.findall(match[1])):
+            yield Hit("seed-phrase", *match.span(1), 2)
     for end in _ends_of(SEED_NAMES, view.low):
-        found = _SEED.search(view.flat, end, end + _NEAR_SEED)
-        if found and _DIGIT_OF_SEED.search(found[0]):  # excludes sentences of four-letter words
-            yield Hit("secret", *found.span(), 2)
+        match = _SEED.search(view.flat, end, end + _NEAR_SEED)
+        if match and _DIGIT_OF_SEED.search(match[0]):  # excludes sentences of four-letter words
+            yield Hit("secret", *match.span(), 2)
 
 
 def _ends_of(names: Iterable[bytes], low: bytes) -> Iterator[int]:
@@ -76,10 +76,10 @@ def command_hits(view: View) -> Iterator[Hit]:
     for program, form in _PROGRAMS.items():
         if program not in view.low:
             continue
-        for found in form.finditer(view.flat):
-            group = found.lastindex or 0  # one of three quoting styles
-            if not _is_stand_in(found[group]):
-                yield Hit("secret", *found.span(group), 2)
+        for match in form.finditer(view.flat):
+            group = match.lastindex or 0  # one of three quoting styles
+            if not _is_stand_in(match[group]):
+                yield Hit("secret", *match.span(group), 2)
 
 
 def _is_stand_in(value: bytes) -> bool:
@@ -122,10 +122,10 @@ def vendor_hits(view: View) -> Iterator[Hit]:
         for at in places_of(view.low, word):
             first = max(done, at + len(word))
             done = at + _NEAR + 1
-            for found in form.finditer(view.flat, first, done + _LONGEST):
-                start = found.start()
+            for match in form.finditer(view.flat, first, done + _LONGEST):
+                start = match.start()
                 if start < done and not _ID.search(view.flat[max(0, start - 20) : start]):
-                    yield Hit(f"{word.decode()}-key", *found.span(), 2)
+                    yield Hit(f"{word.decode()}-key", *match.span(), 2)
     if b"AC" in view.flat:
-        for found in _TWILIO_LOGIN.finditer(view.flat):
-            yield Hit("twilio-key", *found.span(1), 2)
+        for match in _TWILIO_LOGIN.finditer(view.flat):
+            yield Hit("twilio-key", *match.span(1), 2)

@@ -135,12 +135,12 @@ def grown_pieces(before: Pieces, text: bytes, common: int) -> tuple[Pieces, int]
     # Of consecutive pieces in a list, one is enough context to read on.
     head = rest[: places[first]] + STAND_IN
     walk = _Walk(_SMALLEST_PIECE, _LARGEST_PIECE)
-    known = before.spans[last].end
-    new = walk.spans((head + text[known:]).rstrip(), known - len(head))
+    known_end = before.spans[last].end
+    new = walk.spans((head + text[known_end:]).rstrip(), known_end - len(head))
     if new is None:
         return None
     grown = walk.pieces(text, before.spans[:shared] + new)
-    tail = Pieces(text[known:], [TextSpan(start - known, end - known) for start, end in new])
+    tail = Pieces(text[known_end:], [TextSpan(start - known_end, end - known_end) for start, end in new])
     end = places[last] + len(STAND_IN)
     grown.texts = before.texts[:shared] + tail.texts
     grown.rest = rest[:end] + tail.rest
@@ -182,7 +182,7 @@ class _Walk:
             return None
 
     def _spans(self, value: bytes, at: int) -> list[TextSpan]:
-        found: list[TextSpan] = []
+        spans: list[TextSpan] = []
         for start, child in _children(value):
             place = at + start
             is_piece = child[:1] == b"{" and value[:1] == b"[" and len(child) >= self._smallest
@@ -196,8 +196,8 @@ class _Walk:
                 self._first_nested = min(self._first_nested, place)
             elif is_piece:
                 below = [TextSpan(place, place + len(child))]
-            found += below
-        return found
+            spans += below
+        return spans
 
 
 def _children(value: bytes) -> Iterator[tuple[int, bytes]]:
@@ -222,7 +222,7 @@ def _children(value: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _behind(gap: re.Pattern[bytes], value: bytes, at: int) -> int:
-    found = gap.match(value, at)
-    if found is None:
+    match = gap.match(value, at)
+    if match is None:
         return at
-    return found.end()
+    return match.end()

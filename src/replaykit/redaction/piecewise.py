@@ -196,9 +196,9 @@ class Piecewise:
             start, at = last.end_of(shared), places[shared - 1] + len(STAND_IN)
             if last.pieces.places[:shared] != places[:shared] or last.rest.raw[:at] != rest.raw[:at]:
                 shared = start = at = 0  # their positions in the rest differ
-        moved, new = [place - at for place in places[shared:]], units[shared:]
-        tail = joined(rest.raw[at:], moved, [unit.raw for unit in new])
-        pieces = Pieces(last.pieces.text[:start] + tail, last.pieces.spans[:shared] + _spans(moved, new, start))
+        offsets, new = [place - at for place in places[shared:]], units[shared:]
+        tail = joined(rest.raw[at:], offsets, [unit.raw for unit in new])
+        pieces = Pieces(last.pieces.text[:start] + tail, last.pieces.spans[:shared] + _spans(offsets, new, start))
         pieces.places = places
         after = _State(pieces, units, rest)
         return after, after.borders_known_from(last, shared)
@@ -210,9 +210,9 @@ class Piecewise:
         known: Known = {}
         rest, places, units = before.rest, before.pieces.places, before.units
         for earlier in islice(chain(last, repeat(_NO_PASS)), MAX_PASSES):
-            this = self._pass(units, rest.traits, known, earlier)
-            passes.append(this)
-            looks, rest_look = this.looks, self._look(rest, this.traits, known, name)
+            current = self._pass(units, rest.traits, known, earlier)
+            passes.append(current)
+            looks, rest_look = current.looks, self._look(rest, current.traits, known, name)
             is_plain = not known and rest.is_clean and all(map(_is_clean, units))
             if is_plain or not any(map(_may_find, (rest_look, *looks))):
                 break
@@ -267,7 +267,7 @@ class Piecewise:
             look = _Look([], may_find=self._redactor.text_edits.must_walk(unit.text, name))
         else:
             hits = self._redactor.text_edits.hits(
-                unit.text, {value: (shown, kind) for value, shown, kind in values}, traits
+                unit.text, {value: (stand_in, kind) for value, stand_in, kind in values}, traits
             )
             look = _Look(hits, may_find=bool(hits) or self._redactor.text_edits.must_walk(unit.text, name))
         self._looks[key] = look
@@ -370,7 +370,7 @@ def _shifted(places: list[int], rest: _Unit, edits: list[Edit]) -> list[int]:
     """Return the positions of the empty objects after the edits. Positions count bytes, edits count characters."""
     if not edits:
         return places
-    moved, shift, at, chars = [], 0, 0, 0
+    offsets, shift, at, chars = [], 0, 0, 0
     waiting = list(reversed(edits))
     for place in places:
         while waiting:
@@ -380,8 +380,8 @@ def _shifted(places: list[int], rest: _Unit, edits: list[Edit]) -> list[int]:
                 break
             edit = waiting.pop()
             shift += _size(edit.text) - _size(rest.text[edit.start : edit.end])
-        moved.append(place + shift)
-    return moved
+        offsets.append(place + shift)
+    return offsets
 
 
 def _size(text: str) -> int:

@@ -144,13 +144,13 @@ def is_placeholder(text: str, kind: str = "") -> bool:
     If only the range marks it, the kind must match: `000 1234567` is not a phone, but may be a password.
     """
     raw = text.encode("utf-8", "surrogatepass")
-    all_found = placeholders_in(raw)
-    if len(all_found) != 1:
+    placeholders = placeholders_in(raw)
+    if len(placeholders) != 1:
         return False
-    (found,) = all_found
-    if found.kind == kind and kind in WITH_FORM:
-        return not digits_in(raw[: found.start] + raw[found.end :])
-    return found.start == 0 and found.end == len(raw) and found.kind not in OF_DIGITS
+    (only,) = placeholders
+    if only.kind == kind and kind in WITH_FORM:
+        return not digits_in(raw[: only.start] + raw[only.end :])
+    return only.start == 0 and only.end == len(raw) and only.kind not in OF_DIGITS
 
 
 def placeholders_in(raw: bytes) -> list[FoundPlaceholder]:
@@ -166,13 +166,15 @@ def may_be_redacted(texts: Iterable[bytes]) -> bool:
 
 def holds_placeholder(raw: bytes) -> bool:
     """Return whether the text has a placeholder that cannot be anything else."""
-    return any(found.is_certain for found in placeholders_in(raw))
+    return any(each.is_certain for each in placeholders_in(raw))
 
 
 def without_placeholders(raw: bytes) -> bytes:
     """Blank out placeholders; return the same object if there are none."""
-    found = in_order([*_marked(raw), *_numbers(raw, certain_alone=True)])
-    return blanked(raw, [(placeholder.start, placeholder.end) for placeholder in found if placeholder.is_certain])
+    placeholders = in_order([*_marked(raw), *_numbers(raw, certain_alone=True)])
+    return blanked(
+        raw, [(placeholder.start, placeholder.end) for placeholder in placeholders if placeholder.is_certain]
+    )
 
 
 def blanked(raw: bytes, stretches: list[tuple[int, int]]) -> bytes:
@@ -187,20 +189,20 @@ def blanked(raw: bytes, stretches: list[tuple[int, int]]) -> bytes:
 
 def spans(raw: bytes) -> list[tuple[int, int]]:
     """Return the spans of placeholders that cannot be anything else, including truncated ones."""
-    found = [(placeholder.start, placeholder.end) for placeholder in _marked(raw)]
+    ranges = [(placeholder.start, placeholder.end) for placeholder in _marked(raw)]
     if b"@" in raw and b"p-" in raw:
-        found += [match.span() for match in _CUT_ADDRESS.finditer(raw)]
+        ranges += [match.span() for match in _CUT_ADDRESS.finditer(raw)]
     if b"J" in raw and b".7" in raw:
-        found += [match.span() for match in _CUT_TOKEN.finditer(raw)]
+        ranges += [match.span() for match in _CUT_TOKEN.finditer(raw)]
     at = raw.find(_HOST)
     while at >= 0:
         before = _CUT_BEFORE.search(raw, max(0, at - 80), at)
         start, end = at, at + len(_HOST)
         if before:
             start = before.start()
-        found.append((start, end))
+        ranges.append((start, end))
         at = raw.find(_HOST, end)
-    return found
+    return ranges
 
 
 def _beginnings(text: str) -> str:
@@ -243,10 +245,10 @@ def _addresses(low: bytes) -> Iterator[FoundPlaceholder]:
     at = low.find(_HOST)
     while at >= 0:
         end = at + len(_HOST)
-        found = _BEFORE_HOST.search(low, max(0, at - _WIDEST), at)
-        if found and not low[end : end + 1].isalnum() and low[end : end + 1] not in (b"-", b"_"):
-            kind = found.lastgroup or ""
-            yield FoundPlaceholder(found.start(), end, kind, found[kind].decode())
+        match = _BEFORE_HOST.search(low, max(0, at - _WIDEST), at)
+        if match and not low[end : end + 1].isalnum() and low[end : end + 1] not in (b"-", b"_"):
+            kind = match.lastgroup or ""
+            yield FoundPlaceholder(match.start(), end, kind, match[kind].decode())
         at = low.find(_HOST, end)
 
 
@@ -261,19 +263,19 @@ def _with_prefix(raw: bytes, start: int, kind: str) -> int:
 def _slots(
     raw: bytes, kind: str, form: re.Pattern[bytes], read: Callable[[str], Slot | None]
 ) -> Iterator[FoundPlaceholder]:
-    for found in form.finditer(raw):
-        slot = read(found[0].decode())
+    for match in form.finditer(raw):
+        slot = read(match[0].decode())
         if slot is not None:
-            yield FoundPlaceholder(*found.span(), kind, str(slot))
+            yield FoundPlaceholder(*match.span(), kind, str(slot))
 
 
 def _ibans(raw: bytes) -> Iterator[FoundPlaceholder]:
-    for found in _IBAN.finditer(raw):
-        places = [at for at in range(*found.span()) if raw[at] not in b" .-"]
+    for match in _IBAN.finditer(raw):
+        places = [at for at in range(*match.span()) if raw[at] not in b" .-"]
         text = bytes([raw[at] for at in places]).decode()
         for length in _LENGTHS:
             if length <= len(text) and (slot := iban_slot(text[:length])) is not None:
-                yield FoundPlaceholder(found.start(), places[length - 1] + 1, "iban", str(slot))
+                yield FoundPlaceholder(match.start(), places[length - 1] + 1, "iban", str(slot))
                 break
 
 
@@ -286,10 +288,10 @@ def _numbers(raw: bytes, *, certain_alone: bool = False) -> Iterator[FoundPlaceh
         yield from _slots(raw, "ip", _IPV4, ip_slot)
     zeros = raw.translate(_ZEROS)
     if _NINE in zeros.translate(None, _SEPARATORS):
-        for found in _NUMBER.finditer(zeros):
-            start, end = found.span()
+        for match in _NUMBER.finditer(zeros):
+            start, end = match.span()
             before = raw[max(0, start - 1) : start]
-            is_certain = not found[0].isdigit() or raw.startswith(_CERTAIN, start) or before in (b"+", b"(")
+            is_certain = not match[0].isdigit() or raw.startswith(_CERTAIN, start) or before in (b"+", b"(")
             if certain_alone and not is_certain:
                 continue
             if not before.isalnum() and before not in (b".", b"_"):
@@ -312,15 +314,17 @@ _READERS: tuple[tuple[str, re.Pattern[bytes], Callable[[str], Slot | None]], ...
 
 def number_placeholders(raw: bytes, start: int, end: int) -> list[FoundPlaceholder]:
     """Return the placeholders in a run of digits and separators."""
-    found: list[FoundPlaceholder] = []
+    placeholders: list[FoundPlaceholder] = []
     for kind, form, read in _READERS:
         for number in form.finditer(raw, start, end):
             text = number[0]
             slot = read(digits_in(text)) if kind != "ip" else read(text.decode())
             if slot is not None:
-                found.append(FoundPlaceholder(*number.span(), kind, str(slot), kind != "ssn" or not text.isdigit()))
-    if found:
-        return found
+                placeholders.append(
+                    FoundPlaceholder(*number.span(), kind, str(slot), kind != "ssn" or not text.isdigit())
+                )
+    if placeholders:
+        return placeholders
     for number in _PHONE.finditer(raw, start, end):
         text = number[0]
         has_plus = b"+" in text[:2]
@@ -328,8 +332,8 @@ def number_placeholders(raw: bytes, start: int, end: int) -> list[FoundPlacehold
         slot = phone_slot(digits, plus=has_plus)
         if slot is not None and not _DOTTED.fullmatch(text):
             is_grouped = not text.lstrip(b"(").isdigit() and (len(digits) == 10 or digits.startswith(("000", "129")))
-            found.append(FoundPlaceholder(*number.span(), "phone", str(slot), has_plus or is_grouped))
-    return found
+            placeholders.append(FoundPlaceholder(*number.span(), "phone", str(slot), has_plus or is_grouped))
+    return placeholders
 
 
 def digits_in(raw: bytes) -> str:
@@ -341,18 +345,18 @@ def canonical(raw: bytes) -> bytes:
 
     Bare digits stay: in the reserved ranges they may be ids, each of them unique.
     """
-    certain = [found for found in placeholders_in(raw) if found.is_certain]
-    return _replaced(raw, certain, lambda found: f"<{found.kind}:{found.slot}>")
+    certain = [each for each in placeholders_in(raw) if each.is_certain]
+    return _replaced(raw, certain, lambda each: f"<{each.kind}:{each.slot}>")
 
 
 def blurred(raw: bytes) -> bytes:
     """Return the text with every placeholder as `<kind:*>`, to compare texts redacted with different keys."""
-    return _replaced(raw, placeholders_in(raw), lambda found: f"<{found.kind}:*>")
+    return _replaced(raw, placeholders_in(raw), lambda each: f"<{each.kind}:*>")
 
 
-def _replaced(raw: bytes, found: list[FoundPlaceholder], text_of: Callable[[FoundPlaceholder], str]) -> bytes:
+def _replaced(raw: bytes, placeholders: list[FoundPlaceholder], text_of: Callable[[FoundPlaceholder], str]) -> bytes:
     pieces, at = [], 0
-    for placeholder in found:
+    for placeholder in placeholders:
         if not _is_bare(raw, placeholder):
             pieces += [raw[at : placeholder.start], text_of(placeholder).encode()]
             at = placeholder.end
@@ -361,12 +365,12 @@ def _replaced(raw: bytes, found: list[FoundPlaceholder], text_of: Callable[[Foun
     return b"".join([*pieces, raw[at:]])
 
 
-def _is_bare(raw: bytes, found: FoundPlaceholder) -> bool:
+def _is_bare(raw: bytes, number: FoundPlaceholder) -> bool:
     """Return whether this is a JSON number outside quotes, which must stay one."""
-    if not _JSON_NUMBER.fullmatch(raw, found.start, found.end):
+    if not _JSON_NUMBER.fullmatch(raw, number.start, number.end):
         return False
-    before = raw[max(0, found.start - 2) : found.start].rstrip()[-1:]
-    after = raw[found.end : found.end + 1]
+    before = raw[max(0, number.start - 2) : number.start].rstrip()[-1:]
+    after = raw[number.end : number.end + 1]
     return before in (b"", b":", b",", b"[") and (not after or after[0] in _LIMITS)
 
 

@@ -87,7 +87,7 @@ def is_plausible(value: str, hint: NameHint, *, quoted: bool, loose: bool = True
 
 
 def looks_random(value: str) -> bool:
-    """Return whether nobody would write this by hand: mixed classes, and no words, date, path or address."""
+    """Return whether a value looks generated: mixed character classes, and no words, date, path or address."""
     if len(value) < 8 or _DATE.fullmatch(value[:40]) or ("@" in value[1:-4] and _AT_HOST.match(value)):
         return False
     digits, letters = _digits_and_letters(value)

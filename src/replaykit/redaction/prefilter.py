@@ -215,15 +215,15 @@ def _has_numbers(raw: bytes, low: bytes, shape: bytes, near_ids: bool) -> bool:
     if has_letters and shape.find(_FISCAL_SIGN) >= 0:
         return True
     search, is_harmless = _MANY.search, _HARMLESS.match
-    found = search(shape)
-    if found and shape.find(_DNI_SIGN) >= 0 and _DNI.search(shape):  # which has so many digits
+    match = search(shape)
+    if match and shape.find(_DNI_SIGN) >= 0 and _DNI.search(shape):  # which has so many digits
         return True
-    while found:
-        start = found.start()
+    while match:
+        start = match.start()
         harmless = is_harmless(raw, start) or _id_at(raw, low, start)
         if harmless is None:
             return True
-        found = search(shape, harmless.end())
+        match = search(shape, harmless.end())
     return False
 
 
@@ -232,8 +232,8 @@ _FEW_BYTES, _FEWEST_DIGITS = 200, 7
 
 def _id_at(raw: bytes, low: bytes, start: int) -> re.Match[bytes] | None:
     """Match the number here if it is too short for a card, and nothing says that it is a phone."""
-    found = _BARE.match(raw, start)
-    if found is None:
+    match = _BARE.match(raw, start)
+    if match is None:
         return None
     from replaykit.redaction.numbers import BEFORE, named_by  # noqa: PLC0415 (few texts have such numbers)
 
@@ -246,7 +246,7 @@ def _id_at(raw: bytes, low: bytes, start: int) -> re.Match[bytes] | None:
             return None
     if not readings:
         return None
-    return found
+    return match
 
 
 def _readings(before: bytes, length: int) -> tuple[bytes, ...]:

@@ -61,8 +61,8 @@ def rules_beside(store: Path) -> Rules:
 
 
 def _rules_of_file(store: Path) -> Rules:
-    named = os.environ.get(RULES_VARIABLE)
-    file = Path(named) if named else rules_file(store)
+    variable = os.environ.get(RULES_VARIABLE)
+    file = Path(variable) if variable else rules_file(store)
     if not file.is_file():
         return DEFAULT
     from replaykit.redaction.rule_files import load_rules  # noqa: PLC0415 (few projects have rules of their own)

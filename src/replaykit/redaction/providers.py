@@ -159,11 +159,11 @@ class Provider(Struct, frozen=True, dict=True):
 
     def token(self, flat: bytes, at: int) -> Hit | None:
         """Return the token whose literal is at this position."""
-        found = self.pattern.match(flat, at)
-        if found is None:
+        match = self.pattern.match(flat, at)
+        if match is None:
             return None
-        start, end = found.span()
-        end -= len(found[0]) - len(found[0].rstrip(b"."))  # the end of a sentence
+        start, end = match.span()
+        end -= len(match[0]) - len(match[0].rstrip(b"."))  # the end of a sentence
         reach = _BACK.get(self.kind, 0)
         if self.kind == "telegram-token":
             number = _BOT_ID.search(flat, max(0, start - reach), start)

@@ -73,8 +73,8 @@ class Redactor:
 
     def raw(self, raw: bytes, *, name: str = "", tool: str = "") -> bytes:
         """Redact JSON text, or any other text, in bytes."""
-        if len(raw) >= LEAST_BYTES and (shown := self._by_pieces(raw, name)) is not None:
-            return shown
+        if len(raw) >= LEAST_BYTES and (redacted := self._by_pieces(raw, name)) is not None:
+            return redacted
         if self._is_plainly_clean(raw, name):
             return raw
         return self.text_edits.redacted(raw, name, tool)
@@ -151,13 +151,13 @@ class Redactor:
             if is_known or self._is_clean_in_pieces(text):
                 return []
             text = text.decode("utf-8", "surrogateescape")
-        found, line, counted = [], 1, 0
+        locations, line, counted_to = [], 1, 0
         for edit in self.edits(text):
-            line += text.count("\n", counted, edit.start)
-            counted = edit.start
+            line += text.count("\n", counted_to, edit.start)
+            counted_to = edit.start
             column = edit.start - text.rfind("\n", 0, edit.start)
-            found.append(Located(edit.kind, edit.start, edit.end, line, column, edit.path))
-        return found
+            locations.append(Located(edit.kind, edit.start, edit.end, line, column, edit.path))
+        return locations
 
     def edits(
         self, text: str, *, name: str = "", tool: str = "", known: Known | None = None, is_json: bool = False

@@ -76,18 +76,18 @@ class _Estimate:
         self.weight = 1
         """The weight of a step: groups take longer than single characters."""
         self.starts = self.window
-        """How many positions of the text a match can have begun at."""
+        """The number of positions at which a match can have begun."""
         self.ways = 1.0
-        """How many ways lead here from one start, for one end of the last repeat."""
+        """The number of ways that lead here from one start, for one end of the last repeat."""
         self.open: dict[int, _Open] = {}
         """Repeats whose end is not settled, numbered."""
         self.repeats = 0
         self.last = _ALL
         """The characters that may precede this place."""
         self.before = [_ALL]
-        """The same for some earlier places, in order."""
+        """The characters that may precede some earlier places, in order."""
         self.reach = 1
-        """How far a match can be from its start."""
+        """The greatest distance of a match from its start."""
         self.spacing = 1
         """The least distance between two occurrences of the characters before this place."""
         self.has_varied = False
@@ -416,13 +416,13 @@ def _has_repeat(items: _Items) -> bool:
 
 def _all_chars(items: _Items, flags: int) -> int:
     """Return every character that these operations can take."""
-    found = 0
+    chars = 0
     for operation, argument in items:
         inner = (flags | argument[1]) & ~argument[2] if operation is ops.SUBPATTERN else flags
-        found |= _chars(operation, argument, flags) or 0
+        chars |= _chars(operation, argument, flags) or 0
         for part in _inside(operation, argument):
-            found |= _all_chars(part, inner)
-    return found
+            chars |= _all_chars(part, inner)
+    return chars
 
 
 def _inside(operation: Any, argument: Any) -> list[_Items]:

@@ -73,10 +73,10 @@ class _RuleFile:
         """Return the rules of the file and of files that it names; `through` are the files that led here."""
         table, path = self.table, self.path
         self.is_foreign = is_foreign
-        known = {*_LISTS, *_GITLEAKS, *_SWITCHES, "patterns"}
+        known_keys = {*_LISTS, *_GITLEAKS, *_SWITCHES, "patterns"}
         for key in table:
-            if key not in known:
-                raise self.error(key, f"unknown key {key!r}; {nearest(key, known)}")
+            if key not in known_keys:
+                raise self.error(key, f"unknown key {key!r}; {nearest(key, known_keys)}")
         lists = {key: self.texts(table, key) for key in _LISTS}
         for key in _SWITCHES:
             if not isinstance(table.get(key, False), bool):
@@ -312,11 +312,11 @@ def _toml_error(text: str) -> str:
 def _data(path: Path) -> bytes:
     """Read a rule file. Refuse devices, which never end, pipes, which block, and files too large for rules."""
     try:
-        found = path.stat()
-        if not stat.S_ISREG(found.st_mode):
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
             raise InvalidFile("not a regular file", file=str(path))
-        if found.st_size > _MAX_BYTES:
-            raise InvalidFile(f"has {found.st_size:,} bytes; rule files have {_MAX_BYTES:,} at most", file=str(path))
+        if status.st_size > _MAX_BYTES:
+            raise InvalidFile(f"has {status.st_size:,} bytes; rule files have {_MAX_BYTES:,} at most", file=str(path))
         return path.read_bytes()
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         reason = getattr(error, "strerror", None) or error
@@ -330,16 +330,16 @@ def _short(error: _Unusable, name: str) -> str:
 
 
 def _without_lead_in(regex: str) -> tuple[str, LeadIn | None]:
-    found = _LEAD_IN.match(regex)
-    if found is None:
+    match = _LEAD_IN.match(regex)
+    if match is None:
         return regex, None
-    flags = found["flags"] or ""
-    most = int(found["most"])
+    flags = match["flags"] or ""
+    most = int(match["most"])
     try:
-        before = compile_re2(f"{flags}{found['chars']}{{0,{most}}}$")
+        before = compile_re2(f"{flags}{match['chars']}{{0,{most}}}$")
     except ValueError:  # compiling the whole pattern reports the error
         return regex, None
-    return flags + regex[found.end() :], LeadIn(before, most)
+    return flags + regex[match.end() :], LeadIn(before, most)
 
 
 # One value of each kind, to check whether a pattern is meant for such.

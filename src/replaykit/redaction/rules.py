@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 WINDOW = 4096
 OVERLAP = 1024
-"""How much text patterns of files see at once: quadratic patterns stay within milliseconds."""
+"""The text that a pattern from a file sees at once; keeps quadratic patterns within milliseconds."""
 
 
 MAX_ALLOWED_CHARS = 400
@@ -48,10 +48,10 @@ class LeadIn(Struct, frozen=True):
     pattern: re.Pattern[str]
     most: int
 
-    def start(self, found: re.Match[str], first: int) -> int:
+    def start(self, match: re.Match[str], first: int) -> int:
         """Return where a match with its lead-in begins, no earlier than `first`."""
-        begin = self.pattern.search(found.string, max(first, found.start() - self.most), found.start())
-        return (begin or found).start()
+        begin = self.pattern.search(match.string, max(first, match.start() - self.most), match.start())
+        return (begin or match).start()
 
 
 class RedactionRule(Struct, frozen=True):

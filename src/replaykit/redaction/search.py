@@ -96,8 +96,8 @@ def _hits_in(text: str, rules: Rules, depth: int, around: int) -> list[Hit]:
         hits.extend(encoded_hits(view, runs, deeper))
     for rule in rules.extra:
         hits.extend(_pattern_hits(view, rule))
-    for named in rules.finders:
-        hits.extend(named.hits(text))
+    for named_finder in rules.finders:
+        hits.extend(named_finder.hits(text))
     if not hits:
         return hits
     if rules.allow or rules.allow_patterns:
@@ -107,10 +107,10 @@ def _hits_in(text: str, rules: Rules, depth: int, around: int) -> list[Hit]:
 
 def _literals_in(low: bytes) -> frozenset[bytes]:
     """Return which of the literals are in a lower-case text."""
-    found = _AUTOMATON.find_matches_as_indexes(low, overlapping=True)
-    if not found:
+    matches = _AUTOMATON.find_matches_as_indexes(low, overlapping=True)
+    if not matches:
         return _NOTHING
-    return frozenset([_LITERALS[index] for index, _, _ in found])
+    return frozenset([_LITERALS[index] for index, _, _ in matches])
 
 
 def _is_login(email: Hit, logins: list[Hit]) -> bool:
@@ -127,13 +127,13 @@ def _pattern_hits(view: View, rule: RedactionRule) -> Iterator[Hit]:
     """Yield the findings of a project's pattern, around its keywords and in windows, so that none can hang."""
     for start, end in rule.windows(view.low):
         first = start
-        for found in rule.pattern.finditer(view.text, start, end):
-            begin = found.start()
+        for match in rule.pattern.finditer(view.text, start, end):
+            begin = match.start()
             if rule.lead_in:
-                begin = rule.lead_in.start(found, first)
-            first = found.end()
-            if _is_secret(rule, found[rule.group], view.text[begin:first]):
-                yield Hit(rule.kind, *found.span(rule.group), 3, is_own=True)
+                begin = rule.lead_in.start(match, first)
+            first = match.end()
+            if _is_secret(rule, match[rule.group], view.text[begin:first]):
+                yield Hit(rule.kind, *match.span(rule.group), 3, is_own=True)
 
 
 def _is_secret(rule: RedactionRule, value: str | None, whole: str) -> bool:
@@ -174,9 +174,9 @@ def long_hits(text: str, search: Search, step: int = STEP) -> list[Hit]:
             first = start - _AROUND
         else:  # continues the previous search
             hits = [hit for hit in hits if hit.end <= first]
-        found, done = _searched(text, first, end, search)
+        new_hits, done = _searched(text, first, end, search)
         begin = first and first + _AROUND - _NEAR
-        hits += [hit for hit in found if hit.end > begin]
+        hits += [hit for hit in new_hits if hit.end > begin]
     return hits
 
 

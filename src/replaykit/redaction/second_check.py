@@ -85,13 +85,15 @@ class SecondCheck:
 def suspicions_in(text: str, rules: Rules) -> list[Suspicion]:
     """Return the findings of the second check in order, without placeholders and allowed values."""
     placeholders = placeholders_in(text.encode("ascii", "replace"))
-    found: dict[tuple[int, int], Suspicion] = {}
+    suspicions: dict[tuple[int, int], Suspicion] = {}
     for name, start, end in (*_by_rules(text), *_by_entropy(text)):
         value = text[start:end]
-        is_placeholder = any(known.start < end and start < known.end for known in placeholders) or DOMAIN in value
+        is_placeholder = (
+            any(placeholder.start < end and start < placeholder.end for placeholder in placeholders) or DOMAIN in value
+        )
         if not is_placeholder and not rules.allows(value):
-            found.setdefault((start, end), Suspicion(name, start, end, sha256_of(value)))
-    return [found[span] for span in sorted(found)]
+            suspicions.setdefault((start, end), Suspicion(name, start, end, sha256_of(value)))
+    return [suspicions[span] for span in sorted(suspicions)]
 
 
 def _by_rules(text: str) -> Iterator[tuple[str, int, int]]:

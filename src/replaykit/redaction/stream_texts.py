@@ -100,23 +100,23 @@ class _Shape:
     def __init__(self, first: list[bytes]) -> None:
         self.texts: list[int] = []
         self.numbers: list[int] = []
-        same = [0]
+        unchanged = [0]
         name = b""
         for place in range(1, len(first) - 1, 2):
             after = first[place + 1].strip()
             is_name = after[:1] == b":"
             if is_name or name in _APART_NAMES:
-                same.append(place)
+                unchanged.append(place)
             else:
                 self.texts.append(place)
             if is_name and after != b":" and first[place] not in _APART_NAMES:
                 self.numbers.append(place + 1)
             else:
-                same.append(place + 1)
+                unchanged.append(place + 1)
             name = b""
             if after == b":":
                 name = first[place]
-        self.same_in = itemgetter(0, *same)  # 0 twice: `itemgetter` returns a tuple only for several indexes
+        self.same_in = itemgetter(0, *unchanged)  # 0 twice: `itemgetter` returns a tuple only for several indexes
         self.same = self.same_in(first)
         whole = b"".join(self.same)
         self.is_usual = whole.isascii() and b"\\" not in whole and _PAIRS.isdisjoint(self.same)

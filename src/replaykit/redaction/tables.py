@@ -32,10 +32,10 @@ Columns = dict[int, NameHint]
 
 def sql_hits(view: View, rules: Rules) -> Iterator[Hit]:
     """Yield the values of an INSERT below telling columns."""
-    for found in _VALUES.finditer(view.flat):
-        columns = _columns(found[1].split(b","), rules)
+    for match in _VALUES.finditer(view.flat):
+        columns = _columns(match[1].split(b","), rules)
         if columns:
-            yield from _rows_of_sql(view, found.end(), columns)
+            yield from _rows_of_sql(view, match.end(), columns)
 
 
 def csv_hits(view: View, rules: Rules, at: int, heads: set[int]) -> Iterator[Hit]:

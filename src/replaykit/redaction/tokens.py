@@ -50,16 +50,16 @@ HEX_TEXT = lazy(rb"(?:0x)?((?:%b){10,4096}+)(?![A-Za-z0-9])" % HEX_CHAR)
 def long_runs(view: View) -> list[Run]:
     """Return the runs that may be a token: no plain words, digests or UUIDs."""
     runs, flat = view.runs, view.flat
-    found: list[Run] = []
+    long: list[Run] = []
     start = runs.find(RUN)
     while start >= 0:
         end = runs.find(b" ", start)
         if end < 0:
             end = len(runs)
         if is_token_like(flat[start:end]):
-            found.append((start, end))
+            long.append((start, end))
         start = runs.find(RUN, end)
-    return found
+    return long
 
 
 def is_token_like(piece: bytes) -> bool:
@@ -103,7 +103,7 @@ def _loose(flat: bytes, first: int, end: int) -> Iterator[Hit]:
                 yield token
 
 
-def secret_hits(view: View, found: list[Hit], literals: frozenset[bytes]) -> Iterator[Hit]:
+def secret_hits(view: View, hits: list[Hit], literals: frozenset[bytes]) -> Iterator[Hit]:
     """Yield secrets that their context reveals: armoured keys, headers, password hashes, AWS secrets."""
     low = view.low
     if b"private" in literals and b"-----" in view.flat:
@@ -123,7 +123,7 @@ def secret_hits(view: View, found: list[Hit], literals: frozenset[bytes]) -> Ite
     if b"$" in view.flat:
         for match in _HASH.finditer(view.flat):
             yield Hit("password-hash", *match.span(), 2)
-    for hit in found:
+    for hit in hits:
         if hit.kind == "aws-key":
             for match in _SECRET_AWS.finditer(view.flat, max(0, hit.start - _NEAR_AWS), hit.end + _NEAR_AWS):
                 if _is_mixed(match[0]) and len(set(match[0])) > 14:
@@ -145,15 +145,15 @@ def _armoured(view: View) -> Iterator[Hit]:
     if view.traits & Trait.SERVICE_ACCOUNT:
         kind = "gcp-service-account"
     at = 0
-    while found := _PEM.search(flat, at):
-        end = _PEM_END.search(flat, found.end(), found.end() + _PEM_LONGEST)
-        body = _PEM_BODY.match(flat, found.end())
-        last = end or body or found
+    while match := _PEM.search(flat, at):
+        end = _PEM_END.search(flat, match.end(), match.end() + _PEM_LONGEST)
+        body = _PEM_BODY.match(flat, match.end())
+        last = end or body or match
         at = last.end()
-        while at > found.end() and flat[at - 1 : at] in (b" ", b"\n", b"\\", b"\r", b"\t"):
+        while at > match.end() and flat[at - 1 : at] in (b" ", b"\n", b"\\", b"\r", b"\t"):
             at -= 1
-        if at > found.end():
-            yield Hit(kind, found.start(), at, 0)
+        if at > match.end():
+            yield Hit(kind, match.start(), at, 0)
 
 
 def _is_mixed(token: bytes) -> bool:

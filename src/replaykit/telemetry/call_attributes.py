@@ -20,7 +20,7 @@ from replaykit.telemetry.messages import input_messages, instructions, output_me
 from replaykit.telemetry.span import Attribute, Attributes, TelemetrySpanKind
 
 UNKNOWN = "unknown"
-"""The provider if it cannot be told; the conventions require one."""
+"""The provider if the model's name does not identify it; the conventions require one."""
 _HOSTS = {
     "openai.azure.com": "azure.ai.openai",
     "cognitiveservices.azure.com": "azure.ai.openai",
@@ -225,12 +225,12 @@ def _model(call: LlmCall, content: bool) -> CallAttributes:
     if call.finish_reason:
         attributes["gen_ai.response.finish_reasons"] = (call.finish_reason,)
     if call.usage is not None:
-        counted = {
+        counts = {
             "gen_ai.usage.input_tokens": call.usage.input_tokens,
             "gen_ai.usage.output_tokens": call.usage.output_tokens,
             "operation.cost": call.usage.cost_usd,
         }
-        for name, value in counted.items():
+        for name, value in counts.items():
             if value is not None:
                 attributes[name] = value
     if content:
@@ -249,13 +249,13 @@ def _parameters(arguments: Raw) -> Iterator[tuple[str, Attribute]]:
         if isinstance(parameters.get(name), dict):
             parameters = {**parameters, **parameters[name]}
     for name, spellings in _NUMBERS.items():
-        found = _first(parameters, spellings)
-        if type(found) in (int, float):
-            yield f"gen_ai.request.{name}", float(found)
+        parameter = _first(parameters, spellings)
+        if type(parameter) in (int, float):
+            yield f"gen_ai.request.{name}", float(parameter)
     for name, spellings in _COUNTS.items():
-        found = _first(parameters, spellings)
-        if type(found) is int and abs(found) < _INT64:
-            yield f"gen_ai.request.{name}", found
+        parameter = _first(parameters, spellings)
+        if type(parameter) is int and abs(parameter) < _INT64:
+            yield f"gen_ai.request.{name}", parameter
     choices, stops = _first(parameters, _CHOICES), _first(parameters, _STOPS)
     if type(choices) is int and 1 < choices < _INT64:
         yield "gen_ai.request.choice.count", choices
@@ -326,14 +326,14 @@ def _conversation(call: LlmCall) -> Attributes:
     request: JsonObject = {"messages": arguments}
     if isinstance(arguments, dict) and "messages" in arguments:
         request = arguments
-    found = {
+    attributes = {
         "gen_ai.system_instructions": instructions(request.get("system")),
         "gen_ai.input.messages": input_messages(request.get("messages")),
         "gen_ai.tool.definitions": request.get("tools"),
     }
     if call.error is None and call.result_json:
-        found["gen_ai.output.messages"] = output_messages(call.result, call.finish_reason)
-    return {name: encode(value).decode() for name, value in found.items() if value}
+        attributes["gen_ai.output.messages"] = output_messages(call.result, call.finish_reason)
+    return {name: encode(value).decode() for name, value in attributes.items() if value}
 
 
 def _request(call: Call) -> CallAttributes:

@@ -274,10 +274,10 @@ class _SpanSink:
 
 def _link(header: RunHeader) -> Link | None:
     """Return a link to the run that a fork comes from."""
-    known = origin_trace(header)
-    if known is None or header.origin.run is None:
+    origin = origin_trace(header)
+    if origin is None or header.origin.run is None:
         return None
-    return Link(SpanContext(int(known, 16), root_id(header.origin.run), is_remote=True))
+    return Link(SpanContext(int(origin, 16), root_id(header.origin.run), is_remote=True))
 
 
 def _cleaned(run: TraceRun) -> TraceRun:

@@ -118,21 +118,21 @@ def _part(part: Json) -> JsonObject:
 
 
 def _call(call: JsonObject) -> JsonObject:
-    named = as_object(call.get("function")) or call
-    arguments: Json = next((named[name] for name in ("arguments", "input", "args") if name in named), {})
-    found: JsonObject = {"type": "tool_call"}
+    function = as_object(call.get("function")) or call
+    arguments: Json = next((function[name] for name in ("arguments", "input", "args") if name in function), {})
+    part: JsonObject = {"type": "tool_call"}
     if identity := as_text(call.get("call_id")) or as_text(call.get("id")):
-        found["id"] = identity
-    found["name"] = as_text(named.get("name"))
-    found["arguments"] = load_arguments(arguments) if isinstance(arguments, str) else arguments
-    return found
+        part["id"] = identity
+    part["name"] = as_text(function.get("name"))
+    part["arguments"] = load_arguments(arguments) if isinstance(arguments, str) else arguments
+    return part
 
 
 def _response(identity: Json, response: Json) -> JsonObject:
-    found: JsonObject = {"type": "tool_call_response"}
+    part: JsonObject = {"type": "tool_call_response"}
     if as_text(identity):
-        found["id"] = identity
-    return found | {"response": response}
+        part["id"] = identity
+    return part | {"response": response}
 
 
 def _text(value: Json) -> JsonObject:

@@ -60,9 +60,9 @@ class TelemetrySpan(Struct, frozen=True, kw_only=True):
 
 def trace_id_of(run: RunHeader) -> str:
     """Return the id of a run's trace: the one it was recorded in, or else one derived from the run's id."""
-    found = recorded_trace(run)
-    if found is not None:
-        return found
+    trace_id = recorded_trace(run)
+    if trace_id is not None:
+        return trace_id
     if _TRACE.fullmatch(run.id):
         return run.id  # an imported trace
     return f"{_hashed(trace_key(run), 16):032x}"
@@ -115,9 +115,9 @@ def origin_trace(run: RunHeader) -> str | None:
 
 
 def _trace_in(run: RunHeader, member: str) -> str | None:
-    found = _metadata(run).get(member)
-    if isinstance(found, str) and _TRACE.fullmatch(found):
-        return found
+    trace_id = _metadata(run).get(member)
+    if isinstance(trace_id, str) and _TRACE.fullmatch(trace_id):
+        return trace_id
     return None
 
 
@@ -145,9 +145,9 @@ def exception(error: ErrorInfo, at_ns: int) -> ExportedSpanEvent:
 
 
 def _metadata(run: RunHeader) -> JsonObject:
-    known = run.metadata
-    if isinstance(known, dict):
-        return known
+    metadata = run.metadata
+    if isinstance(metadata, dict):
+        return metadata
     return {}
 
 

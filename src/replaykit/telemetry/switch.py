@@ -75,10 +75,10 @@ def watcher() -> LiveTelemetry | None:
 def watch(header: RunHeader, store: Path) -> LiveRun | None:
     """Start reporting a run, if telemetry is on."""
     listening = watcher()
-    found = None if listening is None else listening.begun(header, store)
-    if found is not None:
-        _RUNS[header.id] = found
-    return found
+    live_run = None if listening is None else listening.begun(header, store)
+    if live_run is not None:
+        _RUNS[header.id] = live_run
+    return live_run
 
 
 def watched(run_id: str) -> LiveRun | None:

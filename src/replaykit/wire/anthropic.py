@@ -42,10 +42,6 @@ _PARTS = ("_tool_use", "_tool_result", "container_upload", "compaction", "fallba
 _INPUTS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 
 
-def _read_request(body: JsonObject) -> WireRequest:
-    return split_request(body, "messages", system="system")
-
-
 def _read_response(body: JsonObject) -> WireResponse:
     reason = text_at(body, "stop_reason") or None
     answers: tuple[ModelAnswer, ...] = ()
@@ -83,6 +79,7 @@ def _thinking_of(content: list[JsonObject]) -> str | None:
 
 def _call(block: JsonObject) -> ToolUse:
     arguments = block.get("input")
+    # A text stands for arguments that the model did not write as JSON; see `load_arguments`.
     if type(arguments) not in (dict, list, str):
         arguments = {}
     return ToolUse(id=text_at(block, "id"), name=text_at(block, "name"), arguments=arguments)
@@ -125,6 +122,7 @@ def _thinking_blocks(before: list[JsonObject], draft: Draft) -> list[JsonObject]
         return of_type(before, *_THINKING)
     if content is None:
         return []
+    # SDKs require a signature; the recorded one belongs to other thoughts.
     return [{"type": "thinking", "thinking": content, "signature": ""}]
 
 
@@ -169,6 +167,7 @@ def fold(frames: Iterable[Frame]) -> FoldedStream:
         elif kind == "content_block_start" and type(index) is int:
             blocks[index] = _Block(object_in(event, "content_block"))
         elif kind == "content_block_delta" and type(index) is int:
+            # Without its start, the type of a block follows from the member that grew.
             blocks.setdefault(index, _Block({})).add(object_in(event, "delta"))
         elif kind == "message_delta":
             message |= object_in(event, "delta")
@@ -176,6 +175,7 @@ def fold(frames: Iterable[Frame]) -> FoldedStream:
             message["usage"] = object_in(message, "usage") | without_nulls(object_in(event, "usage"))
         elif kind == "message_stop":
             ended = True
+        # Gateways send errors without a type.
         elif kind == "error" or (event.get("error") and not kind):
             events.error = event
     if message or blocks:
@@ -206,6 +206,7 @@ class _Block:
         for name, pieces in self._pieces.items():
             text = "".join(pieces)
             if name == "partial_json":
+                # A tool without parameters sends one empty delta.
                 block.setdefault("input", {})
                 if text:
                     block["input"] = load_arguments(text)
@@ -258,7 +259,7 @@ def _grown(block: JsonObject) -> tuple[JsonObject, list[JsonObject]]:
 
 DIALECT = ApiDialect(
     name="anthropic.messages",
-    read_request=_read_request,
+    read_request=lambda body: split_request(body, "messages", system="system"),
     read_response=_read_response,
     fold=fold,
     fill=_fill,

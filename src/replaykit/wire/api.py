@@ -180,6 +180,7 @@ def _detect_framing(chunks: Sequence[bytes]) -> Framing | None:
     for chunk in chunks:
         first = chunk.lstrip()[:1]
         if first:
+            # An AWS frame starts with its length, whose first byte is zero below 16 MB.
             return {b"{": None, b"[": Framing.ARRAY, b"\0": Framing.AWS}.get(first, Framing.SSE)
     return None
 
@@ -214,9 +215,11 @@ _MAX_TEXT = 2000  # for errors that are not JSON, such as the page of a proxy
 
 def error_of(value: Json, status: int | None = None) -> ErrorInfo:
     """Return the error in a body or an event; `value` is text if it is not JSON."""
+    # Gemini sends errors of an array stream as an array.
     if type(value) is list and value:
         value = value[0]
     body = as_object(value)
+    # Ollama has the text itself under `error`, AWS and FastAPI have no such member.
     inner = body.get("error", body)
     details = as_object(inner)
     message = details.get("message") or details.get("Message") or details.get("detail")
@@ -227,18 +230,19 @@ def error_of(value: Json, status: int | None = None) -> ErrorInfo:
     if type(message) is not str:
         message = _message_text(message)
     attributes = {"status": status, "code": details.get("code"), "param": details.get("param")}
-    known = {name: item for name, item in attributes.items() if type(item) in (str, int)}
+    plain_attributes = {name: item for name, item in attributes.items() if type(item) in (str, int)}
     attributes_json = ABSENT
-    if known:
-        attributes_json = raw(known)
+    if plain_attributes:
+        attributes_json = raw(plain_attributes)
     return ErrorInfo(type=_error_type(details, status), message=message, attributes_json=attributes_json)
 
 
 def _error_type(details: JsonObject, status: int | None) -> str:
     """Return the most specific name of an error."""
     kind = text_at(details, "type")
-    if kind == "error":
+    if kind == "error":  # the type of the event, which says nothing about the error
         kind = ""
+    # Gemini's `status` is a name such as `RESOURCE_EXHAUSTED`.
     name = kind or text_in(details, "status", "code")
     if not name and status:
         return f"http_{status}"

@@ -88,7 +88,7 @@ class ConversationTurns:
         self.system: list[str] = []
         """Instructions among the messages."""
         self.joints = 0
-        """How often two texts were joined into one line."""
+        """The number of texts joined to the line before."""
         self.gaps = 0
         """The number of messages whose content was lost or hidden when they were logged."""
         self._numbers: dict[str, int] = {}
@@ -119,17 +119,15 @@ class ConversationTurns:
             self.system.append(piece.text)
             return
         place = len(self.lines)
+        # Text comes before the calls of its turn: APIs differ in where they put it.
         while piece.role == ASSISTANT and place and _is_call(self.lines[place - 1]):
             place -= 1
-        if place:
-            last = self.lines[place - 1]
-        else:
-            last = None
-        if last is not None and last.role == piece.role and last.texts:
+        texts: tuple[str, ...] = (piece.text,)
+        if place and self.lines[place - 1].role == piece.role and self.lines[place - 1].texts:
             self.joints += 1
-            self.lines[place - 1] = ConversationLine(piece.role, (*last.texts, piece.text))
-        else:
-            self.lines.insert(place, ConversationLine(piece.role, (piece.text,)))
+            place -= 1
+            texts = (*self.lines.pop(place).texts, *texts)
+        self.lines.insert(place, ConversationLine(piece.role, texts))
 
     def _add_call(self, piece: ToolCallPiece) -> None:
         self._count += 1
@@ -249,8 +247,8 @@ class Conversation(Struct, frozen=True, kw_only=True):
         if scope.model:
             members.append(b'"model":' + orjson.dumps(self.model))
         if scope.parameters:
-            found = {name: value for name, value in self.parameters.items() if name in scope.parameters}
-            members.append(b'"parameters":' + canonical(found))
+            parameters = {name: value for name, value in self.parameters.items() if name in scope.parameters}
+            members.append(b'"parameters":' + canonical(parameters))
         if scope.tools:
             members.append(b'"tools":' + canonical([_tool_key(tool, scope) for tool in self.tools]))
         return b"{" + b",".join(members) + b"}"
@@ -285,6 +283,7 @@ class ConversationReader:
                 instructions=tuple(piece.text for piece in above if isinstance(piece, TextPiece)),
                 turns=self._turns(items) if before is None else self._going_on(before.turns.copied(), items),
                 tools=self._listed(members),
+                # Gemini names models by path: `models/gemini-2.5-flash`.
                 model=(_text(members.get("model")) or model).rpartition("models/")[2],
                 parameters=_parameters(members),
                 continues=_text(members.get("previous_response_id")),
@@ -294,13 +293,13 @@ class ConversationReader:
 
     def _turns(self, items: list[bytes]) -> ConversationTurns:
         """Return the turns of a conversation; if it starts with a recent one, only the rest is read."""
-        known, turns = 0, ConversationTurns()
+        turn_count, turns = 0, ConversationTurns()
         for recent, came_to in self._recent:
             size = len(recent)
-            if known < size <= len(items) and items[:size] == recent:
-                known, turns = size, came_to
-        grown = self._going_on(turns.copied(), items[known:])
-        if known < len(items):
+            if turn_count < size <= len(items) and items[:size] == recent:
+                turn_count, turns = size, came_to
+        grown = self._going_on(turns.copied(), items[turn_count:])
+        if turn_count < len(items):
             self._recent.append((items, grown))
         return grown
 
@@ -313,21 +312,21 @@ class ConversationReader:
         return turns
 
     def _of(self, text: bytes, role: str) -> tuple[Piece, ...]:
-        known = role.encode() + text
-        pieces = self._pieces.get(known)
+        content = role.encode() + text
+        pieces = self._pieces.get(content)
         if pieces is None:
             if len(self._pieces) >= _MOST_MESSAGES:
-                self._pieces.clear()
-            pieces = self._pieces[known] = pieces_of(orjson.loads(text), role)
+                self._pieces.clear()  # a bound on memory; evicting one by one would cost more than it saves
+            pieces = self._pieces[content] = pieces_of(orjson.loads(text), role)
         return pieces
 
     def _listed(self, members: dict[str, Raw]) -> tuple[Tool, ...]:
-        found = next((bytes(members[name]) for name in _TOOLS if name in members), b"")
-        if not found:
+        text = next((bytes(members[name]) for name in _TOOLS if name in members), b"")
+        if not text:
             return ()
-        tools = self._tools.get(found)
+        tools = self._tools.get(text)
         if tools is None:
-            tools = self._tools[found] = tools_of(orjson.loads(found))
+            tools = self._tools[text] = tools_of(orjson.loads(text))
         return tools
 
 
@@ -341,31 +340,31 @@ def _with_config(members: dict[str, Raw]) -> dict[str, Raw]:
 
 def _items_in(members: dict[str, Raw], names: Iterable[str]) -> list[bytes]:
     """Return the items of the first of these members that is set; a value other than a list is one item."""
-    found = next((members[name] for name in names if name in members), None)
-    if found is None:
+    member = next((members[name] for name in names if name in members), None)
+    if member is None:
         return []
-    text = bytes(found)
+    text = bytes(member)
     if text[:1] == b"[":
         return list(map(bytes, read_items(text)))
     return [text]
 
 
 def _tool_key(tool: Tool, scope: ComparedFields) -> JsonObject:
-    found: JsonObject = {"name": tool.name}
+    key: JsonObject = {"name": tool.name}
     if scope.descriptions:
-        found["description"] = tool.description
+        key["description"] = tool.description
     if scope.schemas:
-        found["parameters"] = tool.schema
-    return found
+        key["parameters"] = tool.schema
+    return key
 
 
 def _parameters(members: dict[str, Raw]) -> JsonObject:
-    found: JsonObject = {}
+    parameters: JsonObject = {}
     for name in _HOLDERS:
         if name in members:
-            found |= _known_parameters(as_object(orjson.loads(bytes(members[name]))))
+            parameters |= _known_parameters(as_object(orjson.loads(bytes(members[name]))))
     beside = {name: orjson.loads(bytes(value)) for name, value in members.items() if name in _PARAMETERS}
-    return found | _known_parameters(beside)
+    return parameters | _known_parameters(beside)
 
 
 def _known_parameters(values: JsonObject) -> JsonObject:

@@ -72,6 +72,7 @@ class Draft(Struct, frozen=True, kw_only=True):
 
 def minted_id(seed: bytes, prefix: str, index: int = 0) -> str:
     """Return an id in a provider's style, the same for the same seed."""
+    # Keyed by prefix and index, so that several ids of one answer differ.
     digest = hashlib.blake2b(seed, digest_size=12, key=f"{prefix} {index}".encode())
     return prefix + digest.hexdigest()
 

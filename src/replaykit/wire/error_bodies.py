@@ -69,17 +69,17 @@ def status_of(error: ErrorInfo) -> int | None:
         if _is_error(attributes.get(name)):
             return int(attributes[name])
     for text in (error.type.removeprefix("http_"), error.message[:_MOST_TEXT]):
-        found = _STATED.search(text)
-        if found is not None:
-            return int(found["named"] or found["first"])
+        match = _STATED.search(text)
+        if match is not None:
+            return int(match["named"] or match["first"])
     plain = re.sub(r"(?:error|exception)$", "", re.sub(r"[\W_]", "", error.type.rpartition(".")[2]).lower())
     return _STATUSES.get(plain)
 
 
 def error_body(api: ModelApi, status: int, error: ErrorInfo) -> bytes:
     """Return the API's body for the error, in the traced words as far as possible."""
-    stated = _body_in(error.message)
-    details = object_in(stated, "error") or stated
+    stated_body = _body_in(error.message)
+    details = object_in(stated_body, "error") or stated_body
     text = text_at(details, "message") or _message_without_status(error)
     return orjson.dumps(_body_of_api(api, status, text, details))
 
@@ -96,12 +96,14 @@ def _body_of_api(api: ModelApi, status: int, text: str, details: JsonObject) -> 
         return {"message": text}
     family = api.name.partition(".")[0]
     kind = text_at(details, "type")
+    # The stated type is kept only if the SDK of this API knows it: the trace may come from a gateway.
     if family == "anthropic":
         if kind not in _ANTHROPIC.values() and kind != "api_error":
             kind = _ANTHROPIC.get(status, "api_error")
         return {"type": "error", "error": {"type": kind, "message": text}}
     if family == "gemini":
         body = {"error": {"code": status, "message": text, "status": _GEMINI.get(status, "INTERNAL")}}
+        # Without `alt=sse`, Gemini streams a JSON array, and wraps errors the same way.
         if api.streamed and api.framing is Framing.ARRAY:
             return [body]
         return body

@@ -72,10 +72,10 @@ class _PendingBytes:
     def take(self, last: bytes = b"") -> bytes:
         """Return all pending bytes followed by these."""
         self.add(last)
-        taken = b"".join(self._pieces)
+        data = b"".join(self._pieces)
         self._pieces.clear()
         self._size = 0
-        return taken
+        return data
 
 
 class _LineSplitter:
@@ -90,15 +90,13 @@ class _LineSplitter:
     def _lines(self, chunk: bytes) -> list[bytes]:
         if not chunk or self._waiting.is_full():
             return []
-        if self._after_cr and chunk[0] == 10:
-            start = 1
-        else:
-            start = 0
+        # The last chunk ended between the two characters of one line end.
+        start = int(self._after_cr and chunk[0] == _NEWLINE)
         lines = []
-        for found in self._end.finditer(chunk, start):
-            lines.append(self._waiting.take(chunk[start : found.start()]))
-            start = found.end()
-        self._after_cr = self._end is _LINE_END and chunk[-1] == 13
+        for match in self._end.finditer(chunk, start):
+            lines.append(self._waiting.take(chunk[start : match.start()]))
+            start = match.end()
+        self._after_cr = self._end is _LINE_END and chunk[-1] == _CR
         self._waiting.add(chunk[start:])
         if self._waiting.is_full():
             self._tell(f"a line of more than {MAX_FRAME} bytes")
@@ -119,6 +117,7 @@ class SseSplitter(_LineSplitter):
         self._begun = False
 
     def feed(self, chunk: bytes) -> list[Frame]:
+        # Only the first bytes of a stream can be a byte order mark, which the slow path removes.
         self._begun = self._begun or (chunk != b"" and chunk[:1] != _BOM[:1] and not self._waiting)
         frames, start = self._whole_events(chunk) if self._is_between() and _CR not in chunk else ([], 0)
         if start == len(chunk):
@@ -154,7 +153,7 @@ class SseSplitter(_LineSplitter):
         if not line:
             return self._dispatch()
         field, _, value = line.partition(b":")
-        value = value.removeprefix(b" ")
+        value = value.removeprefix(b" ")  # one blank belongs to the format, more to the value
         if field == b"data":
             self._data.add(b"\n" + value if self._has_data else value)
             self._has_data = True
@@ -205,10 +204,10 @@ class ArraySplitter:
         text = self._held + chunk
         frames: list[Frame] = []
         start = scanned = 0
-        for found in _JSON_TOKEN.finditer(text):
-            scanned = found.end()
-            if self._is_boundary(found[0]):
-                frames += self._item(text[start : found.start()])
+        for match in _JSON_TOKEN.finditer(text):
+            scanned = match.end()
+            if self._is_boundary(match[0]):
+                frames += self._item(text[start : match.start()])
                 start = scanned
         if text.endswith(b"\\") and scanned < len(text):
             self._held = b"\\"

@@ -45,6 +45,7 @@ _OUTPUTS = ("candidatesTokenCount", "thoughtsTokenCount")
 
 def _read_request(body: JsonObject) -> WireRequest:
     system = "systemInstruction"
+    # Google's servers accept both spellings, and clients use both.
     if "system_instruction" in body:
         system = "system_instruction"
     return split_request(body, "contents", system=system)
@@ -184,6 +185,7 @@ def fold(frames: Iterable[Frame]) -> FoldedStream:
         for candidate in objects_in(event, "candidates"):
             candidates.setdefault(as_index(candidate.get("index")), _Candidate()).add(candidate)
     bodies = [candidates[index].body() for index in sorted(candidates)]
+    # A blocked prompt gets no candidate, and so no finish reason.
     ended = bool(object_in(top, "promptFeedback").get("blockReason"))
     if bodies:
         top["candidates"] = bodies

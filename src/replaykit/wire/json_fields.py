@@ -84,9 +84,9 @@ def value_in(value: Json, *names: str) -> Json:
     """Return the first of these members that is not null, or None."""
     if type(value) is dict:
         for name in names:
-            found = value.get(name)
-            if found is not None:
-                return found
+            member = value.get(name)
+            if member is not None:
+                return member
     return None
 
 
@@ -94,27 +94,27 @@ def text_in(value: Json, *names: str) -> str:
     """Return the first of these members that is a nonempty text, or an empty one."""
     if type(value) is dict:
         for name in names:  # a plain loop: this runs for nearly every member of every trace
-            found = value.get(name)
-            if type(found) is str and found:
-                return found
+            text = value.get(name)
+            if type(text) is str and text:
+                return text
     return ""
 
 
 def count_in(value: Json, *names: str) -> int | None:
     """Return the first of these members that is a count, or None."""
     for name in names:
-        found = as_count(value_in(value, name))
-        if found is not None:
-            return found
+        count = as_count(value_in(value, name))
+        if count is not None:
+            return count
     return None
 
 
 def filled_in(value: Json, *names: str) -> Json:
     """Return the first of these members that is not empty, or None."""
     for name in names:
-        found = value_in(value, name)
-        if found:
-            return found
+        member = value_in(value, name)
+        if member:
+            return member
     return None
 
 
@@ -137,7 +137,7 @@ def texts_in(value: Json) -> tuple[str, ...]:
 
 def pick(value: Json, names: Iterable[str]) -> JsonObject:
     """Return the members with these names that are not null."""
-    return {name: found for name in names if (found := value_in(value, name)) is not None}
+    return {name: member for name in names if (member := value_in(value, name)) is not None}
 
 
 def without_nulls(value: JsonObject) -> JsonObject:

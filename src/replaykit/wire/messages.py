@@ -230,9 +230,8 @@ def _value(content: Json) -> Json:
     if isinstance(content, dict) and content.keys() == {"type", "value"}:  # the AI SDK
         content = content["value"]
     if isinstance(content, str):
-        content = _parse_json(
-            _parse_json(content)
-        )  # what a tool returns as JSON text, agents may write as JSON once more
+        # Agents may write a tool's JSON text as JSON once more.
+        content = _parse_json(_parse_json(content))
     if isinstance(content, dict) and len(content) == 1:
         (name,) = content
         if name in _WRAPPERS:

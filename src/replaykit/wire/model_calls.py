@@ -74,7 +74,7 @@ class ModelOutcome(Struct, frozen=True, kw_only=True):
     complete: bool = True
     """False if the answer stopped early: a cut stream, or a response in progress."""
     problem: str | None = None
-    """What could not be read in the exchange."""
+    """The part of the exchange that could not be read."""
 
 
 class ModelCall(ModelOutcome, frozen=True, kw_only=True):
@@ -114,7 +114,7 @@ def answer_of(value: Json) -> ModelAnswer:
         ) from None
 
 
-_USD_PER_TICK = 1e-10
+_USD_PER_TICK = 1e-10  # xAI's unit
 
 
 def usage_of(value: Json, *, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> Usage | None:
@@ -133,9 +133,9 @@ def usage_of(value: Json, *, inputs: tuple[str, ...], outputs: tuple[str, ...]) 
 
 
 def _sum(counts: JsonObject, names: tuple[str, ...]) -> int | None:
-    found = [count for name in names if (count := as_count(counts.get(name))) is not None]
-    if found:
-        return sum(found)
+    stated_counts = [count for name in names if (count := as_count(counts.get(name))) is not None]
+    if stated_counts:
+        return sum(stated_counts)
     return None
 
 

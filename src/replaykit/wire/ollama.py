@@ -38,7 +38,7 @@ _OPEN = ("model", "created_at", "remote_model", "remote_host")
 
 
 class _Form(Struct, frozen=True):
-    """Where a body holds its message."""
+    """The path of the message in a body."""
 
     get: Callable[[JsonObject], JsonObject]
     put: Callable[[JsonObject], JsonObject]

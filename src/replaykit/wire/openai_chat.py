@@ -94,9 +94,9 @@ def _thought(block: JsonObject) -> str:
     return as_text(pieces) or joined_at(as_objects(pieces), "text") or ""
 
 
-def _members(message: JsonObject, *known: str) -> list[JsonObject]:
+def _members(message: JsonObject, *names: str) -> list[JsonObject]:
     """Return the nonempty members other than the known ones, each as an object."""
-    return [{name: value} for name, value in message.items() if name not in known and value]
+    return [{name: value} for name, value in message.items() if name not in names and value]
 
 
 def _calls(message: JsonObject) -> tuple[ToolUse, ...]:
@@ -128,6 +128,7 @@ def _fill(recorded: JsonObject, draft: Draft) -> JsonObject:
         reason = "tool_calls"
         if _is_old(draft.request.body):
             reason = "function_call"
+    # The recorded log probabilities belong to other tokens.
     filled = {"index": 0, "message": message, "logprobs": None, "finish_reason": draft.finish_reason or reason}
     # No clock and no randomness: the same answer to the same request gives the same bytes.
     envelope = {"id": draft.mint("chatcmpl-"), "object": "chat.completion", "created": 0, "model": draft.request.model}
@@ -159,6 +160,7 @@ def _message(recorded: JsonObject, draft: Draft) -> JsonObject:
             blocks.append(part)
         else:
             message |= as_object(part)
+    # Mistral has the reasoning in a block of the content, other gateways in a member beside it.
     in_content = has_list(recorded, "content")
     if answer.thinking and in_content:
         blocks.insert(0, {"type": "thinking", "thinking": [{"type": "text", "text": answer.thinking}]})
@@ -259,7 +261,7 @@ class _Choice:
                 self._texts.setdefault(name, []).append(as_text(value))
             elif name == "tool_calls":
                 self._calls.add(value)
-            elif name == "function_call":
+            elif name == "function_call":  # before tools
                 if type(value) is dict:
                     self._function.append(value)
             elif value is not None:
@@ -331,8 +333,8 @@ class _ToolCallDelta:
 
     def is_another(self, delta: JsonObject) -> bool:
         call_id = text_at(delta, "id")
-        named = object_in(delta, "function").get("name") or object_in(delta, "custom").get("name")
-        return bool(named) and bool(call_id) and bool(self._id) and call_id != self._id
+        name = object_in(delta, "function").get("name") or object_in(delta, "custom").get("name")
+        return bool(name) and bool(call_id) and bool(self._id) and call_id != self._id
 
     def add(self, delta: JsonObject) -> None:
         self._id = self._id or text_at(delta, "id")
@@ -377,6 +379,7 @@ def unfold(body: JsonObject, request: WireRequest) -> list[Frame]:
         last = {"index": index, "delta": {}, "finish_reason": choice.get("finish_reason")}
         chunks.append(base | {"choices": [last]})
     if usage and apart:
+        # OpenAI sends the requested usage in a last chunk without choices.
         chunks.append(base | {"choices": [], "usage": usage})
     elif usage and chunks:
         chunks[-1] = chunks[-1] | {"usage": usage}

@@ -45,10 +45,6 @@ RESPONSE = "resp_"
 """The prefix of response ids."""
 
 
-def _read_request(body: JsonObject) -> WireRequest:
-    return split_request(body, "input", system="instructions")
-
-
 def _read_response(body: JsonObject) -> WireResponse:
     status = text_at(body, "status")
     reason = text_at(object_in(body, "incomplete_details"), "reason")
@@ -204,6 +200,7 @@ def fold(frames: Iterable[Frame]) -> FoldedStream:
             ended = kind in _LAST
             if kind == "response.failed":
                 events.error = response.get("error") or {}
+        # Gateways send errors without a type.
         elif kind == "error" or (event.get("error") and not kind):
             events.error = event
         elif type(index := event.get("output_index")) is int:
@@ -211,6 +208,7 @@ def fold(frames: Iterable[Frame]) -> FoldedStream:
                 items[index] = _GrowingItem(object_in(event, "item"))
             else:
                 items.setdefault(index, _GrowingItem({"type": "message"})).add(kind, event)
+    # The last event repeats the whole output; the items count only if it never came.
     if items and not response.get("output"):
         response["output"] = [items[index].body() for index in sorted(items)]
     return events.folded(response, ended=ended)
@@ -264,10 +262,10 @@ def unfold(body: JsonObject, _request: WireRequest) -> list[Frame]:
     ]
     for index, item in enumerate(objects_in(body, "output")):
         place = {"output_index": index, "item_id": text_at(item, "id")}
-        grow, empty = _GROWN.get(text_at(item, "type"), (_grow_nothing, {}))
+        # Items of other types have no deltas: they are added as a whole.
+        grow, empty = _GROWN.get(text_at(item, "type"), (lambda _item: [], {}))
         events.append({"type": "response.output_item.added", "output_index": index, "item": item | empty})
-        for event in grow(item):
-            events.append(event | place)
+        events += [event | place for event in grow(item)]
         events.append({"type": "response.output_item.done", "output_index": index, "item": item})
     last = f"response.{body.get('status')}"
     if last not in _LAST:
@@ -276,10 +274,6 @@ def unfold(body: JsonObject, _request: WireRequest) -> list[Frame]:
     return [
         Frame(dump({**event, "sequence_number": number}), as_text(event["type"])) for number, event in enumerate(events)
     ]
-
-
-def _grow_nothing(_item: JsonObject) -> list[JsonObject]:
-    return []
 
 
 def _grow_message(item: JsonObject) -> list[JsonObject]:
@@ -342,7 +336,7 @@ _GROWN: dict[str, tuple[Callable[[JsonObject], list[JsonObject]], JsonObject]] =
 
 DIALECT = ApiDialect(
     name="openai.responses",
-    read_request=_read_request,
+    read_request=lambda body: split_request(body, "input", system="instructions"),
     read_response=_read_response,
     fold=fold,
     fill=_fill,

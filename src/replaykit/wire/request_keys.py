@@ -9,7 +9,6 @@ everything that cannot:
   another call has another. An id that the caller knows (`known`) becomes its name there: this is how requests that
   continue different responses by `previous_response_id` are told apart.
 - The order of consecutive tool results, which carry the ids of their calls: which tool finished first is chance.
-  first is chance.
 - Members about the caller: `metadata`, `user`, `safety_identifier`, `prompt_cache_key`, `labels` and the like never
   reach the model.
 - Members at the caller's JSON paths.

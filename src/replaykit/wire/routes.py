@@ -23,16 +23,17 @@ def api_of(method: str, target: str, content_type: str = "") -> ModelApi | None:
     if method.upper() != "POST" or not _may_be_json(content_type):
         return None
     path, _, query = _ORIGIN.sub("", target).partition("#")[0].partition("?")
-    path = path.rstrip("/")
+    path = path.rstrip("/")  # some gateways accept, and some clients add, a slash
     for pattern, dialects, framing in _ROUTES:
-        found = pattern.search(path)
-        if found is not None:
-            return _api(found.groupdict(), query, dialects, framing)
+        match = pattern.search(path)
+        if match is not None:
+            return _api(match.groupdict(), query, dialects, framing)
     return None
 
 
 def _may_be_json(content_type: str) -> bool:
     kind = content_type.partition(";")[0].strip().lower()
+    # Some clients send JSON without saying so, or as plain text.
     return not kind or "json" in kind or kind == "text/plain"
 
 
@@ -43,7 +44,7 @@ def _api(
     dialect = dialects[parts.get("kind")]
     if dialect is gemini.DIALECT and _SSE.search(query):
         framing = Framing.SSE
-    streamed = None
+    streamed = None  # the body says so
     if "stream" in parts:
         streamed = parts["stream"] is not None
     return ModelApi(dialect=dialect, framing=framing, model=unquote(parts.get("model") or ""), streamed=streamed)

@@ -29,7 +29,7 @@ class Tool(Struct, frozen=True):
 
     name: str
     description: str | None = None
-    """None if it is not stated."""
+    """The description; None if it is not stated."""
     schema: Json = None
     """The reduced schema of its parameters; None if it is not stated."""
 
@@ -47,7 +47,7 @@ def _listed(value: Json) -> Iterator[Tool]:
             value = [value]
     for item in value if isinstance(value, list) else ():
         definition = _loaded(item)
-        declared = [one for name in _DECLARATIONS for one in objects_in(definition, name)]
+        declared = [declaration for name in _DECLARATIONS for declaration in objects_in(definition, name)]
         if declared:
             yield from map(_tool, declared)
         elif definition:
@@ -65,10 +65,11 @@ def _loaded(item: Json) -> JsonObject:
 
 
 def _tool(definition: JsonObject) -> Tool:
+    # Provider-run tools have a type (`web_search`) or, for Gemini, a single member (`google_search: {}`) for a name.
     name = text_at(definition, "name") or text_at(definition, "type") or next(iter(definition), "")
     described = text_at(definition, "description").strip()
     schema = next((definition[name] for name in _SCHEMAS if has_object(definition, name)), None)
-    if schema is not None and has_object(schema, "json"):
+    if schema is not None and has_object(schema, "json"):  # Bedrock's Converse API
         schema = schema["json"]
     return Tool(name, described or None, None if schema is None else _reduced(schema, _DEEPEST))
 
@@ -79,29 +80,32 @@ def _reduced(schema: Json, levels: int) -> Json:
     for name in _ALTERNATIVES:
         if has_list(schema, name):
             return _of_alternatives(schema, schema[name], levels)
-    found: JsonObject = {}
+    result: JsonObject = {}
     kind = _type(schema.get("type"))
     if kind:
-        found["type"] = kind
+        result["type"] = kind
     if text_at(schema, "description").strip():
-        found["description"] = schema["description"].strip()
+        result["description"] = schema["description"].strip()
     choices = schema.get("enum")
     if isinstance(choices, list):
-        found["enum"] = [choice for choice in choices if choice is not None]
+        result["enum"] = [choice for choice in choices if choice is not None]
     if text_at(schema, "$ref"):
-        found["$ref"] = schema["$ref"].rpartition("/")[2]
+        # The same schema is under `$defs` for one SDK and under `definitions` for another.
+        result["$ref"] = schema["$ref"].rpartition("/")[2]
     if has_object(schema, "items"):
-        found["items"] = _reduced(schema["items"], levels - 1)
+        result["items"] = _reduced(schema["items"], levels - 1)
     for name in ("properties", "$defs"):
         members = object_in(schema, name)
         if members:
-            found[name] = {key: _reduced(member, levels - 1) for key, member in members.items()}
-    return found
+            result[name] = {key: _reduced(member, levels - 1) for key, member in members.items()}
+    return result
 
 
 def _of_alternatives(schema: JsonObject, alternatives: list[Json], levels: int) -> Json:
     """Return the alternatives of a schema; if only one of them is not null, that one."""
-    reduced = [_reduced(one, levels - 1) for one in alternatives if as_object(one).get("type") != _NULL]
+    reduced = [
+        _reduced(alternative, levels - 1) for alternative in alternatives if as_object(alternative).get("type") != _NULL
+    ]
     described = text_at(schema, "description").strip()
     more: Json = {"description": described} if described else {}
     if len(reduced) == 1 and isinstance(reduced[0], dict):

@@ -115,6 +115,7 @@ def _answer_from_pieces(value: Json) -> ModelAnswer | None:
     calls = [piece for piece in pieces if isinstance(piece, ToolCallPiece)]
     if not texts and not calls:
         return None
+    # Traces keep reasoning beside the content under either name.
     thoughts = (as_text(as_object(value).get(name)) for name in ("thinking", "reasoning_content"))
     return ModelAnswer(
         content=joined(texts, "\n"),

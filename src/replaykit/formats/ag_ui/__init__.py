@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from msgspec import UNSET
 
 from replaykit.errors import InvalidFile
-from replaykit.formats.ag_ui.entries import AgUiEntries, AgUiEntry, AgUiEntryKind, camel, camel_messages
-from replaykit.formats.core.fields import Fields, TraceItem, error_of
+from replaykit.formats.ag_ui.entries import AgUiEntries, AgUiEntry, AgUiEntryKind, camel_messages
+from replaykit.formats.core.fields import Fields, TraceItem, camel, error_of
 from replaykit.formats.core.messages import messages_of
 from replaykit.formats.core.registry import Found, first_items, items_of, mostly, nothing_of, register_format
 from replaykit.formats.core.source import Source

@@ -10,10 +10,9 @@ from enum import Enum
 
 from msgspec import Struct, field
 
-from replaykit.formats.core.fields import Fields
+from replaykit.formats.core.fields import Fields, camel
 from replaykit.model.values import Json, JsonObject
 from replaykit.wire.json_fields import (
-    as_object,
     as_objects,
     as_text,
     load_arguments,
@@ -173,11 +172,11 @@ class AgUiEntries:
 
     def _id(self, event: Fields, name: str) -> str:
         """Return the event's id; a chunk may omit it if the one before had the same."""
-        found = event.text(name) or self._last.get(name, "")
-        if not found:
+        event_id = event.text(name) or self._last.get(name, "")
+        if not event_id:
             raise event.error(f"{name!r} is missing")
-        self._last[name] = found
-        return found
+        self._last[name] = event_id
+        return event_id
 
     def _merge(self, messages: list[JsonObject], at: float) -> None:
         """Merge a snapshot of all messages: insert each new message after its predecessor there."""
@@ -202,10 +201,10 @@ class AgUiEntries:
 
     def _known_as(self, message: JsonObject) -> AgUiEntry | None:
         call_id = text_in(message, "toolCallId")
-        found = self._known.get(text_in(message, "id"))
-        if found is None and call_id:
+        entry = self._known.get(text_in(message, "id"))
+        if entry is None and call_id:
             return self._known.get(_result_key(call_id))
-        return found
+        return entry
 
     def _of_snapshot(self, message: JsonObject, at: float) -> AgUiEntry:
         role, message_id, content = text_in(message, "role"), text_in(message, "id"), message.get("content")
@@ -234,15 +233,6 @@ _OTHERS = {
     "SUBAGENT_ERROR": AgUiEntryKind.ERROR,
 }
 _NOTES = ("CUSTOM", "ACTIVITY_SNAPSHOT", "ACTIVITY_DELTA", "SUBAGENT_FINISHED")
-
-
-def camel(value: Json) -> JsonObject:
-    """Return the members of an event with the protocol's names: Python's SDK may write `tool_call_id`."""
-    found: JsonObject = {}
-    for name, item in as_object(value).items():
-        first, *rest = name.split("_")
-        found[first + "".join(map(str.capitalize, rest))] = item
-    return found
 
 
 def camel_messages(value: Json) -> list[JsonObject]:

@@ -165,15 +165,15 @@ def _request_messages(request: JsonObject) -> list[Json]:
 
 def _error_texts(steps: Sequence[Fields]) -> JsonObject:
     """Return the texts that the model saw of each call. Error objects may be empty in JSON; the texts are not."""
-    found: JsonObject = {}
+    texts: JsonObject = {}
     for step in steps:
         for message in of_role(_request_messages(body_of(step.object("request").get("body"))), "tool"):
-            found[text_in(message, "tool_call_id")] = message.get("content")
+            texts[text_in(message, "tool_call_id")] = message.get("content")
         for message in objects_in(step.object("response"), "messages"):
             for part in map(unwrapped, objects_in(message, "content")):
                 if part.get("error"):
-                    found[text_in(part, "toolCallId")] = part["error"]
-    return found
+                    texts[text_in(part, "toolCallId")] = part["error"]
+    return texts
 
 
 def _usage(step: Fields) -> Usage | None:

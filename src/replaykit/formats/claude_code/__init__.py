@@ -83,11 +83,11 @@ def _runs(source: Source, session: ClaudeSession) -> Iterator[Found]:
     for line in session.lines:
         (side if line.is_side else own).append(line)
     if own:
-        for found in lines_beside(source, session.lines):
-            if isinstance(found, InvalidFile):
-                yield found
+        for item in lines_beside(source, session.lines):
+            if isinstance(item, InvalidFile):
+                yield item
             else:
-                side.append(found)
+                side.append(item)
     agents = agents_in(side)
     calls = by_call([*own, *side], agents)
     yield from _conversations(session, own, calls)
@@ -101,15 +101,15 @@ def _conversations(
     session: ClaudeSession, lines: Sequence[SessionLine], calls: Mapping[str, SubagentFile]
 ) -> Iterator[Found]:
     """Yield the newest branch, and abandoned ones in which the model answered."""
-    left = -1
-    for left, branch in enumerate(branches(lines)):
+    remaining = -1
+    for remaining, branch in enumerate(branches(lines)):
         id = branch.leaf.session or session.id
-        if left == 0:
+        if remaining == 0:
             yield _run(session, id, branch.lines, calls)
-        elif branch.has_calls and left <= MAX_REWOUND:
+        elif branch.has_calls and remaining <= MAX_REWOUND:
             yield _run(session, f"{id}-rewound-{branch.leaf.uuid[:8]}", branch.lines, calls, tags=("rewound",))
-    if left > 0:
-        yield f"session {session.id} was rewound, branches left: {left}; those with calls are runs of their own"
+    if remaining > 0:
+        yield f"session {session.id} was rewound, branches left: {remaining}; those with calls are runs of their own"
 
 
 def _run(
@@ -170,31 +170,31 @@ class SubagentFile(Struct, frozen=True, kw_only=True):
 
 def agents_in(lines: Sequence[SessionLine]) -> list[SubagentFile]:
     """Group lines into conversations of sub-agents, by the agent's id or else by the root line."""
-    found: dict[str, list[SessionLine]] = {}
+    lines_by_agent: dict[str, list[SessionLine]] = {}
     roots: dict[str, str] = {}
     for line in lines:
         root = line.agent or roots.get(line.parent) or line.uuid or str(line.index)
         roots.setdefault(line.uuid, root)
-        found.setdefault(root, []).append(line)
-    return [SubagentFile(id=root, lines=tuple(group)) for root, group in found.items()]
+        lines_by_agent.setdefault(root, []).append(line)
+    return [SubagentFile(id=root, lines=tuple(group)) for root, group in lines_by_agent.items()]
 
 
 def by_call(lines: Sequence[SessionLine], agents: Sequence[SubagentFile]) -> dict[str, SubagentFile]:
     """Return each sub-agent by the id of the call that started it."""
     unclaimed = {agent.id: agent for agent in agents}
-    found: dict[str, SubagentFile] = {}
+    started_agents: dict[str, SubagentFile] = {}
     for call_id, agent_id in _agent_calls(lines):
         if agent_id in unclaimed:
-            found[call_id] = unclaimed.pop(agent_id)
+            started_agents[call_id] = unclaimed.pop(agent_id)
     for line in lines:
         for use in line.uses:
             call_id, prompt = text_in(use, "id"), text_in(use.get("input"), "prompt").strip()
             for agent in list(unclaimed.values()):
                 if prompt and agent.prompt == prompt:
-                    if call_id not in found and line.agent != agent.id:
-                        found[call_id] = unclaimed.pop(agent.id)
+                    if call_id not in started_agents and line.agent != agent.id:
+                        started_agents[call_id] = unclaimed.pop(agent.id)
                     break
-    return found
+    return started_agents
 
 
 def lines_beside(source: Source, lines: Sequence[SessionLine]) -> Iterator[SessionLine | InvalidFile]:
@@ -219,7 +219,7 @@ def _agent_calls(lines: Sequence[SessionLine]) -> Iterator[tuple[str, str]]:
             yield text_in(block, "tool_use_id"), agent
 
 
-def _files(session: Path, named: set[str]) -> list[Path]:
+def _files(session: Path, known_names: set[str]) -> list[Path]:
     """List the files in the session's own directory; of those next to the session, only the ones that it names."""
     if str(session) == STDIN or _AGENT_FILE.fullmatch(session.name):
         return []
@@ -227,7 +227,7 @@ def _files(session: Path, named: set[str]) -> list[Path]:
     files: list[Path] = []
     with suppress(OSError, ValueError):
         files += [room / name for name in sorted(os.listdir(room)) if _AGENT_FILE.fullmatch(name)]
-    for agent in filter(_SAFE.fullmatch, sorted(named)):
+    for agent in filter(_SAFE.fullmatch, sorted(known_names)):
         files += [session.parent / f"agent-{agent}.jsonl{packed}" for packed in _PACKED]
     return list(filter(Path.is_file, files))[:MAX_FILES]
 
@@ -322,17 +322,17 @@ class SessionReading:
 
     def _session(self, line: SessionLine, leaf: str) -> ClaudeSession | None:
         """Return the session of the parent line, so that a resumed session stays whole, or else the named one."""
-        found = None
+        session = None
         if not line.is_side:
-            found = self._session_of.get(line.parent)
-        found = found or self.sessions.get(line.session) or self._session_of.get(leaf)
-        if found is None and line.session:
-            found = ClaudeSession(line.session)
-        if found is None and line.message:
-            found = self._latest
-        if found is not None and line.session:
-            self.sessions.setdefault(line.session, found)
-        return found
+            session = self._session_of.get(line.parent)
+        session = session or self.sessions.get(line.session) or self._session_of.get(leaf)
+        if session is None and line.session:
+            session = ClaudeSession(line.session)
+        if session is None and line.message:
+            session = self._latest
+        if session is not None and line.session:
+            self.sessions.setdefault(line.session, session)
+        return session
 
 
 def is_line(value: Json) -> bool:

@@ -205,15 +205,15 @@ def first_question(lines: Sequence[SessionLine]) -> Json:
 
 def _blocks(lines: list[SessionLine]) -> list[Json]:
     """Return the blocks of one answer; its lines may repeat them."""
-    found: list[Json] = []
+    blocks: list[Json] = []
     ids: set[str] = set()
     for line in lines:
         for block in line.blocks:
             call_id = as_text(value_in(block, "id"))
             if call_id not in ids or not call_id:
-                found.append(block)
+                blocks.append(block)
             ids.add(call_id)
-    return found
+    return blocks
 
 
 def _ends(lines: list[SessionLine]) -> JsonObject:

@@ -161,13 +161,13 @@ def branches(lines: Iterable[SessionLine]) -> Iterator[Branch]:
     for leaf in graph.leaves():
         if leaf.index in seen:
             continue
-        found = graph.branch(leaf)
-        own = tuple(line for line in found if line.index not in seen)
+        branch_lines = graph.branch(leaf)
+        own = tuple(line for line in branch_lines if line.index not in seen)
         kinds = {line.kind for line in own}
         seen.update(line.index for line in own)
         if not kinds.isdisjoint(SPOKEN):
-            spoken = tuple(line for line in found if line.kind in TYPES)
-            yield Branch(lines=spoken, leaf=leaf, has_calls="assistant" in kinds)
+            messages = tuple(line for line in branch_lines if line.kind in TYPES)
+            yield Branch(lines=messages, leaf=leaf, has_calls="assistant" in kinds)
 
 
 class _Graph:
@@ -186,23 +186,23 @@ class _Graph:
     def leaves(self) -> list[SessionLine]:
         """Return the last lines of all branches, newest first."""
         followed = {line.parent for line in self._lines}
-        found = [line for line in self._lines if line.uuid not in followed]
-        return sorted(found, key=lambda line: (line.at, line.index), reverse=True)
+        leaf_lines = [line for line in self._lines if line.uuid not in followed]
+        return sorted(leaf_lines, key=lambda line: (line.at, line.index), reverse=True)
 
     def branch(self, leaf: SessionLine) -> list[SessionLine]:
         """Return the lines of a branch in file order, which is also the order of time."""
-        found: dict[int, SessionLine] = {}
+        branch_lines: dict[int, SessionLine] = {}
         line: SessionLine | None = leaf
-        while line is not None and line.index not in found:
-            found[line.index] = line
+        while line is not None and line.index not in branch_lines:
+            branch_lines[line.index] = line
             line = self._by_uuid.get(line.parent)
-        for member in list(found.values()):
+        for member in list(branch_lines.values()):
             for part in self._answers.get(member.answer_id, ()):
-                found[part.index] = part
+                branch_lines[part.index] = part
                 for use in part.uses:
                     for result in self._results.get(text_in(use, "id"), ()):
-                        found[result.index] = result
-        return [found[index] for index in sorted(found)]
+                        branch_lines[result.index] = result
+        return [branch_lines[index] for index in sorted(branch_lines)]
 
 
 def _linked(lines: list[SessionLine]) -> list[SessionLine]:
@@ -211,22 +211,22 @@ def _linked(lines: list[SessionLine]) -> list[SessionLine]:
     A line whose parent is missing follows the line before it. So do all lines without a parent if the file has no
     parents at all: an answer never starts a conversation.
     """
-    named: list[SessionLine] = []
+    linked_named: list[SessionLine] = []
     keeps_parents = True
     for line in _once(lines):
-        named.append(line if line.uuid else replace(line, uuid=f"line {line.index}"))
+        linked_named.append(line if line.uuid else replace(line, uuid=f"line {line.index}"))
         keeps_parents = keeps_parents and (line.kind != "assistant" or bool(line.parent))
-    ids = {line.uuid for line in named}
-    found: list[SessionLine] = []
+    ids = {line.uuid for line in linked_named}
+    linked_lines: list[SessionLine] = []
     before = ""
-    for line in named:
+    for line in linked_named:
         is_lost = line.parent not in ids if line.parent else not keeps_parents
         if is_lost or line.parent == line.uuid:
-            found.append(replace(line, parent=before))
+            linked_lines.append(replace(line, parent=before))
         else:
-            found.append(line)
+            linked_lines.append(line)
         before = line.uuid
-    return found
+    return linked_lines
 
 
 def _once(lines: list[SessionLine]) -> Iterator[SessionLine]:

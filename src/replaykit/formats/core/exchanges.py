@@ -56,7 +56,7 @@ MISSING_REQUEST = "The requests are not in the file. Log each request beside its
 
 
 class ConversationApi(Struct, frozen=True, kw_only=True):
-    """How one API lays out a conversation."""
+    """The layout of a conversation in one API."""
 
     dialect: ApiDialect
     conversation: str
@@ -120,11 +120,11 @@ class ExchangeImporter:
     def read(self, source: Source) -> Iterator[Found]:
         threads = ExchangeThreads(self.name)
         reader = _Reader(self.title, self.api)
-        for found in chain(chain.from_iterable(map(reader.read, source.documents())), reader.flush()):
-            if isinstance(found, ModelExchange):
-                yield from threads.add(found)
+        for item in chain(chain.from_iterable(map(reader.read, source.documents())), reader.flush()):
+            if isinstance(item, ModelExchange):
+                yield from threads.add(item)
             else:
-                yield found
+                yield item
         yield from threads.close()
 
 
@@ -238,8 +238,8 @@ class _Reader:
         if self._api.is_response(item):
             return self._answered(None, item, 200)
         if "exception" in item:
-            wrong = next((item[name] for name in (*REQUESTS, *RESPONSES) if name in item), item)
-            return self._failed(None, wrong, http_status(item), text_in(item, "exception"))
+            failed_half = next((item[name] for name in (*REQUESTS, *RESPONSES) if name in item), item)
+            return self._failed(None, failed_half, http_status(item), text_in(item, "exception"))
         request, response = halves(item, self._api.conversation)
         if self._is_foreign(response) and item.keys().isdisjoint(REQUESTS):
             return None
@@ -396,12 +396,12 @@ def created(response: Json) -> float:
 
 def times(item: JsonObject, otherwise: float) -> dict[str, float]:
     """Return the start and duration of a call from the log entry."""
-    found = {"at": _time(item, _TIMES) or otherwise}
+    timing = {"at": _time(item, _TIMES) or otherwise}
     for name, unit in _DURATIONS.items():
         took: Json = item.get(name)
         if type(took) in (int, float) and 0 <= took < _LONGEST_S:
-            return found | {"duration_s": took * unit}
-    return found
+            return timing | {"duration_s": took * unit}
+    return timing
 
 
 def text_or_parts(content: Json) -> Json:

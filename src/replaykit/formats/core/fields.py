@@ -18,8 +18,9 @@ from replaykit.model.matching import ToolErrors
 from replaykit.model.run import RunStatus
 from replaykit.model.text_lines import words_of
 from replaykit.model.values import ABSENT, Json, JsonObject, Raw, encode, raw
-from replaykit.wire.json_fields import EMPTY, as_text, has_list, has_text, joined_texts
+from replaykit.wire.json_fields import EMPTY, as_object, as_text, has_list, has_text, joined_texts
 
+_UNDERSCORE = re.compile(r"(?<=[a-z0-9])_([a-z])")
 _MILLISECONDS = 1e11  # as seconds, a larger epoch would be in the year 5138
 
 
@@ -47,41 +48,41 @@ class Fields:
         """Take the first value that is not null; None if there is none."""
         value = self.value
         for name in names:
-            found = value.get(name)
-            if found is not None:
+            member = value.get(name)
+            if member is not None:
                 self._taken.add(name)
-                return found
+                return member
         self._taken.update(names)
         return None
 
     def text(self, *names: str) -> str | None:
         """Take a text, or None."""
-        found: str | None = self._typed(names, str, "a text")
-        return found
+        text: str | None = self._typed(names, str, "a text")
+        return text
 
     def required_text(self, *names: str) -> str:
         """Take a text; raise `InvalidFile` if it is missing."""
-        found = self.text(*names)
-        if found is None:
+        text = self.text(*names)
+        if text is None:
             raise self.source.error(f"{names[0]!r} is missing", self.path)
-        return found
+        return text
 
     def label(self, *names: str) -> str | None:
         """Take a text or a whole number, as text."""
-        found = self.take(*names)
-        if type(found) is int:
-            return str(found)
+        value = self.take(*names)
+        if type(value) is int:
+            return str(value)
         return self.text(*names)
 
     def number(self, *names: str) -> float | None:
         """Take a finite number, or None."""
-        found = self.take(*names)
-        if found is None:
+        value = self.take(*names)
+        if value is None:
             return None
         try:
-            return _finite(found)
+            return _finite(value)
         except (ValueError, OverflowError, TypeError):
-            raise self.error(f"expected a number, got {json_type(found)}", *names) from None
+            raise self.error(f"expected a number, got {json_type(value)}", *names) from None
 
     def flag(self, *names: str) -> bool:
         """Take a boolean; a missing one is false."""
@@ -93,11 +94,11 @@ class Fields:
 
     def texts(self, *names: str) -> tuple[str, ...]:
         """Take a list of texts; a missing one is empty."""
-        found = self.items(*names)
-        for item in found:
+        items = self.items(*names)
+        for item in items:
             if not isinstance(item, str):
                 raise self.error("expected a list of texts", *names)
-        return tuple(found)
+        return tuple(items)
 
     def object(self, *names: str) -> JsonObject:
         """Take an object; a missing one is empty."""
@@ -105,16 +106,16 @@ class Fields:
 
     def time(self, *names: str) -> float | None:
         """Take a time as seconds since the epoch, from ISO text, seconds or milliseconds; None if it is missing."""
-        found = self.take(*names)
-        if found is None:
+        value = self.take(*names)
+        if value is None:
             return None
         try:
-            return _epoch(found)
+            return _epoch(value)
         except (ValueError, OverflowError, TypeError):
-            shown = json_type(found)
-            if isinstance(found, str):
-                shown = repr(found[:60])
-            raise self.error(f"expected an ISO time or epoch seconds, got {shown}", *names) from None
+            shown_value = json_type(value)
+            if isinstance(value, str):
+                shown_value = repr(value[:60])
+            raise self.error(f"expected an ISO time or epoch seconds, got {shown_value}", *names) from None
 
     def inner(self, name: str) -> Fields:
         """Take the fields of a nested object; a missing one is empty."""
@@ -167,10 +168,15 @@ class Fields:
         return self.source, self.path
 
     def _typed(self, names: tuple[str, ...], kind: type | tuple[type, ...], what: str) -> Json:
-        found = self.take(*names)
-        if found is not None and not isinstance(found, kind):
-            raise self.error(f"expected {what}, got {json_type(found)}", *names)
-        return found
+        value = self.take(*names)
+        if value is not None and not isinstance(value, kind):
+            raise self.error(f"expected {what}, got {json_type(value)}", *names)
+        return value
+
+
+def camel(value: Json) -> JsonObject:
+    """Return an object with its names in camel case, as APIs write them; their Python SDKs may use underscores."""
+    return {_UNDERSCORE.sub(lambda match: match[1].upper(), name): item for name, item in as_object(value).items()}
 
 
 def json_type(value: Json) -> str:
@@ -302,14 +308,14 @@ def error_of(value: Json, fallback_type: str = _UNKNOWN) -> ErrorInfo:
 
 def error_of_repr(text: str, fallback_type: str = "Error") -> ErrorInfo:
     """Return the error in a text that may be the `repr` of an exception: `TimeoutError('too late')`."""
-    shown = _REPR.fullmatch(text.strip())
-    if shown is None:
+    match = _REPR.fullmatch(text.strip())
+    if match is None:
         return error_of(text.strip(), fallback_type)
-    message = shown[2]
+    message = match[2]
     quoted = _QUOTED.fullmatch(message.strip().removesuffix(","))
     if quoted is not None:
         message = _plain(quoted[1] or quoted[2] or "")
-    module, _, kind = shown[1].rpartition(".")
+    module, _, kind = match[1].rpartition(".")
     return ErrorInfo(type=kind, module=module, message=message)
 
 
@@ -337,9 +343,9 @@ def spoken_error(result: Json) -> ErrorInfo | None:
         fallback_type = "ToolError"
     if result.startswith(_SPOKEN):
         text = result.partition(":")[2].lstrip()
-    found = error_of(text, fallback_type)
-    if found.type:
-        return found
+    described_error = error_of(text, fallback_type)
+    if described_error.type:
+        return described_error
     return None
 
 

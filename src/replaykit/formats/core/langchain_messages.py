@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from replaykit.formats.core.json_text import read_arguments
 from replaykit.model.values import Json, JsonObject
 from replaykit.wire import anthropic, openai_chat, openai_responses
 from replaykit.wire.dialect import WireResponse
@@ -19,7 +20,6 @@ from replaykit.wire.json_fields import (
     has_list,
     has_object,
     joined_texts,
-    load_arguments,
     not_of_type,
     object_in,
     objects_in,
@@ -141,13 +141,8 @@ def _answer(body: JsonObject) -> ModelAnswer:
 def _calls(body: JsonObject) -> tuple[ToolUse, ...]:
     """Return the calls in a message, including those with malformed arguments."""
     calls = [*objects_in(body, "tool_calls"), *objects_in(body, "invalid_tool_calls")]
-    return tuple(ToolUse(id=text_in(c, "id"), name=text_in(c, "name"), arguments=_arguments(c)) for c in calls)
+    return tuple(map(_call, calls))
 
 
-def _arguments(call: JsonObject) -> Json:
-    arguments = call.get("args")
-    if isinstance(arguments, str):
-        return load_arguments(arguments)
-    if arguments is None:
-        return {}
-    return arguments
+def _call(call: JsonObject) -> ToolUse:
+    return ToolUse(id=text_in(call, "id"), name=text_in(call, "name"), arguments=read_arguments(call.get("args")))

@@ -27,7 +27,6 @@ from replaykit.wire.json_fields import (
     has_text,
     joined,
     joined_texts,
-    load_arguments,
     object_in,
     objects_in,
     of_role,
@@ -82,36 +81,36 @@ def _read_text(text: str, cache: ConversationCache | None) -> list[Json] | None:
     size = 0 if cache is None else len(cache.text)
     try:
         if cache is not None and size and text.startswith(cache.text) and text[size : size + 1] == ",":
-            found = [*cache.messages, *_read_all(orjson.loads("[" + text[size + 1 :]))]
+            messages = [*cache.messages, *_read_all(orjson.loads("[" + text[size + 1 :]))]
         else:
-            found = _read_all(orjson.loads(text))
+            messages = _read_all(orjson.loads(text))
     except (orjson.JSONDecodeError, UnicodeEncodeError):
         return None
-    if cache is not None and len(found) > 1 and text[-1] == "]":
-        cache.text, cache.messages = text[:-1], found
-    return found
+    if cache is not None and len(messages) > 1 and text[-1] == "]":
+        cache.text, cache.messages = text[:-1], messages
+    return messages
 
 
 def _read_all(messages: list[Json]) -> list[Json]:
-    found: list[Json] = []
+    conversation: list[Json] = []
     for message in messages:
         alone = _alone(message)
         if alone is None:
-            found += _read_message(message)
+            conversation += _read_message(message)
         else:
-            found.append(alone)
-    return found
+            conversation.append(alone)
+    return conversation
 
 
 def answer_in(messages: Iterable[Json]) -> ModelAnswer | None:
     """Return the model's answer, joined from one or more messages; None if there are none."""
-    spoken = of_role(messages, "assistant", "model", "ai", None)
-    if not spoken:
+    answers = of_role(messages, "assistant", "model", "ai", None)
+    if not answers:
         return None
-    if len(spoken) == 1 and not isinstance(spoken[0].get("content"), list):
-        return _answer(spoken[0])
+    if len(answers) == 1 and not isinstance(answers[0].get("content"), list):
+        return _answer(answers[0])
     texts, calls, parts = list[str](), list[Json](), list[Json]()
-    for message in spoken:
+    for message in answers:
         content = message.get("content")
         texts.append(_content_text(content) or "")
         calls += message.get("tool_calls", ())
@@ -119,8 +118,8 @@ def answer_in(messages: Iterable[Json]) -> ModelAnswer | None:
     return ModelAnswer(
         content=joined(texts, "\n"),
         tool_calls=tuple([ToolUse(**call) for call in calls]),
-        thinking=joined_texts(spoken, "", "thinking") or None,
-        refusal=joined_texts(spoken, "", "refusal") or None,
+        thinking=joined_texts(answers, "", "thinking") or None,
+        refusal=joined_texts(answers, "", "refusal") or None,
         parts=tuple(parts),
     )
 
@@ -199,7 +198,7 @@ def _read_message(message: Json) -> list[JsonObject]:
 
 def _of_parts(role: str, parts: list[Json], message: JsonObject) -> list[JsonObject]:
     """Return a message for each result, and one for all other parts."""
-    found: list[JsonObject] = []
+    messages: list[JsonObject] = []
     calls: list[Json] = []
     rest: list[Json] = []
     texts: list[str] = []
@@ -207,7 +206,7 @@ def _of_parts(role: str, parts: list[Json], message: JsonObject) -> list[JsonObj
     for part in parts:
         sort = _SORTS.get(text_in(part, "type"))
         if sort is _RESULT:
-            found.append(_result(part))
+            messages.append(_result(part))
         elif sort is _CALL:
             calls.append(_call(part))
         elif sort is _THOUGHT:
@@ -221,8 +220,8 @@ def _of_parts(role: str, parts: list[Json], message: JsonObject) -> list[JsonObj
     if message.get("tool_calls"):
         calls += map(_call, as_objects(message["tool_calls"]))
     thinking = joined(thoughts)
-    if found and not rest and not calls and not thinking:
-        return found
+    if messages and not rest and not calls and not thinking:
+        return messages
     content: Json = rest
     if len(texts) == len(rest):
         content = joined(texts, "\n")
@@ -234,8 +233,8 @@ def _of_parts(role: str, parts: list[Json], message: JsonObject) -> list[JsonObj
         rest_message["tool_calls"] = calls
     if thinking:
         rest_message["thinking"] = thinking
-    found.append(rest_message)
-    return found
+    messages.append(rest_message)
+    return messages
 
 
 def _is_text(part: Json) -> bool:
@@ -248,11 +247,11 @@ def _part_text(part: JsonObject) -> str:
 
 def _call(call: JsonObject) -> JsonObject:
     """Return a call that a model asks for, from any shape."""
-    named = object_in(call, "function") or call
+    function = object_in(call, "function") or call
     return {
         "id": text_in(call, "id", "toolCallId", "call_id"),
-        "name": text_in(named, "name", "toolName"),
-        "arguments": read_arguments(value_in(named, "arguments", "input", "args")),
+        "name": text_in(function, "name", "toolName"),
+        "arguments": read_arguments(value_in(function, "arguments", "input", "args")),
     }
 
 
@@ -312,9 +311,9 @@ class ConversationCache:
         return self._canonical
 
 
-def goes_on(known: list[Json], messages: list[Json]) -> bool:
+def goes_on(earlier: list[Json], messages: list[Json]) -> bool:
     """Return whether a conversation starts with the very messages of another, as `ConversationCache` shares them."""
-    return len(known) <= len(messages) and all(map(is_, known, messages))
+    return len(earlier) <= len(messages) and all(map(is_, earlier, messages))
 
 
 START = b""
@@ -345,16 +344,14 @@ def _gist(message: Json) -> bytes:
     fields = as_object(message)
     role = _ROLES.get(text_in(fields, "role"), fields.get("role"))
     content = fields.get("content")
-    calls = [[call.get("name"), _arguments(call.get("arguments"))] for call in objects_in(fields, "tool_calls")]
+    calls = [
+        [call.get("name"), read_arguments(call.get("arguments")) or {}] for call in objects_in(fields, "tool_calls")
+    ]
     essence = [role, _plain(load_json(content) if role == "tool" else content), calls]
     try:
         return orjson.dumps(essence, option=orjson.OPT_SORT_KEYS)
     except orjson.JSONEncodeError:
         return canonical(essence)
-
-
-def _arguments(value: Json) -> Json:
-    return (load_arguments(value) if isinstance(value, str) else value) or {}
 
 
 def _plain(content: Json) -> Json:

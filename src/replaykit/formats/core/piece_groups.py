@@ -87,8 +87,11 @@ class PieceGroups:
                 self._read(self._file, self._spilled.pop(key, None)),
                 self._held.pop(key, []),
             ]
-            found = [part for part in parts if part]
-            yield key, found[0] if len(found) == 1 else sorted(chain.from_iterable(found), key=_line)
+            filled_parts = [part for part in parts if part]
+            yield (
+                key,
+                filled_parts[0] if len(filled_parts) == 1 else sorted(chain.from_iterable(filled_parts), key=_line),
+            )
 
     def _spill(self) -> None:
         if self._file is None:
@@ -108,15 +111,15 @@ class PieceGroups:
             return []
         number = file.fileno()
         numbers = iter(places)
-        found: list[Piece] = []
+        pieces: list[Piece] = []
         for place, size, line, note in zip(numbers, numbers, numbers, numbers, strict=True):
             text = os.pread(number, size, place)
             if len(text) != size:
                 raise self._changed() if file is self._original else self._lost(line)
-            found.append((text, line, note))
+            pieces.append((text, line, note))
         if file is self._original and not self._holds_still(os.fstat(number)):
             raise self._changed()
-        return found
+        return pieces
 
     def _check_named(self) -> None:
         """Check that the file that is read line by line is the one that was opened here, and was not replaced since."""
@@ -127,9 +130,9 @@ class PieceGroups:
         if not is_same:
             raise self._changed()
 
-    def _holds_still(self, found: os.stat_result) -> bool:
+    def _holds_still(self, status: os.stat_result) -> bool:
         """Return whether this is the file that was opened; it may have grown, as files of collectors do."""
-        now, before = _state(found), self._state
+        now, before = _state(status), self._state
         return before is not None and now[:2] == before[:2] and (now[2] > before[2] or now == before)
 
     def _changed(self) -> InvalidFile:
@@ -148,9 +151,9 @@ def _line(piece: Piece) -> int:
     return piece[1]
 
 
-def _state(found: os.stat_result) -> tuple[int, int, int, int]:
+def _state(status: os.stat_result) -> tuple[int, int, int, int]:
     """Return what identifies a file and its version."""
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _write(file: int, texts: list[bytes]) -> None:
@@ -158,6 +161,6 @@ def _write(file: int, texts: list[bytes]) -> None:
         batch = texts[first : first + _AT_ONCE]
         written = os.writev(file, batch)
         if written < sum(map(len, batch)):  # a disk that is nearly full accepts a part, then nothing
-            left = memoryview(b"".join(batch))[written:]
-            while left:
-                left = left[os.write(file, left) :]
+            unwritten = memoryview(b"".join(batch))[written:]
+            while unwritten:
+                unwritten = unwritten[os.write(file, unwritten) :]

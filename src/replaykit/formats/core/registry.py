@@ -118,13 +118,13 @@ def read_all(importer: Importer, source: Source) -> Imported:
     runs: list[TraceRun] = []
     problems: list[InvalidFile] = []
     notes: list[str] = []
-    for found in importer.read(source):
-        if isinstance(found, TraceRun):
-            runs.append(found)
-        elif isinstance(found, InvalidFile):
-            problems.append(found)
+    for item in importer.read(source):
+        if isinstance(item, TraceRun):
+            runs.append(item)
+        elif isinstance(item, InvalidFile):
+            problems.append(item)
         else:
-            notes.append(found)
+            notes.append(item)
     if not runs:
         raise no_run_error(source, problems, notes)
     left_out = shorten_notes([problem.message for problem in problems])
@@ -186,20 +186,20 @@ def read_each(items: Iterable[T], read: Callable[[T], R]) -> Iterator[R | Invali
             yield problem
 
 
-def collect(items: Iterable[T | InvalidFile], read: Callable[[T], R], found: list[R]) -> Iterator[InvalidFile]:
+def collect(items: Iterable[T | InvalidFile], read: Callable[[T], R], results: list[R]) -> Iterator[InvalidFile]:
     """Append the result of reading each item to `found`; yield the errors."""
     for item in items:
         if isinstance(item, InvalidFile):
             yield item
             continue
         try:
-            found.append(read(item))
+            results.append(read(item))
         except InvalidFile as problem:
             yield problem
 
 
 class ItemReader(Struct, frozen=True, kw_only=True):
-    """How the items of a file become runs."""
+    """Turns the items of a file into runs."""
 
     is_item: Callable[[Json], object]
     expected: str

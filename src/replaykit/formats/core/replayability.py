@@ -92,13 +92,13 @@ class Replayability(Struct, frozen=True, kw_only=True):
 def replayability(run: TraceRun) -> Replayability:
     """Return what can be replayed of a run, as far as the run and its importer know."""
     metadata = as_object(run.metadata)
-    stated = object_in(metadata, LACKS)
+    stated_lacks = object_in(metadata, LACKS)
     reader = ConversationReader()
     calls, lacking = 0, list[Lacking]()
     for event in run.events:
         if isinstance(event, ToolCall | LlmCall):
             calls += 1
-            lacks = _lacks(event, stated.get(str(event.seq)), reader)
+            lacks = _lacks(event, stated_lacks.get(str(event.seq)), reader)
             if lacks:
                 lacking.append(Lacking(seq=event.seq, name=event.name, lacks=lacks))
     return Replayability(
@@ -122,9 +122,9 @@ def leaves_out_answer(run: TraceRun) -> bool:
 def with_lacks(run: TraceRun, lacks: Mapping[int, Iterable[Lack]], advice: Iterable[str] = ()) -> TraceRun:
     """Return the run with the gaps that the importer knows of, and advice if any call lacks something."""
     metadata = as_object(run.metadata)
-    stated = {str(seq): sorted(set(what)) for seq, what in lacks.items() if what}
-    if stated:
-        metadata = metadata | {LACKS: stated}
+    lacks_by_seq = {str(seq): sorted(set(what)) for seq, what in lacks.items() if what}
+    if lacks_by_seq:
+        metadata = metadata | {LACKS: lacks_by_seq}
         run = replace(run, metadata_json=raw(metadata))
     unique_advice = list(dict.fromkeys(advice))
     if not unique_advice or not replayability(run).lacking:
@@ -132,13 +132,13 @@ def with_lacks(run: TraceRun, lacks: Mapping[int, Iterable[Lack]], advice: Itera
     return replace(run, metadata_json=raw({**metadata, ADVICE: unique_advice}))
 
 
-def _lacks(call: Call, stated: Json, reader: ConversationReader) -> tuple[Lack, ...]:
-    found = {Lack(word) for word in texts_in(stated) if word in _LACKS}
+def _lacks(call: Call, stated_lacks: Json, reader: ConversationReader) -> tuple[Lack, ...]:
+    lacks = {Lack(word) for word in texts_in(stated_lacks) if word in _LACKS}
     if not call.answered or (isinstance(call, LlmCall) and call.wire is None and _has_no_answer(call)):
-        found.add(Lack.RESULT)
+        lacks.add(Lack.RESULT)
     if isinstance(call, LlmCall) and not _has_messages(call, reader):
-        found.add(Lack.MESSAGES)
-    return tuple(sorted(found))
+        lacks.add(Lack.MESSAGES)
+    return tuple(sorted(lacks))
 
 
 def _has_no_answer(call: LlmCall) -> bool:

@@ -34,10 +34,10 @@ def iso(time: dt.datetime) -> str:
 
 def age_of(text: str, most: dt.timedelta = FAR_BACK) -> dt.timedelta:
     """Return the duration that `7d`, `24h` or `last_7_days` stands for; a `ValueError` names valid spellings."""
-    found = _AGE.fullmatch(text.strip().lower())
-    if found is None:
+    match = _AGE.fullmatch(text.strip().lower())
+    if match is None:
         raise ValueError(f"no range of time {text[:40]!r}; {nearest(text.strip().lower()[:40], _EXAMPLES)}")
-    return min(most, dt.timedelta(**{_UNITS[found[2][0]]: int(found[1])}))
+    return min(most, dt.timedelta(**{_UNITS[match[2][0]]: int(match[1])}))
 
 
 def since_of(text: str, now: dt.datetime, most: dt.timedelta = FAR_BACK) -> dt.datetime:

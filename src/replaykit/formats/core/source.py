@@ -158,15 +158,15 @@ class Source:
     @cached_property
     def _first_lines(self) -> list[Source]:
         """The first lines that are not blank: enough to recognise the file."""
-        found: list[Source] = []
+        first_lines: list[Source] = []
         size = 0
         with closing(self._lines()) as lines:
             for line in lines:
-                found.append(line)
+                first_lines.append(line)
                 size += len(line.text)
-                if len(found) > _LOOK_AT or (size > _LOOK_AT_BYTES and len(found) > 1):
+                if len(first_lines) > _LOOK_AT or (size > _LOOK_AT_BYTES and len(first_lines) > 1):
                     break
-        return found
+        return first_lines
 
     def _lines(self) -> Generator[Source, None, None]:
         with self._open() as stream:
@@ -291,10 +291,10 @@ class _Pipe:
         """Return the bytes from `at` on: buffered ones, or the next of the stream."""
         if at < len(self.buffer):
             return bytes(self.buffer[at : at + size])
-        found = self._stream.read(size)
+        chunk = self._stream.read(size)
         if self.is_buffering:
-            self.buffer += found
-        return found
+            self.buffer += chunk
+        return chunk
 
 
 class _FromStart(io.RawIOBase):
@@ -309,10 +309,10 @@ class _FromStart(io.RawIOBase):
 
     def readinto(self, buffer: Any, /) -> int:
         view = memoryview(buffer)
-        found = self._pipe.read(self._at, len(view))
-        view[: len(found)] = found
-        self._at += len(found)
-        return len(found)
+        chunk = self._pipe.read(self._at, len(view))
+        view[: len(chunk)] = chunk
+        self._at += len(chunk)
+        return len(chunk)
 
     def tell(self) -> int:
         return self._at
@@ -440,12 +440,12 @@ class ZstdReader(io.RawIOBase):
             if self._frame is not None:
                 raise EOFError("it ends in the middle")
             return False
-        found = []
+        blocks = []
         while packed:
             frame = self._frame = self._frame or self._unpacker.decompressobj()
-            found.append(frame.decompress(packed))
+            blocks.append(frame.decompress(packed))
             packed = b""
             if frame.eof:
                 packed, self._frame = frame.unused_data, None
-        self._left = memoryview(b"".join(found))
+        self._left = memoryview(b"".join(blocks))
         return True

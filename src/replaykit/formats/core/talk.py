@@ -204,11 +204,6 @@ class Talk:
         used.parent = turn
         return used
 
-    def hears(self, messages: Iterable[Json]) -> None:
-        """Messages of one shape (`core.messages`), each of which is new."""
-        for message in messages:
-            self.hear(message)
-
     def hear(self, message: Json, **details: Any) -> Turn | None:
         """Add a message in the shape of `core.messages`; `details` go to `answers` or `returns`."""
         role, content = text_in(message, "role"), message.get("content")
@@ -236,9 +231,9 @@ class Talk:
 
     def knows(self, messages: list[Json]) -> int | None:
         """Return the number of known messages if the list starts with the whole talk; else None."""
-        known = len(self._fingerprints)
-        if self._common(messages) == known:
-            return known
+        count = len(self._fingerprints)
+        if self._common(messages) == count:
+            return count
         return None
 
     def catches_up(self, messages: Iterable[Json], *, at: float = 0.0) -> None:
@@ -386,8 +381,8 @@ class Talk:
 
     def _common(self, messages: list[Json]) -> int:
         """Return the number of leading messages that are known."""
-        for index, (new, known) in enumerate(zip(fingerprints(messages), self._fingerprints, strict=False)):
-            if new != known:
+        for index, (new, known_mark) in enumerate(zip(fingerprints(messages), self._fingerprints, strict=False)):
+            if new != known_mark:
                 return index
         return min(len(messages), len(self._fingerprints))
 

@@ -173,13 +173,8 @@ class ExchangeThread:
         error = CUT_OFF if self._cut else None
         advised = (*self._advice, *advice)
         run = self.talk.run(id="", format=format, name=self._name, error=error, metadata=metadata, advice=advised)
-        identity = [
-            run.name,
-            run.input_json,
-            run.output_json,
-            metadata.get("response_ids"),
-            run.events,
-        ]  # without advice, which may be reworded
+        # Without the advice, which may be reworded.
+        identity = [run.name, run.input_json, run.output_json, metadata.get("response_ids"), run.events]
         return replace(run, id=content_id(format, msgspec.json.encode(identity)))
 
     def _catch_up(self, exchange: ModelExchange, repeated: list[bytes]) -> None:

@@ -70,31 +70,31 @@ class SampleAttachments:
 
     def request_messages(self, event: JsonObject) -> list[Json]:
         """Return the messages of a model request."""
-        found = list(map(self.read_message, objects_in(event, "input")))
+        messages = list(map(self.read_message, objects_in(event, "input")))
         refs = event.get("input_refs")
         for ref in refs if isinstance(refs, list) else ():
             if isinstance(ref, list) and len(ref) == 2 and all(as_count(at) is not None for at in ref):
                 referred = self._pool[ref[0] : ref[1]][: self._left]
                 self._left -= len(referred)
-                found += referred
-        return found
+                messages += referred
+        return messages
 
     def read_message(self, message: JsonObject) -> JsonObject:
         """Return a message in the shape of `core.messages`."""
         role, parts = text_in(message, "role") or "user", self.whole(message.get("content"))
-        found: JsonObject = {"role": role, "content": plain(parts)}
+        converted_message: JsonObject = {"role": role, "content": plain(parts)}
         if isinstance(parts, list):
             thinking = joined_texts(parts, "\n", "reasoning") or None
-            found |= {"thinking": thinking} if thinking else {}
+            converted_message |= {"thinking": thinking} if thinking else {}
         calls = list(map(_call, as_objects(self.whole(message.get("tool_calls")))))
-        found |= {"tool_calls": calls} if calls else {}
+        converted_message |= {"tool_calls": calls} if calls else {}
         if role != "tool":
-            return found
-        found |= {"tool_call_id": text_in(message, "tool_call_id"), "name": text_in(message, "function")}
+            return converted_message
+        converted_message |= {"tool_call_id": text_in(message, "tool_call_id"), "name": text_in(message, "function")}
         error = error_in(message)
         if error is not None:
-            found |= {"status": "error", "content": found["content"] or error.message}
-        return found
+            converted_message |= {"status": "error", "content": converted_message["content"] or error.message}
+        return converted_message
 
     def answer(self, output: JsonObject) -> ModelAnswer | None:
         """Return a model's answer, if there is one."""

@@ -180,10 +180,10 @@ def _older_scores(sample: Fields) -> JsonObject:
             final.append((text_in(event, "scorer") or "score", event.get("score")))
     names = [name for name, _score in final]
     scores: JsonObject = {}
-    for number, (name, found) in enumerate(final, 1):
+    for number, (name, stated_score) in enumerate(final, 1):
         if names.count(name) > 1:
             name = f"{name} {number}"
-        scores[name] = found
+        scores[name] = stated_score
     return scores
 
 
@@ -350,8 +350,8 @@ def sample_error(value: Json) -> ErrorInfo:
     name, opened, rest = text.partition("(")
     if opened and name.isidentifier() and text.endswith(")"):
         return ErrorInfo(type=name, message=_unquoted(rest[:-1]), traceback=traceback)
-    found = error_of(text)
-    return ErrorInfo(type=found.type, message=found.message, traceback=traceback)
+    plain_error = error_of(text)
+    return ErrorInfo(type=plain_error.type, message=plain_error.message, traceback=traceback)
 
 
 def _unquoted(text: str) -> str:

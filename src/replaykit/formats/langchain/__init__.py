@@ -207,9 +207,9 @@ def _parts(written: Json) -> Iterator[JsonObject]:
 
 
 def _node_messages(part: JsonObject) -> list[Json]:
-    found = part.get(MESSAGES)
-    if isinstance(found, list):
-        return found
-    if body_of(found):
-        return [found]
+    messages = part.get(MESSAGES)
+    if isinstance(messages, list):
+        return messages
+    if body_of(messages):
+        return [messages]
     return []

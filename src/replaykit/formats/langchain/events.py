@@ -100,9 +100,9 @@ class _Runs:
 
 def _above(event: JsonObject) -> list[str]:
     """Return the runs around an event's run, outermost first."""
-    found = event.get("parent_ids")
-    if isinstance(found, list):
-        return [run_id for run_id in found if run_id and isinstance(run_id, str)]
+    parent_ids = event.get("parent_ids")
+    if isinstance(parent_ids, list):
+        return [run_id for run_id in parent_ids if run_id and isinstance(run_id, str)]
     return []
 
 

@@ -119,8 +119,8 @@ def runs_of(snapshots: Sequence[Snapshot]) -> Iterator[Found]:
         branch = _branch(states)
         name = f"{thread}/{space}" if space else thread
         yield run_of(branch, name=name, thread=thread)
-        if left := len(states) - len(branch):
-            yield f"thread {thread!r}: {left} of its {len(states)} states are of other branches and were passed over"
+        if skipped := len(states) - len(branch):
+            yield f"thread {thread!r}: {skipped} of its {len(states)} states are of other branches and were passed over"
 
 
 def run_of(states: Sequence[Snapshot], *, name: str = "", thread: str = "") -> TraceRun:
@@ -145,13 +145,13 @@ def run_of(states: Sequence[Snapshot], *, name: str = "", thread: str = "") -> T
 
 
 def _add_states(talk: Talk, states: Sequence[Snapshot]) -> None:
-    known: list[bytes] = []
+    state_texts: list[bytes] = []
     seen: set[bytes] = set()
     since = 0.0
     for state in states:
         keys = list(map(key_of, state.messages))
         fresh = [message for key, message in zip(keys, state.messages, strict=True) if key not in seen]
-        if keys[: len(known)] != known:
+        if keys[: len(state_texts)] != state_texts:
             # Messages were removed, as summaries do: the next request has only the remaining ones.
             repeated = [message for key, message in zip(keys, state.messages, strict=True) if key in seen]
             talk.catches_up(messages_of(repeated) or ())
@@ -163,7 +163,7 @@ def _add_states(talk: Talk, states: Sequence[Snapshot]) -> None:
         if state is not states[-1]:  # the run has the last state's error
             for _node, error in state.errors:
                 talk.fails(error, at=state.at, step=state.step)
-        known, since = keys, state.at
+        state_texts, since = keys, state.at
         seen.update(keys)
 
 
@@ -280,9 +280,9 @@ def tool_error(content: Json) -> ErrorInfo:
     """Return the error in the text that LangGraph shows a model for a failed tool."""
     blocks = "\n".join(text_in(block, "text") for block in as_objects(content))
     text = as_text(content) or blocks
-    found = _TOOL_NODE.fullmatch(text.strip()) or _TOOL_CALL.match(text)
-    if found:
-        return error_of_repr(found[1], "ToolError")
+    match = _TOOL_NODE.fullmatch(text.strip()) or _TOOL_CALL.match(text)
+    if match:
+        return error_of_repr(match[1], "ToolError")
     return error_of(text, "ToolError")
 
 

@@ -24,11 +24,11 @@ def _read_file(source: Source) -> Iterator[Found]:
     from replaykit.formats.langsmith.traces import read_trace  # noqa: PLC0415 (slow to import)
 
     requests = Requests()
-    for found in documents(source):
-        if isinstance(found, InvalidFile):
-            yield found
+    for item in documents(source):
+        if isinstance(item, InvalidFile):
+            yield item
             continue
-        for root in collect(found):
+        for root in collect(item):
             yield from safely(partial(read_trace, requests), root)
 
 

@@ -93,13 +93,14 @@ def members_of(text: bytes) -> JsonObject | None:
         check_nesting(text)
         if not text.isascii():
             text.decode()  # undecoded text could hide invalid UTF-8
-        found = cast(JsonObject, _decode(text))
+        members = cast(JsonObject, _decode(text))
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
     for name in ("inputs", "outputs"):
-        if found.get(name) == NULL:
-            found[name] = None
-    return found
+        # An explicit null is not a missing member, but means the same.
+        if members.get(name) == NULL:
+            members[name] = None
+    return members
 
 
 def loaded(value: Json) -> Json:
@@ -138,15 +139,15 @@ def documents(source: Source) -> Iterator[list[Document] | InvalidFile]:
         if gathered.holds(_LOOSE):  # these may belong to any run of the file
             groups = [list(chain.from_iterable(groups))]
         for pieces in groups:
-            found, problems = _read(source.file, pieces)
+            batch, problems = _read(source.file, pieces)
             yield from problems
-            yield found
+            yield batch
 
 
 def holds_runs(source: Source) -> bool:
     """Return whether one of the first items looks like a run: the very first may be a bad one."""
-    found = (run for value in source.first for run in islice(_documents(value), _LOOK_AT))
-    return any(_is_run(run) for run, _path in found)
+    runs = (run for value in source.first for run in islice(_documents(value), _LOOK_AT))
+    return any(_is_run(run) for run, _path in runs)
 
 
 def _is_run(value: Json) -> bool:
@@ -199,7 +200,7 @@ class _Head(Struct):
     @property
     def lists(self) -> list[Raw]:
         """The lists of runs in an object that is not a run itself."""
-        return [held for held in (self.runs, self.items, self.post, self.patch) if held]
+        return [run_list for run_list in (self.runs, self.items, self.post, self.patch) if run_list]
 
     @property
     def is_known(self) -> bool:
@@ -219,7 +220,7 @@ _head = msgspec.json.Decoder(_Head).decode
 _known: Callable[[bytes | Raw], _Head] = msgspec.json.Decoder(_Known).decode
 
 
-def _gather(gathered: PieceGroups, line: Source) -> None:
+def _gather(groups: PieceGroups, line: Source) -> None:
     """Group the runs on a line by trace; raise `InvalidFile` if it is not JSON."""
     text = line.text
     try:
@@ -229,14 +230,14 @@ def _gather(gathered: PieceGroups, line: Source) -> None:
             if head.run_type is None and (lists := head.lists):
                 for run in chain.from_iterable(map(read_items, lists)):
                     own = _head_of(run)
-                    gathered.add(own.trace, bytes(run), line.line, own.is_known)
-            elif part is text and gathered.reads_again:
-                gathered.add_place(head.trace, line.at, len(text), line.line, head.is_known)
+                    groups.add(own.trace, bytes(run), line.line, own.is_known)
+            elif part is text and groups.reads_again:
+                groups.add_place(head.trace, line.at, len(text), line.line, head.is_known)
             else:
-                gathered.add(head.trace, bytes(part), line.line, head.is_known)
+                groups.add(head.trace, bytes(part), line.line, head.is_known)
     except msgspec.MsgspecError:
         _ = line.value
-        gathered.add(_LOOSE, text, line.line)  # a member has a wrong type; `_read` reports it
+        groups.add(_LOOSE, text, line.line)  # a member has a wrong type; `_read` reports it
 
 
 def _head_of(run: bytes | Raw) -> _Head:
@@ -247,16 +248,16 @@ def _head_of(run: bytes | Raw) -> _Head:
 
 
 def _read(file: str, pieces: Iterable[Piece]) -> tuple[list[Document], list[InvalidFile]]:
-    found: list[Document] = []
+    batch: list[Document] = []
     problems: list[InvalidFile] = []
     for text, line, is_known in pieces:
         source = Source(text, file, line=line)
         members = members_of(text) if is_known else None
         if members is not None:
-            found.append((members, (), source))
+            batch.append((members, (), source))
             continue
         try:
-            found += [(run, path, source) for run, path in _documents(source.value)]
+            batch += [(run, path, source) for run, path in _documents(source.value)]
         except InvalidFile as problem:
             problems.append(problem)
-    return found, problems
+    return batch, problems

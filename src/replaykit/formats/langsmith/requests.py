@@ -34,6 +34,7 @@ class Requests:
     """Reads the requests of runs in order."""
 
     def __init__(self) -> None:
+        # Consecutive calls of a run mostly repeat settings and tools verbatim.
         self._settings: _Recent[Setting] = _Recent()
         self._tools: _Recent[Raw] = _Recent()
         self._messages = _Conversation()
@@ -62,8 +63,8 @@ class Requests:
         texts = {name: self._of(name, item, fields) for name, item in inputs.items() if name not in ("model", "stream")}
         if setting.tools_json:
             texts.setdefault("tools", setting.tools_json)
-        known = _READ_ELSEWHERE.union(inputs)
-        rest = {name: item for name, item in setting.values.items() if name not in known and item is not None}
+        own_names = _READ_ELSEWHERE.union(inputs)
+        rest = {name: item for name, item in setting.values.items() if name not in own_names and item is not None}
         if rest:
             texts.setdefault("parameters", fields.canonical(rest, "inputs"))
         names = sorted(texts)
@@ -93,13 +94,14 @@ class _Recent(Generic[T]):
         self._entries: list[tuple[Raw, T]] = []
 
     def get(self, text: Raw, make: Callable[[Raw], T]) -> T:
-        for known, value in self._entries:
-            if known == text:
+        for entry_text, value in self._entries:
+            if entry_text == text:
                 return value
-        found = make(text)
+        new_value = make(text)
         if len(text) <= _RECENT_BYTES:
-            self._entries = [(text.copy(), found), *self._entries[: _RECENT - 1]]
-        return found
+            # A copy, since a slice would keep the whole line in memory.
+            self._entries = [(text.copy(), new_value), *self._entries[: _RECENT - 1]]
+        return new_value
 
 
 class _Conversation:
@@ -120,7 +122,8 @@ class _Conversation:
             self._keep(text, self._depth, messages_json)
             return Raw(messages_json)
         messages = fields.loaded(messages_text, "inputs")
-        found = fields.canonical(conversation(messages), "inputs")
+        canonical_text = fields.canonical(conversation(messages), "inputs")
+        # Only lists of objects are extended in place by the next request.
         if text.startswith((b"[{", b"[[{")):
             if text[1:2] == b"{":
                 depth = 1
@@ -128,8 +131,8 @@ class _Conversation:
                 depth = 2
             else:
                 depth = 0
-            self._keep(text, depth, bytes(found))
-        return found
+            self._keep(text, depth, bytes(canonical_text))
+        return canonical_text
 
     def _more(self, text: bytes, fields: RunFields) -> list[Json] | None:
         """Return the messages added to the last conversation; None for another conversation."""

@@ -56,11 +56,13 @@ class RunNode:
             self.places = dict.fromkeys(self.value, (self.source, self.path))
             self.value = dict(self.value)
         for name, part in value.items():
-            known, item = self.value.get(name), loaded(part)
-            if name in self.value and item in EMPTY and known is not None:
+            known_item, item = self.value.get(name), loaded(part)
+            # A patch leaves out, or empties, what the post already said.
+            if name in self.value and item in EMPTY and known_item is not None:
                 continue
-            both = name == "extra" and isinstance(known, dict) and isinstance(item, dict)
-            self.value[name] = {**known, **item} if both else item
+            # Both parts add settings and metadata of their own.
+            both = name == "extra" and isinstance(known_item, dict) and isinstance(item, dict)
+            self.value[name] = {**known_item, **item} if both else item
             self.places[name] = (source, path)
 
 
@@ -76,17 +78,17 @@ class RunFields(Fields):
     def take(self, *names: str) -> Json:
         """Take the first value that is not null, decoded if necessary; None if there is none."""
         for name in names:  # not recorded as taken, since `rest()` is never called for runs
-            found = self.value.get(name)
-            if found is not None:
-                if type(found) is Raw:
-                    found = self.value[name] = self.loaded(found, name)
-                return found
+            member = self.value.get(name)
+            if member is not None:
+                if type(member) is Raw:
+                    member = self.value[name] = self.loaded(member, name)
+                return member
         return None
 
     def text(self, *names: str) -> str | None:
-        found = self.value.get(names[0])
-        if type(found) is str:
-            return found
+        value = self.value.get(names[0])
+        if type(value) is str:
+            return value
         return super().text(*names)
 
     def loaded(self, text: Raw, name: str) -> Json:
@@ -163,6 +165,7 @@ def _id(value: JsonObject) -> str | None:
     run_id = value.get("id")
     if isinstance(run_id, str) and run_id:
         return run_id
+    # A wrong type is reported when the run is read.
     if run_id is None:
         return next(reversed(_dotted_ids(value)), None)
     return None
@@ -203,10 +206,10 @@ def _roots(nodes: Iterable[RunNode]) -> list[RunNode]:
             roots.append(node)
             waiting = [node]
             while waiting:
-                found = waiting.pop()
-                if id(found) not in reached:
-                    reached.add(id(found))
-                    waiting.extend(found.children)
+                below = waiting.pop()
+                if id(below) not in reached:
+                    reached.add(id(below))
+                    waiting.extend(below.children)
     return roots
 
 
@@ -236,9 +239,9 @@ _LINKS = {"parent_run_id": str, "trace_id": str, "dotted_order": str, "parent_ru
 def check_links(fields: RunFields) -> None:
     """Raise `InvalidFile` if a member that links runs has the wrong type: the run would end up in the wrong place."""
     for name, kind in _LINKS.items():
-        found = fields.value.get(name)
-        if found is not None and type(found) is not kind:
-            raise fields.error(f"expected {'a text' if kind is str else 'a list'}, got {json_type(found)}", name)
+        value = fields.value.get(name)
+        if value is not None and type(value) is not kind:
+            raise fields.error(f"expected {'a text' if kind is str else 'a list'}, got {json_type(value)}", name)
 
 
 _TRACEBACK = "Traceback (most recent call last)"
@@ -254,6 +257,7 @@ def error_in(fields: Fields) -> ErrorInfo | None:
         return None
     if not isinstance(error, str):
         return error_of(error)
+    # The repr comes first, then the traceback.
     head, mark, trace = error.partition(_TRACEBACK)
     info = error_of_repr(head)
     return ErrorInfo(type=info.type, module=info.module, message=info.message, traceback=mark + trace or None)
@@ -267,6 +271,7 @@ def result_in(value: Json, name: str) -> tuple[Json, ErrorInfo | None]:
     if message is None:
         return value, None
     content = message["content"]
+    # The model saw this text; the run itself may count as successful.
     if message["type"] == "tool" and message.get("status") == "error":
         error = error_of(content, "ToolError")
         return content, replace(error, raised=bool(content))
@@ -283,13 +288,14 @@ def has_value(fields: Fields, name: str) -> bool:
     return fields.take(name) is not None and not is_stored_elsewhere(fields, name)
 
 
-def usage_in(fields: Fields, spoken: Iterable[Json]) -> Usage | None:
-    """Return tokens and cost of one model call: LangSmith's counts, or else those in `candidates`."""
+def usage_in(fields: Fields, messages: Iterable[Json]) -> Usage | None:
+    """Return tokens and cost of one model call: LangSmith's counts, or else those in the messages."""
     input_tokens, output_tokens = _count(fields, "prompt_tokens"), _count(fields, "completion_tokens")
-    for counts in spoken:
+    for counts in messages:
         if input_tokens or output_tokens:
             break
         input_tokens, output_tokens = count_in(counts, *_INPUTS), count_in(counts, *_OUTPUTS)
+    # Zero tokens on both sides are unknown, not free.
     if not input_tokens and not output_tokens:
         input_tokens = output_tokens = None
     parts = _money(fields, "prompt_cost"), _money(fields, "completion_cost")

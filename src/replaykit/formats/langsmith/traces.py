@@ -107,13 +107,14 @@ def _lacks(root: RunNode, run: _Timed) -> Iterator[str]:
 
 def _timed(root: RunNode) -> list[_Timed]:
     """Return all runs of the trace in the order they began."""
-    found: list[_Timed] = []
+    entries: list[_Timed] = []
     waiting: list[tuple[RunNode, _Timed | None]] = [(root, None)]
     while waiting:
         node, above = waiting.pop()
         fields = node.fields()
         check_links(fields)
         started, exact = fields.time("start_time"), dotted_time(fields.text("dotted_order"))
+        # Patches may lack the start, which the dotted order repeats.
         if started is None:
             started = exact or 0.0
         order, depth = exact, 0
@@ -131,9 +132,9 @@ def _timed(root: RunNode) -> list[_Timed]:
             ended=_ended(fields, started),
             above=above,
         )
-        found.append(timed)
+        entries.append(timed)
         waiting.extend((child, timed) for child in reversed(node.children))
-    return sorted(found, key=lambda timed: (timed.order, timed.depth))
+    return sorted(entries, key=lambda timed: (timed.order, timed.depth))
 
 
 def _ended(fields: RunFields, started: float) -> float | None:
@@ -244,6 +245,7 @@ def _output(fields: RunFields) -> Raw:
     if outputs == {}:
         return ABSENT
     output, _error = result_in(outputs, "output")
+    # LangGraph's output is its state with all messages.
     if isinstance(output, dict) and output.keys() == {"messages"}:
         messages = output["messages"]
         last = as_object(message_of(messages[-1]) if isinstance(messages, list) and messages else None)
@@ -257,15 +259,16 @@ _COMMENTS = 3
 
 def feedback_labels(stats: Json) -> Iterator[Label]:
     """Yield a label for each key: its mean score or chosen category, with some of the comments."""
-    for key, found in as_object(stats).items():
-        value = value_in(found, "avg")
+    for key, summary in as_object(stats).items():
+        # Numeric feedback has a mean, categories have counts.
+        value = value_in(summary, "avg")
         scores: list[Json] = [value]
         if type(value) not in (int, float):
-            scores = list(object_in(found, "values"))
+            scores = list(object_in(summary, "values"))
             if not scores:
                 continue
             value = scores[0] if len(scores) == 1 else scores
-        comments = [text for text in list_in(found, "comments") if isinstance(text, str)]
+        comments = [text for text in list_in(summary, "comments") if isinstance(text, str)]
         yield Label(
             name=key,
             value=value,
@@ -348,12 +351,13 @@ def _arguments(fields: RunFields, requested: CallArguments) -> Raw:
 
 def _parsed(inputs: JsonObject, fields: RunFields, requested: CallArguments) -> Json:
     """Return arguments that were logged as one text: the model's own, or the decoded JSON."""
+    # The tool's message names the call, and the model's request has its arguments.
     outputs = fields.take("outputs")
-    found = requested.get(text_in(message_body(value_in(outputs, "output")), "tool_call_id"))
-    if not isinstance(found, dict) and inputs["input"].strip():
-        found = load_arguments(inputs["input"])
-    if isinstance(found, dict):
-        return found
+    request = requested.get(text_in(message_body(value_in(outputs, "output")), "tool_call_id"))
+    if not isinstance(request, dict) and inputs["input"].strip():
+        request = load_arguments(inputs["input"])
+    if isinstance(request, dict):
+        return request
     return inputs
 
 

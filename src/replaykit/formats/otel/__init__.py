@@ -60,6 +60,7 @@ register_format(
 def holds_otlp(source: Source) -> bool:
     """Return whether the file's first document is an export request, in JSON or protobuf."""
     if source.first:
+        # Files of collectors may hold a list of requests on each line.
         return any(is_otlp(value[0] if isinstance(value, list) and value else value) for value in source.first)
     return _protobuf_reader(source) is not None
 
@@ -71,12 +72,12 @@ def read_traces(source: Source) -> Iterator[SpanReading | InvalidFile]:
         yield read_file(source)
         return
     heads = Heads()
-    with PieceGroups(source.file, original=source.original()) as gathered:
+    with PieceGroups(source.file, original=source.original()) as groups:
         for line in source.documents():
-            problem = _gather(gathered, heads, line)
+            problem = _gather(groups, heads, line)
             if problem is not None:
                 yield problem
-        for _trace, pieces in gathered.groups():
+        for _trace, pieces in groups.groups():
             yield read_pieces(pieces, heads)
 
 
@@ -92,10 +93,10 @@ def read_file(source: Source) -> SpanReading:
 
 def by_trace(spans: Iterable[Span]) -> dict[str, list[Span]]:
     """Group spans by trace."""
-    found: dict[str, list[Span]] = {}
+    traces: dict[str, list[Span]] = {}
     for span in spans:
-        found.setdefault(span.trace, []).append(span)
-    return found
+        traces.setdefault(span.trace, []).append(span)
+    return traces
 
 
 def _protobuf_reader(source: Source) -> Callable[[bytes], SpanReading] | None:
@@ -116,33 +117,35 @@ def _foreign_items(source: Source) -> Iterator[InvalidFile]:
                 yield source.error(f"not OTLP: {EXPECTED}", (index,) if isinstance(value, list) else ())
 
 
-def _gather(gathered: PieceGroups, heads: Heads, line: Source, repaired: bytes = b"") -> InvalidFile | None:
+def _gather(groups: PieceGroups, heads: Heads, line: Source, repaired: bytes = b"") -> InvalidFile | None:
     """Split a line into spans, or its re-encoded form if the text itself cannot be split; return an error if that
     fails."""
-    text, end, found = repaired or line.text, 0, False
+    text, end, has_spans = repaired or line.text, 0, False
     try:
         for trace, head, item in fast_json.split_by_trace(text):
-            found = True
+            has_spans = True
             number = heads.number(head)
-            if number and gathered.reads_again and not repaired:
+            if number and groups.reads_again and not repaired:
                 place = fast_json.place_of(item, text, end)
             else:
                 place = None
             if place is not None:
-                gathered.add_place(trace, line.at + place, len(item), line.line, number)
+                groups.add_place(trace, line.at + place, len(item), line.line, number)
                 end = place + len(item)
             else:
-                gathered.add(trace, bytes(item) if number else heads.joined(head, item), line.line, number)
-        if not found and not all(map(_is_request, _listed(line.value))):
+                groups.add(trace, bytes(item) if number else heads.joined(head, item), line.line, number)
+        # Empty requests and metrics are valid OTLP without spans.
+        if not has_spans and not all(map(_is_request, _listed(line.value))):
             return line.error(f"not OTLP: {EXPECTED}")
     except msgspec.MsgspecError as error:
+        # The general reader decides whether the line is malformed, or only unusual.
         try:
             _merged(line, map(read_document, _listed(line.value)))
         except InvalidFile as problem:
             return problem
-        if found or repaired:
+        if has_spans or repaired:
             return line.error(f"not OTLP: {error}")
-        return _gather(gathered, heads, line, encode_read(line.value))
+        return _gather(groups, heads, line, encode_read(line.value))
     return None
 
 

@@ -111,6 +111,7 @@ def _pieces(
 
 def place_of(item: Raw, text: bytes, after: int) -> int | None:
     """Return the offset of an item after a position in the text; None if a short search does not find it."""
+    # Items follow each other, so the next one is nearly always right behind the last.
     if text.startswith(item, after + 1):  # skip the comma between items
         return after + 1
     start = memoryview(item)[:_START]
@@ -210,14 +211,15 @@ class Heads:
 
     def number(self, head: bytes) -> int:
         """Return the number of a head; 0 if there are too many to keep."""
-        found = self._numbers.get(head)
-        if found is None:
+        head_number = self._numbers.get(head)
+        if head_number is None:
+            # Heads beyond the budget are stored with each item instead.
             if self._size + len(head) > _HEADS_BYTES:
                 return 0
-            found = self._numbers[head] = len(self._texts)
+            head_number = self._numbers[head] = len(self._texts)
             self._texts.append(head)
             self._size += len(head) + _HEAD_OVERHEAD
-        return found
+        return head_number
 
     def joined(self, head: bytes, item: Raw) -> bytes:
         """Return an item with its own head in front."""
@@ -225,18 +227,18 @@ class Heads:
 
     def read(self, number: int) -> _Common:
         """Return the decoded head; raise `BadPayload` if it is malformed."""
-        found = self._read.get(number)
-        if found is None:
-            found = self._read[number] = _common(self._texts[number])
-        return found
+        common = self._read.get(number)
+        if common is None:
+            common = self._read[number] = _common(self._texts[number])
+        return common
 
 
 def read_pieces(pieces: Iterable[Piece], heads: Heads) -> SpanReading:
     """Read what `split_by_trace` yielded: pieces with the number of their head, or joined with it."""
-    found = Collector()
+    collector = Collector()
     for text, line, head in pieces:
-        found.add(partial(_read, text, head, heads), line)
-    return found.reading
+        collector.add(partial(_read, text, head, heads), line)
+    return collector.reading
 
 
 def _read(text: bytes, head: int, heads: Heads) -> Span | None:
@@ -284,19 +286,19 @@ def _event(event: _FastEvent) -> SpanEvent:
 
 
 def _attributes(pairs: list[_Pair]) -> JsonObject:
-    found: JsonObject = {}
+    attributes: JsonObject = {}
     for pair in pairs if len(pairs) <= MAX_ATTRIBUTES else pairs[:MAX_ATTRIBUTES]:
         value = pair.value
         text = value.stringValue
         if text is None:
             integer = value.intValue
             if type(integer) is str and len(integer) < INT64_DIGITS and integer.isdecimal():
-                found[pair.key] = int(integer)
+                attributes[pair.key] = int(integer)
             else:
-                found[pair.key] = _other(value)
+                attributes[pair.key] = _other(value)
         else:
-            found[pair.key] = text
-    return found
+            attributes[pair.key] = text
+    return attributes
 
 
 def _other(value: _Value) -> Json:

@@ -44,12 +44,12 @@ def read_document(value: Json) -> SpanReading:
     """Read the spans of one export request; raise `BadPayload` if it is not one."""
     if not isinstance(value, dict):
         raise BadPayload(EXPECTED)
-    found = Collector()
+    collector = Collector()
     for item, scope, resource in _items(value, "resourceSpans", "scopeSpans", "spans"):
-        found.add(partial(read_span, item, scope, resource))
+        collector.add(partial(read_span, item, scope, resource))
     for item, scope, resource in _items(value, "resourceLogs", "scopeLogs", "logRecords"):
-        found.add(partial(read_record, item, scope, resource))
-    return found.reading
+        collector.add(partial(read_record, item, scope, resource))
+    return collector.reading
 
 
 def _items(value: Json, above: str, middle: str, below: str) -> Iterator[tuple[Json, str, JsonObject]]:
@@ -99,7 +99,9 @@ def read_record(value: Json, scope: str, resource: JsonObject) -> Span | None:
     attributes = _attributes(_get(value, "attributes"))
     at_ns = whole(_get(value, "timeUnixNano"), "timeUnixNano")
     happening = SpanEvent(
+        # Before `eventName` existed, the name was an attribute.
         name=_text(value, "eventName") or str(attributes.get("event.name", "")),
+        # Records of bridged logging libraries have no time of their own.
         at_ns=at_ns or whole(_get(value, "observedTimeUnixNano"), "observedTimeUnixNano"),
         attributes=attributes,
         body=any_value(_get(value, "body")),
@@ -114,9 +116,9 @@ def _get(value: Json, name: str) -> Json:
         return None
     if not isinstance(value, dict):
         raise BadPayload(f"expected an object around `{name}`")
-    found = value.get(name)
-    if found is not None or name in value:
-        return found  # even null: nobody writes both names
+    member = value.get(name)
+    if member is not None or name in value:
+        return member  # even null: nobody writes both names
     return value.get(_plain(name))
 
 
@@ -126,21 +128,21 @@ def _plain(name: str) -> str:
 
 
 def _list(value: Json, name: str) -> list[Json]:
-    found = _get(value, name)
-    if found is None:
+    items = _get(value, name)
+    if items is None:
         return []
-    if not isinstance(found, list):
+    if not isinstance(items, list):
         raise BadPayload(f"{name}: expected a list")
-    return found
+    return items
 
 
 def _text(value: Json, name: str) -> str:
-    found = _get(value, name)
-    if found is None:
+    text = _get(value, name)
+    if text is None:
         return ""
-    if not isinstance(found, str):
+    if not isinstance(text, str):
         raise BadPayload(f"{name}: expected a text")
-    return found
+    return text
 
 
 def _attributes(pairs: Json, depth: int = 0) -> JsonObject:
@@ -150,13 +152,13 @@ def _attributes(pairs: Json, depth: int = 0) -> JsonObject:
         return {}
     if not isinstance(pairs, list):
         raise BadPayload("attributes: expected a list")
-    found: JsonObject = {}
+    attributes: JsonObject = {}
     for pair in islice(pairs, MAX_ATTRIBUTES):
         try:
-            found[pair["key"] + ""] = pair["value"]["stringValue"] + ""  # the hot path: most values are texts
+            attributes[pair["key"] + ""] = pair["value"]["stringValue"] + ""  # the hot path: most values are texts
         except (KeyError, TypeError, AttributeError):
-            found[_text(pair, "key")] = any_value(_get(pair, "value"), depth)
-    return found
+            attributes[_text(pair, "key")] = any_value(_get(pair, "value"), depth)
+    return attributes
 
 
 def any_value(value: Json, depth: int = 0) -> Json:

@@ -72,12 +72,14 @@ def read_logs(data: bytes) -> SpanReading:
 
 def is_traces(data: bytes) -> bool:
     """Return whether the bytes look like an ExportTraceServiceRequest: the first span has ids of the right length."""
+    # The field numbers of trace id and span id, and their sizes.
     return _first_item(data)[:2] == [(1, 16), (2, 8)]
 
 
 def is_logs(data: bytes) -> bool:
     """Return whether the bytes look like an ExportLogsServiceRequest: the first record has ids of a trace and a
     span."""
+    # Log records may lack ids; those that belong to spans have them.
     return {(9, 16), (10, 8)} <= set(_first_item(data))
 
 
@@ -93,15 +95,16 @@ def _first_item(data: bytes) -> list[tuple[int, int]]:
 
 def messages_in(data: bytes) -> list[bytes]:
     """Return the requests in a file: a single one, or several with size prefixes, as collectors write them."""
-    found, place = [], 0
+    messages, place = [], 0
     while place + _PREFIX_BYTES <= len(data):
         size = int.from_bytes(data[place : place + _PREFIX_BYTES], "big")
         place += _PREFIX_BYTES
-        found.append(data[place : place + size])
+        messages.append(data[place : place + size])
         place += size
-    sized = place == len(data) and bool(found) and (is_traces(found[0]) or is_logs(found[0]))
+    # A single request could begin like a size prefix, so the first message must be valid.
+    sized = place == len(data) and bool(messages) and (is_traces(messages[0]) or is_logs(messages[0]))
     if sized:
-        return found
+        return messages
     return [data]
 
 
@@ -131,17 +134,17 @@ def _messages() -> _Types:
 
 
 def _read(data: bytes, types: _Types, kind: Any, read: Callable[[Any, str, JsonObject], Span | None]) -> SpanReading:
-    found = Collector()
-    for held, scopes in _groups(data):
-        if held:
-            resource = _attributes(_parsed(types, types.resource, data, held).attributes)
+    collector = Collector()
+    for resource_place, scopes in _groups(data):
+        if resource_place:
+            resource = _attributes(_parsed(types, types.resource, data, resource_place).attributes)
         else:
             resource = {}
-        for named, items in scopes:
-            scope = _parsed(types, types.scope, data, named).name if named else ""
+        for scope_place, items in scopes:
+            scope = _parsed(types, types.scope, data, scope_place).name if scope_place else ""
             for place in items:
-                found.add(lambda: read(_parsed(types, kind, data, place), scope, resource))  # noqa: B023 (called at once)
-    return found.reading
+                collector.add(lambda: read(_parsed(types, kind, data, place), scope, resource))  # noqa: B023 (called at once)
+    return collector.reading
 
 
 def _parsed(types: _Types, kind: Any, data: bytes, place: _Place) -> Any:
@@ -155,18 +158,18 @@ def _parsed(types: _Types, kind: Any, data: bytes, place: _Place) -> Any:
 
 def _check_amount(data: bytes, place: _Place, described: Any) -> None:
     """Raise `BadPayload` for a message with more nested messages than any real span: each takes only two bytes."""
-    left = [(place, described)]
+    remaining = [(place, described)]
     count = 0
-    while left:
-        here, described = left.pop()
-        for field, kind, start, end in _fields(data, *here):
-            known = described.fields_by_number.get(field) if kind == _LEN else None
-            if known is None or known.message_type is None:
+    while remaining:
+        message, described = remaining.pop()
+        for field, kind, start, end in _fields(data, *message):
+            field_type = described.fields_by_number.get(field) if kind == _LEN else None
+            if field_type is None or field_type.message_type is None:
                 continue
             count += 1
             if count > _MAX_MESSAGES:
                 raise BadPayload(f"more than {_MAX_MESSAGES:,} values in one span")
-            left.append(((start, end), known.message_type))
+            remaining.append(((start, end), field_type.message_type))
 
 
 def _span(message: Any, scope: str, resource: JsonObject) -> Span:
@@ -203,11 +206,11 @@ def _record(message: Any, scope: str, resource: JsonObject) -> Span | None:
 
 
 def _attributes(pairs: Any, depth: int = 0) -> JsonObject:
-    found: JsonObject = {}
+    attributes: JsonObject = {}
     for pair in islice(pairs, MAX_ATTRIBUTES):
         value = pair.value
-        found[pair.key] = value.string_value or _any(value, depth)  # the hot path: most values are texts
-    return found
+        attributes[pair.key] = value.string_value or _any(value, depth)  # the hot path: most values are texts
+    return attributes
 
 
 def _any(value: Any, depth: int = 0) -> Json:
@@ -222,12 +225,12 @@ def _any(value: Any, depth: int = 0) -> Json:
         return [_any(item, depth + 1) for item in value.array_value.values]
     if kind == "kvlist_value":
         return _attributes(value.kvlist_value.values, depth + 1)
-    held = getattr(value, kind)
+    inner = getattr(value, kind)
     if kind == "bytes_value":
-        return base64.b64encode(held).decode()
+        return base64.b64encode(inner).decode()
     if kind == "double_value":
-        return number(held)
-    return held
+        return number(inner)
+    return inner
 
 
 _Place = tuple[int, int]
@@ -237,6 +240,7 @@ _Group = tuple[_Place | None, Iterator[_Place]]
 def _groups(data: bytes) -> Iterator[tuple[_Place | None, Iterator[_Group]]]:
     """Yield the resources of a request, each with its scopes and the positions of their items."""
     for field, kind, start, end in _fields(data, 0, len(data)):
+        # Fields with other numbers come from later versions of the protocol.
         if field == 1:
             if kind != _LEN:
                 raise BadPayload("not OTLP: the first field is no message")
@@ -245,8 +249,8 @@ def _groups(data: bytes) -> Iterator[tuple[_Place | None, Iterator[_Group]]]:
 
 
 def _scope(data: bytes, place: _Place) -> _Group:
-    named, items = _split(data, *place)
-    return named, iter(items)
+    scope_place, items = _split(data, *place)
+    return scope_place, iter(items)
 
 
 def _split(data: bytes, start: int, end: int) -> tuple[_Place | None, list[_Place]]:
@@ -286,6 +290,7 @@ def _fields(data: bytes, place: int, end: int) -> Iterator[tuple[int, int, int, 
 
 def _varint(data: bytes, place: int, end: int) -> tuple[int, int]:
     value = 0
+    # A varint has at most ten bytes; more would loop over damaged data.
     for index in range(_VARINT_BYTES):
         if place >= end:
             break

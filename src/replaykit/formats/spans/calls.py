@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 from msgspec import Struct
@@ -50,7 +51,7 @@ _Take = Callable[[deque[RequestedCall] | None, SpanNode], RequestedCall | None]
 
 def requested_calls(nodes: list[SpanNode]) -> list[RequestedCall]:
     """Return all requested calls in order, with the results that the models saw."""
-    found: list[RequestedCall] = []
+    calls: list[RequestedCall] = []
     waiting: dict[str, list[RequestedCall]] = {}
     results = _Results()
     for node in nodes:
@@ -63,11 +64,12 @@ def requested_calls(nodes: list[SpanNode]) -> list[RequestedCall]:
         if meaning.answer is None:
             continue
         for use in meaning.answer.tool_calls:
+            # The call is requested when the answer ends, not when it begins.
             request = RequestedCall(use=use, node=node, order_ns=max(node.order_ns, node.span.ended_ns))
-            found.append(request)
+            calls.append(request)
             if use.id:
                 waiting.setdefault(use.id, []).append(request)
-    return found
+    return calls
 
 
 def join(nodes: Iterable[SpanNode], requests: list[RequestedCall]) -> dict[str, RequestedCall]:
@@ -75,25 +77,26 @@ def join(nodes: Iterable[SpanNode], requests: list[RequestedCall]) -> dict[str, 
 
     An id may be used again: it then belongs to the last call before the span. Calls without an id are taken in order.
     """
-    found: dict[str, RequestedCall] = {}
+    calls: dict[str, RequestedCall] = {}
     tools = [node for node in nodes if node.kind is SpanKind.TOOL]
     for request_key, span_keys, take in _MATCHERS:
-        if len(found) == len(tools):
+        # Most traces are done after the first matcher: their spans state the ids.
+        if len(calls) == len(tools):
             break
         known: dict[_Key, deque[RequestedCall]] = {}
         for request in requests:
             if not request.is_made and (key := request_key(request)):
                 known.setdefault(key, deque()).append(request)
         for node in tools:
-            if node.span.id in found:
+            if node.span.id in calls:
                 continue
             for key in span_keys(node.meaning):
                 match = take(known.get(key), node)
                 if match is not None:
                     match.is_made = True
-                    found[node.span.id] = match
+                    calls[node.span.id] = match
                     break
-    return found
+    return calls
 
 
 def _first(waiting: deque[RequestedCall] | None, node: SpanNode) -> RequestedCall | None:
@@ -112,9 +115,9 @@ def _last(waiting: deque[RequestedCall] | None, node: SpanNode) -> RequestedCall
         return None
     while place and waiting[place - 1].node is waiting[place].node:
         place -= 1
-    found = waiting[place]
+    last_request = waiting[place]
     del waiting[place]
-    return found
+    return last_request
 
 
 # The call that precedes a result in the conversation, if any, and the message with the result.
@@ -131,9 +134,10 @@ class _Results:
 
     def since(self, messages: list[Json]) -> dict[str, list[_Result]]:
         """Return the results that are new in this conversation; all of them if it does not continue the last one."""
+        # Another conversation numbers its calls anew.
         if not goes_on(self._messages, messages):
             self._messages, self._uses = [], {}
-        found: dict[str, list[_Result]] = {}
+        results: dict[str, list[_Result]] = {}
         for message in messages[len(self._messages) :]:
             if not isinstance(message, dict):
                 continue
@@ -142,16 +146,16 @@ class _Results:
             call_id = message.get("tool_call_id")
             if isinstance(call_id, str) and call_id:
                 uses = self._uses.get(call_id)
-                found.setdefault(call_id, []).append((uses.popleft() if uses else None, message))
+                results.setdefault(call_id, []).append((uses.popleft() if uses else None, message))
         self._messages = messages
-        return found
+        return results
 
 
 def _by_id(calls: Iterable[JsonObject]) -> dict[str, deque[Json]]:
-    found: dict[str, deque[Json]] = {}
+    results: dict[str, deque[Json]] = {}
     for call in calls:
-        found.setdefault(text_in(call, "id"), deque()).append(call)
-    return found
+        results.setdefault(text_in(call, "id"), deque()).append(call)
+    return results
 
 
 def _assign_results(waiting: list[RequestedCall], results: list[_Result]) -> list[RequestedCall]:
@@ -186,10 +190,6 @@ def _called_whole(meaning: Meaning) -> Iterable[bytes]:
     return (canonical([meaning.call_id, meaning.name, meaning.input]),)
 
 
-def _requested_id(request: RequestedCall) -> str:
-    return request.use.id
-
-
 def _called_ids(meaning: Meaning) -> Iterable[str]:
     """Return the ids that a span may name: its own, or the text arguments of a function that dispatches all calls."""
     if meaning.call_id:
@@ -212,10 +212,6 @@ def _called_all(meaning: Meaning) -> Iterable[bytes]:
     return (canonical([meaning.name, meaning.input]),)
 
 
-def _requested_name(request: RequestedCall) -> str:
-    return request.use.name
-
-
 def _called_name(meaning: Meaning) -> Iterable[str]:
     """Return the name alone, but only if the span does not state the arguments."""
     if meaning.call_id or isinstance(meaning.input, dict):
@@ -226,9 +222,9 @@ def _called_name(meaning: Meaning) -> Iterable[str]:
 # Ways to match requested calls with spans, best first: key of the request, keys of the span, choice among several.
 _MATCHERS: tuple[tuple[Callable[[RequestedCall], _Key], Callable[[Meaning], Iterable[_Key]], _Take], ...] = (
     (_requested_whole, _called_whole, _last),
-    (_requested_id, _called_ids, _last),
+    (attrgetter("use.id"), _called_ids, _last),
     (_requested_call, _called_all, _first),
-    (_requested_name, _called_name, _first),
+    (attrgetter("use.name"), _called_name, _first),
 )
 
 
@@ -269,11 +265,11 @@ class Texts:
         return Raw(b"".join(texts))  # members sorted by name, as in canonical JSON
 
     def _messages(self, messages: list[Json]) -> bytes:
-        known = len(self._last_messages)
-        if not known or not goes_on(self._last_messages, messages):
+        known_count = len(self._last_messages)
+        if not known_count or not goes_on(self._last_messages, messages):
             self._messages_json = canonical_read(messages)
-        elif known < len(messages):
-            self._messages_json = b"%b,%b" % (self._messages_json[:-1], canonical_read(messages[known:])[1:])
+        elif known_count < len(messages):
+            self._messages_json = b"%b,%b" % (self._messages_json[:-1], canonical_read(messages[known_count:])[1:])
         self._last_messages = messages
         return self._messages_json
 
@@ -349,9 +345,11 @@ def error_in(span: Span, *, has_outcome: bool) -> ErrorInfo | None:
             exception = happening.attributes
     kind = text_in(attributes, "error.type")
     failed = span.failed or bool(kind) or attributes.get(_LEVEL) == "ERROR"
+    # An exception that was caught is not the outcome of a span that has one.
     if not failed and (exception is None or has_outcome):
         return None
     if exception is not None:
+        # The last exception is the one that ended the span.
         return _of_exception(exception, span)
     if kind in _NO_ERROR:
         kind = "Error"

@@ -68,11 +68,12 @@ def read_traces(
     """
     by_trace: dict[str, Trace] = {}
     with PieceGroups(source.file) as groups:
-        for found in _records(source, records):
-            if isinstance(found, InvalidFile):
-                yield found
+        # Lines of a trace may be far apart, so they are grouped first, on disk if there are many.
+        for item in _records(source, records):
+            if isinstance(item, InvalidFile):
+                yield item
                 continue
-            key, record = found
+            key, record = item
             if key is None:
                 yield from read([record])
             elif source.is_lines:
@@ -87,25 +88,26 @@ def read_traces(
 
 def first_records(source: Source, *names: str) -> list[Json]:
     """Return enough records to recognise a format by: the first two of each document, or of a list under a name."""
-    found: list[Json] = []
+    values: list[Json] = []
     for value in source.first:
-        found += [record.value for record in islice(TraceItem(source, value).members(*names), 2)]
-    return found
+        values += [record.value for record in islice(TraceItem(source, value).members(*names), 2)]
+    return values
 
 
 def run_of_trace(spans: Iterable[Span], summary: TraceSummary) -> Iterator[Found]:
     """Yield the run of one trace's spans, and notes about it."""
     from replaykit.formats.spans.runs import run_of  # noqa: PLC0415 (slow to import)
 
-    known = {span.id: span for span in spans}
-    trace = next((span.trace for span in known.values()), "")
-    result = run_of(known.values())
+    # A span may be exported twice; the last copy wins.
+    by_id = {span.id: span for span in spans}
+    trace = next((span.trace for span in by_id.values()), "")
+    result = run_of(by_id.values())
     if result.run is None:
         yield f"trace {trace}: left aside, none of its spans is of an agent, a model or a tool"
         return
     run = labelled(_with(result.run, summary), summary.labels)
-    yield with_lacks(run, _lacks(run, known, summary), summary.advice)
-    missing = {span.parent for span in known.values() if span.parent} - known.keys()
+    yield with_lacks(run, _lacks(run, by_id, summary), summary.advice)
+    missing = {span.parent for span in by_id.values() if span.parent} - by_id.keys()
     if missing:
         yield f"trace {trace}: {len(missing)} of its spans are named by others and are not there"
 
@@ -119,10 +121,10 @@ def nanoseconds(moment: float | None) -> int:
 
 def identity(fields: Fields, *names: str) -> str:
     """Return an id; raise `InvalidFile` if it is missing or blank."""
-    found = fields.required_text(*names)
-    if not found.strip():
+    text = fields.required_text(*names)
+    if not text.strip():
         raise fields.error("is empty", *names)
-    return found
+    return text
 
 
 def _records(
@@ -150,6 +152,7 @@ def _reparse(source: Source, text: bytes, line: int) -> TraceItem:
 
 def _with(run: TraceRun, summary: TraceSummary) -> TraceRun:
     error, status = run.error, run.status
+    # A vendor's status only adds to what the spans say.
     if summary.error is not None and status is RunStatus.SUCCESS:
         error, status = summary.error, ending_of(summary.error)
     elif summary.is_running and status is RunStatus.SUCCESS:
@@ -157,6 +160,7 @@ def _with(run: TraceRun, summary: TraceSummary) -> TraceRun:
     input_json, output_json = run.input_json, run.output_json
     if summary.input is not UNSET:
         input_json = raw(summary.input)
+    # A failed run has no output, whatever the trace's last answer was.
     if summary.output is not UNSET and error is None:
         output_json = raw(summary.output)
     return replace(
@@ -179,11 +183,11 @@ def _lacks(run: TraceRun, spans: Mapping[str, Span], summary: TraceSummary) -> d
     for span_id, lacks in summary.lacks.items():
         if span_id in spans:
             by_start.setdefault(seconds(spans[span_id].started_ns), set()).update(lacks)
-    found: dict[int, set[Lack]] = {}
+    by_call: dict[int, set[Lack]] = {}
     for call in run.tool_calls:
         lacking = set(by_start.get(call.at, ()))
         if bytes(call.arguments_json) != _NO_ARGUMENTS:
             lacking.discard(Lack.ARGUMENTS)  # the conversation supplied them
         if lacking:
-            found[call.seq] = lacking
-    return found
+            by_call[call.seq] = lacking
+    return by_call

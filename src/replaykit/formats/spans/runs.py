@@ -44,7 +44,7 @@ class TraceResult(Struct, frozen=True, kw_only=True):
     """The run of a trace, and notes about it."""
 
     run: TraceRun | None = None
-    """None if nothing in the trace is the work of an agent."""
+    """The run; None if nothing in the trace is the work of an agent."""
     is_whole: bool = True
     notes: tuple[str, ...] = ()
 
@@ -54,6 +54,7 @@ def run_of(spans: Iterable[Span], cache: ConversationCache | None = None) -> Tra
 
     To read many traces in a row, pass the same cache each time.
     """
+    # Consecutive traces of one program repeat prompts and tools.
     cache = cache or ConversationCache()
     tree = SpanTree(spans, cache)
     if not any(node.kind in _OF_AGENTS for node in tree.nodes):
@@ -109,6 +110,7 @@ class _SpanEvents:
         self._joined = join(tree.nodes, requests)
         self._places: list[_Place] = [(node, None) for node in tree.nodes]
         for request in requests:
+            # A requested call without a result may never have been made.
             if not request.is_made and request.result is not None:
                 self._places.append((request.node, request))
         if len(self._places) > len(tree.nodes):
@@ -211,7 +213,7 @@ _HELD_ELSEWHERE = ("gen_ai.input", "gen_ai.output", "input.", "output.", "llm.",
 
 
 class RunSubject(Struct, frozen=True, kw_only=True):
-    """What a run is about: one span, or several taken together."""
+    """The subject of a run: one span, or several taken together."""
 
     name: str
     agent: str
@@ -281,16 +283,16 @@ def _is_short(name: str, value: Json) -> bool:
 def _tops(roots: Iterable[SpanNode]) -> list[SpanNode]:
     """Return the outermost agents in order; if there are none, the outermost calls."""
     for kinds in ((SpanKind.AGENT,), (SpanKind.MODEL, SpanKind.TOOL)):
-        found: list[SpanNode] = []
+        tops: list[SpanNode] = []
         waiting = list(roots)
         while waiting:
             node = waiting.pop()
             if node.kind in kinds:
-                found.append(node)
+                tops.append(node)
             else:
                 waiting.extend(node.children)
-        if found:
-            return sorted(found, key=lambda node: node.sort_key)
+        if tops:
+            return sorted(tops, key=lambda node: node.sort_key)
     return []
 
 
@@ -320,6 +322,7 @@ def _has_outcome(node: SpanNode) -> bool:
 def _status(subject: SpanNode, error: ErrorInfo | None) -> RunStatus:
     if error is not None:
         return ending_of(error)
+    # Our own export may end a run whose span has no end.
     has_ended = subject.span.ended_ns or subject.span.attributes.get(_STATUS) == RunStatus.SUCCESS.value
     if has_ended:
         return RunStatus.SUCCESS

@@ -159,6 +159,7 @@ class Collector:
                 self._problem, self._line = str(error), line
             self._rejected += 1
             return
+        # Log records without a span are the rule, not an error.
         if span is not None:
             self._spans.append(span)
 
@@ -169,20 +170,21 @@ class Collector:
 
 def merged(readings: Iterable[SpanReading]) -> SpanReading:
     """Merge readings into one."""
-    found = list(readings)
-    if len(found) == 1:
-        return found[0]
-    wrong = [reading for reading in found if reading.rejected]
+    parts = list(readings)
+    if len(parts) == 1:
+        return parts[0]
+    rejecting = [reading for reading in parts if reading.rejected]
     return SpanReading(
-        spans=tuple(span for reading in found for span in reading.spans),
-        rejected=sum(reading.rejected for reading in wrong),
-        problem=wrong[0].problem if wrong else "",
-        line=wrong[0].line if wrong else None,
+        spans=tuple(span for reading in parts for span in reading.spans),
+        rejected=sum(reading.rejected for reading in rejecting),
+        problem=rejecting[0].problem if rejecting else "",
+        line=rejecting[0].line if rejecting else None,
     )
 
 
 def aside(trace: str, span: str, happening: SpanEvent, scope: str, resource: JsonObject) -> Span | None:
     """Return a log record as a part of its span; None if it names none, as most do."""
+    # Applications log much else; only GenAI's records belong to the conversation.
     if not trace or not span or not happening.name.startswith("gen_ai."):
         return None
     return Span(trace=trace, id=span, happenings=(happening,), scope=scope, resource=resource, is_aside=True)
@@ -195,6 +197,7 @@ def whole(value: Json, what: str) -> int:
     if value is None or value == "":
         return 0
     try:
+        # Some exporters write nanoseconds as numbers with an exponent.
         if (isinstance(value, str) and len(value) <= 20) or (isinstance(value, float) and value.is_integer()):
             value = int(value)
     except ValueError:
@@ -208,6 +211,7 @@ def number(value: float) -> Json:
     """Return a float, or its name if JSON cannot express it."""
     if math.isfinite(value):
         return value
+    # The names are those of protobuf's JSON.
     if math.isnan(value):
         return "NaN"
     if value > 0:
@@ -219,7 +223,7 @@ UNSET = msgspec.UNSET
 
 
 class SpanKind(StrEnum):
-    """What a span traces."""
+    """The kind of work that a span traces."""
 
     AGENT = "agent"  # an agent, a chain or a workflow
     MODEL = "model"
@@ -271,9 +275,9 @@ class SpanDialect(Struct, frozen=True):
 def first(values: JsonObject, *names: str) -> Json:
     """Return the first value that is not null under one of the names, or UNSET."""
     for name in names:
-        found = values.get(name)
-        if found is not None:
-            return found
+        value = values.get(name)
+        if value is not None:
+            return value
     return UNSET
 
 
@@ -287,6 +291,7 @@ def usage(values: JsonObject, inputs: tuple[str, ...], outputs: tuple[str, ...],
 
 
 def _count(value: Json) -> int | None:
+    # JavaScript exporters write whole numbers as floats.
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return as_count(value)
@@ -294,20 +299,20 @@ def _count(value: Json) -> int | None:
 
 def unflattened(values: JsonObject, prefix: str) -> Json:
     """Rebuild lists and objects that were flattened into names such as `a.0.b` below a prefix."""
-    found: JsonObject = {}
+    tree: JsonObject = {}
     for name, value in values.items():
         if name.startswith(prefix):
-            _put(found, name[len(prefix) :].split("."), value)
-    return _lists(found, _MAX_PATH)
+            _put(tree, name[len(prefix) :].split("."), value)
+    return _lists(tree, _MAX_PATH)
 
 
-def _put(found: JsonObject, path: list[str], value: Json) -> None:
+def _put(tree: JsonObject, path: list[str], value: Json) -> None:
     for step in path[:-1][:_MAX_PATH]:
-        inner = found.setdefault(step, {})
+        inner = tree.setdefault(step, {})
         if not isinstance(inner, dict):
             return
-        found = inner
-    found.setdefault(path[-1], value)
+        tree = inner
+    tree.setdefault(path[-1], value)
 
 
 _MAX_PATH = 32

@@ -97,6 +97,7 @@ class SpanTree:
     @property
     def is_whole(self) -> bool:
         """True if the root has ended and no span that others refer to is missing."""
+        # A root with a parent elsewhere is not the top of the trace.
         ended = len(self.roots) == 1 and not self.roots[0].span.parent and self.roots[0].span.ended_ns > 0
         return ended and not self.missing and not self.apart
 
@@ -110,8 +111,10 @@ def unite(spans: Iterable[Span]) -> tuple[list[Span], set[str]]:
             logged.setdefault(span.id, []).extend(span.happenings)
         elif span.id not in own or _rank(span) > _rank(own[span.id]):
             own[span.id] = span
-    found = [_with(span, logged.get(span.id, [])) if logged or span.happenings else span for span in own.values()]
-    return found, logged.keys() - own.keys()
+    united_spans = [
+        _with(span, logged.get(span.id, [])) if logged or span.happenings else span for span in own.values()
+    ]
+    return united_spans, logged.keys() - own.keys()
 
 
 def _rank(span: Span) -> tuple[int, bytes]:
@@ -122,6 +125,7 @@ def _rank(span: Span) -> tuple[int, bytes]:
 def _with(span: Span, logged: list[SpanEvent]) -> Span:
     if not logged and len(span.happenings) <= 1:
         return span
+    # Exporters repeat events in log records.
     happenings = {canonical(_plain(happening)): happening for happening in (*span.happenings, *logged)}
     ordered = sorted(happenings.items(), key=lambda item: (item[1].at_ns, item[0]))
     return replace(span, happenings=tuple(happening for _text, happening in ordered))
@@ -170,8 +174,9 @@ def _number(nodes: Iterable[SpanNode]) -> None:
         number = node.span.attributes.get(_NUMBER)
         if type(number) is int and 0 <= number < _LAST:
             numbered.append((number, node))
-    for number, found in sorted(numbered, key=lambda pair: pair[0]):
-        above: SpanNode | None = found
+    for number, numbered_node in sorted(numbered, key=lambda pair: pair[0]):
+        above: SpanNode | None = numbered_node
+        # Stops at the first numbered span, so that each is visited once.
         while above is not None and above.number == _LAST:
             above.number = number
             above = above.parent
@@ -212,6 +217,7 @@ def _drop_duplicate_layer(node: SpanNode) -> None:
     outer = node.outer
     if node.kind is not SpanKind.MODEL or outer is None or outer.kind is not SpanKind.MODEL:
         return
+    # Some gateways trace a call without its content; the SDK's span below has it.
     if _is_empty(outer.meaning) and not _is_empty(node.meaning):
         outer.clear_meaning()
         return
@@ -246,11 +252,12 @@ def unite_calls(nodes: Iterable[SpanNode]) -> None:
     """
     calls: dict[tuple[str, str], dict[str, SpanNode]] = {}
     for node in nodes:
+        # Other spans of BeeAI are complete on their own.
         if node.span.scope != BEEAI_SCOPE or node.kind not in (SpanKind.MODEL, SpanKind.TOOL):
             continue
-        found = _BEEAI_PART.fullmatch(node.span.name)
-        if found is not None:
-            calls.setdefault((found[1], found[3]), {}).setdefault(found[2], node)
+        match = _BEEAI_PART.fullmatch(node.span.name)
+        if match is not None:
+            calls.setdefault((match[1], match[3]), {}).setdefault(match[2], node)
     for (name, _number), parts in calls.items():
         _unite_parts(name, parts)
 
@@ -265,6 +272,7 @@ def _unite_parts(name: str, parts: dict[str, SpanNode]) -> None:
         first.meaning = _united_model(meanings)
     ended_ns, failed = first.span.ended_ns, first.span.failed or "error" in parts
     if others:
+        # The parts are points in time: the last one marks the end.
         ended_ns = max(node.span.started_ns for node in others)
     for node in others:
         failed = failed or node.span.failed
@@ -276,6 +284,7 @@ def _united_tool(name: str, nodes: list[SpanNode], meanings: list[Meaning]) -> M
     output: Json = UNSET
     arguments: Json = None
     for meaning in meanings:
+        # null stands for an output that this part does not state.
         if output is UNSET and meaning.output is not None:
             output = meaning.output
     for node in nodes:
@@ -300,6 +309,7 @@ def _parameters(node: SpanNode) -> Json:
     attributes = node.span.attributes
     metadata = value_in(attributes.get(OBSERVATION), "metadata")
     written = attributes.get(_PARAMETERS) or object_in(metadata, "attributes").get(_PARAMETERS)
+    # A literal is safe to parse, unlike an expression.
     if isinstance(written, str) and 0 < len(written) <= _MAX_PARAMETERS:
         try:
             written = ast.literal_eval(written)

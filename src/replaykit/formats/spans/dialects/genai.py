@@ -45,6 +45,7 @@ _OUTPUT_TOKENS = ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens"
 
 def _read(span: Span, cache: ConversationCache) -> Meaning | None:
     attributes = span.attributes
+    # Spans of other operations may carry GenAI's attributes as well.
     kind = _KINDS.get(text_in(attributes, "gen_ai.operation.name")) or _guessed(attributes)
     if kind is None:
         return None
@@ -53,6 +54,7 @@ def _read(span: Span, cache: ConversationCache) -> Meaning | None:
         if happening.name == _DETAILS:
             details |= happening.attributes
     if details:
+        # Attributes of the span win over those of the record.
         attributes = details | attributes
     if kind is SpanKind.MODEL:
         return _model(span, attributes, cache)
@@ -93,6 +95,7 @@ def _model(span: Span, attributes: JsonObject, cache: ConversationCache) -> Mean
 
 def _reasons(span: Span, attributes: JsonObject) -> Iterator[str]:
     """Yield why the answer ended, from all places that may state it."""
+    # Some SDKs write the list as JSON.
     reasons = load_json(attributes.get("gen_ai.response.finish_reasons"))
     if isinstance(reasons, list):
         reasons = next(iter(reasons), None)
@@ -117,6 +120,7 @@ def _conversation(
     """Return the request's and the answer's messages, from wherever the span has them."""
     request = messages_of(attributes.get("gen_ai.input.messages"), cache)
     answered = messages_of(attributes.get("gen_ai.output.messages"))
+    # From the newest convention to the oldest.
     if request is None and answered is None:
         request, answered = _event_messages(span)
     if request is None and answered is None:
@@ -130,10 +134,12 @@ def _event_messages(span: Span) -> tuple[list[Json] | None, list[Json] | None]:
     request: list[Json] = []
     answered: list[Json] = []
     for happening in span.happenings:
+        # Records have a body, events only attributes.
         body = as_object(happening.body) or happening.attributes
         if happening.name in _ROLES:
             request += messages_of([_message(_ROLES[happening.name], body)]) or ()
         elif happening.name == _CHOICE:
+            # The choice wraps the message in some versions.
             body = as_object(load_json(body.get("message"))) or body
             answered += messages_of([_message("assistant", body)]) or ()
     return request or None, answered or None
@@ -143,6 +149,7 @@ def _message(role: str, body: JsonObject) -> JsonObject:
     message = {**body, "role": text_in(body, "role") or role, "content": body.get("content")}
     if has_text(body, "tool_calls"):
         message["tool_calls"] = load_json(body["tool_calls"])
+    # In these events, the id of a tool's message is that of its call.
     if role == "tool":
         return message | {"tool_call_id": body.get("id")}
     return message
@@ -158,6 +165,7 @@ def _content(span: Span, what: str) -> Json:
 
 def _system(attributes: JsonObject) -> Json:
     parts = load_json(attributes.get("gen_ai.system_instructions"))
+    # Instructions of plain text take the form of a system prompt.
     if isinstance(parts, list) and parts and len(of_type(parts, "text")) == len(parts):
         return "\n".join([text_in(part, "content") for part in parts])
     return parts
@@ -191,6 +199,7 @@ def _tool(span: Span, attributes: JsonObject) -> Meaning:
 
 
 def _agent(span: Span, attributes: JsonObject, cache: ConversationCache) -> Meaning:
+    # Pydantic AI writes the history of the whole run to the agent's span.
     messages = messages_of(attributes.get("gen_ai.input.messages") or attributes.get("pydantic_ai.all_messages"), cache)
     name = text_in(attributes, "gen_ai.agent.name", "agent_name", "gen_ai.workflow.name")
     run_input, output = _agent_input(messages), _agent_output(attributes)

@@ -94,14 +94,16 @@ def _instrumented(observation: JsonObject) -> JsonObject:
 def kind_of(observation: JsonObject) -> SpanKind:
     """Return the kind by the observation's type; a plain span may reveal its kind in the instrumentation."""
     kind, instrumented = text_in(observation, "type"), _instrumented(observation)
+    # The AI SDK's outer span has the type of a generation, but loops over several.
     if kind == "GENERATION" and instrumented.get("ai.operationId") in _AI_SDK_LOOPS:
         return SpanKind.AGENT
     if kind != "SPAN":
         return _KINDS.get(kind, SpanKind.NOTE)
     for name in ("openinference.span.kind", "gen_ai.operation.name", "ai.operationId"):
-        found = _INSTRUMENTED_KINDS.get(text_in(instrumented, name))
-        if found is not None:
-            return found
+        stated_kind = _INSTRUMENTED_KINDS.get(text_in(instrumented, name))
+        if stated_kind is not None:
+            return stated_kind
+    # Plain spans of tools are recognised by their output or their instrumentation.
     if _tool_message(observation) is not None or text_in(instrumented, *_TOOL_NAMES):
         return SpanKind.TOOL
     return SpanKind.AGENT
@@ -130,8 +132,8 @@ def _model(observation: JsonObject, instrumented: JsonObject) -> Meaning:
 
 def _defined(observation: JsonObject) -> Json:
     """Return the tools on offer if the server moved them out of the input: by name, each as JSON text."""
-    found = as_object(load_json(observation.get("toolDefinitions")))
-    return [as_object(load_json(tool)) | {"name": name} for name, tool in found.items()] or None
+    definitions = as_object(load_json(observation.get("toolDefinitions")))
+    return [as_object(load_json(tool)) | {"name": name} for name, tool in definitions.items()] or None
 
 
 def usage_in(observation: JsonObject) -> Usage | None:
@@ -158,11 +160,11 @@ def usage_in(observation: JsonObject) -> Usage | None:
 
 def _cost(observation: JsonObject) -> float | None:
     """Return the cost; None for zero, which Langfuse writes for an unknown price."""
-    found = value_in(observation.get("costDetails"), "total")
-    if found is None:
-        found = value_in(observation, "totalCost", "calculatedTotalCost")
-    if type(found) in (int, float) and found > 0:
-        return float(found)
+    cost = value_in(observation.get("costDetails"), "total")
+    if cost is None:
+        cost = value_in(observation, "totalCost", "calculatedTotalCost")
+    if type(cost) in (int, float) and cost > 0:
+        return float(cost)
     return None
 
 
@@ -218,13 +220,13 @@ def _tool_message(observation: JsonObject) -> JsonObject | None:
 
 
 def _agent(span: Span, observation: JsonObject, instrumented: JsonObject) -> Meaning:
-    named = text_in(instrumented, *_AGENT_NAMES)
+    agent_name = text_in(instrumented, *_AGENT_NAMES)
     is_agent = (
-        observation.get("type") == "AGENT" or bool(named) or instrumented.get("openinference.span.kind") == "AGENT"
+        observation.get("type") == "AGENT" or bool(agent_name) or instrumented.get("openinference.span.kind") == "AGENT"
     )
     return Meaning(
         kind=SpanKind.AGENT,
-        name=named or span.name,
+        name=agent_name or span.name,
         is_agent=is_agent,
         input=agent_input(observation.get("input")),
         output=agent_output(observation.get("output")),
@@ -252,6 +254,7 @@ def _read(span: Span, _cache: ConversationCache) -> Meaning | None:
         value = attributes.get(_OF + name)
         if value is not None:
             observation[field] = load_json(value)
+    # The SDK writes the counts as the API returned them.
     counts = object_in(observation, "usageDetails")
     observation["usageDetails"] = {_COUNTS.get(name, name): count for name, count in counts.items()}
     return read_observation(span, observation)

@@ -49,6 +49,7 @@ def _read(span: Span, _cache: ConversationCache) -> Meaning | None:
     attributes = span.attributes.get(ATTRIBUTES)
     if not isinstance(attributes, dict):
         return None
+    # Spans without a type are the user's own functions.
     kind = _KINDS.get((text_in(attributes, "mlflow.spanType") or "UNKNOWN").upper(), SpanKind.NOTE)
     inputs, output = attributes.get("mlflow.spanInputs"), attributes.get("mlflow.spanOutputs")
     if kind is SpanKind.MODEL:
@@ -73,6 +74,7 @@ MLFLOW = SpanDialect("mlflow", ATTRIBUTES, _read)
 
 def _model(span: Span, attributes: JsonObject, inputs: Json, output: Json) -> Meaning:
     request = read_request(inputs)
+    # The chunks are complete, while the outputs may be only the text.
     response = _streamed(span) or read_response(output)
     return Meaning(
         kind=SpanKind.MODEL,
@@ -91,6 +93,7 @@ def _usage(attributes: JsonObject) -> Usage | None:
     """Return tokens and cost. Anthropic counts cached tokens apart from the input; the others include them."""
     counts = load_json(attributes.get("mlflow.chat.tokenUsage"))
     input_tokens = count_in(counts, "input_tokens")
+    # The format names the API whose counts these are.
     if input_tokens is not None and attributes.get("mlflow.message.format") == "anthropic":
         for name in _BESIDE:
             input_tokens += count_in(counts, name) or 0

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from replaykit.formats.core.json_text import load_json
+from replaykit.formats.core.json_text import load_json, read_arguments
 from replaykit.formats.core.messages import ConversationCache
 from replaykit.formats.spans.dialects.payloads import read_request, read_response
 from replaykit.formats.spans.span import Meaning, Span, SpanDialect, SpanKind, first
 from replaykit.model.events import Usage
 from replaykit.model.values import JsonObject
 from replaykit.wire.dialect import WireResponse
-from replaykit.wire.json_fields import load_arguments, object_in, text_in, without, without_nulls
+from replaykit.wire.json_fields import object_in, text_in, without, without_nulls
 from replaykit.wire.model_calls import usage_of
 
 DATA = "openai_agents.data"
@@ -51,13 +51,10 @@ def _custom(span: Span, data: JsonObject) -> Meaning | None:
 
 
 def _function(span: Span, data: JsonObject) -> Meaning:
-    arguments = first(data, "input")
-    if isinstance(arguments, str):
-        arguments = load_arguments(arguments)
     return Meaning(
         kind=SpanKind.TOOL,
         name=text_in(data, "name") or span.name,
-        input=arguments,
+        input=read_arguments(first(data, "input")),
         output=load_json(first(data, "output")),
     )
 
@@ -68,6 +65,7 @@ def _model(data: JsonObject) -> Meaning:
     request = read_request(data.get("input"))
     answered = WireResponse()
     if response:
+        # The SDK leaves out the type of the object.
         answered = read_response({"object": "response", **response})
     elif data.get("output") is not None:
         answered = read_response(data["output"])

@@ -57,6 +57,7 @@ def _model(attributes: JsonObject) -> Meaning:
     answered = list(map(_message, as_objects(unflattened(attributes, "llm.output_messages."))))
     settings = as_object(load_json(attributes.get("llm.invocation_parameters")))
     reason = text_in(attributes, "llm.finish_reason") or None
+    # Not all instrumentations have an attribute for it; the raw response has it.
     for choice in objects_in(load_json(attributes.get("output.value")), "choices")[:1]:
         reason = reason or text_in(choice, "finish_reason")
     return Meaning(
@@ -121,6 +122,7 @@ def _tool_input(attributes: JsonObject) -> Json:
         return load_json(called)
     value = _valued(attributes, "input")
     parameters = first(attributes, "tool.parameters")
+    # Decorators write the schema to `tool.parameters`, so an object as input is better.
     if isinstance(value, dict) or parameters is UNSET:
         return value
     return load_json(parameters)
@@ -144,6 +146,7 @@ def _result(value: Json) -> tuple[Json, str, bool]:
 def _agent(span: Span, attributes: JsonObject) -> Meaning:
     output = _valued(attributes, "output")
     answered = value_in(output, "messages")
+    # LangGraph's output is its state.
     if answered:
         output = text_of(messages_of(answered), "assistant") or output
     return Meaning(

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct, field
 
-from replaykit.formats.core.json_text import load_json
+from replaykit.formats.core.json_text import load_json, read_arguments
 from replaykit.formats.core.langchain_messages import read_outputs
 from replaykit.formats.core.messages import answer_in, messages_of, text_of
 from replaykit.formats.spans.span import UNSET
@@ -27,7 +27,6 @@ from replaykit.wire.json_fields import (
     has_object,
     has_text,
     joined_texts,
-    load_arguments,
     object_in,
     objects_in,
     of_type,
@@ -126,6 +125,7 @@ def agent_output(value: Json) -> Json:
         if answers:
             return answers[0].content or value
         return value
+    # CrewAI's output has its text under `raw`.
     raw = value_in(value, "raw")
     if isinstance(raw, str) and raw:
         return raw
@@ -147,21 +147,21 @@ def _of_message(value: JsonObject) -> PayloadRequest:
 def _of_body(body: JsonObject) -> PayloadRequest:
     config = as_object(load_json(body.get("config")))
     settings = body | config
-    held = load_json(filled_in(body, *_CONVERSATIONS))
-    inner = read_request(held) if held is not None and not _is_wrapped(held) else PayloadRequest()
+    content = load_json(filled_in(body, *_CONVERSATIONS))
+    inner = read_request(content) if content is not None and not _is_wrapped(content) else PayloadRequest()
     offered = load_json(filled_in(settings, *_TOOLS))
     return PayloadRequest(
         model=text_in(body, "model", "model_name"),
         system=load_json(filled_in(settings, *_SYSTEMS)),
         messages=inner.messages,
         tools=offered or inner.tools,
-        parameters=without_nulls(without(settings, *_READ_ELSEWHERE)) if held is not None else {},
+        parameters=without_nulls(without(settings, *_READ_ELSEWHERE)) if content is not None else {},
     )
 
 
-def _is_wrapped(held: Json) -> bool:
+def _is_wrapped(content: Json) -> bool:
     """Return whether a value under `input` is neither text nor messages."""
-    return isinstance(held, dict) and not _is_message(held) and not _holds_messages(held)
+    return isinstance(content, dict) and not _is_message(content) and not _holds_messages(content)
 
 
 def _holds_messages(value: Json) -> bool:
@@ -197,10 +197,12 @@ def _is_tool_on_offer(message: Json) -> bool:
 
 def _read_list(value: list[Json]) -> WireResponse:
     calls = [item for item in as_objects(value) if item.get("toolCallId") and item.get("toolName")]
+    # The AI SDK's tool calls come as a bare list.
     if calls and len(calls) == len(value):
         return WireResponse(answers=(ModelAnswer(tool_calls=tuple(map(_ai_sdk_call, calls))),))
     if any(item.get("type") in _ITEMS or item.get("type") == "message" for item in as_objects(value)):
         return openai_responses.DIALECT.read_response({"output": value})
+    # Blocks without a message around them are one answer of Anthropic.
     messages = [{"role": "assistant", "content": value}] if value and all(map(_is_block, value)) else value
     answer = answer_in(conversation(messages))
     if answer is None:
@@ -224,20 +226,16 @@ def _read_response_body(body: JsonObject) -> WireResponse:
         return _read_list([body])
     candidates = objects_in(body, "candidates")
     if candidates:
+        # Only the first of several answers was given to the agent.
         return _read_response_body(candidates[0])
     is_anthropic = body.get("type") == "message" and has_list(body, "content")
     if is_anthropic or body.get("object") == "response" or any(has_list(body, name) for name in _BODIES):
         return read_outputs(body)
-    inner = next((body[name] for name in ("message", "content") if _is_inner(body.get(name))), None)
-    message = as_object(inner) or body
+    message = object_in(body, "message") or object_in(body, "content") or body
     if _is_message(message) or "content" in message or message.get("tool_calls"):
         answer = answer_in(conversation([{"role": "assistant", **message}]))
         return WireResponse(answers=() if answer is None else (answer,), finish_reason=_reason(body))
     return _read_text_answer(body)
-
-
-def _is_inner(value: Json) -> bool:
-    return isinstance(value, dict) and bool(value)
 
 
 def _read_text_answer(body: JsonObject) -> WireResponse:
@@ -248,6 +246,7 @@ def _read_text_answer(body: JsonObject) -> WireResponse:
         output = load_json(body.get("output"))
         if output:
             return read_response(output)
+        # An object of its own shape is the answer itself, as with structured output.
         return WireResponse(answers=(ModelAnswer(content=encode(body).decode()),))
     uses = tuple(map(_ai_sdk_call, as_objects(calls)))
     return WireResponse(answers=(ModelAnswer(content=text or None, tool_calls=uses),), finish_reason=_reason(body))
@@ -259,11 +258,10 @@ def _reason(body: JsonObject) -> str | None:
 
 
 def _ai_sdk_call(call: JsonObject) -> ToolUse:
-    arguments: Json = next((call[name] for name in ("input", "args", "arguments") if call.get(name) is not None), {})
     return ToolUse(
         id=text_in(call, "toolCallId", "id"),
         name=text_in(call, "toolName", "name"),
-        arguments=load_arguments(arguments) if isinstance(arguments, str) else arguments,
+        arguments=read_arguments(value_in(call, "input", "args", "arguments")),
     )
 
 
@@ -277,6 +275,7 @@ def _message(message: Json) -> Json:
     if has_list(message, "parts"):
         role = "assistant" if message.get("role") == "model" else message.get("role")
         return {**message, "role": role, "parts": list(map(_part, message["parts"]))}
+    # LangChain's older messages keep the calls there.
     hidden = object_in(message, "additional_kwargs").get("tool_calls")
     if hidden and not message.get("tool_calls"):
         return {**message, "tool_calls": hidden}
@@ -290,7 +289,7 @@ def _item(kind: str, item: JsonObject) -> Json:
     if kind == "reasoning":
         pieces = objects_in(item, "content") or objects_in(item, "summary")
         text = joined_texts(pieces, "\n\n") or None
-        if text:
+        if text:  # encrypted reasoning has none
             return {"role": "assistant", "content": None, "thinking": text}
         return None
     arguments = item.get("arguments") if kind == "function_call" else item.get("input")
@@ -317,6 +316,7 @@ def _united(messages: list[Json]) -> Iterator[Json]:
     """Join the items of one answer: thoughts and calls are separate items there."""
     waiting: JsonObject | None = None
     for message in messages:
+        # The API splits an answer into items; a text completes it.
         if waiting is not None and message.get("role") == "assistant" and not waiting.get("content"):
             calls = [*waiting.get("tool_calls", ()), *message.get("tool_calls", ())]
             waiting = {**waiting, **message} | ({"tool_calls": calls} if calls else {})
@@ -345,6 +345,7 @@ def single_argument(value: Json) -> Json:
     """Return the only argument of a call; UNSET if there are none; else all of them."""
     if isinstance(value, list) and len(value) == 1:
         return value[0]
+    # A function without arguments.
     if value in ({}, []):
         return UNSET
     if isinstance(value, dict) and len(value) == 1:

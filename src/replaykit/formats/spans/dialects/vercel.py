@@ -43,10 +43,11 @@ def _tool(attributes: JsonObject) -> Meaning:
 
 def _model(attributes: JsonObject, cache: ConversationCache) -> Meaning:
     calls = as_objects(load_json(attributes.get("ai.response.toolCalls")))
-    spoken = text_in(attributes, "ai.response.text", "ai.response.object")
+    answer_text = text_in(attributes, "ai.response.text", "ai.response.object")
     answer = None
-    if spoken or calls or "ai.response.finishReason" in attributes:
-        answer = ModelAnswer(content=spoken or None, tool_calls=tuple(map(_call, calls)))
+    # An answer without text and calls is still an answer if the model finished.
+    if answer_text or calls or "ai.response.finishReason" in attributes:
+        answer = ModelAnswer(content=answer_text or None, tool_calls=tuple(map(_call, calls)))
     return Meaning(
         kind=SpanKind.MODEL,
         name=text_in(attributes, "ai.model.id", "gen_ai.request.model"),
@@ -72,11 +73,12 @@ def _call(call: JsonObject) -> ToolUse:
 
 
 def _parameters(attributes: JsonObject) -> JsonObject:
-    found: JsonObject = {}
+    parameters: JsonObject = {}
+    # Sorted, since exporters write attributes in any order.
     for name in sorted(attributes):
         if name.startswith(_SETTINGS):
-            found[name.removeprefix(_SETTINGS)] = attributes[name]
-    return found
+            parameters[name.removeprefix(_SETTINGS)] = attributes[name]
+    return parameters
 
 
 def _agent(span: Span, attributes: JsonObject) -> Meaning:
