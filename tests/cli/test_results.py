@@ -329,7 +329,7 @@ def printing_commands(context: click.Context) -> Iterator[tuple[str, click.Comma
             yield from printing_commands(click.Context(inner, info_name=name, parent=context))
 
 
-COMMANDS = dict(printing_commands(click.Context(cli, info_name="replaykit")))
+COMMANDS = dict(printing_commands(click.Context(cli, info_name="replaykit", **cli.context_settings)))
 
 
 def test_every_command_has_a_result_or_a_reason_for_none() -> None:
