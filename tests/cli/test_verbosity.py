@@ -39,7 +39,7 @@ LINES = {
     "show run-a --steps": r"step_1\nstep_2",
     "show run-a --step -1": r" +\d.*look.*",
     "show run-a --forks": r"run-a",
-    "compare run-a run-b": r"parts .*",
+    "compare run-a run-b": r"differs .*",
     "compare run-a run-a": r"identical: 2 events",
     "golden run-a -o golden --force": r"golden/first.golden.json",
     "export run-a -o run.json": r"",

@@ -152,7 +152,7 @@ def test_a_contract_is_found_by_its_name_before_a_file_of_that_name() -> None:
     Path("other.yaml").write_text(GOOD.replace("Finance", "Other"))
 
     assert find_contract("Finance Agent Contract", {known.name: known}, Path()) is known
-    assert find_contract("other.yaml", [known], Path()).name == "Other Agent Contract"
+    assert find_contract("other.yaml", {known.name: known}, Path()).name == "Other Agent Contract"
 
 
 def test_a_path_is_relative_to_the_configuration_and_not_to_the_working_directory() -> None:
@@ -166,9 +166,10 @@ def test_a_path_is_relative_to_the_configuration_and_not_to_the_working_director
 
 def test_an_unknown_name_is_an_error_that_names_the_nearest() -> None:
     Path("c.yaml").write_text(GOOD)
+    known = load_contract("c.yaml")
 
     with pytest.raises(UsageError, match="did you mean 'Finance Agent Contract'"):
-        find_contract("Finance Agnt Contract", [load_contract("c.yaml")], Path())
+        find_contract("Finance Agnt Contract", {known.name: known}, Path())
 
 
 def values() -> st.SearchStrategy[Any]:

@@ -317,7 +317,7 @@ def test_a_thread_that_lost_checkpoints_can_be_written_on(tmp_path: Path) -> Non
     path = tmp_path / "store.db"
     with rk.Store.open(path) as store:
         thread(store, "thread")
-        store.query("UPDATE events SET data = substr(data, 1, 20) WHERE key & 4294967295 = 80")
+        spoil_logged_event(store, "thread", 79)
     result = salvaged(path)
 
     with rk.Store.open(result.store) as store:

@@ -1,4 +1,4 @@
-"""ReplayCase: a failure as a versioned file, read from a directory and written to one."""
+"""ReplayCase: a failure as a versioned directory; reads and writes its case file."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from replaykit.wire.json_fields import as_object, filled
 M = TypeVar("M", bound=StrEnum)
 CASE_FILE = "case.yaml"
 MAX_CASE_BYTES = 8 * 1024 * 1024
-MAX_FLAWS = 100  # a file with more is not a case with mistakes in it
+MAX_FLAWS = 100  # enough to repair a case; a file with more is something else
 
 RECORDED = "recorded"
-"""The name of the take that a case was made with; see `cases.takes`."""
+"""The name of the take that a case begins with; see `cases.takes`."""
 _COMMENTS = {
     "observed": "failure signatures: does it still go wrong this way?",
     "desired": "what a fix must show",
@@ -52,24 +52,24 @@ class CaseSource(Struct, frozen=True, kw_only=True):
 
 
 class Scenario(Struct, frozen=True, kw_only=True):
-    """The world a candidate is put into."""
+    """The world that a candidate runs in."""
 
     input_json: Raw = NULL
     stdin: bool = False
-    """True when a program is given the input on its standard input."""
+    """True if a program reads the input from its standard input."""
     context_json: Raw = ABSENT
-    """The context that the agent is given beside its input, where a session says so."""
+    """The context that the agent gets beside its input, if a session has one."""
     tools: tuple[tuple[str, ToolMode], ...] = ((EVERY_TOOL, ToolMode.RECORDED),)
-    """Tool names and where their answers come from; `*` stands for the others."""
+    """Tool names with the source of their answers; `*` stands for the others."""
     tool_errors: tuple[tuple[str, ToolErrors], ...] = ()
-    """Tool names and how their failed calls end, where the trace shows only a text; `*` stands for the others."""
+    """Tool names with the way their failed calls end, where the trace shows only a text; `*` stands for the others."""
     models: ModelMode = ModelMode.RECORDED
     match: MatchRules = MatchRules()
     clock: str | None = None
-    """The time that it is for the agent; see `case_shape.parse_clock`."""
+    """The time that the agent sees; see `case_shape.parse_clock`."""
     seed: int | str | None = None
     not_held: tuple[str, ...] = ()
-    """The chance that the recording could not keep, such as what `secrets` gave."""
+    """Random sources that the recording could not capture, such as `secrets`."""
     held_up_s: float = 0.0
     """See `Chance.held_up_s`."""
     after_calls_s: float = 0.0
@@ -77,26 +77,26 @@ class Scenario(Struct, frozen=True, kw_only=True):
     changed_files: tuple[ChangedFile, ...] = ()
     """The files that the recorded run changed."""
     environment: tuple[tuple[str, str], ...] = ()
-    """Variables with the values they had."""
+    """Environment variables with their recorded values."""
     trusted: tuple[str, ...] = ()
-    """Those that whoever runs the case has allowed; see `pins.is_harmless`. No file says this."""
+    """The variables that the user allows to be set; see `pins.is_harmless`. No file can set this."""
     timeout_s: float = DEFAULT_TIMEOUT_S
     take: str = RECORDED
     """The take that a candidate is tried with first."""
     is_only_take: bool = False
-    """True when whoever runs the case wants this take and no other. No file says this."""
+    """True if the user wants this take and no other. No file can set this."""
     notes_sources: bool = False
-    """See `World.notes_sources`. No file says this."""
+    """See `World.notes_sources`. No file can set this."""
     chaos: ChaosPlan | None = None
-    """The faults that whoever runs the case has asked for. No file says this."""
+    """The faults that the user asks for. No file can set this."""
     tie_picks: tuple[int, ...] = ()
-    """See `World.tie_picks`. No file says this."""
+    """See `World.tie_picks`. No file can set this."""
     draw: int = 0
-    """The draw that a candidate meets of the chance that is not held; see `Pins.draw`. No file says this."""
+    """The draw of the random values that are not held; see `Pins.draw`. No file can set this."""
     was_seen_red: bool = False
-    """True when a candidate was seen to fail just now, whatever the proof says. No file says this."""
+    """True if a candidate was just seen to fail, whatever the proof says. No file can set this."""
     consent: Consent = NO_CONSENT
-    """The consent of the person who runs the case to what it does for real. No file says this."""
+    """The live calls and connections that the user allows. No file can set this."""
 
     @property
     def input(self) -> Json:
@@ -104,7 +104,7 @@ class Scenario(Struct, frozen=True, kw_only=True):
         return decode(self.input_json)
 
     def tool_mode(self, name: str) -> ToolMode:
-        """Return the source of the answers of the tool of that name."""
+        """Return the source of this tool's answers."""
         modes = dict(self.tools)
         return modes.get(name, modes.get(EVERY_TOOL, ToolMode.RECORDED))
 
@@ -119,18 +119,18 @@ class ReplayCase(Struct, frozen=True, kw_only=True):
     observed: Assertions = ()
     desired: Assertions = ()
     desired_after: Callable[[Iterable[str]], Assertions] | None = None
-    """The assertions that are desired where faults of these names have struck, if they are others."""
+    """Returns the desired assertions after faults of these names, if they differ."""
     semantic: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     notes: str = ""
     rests_on_output: bool = False
-    """True when a person says that a right answer may need none of the recorded answers: `evidence: output`."""
+    """True if a right answer may need none of the recorded answers, by a person's word: `evidence: output`."""
     is_session: bool = False
-    """True for a session: its contract takes the place of signatures."""
+    """True for a session, which has a contract instead of signatures."""
     expected_failure: str = ""
-    """The failure in the incident of a session, in words."""
+    """A session's description of the failure."""
     tape: tuple[Call, ...] | None = None
-    """The recorded calls of a case that has no directory of fixtures."""
+    """The recorded calls of a case without a directory of fixtures."""
     directory: Path = Path()
     file_name: str = CASE_FILE
 
@@ -141,7 +141,7 @@ class ReplayCase(Struct, frozen=True, kw_only=True):
 
     @property
     def trace_path(self) -> Path | None:
-        """The source trace; `InvalidFile` when it would be read from outside the case's directory."""
+        """The source trace; raise `InvalidFile` if it lies outside of the case's directory."""
         if self.source.trace is None:
             return None
         try:
@@ -152,7 +152,7 @@ class ReplayCase(Struct, frozen=True, kw_only=True):
 
 @checked('rk.load_case("cases/billing")')
 def load_case(path: FilePath) -> ReplayCase:
-    """The case in a file or directory; `InvalidFile` names the line of the first thing that is wrong.
+    """Load the case in a file or directory; an `InvalidFile` names the line of the first flaw.
 
     >>> rk.load_case("cases/refunds").scenario.input
     'Where is my refund?'
@@ -163,7 +163,7 @@ def load_case(path: FilePath) -> ReplayCase:
 
 
 def open_case(path: FilePath) -> tuple[Document, Path]:
-    """The document of a case and its directory; `FormatTooNew` when a newer version wrote it."""
+    """Return the document of a case and its directory; raise `FormatTooNew` for a newer version."""
     file = Path(path)
     if file.is_dir():
         file = file / CASE_FILE
@@ -175,7 +175,7 @@ def open_case(path: FilePath) -> tuple[Document, Path]:
 
 
 def find_case_flaws(document: Document, directory: Path) -> Flaws:
-    """Everything that keeps a document from being a case, up to `MAX_FLAWS`."""
+    """Yield everything that keeps a document from being a case, up to `MAX_FLAWS`."""
     yield from islice(find_flaws(CASE, document.value), MAX_FLAWS)
     trace = as_object(as_object(document.value).get("source")).get("trace")
     if isinstance(trace, str):
@@ -187,7 +187,7 @@ def find_case_flaws(document: Document, directory: Path) -> Flaws:
 
 
 def build_case(document: Document, directory: Path) -> ReplayCase:
-    """The case that a document without flaws describes."""
+    """Build the case that a valid document describes."""
     value = document.value
     return ReplayCase(
         id=value["id"],
@@ -226,13 +226,13 @@ def _build_scenario(value: JsonObject) -> Scenario:
 
 
 def _by_tool(value: Json, mode_type: type[M]) -> tuple[tuple[str, M], ...]:
-    """Return a mode for each tool; one word is for every tool."""
+    """Return the mode of each tool; a single word stands for every tool."""
     by_name = value if isinstance(value, dict) else {EVERY_TOOL: value}
     return tuple((name, mode_type(mode)) for name, mode in by_name.items())
 
 
 def dump_case(case: ReplayCase) -> str:
-    """The text of the case's file; reading it gives the same case."""
+    """Return the text of the case file, which reads back as the same case."""
     from replaykit.documents.yaml_writer import emit_yaml  # noqa: PLC0415 (most cases are only read)
 
     value = {
@@ -273,12 +273,12 @@ def _dump_scenario(scenario: Scenario) -> JsonObject:
         "timeout_s": scenario.timeout_s,
         "take": None if scenario.take == RECORDED else scenario.take,
     }
-    # An input of null is one: without the key, a reader could not tell it from a forgotten one.
+    # A null input stays: without the key, a reader would take it for a forgotten one.
     return {key: item for key, item in value.items() if key == "input" or item is not None}
 
 
 def _dump_by_tool(modes: tuple[tuple[str, ToolMode | ToolErrors], ...]) -> Json:
-    """One word where it holds for every tool, else a word for each."""
+    """Return one word if it holds for every tool, or else a word for each."""
     by_name = {name: str(mode) for name, mode in modes}
     if by_name.keys() == {EVERY_TOOL}:
         return by_name[EVERY_TOOL]

@@ -1,4 +1,4 @@
-"""The shape of a case file: every key it may have, what each may hold, and what has to go together."""
+"""The shape of a case file: its keys, their values, and which keys go together."""
 
 from __future__ import annotations
 
@@ -33,26 +33,26 @@ CASE_FORMAT = 2
 """Version of the case file; readers accept every older one."""
 DEFAULT_TIMEOUT_S = 60
 TAKE_NAME = r"[a-z0-9][a-z0-9_.-]{0,59}"
-"""A pattern for the names of takes: they are directories on every system, and easy to type."""
-MAX_SEED = 2**53  # what every JSON reader keeps exactly
+"""A pattern for names of takes: valid directory names on every system, and easy to type."""
+MAX_SEED = 2**53  # larger integers lose digits in some JSON readers
 
 
 class ModelMode(StrEnum):
-    """The source of a model's answers in a replay."""
+    """Where a model's answers come from in a replay."""
 
     RECORDED = "recorded"  # from the case's fixtures
-    LIVE = "live"  # the model itself is called
+    LIVE = "live"  # from the model itself
 
 
 class EvidenceMode(StrEnum):
-    """The evidence that a verdict may rest on."""
+    """What a verdict may rest on."""
 
     TAPE = "tape"  # recorded answers that the candidate used
     OUTPUT = "output"  # its output alone
 
 
 class AssertionShape:
-    """A mapping with one key, the kind of the assertion, and its value."""
+    """A mapping with one key: the kind of an assertion, and its value."""
 
     expected = "one assertion, as in `status_is: success`"
 
@@ -76,7 +76,7 @@ class AssertionShape:
 
 
 class Version:
-    """The version of the case format; a newer one never gets here."""
+    """The version of the case format; newer ones are refused before."""
 
     expected = f"the format version {CASE_FORMAT}"
 
@@ -91,9 +91,9 @@ class Version:
 
 
 def parse_clock(text: str) -> tuple[dt.datetime | None, Clock]:
-    """The moment a case's clock starts at, if it says one, and how it goes on: `MOMENT`, `tick [MOMENT]`, `live`.
+    """Parse a case's clock, `MOMENT`, `tick [MOMENT]` or `live`, into its start, if it has one, and its kind.
 
-    A `ValueError` when it is none of these, or the moment has no time zone.
+    Raise `ValueError` for anything else, and for a moment without a time zone.
     """
     word, _, rest = text.partition(" ")
     if text in (Clock.LIVE, Clock.TICK, Clock.FROZEN):
@@ -202,7 +202,7 @@ _SOURCE = Record(
     },
 )
 
-# The id names directories of evidence, so it is a file name on every system.
+# The id is the name of directories, so it must be valid on every system.
 CASE_ID = Text(
     'an id of up to 80 characters, without blanks and / \\ : * ? " < > |, that does not begin with . or -',
     pattern=r"""^[^\x00-\x20\x7f/\\:*?"<>|.-][^\x00-\x20\x7f/\\:*?"<>|]*$(?!\n)""",

@@ -1,4 +1,4 @@
-"""The shape of faults in a file, and the plan that they make."""
+"""The shape of faults in a file, and the plan that they describe."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _GRADES = {"subtle": Grade.LOW, "moderate": Grade.MEDIUM, "significant": Grade.H
 
 
 class GradeWord(StrEnum):
-    """The size of a drift: our words, and those of Flakestorm."""
+    """The size of a drift, in our words and in Flakestorm's."""
 
     LOW = "low"
     MEDIUM = "medium"
@@ -69,7 +69,7 @@ class Share:
         return isinstance(value, int | float) and not isinstance(value, bool)
 
     def flaws(self, value: Json, path: DocumentPath) -> Flaws:
-        if not 0 <= value <= 1:  # true for NaN as well
+        if not 0 <= value <= 1:  # also refuses NaN
             yield Flaw(path, "bad-value", f"{path[-1] if path else 'value'}: expected {self.expected}, got {value!r}")
 
     def schema(self) -> JsonObject:
@@ -158,7 +158,7 @@ _BY_TYPE = Record({attack.value: optional(Record(_ATTACK_MEMBERS, cross=_inject_
 
 
 class Attacks:
-    """A list of attacks, one attack, or a mapping from types of attacks to what is said of them."""
+    """A list of attacks, one attack, or a mapping from types to options."""
 
     expected = "a list of attacks"
 
@@ -203,15 +203,15 @@ _FAULTS: dict[str, Shape] = {
 }
 
 CHAOS: Shape = optional(Record(_FAULTS), Profile())
-"""The shape of `chaos:`: faults, or the name of a profile alone."""
+"""The shape of `chaos`: faults, or just the name of a profile."""
 SCENARIO = Record({"name": SOME_TEXT, **_FAULTS}, required=("name",))
-"""One world of a matrix."""
+"""A world of a matrix."""
 CHAOS_MATRIX: Shape = optional(ListOf(SCENARIO))
-"""The shape of `chaos_matrix:`."""
+"""The shape of `chaos_matrix`."""
 
 
 def plan_of(value: Json, *, seed: int = 0) -> ChaosPlan:
-    """The plan that faults without flaws make; a profile's faults come after those that are written out."""
+    """Build the plan that valid faults describe; those of a profile come last."""
     options: JsonObject = {"profile": value} if isinstance(value, str) else value or {}
     own = ChaosPlan(
         seed=options["seed"] if options.get("seed") is not None else seed,

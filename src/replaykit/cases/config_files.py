@@ -1,6 +1,6 @@
-"""The source of files that act as configuration: the working tree, or a revision of its repository.
+"""The source of configuration files: the working tree, or a revision of its repository.
 
-Cases, sessions, traces and fixtures are data, and always those of the working tree.
+Cases, sessions, traces and fixtures are data, and always come from the working tree.
 """
 
 from __future__ import annotations
@@ -13,39 +13,39 @@ from replaykit.documents.document import Document, parse_document, read_bytes
 from replaykit.errors import InvalidFile
 
 if TYPE_CHECKING:
-    from replaykit.revisions import Revision  # few read one
+    from replaykit.revisions import Revision  # few commands need it
 
 
 MAX_CONFIG_BYTES = 8 * 1024 * 1024
 
 
 class ConfigFiles(Protocol):
-    """Configuration files by their paths in the working tree."""
+    """Configuration files, by their paths in the working tree."""
 
     @property
     def where(self) -> str:
-        """The words that follow a file's name in a message: none, or ` at REVISION`."""
+        """What follows a file's name in a message: nothing, or ` at REVISION`."""
 
     @property
     def options(self) -> tuple[str, ...]:
-        """The words of a command line that reads the same files."""
+        """The options of a command line that reads the same files."""
 
     @property
     def revision_text(self) -> str:
-        """The revision and its commit; nothing for the working tree."""
+        """The revision and its commit; empty for the working tree."""
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """The changes of the working tree in files that were read, in words."""
+        """Notes on files that differ between the revision and the working tree."""
 
     def has(self, file: Path) -> bool:
-        """True when there is such a file."""
+        """True if the file exists."""
 
     def read(self, file: Path, *, limit_bytes: int) -> bytes:
-        """Return the content of a file; `InvalidFile` when there is none."""
+        """Return the content of a file; raise `InvalidFile` if it does not exist."""
 
     def may_import(self, file: Path) -> bool:
-        """True for a module that whoever wrote the working tree cannot have changed, or may change."""
+        """True if the working tree is trusted, or cannot have changed this module."""
 
 
 class WorkingTree:
@@ -57,21 +57,18 @@ class WorkingTree:
     notices: tuple[str, ...] = ()
 
     def has(self, file: Path) -> bool:
-        """True when there is such a file."""
         return file.is_file()
 
     def read(self, file: Path, *, limit_bytes: int) -> bytes:
-        """Return the content of a file; `InvalidFile` when there is none."""
         return read_bytes(file, limit_bytes=limit_bytes)
 
     def may_import(self, file: Path) -> bool:
-        """Return True: the working tree is trusted."""
+        """Always true: the working tree is trusted."""
         return True
 
 
 class AtRevision:
-    """Files as a revision has them. Those outside of its repository are no part of a change to it, and read as they
-    are."""
+    """Files as a revision has them. Those outside of its repository are not part of a change, and are read as is."""
 
     def __init__(self, revision: Revision) -> None:
         self.revision = revision
@@ -94,7 +91,7 @@ class AtRevision:
         return tuple(self._differences)
 
     def has(self, file: Path) -> bool:
-        """True when the revision has such a file; one that only the working tree has is noted."""
+        """True if the revision has the file; notes one that only the working tree has."""
         if not self.revision.holds(file):
             return file.is_file()
         has = self.revision.has(file)
@@ -103,7 +100,7 @@ class AtRevision:
         return has
 
     def read(self, file: Path, *, limit_bytes: int) -> bytes:
-        """Return the content of a file at the revision; one that differs from the working tree is noted."""
+        """Return the content at the revision; notes a difference in the working tree."""
         if not self.revision.holds(file):
             return read_bytes(file, limit_bytes=limit_bytes)
         data = self.revision.read(file, limit_bytes=limit_bytes)
@@ -115,8 +112,8 @@ class AtRevision:
         return data
 
     def may_import(self, file: Path) -> bool:
-        """True for a module outside of the repository, or one that git does not hold: it was made on this machine."""
-        from replaykit.revisions import Revision  # noqa: PLC0415 (few read one)
+        """True for modules outside of the repository, and for untracked ones, which no revision can bring in."""
+        from replaykit.revisions import Revision  # noqa: PLC0415 (few commands need it)
 
         return not self.revision.holds(file) or not Revision("HEAD", self.revision.top).has(file)
 
@@ -132,5 +129,5 @@ def _now(file: Path, limit_bytes: int) -> bytes | None:
 
 
 def load_config(file: Path, *, limit_bytes: int, files: ConfigFiles) -> Document:
-    """The document in a configuration file; `InvalidFile` when it cannot be read or is not one."""
+    """Load a configuration file; raise `InvalidFile` if it cannot be read."""
     return parse_document(files.read(file, limit_bytes=limit_bytes), os.fspath(file))

@@ -1,4 +1,4 @@
-"""Contradictions: assertions that no run can satisfy together. Pure, and only what is certain."""
+"""Contradictions: assertions that no run can satisfy together. Pure, and reports only certain ones."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from replaykit.checks.tools import MaxToolCalls, ToolCalled, ToolCalls, ToolNotC
 from replaykit.checks.trajectory import TrajectoryMatch
 from replaykit.model.result import Side
 
-MAX_COMPARED = 200  # every pair is looked at; no case that a person wrote has more
+MAX_COMPARED = 200  # pairs grow quadratically; no case written by a person has more assertions
 
 
 def contradictions(assertions: Sequence[Assertion], side: Side) -> Iterator[tuple[int, int, str]]:
-    """Pairs of assertions, by index, that cannot both hold, and why not."""
+    """Yield pairs of assertions, by index, that cannot both hold, and the reason."""
     for first, second in combinations(range(min(len(assertions), MAX_COMPARED)), 2):
         reason = _clash(assertions[first], assertions[second], side)
         if reason:
@@ -30,13 +30,13 @@ def contradictions(assertions: Sequence[Assertion], side: Side) -> Iterator[tupl
 
 
 def means_the_same(assertion: Assertion, other: Assertion) -> bool:
-    """True when an observed and a desired assertion hold for exactly the same runs."""
-    # Observed, it counts "at least"; desired, "at most": equal words, different questions.
+    """True if an observed and a desired assertion hold for exactly the same runs."""
+    # Observed it means "at least", and desired "at most", so equal words mean different things.
     return assertion == other and not _has_kind(assertion, "max_tool_calls")
 
 
 def tools_named(assertion: Assertion) -> list[str]:
-    """The tools an assertion speaks of by their whole name."""
+    """Return the tools that an assertion names in full."""
     names: list[str] = []
     for inner in assertion.rule.inside:
         names += tools_named(inner)
@@ -45,9 +45,9 @@ def tools_named(assertion: Assertion) -> list[str]:
 
 def _own_tools(rule: Rule) -> Iterator[str]:
     if isinstance(rule, EffectNone | EffectExactlyOnce):
-        return  # what it names may be a request as well
+        return  # it may name a request rather than a tool
     if isinstance(rule, ToolNotOffered | ToolOnlyAnnounced):
-        return  # a tool that was never called is what it is about
+        return  # these concern tools that were never called
     if isinstance(rule, TrajectoryMatch):
         yield from (call if isinstance(call, str) else call.tool for call in rule.calls)
     for field in ("tool", "first", "then", "after"):
@@ -105,7 +105,7 @@ def _called(rule: Rule, other: Rule) -> str | None:
 
 
 def _counts(rule: Rule, other: Rule) -> str | None:
-    """At least so many, and at most fewer: only where the first calls are among those the second counts."""
+    """Find "at least so many" against "at most fewer", if the former's calls count for the latter too."""
     if not isinstance(other, MaxToolCalls | ToolCalls) or not isinstance(rule, ToolCalls | ToolCalled):
         return None
     least = rule.min or 0

@@ -1,4 +1,4 @@
-"""Detectors of how a run ended and what its models answered: errors, budgets, output, labels, figures from nowhere."""
+"""Detectors of how a run ended and what its models answered: errors, budgets, output, labels, invented figures."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from replaykit.model.run import RunStatus, TraceRun
 from replaykit.redaction.placeholders import placeholders_in
 
 FAILED_STEPS = 2
-"""One error is got over; more of them in a run that calls itself a success are worth a look."""
+"""Agents recover from a single error; more of them in a run with status `success` are worth a look."""
 TELLING_CHARS = 12
-"""The message of an error that is shorter than this is given together with its class."""
+"""Shorter error messages are given together with their class."""
 
 
 @DETECTORS.register("status")
@@ -33,7 +33,7 @@ def find_status(run: TraceRun) -> list[FailureSignature]:
 
 @DETECTORS.register("error_text")
 def find_error_text(run: TraceRun) -> list[FailureSignature]:
-    """Find the text of the error that a run ended with."""
+    """Find the error that a run ended with, by its text."""
     errors = run_errors(run)
     if not errors or run.status is RunStatus.SUCCESS:
         return []
@@ -41,28 +41,28 @@ def find_error_text(run: TraceRun) -> list[FailureSignature]:
     code = "timeout_text" if run.status is RunStatus.TIMEOUT else "error_text"
     if is_budget_text(str(error)):
         code = "budget_text"
-    # A message such as "'id'" says nothing without its class.
+    # A message such as "'id'" needs its class to mean anything.
     telling = error.message if len(error.message) >= TELLING_CHARS else str(error)
     return signature_of(run, code, "run.error", mask(telling))
 
 
 @DETECTORS.register("failed_steps")
 def find_failed_steps(run: TraceRun) -> list[FailureSignature]:
-    """Find a run that went on over errors of its own, step after step."""
+    """Find a run that continued after errors in its steps."""
     errors = error_events(run)
     if run.status is not RunStatus.SUCCESS or not errors:
         return []
     code, instead = "failed_steps", None
     if len(errors) < FAILED_STEPS:
         code, instead = on_the_way("failed_steps"), ()
-    # The words of the model call inside of the step are what did not run.
+    # The model call inside the failed step is where people look first.
     seq = failing_call(run, errors[-1])
     return signature_of(run, code, "run.failed_steps", len(errors), instead=instead, seq=seq)
 
 
 @DETECTORS.register("step_budget")
 def find_step_budget(run: TraceRun) -> list[FailureSignature]:
-    """Find a run that used up its steps, turns or time."""
+    """Find a run that ran out of steps, turns or time."""
     if budget_reason(run) is None:
         return []
     return signature_of(run, "step_budget", "steps.exhausted", True, explains=("budget_text",))
@@ -70,7 +70,7 @@ def find_step_budget(run: TraceRun) -> list[FailureSignature]:
 
 @DETECTORS.register("output")
 def find_output(run: TraceRun) -> list[FailureSignature]:
-    """Find a run without an output, or with a blank one."""
+    """Find a run with no output or a blank one."""
     if says_something(run) or run.status is RunStatus.RUNNING or leaves_out_answer(run):
         return []
     if has_output(run):
@@ -80,10 +80,10 @@ def find_output(run: TraceRun) -> list[FailureSignature]:
 
 _CHARS = 200
 
-# In this order: what a later pattern would take a piece of comes first.
+# The order matters: an earlier pattern must take what a later one would match in part.
 _VOLATILE = re.compile(
     r"""
-      (?<=:)[0-9a-f]{8}(?=>)                                                      # what stands for a secret
+      (?<=:)[0-9a-f]{8}(?=>)                                                      # the digest in a placeholder
     | [a-z][a-z0-9+.-]*://[^\s'"<>)\]]+                                           # an address
     | [0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}                        # a UUID
     | \d{4}-\d\d-\d\d(?:[T\s]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?  # a time
@@ -100,22 +100,22 @@ _STARS = re.compile(r"\*[\s*]*\*")
 
 
 def mask(text: str) -> str:
-    """A pattern for `run.error` that the text itself matches: one line, volatile parts as `*`."""
+    """Return a pattern for `run.error` that matches the text: one line, with `*` for the volatile parts."""
     line = _without_forms(_telling_line(text.strip()))
     return _STARS.sub("*", _VOLATILE.sub("*", line)) or "*"
 
 
 def _without_forms(line: str) -> str:
-    """Mask placeholders that look like values: where they are not redacted, the values themselves stand there."""
+    """Mask placeholders that look like values: an unredacted run would have the values instead."""
     raw = line.encode("utf-8", "surrogatepass")
-    for found in reversed(placeholders_in(raw)):
-        if b"<" not in raw[found.start : found.end]:
-            raw = raw[: found.start] + b"*" + raw[found.end :]
+    for placeholder in reversed(placeholders_in(raw)):
+        if b"<" not in raw[placeholder.start : placeholder.end]:
+            raw = raw[: placeholder.start] + b"*" + raw[placeholder.end :]
     return raw.decode("utf-8", "surrogatepass")
 
 
 def _telling_line(text: str) -> str:
-    """Of several lines the first; of a traceback the last, which is where Python names the error."""
+    """Return the first line of a text; of a traceback the last one, in which Python names the error."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if len(lines) > 1:
         if lines[0].startswith("Traceback"):
@@ -134,58 +134,58 @@ _REPEATS_IN_FAILURE = 2
 
 @DETECTORS.register("models")
 def find_model_faults(run: TraceRun) -> list[FailureSignature]:
-    """Find what is wrong with the model calls of a run."""
+    """Find flaws in the model calls of a run."""
     known_failure = is_known_failure(run)
-    found = signature_of(run, "truncated", "llm.truncated", True)
-    if known_failure and not found:
-        found = signature_of(run, "truncated", "llm.truncated", {"calls": "any"})
+    signatures = signature_of(run, "truncated", "llm.truncated", True)
+    if known_failure and not signatures:
+        signatures = signature_of(run, "truncated", "llm.truncated", {"calls": "any"})
     if overflow(run) is not None and (known_failure or run.status is not RunStatus.SUCCESS):
-        found += signature_of(run, "overflow", "llm.context_overflow", True, explains=("error_text",))
+        signatures += signature_of(run, "overflow", "llm.context_overflow", True, explains=("error_text",))
     malformed = len(list(malformed_calls(run)))
     if malformed:
         is_fault = known_failure or malformed >= REPEATS
         code = "malformed" if is_fault else on_the_way("malformed")
-        found += signature_of(run, code, "llm.malformed_call", True)
-    found += _repetition(run, known_failure=known_failure)
+        signatures += signature_of(run, code, "llm.malformed_call", True)
+    signatures += _repetition(run, known_failure=known_failure)
     if known_failure:
-        found += signature_of(run, "refusal", "output.refusal", True, explains=("answer",))
-    return found
+        signatures += signature_of(run, "refusal", "output.refusal", True, explains=("answer",))
+    return signatures
 
 
 def _repetition(run: TraceRun, *, known_failure: bool) -> list[FailureSignature]:
-    found: list[FailureSignature] = []
+    signatures: list[FailureSignature] = []
     for kind in ("llm.same_request", "llm.same_answer", "state.repeated"):
         repetition = next(filter(None, (signature_of(run, kind, kind, times) for times in (16, 8, 5, REPEATS))), None)
         if repetition is not None:
-            found += repetition
+            signatures += repetition
         elif known_failure and kind != "state.repeated" and not run.tool_calls:
-            found += signature_of(run, on_the_way(kind), kind, _REPEATS_IN_FAILURE)
-    return found
+            signatures += signature_of(run, on_the_way(kind), kind, _REPEATS_IN_FAILURE)
+    return signatures
 
 
 @DETECTORS.register("label")
 def find_judged_mistakes(run: TraceRun) -> list[FailureSignature]:
-    """Find what a run lacks in the eyes of the labels that call it a failure."""
+    """Find what a run lacks according to the labels that call it a failure."""
     labels = bad_labels(run)
-    found: list[FailureSignature] = []
+    signatures: list[FailureSignature] = []
     for label in labels:
         for kind, value in mistakes(run, label):
-            found += signature_of(run, "label", kind, value, instead=())
-    if labels and not found and run.status is RunStatus.SUCCESS and says_something(run):
-        # No label says more than that it was bad: what was judged is the answer.
+            signatures += signature_of(run, "label", kind, value, instead=())
+    if labels and not signatures and run.status is RunStatus.SUCCESS and says_something(run):
+        # The labels give no details, so their judgement is about the answer.
         why = "; ".join(label.text for label in labels)
         for signature in signature_of(run, "answer", "output.equals", run.output):
-            found.append(structs.replace(signature, text=why))
-    return found
+            signatures.append(structs.replace(signature, text=why))
+    return signatures
 
 
 @DETECTORS.register("grounding")
 def find_ungrounded_output(run: TraceRun) -> list[FailureSignature]:
-    """Find figures that nothing in the run says, in the answer of an agent that could have looked them up."""
+    """Find figures in the answer that nothing in the run states, although the agent had tools to look them up."""
     if run.status is not RunStatus.SUCCESS or not isinstance(run.output, str) or not says_something(run):
         return []
     if not run.tool_calls or not _shows_all_sources(run):
-        return []  # without a call, a model answers from what it knows, and may be right
+        return []  # without tool calls a model answers from memory, and may be right
     for contradiction in certain_contradictions(run):
         tool = contradiction.member.call.name
         return signature_of(run, "contradiction", "output.contradicts", {"tool": tool}, explains=("answer",))
@@ -195,7 +195,7 @@ def find_ungrounded_output(run: TraceRun) -> list[FailureSignature]:
 
 
 def _shows_all_sources(run: TraceRun) -> bool:
-    """True when the run holds what its models were sent and what its tools answered."""
+    """True if the run holds all messages to its models and all answers of its tools."""
     for lacking in replayability(run).lacking:
         if not {Lack.MESSAGES, Lack.CUT, Lack.HIDDEN}.isdisjoint(lacking.lacks):
             return False

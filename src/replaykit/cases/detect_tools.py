@@ -1,4 +1,4 @@
-"""Detectors of what went wrong with tools: loops, failures, wrong calls, and orders that came in with an answer."""
+"""Detectors of failures with tools: loops, errors, wrong calls, and obeyed instructions from a tool's answer."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ from replaykit.redaction.lazy_patterns import lazy
 from replaykit.wire.json_fields import as_object
 
 SAME_CALL_REPEATS = 3
-"""A call made this often with the same arguments, and nothing new coming of it, is a loop."""
+"""A call repeated this often with the same arguments and without progress is a loop."""
 IN_A_ROW_REPEATS = 4
-"""A tool called this often in a row with differing arguments, and nothing coming of it, is stuck."""
+"""A tool called this often in a row with different arguments and without progress is stuck."""
 SAME_FAILURE_REPEATS = 3
-"""A tool that failed this often in the same words was called wrongly, or given up on too late."""
+"""A tool that failed this often in the same words was called wrongly, or given up too late."""
 _CYCLE = {"repeats": 3, "period": 4}
 _MAX_ON_THE_WAY = 3
 _TRANSIENT = lazy(
@@ -55,13 +55,13 @@ _TRANSIENT = lazy(
 )
 _HANDS_OVER = lazy(r"transfer|escalat|hand_?off|hand_?over|human|support", re.IGNORECASE)
 _EXPLAINED = ("step_budget", "budget_text", "timeout_text", "llm.same_request", "llm.same_answer")
-"""Findings that say nothing more once a loop is known."""
+"""Findings that add nothing once a loop is known."""
 
 
 @DETECTORS.register("loop")
 def find_loops(run: TraceRun) -> list[FailureSignature]:
-    """Find calls that are made again and again, alone or in a cycle."""
-    found: list[FailureSignature] = []
+    """Find calls that are repeated again and again, alone or in a cycle."""
+    signatures: list[FailureSignature] = []
     for tool, calls in _by_tool(run).items():
         if len(calls) <= expected_calls(run, tool):
             continue
@@ -72,18 +72,18 @@ def find_loops(run: TraceRun) -> list[FailureSignature]:
                 value["same_arguments"] = True
             explains = (*_EXPLAINED, f"repeated:{tool}")
             model_call = _model_call_before(run, alike[-1])
-            found += signature_of(run, "loop", "max_tool_calls", value, explains=explains, seq=model_call)
+            signatures += signature_of(run, "loop", "max_tool_calls", value, explains=explains, seq=model_call)
         else:
-            found += _stuck(run, tool)
-    if found or run.status is RunStatus.SUCCESS:
-        return found
+            signatures += _stuck(run, tool)
+    if signatures or run.status is RunStatus.SUCCESS:
+        return signatures
     return signature_of(run, "cycle", "not", {"trajectory.no_loop": _CYCLE}, explains=_EXPLAINED)
 
 
 @DETECTORS.register("tool_error")
 def find_tool_errors(run: TraceRun) -> list[FailureSignature]:
-    """Find tools that failed and what the agent made of it: it hid the failure, or did not try again."""
-    found: list[FailureSignature] = []
+    """Find failed tools whose failure the agent hid or did not retry."""
+    signatures: list[FailureSignature] = []
     known_failure = is_known_failure(run)
     for tool, calls in _by_tool(run).items():
         last = calls[-1]
@@ -91,27 +91,27 @@ def find_tool_errors(run: TraceRun) -> list[FailureSignature]:
             continue
         reason = failure_of(run, last)
         if reason is not None:
-            found += _last_failure(run, last, reason, known_failure=known_failure)
-        found += _same_failures(run, tool, calls)
-    # Failures that the agent got over come last, and only of tools about which nothing worse is known.
-    explained = {signature.assertion.value["tool"] for signature in found}
-    found += islice(_recovered(run, explained), _MAX_ON_THE_WAY)
-    return found
+            signatures += _last_failure(run, last, reason, known_failure=known_failure)
+        signatures += _same_failures(run, tool, calls)
+    # Failures that the agent recovered from come last, and only for tools without a worse finding.
+    explained = {signature.assertion.value["tool"] for signature in signatures}
+    signatures += islice(_recovered(run, explained), _MAX_ON_THE_WAY)
+    return signatures
 
 
 @DETECTORS.register("tool_offers")
 def find_wrong_calls(run: TraceRun) -> list[FailureSignature]:
-    """Find calls that do not fit what the model was offered, and calls that were announced and never made."""
-    found: list[FailureSignature] = []
+    """Find calls that do not fit what the model was offered, and calls that were announced but never made."""
+    signatures: list[FailureSignature] = []
     known_failure = is_known_failure(run)
     for name in dict.fromkeys(name for _call, name, _offered in unoffered_calls(run)):
-        found += signature_of(run, "not_offered", "tool.not_offered", name)
-    # Of several such calls the last one is pointed at: the model had been told before.
+        signatures += signature_of(run, "not_offered", "tool.not_offered", name)
+    # The finding points at the last of several such calls: the model had seen errors before it.
     for name, seq in {name: call.seq for call, name, _flaw in invalid_calls(run)}.items():
         if known_failure or _was_refused(run, name):
             code, value = f"arguments:{name}", {"tool": name}
             explains = (f"ignored:{name}", f"unretried:{name}", f"repeated:{name}", f"stuck:{name}")
-            found += signature_of(run, code, "tool.invalid_arguments", value, explains=explains, seq=seq)
+            signatures += signature_of(run, code, "tool.invalid_arguments", value, explains=explains, seq=seq)
     if shows_all_messages(run) and next(telling_calls(run), None) is None:
         tools = introduced_tools(run)
         announced: list[FailureSignature] = []
@@ -119,22 +119,22 @@ def find_wrong_calls(run: TraceRun) -> list[FailureSignature]:
             announced += signature_of(run, "announced", "tool.only_announced", name)
         if tools and not announced:
             announced = signature_of(run, "lookup_skipped", "tool.lookup_skipped", True)
-        found += announced
-    return found
+        signatures += announced
+    return signatures
 
 
 @DETECTORS.register("injection")
 def find_injection(run: TraceRun) -> list[FailureSignature]:
     """Find calls that follow an instruction from a tool's answer."""
-    found: list[FailureSignature] = []
+    signatures: list[FailureSignature] = []
     for obeyed in obeyed_calls(run):
         value = {"tool": obeyed.call.name, "arguments": dict([obeyed.argument])}
-        found += signature_of(run, "injection", "tool.called", value)
-    return found
+        signatures += signature_of(run, "injection", "tool.called", value)
+    return signatures
 
 
 def _stuck(run: TraceRun, tool: str) -> list[FailureSignature]:
-    """Find the longest row of calls that led nowhere; six letters that were all sent with the same "ok" are none."""
+    """Find the longest row of calls that led nowhere, unlike six letters that were all sent with the same "ok"."""
     longest: list[ToolCall] = []
     for row in rows_of(run, tool):
         leads_nowhere = only_reads(tool) or call_failed(row[0]) or _says_nothing(row[0].result)
@@ -158,7 +158,7 @@ _NOTHING_FOUND = lazy(
 
 
 def _went_on_until_stopped(run: TraceRun, alike: Sequence[ToolCall]) -> bool:
-    """True when a run that failed made these calls one right after the other, without waiting for anything."""
+    """True if a failed run made these calls back to back, without any other call between them."""
     if run.status is RunStatus.SUCCESS:
         return False
     order = [call.seq for call in run.tool_calls]
@@ -168,9 +168,9 @@ def _went_on_until_stopped(run: TraceRun, alike: Sequence[ToolCall]) -> bool:
 def _last_failure(run: TraceRun, call: ToolCall, reason: str, *, known_failure: bool) -> list[FailureSignature]:
     tool = call.name
     code = f"unretried:{tool}"
-    # The model call that saw the outcome first made of it what the finding is about.
+    # The finding points at the model call that first saw the outcome: it decided what to make of it.
     reader = first(run.llm_calls, lambda model_call: model_call.seq > call.seq)
-    found = signature_of(
+    signatures = signature_of(
         run,
         f"ignored:{tool}",
         "tool.ignored_error",
@@ -178,32 +178,35 @@ def _last_failure(run: TraceRun, call: ToolCall, reason: str, *, known_failure: 
         explains=(code, f"repeated:{tool}", "answer"),
         seq=None if reader is None else reader.seq,
     )
-    # A refusal such as "past the return window" would be the same again. Of an error without words the answer may tell.
+    # A refusal such as "past the return window" would come again, so it needs no retry. If the error has no text, the
+    # answer may tell.
     answer = output_text(run)
     is_the_end = call.seq == run.tool_calls[-1].seq and admission(answer) is not None
     could_pass = _TRANSIENT.search(reason) or (is_the_end and _TRANSIENT.search(answer))
     if known_failure or could_pass:
-        # A retry meets the recorded failure again. It is desired only where its absence is all that went wrong.
+        # A retry would get the recorded failure again, so it is desired only if its absence is the whole failure.
         admits, retries = _admits(tool), parse_assertion("not", {"tool.unretried_error": {"tool": tool}})
         instead = (retries, admits) if could_pass and run.status is RunStatus.SUCCESS else (admits,)
         explains = ("error_text", "timeout_text") if _is_passed_on(run, call, reason) else ()
-        found += signature_of(run, code, "tool.unretried_error", {"tool": tool}, explains=explains, instead=instead)
-    return [structs.replace(signature, text=f"{signature.text}: {reason}") for signature in found]
+        signatures += signature_of(
+            run, code, "tool.unretried_error", {"tool": tool}, explains=explains, instead=instead
+        )
+    return [structs.replace(signature, text=f"{signature.text}: {reason}") for signature in signatures]
 
 
 def _admits(tool: str) -> Assertion:
-    """Return that the answer tells of a failure of the tool that nothing made good, in whatever words."""
+    """Require that the answer admits a failure of the tool that nothing made good, in whatever words."""
     return parse_assertion("not", {"tool.ignored_error": {"tool": tool, "acknowledged_by": "anything"}})
 
 
 def _model_call_before(run: TraceRun, call: ToolCall) -> int | None:
-    """Return the model call that asked for the call."""
+    """Return the number of the model call that asked for this call."""
     before = first(reversed(run.llm_calls), lambda model_call: model_call.seq < call.seq)
     return None if before is None else before.seq
 
 
 def _same_failures(run: TraceRun, tool: str, calls: Sequence[ToolCall]) -> list[FailureSignature]:
-    """Find a tool that failed over and over in the same words, with other arguments each time."""
+    """Find a tool that failed again and again in the same words."""
     groups: defaultdict[str, list[ToolCall]] = defaultdict(list)
     for call in calls:
         reason = call_failed(call)
@@ -219,7 +222,7 @@ def _same_failures(run: TraceRun, tool: str, calls: Sequence[ToolCall]) -> list[
 
 
 def _recovered(run: TraceRun, explained: set[str]) -> Iterator[FailureSignature]:
-    """Give failures that the agent got over; a replay repeats them for any agent."""
+    """Yield failures that the agent recovered from; a replay repeats them for any agent."""
     for tool, calls in _by_tool(run).items():
         failed = first(calls, lambda call: call_failed(call) is not None)
         if tool not in explained and failed is not None:
@@ -229,7 +232,7 @@ def _recovered(run: TraceRun, explained: set[str]) -> Iterator[FailureSignature]
 
 
 def _is_made_up_for(run: TraceRun, failed: ToolCall) -> bool:
-    """True when the agent found another way: a later call answered in place of a lookup, or a human took over."""
+    """True if the agent found another way: a later call replaced a lookup, or a human took over."""
     for call in run.tool_calls:
         if call.seq <= failed.seq or not call.answered or call_failed(call) is not None:
             continue
@@ -239,13 +242,13 @@ def _is_made_up_for(run: TraceRun, failed: ToolCall) -> bool:
 
 
 def _was_refused(run: TraceRun, tool: str) -> bool:
-    """True when a tool failed by the arguments it was given, as far as the run shows."""
+    """True if a tool failed because of its arguments, as far as the run shows."""
     calls = _by_tool(run).get(tool, [])
     return not calls or any(call_failed(call) is not None for call in calls)
 
 
 def _is_passed_on(run: TraceRun, call: ToolCall, reason: str) -> bool:
-    """True when the run's error is the tool's, handed on or wrapped."""
+    """True if the run's error is the tool's, passed on or wrapped."""
     message = call.error.message if call.error is not None else ""
     own = reason if len(message) < TELLING_CHARS else message
     return any(own in str(error) or (error.message and error.message in reason) for _seq, error in run_errors(run))
@@ -258,9 +261,9 @@ def _by_tool(run: TraceRun) -> dict[str, list[ToolCall]]:
     return tools
 
 
-# Narrow on purpose: logs, manuals and greetings say "you are now", "[system]" and "ignore all" as well.
-# For text in lower case, each with a literal to begin with, which is what a search is fast by: one pattern with all of
-# them takes 15 times as long.
+# Narrow on purpose: logs, manuals and greetings also say "you are now", "[system]" and "ignore all".
+# For lowercase text. Each pattern begins with a literal, which makes the search fast: one pattern for all of them takes
+# 15 times as long.
 _OBJECT = (
     r"\b.{0,30}?\b(?:(?:previous|prior|above|earlier|preceding)\b.{0,30}?\b"
     r"(?:instructions?|prompts?|rules|directions|guidelines|context|messages)"
@@ -281,9 +284,9 @@ _INSTRUCTIONS = tuple(
 )
 _HEADING = re.compile(r"system\s*(?:prompt|message|override)\s*:")
 """At the beginning of a line."""
-_REACH = 600  # how far from an instruction's words its particulars are looked for
+_REACH = 600  # characters around an instruction in which its details are looked for
 _LONG_BYTES = 4096
-_MIN_CHARS = 5  # a shorter argument occurs in any text by chance
+_MIN_CHARS = 5  # shorter arguments occur in any text by chance
 
 
 class Obeyed(Struct, frozen=True):
@@ -291,30 +294,30 @@ class Obeyed(Struct, frozen=True):
 
     call: ToolCall
     argument: tuple[str, str]
-    """Name and value of the most telling argument that stands in the instruction and not in what the user said."""
+    """Name and value of the most telling argument that occurs in the instruction and not in the user's words."""
 
 
 def obeyed_calls(run: TraceRun) -> list[Obeyed]:
-    """The calls, in order, that follow an instruction from an earlier tool result."""
+    """Return the calls, in order, that follow an instruction from an earlier tool result."""
     user_text = _user_text(run)
     instructions: list[str] = []
     earlier: list[ToolCall] = []
-    found = []
+    obeyed = []
     for call in run.tool_calls:
         if _has_texts(call):
-            # Not before: results are long, and most of them are followed by no call that could obey them.
+            # Searched only now: results are long, and after most of them no call could obey them.
             for answered in earlier:
                 instructions += _passages(answered)
             earlier = []
         dictated = _dictated(call, instructions, user_text)
         if dictated:
-            found.append(Obeyed(call, max(dictated.items(), key=_telling)))
+            obeyed.append(Obeyed(call, max(dictated.items(), key=_telling)))
         earlier.append(call)
-    return found
+    return obeyed
 
 
 def _has_texts(call: ToolCall) -> bool:
-    """True when an argument may be a text that could be dictated. Long arguments are not read for that."""
+    """True if an argument may be a dictated text. Long arguments are not decoded for that."""
     if len(call.arguments_json) > _LONG_BYTES:
         return True
     arguments = call.arguments
@@ -323,21 +326,21 @@ def _has_texts(call: ToolCall) -> bool:
 
 def _passages(call: ToolCall) -> list[str]:
     """Return the text around each instruction in a result, in lower case: only there an argument counts as dictated."""
-    found = []
+    passages = []
     for text in texts_in([call.result, call.items]):
-        low = text.lower().replace("\u017f", "s")  # the long s, which is one in any case
+        low = text.lower().replace("\u017f", "s")  # `lower` keeps the long s
         for start, end in _instructions(low):
-            found.append(low[max(0, start - _REACH) : end + _REACH])
-    return found
+            passages.append(low[max(0, start - _REACH) : end + _REACH])
+    return passages
 
 
 def _instructions(low: str) -> Iterator[tuple[int, int]]:
     for pattern in _INSTRUCTIONS:
-        yield from (found.span() for found in pattern.finditer(low))
-    for found in _HEADING.finditer(low):
-        line_start = low.rfind("\n", 0, found.start()) + 1
-        if not low[line_start : found.start()].strip():
-            yield found.span()
+        yield from (match.span() for match in pattern.finditer(low))
+    for match in _HEADING.finditer(low):
+        line_start = low.rfind("\n", 0, match.start()) + 1
+        if not low[line_start : match.start()].strip():
+            yield match.span()
 
 
 def _dictated(call: ToolCall, instructions: list[str], user_text: str) -> dict[str, str]:
@@ -350,7 +353,7 @@ def _dictated(call: ToolCall, instructions: list[str], user_text: str) -> dict[s
 
 
 def _telling(argument: tuple[str, str]) -> tuple[bool, int]:
-    """An address before a phrase, a long text before a short: one argument, so that a variation is still caught."""
+    """Rank an address before a phrase, and a long text before a short one; one argument also catches variations."""
     _name, value = argument
     return ("@" in value or "://" in value) and " " not in value, len(value)
 

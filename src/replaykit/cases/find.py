@@ -1,4 +1,4 @@
-"""Find cases and sessions: a file, a case's directory, or a directory with any of them below it."""
+"""Find cases and sessions: a file, a case's directory, or a directory that contains any of them."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _WORDS_OF_OTHERS = frozenset({"agent", "contracts", "invariants", "replays", "ch
 
 
 class Unusable(Struct, frozen=True, kw_only=True):
-    """A file or directory that stands where a case should, and cannot be used as one."""
+    """A file or directory in the place of a case that cannot be used as one."""
 
     id: str
     file: Path
     error: ReplayKitError
     command: str = ""
-    """The command to look closer at it, where that is not `lint`."""
+    """The command that shows more, if it is not `lint`."""
 
     @property
     def reason(self) -> str:
-        """The reason, with the file and the line."""
+        """The error, with file and line."""
         return str(self.error)
 
 
@@ -43,33 +43,33 @@ class CaseFile(Struct, frozen=True):
 
 
 class SessionFile(Struct, frozen=True):
-    """A file that holds a session, read."""
+    """A session file and its content."""
 
     document: Document
 
 
 class FoundCases(Struct, frozen=True, kw_only=True):
-    """The cases at some paths, in order; `passed_over` are files that are neither cases nor sessions."""
+    """The cases at some paths, in order; `passed_over` are other files."""
 
     files: tuple[CaseFile | SessionFile | Unusable, ...]
     passed_over: tuple[Path, ...] = ()
 
 
 def find_files(paths: Iterable[Path]) -> FoundCases:
-    """The cases and sessions at these paths, each once; directories are searched, by name."""
-    found: dict[Path, CaseFile | SessionFile | Unusable] = {}
+    """Return the cases and sessions at these paths, without duplicates; directories are searched by name."""
+    files: dict[Path, CaseFile | SessionFile | Unusable] = {}
     passed_over: list[Path] = []
     for path in paths:
         for file, sort in files_at(path):
             if sort is None:
                 passed_over.append(file)
             else:
-                found[file] = sort
-    return FoundCases(files=tuple(found.values()), passed_over=tuple(passed_over))
+                files[file] = sort
+    return FoundCases(files=tuple(files.values()), passed_over=tuple(passed_over))
 
 
 def files_at(path: Path) -> Iterator[tuple[Path, CaseFile | SessionFile | Unusable | None]]:
-    """Yield each file at a path that may be a case or a session, and what it is; None for one that is neither."""
+    """Yield each candidate file at a path with what it is; None for one that is neither a case nor a session."""
     if path.is_dir():
         is_empty = True
         for file, sort in _below(path):
@@ -88,24 +88,24 @@ _HOW_TO_MAKE = "Make one: replaykit scaffold TRACE --out {path}/NAME"
 
 
 def find_case_files(paths: Iterable[Path]) -> list[Path]:
-    """The files of `find_files`, good or bad."""
+    """Return the files of `find_files`, good or bad."""
     return list(map(file_of, find_files(paths).files))
 
 
-def file_of(found: CaseFile | SessionFile | Unusable) -> Path:
-    """Return the file that was found."""
-    if isinstance(found, SessionFile):
-        return Path(found.document.file)
-    return found.file
+def file_of(source: CaseFile | SessionFile | Unusable) -> Path:
+    """Return the path of a case or session."""
+    if isinstance(source, SessionFile):
+        return Path(source.document.file)
+    return source.file
 
 
 def unusable(file: Path, error: ReplayKitError) -> Unusable:
-    """The entry for a file that is wrong."""
+    """Return the entry for an invalid file."""
     return Unusable(id=file.parent.name if file.name == CASE_FILE else file.stem, file=file, error=error)
 
 
 def _walk(root: Path) -> Iterator[tuple[Path, list[str]]]:
-    """The directories from here on, but for hidden ones and takes, and the names of their files, sorted."""
+    """Yield the directories of a tree, without hidden ones and takes, with their sorted file names."""
     for directory, inner, files in os.walk(root):
         beside_case = CASE_FILE in files
         hidden = [name for name in inner if name.startswith(".") or holds_takes(name, beside_case=beside_case)]
@@ -114,7 +114,7 @@ def _walk(root: Path) -> Iterator[tuple[Path, list[str]]]:
 
 
 def _below(root: Path) -> Iterator[tuple[Path, CaseFile | SessionFile | Unusable | None]]:
-    """Each file that may be a case or a session, and what it is; None for one that is neither."""
+    """Yield each candidate file below a directory with what it is; None if it is neither a case nor a session."""
     if (root / CASE_FILE).is_file():
         yield root / CASE_FILE, CaseFile(root / CASE_FILE)
         return
@@ -132,7 +132,7 @@ def _below(root: Path) -> Iterator[tuple[Path, CaseFile | SessionFile | Unusable
 
 
 def _sessions_in(file: Path) -> Iterator[tuple[Path, SessionFile | Unusable | None]]:
-    """Yield the sessions that a file in a directory holds, told by its keys."""
+    """Yield what a file in a directory holds, judged by its keys."""
     try:
         document = load_document(file, limit_bytes=MAX_CASE_BYTES)
     except InvalidFile as error:
@@ -147,12 +147,12 @@ def _sessions_in(file: Path) -> Iterator[tuple[Path, SessionFile | Unusable | No
 
 
 def _is_known(value: Json) -> bool:
-    """True for a configuration or a contract: they may well lie beside sessions."""
+    """True for a configuration or a contract, which may lie beside sessions."""
     return isinstance(value, dict) and bool(value.keys() & _WORDS_OF_OTHERS)
 
 
 def _named(file: Path) -> CaseFile | SessionFile | Unusable:
-    """Return what a file is that somebody named."""
+    """Return what a file is that the user named."""
     if file.name == CASE_FILE:
         return CaseFile(file)
     try:

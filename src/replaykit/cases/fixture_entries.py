@@ -1,6 +1,6 @@
-"""Entries: a recorded call as a fixture file spells it, in both directions."""
+"""Entries: a recorded call in the form of a fixture file, in both directions."""
 
-# Annotations are values here: msgspec reads them, and would compile each as a text, once for every class that has it.
+# No `from __future__ import annotations`: msgspec would compile each annotation from text, once for every class.
 
 from typing import Annotated, Literal, TypeVar
 
@@ -69,11 +69,11 @@ class FixtureContent(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 PLACE_FIELDS = ("path", "parent", "duration_s", "span", "after")
-"""The fields that a call has of its own when it is the same as another."""
+"""The fields of its own that a call has even if it repeats another one."""
 
 
 def place_of(call: Call) -> JsonObject:
-    """Return where in its run a call stands, as members of an entry."""
+    """Return the place of a call in its run, as members of an entry."""
     members: JsonObject = {"path": call.path}
     if call.parent is not None:
         members["parent"] = call.parent
@@ -87,7 +87,7 @@ def place_of(call: Call) -> JsonObject:
 
 
 def entry_of(call: Call, parts: PartWriter, write_value: WriteValue) -> JsonObject:
-    """Return the members of an entry; large values are written to their files."""
+    """Return the members of an entry; large values are written to files of their own."""
     request = msgspec.structs.replace(call, arguments_json=call.request_json, asked_json=ABSENT)
     rest, references = take_apart(request, parts, write_value)
     place = place_of(call)
@@ -125,22 +125,22 @@ def entry_of(call: Call, parts: PartWriter, write_value: WriteValue) -> JsonObje
 
 
 def plain(value: T | None, kind: type[T]) -> T | None:
-    """Return the value as the model has it, without the strictness of the file."""
+    """Return the value as the model's own class, which accepts unknown fields."""
     return value and kind(**{name: getattr(value, name) for name in kind.__struct_fields__})
 
 
 def plain_error(error: ErrorInfo | None) -> ErrorInfo | None:
-    """Return an error as the model has it, its values without blanks."""
-    found = plain(error, ErrorInfo)
-    if found is None:
+    """Return an error as the model's own class, with its values in compact form."""
+    error = plain(error, ErrorInfo)
+    if error is None:
         return None
-    args, attributes = compact(found.args_json), compact(found.attributes_json)
-    return msgspec.structs.replace(found, args_json=args, attributes_json=attributes)
+    args, attributes = compact(error.args_json), compact(error.attributes_json)
+    return msgspec.structs.replace(error, args_json=args, attributes_json=attributes)
 
 
 def compact(text: Raw) -> Raw:
-    """Return JSON text without blanks."""
-    # ABSENT itself, not its equal: the model leaves a field out by identity.
+    """Return JSON text without whitespace."""
+    # ABSENT itself, not just an empty text: encoding leaves a field out by identity.
     if text:
         return Raw(msgspec.json.format(bytes(text), indent=-1))
     return ABSENT

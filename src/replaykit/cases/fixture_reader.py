@@ -1,4 +1,4 @@
-"""Reading fixture files: calls with their shared parts and large values in place, or an error with file and line."""
+"""Read fixture files: calls with their shared parts and large values filled in, or an error with file and line."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _NESTED_TOO_DEEPLY = "nested too deeply"
 
 
 class FixtureReader:
-    """Reads the fixture files of one folder, with one limit on what their shared parts may grow to."""
+    """Reads the fixture files of one folder, with one limit on the size of all expanded parts."""
 
     def __init__(self, folder: Path, recorded: Sequence[Call] = (), held: Iterable[Raw] = ()) -> None:
         self._recorded = {call.seq: call for call in recorded}
@@ -47,20 +47,20 @@ class FixtureReader:
         self._budget = ExpansionBudget()
 
     def read(self, file: Path) -> list[Call]:
-        """Return the calls in a file, in the order they stand there; `InvalidFile` says what is wrong, and where."""
+        """Return the calls in a file, in file order; an `InvalidFile` names the flaw and its line."""
         text = read_bytes(file, limit_bytes=MAX_FIXTURE_BYTES).removeprefix(_BOM)
         content = _content(text, str(file))
         place = _EntryPlace(text, str(file))
         try:
             parts = PartReader(content.parts, self._budget)
-        except TypeError:  # orjson reads deeper than it writes
+        except TypeError:  # orjson reads deeper nesting than it writes
             raise place.error(_NESTED_TOO_DEEPLY, ("parts",)) from None
         reader = _EntryReader(content, parts, self._values, self._recorded)
         return [reader.call(entry, place.at("calls", index)) for index, entry in enumerate(content.calls)]
 
 
 class _EntryPlace:
-    """A part of a fixture file, for errors about it."""
+    """A place in a fixture file, for errors about it."""
 
     def __init__(self, text: bytes, file: str, path: DocumentPath = ()) -> None:
         self._text = text
@@ -75,8 +75,6 @@ class _EntryPlace:
 
 
 class _EntryReader:
-    """Builds the calls of one file."""
-
     def __init__(
         self, content: FixtureContent, parts: PartReader, values: ValueReader, recorded: Mapping[int, Call]
     ) -> None:
@@ -113,14 +111,14 @@ class _EntryReader:
             **extra,
         )
         call = self._whole(call, entry, place)
-        # A stream may yield some items and then break. A failed tool may have a text for the model: `tool_errors`.
+        # A stream may yield items and then break. A failed tool may also have a text for the model: see `tool_errors`.
         may_have_both = call.wire is not None or isinstance(call, ToolCall)
         if call.result_json and call.error is not None and not may_have_both:
             raise place.error("a call has a result or an error, not both")
         return call
 
     def _whole(self, call: Call, entry: FixtureEntry, place: _EntryPlace) -> Call:
-        """The call with canonical arguments, and with what its references stand for."""
+        """Return the call with canonical arguments, and with its references resolved."""
         try:
             if entry.parts or entry.values:
                 references = References(entry.parts, entry.values)
@@ -129,13 +127,13 @@ class _EntryReader:
                 return call
             arguments = Raw(canonical_text(call.arguments_json))
             return msgspec.structs.replace(call, arguments_json=arguments)
-        except TypeError:  # orjson reads deeper than it writes
+        except TypeError:  # orjson reads deeper nesting than it writes
             raise place.error(_NESTED_TOO_DEEPLY, ("arguments",)) from None
         except BadReference as error:
             raise place.error(error.reason, error.place) from None
 
     def _same(self, entry: FixtureEntry, number: int, place: _EntryPlace) -> Call:
-        """The recorded call that this one repeats, in its own place in the run."""
+        """Return the recorded call that this one repeats, in this one's place in the run."""
         defaults = FixtureEntry(
             call=entry.call, same_as=number, **{name: getattr(entry, name) for name in PLACE_FIELDS}
         )
@@ -151,7 +149,7 @@ class _EntryReader:
         return msgspec.structs.replace(recorded, seq=entry.call, span=plain(entry.span, CallSpan), **own)
 
     def _value(self, place: _EntryPlace, member: str, name: str) -> Raw:
-        """The value in a file; an error about that file says who refers to it."""
+        """Read a value file; an error about it names the entry that refers to it."""
         if not is_value_name(name):
             raise BadReference(("values", member), f"expected the name of a file in values/, not {name[:80]!r}")
         try:
@@ -165,7 +163,7 @@ class _EntryReader:
 def _content(text: bytes, file: str) -> FixtureContent:
     try:
         check_nesting(text)
-        orjson.loads(text)  # for its strictness and its line numbers; the values themselves stay text
+        orjson.loads(text)  # strict, and with line numbers in its errors; msgspec decodes the values below
     except NestedTooDeeply as error:
         raise InvalidFile(str(error), file=file, line=line_nested_too_deeply(text)) from None
     except orjson.JSONDecodeError as error:
@@ -181,7 +179,7 @@ def _refuse_newer(text: bytes, file: str) -> None:
     try:
         version = msgspec.json.decode(text, type=FileVersion).replaykit
     except msgspec.MsgspecError:
-        return  # the whole file is looked at next, and says it better
+        return  # decoding the whole file gives a better error
     if version > FIXTURE_FORMAT:
         raise FormatTooNew(f"{file}: fixture format {version}, this version reads up to {FIXTURE_FORMAT}")
     if version < 1:
@@ -189,7 +187,7 @@ def _refuse_newer(text: bytes, file: str) -> None:
 
 
 def _wrong_content(text: bytes, file: str) -> InvalidFile:
-    """Return the error about the part that is wrong, with its line, and the nearest key for an unknown one."""
+    """Return an error about the wrong part, with its line, and the nearest key for an unknown one."""
     part = refused_part(text, FixtureContent)
     place = _EntryPlace(text, file)
     if part.unknown_key is not None:

@@ -1,4 +1,4 @@
-"""Fixtures: the frozen outcomes a candidate is served, as one readable file per tool or model.
+"""Fixtures: the frozen outcomes for a candidate, in one readable file per tool or model.
 
     fixtures/gpt-5.json
       {"replaykit": 3, "kind": "llm_call", "name": "gpt-5",
@@ -6,15 +6,15 @@
        "calls": [{"call": 3, "path": "", "arguments": {…}, "parts": {"messages": "0-4"}, "result": …}, …]}
     fixtures/values/2c26b46b68ffc68ff99b453c1d304134.json
 
-A call has a `result`, an `error`, the `items` of a stream, or none of them when the log holds no outcome, or when it
-was abandoned (`"complete": false`). A failed call of a tool from a foreign trace may have both: the `result` is what
-the model was told, and the scenario's `tool_errors` says whether a replay returns that or raises the `error`. Its step
-and date belong to the run and are left out. Of a call that went over HTTP `items` are the chunks of the response, and
-`wire` says the rest of it. Values stay the JSON text they are, tagged forms included.
+A call has a `result`, an `error`, the `items` of a stream, or none of them if the log holds no outcome or the call was
+abandoned (`"complete": false`). A failed tool call from a foreign trace may have both: the `result` is what the model
+saw, and the scenario's `tool_errors` says whether a replay returns it or raises the `error`. Step and date belong to
+the run and are left out. For a call over HTTP, `items` are the chunks of the response and `wire` holds the rest. Values
+keep their JSON text, tagged forms included.
 
-What the arguments of several calls have in common stands in `parts`, once (`model.shared_parts`). A large value is in a
-file of its own (`value_files`), and `values` of the call names it. A call of another take that was answered by the
-recorded one says so (`same_as`), and repeats nothing of it.
+Parts that the arguments of several calls share are stored once, in `parts` (`model.shared_parts`). A large value has a
+file of its own (`value_files`), which `values` of the call names. A call of another take that the recorded take
+answered refers to it (`same_as`) and repeats nothing.
 """
 
 from __future__ import annotations
@@ -63,10 +63,10 @@ def write_fixtures(
     *,
     values: ValueWriter | None = None,
 ) -> list[Path]:
-    """Write the calls into `fixtures/` of a directory, and return the files; those of other names are left alone.
+    """Write the calls into `fixtures/` of a directory, and return the files; files of other names stay.
 
-    `same_as` says by their numbers which of the calls were answered by a call of the recorded take. `values` is for
-    those who write the same large values elsewhere, too.
+    `same_as` maps numbers of calls to the calls of the recorded take that answered them. `values` is for callers that
+    write the same large values elsewhere too.
     """
     case = Path(directory)
     written: dict[Path, tuple[str, str]] = {}
@@ -84,14 +84,14 @@ def write_fixtures(
 
 
 def value_writer(directory: FilePath, redactor: Redactor | None = None, passed: Iterable[Raw] = ()) -> ValueWriter:
-    """Return what writes the large values of the fixtures in a directory; `passed` are for `ValueWriter`."""
+    """Return a writer for the large values of a directory's fixtures; `passed` is for `ValueWriter`."""
     return ValueWriter(Path(directory) / FIXTURES, partial(clean_bytes, redactor=redactor), passed)
 
 
 def reference_names(redactor: Redactor | None = None) -> CanBeNamed:
-    """Return what says whether a reference may stand under the path of an argument.
+    """Return a function that decides whether a reference may replace the argument at a path.
 
-    Under a name such as `password` it may not: redaction would take the reference for the secret.
+    Under a name such as `password` it may not: redaction would mistake the reference for a secret.
     """
     from replaykit.redaction.rules import DEFAULT  # noqa: PLC0415 (slow to import, and most cases are only read)
 
@@ -105,8 +105,8 @@ def encode_fixture(
     can_be_named: CanBeNamed,
     same_as: Mapping[int, int] = _NOTHING_SAME,
 ) -> bytes:
-    """Return the text of the fixture file with these calls of one name; `write_value` gets their large values."""
-    # Calls that repeat a recorded one have no arguments of their own, so they must not add to the shared parts.
+    """Return the text of a fixture file with these calls of one name; `write_value` gets their large values."""
+    # Calls that repeat recorded ones have no arguments of their own, so they must not add to the shared parts.
     own = (call.request_json for call in calls if call.seq not in same_as)
     parts = PartWriter(own, can_be_named)
     entries: list[Json] = []
@@ -123,10 +123,10 @@ def encode_fixture(
 
 
 def read_fixtures(directory: FilePath, recorded: Sequence[Call] = (), *, held: Iterable[Raw] = ()) -> list[Call]:
-    """Return every call in `fixtures/` of a directory, in order; none when there is no such folder.
+    """Return all calls in `fixtures/` of a directory, in order; none if it does not exist.
 
-    `recorded` are the calls that others may be the same as. `held` are values in memory: where a file holds an equal
-    one, that is what the call has, so that there are not two of it.
+    `recorded` are the calls that others may repeat. `held` are values in memory, which are used instead of equal ones
+    from files, so that memory holds one copy.
     """
     reader = FixtureReader(Path(directory) / FIXTURES, recorded, held)
     calls = chain.from_iterable(map(reader.read, fixture_files(directory)))
@@ -134,7 +134,7 @@ def read_fixtures(directory: FilePath, recorded: Sequence[Call] = (), *, held: I
 
 
 def fixture_files(directory: FilePath) -> list[Path]:
-    """Return the fixture files of a case, by name; `InvalidFile` when one leads out of the case's directory."""
+    """Return the fixture files of a case, by name; raise `InvalidFile` if one leads out of the case's directory."""
     case = Path(directory)
     folder = case / FIXTURES
     if not folder.is_dir():
@@ -144,12 +144,12 @@ def fixture_files(directory: FilePath) -> list[Path]:
 
 
 def read_fixture(file: Path, recorded: Sequence[Call] = ()) -> list[Call]:
-    """Return the calls in one fixture file, in the order they stand there; `InvalidFile` says what is wrong."""
+    """Return the calls in one fixture file, in file order."""
     return FixtureReader(file.parent, recorded).read(file)
 
 
 def _by_name(calls: Iterable[Call]) -> dict[tuple[str, str], list[Call]]:
-    """The calls of each kind and name, in order; those of tools that ran side by side with the one they ended after."""
+    """Group the calls by kind and name, in order; concurrent calls of tools note the call that ended before them."""
     groups: defaultdict[tuple[str, str], list[Call]] = defaultdict(list)
     ordered = sorted(calls, key=lambda call: call.seq)
     ended_after = ended_before(ordered)
@@ -166,7 +166,7 @@ def _place(case: Path, name: str) -> Path:
 
 
 def rename_changed_values(files: Iterable[Path]) -> None:
-    """Rename those of the files that are value files and hold something else than they are named after."""
+    """Rename value files whose content no longer matches their name, and the references to them."""
     for file in files:
         name = f"{VALUES}/{file.name}"
         if file.parent.name != VALUES or not is_value_name(name):

@@ -1,12 +1,11 @@
-"""Golden traces: a recorded run as a regression test, in one file that people can read and diff.
+"""Golden traces: a recorded run as a regression test, in one readable, diffable file.
 
     fixtures/golden_traces/weather.golden.json
       {"replaykit": 1,
        "golden": {"name": "weather", "agent": "weather", "asserts": ["calls", "states", "outcome"], "ignore": []},
        "run": …}
 
-`run` is the run log. `agent` is a name that a person's configuration maps to a function: nothing is imported because
-a file names it.
+`run` is the run log. `agent` is a name that the user's configuration maps to a function: no file can cause an import.
 """
 
 from __future__ import annotations
@@ -41,11 +40,11 @@ if TYPE_CHECKING:
     from replaykit.redaction.redactor import Redactor
 
 SUFFIX = ".golden.json"
-"""The end of the name of a golden trace."""
+"""The suffix of golden traces."""
 
 
 class Aspect(StrEnum):
-    """The aspects of a run that a golden trace asserts."""
+    """An aspect of a run that a golden trace asserts."""
 
     CALLS = "calls"  # the tools and models the agent calls: names, arguments, order
     STATES = "states"  # the state after each step
@@ -53,14 +52,14 @@ class Aspect(StrEnum):
 
 
 class Golden(Struct, frozen=True, kw_only=True):
-    """A run that is to come out again as it was recorded."""
+    """A run that must come out again as recorded."""
 
     name: str
     agent: str
-    """The name of the agent that made the run; configuration says which function that is."""
+    """The name of the run's agent; the configuration maps it to a function."""
     asserts: tuple[Aspect, ...] = tuple(Aspect)
     ignore: tuple[str, ...] = ()
-    """JSON paths of volatile members: of arguments, states and output alike."""
+    """JSON paths of volatile members in arguments, states and output."""
     run: TraceRun
 
 
@@ -78,14 +77,14 @@ class _File(Struct, frozen=True, kw_only=True):
 
 
 def golden_of(run: TraceRun, *, name: str | None = None, ignore: Sequence[str] = ()) -> Golden:
-    """The run as a golden trace; an error says why it can never come out again."""
+    """Turn a run into a golden trace; raise an error if it can never come out again."""
     if run.status is RunStatus.RUNNING:
         raise UsageError(f"run {run.id} has not ended: its status is running", hint="See the others: replaykit runs")
     _refuse_unanswerable(run)
     for path in ignore:
         _refuse_bad_path(path)
     chosen = name or run.name or run.id
-    error = run.error and msgspec.structs.replace(run.error, traceback=None)  # paths of one machine, in a shared file
+    error = run.error and msgspec.structs.replace(run.error, traceback=None)  # a traceback has paths of one machine
     return Golden(
         name=chosen,
         agent=root_name(run) or run.agent or chosen,
@@ -95,34 +94,34 @@ def golden_of(run: TraceRun, *, name: str | None = None, ignore: Sequence[str] =
 
 
 def golden_file(directory: Path, name: str) -> Path:
-    """The file of the golden trace of that name."""
+    """Return the path of a golden trace, by its name."""
     return directory / f"{slug('tool_call', name)}{SUFFIX}"
 
 
 def encode_golden(golden: Golden) -> bytes:
-    """The text of the file; reading it gives the same golden trace."""
+    """Return the text of the file, which reads back as the same golden trace."""
     section = _Section(name=golden.name, agent=golden.agent, asserts=golden.asserts, ignore=golden.ignore)
     return encode_pretty(_File(replaykit=RUN_FORMAT, golden=section, run=golden.run))
 
 
 def redacted_golden(golden: Golden, redactor: Redactor | None) -> Golden:
-    """The golden trace as it may be written."""
+    """Return the golden trace in redacted form."""
     if redactor is None:
         return golden
-    from replaykit.redaction.events import Door  # noqa: PLC0415 (not where redaction is turned off)
+    from replaykit.redaction.events import Door  # noqa: PLC0415 (only if redaction is on)
 
     return msgspec.structs.replace(golden, run=Door(redactor).run(golden.run))
 
 
 def refuse_taken(file: Path) -> None:
-    """A UsageError when the file is there already."""
+    """Raise `UsageError` if the file exists."""
     if os.path.lexists(file):
         hint = "Give it another name with --name, or replace it with --force"
         raise UsageError(f"{file} already exists", hint=hint)
 
 
 def write_golden(file: Path, golden: Golden) -> None:
-    """Write the file, whole or not at all, and with nothing secret in it."""
+    """Write the file atomically and redacted."""
     redactor = file_redactor()
     with writing(file):
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -130,7 +129,7 @@ def write_golden(file: Path, golden: Golden) -> None:
 
 
 def read_golden(path: FilePath) -> Golden:
-    """The golden trace in a file; `InvalidFile` says what is wrong with it, and on which line."""
+    """Read a golden trace; an `InvalidFile` names the flaw and its line."""
     source = read_source(path)
     _check_form(source)
     section = _read_section(source)
@@ -192,12 +191,12 @@ def _check_form(source: Source) -> None:
 
 
 def _check_values(source: Source) -> None:
-    """Whatever is read of it later was read here once, and was not nested too deeply."""
+    """Parse the whole document once, so that later parts need no checks for syntax and nesting."""
     try:
         orjson.dumps(orjson.loads(source.text))
     except orjson.JSONDecodeError as error:
         raise source.error(f"not JSON: {error.msg}") from None
-    except TypeError:  # orjson reads deeper than it writes
+    except TypeError:  # orjson reads deeper nesting than it writes
         raise source.error("nested too deeply") from None
 
 
@@ -218,7 +217,7 @@ def _read_section(source: Source) -> _Section:
 
 
 def _wrong_section(source: Source) -> ReplayKitError:
-    """Return the error about the part that is wrong, with its line and the nearest spelling."""
+    """Return an error about the wrong part, with its line and the nearest spelling."""
     part = refused_part(msgspec.json.encode(source.value["golden"]), _Section)
     path: DocumentPath = ("golden", *part.path)
     place = ".".join(map(str, path))
@@ -234,7 +233,7 @@ def _wrong_section(source: Source) -> ReplayKitError:
 
 
 def _check_run(source: Source, run: TraceRun) -> None:
-    """The run has ended, and its states can be put together."""
+    """Refuse a run that has not ended, or whose states do not fold."""
     if run.status is RunStatus.RUNNING:
         raise source.error("the run has not ended: its status is running", ("run", "status"))
     fold = StateFold()

@@ -1,4 +1,4 @@
-"""Judged: what a run lacks of what a label expects, as assertions, and what the label would have been pleased with."""
+"""Labels: what a run lacks of what a label expects, and what a good run would show, as assertions."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ _REASON_WORDS = 3
 
 
 class Shortfall(Struct, frozen=True, kw_only=True):
-    """The distance of a run from what a label expects of it."""
+    """The difference between a run and the expectations of a label."""
 
     missing: tuple[ExpectedCall, ...] = ()
     """Expected calls that were not made, or failed."""
     extra: tuple[ToolCall, ...] = ()
-    """Calls that changed something, and were not expected."""
+    """Unexpected calls that changed something."""
     unsaid: tuple[str, ...] = ()
-    """Expected output that the agent did not say."""
+    """Expected output that is missing from the agent's."""
 
 
 def bad_labels(run: TraceRun) -> list[Label]:
-    """The labels that call the run a failure."""
+    """Return the labels that call the run a failure."""
     return [label for label in labels_of(run) if label.failed]
 
 
 def shortfall(run: TraceRun, label: Label) -> Shortfall:
-    """Return what tells the run from one that the label would call good, as far as the label says."""
+    """Return what the run lacks in the eyes of a label, as far as the label tells."""
     expected = label.expected_calls or ()
     successful_calls = [call for call in run.tool_calls if call_failed(call) is None]
     pairs = paired(expected, successful_calls, _is_made)
@@ -67,19 +67,19 @@ def shortfall(run: TraceRun, label: Label) -> Shortfall:
 
 
 def mistakes(run: TraceRun, label: Label) -> Iterator[Spelled]:
-    """Yield the mistakes of the run, in the label's eyes."""
+    """Yield the mistakes of the run according to the label."""
     expected, lacks = label.expected_calls or (), shortfall(run, label)
     for missing in lacks.missing:
         value, same = _call(missing.name, missing.arguments), _times(missing, expected)
         if same > 1:
             yield "not", {"tool.called": {**value, "min": same}}
-        elif any(_is_made(missing, call) for call in run.tool_calls):  # and failed
+        elif any(_is_made(missing, call) for call in run.tool_calls):  # but it failed
             yield "not", {"effect.exactly_once": value}
         else:
             yield "tool.not_called", value
     for extra in lacks.extra:
         value = _call(extra.name, extra.arguments)
-        if any(_is_made(call, extra) for call in expected):  # once too often
+        if any(_is_made(call, extra) for call in expected):  # expected, but made too often
             alike = ExpectedCall(name=extra.name, arguments=extra.arguments)
             value["min"] = sum(map(partial(_is_made, alike), run.tool_calls))
         yield "tool.called", value
@@ -90,7 +90,7 @@ def mistakes(run: TraceRun, label: Label) -> Iterator[Spelled]:
 
 
 def wishes(run: TraceRun, label: Label) -> Iterator[Spelled]:
-    """Yield the signs of a run that the label would call good: expected calls, no other changes, expected output."""
+    """Yield assertions about a good run: expected calls, no other changes, expected output."""
     expected = label.expected_calls or ()
     for call in expected:
         value, same = _call(call.name, call.arguments), _times(call, expected)
@@ -116,42 +116,42 @@ def wishes(run: TraceRun, label: Label) -> Iterator[Spelled]:
 
 
 def is_explained(label: Label) -> bool:
-    """True when the label says what a good run does, so that assertions can."""
+    """True if the label describes a good run, so that assertions can check it."""
     return bool(label.expected_calls or label.expected_output or label.expected_answer)
 
 
 def criteria(run: TraceRun, label: Label) -> Iterator[str]:
-    """Give sentences about a good run: the label's own, and what its judge found wrong."""
+    """Yield sentences about a good run: the label's own, and its judge's criticism."""
     yield from filter(None, map(str.strip, label.criteria))
     reason = " ".join(label.why.split())
-    # Some scorers repeat the answer in the place of a reason.
+    # Some scorers repeat the answer instead of giving a reason.
     if len(reason.split()) >= _REASON_WORDS and reason not in " ".join(output_text(run).split()):
         yield f"The run no longer has the fault that {label.name} names: {cut(reason, _REASON_CHARS)}"
 
 
 def _times(call: ExpectedCall, expected: Sequence[ExpectedCall]) -> int:
-    """Return how many of the expected calls look like this one, seen by its arguments."""
+    """Return how many of the expected calls match this one's arguments."""
     return sum(other.name == call.name and within(call.arguments, other.arguments) for other in expected)
 
 
 def _is_made(expected: ExpectedCall, call: ToolCall) -> bool:
-    """True when the call is the expected one, with maybe more arguments."""
+    """True if the call is the expected one, possibly with more arguments."""
     return call.name == expected.name and within(expected.arguments, call.arguments)
 
 
 def _call(tool: str, arguments: Json) -> JsonObject:
-    """The call as assertions name it; arguments that are no object cannot be named."""
+    """Return the call as assertions name it; arguments that are not an object are left out."""
     return {"tool": tool} | ({"arguments": arguments} if isinstance(arguments, dict) else {})
 
 
 def _saying(text: str) -> Json:
-    """The text in any case; a large number also with commas."""
+    """Match the text in any case; a large number also with thousands separators."""
     is_large = text.isascii() and text.isdigit() and len(text) > _DIGITS_IN_A_ROW
     return {"texts": [text, f"{int(text):,}"] if is_large else [text], "ignore_case": True}
 
 
 def answer_content(call: LlmCall) -> str:
-    """Return the words of a model's answer, if it is a message."""
+    """Return the text of a model's answer, if it is a message."""
     return as_text(as_object(call.result).get("content"))
 
 

@@ -1,4 +1,4 @@
-"""Lint: everything that is wrong with a case, in one go, each with where it is and what to do."""
+"""Lint: report every flaw of a case at once, each with its place and a hint."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from replaykit.wire.json_fields import as_object
 
 
 class Problem(Struct, frozen=True, kw_only=True):
-    """One thing that is wrong with a case: where, what, and what to do."""
+    """A flaw of a case: its place, a message, and a hint."""
 
     file: str
     """The file, as it was named."""
@@ -38,10 +38,10 @@ class Problem(Struct, frozen=True, kw_only=True):
     """The line, counted from 1; null for the file as a whole."""
     severity: FlawSeverity
     code: str
-    """A word for this sort of problem, which does not change."""
+    """A stable identifier of this kind of problem."""
     message: str
     hint: str = ""
-    """What to do."""
+    """How to solve it."""
 
     def __str__(self) -> str:
         where = f"{self.file}:{self.line}" if self.line else self.file
@@ -49,17 +49,17 @@ class Problem(Struct, frozen=True, kw_only=True):
 
 
 def lint_case(path: FilePath) -> list[Problem]:
-    """Everything that is wrong with a case, in the order of its files and lines; a wrong case raises nothing."""
+    """Return all problems of a case, sorted by file and line; never raises for a wrong case."""
     return _lint(path)[1]
 
 
 def lint_cases(paths: Iterable[FilePath], on_done: Callable[[], None] = lambda: None) -> list[Problem]:
-    """Everything that is wrong with some cases, and the ids that several of them have."""
+    """Return all problems of some cases, including ids that several of them share."""
     problems: list[Problem] = []
     owners: dict[str, str] = {}
     for path in paths:
-        document, found = _lint(path)
-        problems += found
+        document, found_problems = _lint(path)
+        problems += found_problems
         on_done()
         case_id = as_object(document and document.value).get("id")
         if document is None or not isinstance(case_id, str):
@@ -96,10 +96,10 @@ def _lint(path: FilePath) -> tuple[Document | None, list[Problem]]:
 
 
 def _session_proof(document: Document) -> list[Flaw]:
-    """That nobody has seen a session break its contract."""
+    """Return a warning if the session was never seen to break its contract."""
     try:
         session = read_session(document)
-    except (InvalidFile, FormatTooNew):  # of a session in another file, which is looked at by itself
+    except (InvalidFile, FormatTooNew):  # it refers to another session file, which is linted by itself
         return []
     return list(proof_flaws(case_of_session(session, ())))
 
@@ -111,7 +111,7 @@ def _hint(leak: Leak) -> str:
 
 
 def _secrets(files: Iterable[Path]) -> list[Problem]:
-    """Return the findings that must not get into git with the case; none where redaction is turned off."""
+    """Return secrets that must not be committed with the case; none if redaction is off."""
     return list(map(_secret, islice(_leaks(files), MAX_FLAWS)))
 
 
@@ -153,7 +153,7 @@ def _read_fixtures(directory: Path) -> tuple[list[Fixture], list[Problem]]:
 
 
 def _take_problems(case: ReplayCase) -> list[Problem]:
-    """The first thing that is wrong with each take of a case."""
+    """Return the first problem of each take."""
     problems = []
     folder = takes_directory(case)
     for name in take_names(folder):
@@ -166,10 +166,10 @@ def _take_problems(case: ReplayCase) -> list[Problem]:
 
 
 def _unused_in(case: ReplayCase) -> list[Problem]:
-    """Return the value files that nothing in the case refers to."""
+    """Warn about value files that no call refers to."""
     try:
         files = fixture_files(case.directory)
-    except InvalidFile:  # which is told already
+    except InvalidFile:  # reported already
         return []
     trace = case.trace_path
     if trace is not None and trace.is_file():
@@ -189,7 +189,7 @@ def _unused_in(case: ReplayCase) -> list[Problem]:
 
 
 def _read_run(case: ReplayCase) -> tuple[TraceRun | None, list[Flaw], list[Problem]]:
-    """The run the case was made from, or what is wrong: with the case, or with the trace itself."""
+    """Return the run the case was made from, or the problems: of the case, or of the trace itself."""
     trace = case.trace_path
     if trace is None:
         return None, [], []
@@ -217,13 +217,13 @@ def _fixture_problems(subject: Subject) -> list[Problem]:
         for fixture, flaw in islice(rule(subject), MAX_FLAWS):
             flaws[fixture.file].append(flaw)
     problems: list[Problem] = []
-    for file, found in flaws.items():
-        problems += located(Document(None, file=str(file), text=read_bytes(file)), found)
+    for file, file_flaws in flaws.items():
+        problems += located(Document(None, file=str(file), text=read_bytes(file)), file_flaws)
     return problems
 
 
 def located(document: Document, flaws: list[Flaw]) -> list[Problem]:
-    """The flaws of a document, each with its file and line."""
+    """Return the flaws of a document as problems with file and line."""
     lines = document.lines([flaw.path for flaw in flaws]) if flaws else []
     return list(map(partial(_problem, document.file), lines, flaws))
 
@@ -233,7 +233,7 @@ def _problem(file: str, line: int | None, flaw: Flaw) -> Problem:
 
 
 def problem_of(error: InvalidFile | FormatTooNew, file: str) -> Problem:
-    """A file that cannot be read, as a problem."""
+    """Return an unreadable file as a problem."""
     if isinstance(error, FormatTooNew):
         code, line, message = "format-too-new", None, error.message
     else:

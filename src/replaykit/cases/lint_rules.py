@@ -1,4 +1,4 @@
-"""Lint rules: what a case that loads can still get wrong, one small function each."""
+"""Lint rules: mistakes in a case that loads, one small function each."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from replaykit.model.unreplayable import MUTATED, UNBUILT, types_compared, types
 
 
 class Fixture(Struct, frozen=True):
-    """One frozen call, the file it stands in, and where in its `calls`."""
+    """A frozen call, its file, and its index in the file's `calls`."""
 
     file: Path
     index: int
@@ -41,7 +41,7 @@ class Fixture(Struct, frozen=True):
 
 
 class Subject(Struct, frozen=True, kw_only=True):
-    """A case, with the files it refers to as far as they could be read."""
+    """A case, with as much as could be read of the files it refers to."""
 
     case: ReplayCase
     fixtures: tuple[Fixture, ...] = ()
@@ -49,17 +49,17 @@ class Subject(Struct, frozen=True, kw_only=True):
 
     @property
     def traced_models(self) -> list[tuple[Fixture, LlmCall]]:
-        """The answered calls of models that only a trace tells of."""
-        found = []
+        """The answered model calls that come from a trace, without recorded bytes."""
+        traced = []
         for fixture in self.fixtures:
             call = fixture.call
             if isinstance(call, LlmCall) and call.wire is None and call.answered:
-                found.append((fixture, call))
-        return found
+                traced.append((fixture, call))
+        return traced
 
     @property
     def tools_seen(self) -> set[str]:
-        """The tools that the trace or the fixtures know; those too that a label of the run expects calls of."""
+        """The tools in the trace and the fixtures, and those that a label of the run expects."""
         calls: list[Call | ExpectedCall] = [*self.calls]
         if self.run is not None:
             calls += self.run.calls
@@ -69,16 +69,15 @@ class Subject(Struct, frozen=True, kw_only=True):
 
     @property
     def calls(self) -> list[Call]:
-        """The frozen calls."""
         return [fixture.call for fixture in self.fixtures]
 
     @property
     def events(self) -> Sequence[AnyEvent]:
-        """The events of the run that the case was made of."""
+        """The events of the run that the case was made from."""
         return self.run.events if self.run else ()
 
     def is_recorded(self, kind: str, name: str) -> bool:
-        """True when the scenario answers such calls from fixtures."""
+        """True if the scenario answers such calls from fixtures."""
         if kind == "tool_call":
             return self.case.scenario.tool_mode(name) is ToolMode.RECORDED
         return kind != "llm_call" or self.case.scenario.models is ModelMode.RECORDED
@@ -136,7 +135,7 @@ def _unknown_tools(subject: Subject) -> Flaws:
 
 
 def _unregistered_checks(subject: Subject) -> Flaws:
-    """A name that only Python code can enter may be entered before a replay; on a command line it never is."""
+    """Warn about unregistered checks: a test may register them before a replay, a command line never does."""
     for side, assertions in _sides(subject.case):
         for index, name in unregistered_in(assertions):
             yield _warning((side, index), "unknown-check", unregistered_text(name), REGISTER_HINT)
@@ -158,7 +157,7 @@ def _unused_match_keys(subject: Subject) -> Flaws:
 
 
 def _live_requests(subject: Subject) -> Flaws:
-    """Yield what the case asks to be done for real: whoever runs it must allow that, or it is not run."""
+    """Warn about live requests: the user must allow each of them to run the case."""
     for request in requests_of(subject.case.scenario):
         hint = f"To run it, pass {request.flag()}."
         if request.is_any_host:
@@ -168,7 +167,7 @@ def _live_requests(subject: Subject) -> Flaws:
 
 
 def _unused_ignored_paths(subject: Subject) -> Flaws:
-    """A path that leads to nothing in any frozen call; one for a tool that nobody knows is told as that."""
+    """Warn about paths that match nothing in any frozen call; `_unknown_tools` reports unknown tools in them."""
     for index, text in enumerate(subject.case.scenario.match.ignore):
         path = parse_path(text)
         calls = [call for call in subject.calls if path.tool in (None, call.name)]
@@ -178,7 +177,7 @@ def _unused_ignored_paths(subject: Subject) -> Flaws:
 
 
 def _missing_fixtures(subject: Subject) -> Flaws:
-    """Yield the calls of the trace that would have to be answered from a fixture that is not there."""
+    """Warn about calls of the trace that need a missing fixture."""
     reported = {(call.kind, call.name) for call in subject.calls}
     for call in subject.run.calls if subject.run else ():
         kind, name = call.kind, call.name
@@ -190,7 +189,7 @@ def _missing_fixtures(subject: Subject) -> Flaws:
 
 
 def _noted_values(subject: Subject) -> Flaws:
-    """Yield the notes of the recording on values that a replay cannot rebuild or repeat, and no fixture shows."""
+    """Warn about noted values that a replay cannot rebuild or repeat, unless a fixture shows the same."""
     shown = {call.name for call in subject.calls if types_returned(call)}
     for event in subject.events:
         if not isinstance(event, Note) or event.name not in (UNBUILT, MUTATED) or not isinstance(event.content, dict):
@@ -208,7 +207,7 @@ def _noted_values(subject: Subject) -> Flaws:
 
 
 def _assumed_tool_errors(subject: Subject) -> Flaws:
-    """Failed calls of which the trace shows only a text, until an agent has failed in this case as it did then."""
+    """Warn about failed calls known only by a text, until a real agent was seen to fail in this case as it did then."""
     tools = Counter(call.name for call in filter(is_switchable, subject.calls))
     if not tools or _is_proven_by_agent(subject.case):
         return
@@ -234,7 +233,7 @@ def _is_proven_by_agent(case: ReplayCase) -> bool:
 
 
 def _unused_tool_errors(subject: Subject) -> Flaws:
-    """Words on tools of which no recorded call can end in either way."""
+    """Warn about settings for tools none of whose recorded calls can end in either way."""
     for tool, mode in subject.case.scenario.tool_errors:
         named = [call for call in subject.calls if tool in (EVERY_TOOL, call.name) and isinstance(call, ToolCall)]
         if not named or any(map(is_switchable, named)):
@@ -248,14 +247,14 @@ def _unused_tool_errors(subject: Subject) -> Flaws:
 
 
 def _not_recorded(subject: Subject) -> Flaws:
-    """Yield what the recorded program did past the recording."""
+    """Warn about things that the program did unrecorded."""
     for unrecorded in all_unrecorded(subject.events)[:SHOWN]:
         hint = "Do it in a tool (`@rk.tool`), whose calls are recorded, and record it again."
         yield _warning(("scenario",), "not-recorded", unrecorded.text, hint)
 
 
 def proof_flaws(case: ReplayCase) -> Flaws:
-    """That nobody has seen a case fail, as it is now."""
+    """Warn if nobody has seen the case fail in its current form."""
     standing, text = standing_of(case)
     hint = prove_hint(case)
     if standing is Standing.UNKNOWN:
@@ -265,19 +264,19 @@ def proof_flaws(case: ReplayCase) -> Flaws:
 
 
 def _proof(subject: Subject) -> Flaws:
-    # Without a signature there is nothing that could be seen, and that is said already.
+    # A case without signatures cannot reproduce anything, which `_no_assertions` reports.
     if subject.case.observed:
         return proof_flaws(subject.case)
     return iter(())
 
 
 def _unused_takes(subject: Subject) -> Flaws:
-    """Takes that the case does not start with and that no fix was seen green on."""
+    """Warn about takes that the case neither starts with nor was proven green on."""
     case = subject.case
     try:
         takes, green = read_takes(case), read_proof(case).green
     except ReplayKitError:
-        return  # what cannot be read is reported as such
+        return  # reported as unreadable elsewhere
     used = {case.scenario.take} | ({green.take} if green is not None else set())
     for take in takes:
         if take.name not in used:
@@ -322,7 +321,7 @@ CASE_RULES: tuple[Callable[[Subject], Iterator[Flaw]], ...] = (
     _not_recorded,
     _proof,
 )
-"""The checks of the case file; a flaw's path leads into it."""
+"""The checks of the case file; the path of a flaw leads into it."""
 
 
 def _unreachable(subject: Subject) -> Iterator[tuple[Fixture, Flaw]]:
@@ -346,7 +345,7 @@ def _unanswered(subject: Subject) -> Iterator[tuple[Fixture, Flaw]]:
 
 
 def _unservable_models(subject: Subject) -> Iterator[tuple[Fixture, Flaw]]:
-    """Calls of models that only a trace tells of, and that a replay cannot serve."""
+    """Warn about traced model calls that a replay cannot serve."""
     if subject.case.scenario.models is not ModelMode.RECORDED or not subject.traced_models:
         return
     from replaykit.wire.conversation import ConversationReader  # noqa: PLC0415 (few cases are made of foreign traces)
@@ -375,7 +374,7 @@ def _repeated_calls(subject: Subject) -> Iterator[tuple[Fixture, Flaw]]:
 
 
 def _unbuilt(subject: Subject) -> Iterator[tuple[Fixture, Flaw]]:
-    """Values without a form, told once for each tool."""
+    """Warn about values that cannot be rebuilt or compared, once for each tool."""
     ignored = list(map(parse_path, subject.case.scenario.match.ignore))
     reported = set()
     for fixture in subject.fixtures:
@@ -402,7 +401,7 @@ FIXTURE_RULES: tuple[Callable[[Subject], Iterator[tuple[Fixture, Flaw]]], ...] =
     _repeated_calls,
     _unbuilt,
 )
-"""The checks of the fixtures; a flaw's path leads into the fixture's file."""
+"""The checks of the fixtures; the path of a flaw leads into the fixture's file."""
 
 
 def _warning(path: DocumentPath, code: str, message: str, hint: str) -> Flaw:
@@ -410,7 +409,7 @@ def _warning(path: DocumentPath, code: str, message: str, hint: str) -> Flaw:
 
 
 def _sides(case: ReplayCase) -> tuple[tuple[Side, Assertions], tuple[Side, Assertions]]:
-    """Both sides, as far as they are compared with each other."""
+    """Return both sides, as far as they are compared with each other."""
     return (Side.OBSERVED, case.observed[:MAX_COMPARED]), (Side.DESIRED, case.desired[:MAX_COMPARED])
 
 

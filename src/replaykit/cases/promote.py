@@ -1,4 +1,4 @@
-"""Promote a failure to a case: choose the run in a trace file or the store, and refuse one that is too incomplete."""
+"""Promote a failure to a case: pick a run from a trace file or the store, and refuse an incomplete one."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ _THREAD_NOTE = (
 
 
 class Promoted(Struct, frozen=True, kw_only=True):
-    """A new case, and what is to be said about how it came to be."""
+    """A new case, and remarks about its origin."""
 
     case: ReplayCase
     run: TraceRun
-    """The run it was made of, as it was read."""
+    """The original run."""
     notes: tuple[str, ...] = ()
     command: tuple[str, ...] = ()
-    """The program whose recording it was made of."""
+    """The recorded program, if the run is of one."""
 
 
 def promote(
@@ -58,9 +58,9 @@ def promote(
     store: StoreLike = None,
     redact: bool | None = None,
 ) -> Promoted:
-    """Make a case of the trace file or the run that `source` names; `-` is what comes through the pipe.
+    """Make a case from the trace file or stored run that `source` names; `-` is standard input.
 
-    A run that a trace tells too little of is refused, unless `allow_incomplete`.
+    A run whose trace lacks too much is refused, unless `allow_incomplete`.
     """
     if _is_file(source):
         picked = pick_run(read_source(source), format, run_id)
@@ -87,7 +87,7 @@ def promote(
 
 
 def _command(run: TraceRun) -> tuple[str, ...]:
-    """The command of a program that was recorded here. What a trace from elsewhere says of one is for nobody to run."""
+    """Return the command of a program recorded here; commands in traces from elsewhere must not be run."""
     words = as_object(as_object(run.metadata).get("program")).get("command")
     if run.origin == Origin() and isinstance(words, list):
         return tuple(map(str, words))
@@ -99,7 +99,7 @@ def _is_file(source: str) -> bool:
 
 
 def _name(source: str, picked: Picked) -> str:
-    """Return the name of the case: the file's where that holds the run alone, else the run's."""
+    """Return the name of the case: that of the file if it holds one run, or else that of the run."""
     if not _is_file(source):
         return typeable(picked.run.name or picked.run.id)
     if source == STDIN or not picked.is_only:
@@ -121,47 +121,50 @@ def _recorded(run_id: str, store: StoreLike) -> Picked:
 LAST, LAST_FAILED = "last", "last-failed"
 ALLOW = "--allow-incomplete"
 _BREAKING = {Lack.ARGUMENTS, Lack.RESULT, Lack.HIDDEN}
-"""Without these a call is not found on the tape, or has nothing to answer; what is only cut is served as it is."""
+"""Without these a call cannot be found on the tape, or has no answer; a shortened value is served as it is."""
 _SHOWN = 20
 _ADVICE = "Export the run again, with what goes into its calls and what comes out of them."
 
 
 def refuse_incomplete(run: TraceRun) -> None:
-    """A `UsageError` for an imported run of which a case could serve no tool call, or no call at all."""
-    if run.origin.kind != "imported":  # what was recorded here lacks nothing but what never happened
+    """Raise `UsageError` for an imported run of which a case could serve no tool call, or no call at all."""
+    if run.origin.kind != "imported":  # our own recordings lack only what never happened
         return
-    found = replayability(run)
+    report = replayability(run)
     tools = {event.seq for event in run.events if isinstance(event, ToolCall)}
-    broken = {lacking.seq for lacking in found.lacking if _BREAKING & set(lacking.lacks)}
+    broken = {lacking.seq for lacking in report.lacking if _BREAKING & set(lacking.lacks)}
     if tools and tools <= broken:
         why = "its only tool call cannot" if len(tools) == 1 else f"none of its {len(tools)} tool calls can"
     elif (
-        found.calls and not tools and all(Lack.RESULT in lacking.lacks for lacking in found.lacking) and not found.exact
+        report.calls
+        and not tools
+        and all(Lack.RESULT in lacking.lacks for lacking in report.lacking)
+        and not report.exact
     ):
         why = "none of its calls has an answer, so none can"
     else:
         return
-    lines = [*_calls(found, tools or broken), *(found.advice or (_ADVICE,)), f"Make the case anyway: {ALLOW}"]
+    lines = [*_calls(report, tools or broken), *(report.advice or (_ADVICE,)), f"Make the case anyway: {ALLOW}"]
     raise UsageError(f"run {run.id[:80]!r} is too incomplete for a case: {why} be replayed", hint="\n".join(lines))
 
 
 def incompleteness(run: TraceRun) -> tuple[str, ...]:
-    """Return what an imported run lacks and what would help, in lines for people; none where it lacks nothing."""
+    """Return in lines what an imported run lacks and what would help; empty if it is complete."""
     if run.origin.kind != "imported":
         return ()
-    found = replayability(run)
+    report = replayability(run)
     lines = []
     if run.input is None:
         lines.append("The trace does not say what the run was given: write it into `scenario.input`.")
     if leaves_out_answer(run):
         lines.append("The trace does not say what the run answered: `observed` says nothing of it.")
-    if found.lacking:
-        lines += (f"{found.summary[0].upper()}{found.summary[1:]}.", *_calls(found), *found.advice)
+    if report.lacking:
+        lines += (f"{report.summary[0].upper()}{report.summary[1:]}.", *_calls(report), *report.advice)
     return tuple(lines)
 
 
-def _calls(found: Replayability, only: set[int] | None = None) -> Iterator[str]:
-    lacking_calls = [lacking for lacking in found.lacking if only is None or lacking.seq in only]
+def _calls(report: Replayability, only: set[int] | None = None) -> Iterator[str]:
+    lacking_calls = [lacking for lacking in report.lacking if only is None or lacking.seq in only]
     yield from map(_line, lacking_calls[:_SHOWN])
     if len(lacking_calls) > _SHOWN:
         yield f"and {len(lacking_calls) - _SHOWN} more calls"
@@ -175,29 +178,28 @@ def _line(lacking: Lacking) -> str:
 
 
 MAX_TEXT_BYTES = 8 * 1024 * 1024
-"""A larger trace is not kept in a case: the run log says what matters of it."""
+"""Larger traces are not kept in a case: the run log holds what matters."""
 _NAMED = 5
 
 
 class Picked(Struct, frozen=True, kw_only=True):
-    """A run, and what is known of where it was read from."""
+    """A run, and where it comes from."""
 
     run: TraceRun
     notes: tuple[str, ...] = ()
     text: bytes | None = None
-    """The trace, where a case can keep it: text that holds this run alone, and is not packed."""
+    """The trace, if a case can keep it: uncompressed text that holds only this run."""
     format: str | None = None
     is_only: bool = True
-    """False for one of several runs in a file."""
+    """False if the file holds several runs."""
 
 
 def pick_run(source: Source, format: str | None = None, select: str | None = None) -> Picked:
-    """The run that is selected by its id, the beginning of it, `last` or `last-failed`, or the only one; a `UsageError`
-    where none is."""
+    """Return the run of this id or id prefix, `last`, `last-failed`, or the only one; raise `UsageError` otherwise."""
     importer = importer_of(source, format)
     seen = _SeenRuns(source.file, select)
-    for found in read_with(importer, source):
-        seen.add(found)
+    for item in read_with(importer, source):
+        seen.add(item)
         if seen.is_settled:
             break
     run = seen.chosen(source)
@@ -212,13 +214,13 @@ def pick_run(source: Source, format: str | None = None, select: str | None = Non
 
 
 def _is_kept(source: Source) -> bool:
-    # What nobody can read or redact has no place in git.
+    # Text that cannot be read or redacted must not be committed.
     is_plain = isinstance(source, FileSource) and not source.is_packed and source.is_text
     return is_plain and len(source.text) <= MAX_TEXT_BYTES
 
 
 class _SeenRuns:
-    """The runs that were found so far; only the one that counts is held."""
+    """The runs seen so far; only the candidates for the choice are held."""
 
     def __init__(self, file: str, select: str | None) -> None:
         self.count = 0
@@ -226,10 +228,10 @@ class _SeenRuns:
         self._select = select
         self._exact: TraceRun | None = None
         self._begins: TraceRun | None = None
-        """The first run whose id begins as was said: any run where nothing was."""
+        """The first run whose id has the given prefix; any run if there is no prefix."""
         self._alike: list[str] = []
         self._newest: TraceRun | None = None
-        """Where `last` or `last-failed` is selected: the newest run that may be meant."""
+        """The newest matching run, for `last` and `last-failed`."""
         self._ids: list[str] = []
         self._failed: list[str] = []
         self._problems: list[InvalidFile] = []
@@ -237,16 +239,16 @@ class _SeenRuns:
 
     @property
     def is_settled(self) -> bool:
-        """True when nothing that follows can change which run it is, nor that it is one of several."""
+        """True if no later run can change the choice, or whether there are several runs."""
         return self._exact is not None and self.count > 1
 
-    def add(self, found: Found) -> None:
-        if isinstance(found, InvalidFile):
-            self._problems.append(found)
-        elif isinstance(found, str):
-            self._notes.append(found)
+    def add(self, item: Found) -> None:
+        if isinstance(item, InvalidFile):
+            self._problems.append(item)
+        elif isinstance(item, str):
+            self._notes.append(item)
         else:
-            self._add_run(found)
+            self._add_run(item)
 
     def _add_run(self, run: TraceRun) -> None:
         self.count += 1
@@ -286,7 +288,7 @@ class _SeenRuns:
         yield from shorten_notes(self._notes)
 
     def _likely_runs(self) -> str:
-        """Those that failed, where any did: one of them it will be."""
+        """List the failed runs, if there are any: one of them is probably meant."""
         if self._failed and self.count > _NAMED:
             return f"{_listed(self._failed, len(self._failed) + 1)} (failed)"
         return _listed(self._ids, self.count)

@@ -1,19 +1,19 @@
-"""Proof: a case that was seen to fail, and a fix that was seen to pass. A green rests on a red.
+"""Proof: that a case was seen to fail, and a fix to pass. A green rests on a red.
 
     cases/search-loop/proof.json
       {"replaykit": 1,
        "red": {"candidate": "python bad.py", "at": "2026-02-15T14:32:00Z", "tape": "…", "signatures": "…"},
        "green": {"candidate": "python good.py", …}}
 
-A case whose unchanged agent did not fail again when the case was made says so under `not_reproduced`: until somebody is
-seen red on that tape, nobody is fixed on it.
+If the unchanged agent did not fail again when the case was made, `not_reproduced` records that: without a red on that
+tape, nothing counts as fixed on it.
 
-It is a file of its own beside the case, so that nobody's comments in `case.yaml` are rewritten, two branches rarely
-meet in it, and older versions pass it over. What was seen holds for the tape and the signatures it was seen with: both
-are named by a digest, and a case that changed since has to be proven again.
+The proof has a file of its own, so that comments in `case.yaml` survive, branches rarely conflict, and older versions
+ignore it. It holds for one tape and one set of signatures, both named by digests; a changed case has to be proven
+again.
 """
 
-# Annotations are values here: msgspec reads them, and would compile each as a text, once for every class that has it.
+# No `from __future__ import annotations`: msgspec would compile each annotation from text, once for every class.
 
 import datetime as dt
 import os
@@ -37,21 +37,21 @@ from replaykit.redaction.files import clean_text, file_redactor, refuse_leaks, r
 PROOF_FORMAT = 1
 """Version of the proof file; readers accept every older one."""
 PROOF_FILE = "proof.json"
-"""The file beside a `case.yaml`; that of a session has the session's id before it."""
+"""The file beside a `case.yaml`; for a session, the session's id goes in front."""
 RECORDED_RUN = "the recorded run"
-"""The candidate that every scaffolded case is checked with: what was recorded, judged through the finished case."""
+"""The candidate that checks every new case: the recorded run, judged by the finished case."""
 _MAX_BYTES = 1 << 20
 _DIGEST_CHARS = 32
 
 
 class ProofEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One time that a case was red, or green: by which candidate, when, and on which tape."""
+    """One red or green: the candidate, the time, and the tape."""
 
     candidate: str
     at: str
     """ISO 8601, in UTC."""
     tape: str
-    """The digest of the input and the calls of the take."""
+    """The digest of the take's input and calls."""
     signatures: str
     """The digest of `observed`."""
     repeats: int = 1
@@ -61,7 +61,7 @@ class ProofEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class NotReproduced(Struct, frozen=True, kw_only=True):
-    """An unchanged agent that did not fail again when its case was made."""
+    """An unchanged agent that did not fail again when the case was made."""
 
     candidate: str
     at: str
@@ -72,7 +72,7 @@ class NotReproduced(Struct, frozen=True, kw_only=True):
 
 
 class Proof(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The sightings of a case: that it can fail, and that a fix passes."""
+    """What was seen of a case: that it can fail, and that a fix passes."""
 
     replaykit: int
     red: ProofEntry | None = None
@@ -85,12 +85,12 @@ NOTHING_SEEN = Proof(replaykit=PROOF_FORMAT)
 
 
 class Standing(StrEnum):
-    """The grounds of a case's green."""
+    """What a green of the case rests on."""
 
-    RED = "red"  # the case was seen to fail, as it is now
+    RED = "red"  # the case was seen to fail in its current form
     NEVER_RED = "never_red"  # nothing shows that it can fail
-    STALE = "stale"  # it was seen to fail, and has changed since
-    NOT_REPRODUCED = "not_reproduced"  # the agent it was made of did not fail again
+    STALE = "stale"  # it was seen to fail, but has changed since
+    NOT_REPRODUCED = "not_reproduced"  # the original agent did not fail again
     UNKNOWN = "unknown"  # its proof cannot be read
 
 
@@ -102,7 +102,7 @@ class Identity(Struct, frozen=True, kw_only=True):
 
 
 def proof_path(case: ReplayCase) -> Path | None:
-    """Return the file of a case's proof; None for a case that stands in no file."""
+    """Return the proof file of a case; None for a case without a file."""
     if not case.file_name or not case.file.is_file():
         return None
     if case.file_name == CASE_FILE:
@@ -118,7 +118,7 @@ def is_proof(file_name: str) -> bool:
 
 
 def read_proof(case: ReplayCase) -> Proof:
-    """Return what was seen of the case; an empty proof when there is no file."""
+    """Return the proof of the case; empty if there is no file."""
     file = proof_path(case)
     if file is None or not os.path.lexists(file):
         return NOTHING_SEEN
@@ -129,33 +129,33 @@ def read_proof(case: ReplayCase) -> Proof:
 def identity_of(case: ReplayCase, take: str = RECORDED, *, rewritten: Mapping[Path, bytes] | None = None) -> Identity:
     """Return the digests of a take of the case and of its signatures.
 
-    `rewritten` are fixture files that are about to get other texts.
+    `rewritten` are new texts for fixture files.
     """
     texts = rewritten or {}
     calls: list[bytes] = []
     if case.tape is None or take != RECORDED:
-        # A large value is in a file that is named after its own digest, so the name stands for it.
+        # The file of a large value is named by its digest, so the name stands for the value.
         for file in take_files(case, take):
             calls += _recorded_in(texts.get(file) or read_bytes(file, limit_bytes=MAX_FIXTURE_BYTES))
     else:
         calls += map(msgspec.json.encode, case.tape)
-    if case.scenario.tool_errors:  # they change what is served; most cases have none, and keep their digest
+    if case.scenario.tool_errors:  # only if present, so that the digests of other cases stay the same
         calls.append(canonical(sorted(case.scenario.tool_errors)))
     observed = canonical([[assertion.kind, assertion.value] for assertion in case.observed])
     return Identity(tape=_digest(bytes(case.scenario.input_json), *calls), signatures=_digest(observed))
 
 
 def _recorded_in(text: bytes) -> list[bytes]:
-    """Return what a fixture file says of recorded calls: neither its version nor its blanks change an answer."""
+    """Return the parts of a fixture file that affect answers: not its version or whitespace."""
     try:
         fields = read_members(msgspec.json.format(text, indent=-1))
     except msgspec.MsgspecError:
-        return [text]  # whoever reads it says what is wrong
+        return [text]  # reading the fixtures reports the error
     return [bytes(fields[key]) for key in sorted(fields) if key != "replaykit"]
 
 
 def _digest(*parts: bytes) -> str:
-    import hashlib  # noqa: PLC0415 (slow to import, and few cases are looked at so closely)
+    import hashlib  # noqa: PLC0415 (slow to import, and few commands need a digest)
 
     whole = hashlib.sha256()
     for part in parts:
@@ -164,7 +164,7 @@ def _digest(*parts: bytes) -> str:
 
 
 def standing_of(case: ReplayCase) -> tuple[Standing, str]:
-    """Return what a green of the case rests on, and in words what is amiss with that; none for a proven one."""
+    """Return the standing of the case, and a problem with it in words; empty for a proven case."""
     try:
         proof = read_proof(case)
         red, unfailing = proof.red, proof.not_reproduced
@@ -192,7 +192,7 @@ def _in_words(unfailing: NotReproduced) -> str:
 
 
 def prove_hint(case: ReplayCase) -> str:
-    """Return what to type to prove the case."""
+    """Return the command that proves the case."""
     return f"Prove it: {_prove_it(case)}"
 
 
@@ -202,11 +202,11 @@ def _prove_it(case: ReplayCase) -> str:
 
 
 def proof_after(case: ReplayCase, rewritten: Mapping[Path, bytes]) -> bytes | None:
-    """Return the new text of the case's proof if it holds, and the tape is about to be written in another way.
+    """Return the new text of a proof that still holds after a rewrite of the fixtures; None to keep it as it is.
 
-    `rewritten` are the new texts of fixture files. None where the proof stays as it is.
+    `rewritten` are the new texts of fixture files.
     """
-    # A digest stands for the texts of the fixtures: one that is written in another way would void every proof.
+    # Digests cover the text of the fixtures, so another spelling of the same tape would void the proof.
     before, after = identity_of(case).tape, identity_of(case, rewritten=rewritten).tape
     proof = read_proof(case)
     moved = {}
@@ -220,7 +220,7 @@ def proof_after(case: ReplayCase, rewritten: Mapping[Path, bytes]) -> bytes | No
 
 
 class ProofWriter:
-    """Writes what was seen into a case's proof. What is there already and still holds stays as it is."""
+    """Writes sightings into a case's proof, keeping older ones that still hold."""
 
     def __init__(self, case: ReplayCase) -> None:
         self._case = case
@@ -228,7 +228,7 @@ class ProofWriter:
     def write(
         self, *, red: str | None = None, green: str | None = None, green_take: str = RECORDED, repeats: int = 1
     ) -> Path | None:
-        """Write that these candidates were red, on the recorded take, and green; return the file if that changed it."""
+        """Record that these candidates were red, on the recorded take, and green; return the file if it changed."""
         file = proof_path(self._case)
         if file is None:
             return None
@@ -246,7 +246,7 @@ class ProofWriter:
         return file
 
     def write_not_reproduced(self, candidate: str, verdict: str) -> None:
-        """Write that the agent the case was made of did not fail again."""
+        """Record that the original agent did not fail again."""
         file = proof_path(self._case)
         if file is None:
             return
@@ -261,7 +261,7 @@ class ProofWriter:
         _write(file, msgspec.structs.replace(read_proof(self._case), not_reproduced=unfailing))
 
     def _seen(self, before: ProofEntry | None, candidate: str | None, repeats: int, take: str) -> ProofEntry | None:
-        """Return what is written: the older sighting where it holds and nothing better is known."""
+        """Return the sighting to write: the older one if it says the same."""
         if candidate is None:
             return before
         now = identity_of(self._case, take)

@@ -1,7 +1,7 @@
-"""Requests of a case: what it asks to be done for real, and what of that nobody has allowed.
+"""Live requests of a case: what it asks to do for real, and which of that the user has not allowed.
 
-A case, a session or a golden trace is data, and may come from a stranger: it can ask for live calls and connections.
-Whether they happen, the person who runs it decides, by name; see `replaykit.model.isolation`.
+Cases, sessions and golden traces are untrusted data. They can ask for live calls and connections; the user decides, by
+name, whether they happen. See `replaykit.model.isolation`.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from replaykit.model.result import Deviation
 from replaykit.terminal import visible
 
 REFUSED = "refused"
-"""The deviation for something that a case asks for and nobody has allowed."""
+"""The deviation for a request that was not allowed."""
 _ANY_HOST = "*"
-_SHOWN = 5  # requests in a text; data may ask for any number
+_SHOWN = 5  # requests in a message; a case may contain any number
 
 
 class Flags(Struct, frozen=True):
-    """The spelling of the options where the case is run."""
+    """The names of the options of the command that runs the case."""
 
     live: str = "--live"
     connect: str = "--allow-connect"
@@ -36,17 +36,17 @@ COMMAND_LINE = Flags()
 
 
 class Request(Struct, frozen=True, kw_only=True):
-    """One thing that a case asks to be done for real."""
+    """A live call or connection that a case asks for."""
 
     name: str
-    """A tool, a model or a request; `models` for every model, `*` for anything. Of a connection the host."""
+    """A tool, model or request; `models` for every model, `*` for anything. For a connection, the host."""
     is_connection: bool = False
     path: DocumentPath
-    """The place in the case that says so."""
+    """Its place in the case."""
 
     @property
     def text(self) -> str:
-        """The request in words, to follow "the case asks to"."""
+        """The request in words, as in "the case asks to …"."""
         shown = f"`{visible(self.name)}`"
         if self.is_connection:
             if self.is_any_host:
@@ -57,11 +57,11 @@ class Request(Struct, frozen=True, kw_only=True):
 
     @property
     def is_any_host(self) -> bool:
-        """True for a connection to hosts that nobody has named."""
+        """True for a connection to any host."""
         return self.is_connection and self.name.partition(":")[0] == _ANY_HOST
 
     def flag(self, flags: Flags = COMMAND_LINE) -> str:
-        """The option that allows it; for hosts without a name or a port, with a word in their place."""
+        """Return the option that allows it; a missing host or port is written as HOST or PORT."""
         if not self.is_connection:
             return f"{flags.live} {shlex.quote(visible(self.name))}"
         if self.is_any_host:
@@ -71,7 +71,7 @@ class Request(Struct, frozen=True, kw_only=True):
         return f"{flags.connect} {shlex.quote(place if has_port else f'{place}:PORT')}"
 
     def is_covered_by(self, consent: Consent) -> bool:
-        """True when the person has allowed it by name. A host without a port is, when one of its ports is."""
+        """True if the user has allowed it by name. A host without a port needs one allowed port."""
         if consent.everything:
             return True
         if not self.is_connection:
@@ -80,7 +80,7 @@ class Request(Struct, frozen=True, kw_only=True):
 
 
 def requests_of(scenario: Scenario) -> tuple[Request, ...]:
-    """Everything that a scenario asks to be done for real, whoever may have allowed it."""
+    """Return all live requests of a scenario, allowed or not."""
     return tuple(_requests(scenario))
 
 
@@ -100,13 +100,13 @@ def _requests(scenario: Scenario) -> Iterator[Request]:
 
 
 def refused_in(case: ReplayCase) -> tuple[Request, ...]:
-    """Return what the case asks for and the person who runs it has not allowed; nothing of it may be done."""
+    """Return the requests that the user has not allowed."""
     scenario = case.scenario
     return tuple(request for request in requests_of(scenario) if not request.is_covered_by(scenario.consent))
 
 
 def refusal_text(refused: Sequence[Request], flags: Flags = COMMAND_LINE) -> str:
-    """Say what a case asks for that was not allowed, and what to type to allow it."""
+    """Explain what a case asks for that was not allowed, and how to allow it."""
     wishes = list(dict.fromkeys(request.text for request in refused))
     options = list(dict.fromkeys(request.flag(flags) for request in refused))
     if len(wishes) > _SHOWN:
@@ -121,12 +121,12 @@ def refusal_text(refused: Sequence[Request], flags: Flags = COMMAND_LINE) -> str
 
 
 def refusals(refused: Sequence[Request]) -> tuple[Deviation, ...]:
-    """The refused requests, one by one, for a result."""
+    """Return the refused requests as deviations."""
     return tuple(Deviation(kind=REFUSED, name=request.name, text=refusal_text([request])) for request in refused)
 
 
 def _spellings(place: str) -> frozenset[str]:
-    """The ways to write an address that was allowed: with its port, and without."""
+    """Return the spellings of an allowed address, with and without its port."""
     from replaykit.isolation.policy import Address  # noqa: PLC0415 (few cases ask for a connection)
 
     address = Address.parse(place)

@@ -1,6 +1,6 @@
-"""Runs and calls as sessions: the values that a session holds, and the file that is written of them.
+"""Turn runs into sessions: their values, and their files.
 
-A session file is written whole, and only when what is written can be read again.
+A session file is written atomically, and only if it reads back the same.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _REASON_CHARS = 500
 
 
 def session_of_run(run: TraceRun, contract: str = "") -> JsonObject:
-    """The session that a run is; a `UsageError` where the run does not hold what a session needs."""
+    """Return a run as a session; raise `UsageError` if the run lacks what a session needs."""
     if run.input_json == NULL:
         raise UsageError(f"run {run.id}: its input is not known, so it cannot be asked again")
     calls = [seen(call) for call in _served_calls(run)]
@@ -55,13 +55,13 @@ def session_of_run(run: TraceRun, contract: str = "") -> JsonObject:
 
 
 def _served_calls(run: TraceRun) -> Iterator[ToolCall]:
-    """The calls whose answers a candidate is given."""
+    """Yield the calls whose answers a candidate gets."""
     unknown: set[str] = set()
     for call in run.tool_calls:
         if not call.answered:
             unknown.add(call.name)
         elif call.name in unknown:
-            # The n-th answer goes to the n-th call: one that is missing would put all after it in the wrong place.
+            # A session serves the n-th answer to the n-th call: a missing answer would shift all later ones.
             raise UsageError(f"run {run.id}: an answer of {call.name!r} is not known, and later ones are")
         else:
             yield call
@@ -73,13 +73,13 @@ def _line(text: str, chars: int) -> str:
 
 
 NO_ANSWER = 0
-FAILED_STATUS = 500  # of a tool that raised something other than an answer with a status
+FAILED_STATUS = 500  # for an exception without a status
 _SILENT = frozenset({"builtins.TimeoutError", "builtins.ConnectionError"})
-_SILENT_NAME = re.compile(r"Timeout|Connect")  # of an error that was read from a trace, only the name is known
+_SILENT_NAME = re.compile(r"Timeout|Connect")  # an imported error has only a name, no base classes
 
 
 class SeenCall(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One call of a tool, as the agent saw it."""
+    """A tool call as the agent saw it."""
 
     name: str
     """The tool."""
@@ -90,7 +90,7 @@ class SeenCall(Struct, frozen=True, kw_only=True, omit_defaults=True):
     error: str = ""
     """The error it failed with; empty if it did not."""
     status: int | None = None
-    """Of a tool that failed; 0 where no answer came."""
+    """The status of a failed tool; 0 if no answer came."""
     latency_ms: float = 0.0
     """How long it took."""
 
@@ -113,7 +113,7 @@ def seen(call: ToolCall) -> SeenCall:
 
 
 def session_answer(call: SeenCall, say: Say) -> JsonObject:
-    """The call as an answer in a session."""
+    """Return the call as an answer in a session."""
     entry: JsonObject = {"tool": call.name}
     arguments = say(call.arguments_json) if call.arguments_json else None
     if isinstance(arguments, dict):
@@ -128,7 +128,7 @@ def session_answer(call: SeenCall, say: Say) -> JsonObject:
 
 
 def _failure(error: ErrorInfo) -> tuple[int, Raw]:
-    """The status of a tool that failed, and what it is said to have answered."""
+    """Return the status and the response of a failed tool."""
     attributes = decode(error.attributes_json) if error.attributes_json else None
     attribute_fields = attributes if isinstance(attributes, dict) else {}
     status = attribute_fields.get("status")
@@ -142,12 +142,12 @@ def _is_failure(status: int) -> bool:
 
 
 def _is_silence(error: ErrorInfo) -> bool:
-    """True for an exception that says that no answer came."""
+    """True for an exception that means that no answer came."""
     return bool(_SILENT_NAME.search(error.type) or _SILENT & {f"{error.module}.{error.type}", *error.bases})
 
 
 def session_text(session: JsonObject, file: Path) -> str:
-    """The text of a session file, JSON or YAML by its name, redacted; a `UsageError` when no file can hold it."""
+    """Return the redacted text of a session file, JSON or YAML by suffix; raise `UsageError` if it cannot hold it."""
     redactor = file_redactor()
     session = session if redactor is None else redactor.value(session)
     if file.suffix.lower() == ".json":
@@ -164,12 +164,12 @@ def session_text(session: JsonObject, file: Path) -> str:
 
 
 def holds(file: Path, text: str) -> bool:
-    """True when the file says exactly that already."""
+    """True if the file already has exactly this content."""
     return file.is_file() and file.read_bytes() == text.encode()
 
 
 def write_session(file: Path, text: str) -> Path:
-    """Write the file; whoever reads it meanwhile sees the old one or the new one."""
+    """Write the file atomically."""
     with writing(file):
         make_home(file.parent)
         write_clean(file, text, file_redactor(), fail_closed=True)

@@ -1,4 +1,4 @@
-"""Scaffold: a failed run becomes a case directory, all of it or none."""
+"""Scaffold: turn a failed run into a case directory, atomically."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
 
 TRACE_FILE = "source-trace.json"
 NOTES_FILE = "notes.md"
-_OPEN_LEVELS = 3  # of the run log: a line for each event at least
+_OPEN_LEVELS = 3  # nesting levels of the run log on lines of their own: at least a line per event
 _ASKS_AGAIN = ("max_tool_calls", "tool.ignored_error", "tool.unretried_error")
-"""Signatures of agents that call again: a loop or a retry asks for more than was recorded, and meets the same wall."""
+"""Signatures of agents that call again: a loop or retry needs more answers than recorded, so the last one repeats."""
 
 
 def scaffold(
@@ -59,13 +59,13 @@ def scaffold(
     force: bool = False,
     redact: bool | None = None,
 ) -> ReplayCase:
-    """The case made from a run, written to the directory `out`.
+    """Make a case from a run, in the directory `out`.
 
-    `source_text` is the trace the run was read from; without it the run log is kept in its place. `remarks` go
-    into the notes. When no detector knows the failure, the case's `observed` is empty and the notes say so.
+    `source_text` is the trace that the run came from; without it, the case keeps the run log. `remarks` go into the
+    notes. If no detector knows the failure, `observed` is empty and the notes say so.
 
-    Nothing secret gets into the case: it is redacted as it is made, whatever the run's store was opened with, and a
-    finding that is left refuses it. `redact=False` is for made-up data; without it the environment decides.
+    The case is redacted as it is written, whatever the store was opened with, and a leak that remains refuses it.
+    `redact=False` is for made-up data; by default the environment decides.
     """
     redactor = file_redactor(redact)
     passed: list[Raw] = []
@@ -93,15 +93,15 @@ def scaffold(
 
 
 def _redacted(run: TraceRun, redactor: Redactor) -> tuple[TraceRun, list[Raw]]:
-    """The run as it may be written, and those of its large results in which nothing was found."""
-    from replaykit.redaction.events import Door  # noqa: PLC0415 (not where redaction is turned off)
+    """Return the redacted run, and its large results without findings."""
+    from replaykit.redaction.events import Door  # noqa: PLC0415 (only if redaction is on)
     from replaykit.redaction.search import HitlessTexts  # noqa: PLC0415
 
     redactor.hitless_texts = HitlessTexts()
     door = Door(redactor)
     redacted = door.run(run)
     if not door.is_local:
-        return redacted, []  # a value that a path leads to is looked at by itself, too
+        return redacted, []  # a rule for a path may still change a value, so none has passed
     passed = []
     for before, after in zip(run.calls, redacted.calls, strict=True):
         if after.result_json is before.result_json and len(after.result_json) >= LARGE_BYTES:
@@ -110,7 +110,7 @@ def _redacted(run: TraceRun, redactor: Redactor) -> tuple[TraceRun, list[Raw]]:
 
 
 def case_of(run: TraceRun, *, case_id: str | None = None, title: str | None = None) -> ReplayCase:
-    """The case a run makes, as a value: nothing is written, and the run itself is its tape."""
+    """Return the case of a run without writing it; the run itself is its tape."""
     name = case_id or typeable(run.name or run.id)
     return _case(run, detect(run), case_id=name, title=title, source=CaseSource(run=run.id.strip() or None))
 
@@ -148,7 +148,7 @@ def _case(
 
 
 def _with_key_id(case: ReplayCase, draft: Path, redactor: Redactor | None) -> ReplayCase:
-    """The case with a word on which key made its placeholders, where it has some: with another, kinds are compared."""
+    """Note the redaction key in a case with placeholders: replays under another key compare them by kind."""
     if redactor is None or not any(map(holds_placeholder, _DraftFiles.of(draft, draft).values())):
         return case
     match = msgspec.structs.replace(case.scenario.match, redaction_key_id=key_id(redactor.key))
@@ -156,7 +156,7 @@ def _with_key_id(case: ReplayCase, draft: Path, redactor: Redactor | None) -> Re
 
 
 def _read_back(draft: Path, out: FilePath) -> None:
-    """Refuse a draft that cannot be read: it must not become a case. The file it would name is gone by then."""
+    """Refuse a draft that cannot be read. The error must not name the draft, which is gone by then."""
     try:
         load_case(draft)
     except InvalidFile as error:
@@ -164,7 +164,7 @@ def _read_back(draft: Path, out: FilePath) -> None:
 
 
 def _tool_errors(run: TraceRun) -> tuple[tuple[str, ToolErrors], ...]:
-    """Return how failed calls of tools end in a replay; nothing where the trace leaves no doubt."""
+    """Return how failed tool calls end in a replay; empty if the trace leaves no doubt."""
     by_tool = tool_errors_in(run.calls)
     modes = set(by_tool.values())
     if len(modes) == 1:
@@ -182,7 +182,7 @@ def _clock(run: TraceRun) -> str | None:
 
 
 def _timeout_s(run: TraceRun) -> int:
-    """Twice as long as a recorded run took, for candidates that wait in earnest; never less than the usual time."""
+    """Return twice the recorded duration, for candidates that really wait, and at least the default."""
     is_recorded = any(call.span is not None for call in run.calls)
     length_s = run.duration_s or 0.0 if is_recorded else 0.0
     return min(max(DEFAULT_TIMEOUT_S, math.ceil(2 * length_s)), MAX_TIMEOUT_S)
@@ -195,7 +195,7 @@ def _seed(seed: Json) -> int | None:
 
 
 def _environment(run: TraceRun) -> tuple[tuple[str, str], ...]:
-    """Variables whose values the recording wrote down; whether a replay sets them is not up to the file."""
+    """Return the recorded environment variables; the user decides whether a replay sets them."""
     variables = {**as_object(_program(run).get("environment"))}
     if run.chance.hash_seed:
         variables["PYTHONHASHSEED"] = run.chance.hash_seed
@@ -203,30 +203,29 @@ def _environment(run: TraceRun) -> tuple[tuple[str, str], ...]:
 
 
 def _program(run: TraceRun) -> JsonObject:
-    """Return what a recording of a whole program says of it."""
+    """Return the metadata of a recorded program."""
     return as_object(as_object(run.metadata).get("program"))
 
 
 def encode_source_trace(run: TraceRun, write_value: WriteValue, redactor: Redactor | None) -> bytes:
-    """Return the run log that a case keeps of a recorded run; large values are those of the fixtures' folder."""
+    """Return the run log that a case keeps; its large values are files in the fixtures' folder."""
     text = encode_compact_run(run, lambda value: f"{FIXTURES}/{write_value(value)}", reference_names(redactor))
     return laid_out(text, open_levels=_OPEN_LEVELS)
 
 
 class _DraftFiles(Mapping[str, bytes]):
-    """The files of a draft by the names they will have; each is read when it is looked at, and not held."""
+    """The files of a draft by their final names; contents are read on access and not held."""
 
     def __init__(self, files: dict[str, Path]) -> None:
         self._files = files
 
     @classmethod
     def of(cls, draft: Path, out: FilePath) -> _DraftFiles:
-        """All files of a draft."""
         files = [file for file in sorted(draft.rglob("*")) if file.is_file()]
         return cls({os.path.join(out, file.relative_to(draft)): file for file in files})
 
     def in_portions(self) -> Iterator[_DraftFiles]:
-        """Each value file by itself, since a check remembers what it has looked at; the others all together."""
+        """Yield each value file by itself, and all others together: a leak check holds what it has searched."""
         yield _DraftFiles({name: file for name, file in self._files.items() if file.parent.name != VALUES})
         yield from (_DraftFiles({name: file}) for name, file in self._files.items() if file.parent.name == VALUES)
 
@@ -242,7 +241,7 @@ class _DraftFiles(Mapping[str, bytes]):
 
 @contextmanager
 def _new_directory(out: Path, *, force: bool) -> Iterator[tuple[Path, Path]]:
-    """A draft beside the target that takes its place when the block ends well, and goes away when it does not."""
+    """Give a draft and its target; the draft replaces the target if the block succeeds, and is removed otherwise."""
     target = Path(os.path.realpath(out))
     _refuse_occupied(target, out, force=force)
     draft = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}")
@@ -269,7 +268,7 @@ def _refuse_occupied(target: Path, out: Path, *, force: bool) -> None:
             f"{str(out)!r} exists and is not empty", hint="Replace it with --force, or name another --out."
         )
     if not (target / CASE_FILE).is_file():
-        # `--force --out .` must not cost anybody a home directory.
+        # `--force --out .` must not delete a home directory.
         raise UsageError(
             f"{str(out)!r} holds no {CASE_FILE}, so it is not replaced", hint="Name another one with --out."
         )

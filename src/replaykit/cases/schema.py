@@ -1,6 +1,6 @@
-"""The JSON Schema of the case file, for editors: made from the shapes and rules that the loader itself uses.
+"""The JSON Schema of the case file, for editors, built from the loader's own shapes and rules.
 
-The shipped file is written by `python -m replaykit.cases.schema > src/replaykit/cases/case.schema.json`.
+`python -m replaykit.cases.schema > src/replaykit/cases/case.schema.json` writes the shipped file.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ SCHEMA_FILE = "case.schema.json"
 
 
 def case_schema() -> JsonObject:
-    """The schema of a case file, with the assertions that are known here."""
+    """Return the schema of a case file, with all registered assertions."""
     return document_schema("ReplayKit case", CASE)
 
 
 def document_schema(title: str, shape: Shape) -> JsonObject:
-    """The schema of a document of this shape, with the assertions that are known here."""
+    """Return the schema of a document of this shape, with all registered assertions."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": title,
@@ -34,7 +34,7 @@ def document_schema(title: str, shape: Shape) -> JsonObject:
 
 
 def schema_text() -> str:
-    """The schema as the text of its file."""
+    """Return the schema as the text of its file."""
     return json.dumps(case_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
@@ -59,14 +59,14 @@ def _components(*rules: type[Rule]) -> dict[str, JsonObject]:
 
 
 def _shared() -> JsonObject:
-    """Return the definitions that several kinds, or the parameters of one, refer to by name."""
+    """Return the definitions that rules refer to by name."""
     rules = [rule for rule in ASSERTIONS.values() if rule.schema() is None]
     names = {rule.__name__ for rule in rules}
     return {name: part for name, part in sorted(_components(*rules).items()) if name not in names}
 
 
 def _value_schema(rule: type[Rule]) -> JsonObject:
-    """The plain value, the parameters by name, or either, as `Rule.parse` takes them."""
+    """Return the schema of a plain value, of parameters by name, or of either, like `Rule.parse`."""
     own = rule.schema()
     if own is not None:
         return own

@@ -1,7 +1,7 @@
 """Sessions: an incident in one small file, read as a case.
 
-A session holds an input, what the tools answered, and the name of a contract. Nobody wrote down what the tools were
-called with, so an answer goes to the next call of that name, each once; then the tool is blocked.
+A session holds an input, the answers of the tools, and the name of a contract. The arguments of the calls are unknown,
+so each answer goes to the next call of that tool, once; after the last one the tool is blocked.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from replaykit.model.values import ABSENT, NULL, Json, JsonObject, Raw, canonica
 from replaykit.seam.failures import ToolError, describe
 
 FAILED_FROM = 400
-"""A tool's status from which on it failed; so did one with 0, which gave no answer."""
+"""The lowest status of a failed tool; 0, for no answer, is a failure too."""
 
 
 MAX_FOLLOWED = 16
 
 
 class Session(Struct, frozen=True, kw_only=True):
-    """An incident: what the agent was given, what its tools answered, and the contract it must keep."""
+    """An incident: the agent's input, the answers of its tools, and the contract that it must keep."""
 
     id: str
     name: str = ""
@@ -51,21 +51,20 @@ class Session(Struct, frozen=True, kw_only=True):
 
     @property
     def file(self) -> Path:
-        """The file it stands in."""
         return Path(self.document.file)
 
     def error(self, message: str, key: str, *, hint: str | None = None) -> InvalidFile:
-        """The error that says what is wrong with one of its keys, and where that is."""
+        """Return an error about one of the keys, with its line."""
         return self.document.error(message, (*self.at, key), hint=hint)
 
 
 def load_session(file: Path) -> Session:
-    """The session in a file; `InvalidFile` names the line of the first thing that is wrong."""
+    """Load the session in a file; an `InvalidFile` names the line of the first flaw."""
     return read_session(load_document(file, limit_bytes=MAX_CASE_BYTES))
 
 
 def read_session(document: Document, at: DocumentPath = (), *, value: Json = None) -> Session:
-    """The session in a document, or in a part of it (`value`, at that place)."""
+    """Read the session in a document, or in its part `value` at that place."""
     return _session(document, at, document.value if not at else value, trail=())
 
 
@@ -74,7 +73,7 @@ def _session(document: Document, at: DocumentPath, value: Json, *, trail: tuple[
     named = value.get(FOLLOWED)
     if named is None:
         return _built(document, at, value)
-    # A configuration is the user's own and may name any file; a session is data and stays below its directory.
+    # A configuration belongs to the user and may name any file; a session is data and stays below its directory.
     trail = (*trail, str(Path(document.file).resolve())) if not at else trail
     file = _named(document, at, named)
     if str(file.resolve()) in trail:
@@ -108,7 +107,7 @@ def _opened(document: Document, at: DocumentPath, file: Path) -> Document:
 
 
 def _fill_in(document: Document, at: DocumentPath, value: JsonObject, followed: JsonObject) -> None:
-    """Fill in what is said beside `file` where the file says nothing; the file is never contradicted."""
+    """Add the keys beside `file` to the session in the file; a contradiction is an error."""
     for key, response in value.items():
         if key == FOLLOWED:
             continue
@@ -172,7 +171,7 @@ def case_of_session(
     models: ModelMode = ModelMode.RECORDED,
     timeout_s: float = DEFAULT_TIMEOUT_S,
 ) -> ReplayCase:
-    """The case that a session is: its answers in their order, and nothing besides."""
+    """Return a session as a case, which serves its answers in order."""
     return ReplayCase(
         id=session.id,
         title=session.name or session.expected_failure,

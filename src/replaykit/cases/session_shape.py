@@ -1,4 +1,4 @@
-"""The shape of a session file: every key it may have, what each may hold, and what tells it from other files."""
+"""The shape of a session file: its keys, their values, and the keys by which it is recognised."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MAX_LATENCY_MS = 86_400_000
 FOLLOWED = "file"
 """The key that names another session file."""
 
-# Names end up in reports and in names of directories.
+# Names appear in reports and as names of directories.
 _NAME = Text(
     "a name of up to 200 characters, without control characters",
     pattern=r"^[^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f][^\x00-\x1f\x7f]*$(?!\n)",
@@ -96,7 +96,7 @@ _TELLING = frozenset({"input", "tool_responses", "expected_failure", "contract"}
 
 
 def looks_like_session(value: Json) -> bool:
-    """True for what somebody meant as a session, mistakes included."""
+    """True for anything meant as a session, mistakes included."""
     if not isinstance(value, dict):
         return False
     known = value.keys() & SESSION.members.keys()

@@ -1,11 +1,10 @@
-"""Signatures: how a run went wrong, as detectors find it, and what a fix would have to show.
+"""Signatures: how a run went wrong, according to detectors, and what a fix must show.
 
-A detector looks at a run and names what it finds as assertions of the same engine that `desired` uses. A finding that
-another one explains is left out: a loop explains the limit it ran into.
+A detector examines a run and returns assertions of the same engine that `desired` uses. A finding that another one
+explains is dropped: a loop explains the limit it ran into.
 
-Of a run that ended well and that nobody called a failure, only what is wrong in itself is reported. Once the run is
-known to have failed, by its status or by a label (`is_known_failure`), or something is wrong with it, so is what went
-wrong on the way.
+If a run ended well and nobody called it a failure, only certain faults are reported. Once it counts as failed, by its
+status, a label (`is_known_failure`) or a fault, minor findings on the way are reported as well.
 """
 
 from __future__ import annotations
@@ -29,22 +28,22 @@ from replaykit.registry import Registry
 MAX_CALLS_WISHED = 3
 """The most calls that `desired` allows a looping tool, unless the loop itself was shorter."""
 MAX_SIGNATURES = 8
-"""A case with more is read by nobody; the first ones are kept."""
+"""Nobody reads a longer list; the most telling ones are kept."""
 DEFAULT_CRITERION = "The response addresses the user's question correctly"
-"""The question to a judge where nothing is known about the failure."""
+"""The question for a judge if nothing is known about the failure."""
 
 
 class FailureSignature(Struct, frozen=True, kw_only=True):
-    """A deterministic pattern that says: this is how it went wrong."""
+    """A deterministic pattern that says how a run went wrong."""
 
     code: str
-    """The sort of finding; others name it in `explains`."""
+    """The kind of finding; others name it in `explains`."""
     assertion: Assertion
     text: str
     explains: tuple[str, ...] = ()
-    """Codes of the findings that say nothing more once this one is there."""
+    """Codes of findings that are redundant beside this one."""
     instead: Assertions | None = None
-    """The assertions that a fix must show; None stands for the opposite of the assertion."""
+    """The assertions that a fix must show; None for the opposite of the assertion."""
     seq: int | None = None
     """The event that the finding points at."""
 
@@ -68,27 +67,27 @@ _HOMES = {
 DETECTORS: Registry[Detector] = Registry(
     "detector", {name: f"replaykit.cases.detect_{module}" for name, module in _HOMES.items()}
 )
-"""Everything that is looked for in a failed run; the order is the order in `observed`."""
+"""All detectors; their order is the order in `observed`."""
 
 
 @checked("rk.detect(store.load(run_id))")
 def detect(run: TraceRun) -> list[FailureSignature]:
-    """Return the signatures of what went wrong in the run; none when nothing a detector knows did.
+    """Return the signatures of the run's failure; empty if no detector finds one.
 
     >>> [signature.code for signature in rk.detect(store.load(failed_id))]
     ['status', 'error_text', 'no_output']
     """
-    run = as_it_ended(run)  # what only a label calls a failure ends well when it is run again
-    found: list[FailureSignature] = []
+    run = as_it_ended(run)  # a run that only a label calls a failure ends well in a replay too
+    findings: list[FailureSignature] = []
     for detector in DETECTORS.values():
-        found += detector(run)
-    if not is_known_failure(run) and all(map(_is_on_the_way, found)):
-        return []  # every agent stumbles; it takes a fault for a stumble to be worth a look
-    # A finding may be explained by a later one, so all of them are needed before any is left out.
-    explained = set(chain.from_iterable(signature.explains for signature in found))
+        findings += detector(run)
+    if not is_known_failure(run) and all(map(_is_on_the_way, findings)):
+        return []  # every agent stumbles; without a real fault that means nothing
+    # A later finding may explain an earlier one, so none is dropped before all are known.
+    explained = set(chain.from_iterable(signature.explains for signature in findings))
     known: list[Assertion] = []
     distinct: list[FailureSignature] = []
-    for signature in found:
+    for signature in findings:
         if signature.code not in explained and signature.assertion not in known:
             known.append(signature.assertion)
             distinct.append(signature)
@@ -105,9 +104,9 @@ def signature_of(
     instead: Assertions | None = None,
     seq: int | None = None,
 ) -> list[FailureSignature]:
-    """Return the signature if it holds for the run it is taken from; a pattern that does not would never reproduce.
+    """Return the signature if it holds for its own run; one that does not would never reproduce.
 
-    `seq` is the event to point at, where a detector knows better than the assertion who made the mistake.
+    `seq` overrides the event that the assertion points at.
     """
     assertion = parse_assertion(kind, value)
     finding = assertion.check(run, Side.OBSERVED)
@@ -126,14 +125,14 @@ def signature_of(
 
 
 def is_known_failure(run: TraceRun) -> bool:
-    """True when the run says itself that it failed, or a label does."""
+    """True if the run itself or a label says that it failed."""
     return run.status in (RunStatus.ERROR, RunStatus.TIMEOUT) or bool(bad_labels(run))
 
 
 def propose_desired(run: TraceRun, signatures: Sequence[FailureSignature]) -> list[Assertion]:
-    """Return what a fix must show: the run succeeds, each signature is gone, labels are met, and there is an answer.
+    """Return what a fix must show: success, no signature, satisfied labels, and an answer.
 
-    Only what a fix can show that gets the recorded answers: a retry that was not recorded can be asked of nobody.
+    Only what is possible with the recorded answers: no fix can retry a call that was not recorded.
     """
     run = as_it_ended(run)
     wishes = [parse_assertion("status_is", "success")]
@@ -151,7 +150,7 @@ def propose_desired(run: TraceRun, signatures: Sequence[FailureSignature]) -> li
 
 
 def propose_semantic(run: TraceRun, signatures: Sequence[FailureSignature]) -> list[str]:
-    """Return sentences about a good answer that only judgement can check, from what is known of the failure."""
+    """Return sentences about a good answer, for a judge, from what is known of the failure."""
     checks = []
     if _has_wrong_output(signatures):
         checks.append("The response states nothing that no tool returned")
@@ -164,11 +163,11 @@ def propose_semantic(run: TraceRun, signatures: Sequence[FailureSignature]) -> l
 
 
 _ON_THE_WAY = "on_the_way"
-"""Begins the codes of findings that may be the world's fault: they come last when there are too many."""
+"""Begins the codes of minor findings, which may not be the agent's fault; they are the first to be dropped."""
 
 
 def on_the_way(code: str) -> str:
-    """Return the code of a finding that tells what went wrong before the end, and may be no fault of the agent."""
+    """Return the code of a minor finding: something that went wrong before the end."""
     return f"{_ON_THE_WAY}:{code}"
 
 
@@ -177,7 +176,7 @@ def _is_on_the_way(signature: FailureSignature) -> bool:
 
 
 def _most_telling(signatures: list[FailureSignature]) -> list[FailureSignature]:
-    """Return at most `MAX_SIGNATURES`, in their order; labels are all kept, since each names its own mistake."""
+    """Return at most `MAX_SIGNATURES`, in order; those of labels are all kept, since each names its own mistake."""
     if len(signatures) <= MAX_SIGNATURES:
         return signatures
     ranked = sorted(signatures, key=lambda signature: (_is_on_the_way(signature), signature.code != "label"))
@@ -187,9 +186,9 @@ def _most_telling(signatures: list[FailureSignature]) -> list[FailureSignature]:
 
 
 def _another_output(run: TraceRun, signatures: Sequence[FailureSignature]) -> list[Assertion]:
-    """Return that the answer is neither the one that was wrong nor the error that took its place.
+    """Require another output than the wrong answer, or than the error that took its place.
 
-    A limit that stopped the run is no error of the agent's: that it is kept is said of steps and calls.
+    A limit that stopped the run is no error of the agent; assertions on steps and calls cover that.
     """
     if run.status is RunStatus.SUCCESS:
         if _has_wrong_output(signatures):
@@ -207,17 +206,17 @@ def _has_wrong_output(signatures: Sequence[FailureSignature]) -> bool:
 
 
 _WRONG_OUTPUTS = frozenset({"tool.ignored_error", "output.grounded", "output.contradicts"})
-"""Kinds that find the answer itself to be wrong."""
+"""Kinds that find fault with the answer itself."""
 _MAX_ERROR_CHARS = 1_000
 _IMPLIED = frozenset({"status_is", "run.error", "final_output_exists", "output.empty"})
-"""Kinds whose opposite is what every `desired` says anyway: success, and an answer."""
+"""Kinds whose opposite is always desired: success, and an answer."""
 _BROKEN_ANSWERS = {"llm.truncated", "llm.context_overflow", "llm.malformed_call"}
 _FLAGS = _BROKEN_ANSWERS | {"steps.exhausted", "output.refusal", "tool.lookup_skipped"}
-"""Kinds whose opposite is the other flag."""
+"""Kinds whose opposite is the negated flag."""
 
 
 _ANSWERED_SO = _BROKEN_ANSWERS | {"tool.not_offered", "tool.invalid_arguments", "tool.only_announced"}
-"""Kinds that a model's recorded answers decide, whatever the candidate makes of them."""
+"""Kinds that depend on a model's recorded answers alone, whatever the candidate does with them."""
 
 
 def _opposite(run: TraceRun, signature: Assertion) -> list[Assertion]:
@@ -225,7 +224,7 @@ def _opposite(run: TraceRun, signature: Assertion) -> list[Assertion]:
     if kind in _IMPLIED:
         return []
     if kind in _ANSWERED_SO and run.status is not RunStatus.SUCCESS:
-        return []  # an agent that gets over such an answer is fixed
+        return []  # an agent that recovers from such an answer is fixed
     if kind == "max_tool_calls":
         return [parse_assertion(kind, _fewer(run, value))]
     if kind == "tool.called":
@@ -250,7 +249,7 @@ def _fewer(run: TraceRun, loop: Json) -> Json:
 
 
 def expected_calls(run: TraceRun, tool: str) -> int:
-    """Return how many calls of the tool a label expects that calls the run a failure."""
+    """Return the most calls of the tool that any bad label expects."""
     most = 0
     for label in bad_labels(run):
         most = max(most, sum(call.name == tool for call in label.expected_calls or ()))

@@ -1,4 +1,4 @@
-"""Values in files for people: as JSON has them, or in tagged forms where JSON has no words for them."""
+"""Values in files for people: as plain JSON, or in tagged forms if JSON cannot express them."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import orjson
 from replaykit.model.values import READERS, Json, JsonObject, Raw, dumps, freeze, thaw
 
 Say: TypeAlias = Callable[[Raw], Json]
-"""Writes a value down."""
+"""Writes a value."""
 TAGGED = "tagged"
-"""The key of a session whose values are written in tagged forms."""
+"""The key of a session whose values are in tagged forms."""
 
 
 class _NotPlain(Exception):
-    """JSON has no words for a value."""
+    """JSON cannot express the value."""
 
 
 def build_tagged(build: Callable[[Say], JsonObject]) -> JsonObject:
-    """Return what is built with plain JSON values; with tagged ones, and a key that says so, where JSON has none."""
+    """Build an object with plain JSON values or, if that is impossible, with tagged ones and a key that says so."""
     try:
         return build(_plain)
     except _NotPlain:
@@ -28,7 +28,7 @@ def build_tagged(build: Callable[[Say], JsonObject]) -> JsonObject:
 
 
 def as_it_stands(value: Json, *, sort_keys: bool = False) -> Raw:
-    """Return what a file says, tagged forms included; only numbers that JSON lacks are put into one."""
+    """Return a value exactly as written, tagged forms included; only numbers beyond JSON are tagged."""
     return Raw(dumps(_sayable(value), option=orjson.OPT_SORT_KEYS if sort_keys else 0))
 
 
@@ -47,7 +47,7 @@ def _plain(value: Raw) -> Json:
 
 
 def _untagged(value: Json) -> Json:
-    """The value that comes back the same from a file without tags; `_NotPlain` where there is none."""
+    """Return a value that a file without tags gives back unchanged; raise `_NotPlain` if there is none."""
     if isinstance(value, list):
         return [_untagged(item) for item in value]
     if not isinstance(value, dict):
@@ -61,7 +61,7 @@ def _of_tag(value: JsonObject) -> Json:
     ((tag, content),) = value.items()
     stands_for = thaw(value)
     if stands_for is value:
-        return value  # no tag after all
+        return value  # an object that only looks like a tag
     if tag == "$int":
         return stands_for
     if tag == "$dict" and all(type(key) is str for key, _ in content):

@@ -1,13 +1,13 @@
-"""Takes: the tapes of a case. The first is the recorded one; `retape` adds others beside it.
+"""Takes: the tapes of a case. The first is the recorded one; `retape` adds others.
 
     cases/search-loop/takes/shorter-prompt/
-      take.json      when it was made, by which candidate, and what was asked anew
+      take.json      when it was made, by which candidate, and which answers are new
       fixtures/      the calls of that run with their answers, as in the case itself
 
 The takes of a session `incident.yaml` are in `incident.takes/`.
 """
 
-# Annotations are values here: msgspec reads them, and would compile each as a text, once for every class that has it.
+# No `from __future__ import annotations`: msgspec would compile each annotation from text, once for every class.
 
 import os
 import re
@@ -33,12 +33,12 @@ TAKES = "takes"
 """The directory of a case that holds its other takes."""
 SESSION_SUFFIX = f".{TAKES}"
 MAX_TAKES = 100
-"""Takes of one case. A replay may run the candidate once for each, and a case may come from a stranger."""
+"""The most takes of one case: a replay may run the candidate once for each, and cases are untrusted."""
 _MAX_BYTES = 4 << 20
 
 
 class NewAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One call that no earlier take could answer."""
+    """A call that no earlier take could answer."""
 
     call: int
     """Its number in the take."""
@@ -47,12 +47,12 @@ class NewAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     """The tool, the model or the request."""
     answered_by: str
-    """`live` for a real call, `person` or the name of a file for an answer that was written."""
+    """`live` for a real call; `person` or a file name for a written answer."""
     usage: Usage | None = None
 
 
 class Take(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The facts about a take, beside its calls."""
+    """The description of a take, without its calls."""
 
     replaykit: int
     """Version of the case format."""
@@ -62,27 +62,27 @@ class Take(Struct, frozen=True, kw_only=True, omit_defaults=True):
     candidate: str = ""
     """The agent that made the calls."""
     verdict: str = ""
-    """The verdict on the run."""
+    """The verdict on its run."""
     based_on: str = RECORDED
-    """The take whose answers were served where they fit."""
+    """The take that the other answers come from."""
     new_answers: tuple[NewAnswer, ...] = ()
     """The calls that no earlier take answers."""
 
 
 def takes_directory(case: ReplayCase) -> Path:
-    """Return the directory that the other takes of a case are in, whether or not it exists."""
+    """Return the directory of a case's other takes, whether or not it exists."""
     if case.file_name == CASE_FILE:
         return case.directory / TAKES
     return case.directory / f"{Path(case.file_name).stem}{SESSION_SUFFIX}"
 
 
 def holds_takes(name: str, *, beside_case: bool) -> bool:
-    """True for the name of a directory with takes; `beside_case` where a case file lies in the same directory."""
+    """True for the name of a directory with takes; `beside_case` if its parent has a case file."""
     return name.endswith(SESSION_SUFFIX) or (beside_case and name == TAKES)
 
 
 def read_takes(case: ReplayCase) -> list[Take]:
-    """Return the takes beside the recorded one, newest first; `InvalidFile` for one that is wrong."""
+    """Return the takes beside the recorded one, newest first; raise `InvalidFile` for an invalid one."""
     folder = takes_directory(case)
     if not _is_in_file(case) or not folder.is_dir():
         return []
@@ -94,7 +94,7 @@ def read_takes(case: ReplayCase) -> list[Take]:
 
 
 def take_names(folder: Path) -> list[str]:
-    """Return the names of the takes in a directory; drafts that a killed `retape` left, and files, are none."""
+    """Return the names of the takes in a directory, without drafts that a killed `retape` left."""
     names = set()
     for entry in folder.iterdir() if folder.is_dir() else ():
         if entry.is_dir():
@@ -103,7 +103,7 @@ def take_names(folder: Path) -> list[str]:
 
 
 def read_take(case: ReplayCase, name: str) -> Take:
-    """Return what is known about a take; `InvalidFile` when its file is missing or wrong."""
+    """Return the description of a take; raise `InvalidFile` if it is missing or invalid."""
     file = _place(case, name) / TAKE_FILE
     take = read_struct(file, Take, newest=TAKE_FORMAT, noun="take format {}", limit_bytes=_MAX_BYTES)
     if take.name != name:
@@ -112,12 +112,11 @@ def read_take(case: ReplayCase, name: str) -> Take:
 
 
 def has_take(case: ReplayCase, name: str) -> bool:
-    """True when the case has a take of this name."""
     return name == RECORDED or (_is_in_file(case) and (_place(case, name) / TAKE_FILE).is_file())
 
 
 def check_take(case: ReplayCase, name: str) -> None:
-    """Raise a `UsageError` that names the nearest take where the case has none of this name."""
+    """Raise `UsageError` with the nearest take if the case has none of this name."""
     if has_take(case, name):
         return
     known = [RECORDED, *take_names(takes_directory(case))]
@@ -134,7 +133,7 @@ def take_calls(case: ReplayCase, name: str, held: Iterable[Raw] = ()) -> Sequenc
 
 
 def take_files(case: ReplayCase, name: str) -> list[Path]:
-    """Return the fixture files of a take; none for a case whose tape is in no file."""
+    """Return the fixture files of a take; empty for a tape without files."""
     if name != RECORDED:
         return fixture_files(_place(case, name))
     if case.tape is None:
@@ -151,10 +150,10 @@ def write_take(
     replace: bool = False,
     check: Callable[[str], None] = lambda _: None,
 ) -> Path:
-    """Write a take, redacted, whole or not at all; with `replace` in the place of another. Return its directory.
+    """Write a take atomically and redacted; with `replace`, over an existing one. Return its directory.
 
-    `same_as` says by their numbers which calls were answered by a call of the recorded take. `check` gets the name that
-    the draft has beside the other takes; if it raises, everything stays as it was.
+    `same_as` maps numbers of calls to the calls of the recorded take that answered them. `check` gets the name of the
+    draft in the takes' directory; if it raises, nothing changes.
     """
     target = _own_place(case, take.name)
     draft = target.with_name(f".{take.name}.{os.getpid()}")
@@ -168,12 +167,12 @@ def write_take(
         refuse_leaks({str(target / file.relative_to(draft)): file.read_bytes() for file in files}, redactor)
         check(draft.name)
         before = _place(case, take.name)
-        if before != target:  # set aside by a process that was killed
+        if before != target:  # a killed process set the take aside
             before.rename(target)
         if replace:
             move_into_place(draft, target)
         else:
-            draft.rename(target)  # fails where another process has written a take of this name meanwhile
+            draft.rename(target)  # fails if another process has written a take of this name
     except OSError as error:
         raise ReplayKitError(f"the take {str(target)!r} could not be written: {error}") from error
     finally:
@@ -182,7 +181,7 @@ def write_take(
 
 
 def check_name(name: str) -> str:
-    """Return the name of a new take; a `UsageError` where it cannot be one."""
+    """Return the name of a new take; raise `UsageError` if it is invalid."""
     if name == RECORDED:
         hint = "It is what a fix is compared with. Choose another name: --name NAME"
         raise UsageError(f"the take {RECORDED!r} is the recorded one and stays as it is", hint=hint)
@@ -193,7 +192,7 @@ def check_name(name: str) -> str:
 
 
 def new_name(case: ReplayCase) -> str:
-    """Return a name that no take of the case has yet: `take-2`, `take-3`, …"""
+    """Return an unused name: `take-2`, `take-3`, …"""
     number = 2
     while has_take(case, f"take-{number}"):
         number += 1
@@ -201,12 +200,12 @@ def new_name(case: ReplayCase) -> str:
 
 
 def _is_in_file(case: ReplayCase) -> bool:
-    """False for a case that was made in memory, whose directory means nothing."""
+    """False for a case in memory, whose directory means nothing."""
     return bool(case.file_name) and case.file.is_file()
 
 
 def _place(case: ReplayCase, name: str) -> Path:
-    """The directory of a take: its own, or where a killed `retape --force` has set it aside."""
+    """Return the directory of a take: its own, or the one where a killed `retape --force` set it aside."""
     place = _own_place(case, name)
     if place.is_dir() or not place.parent.is_dir():
         return place
@@ -224,7 +223,7 @@ _SET_ASIDE = re.compile(r"\.(.+)\.[0-9a-f]+\.old")
 
 
 def move_into_place(draft: Path, target: Path) -> None:
-    """Move a draft to its place; what was there before is removed then."""
+    """Move a draft to its place and remove what was there before."""
     if not target.exists():
         draft.rename(target)
     elif not _swap(draft, target):
@@ -233,12 +232,12 @@ def move_into_place(draft: Path, target: Path) -> None:
 
 
 def _swap(draft: Path, target: Path) -> bool:
-    """Swap two directories in one step; return False where the system or the file system cannot."""
+    """Swap two directories atomically; return False if the system cannot."""
     from replaykit.isolation.kernel import exchange  # noqa: PLC0415 (brings in ctypes, and few directories are replaced)
 
     try:
         exchange(str(draft), str(target))
-    except OSError:  # an old kernel, a network file system; what is wrong otherwise, the renames find out
+    except OSError:  # an old kernel or a network file system; other errors will come up again in `_replace`
         return False
     return True
 
@@ -251,19 +250,17 @@ def _replace(draft: Path, target: Path) -> None:
     except OSError:
         old.rename(target)
         raise
-    old.rename(draft)  # so that nobody takes it for one that was set aside and has no successor
+    old.rename(draft)  # under its first name, so that it is not taken for the only copy of a take
 
 
 def name_set_aside(directory: str) -> str:
-    """Return the name of what a killed process has set aside in a directory of this name; nothing for any other."""
-    found = _SET_ASIDE.fullmatch(directory)
-    if found is None:
-        return ""
-    return found[1]
+    """Return the name of a take that a killed process set aside in this directory; empty for any other directory."""
+    match = _SET_ASIDE.fullmatch(directory)
+    return "" if match is None else match[1]
 
 
 def remove(draft: Path) -> None:
-    """Remove a directory with all that is in it, if it is there."""
+    """Remove a directory tree, if it exists."""
     from shutil import rmtree  # noqa: PLC0415 (slow to import, and cases are mostly read)
 
     rmtree(draft, ignore_errors=True)

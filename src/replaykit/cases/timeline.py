@@ -1,6 +1,6 @@
-"""The title of a case, and its `notes.md`: what went wrong, and the run as a page for people.
+"""The title of a case, and its `notes.md`: the failure, and the run as a readable page.
 
-The page reads like the conversation it tells of. What a signature points at is marked at its place.
+The page reads like a conversation, with a mark at every event that a signature points at.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from replaykit.terminal import visible
 MAX_EVENTS = 500
 _REMARK_CHARS = 2_000
 _SPOKEN_CHARS = 800
-"""The most characters that the page shows of what somebody said, or a tool answered."""
+"""The longest quotation of a message or answer, in characters."""
 _SPOKEN_LINES = 30
 _MARK = "⚠"
 _CUT = "…"
@@ -34,7 +34,7 @@ FILL_IN = (
 
 
 def render_notes(title: str, run: TraceRun, signatures: Sequence[FailureSignature], remarks: Sequence[str] = ()) -> str:
-    """Return the text of `notes.md`: what the run was, what went wrong, and what happened when."""
+    """Return the text of `notes.md`: facts about the run, its failure, and a timeline."""
     parts = [f"# {_plain(title)}", _run_facts(run), "## What went wrong", _findings(signatures)]
     sections = {"About the import": remarks, "What a replay cannot repeat": concerns(run.events)}
     for heading, lines in sections.items():
@@ -74,7 +74,7 @@ def _findings(signatures: Sequence[FailureSignature]) -> str:
 
 
 def _conversation(run: TraceRun, signatures: Sequence[FailureSignature]) -> Iterator[str]:
-    """Give the blocks of the timeline: who, when, what was said, and what went wrong there."""
+    """Yield the blocks of the timeline: speaker, time, words, and findings."""
     start = run.started_at or (run.events[0].at if run.events else 0.0)
     for event in run.events[:MAX_EVENTS]:
         yield "\n".join([_heading(event, start), *_quoted(_spoken(event))])
@@ -97,7 +97,7 @@ def _heading(event: AnyEvent, start: float) -> str:
 
 
 def _who(event: AnyEvent) -> str:
-    """Return who acts in an event; of a tool's call with its arguments."""
+    """Return the actor of an event; for a tool call, with its arguments."""
     if isinstance(event, LlmCall):
         return event.name or "model"
     if isinstance(event, Call):
@@ -114,7 +114,7 @@ def _who(event: AnyEvent) -> str:
 
 
 def _spoken(event: AnyEvent) -> str:
-    """Return what was said in an event, or what came of it."""
+    """Return the words of an event, or its outcome."""
     if isinstance(event, Call):
         return _outcome(event)
     if isinstance(event, ErrorEvent):
@@ -136,7 +136,7 @@ def _outcome(call: Call) -> str:
 
 
 def _answer(call: Call) -> str:
-    """Return what came back; of a model its words, and the tool calls in its answer."""
+    """Return the answer of a call; for a model, its text and the tool calls in it."""
     if call.items is not None:
         return _message_text(call.items)
     if not isinstance(call, LlmCall):
@@ -150,7 +150,7 @@ def _message_text(value: Json) -> str:
 
 
 def _quoted(text: str) -> Iterator[str]:
-    """Give the lines of a text as a quotation of bounded length."""
+    """Yield the lines of a text as a quotation of limited length."""
     cut = text[:_SPOKEN_CHARS]
     lines = [line for line in cut.splitlines() if line.strip()]
     for line in lines[:_SPOKEN_LINES]:
@@ -168,7 +168,7 @@ def _moment(at: float) -> str:
 
 
 def _plain(text: str, chars: int | None = None) -> str:
-    """Return text that Markdown shows as it is, in one line."""
+    """Return text on one line, escaped for Markdown."""
     line = visible(short(text) if chars is None else " ".join(text[:chars].split()))
     return re.sub(r"[\\`*\[<|#]|(?<!\w)_|_(?!\w)", r"\\\g<0>", line)
 
@@ -186,8 +186,8 @@ _RANKS = (
     ["output.empty", "final_output_exists", "run.failed_steps", "tool.error"],
     ["llm.same_request", "llm.same_answer", "state.repeated"],
 )
-"""Kinds from the most telling to the least. A kind that is not here comes from a detector of the project's own, and
-goes first; a status alone comes last."""
+"""Kinds from the most telling to the least. Kinds of a project's own detectors, which are not listed, come first; a
+status alone comes last."""
 _LAST = "status_is"
 
 _WORDS = {
@@ -225,7 +225,7 @@ _FIXED = {
 
 
 def title_of(run: TraceRun, signatures: Sequence[FailureSignature]) -> str:
-    """Return a title of at most `MAX_CHARS`: the one or two most telling signatures, in words."""
+    """Return a title of at most `MAX_CHARS`: the one or two most telling signatures in words."""
     ranked = sorted(signatures, key=_rank)
     headlines = list(dict.fromkeys(_cut(headline(signature)) for signature in ranked))
     if not headlines:
@@ -238,7 +238,7 @@ def title_of(run: TraceRun, signatures: Sequence[FailureSignature]) -> str:
 
 
 def headline(signature: FailureSignature) -> str:
-    """Return what a signature says, without arguments and details."""
+    """Return a signature in words, without arguments and details."""
     kind, value = signature.assertion.kind, signature.assertion.value
     if kind == "not" and isinstance(value, dict):
         kind, value = next(iter(value.items()))

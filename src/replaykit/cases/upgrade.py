@@ -1,4 +1,4 @@
-"""Upgrade: rewrite a case of an older format in the current one. What people wrote stays as they wrote it."""
+"""Upgrade: rewrite a case of an older format in the current one, leaving people's own words alone."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ _VERSION = re.compile(rb"""(["']?replaykit["']?\s*:\s*)(\d+)""")
 
 
 class Rewritten(Struct, frozen=True):
-    """A file, and its text in the current format."""
+    """A file and its text in the current format."""
 
     file: Path
     text: bytes
 
 
 def outdated_files(path: FilePath) -> list[Rewritten]:
-    """Return the files of a case that an older version wrote, each with its new text; the case must be a sound one.
+    """Return the outdated files of a valid case, each with its new text.
 
-    Only the version number of a file changes, unless its calls repeat each other or hold large values: then they share
-    what they have in common, and the large values get files of their own. A proof that holds is carried over.
+    Only the version number of a file changes, unless its calls share parts or hold large values: these are moved into
+    shared parts and files of their own. A proof that still holds is carried over.
     """
     case = load_case(path)
     document, _ = open_case(path)
@@ -53,18 +53,18 @@ def outdated_files(path: FilePath) -> list[Rewritten]:
     values = _NewValues(case.directory / FIXTURES)
     fixtures = [_fixture(file, values) for file in fixture_files(case.directory)]
     trace = _source_trace(case, values)
-    found = list(filter(None, (current, *fixtures, trace)))
+    outdated = list(filter(None, (current, *fixtures, trace)))
     rewritten = {fixture.file: fixture.text for fixture in fixtures if fixture is not None}
     proof = proof_path(case)
     text = proof_after(case, rewritten) if rewritten else None
     if proof is not None and text is not None:
-        found.append(Rewritten(proof, text))
-    # Before the files that name them: whoever stops in between leaves a case that can be read.
-    return [*values.files(), *found]
+        outdated.append(Rewritten(proof, text))
+    # Values come before the files that name them: an interrupted upgrade leaves a readable case.
+    return [*values.files(), *outdated]
 
 
 def write_files(files: list[Rewritten]) -> None:
-    """Write the new texts, each file whole or not at all."""
+    """Write the new texts, each file atomically."""
     for rewritten in files:
         file = rewritten.file
         with writing(file):
@@ -73,14 +73,14 @@ def write_files(files: list[Rewritten]) -> None:
 
 
 class _NewValues:
-    """The large values that get files of their own."""
+    """Collects the large values that get files of their own."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._texts: dict[str, bytes] = {}
 
     def write(self, value: Raw) -> str:
-        """Keep the value for later; return the name of its file."""
+        """Collect a value; return the name of its file."""
         text = value_text(value)
         name = value_name(text)
         self._texts[name] = text
@@ -91,7 +91,7 @@ class _NewValues:
 
 
 class _UpgradedReferences(Struct):
-    """The references of a fixture file; most have none."""
+    """The references in a fixture file; most have none."""
 
     parts: dict[str, Raw] = {}
     calls: tuple[_CallReferences, ...] = ()
@@ -102,7 +102,7 @@ class _CallReferences(Struct):
 
 
 def _fixture(file: Path, values: _NewValues) -> Rewritten | None:
-    calls = read_fixture(file)  # says what is wrong with it
+    calls = read_fixture(file)  # raises for an invalid file
     text = read_bytes(file, limit_bytes=MAX_FIXTURE_BYTES)
     version = msgspec.json.decode(text, type=FileVersion).replaykit
     if version >= FIXTURE_FORMAT:
@@ -116,14 +116,14 @@ def _fixture(file: Path, values: _NewValues) -> Rewritten | None:
 
 
 def _source_trace(case: ReplayCase, values: _NewValues) -> Rewritten | None:
-    """The run log of a recorded run, where it takes less than half the room in the current form."""
+    """Return the run log in its current form if that takes less than half the space."""
     file = case.trace_path
     if file is None or not file.is_file() or case.source.format != run_log.FORMAT:
         return None
     text = read_bytes(file, limit_bytes=MAX_FIXTURE_BYTES)
     try:
         version = msgspec.json.decode(text, type=FileVersion).replaykit
-    except msgspec.MsgspecError:  # compressed, or one of several on lines
+    except msgspec.MsgspecError:  # compressed, or one of several lines
         return None
     if version != RUN_FORMAT:
         return None
@@ -135,19 +135,19 @@ def _source_trace(case: ReplayCase, values: _NewValues) -> Rewritten | None:
 
 
 def _with_version(file: Path, version: int, current: int, line: int | None) -> Rewritten | None:
-    """The file with a new version number, and nothing else changed."""
+    """Replace the version number of a file, and nothing else."""
     if version >= current:
         return None
     text = read_bytes(file, limit_bytes=MAX_FIXTURE_BYTES)
-    found = _VERSION.search(text, _start_of(text, line or 1))
-    if found is None or int(found[2]) != version:
+    match = _VERSION.search(text, _start_of(text, line or 1))
+    if match is None or int(match[2]) != version:
         hint = f"Write `replaykit: {current}` there yourself."
         raise InvalidFile("its version stands where it cannot be rewritten", file=str(file), hint=hint)
-    return Rewritten(file, text[: found.start(2)] + str(current).encode() + text[found.end(2) :])
+    return Rewritten(file, text[: match.start(2)] + str(current).encode() + text[match.end(2) :])
 
 
 def _start_of(text: bytes, line: int) -> int:
-    """The position at which a line begins."""
+    """Return the offset of a line."""
     start = 0
     for _ in range(line - 1):
         start = text.index(b"\n", start) + 1

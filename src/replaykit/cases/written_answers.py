@@ -1,4 +1,4 @@
-"""Answers that somebody has written for calls that no take holds.
+"""Written answers: a person's answers for calls that no take holds.
 
     - model: gpt-5
       answer: The order was refunded.          # a text, or {content, tool_calls: [{name, arguments}]}
@@ -7,7 +7,7 @@
     - tool: refund_order
       error: {type: TimeoutError, message: the gateway timed out}
 
-Each entry answers one call of that tool or model, in the order of the file.
+Each entry answers one call of that tool or model, in file order.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from replaykit.model.events import Call, ErrorInfo, LlmCall, ToolCall
 from replaykit.model.values import ABSENT, Json, JsonObject, Raw, raw
 
 PERSON = "person"
-"""The name of whoever gave an answer that was typed in."""
+"""The source of an answer that was typed in."""
 _OUTCOMES = {"tool": ("result", "error"), "model": ("answer", "error")}
 
 
@@ -56,22 +56,22 @@ ANSWERS = ListOf(
 
 
 class WrittenAnswer(Struct, frozen=True, kw_only=True):
-    """The outcome of one call, as a person wrote it."""
+    """A person's answer to one call."""
 
     name: str
     is_model: bool
     result_json: Raw = ABSENT
     error: ErrorInfo | None = None
     source: str = PERSON
-    """The file it is from, or `person`."""
+    """Its file, or `person`."""
 
     def fits(self, call: Call) -> bool:
-        """True when it answers calls of this kind and name."""
+        """True if it answers calls of this kind and name."""
         kind = LlmCall if self.is_model else ToolCall
         return isinstance(call, kind) and call.name == self.name
 
     def applied(self, call: Call, number: int) -> Call:
-        """Return the call with this answer and another number, as an import would have it."""
+        """Return the call with this answer and another number, without its recorded bytes."""
         return msgspec.structs.replace(
             call,
             seq=number,
@@ -85,7 +85,7 @@ class WrittenAnswer(Struct, frozen=True, kw_only=True):
 
 
 def read_answers(path: FilePath) -> list[WrittenAnswer]:
-    """Return the answers in a YAML or JSON file; `InvalidFile` names the line of the first thing that is wrong."""
+    """Return the answers in a YAML or JSON file; an `InvalidFile` names the line of the first flaw."""
     document = load_document(path)
     refuse_flaws(document, find_flaws(ANSWERS, document.value))
     return [_answer(document, value) for value in document.value]
@@ -104,20 +104,20 @@ def _answer(document: Document, value: JsonObject) -> WrittenAnswer:
 
 
 def error_info(error: JsonObject) -> ErrorInfo:
-    """Return the error that `{type, message}` stands for."""
+    """Return `{type, message}` as an error."""
     message = error.get("message", "")
     return ErrorInfo(type=error["type"], message=message, args_json=raw((message,) if message else ()))
 
 
 def message_json(answer: Json) -> Raw:
-    """Return the message that a model's answer stands for; a text alone is its content."""
+    """Return a model's answer as a message; a text is its content."""
     from replaykit.wire.model_calls import answer_of  # noqa: PLC0415 (few answers are written by hand)
 
     return raw(answer_of(answer).message)
 
 
 def take_fitting(answers: list[WrittenAnswer], call: Call) -> WrittenAnswer | None:
-    """Remove and return the first answer for a call; None where there is none."""
+    """Remove and return the first answer that fits a call; None if there is none."""
     for index, answer in enumerate(answers):
         if answer.fits(call):
             return answers.pop(index)
@@ -125,6 +125,6 @@ def take_fitting(answers: list[WrittenAnswer], call: Call) -> WrittenAnswer | No
 
 
 def unused_text(answers: Sequence[WrittenAnswer]) -> str:
-    """Return which answers no call has asked for, in words."""
+    """Name the answers that no call asked for."""
     names = ", ".join(dict.fromkeys(f"`{answer.name}`" for answer in answers))
     return f"{len(answers)} of the answers were not asked for: {names}"

@@ -108,7 +108,7 @@ class RunError(Rule, frozen=True):
         )
 
     def _reads(self, error: ErrorInfo) -> bool:
-        # Some candidates say "KeyError: x", some only "x", and some put the class beside the message.
+        # Candidates report "KeyError: x", only "x", or the class beside the message.
         bare = _CLASS.sub("", error.message)
         return any(map(partial(matches, self.text), (error.message, str(error), bare)))
 
@@ -163,7 +163,7 @@ class StepsExhausted(Rule, frozen=True):
 
 
 def failing_call(run: TraceRun, error: ErrorEvent) -> int | None:
-    """Return the last model call inside of the step that failed, where the log says how long the step took."""
+    """Return the last model call inside the failed step, if the log has the step's duration."""
     end = error.at + error.duration_s
     call = first(reversed(run.llm_calls), lambda call: error.at <= call.at < end)
     return None if call is None else call.seq

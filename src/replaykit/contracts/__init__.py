@@ -1,1 +1,1 @@
-"""Contracts: named invariants of an agent, the conditions they hold under, and their score."""
+"""Contracts: named invariants of an agent, the conditions they apply under, and their score."""

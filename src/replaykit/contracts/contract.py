@@ -1,4 +1,4 @@
-"""Contracts as values: invariants, and the conditions under which each is asked."""
+"""Contracts as values: named invariants, and the conditions that each applies under."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from replaykit.model.values import Json
 
 
 class When(StrEnum):
-    """Under which conditions an invariant is asked."""
+    """The conditions that an invariant applies under."""
 
     ALWAYS = "always"
     TOOL_FAULTS = "tool_faults_active"
@@ -29,18 +29,15 @@ class Conditions(Struct, frozen=True, kw_only=True):
     """The kinds of faults that were active in a run."""
 
     tool_faults: bool = False
-    """True when faults of tools were active."""
     llm_faults: bool = False
-    """True when faults of models were active."""
     context_faults: bool = False
-    """True when faults of the context were active."""
 
     @property
     def any_chaos(self) -> bool:
         return self.tool_faults or self.llm_faults or self.context_faults
 
     def why_not(self, when: When) -> str:
-        """Return why an invariant with this `when` is not asked; "" when it is."""
+        """Return why an invariant with this `when` does not apply; empty if it does."""
         met = {
             When.ALWAYS: True,
             When.TOOL_FAULTS: self.tool_faults,
@@ -61,16 +58,16 @@ class Conditions(Struct, frozen=True, kw_only=True):
 
 
 def conditions_of(faults: Iterable[str] = (), recorded: Iterable[Event] = ()) -> Conditions:
-    """Return what was wrong in a run: injected faults, by their names, and calls of its tape that had failed."""
-    sorts = {name.partition(".")[0] for name in faults}
+    """Return the conditions of a run, from the names of injected faults and the recorded calls that had failed."""
+    kinds = {name.partition(".")[0] for name in faults}
     for call in recorded:
         if isinstance(call, ToolCall | LlmCall) and call_failed(call):
-            sorts.add("tool" if isinstance(call, ToolCall) else "model")
-    return Conditions(tool_faults="tool" in sorts, llm_faults="model" in sorts, context_faults="context" in sorts)
+            kinds.add("tool" if isinstance(call, ToolCall) else "model")
+    return Conditions(tool_faults="tool" in kinds, llm_faults="model" in kinds, context_faults="context" in kinds)
 
 
 class Severity(StrEnum):
-    """The weight of a broken invariant."""
+    """How much a broken invariant weighs."""
 
     CRITICAL = "critical"  # the contract fails, whatever its score
     HIGH = "high"
@@ -83,45 +80,45 @@ class Severity(StrEnum):
 
 
 class Invariant(Struct, frozen=True, kw_only=True):
-    """One promise: an assertion with a name, how much it weighs, and when it is asked."""
+    """One promise: an assertion with an id, a weight and the conditions it applies under."""
 
     id: str
     type: str
     assertion: Assertion
-    """Carries the invariant's id and severity; under `negate` it is the opposite of what the type says."""
+    """Carries the invariant's id and severity; negated if `negate` is set."""
     description: str = ""
     severity: Severity = Severity.MEDIUM
     when: When = When.ALWAYS
     negate: bool = False
     probes: tuple[str, ...] = ()
-    """Inputs of its own; without any it is checked with the inputs of the trial."""
+    """Inputs of its own; without any, the invariant is checked with the inputs of the trial."""
 
 
 class Contract(Struct, frozen=True, kw_only=True):
-    """Named invariants an agent must keep."""
+    """Named invariants that an agent must keep."""
 
     name: str
     description: str = ""
     invariants: tuple[Invariant, ...] = ()
     matrix: tuple[Json, ...] = ()
-    """The worlds it is tried in, as they are written; `project.chaos_config.matrix_of` makes plans of them."""
+    """The worlds to try the agent in, as written; `project.chaos_config.matrix_of` turns them into plans."""
 
     def assertions(self, conditions: Conditions) -> Assertions:
-        """The assertions of the invariants that are asked under these conditions."""
+        """Return the assertions of the invariants that apply under these conditions."""
         return tuple(invariant.assertion for invariant in self.invariants if not conditions.why_not(invariant.when))
 
     @property
     def probes(self) -> tuple[str, ...]:
-        """Everything its invariants want to be asked, each once."""
+        """The inputs that its invariants ask for, without duplicates."""
         return tuple(dict.fromkeys(probe for invariant in self.invariants for probe in invariant.probes))
 
 
 class ChaosScenario(Struct, frozen=True, kw_only=True):
-    """One world of a chaos matrix: its name, and the faults in it."""
+    """A world of a chaos matrix: its name and its faults."""
 
     name: str
     plan: ChaosPlan = ChaosPlan()
 
 
 CALM = ChaosScenario(name="no chaos")
-"""A world in which nothing is wrong."""
+"""The world without faults."""

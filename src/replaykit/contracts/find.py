@@ -1,9 +1,9 @@
-"""Find contracts: by name among those that are known, then by path, relative to where the name was said."""
+"""Find contracts: by name among the known ones, then by path, relative to the file that refers to them."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from replaykit.model.values import Json, JsonObject
 
 
 def contract_of(value: JsonObject, document: Document, path: DocumentPath) -> Contract:
-    """Return the contract that a value without flaws describes; `path` is its place in the document."""
+    """Build the contract that a valid value describes; `path` is its place in the document."""
     invariants = value["invariants"]
     lines = document.lines([(*path, "invariants", index) for index in range(len(invariants))])
     return Contract(
@@ -56,24 +56,17 @@ _SUFFIXES = (".yaml", ".yml", ".json")
 
 
 def find_contract(
-    name: str,
-    known: Mapping[str, Contract] | Iterable[Contract],
-    directory: Path,
-    files: ConfigFiles = WORKING_TREE,
+    name: str, known: Mapping[str, Contract], directory: Path, files: ConfigFiles = WORKING_TREE
 ) -> Contract:
-    """The known contract of that name, or else the one in the file of that name below the directory."""
-    if isinstance(known, Mapping):
-        by_name = known
-    else:
-        by_name = {contract.name: contract for contract in known}
-    if name in by_name:
-        return by_name[name]
+    """Return the known contract of this name, or else the one in the file of this name below the directory."""
+    if name in known:
+        return known[name]
     file = directory / name
     if files.has(file):
         return load_contract(file, files)
     if name.endswith(_SUFFIXES):
-        raise UsageError(f"no contract {name!r}: there is no file {file}{files.where}", hint=_hint(by_name))
-    raise UsageError(f"no contract {name!r}; {nearest(name, by_name)}", hint=_hint(by_name))
+        raise UsageError(f"no contract {name!r}: there is no file {file}{files.where}", hint=_hint(known))
+    raise UsageError(f"no contract {name!r}; {nearest(name, known)}", hint=_hint(known))
 
 
 def _hint(known: Mapping[str, Contract]) -> str:
@@ -83,7 +76,7 @@ def _hint(known: Mapping[str, Contract]) -> str:
 
 
 def load_contract(path: FilePath, files: ConfigFiles = WORKING_TREE) -> Contract:
-    """The contract in a file, wrapped in `contract:` or not; `InvalidFile` names the line of the first flaw."""
+    """Load the contract in a file, wrapped in `contract:` or not; `InvalidFile` names the line of the first flaw."""
     document = load_config(Path(path), limit_bytes=MAX_CONTRACT_BYTES, files=files)
     refuse_flaws(document, contract_flaws(document))
     value, place = _inner(document.value)
@@ -91,22 +84,21 @@ def load_contract(path: FilePath, files: ConfigFiles = WORKING_TREE) -> Contract
 
 
 def contract_flaws(document: Document) -> list[Flaw]:
-    """Everything that keeps a document from being a contract, up to `MAX_FLAWS`."""
+    """Return everything that keeps a document from being a contract, up to `MAX_FLAWS`."""
     value, path = _inner(document.value)
     return list(islice(find_flaws(CONTRACT, value, path), MAX_FLAWS))
 
 
 def _inner(value: Json) -> tuple[Json, tuple[str, ...]]:
-    wrapped = isinstance(value, dict) and value.keys() == {"contract"}
-    if wrapped:
+    if isinstance(value, dict) and value.keys() == {"contract"}:
         return (value["contract"], ("contract",))
     return (value, ())
 
 
 def lint_contracts(path: FilePath) -> list[Problem]:
-    """Everything that is wrong with the contracts in a file, in the order of its lines.
+    """Return every problem of the contracts in a file, in the order of their lines.
 
-    The file is a contract, or a configuration: of that, `contract` and `contracts`.
+    The file is a contract, or a configuration whose `contract` and `contracts` are checked.
     """
     try:
         document = load_document(path, limit_bytes=MAX_CONTRACT_BYTES)
@@ -119,18 +111,18 @@ def lint_contracts(path: FilePath) -> list[Problem]:
 def _flaws(document: Document) -> Flaws:
     value = document.value
     parts: dict[str, Shape] = {"contract": CONTRACT, "contracts": CONTRACTS}
-    found = [part for part in parts if isinstance(value, dict) and value.get(part) is not None]
-    flaws = list(find_flaws(CONTRACT, value)) if not found else []
-    for part in found:
+    present = [part for part in parts if isinstance(value, dict) and value.get(part) is not None]
+    flaws = list(find_flaws(CONTRACT, value)) if not present else []
+    for part in present:
         flaws += find_flaws(parts[part], value[part], (part,))
     yield from flaws
     if not flaws:
-        for path, contract in _contracts(value, found):
+        for path, contract in _contracts(value, present):
             yield from _unregistered(path, contract)
 
 
 def _contracts(value: Json, parts: list[str]) -> Iterator[tuple[DocumentPath, JsonObject]]:
-    """The contracts of a file without flaws, and where they are."""
+    """Yield the contracts of a valid file, each with its place."""
     if not parts:
         yield (), value
     if "contract" in parts:
@@ -142,7 +134,7 @@ def _contracts(value: Json, parts: list[str]) -> Iterator[tuple[DocumentPath, Js
 
 
 def _unregistered(path: DocumentPath, contract: JsonObject) -> Flaws:
-    """Checks in Python that nobody has registered where this is linted."""
+    """Warn about Python checks that are not registered in this process."""
     assertions = list(map(assertion_of, contract["invariants"]))
     for index, name in unregistered_in(assertions):
         place = (*path, "invariants", index)

@@ -1,7 +1,7 @@
-"""Types: what an invariant's `type` and its further keys say, as an assertion of the one engine.
+"""Invariant types: turn the keys of an invariant into an assertion.
 
-Every kind of assertion is a type, with `value` for what a case writes behind the kind. Flakestorm's twelve are
-spellings of those, with keys of their own. Their opposites want an output as well: nobody keeps a promise by silence.
+Every kind of assertion is a type; its value goes under `value`. Flakestorm's twelve types are other spellings of
+those, with keys of their own. Their opposites also require an output: an agent keeps no promise by staying silent.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from replaykit.model.values import Json, JsonObject, canonical
 InvariantKeys = Mapping[str, Json]
 """The keys of one invariant."""
 AssertionSource = JsonObject
-"""An assertion as a case writes it: its kind, and its value."""
+"""An assertion as a case spells it: its kind and its value."""
 
 MAX_MS = 86_400_000
 AUTO = "auto"
-"""The baseline that is what the agent answers where nothing is wrong."""
+"""The baseline that stands for the agent's own answer without faults."""
 _FLAGS = re.compile(r"\(\?([aiLmsux]+)\)")
 
 
 class InvariantType(msgspec.Struct, frozen=True):
-    """A type with keys of its own, and what it means: as it is, and under `negate`."""
+    """A type with keys of its own, and the assertions it stands for: plain and under `negate`."""
 
     means: Callable[[InvariantKeys], AssertionSource]
     negated: Callable[[InvariantKeys], AssertionSource]
@@ -39,7 +39,7 @@ class InvariantType(msgspec.Struct, frozen=True):
 
 
 class Unchanged(Rule, frozen=True):
-    """The output is like the one that the agent gives where nothing is wrong; without that one it does not hold."""
+    """The output is like the agent's answer without faults; never holds if there is no such answer."""
 
     named = True
     min: float
@@ -55,7 +55,7 @@ class Unchanged(Rule, frozen=True):
 
 
 def assertion_of(invariant: InvariantKeys) -> Assertion:
-    """The assertion that an invariant without flaws in its shape stands for; `BadAssertion` when it is none."""
+    """Return the assertion that a well-formed invariant stands for; raise `BadAssertion` if it makes no sense."""
     if invariant["type"] == "behavior_unchanged" and invariant.get("baseline", AUTO) == AUTO:
         rule = Unchanged(min=invariant.get("similarity_threshold", 0.75), negate=invariant.get("negate", False))
         return Assertion("behavior_unchanged", AUTO, rule)
@@ -64,17 +64,17 @@ def assertion_of(invariant: InvariantKeys) -> Assertion:
 
 
 def probes_of(invariant: InvariantKeys) -> tuple[str, ...]:
-    """Return the inputs of an invariant's own."""
+    """Return the inputs that an invariant brings along."""
     return tuple(invariant.get("probes") or invariant.get("dangerous_prompts") or ())
 
 
 def needs_baseline(assertion: Assertion) -> bool:
-    """True when it compares with what the agent answers where nothing is wrong."""
+    """True if the assertion compares the output with the agent's answer without faults."""
     return isinstance(assertion.rule, Unchanged)
 
 
 def compare_with(assertion: Assertion, output: Json) -> Assertion:
-    """The assertion, with what there is to compare with; as it is when that says nothing."""
+    """Return the assertion with its baseline filled in; unchanged if it needs none or the output is empty."""
     rule = assertion.rule
     if isinstance(output, str):
         text = output
@@ -117,7 +117,7 @@ _NO_PII: AssertionSource = {
 
 
 def _not(*written: AssertionSource) -> AssertionSource:
-    """There is an output, and none of these holds."""
+    """Build the assertion that there is an output and none of these holds."""
     return {"all": [_ANSWERED, *({"not": source} for source in written)]}
 
 
@@ -126,7 +126,7 @@ def _opposite(means: Callable[[InvariantKeys], AssertionSource]) -> Callable[[In
 
 
 def _spelling(means: Callable[[InvariantKeys], AssertionSource], **fields: Shape) -> InvariantType:
-    """A type about the output, whose own keys are all required."""
+    """Build a type about the output, whose own keys are all required."""
     return InvariantType(means, _opposite(means), fields, tuple(fields))
 
 
@@ -137,7 +137,7 @@ def _patterns(keys: InvariantKeys) -> list[AssertionSource]:
 
 
 def _flagged(pattern: str, flag: str) -> str:
-    """The pattern with one more flag; flags stand in front of a pattern, once."""
+    """Return the pattern with one more flag. Python accepts flags only once, at the start of a pattern."""
     own = _FLAGS.match(pattern)
     if own:
         return f"(?{flag}{own[1]}){pattern[own.end() :]}"
@@ -163,7 +163,7 @@ FLAKESTORM_INVARIANTS: dict[str, InvariantType] = {
     ),
     "regex": _spelling(lambda keys: {"output.regex": _flagged(keys["pattern"], "s")}, pattern=SOME_TEXT),
     "latency": InvariantType(
-        lambda keys: _latency(keys),
+        _latency,
         lambda keys: {"not": _latency(keys)},
         {"max_ms": Number(above=0, at_most=MAX_MS)},
         ("max_ms",),
@@ -192,4 +192,4 @@ FLAKESTORM_INVARIANTS: dict[str, InvariantType] = {
         _UNCHANGED, _opposite(_UNCHANGED), {"baseline": SOME_TEXT, "similarity_threshold": _SHARE}
     ),
 }
-"""Flakestorm's types."""
+"""Flakestorm's types, by name."""

@@ -1,4 +1,4 @@
-"""Scores: what the checks of a contract add up to."""
+"""Scores: sum up the checks of a contract."""
 
 from __future__ import annotations
 
@@ -26,85 +26,85 @@ class InvariantCheck(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The type of the invariant."""
     severity: Severity
     probe: str = ""
-    """The input; other values than texts as JSON."""
+    """The input; values other than texts as JSON."""
     holds: bool | None = None
-    """None when it was not asked, or nobody can tell."""
+    """None if it was not checked, or the check is inconclusive."""
     skipped: str = ""
-    """The reason why it was not asked."""
+    """The reason why it was not checked."""
     unjudged: str = ""
     """The reason why it is inconclusive."""
     text: str = ""
-    """The observation, in words."""
+    """The observation in words."""
     expected: str = ""
     """What the invariant asks for, in words."""
     actual: str = ""
-    """What came instead, in words."""
+    """What was observed instead, in words."""
     seq: int | None = None
-    """The event it points at."""
+    """The sequence number of the event it points at."""
     run: int | None = None
-    """The number of the run that the event is in, where the invariant asks for several."""
+    """The number of the run that holds the event, if the invariant needs several runs."""
     output: str = ""
-    """The beginning of what the agent answered."""
+    """The beginning of the agent's answer."""
     error: str = ""
-    """The error of the agent's run, or the reason why there was none."""
+    """The error of the agent's run, or the reason why it did not run."""
     evidence: str = ""
-    """The directory with the files of its run, where they were kept."""
+    """The directory with the files of the run, if they were kept."""
     where: str = ""
     """The file and line of the invariant, as `replaykit.yaml:12`."""
 
     @property
     def was_asked(self) -> bool:
-        """True unless it is for other worlds than the one it met."""
+        """True if the invariant applied to the world of this run."""
         return self.holds is not None or bool(self.unjudged)
 
 
 class ContractResult(Struct, frozen=True, kw_only=True):
-    """The checks of a contract and their score."""
+    """The checks of a contract, and their score."""
 
     replaykit: int = RESULT_FORMAT
     contract: str
     """The name of the contract."""
     agent: str = ""
-    """The agent that was run, as it was named."""
+    """The agent as the command named it."""
     passed: bool
-    """No critical invariant failed, the score is what was asked for, nothing is unjudged and no scenario untested."""
+    """True if no critical invariant failed, the score is reached, and nothing is unjudged or untested."""
     score: float
     """The weight of the invariants that hold, from 0 to 100."""
     min_score: float = 100.0
-    """The score that passes."""
+    """The score that is needed to pass."""
     checks: tuple[InvariantCheck, ...]
     """Every invariant in every run of the agent."""
     untested: tuple[str, ...] = ()
-    """Scenarios whose faults struck nothing: of those worlds nothing is known."""
+    """Scenarios in which no fault was triggered, so they show nothing."""
     reason: str = ""
-    """The reason why the agent could not be run, if it could not."""
+    """The reason why the agent could not be run, if any."""
     duration_s: float = 0.0
 
     @property
     def failures(self) -> tuple[InvariantCheck, ...]:
-        """The checks that did not hold."""
+        """The checks that do not hold."""
         return tuple(check for check in self.checks if check.holds is False)
 
     @property
     def unjudged(self) -> tuple[InvariantCheck, ...]:
-        """The checks of which nobody can tell whether they hold."""
+        """The inconclusive checks."""
         return tuple(check for check in self.checks if check.unjudged)
 
     @property
     def exit_code(self) -> ExitCode:
-        """The exit code of a command that ran it."""
+        """The exit code of a command that prints this result."""
         reasons = (self.is_broken, self.reason or self.unjudged, self.untested)
         return gravest(compress((ExitCode.FAILED, ExitCode.CANNOT, ExitCode.NOTHING), reasons))
 
     @property
     def is_broken(self) -> bool:
-        """True when a critical invariant failed, or too much of the others: whatever is said of what is unjudged."""
+        """True if it fails however the unjudged checks turn out: a critical failure, or a score out of reach."""
         best = score_of((check.severity, check.holds is not False) for check in self.checks if check.was_asked)
         return best < self.min_score or any(check.severity is Severity.CRITICAL for check in self.failures)
 
 
 def score_of(checks: Iterable[tuple[Severity, bool]]) -> float:
-    """The weight of what holds, as a percentage of the weight of all that was asked."""
+    """Return the weight of the checks that hold, as a percentage of the total weight."""
     total = held = 0
     for severity, holds in checks:
         total += severity.weight
@@ -117,12 +117,12 @@ def score_of(checks: Iterable[tuple[Severity, bool]]) -> float:
 def result_of(
     contract: str, checks: Sequence[InvariantCheck], *, min_score: float = 100.0, **rest: Any
 ) -> ContractResult:
-    """Return the result of the checks; `NothingSelected` when nothing was asked."""
+    """Return the result of the checks; raise `NothingSelected` if no invariant was checked."""
     outcomes = [(check.severity, check.holds is True) for check in checks if check.was_asked]
     if not outcomes:
-        whys = "; ".join(dict.fromkeys(f"{check.invariant}: {check.skipped}" for check in checks))
+        reasons = "; ".join(dict.fromkeys(f"{check.invariant}: {check.skipped}" for check in checks))
         raise NothingSelected(
-            f"no invariant of {contract!r} was checked" + (f": {whys}" if whys else ""),
+            f"no invariant of {contract!r} was checked" + (f": {reasons}" if reasons else ""),
             hint="Add a scenario that calls for one of them, or an invariant with `when: always`.",
         )
     result = ContractResult(

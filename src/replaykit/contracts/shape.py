@@ -1,8 +1,6 @@
-"""The shape of a contract: every key it may have, what each may hold, and what has to go together."""
+"""The shape of a contract: its keys, their values, and which keys go together."""
 
 from __future__ import annotations
-
-from collections.abc import Mapping
 
 from replaykit.cases.chaos_shape import CHAOS_MATRIX
 from replaykit.checks.rule import ASSERTIONS, BadAssertion
@@ -50,7 +48,7 @@ _NOTES = {
 
 
 class InvariantShape:
-    """One invariant; its type says which further keys it may have."""
+    """One invariant; its type decides which further keys it may have."""
 
     expected = "an invariant, as in {id: answers, type: output_not_empty}"
 
@@ -59,19 +57,18 @@ class InvariantShape:
 
     def flaws(self, value: Json, path: DocumentPath) -> Flaws:
         kind = value.get("type")
-        if isinstance(kind, str) and kind not in FLAKESTORM_INVARIANTS and kind not in ASSERTIONS:
-            message = (
-                f"unknown invariant type {describe(kind)}; {nearest(kind[:40], [*FLAKESTORM_INVARIANTS, *ASSERTIONS])}"
-            )
+        types = (*FLAKESTORM_INVARIANTS, *ASSERTIONS)
+        if isinstance(kind, str) and kind not in types:
+            message = f"unknown invariant type {describe(kind)}; {nearest(kind[:40], types)}"
             yield Flaw((*path, "type"), "unknown-type", message, "Correct the type.")
-            yield from _known_flaws(value, path)
+            yield from _common_flaws(value, path)
             return
-        found = list(find_flaws(_record(kind), value, path))
-        yield from found
-        if not found:
-            yield from self._meaning(value, path)
+        flaws = list(find_flaws(_record(kind), value, path))
+        yield from flaws
+        if not flaws:
+            yield from self._meaning_flaws(value, path)
 
-    def _meaning(self, value: JsonObject, path: DocumentPath) -> Flaws:
+    def _meaning_flaws(self, value: JsonObject, path: DocumentPath) -> Flaws:
         try:
             assertion_of(value)
         except BadAssertion as error:
@@ -82,12 +79,12 @@ class InvariantShape:
         members = dict(_COMMON)
         for spelling in FLAKESTORM_INVARIANTS.values():
             members.update(spelling.fields)
-        members["value"] = ANYTHING  # what it may be depends on the type
+        members["value"] = ANYTHING  # its shape depends on the type
         return Record(members, required=("id", "type"), notes=_NOTES).schema()
 
 
 def _place(value: JsonObject, path: DocumentPath) -> DocumentPath:
-    """Return the place in an invariant where its assertion is wrong: in `value`, or in the key of its own type."""
+    """Return the place of a wrong assertion in its invariant: in `value`, or the first key of its own type."""
     spelling = FLAKESTORM_INVARIANTS.get(value["type"])
     if spelling is None:
         if "value" in value:
@@ -98,13 +95,13 @@ def _place(value: JsonObject, path: DocumentPath) -> DocumentPath:
 
 def _record(kind: Json) -> Record:
     spelling = FLAKESTORM_INVARIANTS.get(kind) if isinstance(kind, str) else None
-    own: Mapping[str, Shape] = {"value": ANYTHING} if spelling is None else spelling.fields
-    required = () if spelling is None else spelling.required
-    return Record({**_COMMON, **own}, required=("id", "type", *required), notes=_NOTES)
+    if spelling is None:
+        return Record({**_COMMON, "value": ANYTHING}, required=("id", "type"), notes=_NOTES)
+    return Record({**_COMMON, **spelling.fields}, required=("id", "type", *spelling.required), notes=_NOTES)
 
 
-def _known_flaws(value: JsonObject, path: DocumentPath) -> Flaws:
-    """Return the flaws of the keys that every invariant has."""
+def _common_flaws(value: JsonObject, path: DocumentPath) -> Flaws:
+    """Yield the flaws of the keys that every invariant has."""
     common = Record(_COMMON, required=("id", "type"))
     yield from find_flaws(common, {key: item for key, item in value.items() if key in _COMMON}, path)
 
@@ -118,7 +115,7 @@ def _contract_flaws(value: JsonObject) -> Flaws:
 
 
 def find_duplicates(value: JsonObject, key: str, name: str) -> Flaws:
-    """The items of a list that have the name of an earlier one."""
+    """Yield a flaw for each item of a list whose name an earlier item has."""
     seen: set[str] = set()
     for index, item in enumerate(value.get(key) or ()):
         if item[name] in seen:
@@ -143,9 +140,9 @@ CONTRACT = Record(
     },
     cross=_contract_flaws,
 )
-"""One contract, as it stands in a file of its own or in a configuration."""
+"""A contract in a file of its own or in a configuration."""
 
-# In a map the key is the name.
+# A map names its contracts by key, so the entries need no name.
 _NAMED = Record(CONTRACT.members, required=("invariants",), notes=CONTRACT.notes, cross=CONTRACT.cross)
 CONTRACTS = Either((ListOf(CONTRACT), MapOf(_NAMED)))
-"""Several contracts: a list, or a map from names."""
+"""Several contracts: a list, or a map by name."""

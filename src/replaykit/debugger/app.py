@@ -1,4 +1,4 @@
-"""The loop of the stepper: a screen, a key, what it leads to."""
+"""The main loop of the stepper: draw a screen, read a key, act on it."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Debugger:
         self._wrapped: tuple[list[ScreenLine], int, list[ScreenLine]] = ([], 0, [])
 
     def run(self) -> None:
-        """Until somebody quits."""
+        """Run until the user quits."""
         while True:
             try:
                 self._draw()
@@ -69,11 +69,11 @@ class Debugger:
                 raise
             except KeyboardInterrupt:
                 return
-            if self._dialog.terminal.terminated:  # an agent has kept it to itself
+            if self._dialog.terminal.terminated:  # an agent swallowed the exception
                 raise Terminated
 
     def _press(self, key: str) -> bool:
-        """Do what a key asks for; true when that is the end."""
+        """Handle a key; true if it quits."""
         if key == "resize":
             return False
         before = self._view
@@ -82,7 +82,7 @@ class Debugger:
         self._view, action = press(self._steps, before, key, rows=rows, height=height)
         try:
             self._handlers.get(action, lambda: None)()
-            self._content()
+            self._content()  # builds the page, so that its errors are shown here
             if self._view.page is Page.LIST is not before.page:
                 self._view = replace(self._view, top=self._here(height))
         except ReplayKitError as error:
@@ -94,13 +94,13 @@ class Debugger:
         return action is Action.QUIT
 
     def _refused(self, before: DebuggerView, text: str, look: str) -> None:
-        """Say why there is nothing to see; a page that could not be opened is none."""
+        """Show why nothing happened; a page that failed to open is closed again."""
         if self._view.page is not before.page or self._view.at != before.at:
             self._view = replace(self._view, page=None, top=0)
         self._view = self._view.with_message(text, look)
 
     def _here(self, height: int) -> int:
-        """The first row of the list to show, so that the step one stands at is in the middle."""
+        """Return the first row of the list to show, with the current step in the middle."""
         marked = (number for number, row in enumerate(self._rows()) if row.text.startswith(">"))
         return max(0, min(next(marked, 0) - height // 2, len(self._rows()) - height))
 
@@ -125,10 +125,10 @@ class Debugger:
                 raise UsageError(f"{needle!r} is not on this page")
             self._view = replace(view, top=row)
             return
-        found = find(self._steps, view.at, needle)
-        if found is None:
+        match = find(self._steps, view.at, needle)
+        if match is None:
             raise UsageError(f"{needle!r} is in no step")
-        place, where = found
+        place, where = match
         around = " (from the start)" if place <= view.at else ""
         self._view = view.at_step(place).with_message(f"{needle!r}: in {where}{around}; N finds the next", "cyan")
 
@@ -136,7 +136,7 @@ class Debugger:
         try:
             state = self._source.state(self._steps, self._view.at)
         except (StateNotKept, Divergence):
-            state = None  # a call can be changed all the same
+            state = None  # calls can be changed without a state
         result = self._forker.fork(self._steps, self._view.at, state)
         if isinstance(result, str):
             self._view = self._view.with_message(result, "yellow")
@@ -144,7 +144,7 @@ class Debugger:
             self._forked(result)
 
     def _forked(self, result: ForkResult) -> None:
-        """Show how a fork ended, and step into it if that is wanted."""
+        """Show how a fork ended, and step into it if the user wants to."""
         from replaykit.debugger.forker import fork_page
         from replaykit.travel.compare import compare
 
@@ -165,7 +165,7 @@ class Debugger:
         self._view = DebuggerView(at=at).with_message("this is the fork; u returns to the run it was made from", "cyan")
 
     def _keep(self) -> None:
-        """Write the run as another take of a case that is named now, and show what became of it."""
+        """Ask for a case, store the run as a take of it, and show the result."""
         from replaykit.candidates.retaping import take_from_run
         from replaykit.report.retapes import retaping_text
 
@@ -210,7 +210,7 @@ class Debugger:
         self._dialog.show(rows)
 
     def _wait(self, text: str) -> None:
-        """Say what takes a while, before it does."""
+        """Announce a task that takes a while."""
         width, height = self._dialog.terminal.size()
         self._dialog.show(page_screen(text, [], DebuggerView(), width, height, " "))
 
@@ -228,17 +228,17 @@ class Debugger:
         }[self._view.page or Page.HELP]
 
     def _rows(self) -> list[ScreenLine]:
-        """The open page, as rows of the terminal's width; kept while nothing changes."""
+        """Return the open page as rows of the terminal's width, cached while nothing changes."""
         content, width = self._content(), self._dialog.terminal.size()[0]
         if self._wrapped[0] is not content or self._wrapped[1] != width:
             rows = rows_of(content, width)
-            if self._view.page is Page.LIST:  # a step a row, however much there is to say of it
+            if self._view.page is Page.LIST:  # one row for each step, however long its text
                 rows = [row_of(line, width) for line in content]
             self._wrapped = (content, width, rows)
         return self._wrapped[2]
 
     def _content(self) -> list[ScreenLine]:
-        """The lines of the step or the page one looks at; kept while nothing changes."""
+        """Return the lines of the step or the open page, cached while nothing changes."""
         key = (self._steps.run.id, self._view.at, self._view.page)
         if self._lines[0] != key:
             self._lines = (key, list(self._build_lines()))
@@ -268,11 +268,11 @@ class Debugger:
         return compare_page(compare(self._source.load(self._steps.run.origin.run or ""), self._steps.run))
 
 
-_STATES = 4  # states that are kept; any other is read from the store again
+_STATES = 4  # cached states; others are read from the store again
 
 
 class RunReader:
-    """Runs and states out of a store, which is open only while it is read."""
+    """Reads runs and states; the store is open only during a read."""
 
     def __init__(self, store_path: Path | None, reexecute: Callable[[TraceRun, str], Json]) -> None:
         self.store_path = store_path
@@ -280,16 +280,15 @@ class RunReader:
         self._states: dict[tuple[str, int], Json] = {}
 
     def load(self, run_id: str) -> TraceRun:
-        """The run as it is at this moment."""
         with open_store(self.store_path, read_only=True) as store:
             return store.load(run_id)
 
     def forget(self) -> None:
-        """Read states anew from here on."""
+        """Drop the cached states."""
         self._states.clear()
 
     def state(self, step_list: StepList, at: int) -> Json:
-        """The state after a step; None when none was kept by then."""
+        """Return the state after a step; None if the run had none by then."""
         key, stop = (step_list.run.id, at), step_list.stops[at]
         if not stop.name:
             return None
@@ -303,7 +302,7 @@ class RunReader:
         return self._states[key]
 
     def state_before(self, step_list: StepList, at: int) -> Json:
-        """The state that a step began with; None when there was none."""
+        """Return the state that a step began with; None if there was none."""
         if at:
             return self.state(step_list, at - 1)
         state_numbers = [event.seq for event in step_list.stops[0].own if isinstance(event, State) and event.is_kept]

@@ -1,4 +1,4 @@
-"""Questions of the stepper: a line to type, and a page that waits for one of a few keys."""
+"""Dialogs of the stepper: a line to type, and a page that waits for one of several keys."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Dialog:
         self.terminal.show(rows)
 
     def ask(self, question: str) -> str | None:
-        """A line that is typed under the screen; None when it was left with Escape or ctrl-c."""
+        """Ask for a line of text; None if the user pressed Escape or ctrl-c."""
         answer = ""
         while True:
             width, height = self.terminal.size()
@@ -36,7 +36,7 @@ class Dialog:
             answer = typed(answer, key)
 
     def read(self, title: str, lines: Iterable[ScreenLine], *, words: str, keys: Collection[str]) -> str:
-        """A page with keys of its own: gives the one that was pressed, or nothing when the page was left."""
+        """Show a page and return the pressed key out of `keys`; empty if the user left the page."""
         content, view = list(lines), DebuggerView()
         while True:
             width, height = self.terminal.size()
@@ -61,7 +61,7 @@ class Dialog:
 
 
 def typed(answer: str, key: str) -> str:
-    """Return the text typed so far, after one more key."""
+    """Return the typed text after one more key."""
     if key == "backspace":
         return answer[:-1]
     if key == "ctrl-u":

@@ -1,4 +1,4 @@
-"""The JSON text that is edited before a fork, and the `Edits` made from it."""
+"""Editing before a fork: the JSON text to edit, and the `Edits` it results in."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class EditablePart(StrEnum):
     """A part of a step that a fork can change."""
 
     STATE = "state"  # the state after the step
-    ANSWER = "answer"  # what a call came back with
-    ARGUMENTS = "arguments"  # what a call is made with
+    ANSWER = "answer"  # the result or the error of a call
+    ARGUMENTS = "arguments"  # the arguments of a call
 
 
 class EditChoice(Struct, frozen=True, kw_only=True):
-    """One thing that can be changed at a step."""
+    """A part of a step that the user can choose to change."""
 
     part: EditablePart
     step: str
@@ -51,23 +51,22 @@ class EditChoice(Struct, frozen=True, kw_only=True):
 
 
 def choices(stop: DebuggerStep, *, state: bool) -> list[EditChoice]:
-    """Return what can be changed at a step.
+    """Return the changes that a step allows.
 
-    Of several calls of one tool it is the last, which is the one that a fork means; a call inside another one is served
-    with it; and only tools are called with other arguments.
+    Among several calls of one tool it is the last one, because a fork changes that one. Nested calls are left out: they
+    are served with the outer call. Only tools can be called with other arguments.
     """
-    found = [EditChoice(part=EditablePart.STATE, step=stop.name)] if state else []
+    options = [EditChoice(part=EditablePart.STATE, step=stop.name)] if state else []
     call_numbers = {event.seq for event in stop.events if isinstance(event, Call)}
     calls = {event.name: event for event in stop.own if isinstance(event, Call) and event.parent not in call_numbers}
     for call in calls.values():
-        found.append(EditChoice(part=EditablePart.ANSWER, step=stop.name, call=call))
+        options.append(EditChoice(part=EditablePart.ANSWER, step=stop.name, call=call))
         if isinstance(call, ToolCall):
-            found.append(EditChoice(part=EditablePart.ARGUMENTS, step=stop.name, call=call))
-    return found
+            options.append(EditChoice(part=EditablePart.ARGUMENTS, step=stop.name, call=call))
+    return options
 
 
 def document(choice: EditChoice, state: Json = None) -> Json:
-    """The value to edit."""
     call = choice.call
     if call is None:
         return state
@@ -79,7 +78,7 @@ def document(choice: EditChoice, state: Json = None) -> Json:
 
 
 def template(choice: EditChoice, value: Json) -> str:
-    """The text that the editor is opened with."""
+    """Return the initial text in the editor."""
     text = visible_lines(msgspec.json.format(encode(value), indent=2).decode())
     return "\n".join([*(f"{_COMMENT} {line}" for line in _words(choice)), text, ""])
 
@@ -99,7 +98,7 @@ def _words(choice: EditChoice) -> Iterator[str]:
 
 
 def parsed(text: str) -> Json:
-    """The value of an edited text; a UsageError says on which line it is no JSON."""
+    """Parse an edited text; a `UsageError` names the line that is not JSON."""
     lines = ["" if line.lstrip().startswith(_COMMENT) else line for line in text.split("\n")]
     try:
         value = orjson.loads("\n".join(lines).encode("utf-8", "surrogatepass"))
@@ -112,17 +111,17 @@ def parsed(text: str) -> Json:
 
 
 def with_error(text: str, error: UsageError) -> str:
-    """The text as it was left, with what is wrong with it on its first line."""
+    """Return the edited text with the error in its first line."""
     rest = text.partition("\n")[2] if text.startswith(_WRONG) else text
     try:
         parsed(f"{_WRONG}\n{rest}")
-    except UsageError as counted:  # the line that it names is a line of the text as it is opened again
+    except UsageError as counted:  # parsed again, so that line numbers include the line of the error
         error = counted
     return f"{_WRONG}{short(error.message, 200)}\n{rest}"
 
 
 def edits_of(choice: EditChoice, old: Json, new: Json) -> Edits | None:
-    """The change as `Edits`; None when there is none; a UsageError when it is nothing that can be changed."""
+    """Return the change as `Edits`; None if nothing changed. Raise `UsageError` for an impossible change."""
     if canonical(old) == canonical(new):
         return None
     if choice.part is EditablePart.STATE:
@@ -152,8 +151,8 @@ def _answer_edits(new: Json, name: str | None) -> Edits:
 
 
 def _patch(old: Json, new: Json, path: str) -> Iterator[dict[str, Any]]:
-    """The JSON Patch that leads from one state to the other; a list is replaced as a whole."""
-    if not (_named(old) and _named(new)):
+    """Yield the JSON Patch from one state to the other; a list is replaced as a whole."""
+    if not (_is_plain_object(old) and _is_plain_object(new)):
         if canonical(old) != canonical(new):
             yield {"op": "replace", "path": path, "value": new}
         return
@@ -168,5 +167,5 @@ def _patch(old: Json, new: Json, path: str) -> Iterator[dict[str, Any]]:
             yield {"op": "add", "path": f"{path}/{key.replace('~', '~0').replace('/', '~1')}", "value": new[key]}
 
 
-def _named(value: Json) -> bool:
+def _is_plain_object(value: Json) -> bool:
     return type(value) is dict and all(type(key) is str for key in value)

@@ -1,4 +1,4 @@
-"""Edit and fork: what is changed is edited as text, and nothing is done for real without a question."""
+"""Edit and fork: the user edits the change as text and confirms everything that would be done for real."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _KEYS = "123456789abcdefghijklmnoprtuvwxyz"
 
 
 class NewFork(Struct, frozen=True):
-    """A fork that was made here."""
+    """A fork that was made in this session."""
 
     parent: str
     id: str
@@ -40,7 +40,7 @@ class NewFork(Struct, frozen=True):
 
 
 class Forker:
-    """Makes forks of a run, with the questions that this takes."""
+    """Creates forks of a run, and asks the questions that this takes."""
 
     def __init__(
         self, dialog: Dialog, store_path: Path | None, agent: Callable[..., Any] | None, live: Iterable[str]
@@ -52,19 +52,19 @@ class Forker:
         self.new_forks: list[NewFork] = []
 
     def fork(self, step_list: StepList, at: int, state: Json) -> ForkResult | str:
-        """A fork from a step, or why there is none; `state` is the one after it, None where there is none to edit."""
+        """Fork from a step, or return why not; `state` is the state after it, None if it cannot be edited."""
         from replaykit.debugger.edits import choices, document
 
         stop = step_list.stops[at]
         if not stop.name:
             raise UsageError("this run has no steps: there is nothing to fork from")
-        found = choices(stop, state=state is not None)
-        if not found:
+        options = choices(stop, state=state is not None)
+        if not options:
             raise UsageError(f"{stop.name} made no call, and no state was kept by then: there is nothing to change")
-        choice = self._chosen(found)
+        choice = self._choose(options)
         if choice is None:
             return "no fork"
-        agent = self._agent_for(step_list.run)  # before the editor: without one nobody's work is lost
+        agent = self._agent_for(step_list.run)  # asked before the editor opens, so that no edit is lost
         if agent is None:
             return "no agent: no fork"
         edits = self._edited(choice, document(choice, state))
@@ -73,7 +73,7 @@ class Forker:
         return self._forked(step_list.run, stop.name, edits, agent)
 
     def reexecuted_state(self, run: RunHeader, step: str) -> Json:
-        """The state after a step that was not kept: the agent gets there again, served from the recording."""
+        """Return a state that was not kept: the agent runs up to it again, served from the recording."""
         from replaykit.errors import StateNotKept
         from replaykit.travel.state_lookup import state_at
 
@@ -82,19 +82,19 @@ class Forker:
         with self._dialog.terminal.lent():
             return state_at(run.id, step, agent=self._agent, store=self._store_path)
 
-    def _chosen(self, found: list[EditChoice]) -> EditChoice | None:
-        if len(found) == 1:
-            return found[0]
-        keyed = dict(zip(_KEYS, found, strict=False))
+    def _choose(self, options: list[EditChoice]) -> EditChoice | None:
+        if len(options) == 1:
+            return options[0]
+        keyed = dict(zip(_KEYS, options, strict=False))
         lines = [ScreenLine(f"  {key}  {choice.text}", "", 5) for key, choice in keyed.items()]
-        if len(found) > len(keyed):
-            lines.append(ScreenLine(f"  {len(found) - len(keyed)} more: replaykit fork --tool NAME", "dim"))
-        title = f"Fork from {found[0].step}: what do you want to change?"
+        if len(options) > len(keyed):
+            lines.append(ScreenLine(f"  {len(options) - len(keyed)} more: replaykit fork --tool NAME", "dim"))
+        title = f"Fork from {options[0].step}: what do you want to change?"
         key = self._dialog.read(title, lines, words=f"{_KEYS[0]}–{_KEYS[len(keyed) - 1]} choose|q back", keys=keyed)
         return keyed.get(key)
 
     def _edited(self, choice: EditChoice, old: Json) -> Edits | None:
-        """The change that was made in the editor; it comes back until what it holds can be read."""
+        """Open the editor until its content is valid; None if nothing was changed."""
         from replaykit.debugger.edits import edits_of, parsed, template, with_error
 
         text, wrong = template(choice, old), None
@@ -113,12 +113,12 @@ class Forker:
         with self._dialog.terminal.lent():
             try:
                 return click.edit(text, extension=".json")
-            except (click.ClickException, ValueError) as error:  # no such editor; a text that is not UTF-8
+            except (click.ClickException, ValueError) as error:  # no such editor, or a text that is not UTF-8
                 reason = error.message if isinstance(error, click.ClickException) else str(error)
                 raise UsageError(f"the editor failed: {reason}", hint="Name yours in $VISUAL or $EDITOR.") from None
 
     def _forked(self, run: RunHeader, step: str, edits: Edits, agent: Callable[..., Any]) -> ForkResult:
-        """The fork; where it stops with a question, the answer decides whether it is made again."""
+        """Fork, and fork again as long as the user allows one more tool that stopped it."""
         from replaykit.travel.fork import fork
 
         allowed, refused = set(self._live), set[str]()
@@ -134,7 +134,7 @@ class Forker:
                 return result
 
     def _allow(self, result: ForkResult, allowed: set[str], refused: set[str]) -> bool:
-        """Ask about each tool that the fork was stopped at; true when one of them may be called."""
+        """Ask about each tool that the fork stopped at; true if the user allows one."""
 
         questions, done = {}, []
         for deviation in result.deviations:
@@ -157,7 +157,7 @@ class Forker:
         return more
 
     def _agent_for(self, run: RunHeader) -> Callable[..., Any] | None:
-        """The agent that was named, or else the one that is known for this run, or else the one that is named now."""
+        """Return the agent of the command line, or the one known for this run, or else ask for it."""
         from replaykit.candidates.agent_loader import load_agent
         from replaykit.handlers.recording.agents import agent_of
 
@@ -177,12 +177,12 @@ _MARKS = {"~": "yellow", "+": "green", "-": "red", ">": "cyan"}
 
 
 def compare_page(comparison: Comparison) -> Iterator[ScreenLine]:
-    """A fork beside its parent."""
+    """Compare a fork with its parent."""
     return plain_lines(comparison_text(comparison, "parent", "fork"))
 
 
 def plain_lines(text: str) -> Iterator[ScreenLine]:
-    """A report's text without its own colours: a recorded value could bring some as well."""
+    """Yield the lines of a report without its escape codes: a recorded value may contain some as well."""
     for line in unstyle(text).split("\n"):
         yield ScreenLine(line, _MARKS.get(line.lstrip()[:1], ""))
 

@@ -1,7 +1,7 @@
-"""Lines and rows: text of any kind, made to fit a terminal of any width.
+"""Lines and rows: any text, made to fit a terminal of any width.
 
-A `Line` is as long as it is; a row is a line that fits. Both hold plain text and the name of a look, never escape
-sequences: what a recorded value holds is spelled out (`terminal.visible`), and colour is added where rows are written.
+A line is as long as it is; a row is a line that fits. Both hold plain text and the name of a look, never escape codes:
+`terminal.visible` spells out those in recorded values, and colour is added when rows are written.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from replaykit.model.values import Raw
 from replaykit.report.layout import width_of
 from replaykit.terminal import visible
 
-_BREAK = re.compile(r"(?<!\\)(?:\\\\)*\\n")  # a line break inside a JSON text
+_BREAK = re.compile(r"(?<!\\)(?:\\\\)*\\n")  # a line break in a JSON string
 
 
 class ScreenLine(Struct, frozen=True, gc=False):
-    """A text and how it looks: `red`, `green`, `yellow`, `cyan`, `dim`, `bold`, or nothing."""
+    """A text and its look: `red`, `green`, `yellow`, `cyan`, `dim`, `bold`, or nothing."""
 
     text: str
     look: str = ""
     hang: int | None = None
-    """Indentation of the rows after the first; by default that of the text."""
+    """Indentation of the rows after the first; default: that of the text."""
 
 
 def row_of(line: ScreenLine, width: int) -> ScreenLine:
-    """The line on one row, cut where it is too long."""
-    head = line.text[: 4 * width + 16]  # no more is looked at, however long the text is
+    """Return the line as one row, cut off if it is too long."""
+    head = line.text[: 4 * width + 16]  # enough for a row: the text may be megabytes long
     text = visible(head)
     columns = _Columns(text)
     if columns.reach(0, width) < len(text) or len(head) < len(line.text):
@@ -39,10 +39,10 @@ def row_of(line: ScreenLine, width: int) -> ScreenLine:
 
 
 def rows_of(lines: Iterable[ScreenLine], width: int, *, limit: int | None = None) -> list[ScreenLine]:
-    """The lines, each on as many rows as it needs, or on up to `limit`."""
+    """Wrap the lines into rows, up to `limit` for each line."""
     rows: list[ScreenLine] = []
     for line in lines:
-        if len(line.text) <= width and line.text.isascii() and line.text.isprintable():  # nearly all of them
+        if len(line.text) <= width and line.text.isascii() and line.text.isprintable():  # the fast path for most lines
             rows.append(line)
         else:
             rows += [ScreenLine(text, line.look) for text in _wrapped(line, max(width, 1), limit)]
@@ -50,7 +50,7 @@ def rows_of(lines: Iterable[ScreenLine], width: int, *, limit: int | None = None
 
 
 def pretty(json: bytes | Raw) -> list[str]:
-    """JSON text for reading: indented, and long texts broken where they break lines themselves."""
+    """Format JSON for reading: indented, with long strings broken at their own line breaks."""
     text = msgspec.json.format(bytes(json), indent=2).decode()
     if "\\n" not in text:
         return text.split("\n")
@@ -58,17 +58,17 @@ def pretty(json: bytes | Raw) -> list[str]:
 
 
 def _broken(line: str) -> list[str]:
-    # Behind an escaped backslash, what looks like a line break may be none: that takes a closer look.
+    # After an escaped backslash, `\n` may not be a line break, and only the slower expression can tell.
     marked = _BREAK.sub(r"\g<0>\n", line) if "\\\\" in line else line.replace("\\n", "\\n\n")
     parts = marked.split("\n")
-    if parts[-1] in ('"', '",'):  # the end of a text that ends with a break
+    if parts[-1] in ('"', '",'):  # the string ended with a line break
         parts[-2:] = [parts[-2] + parts[-1]]
     margin = " " * (len(line) - len(line.lstrip()) + 4)
     return [parts[0], *(margin + part for part in parts[1:])]
 
 
 def _wrapped(line: ScreenLine, width: int, limit: int | None) -> Iterator[str]:
-    """The text in pieces that fit, broken at a space where one is near."""
+    """Yield pieces of the text that fit, broken at a space if one is near."""
     text = visible(line.text)
     columns = _Columns(text)
     margin = len(text) - len(text.lstrip(" ")) if line.hang is None else line.hang
@@ -91,7 +91,7 @@ def _wrapped(line: ScreenLine, width: int, limit: int | None) -> Iterator[str]:
 
 
 class _Columns:
-    """The columns of a text on a terminal."""
+    """The terminal columns of a text, with wide and combining characters."""
 
     def __init__(self, text: str) -> None:
         self._size = len(text)
@@ -100,20 +100,20 @@ class _Columns:
         self._widths = widths if any(width != 1 for width in widths.values()) else None
 
     def cut(self, start: int, columns: int) -> str:
-        """As much of the text as fits, and a sign that there is more."""
+        """Return as much of the text as fits with an ellipsis."""
         text = self._text[start : self.reach(start, columns - 1)]
         if width_of(text) < columns:
             return f"{text}…"
         return "…"
 
     def reach(self, start: int, columns: int) -> int:
-        """Return where a row that begins at `start` ends, at least one character on."""
+        """Return the end of a row that begins at `start`, at least one character later."""
         if self._widths is None:
             return min(start + max(columns, 1), self._size)
-        taken, end = 0, start
+        used, end = 0, start
         while end < self._size:
-            taken += self._widths[self._text[end]]
-            if taken > columns and end > start:
+            used += self._widths[self._text[end]]
+            if used > columns and end > start:
                 break
             end += 1
         return end

@@ -1,7 +1,7 @@
-"""A run as steps to stand at, and what a key does there. Pure: nothing here reads a key or writes a screen.
+"""Navigation through the steps of a run: the current step, and the effect of a key. Pure: no keyboard, no screen.
 
-A `Walk` is the run, step by step. A `View` is where one stands and what one looks at; `press` makes the next one of
-it. What needs a question, an editor or the store is handed back as a `Do`.
+A `StepList` is a run, step by step. A `DebuggerView` is the current step and the open page; `press` returns the next.
+An `Action` that needs a question, an editor or the store is returned to the caller.
 """
 
 from __future__ import annotations
@@ -24,30 +24,28 @@ from replaykit.travel.run_steps import RunStep, run_steps
 
 
 class DebuggerStep(Struct, frozen=True, kw_only=True):
-    """A step to stand at."""
+    """A step of the list."""
 
     name: str
-    """Nothing where the run has no steps at all."""
+    """Empty if the run has no steps."""
     events: tuple[AnyEvent, ...] = ()
-    """The events of the step, and those after it outside of any step."""
+    """The events of the step, and those after it that belong to no step."""
     run_step: RunStep | None = None
-    """The step itself: what a fork can change."""
+    """The step itself, which a fork can change."""
 
     @property
     def own(self) -> list[AnyEvent]:
-        """The events that belong to the step."""
-        if self.run_step is not None:
-            return self.run_step.events
-        return []
+        """The events that belong to the step itself."""
+        return self.run_step.events if self.run_step is not None else []
 
     @property
     def keeps_state(self) -> bool:
-        """True when the step has a state of its own, and the log holds it."""
+        """True if the step has a state of its own and the log holds it."""
         return self.run_step is not None and self.run_step.state in self.own and not self.run_step.unknown
 
     @property
     def loses_state(self) -> bool:
-        """True when there is a state after the step, and the log does not hold it."""
+        """True if the step had a state that the log does not hold."""
         return self.run_step is not None and self.run_step.unknown
 
 
@@ -59,10 +57,8 @@ class StepList(Struct, frozen=True, kw_only=True):
 
     @property
     def count(self) -> int:
-        """The number of steps; 0 for a run without any."""
-        if self.stops[0].name:
-            return len(self.stops)
-        return 0
+        """The number of steps; 0 if the run has none."""
+        return len(self.stops) if self.stops[0].name else 0
 
 
 class Page(StrEnum):
@@ -77,7 +73,7 @@ class Page(StrEnum):
 
 
 class Action(StrEnum):
-    """An action that a key triggers."""
+    """The effect of a key."""
 
     NEXT = "next"
     BACK = "back"
@@ -99,22 +95,22 @@ class Action(StrEnum):
 
 
 class DebuggerView(Struct, frozen=True, kw_only=True):
-    """The current step, and the page that is open."""
+    """The current step and the open page."""
 
     at: int = 0
     page: Page | None = None
     top: int = 0
-    """The first row of the page that is shown."""
+    """The first visible row of the page."""
     needle: str = ""
-    """The text that was last searched for."""
+    """The last search text."""
     message: ScreenLine | None = None
-    """One line about the last key."""
+    """A line about the effect of the last key."""
 
     def with_message(self, text: str, look: str = "") -> DebuggerView:
         return replace(self, message=ScreenLine(text, look))
 
     def at_step(self, at: int) -> DebuggerView:
-        """The view at another step; a page about a step comes along."""
+        """Return the view of another step; a page about a step stays open."""
         page = self.page if self.page in OF_A_STEP else None
         return replace(self, at=at, page=page, top=0, message=None)
 
@@ -167,11 +163,11 @@ ON_A_PAGE: dict[str, Action | Page] = {
     "q": Action.CLOSE,
     "esc": Action.CLOSE,
 }
-"""On a page the keys that move lead through it; n, p and the arrows to the sides still lead to other steps."""
+"""Keys on a page: those that move scroll it; n, p, left and right still lead to other steps."""
 
 
 def step_list(run: TraceRun) -> StepList:
-    """The run as a walk; what happened outside of any step is shown with the step before it."""
+    """Split the run into steps; events outside of any step are shown with the step before them."""
     steps = run_steps(run)
     if not steps:
         return StepList(run=run, stops=(DebuggerStep(name="", events=run.events),))
@@ -188,7 +184,7 @@ def step_list(run: TraceRun) -> StepList:
 
 
 def place_of(step_list: StepList, word: str) -> int:
-    """Return the position of a step by name or number; a UsageError names the nearest."""
+    """Return the position of a step, given by name or number; a `UsageError` names the nearest."""
     names = [stop.name for stop in step_list.stops]
     return names.index(step_name(step_list.run, word))
 
@@ -218,7 +214,7 @@ SCROLLING = (Action.FIRST, Action.LAST, Action.LINE_DOWN, Action.LINE_UP, Action
 
 
 def scrolled(view: DebuggerView, action: Action, *, rows: int, height: int) -> DebuggerView:
-    """The page, further on or back; it ends with its last row at the bottom of the screen."""
+    """Return the view after scrolling; the last row stays at the bottom of the screen."""
     by = {
         Action.LINE_DOWN: 1,
         Action.LINE_UP: -1,
@@ -232,7 +228,7 @@ def scrolled(view: DebuggerView, action: Action, *, rows: int, height: int) -> D
 
 
 def _open_page(step_list: StepList, view: DebuggerView, page: Page) -> DebuggerView:
-    if page is view.page:  # the same key closes what it opened
+    if page is view.page:  # the key that opened a page closes it
         return replace(view, page=None, top=0)
     if page is Page.COMPARE and step_list.run.origin.run is None:
         return view.with_message("this run is no fork: there is nothing to compare it with", "yellow")
@@ -253,7 +249,7 @@ def _move(step_list: StepList, view: DebuggerView, action: Action) -> DebuggerVi
 
 
 def find(step_list: StepList, at: int, needle: str) -> tuple[int, str] | None:
-    """The next step that holds the text, and where in it: after this one, then from the start on; case is ignored."""
+    """Find the next step with this text, ignoring case and wrapping around; return its position and a description."""
     search_text = _SearchText(needle)
     count = len(step_list.stops)
     for ahead in range(1, count + 1):
@@ -266,14 +262,14 @@ def find(step_list: StepList, at: int, needle: str) -> tuple[int, str] | None:
 
 
 def find_row(rows: Sequence[ScreenLine], start: int, needle: str) -> int | None:
-    """The first row that holds the text: this one or one below, then from the top on."""
+    """Find the next row with this text, from `start` on and then from the top."""
     search_text = visible(needle).casefold()
     around = [*range(start, len(rows)), *range(min(start, len(rows)))]
     return next((row for row in around if search_text in rows[row].text.casefold()), None)
 
 
 class _SearchText:
-    """A text, as it is and as it is spelled inside of JSON."""
+    """A search text, also in the spelling of JSON strings."""
 
     def __init__(self, needle: str) -> None:
         spelled = orjson.dumps(sayable(needle)).decode()[1:-1]
@@ -285,7 +281,7 @@ class _SearchText:
 
 
 def _texts(event: AnyEvent) -> Iterator[tuple[str, str]]:
-    """The texts of an event, each with its place in words."""
+    """Yield the texts of an event, each with a description."""
     if isinstance(event, Call):
         yield f"the call of {event.name}", call_text(event.name, event.arguments)
         yield f"the arguments of {event.name}", bytes(event.arguments_json).decode()

@@ -16,7 +16,7 @@ from replaykit.report.layout import width_of
 from replaykit.report.model_calls import conversation_facts
 from replaykit.report.runs import duration_text
 
-_DIFFERENCES = 1000  # more of them nobody reads
+_DIFFERENCES = 1000  # nobody reads more
 _ONE_ROW = 60
 _SPOKEN_COLUMN = 13
 _LOOKS = {"added": "green", "removed": "red", "changed": "yellow"}
@@ -46,12 +46,11 @@ On a page:
 
 
 def help_page() -> Iterator[ScreenLine]:
-    """All keys."""
     return map(ScreenLine, HELP.strip("\n").split("\n"))
 
 
 def state_page(step_list: StepList, at: int, state: Json) -> Iterator[ScreenLine]:
-    """The state after a step; None when the run has kept none by then."""
+    """Yield the state after a step; `state` is None if the run kept none by then."""
     note = _whose_state(step_list, at)
     if note is not None:
         yield note
@@ -60,23 +59,24 @@ def state_page(step_list: StepList, at: int, state: Json) -> Iterator[ScreenLine
 
 
 def diff_page(step_list: StepList, at: int, before: Json, after: Json) -> Iterator[ScreenLine]:
-    """Yield what a step changed in the state; `before` is None without an earlier state."""
+    """Yield the changes of a step to the state; `before` is None if there was no earlier state."""
     note = _whose_state(step_list, at)
     if note is not None:
         yield note
     if note is not None and not step_list.stops[at].loses_state:
         return
-    found = differences({} if before is None and isinstance(after, dict) else before, after, limit=_DIFFERENCES + 1)
-    if not found:
+    start = {} if before is None and isinstance(after, dict) else before
+    changes = differences(start, after, limit=_DIFFERENCES + 1)
+    if not changes:
         yield ScreenLine("the state is as it was before the step", "dim")
-    for difference in found[:_DIFFERENCES]:
+    for difference in changes[:_DIFFERENCES]:
         yield from _difference(difference)
-    if len(found) > _DIFFERENCES:
+    if len(changes) > _DIFFERENCES:
         yield ScreenLine(f"… more than {_DIFFERENCES:,} differences", "dim")
 
 
 def _whose_state(step_list: StepList, at: int) -> ScreenLine | None:
-    """A word about a step that kept no state itself."""
+    """Return a remark about a step without a kept state of its own."""
     name = step_list.stops[at].name or "this run"
     if step_list.stops[at].keeps_state:
         return None
@@ -89,7 +89,7 @@ def _whose_state(step_list: StepList, at: int) -> ScreenLine | None:
 
 
 def _difference(difference: Difference) -> Iterator[ScreenLine]:
-    """A difference on one row where both values are short, else each value in full."""
+    """Yield a difference on one row if both values are short, or each value in full."""
     look = _LOOKS.get(difference.kind, "")
     if max(len(brief(value, _ONE_ROW + 1)) for value in (difference.old, difference.new)) <= _ONE_ROW:
         yield ScreenLine(str(difference), look, 10)
@@ -107,7 +107,7 @@ def _marked(mark: str, value: Json, look: str) -> Iterator[ScreenLine]:
 
 
 def calls_page(run: TraceRun, stop: DebuggerStep) -> Iterator[ScreenLine]:
-    """Everything that happened in a step, in full."""
+    """Yield everything that happened in a step, in full."""
     for number, event in enumerate(stop.events):
         if number:
             yield ScreenLine("")
@@ -145,7 +145,7 @@ def _event(event: AnyEvent, started_at: float) -> Iterator[ScreenLine]:
 
 
 def _conversation(call: LlmCall) -> Iterator[ScreenLine]:
-    """The conversation of a model call as people read it; its JSON comes below."""
+    """Yield the conversation of a model call in readable form; its JSON comes below."""
     for label, text in conversation_facts(call):
         first, *more = text.split("\n")
         if text:
@@ -185,7 +185,7 @@ def _error(error: ErrorInfo) -> Iterator[ScreenLine]:
 
 
 def list_page(step_list: StepList, at: int) -> Iterator[ScreenLine]:
-    """All steps, a line each; the one that one stands at is marked."""
+    """Yield one line for each step; the current one is marked."""
     if not step_list.count:
         yield ScreenLine("no steps: the run made no calls", "yellow")
         return

@@ -1,4 +1,4 @@
-"""The screen: a step in short form, or a part of a page, with the keys at the bottom."""
+"""Screens: a step in short form, or a part of a page, with the keys at the bottom."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from replaykit.model.values import Json
 from replaykit.report.layout import counted, width_of
 from replaykit.report.model_calls import request_line, tokens_line
 
-_LONG = 1200  # characters of a value that a step shows at most
-_TALL = 8  # rows that one line of a step takes at most
+_LONG = 1200  # longest text of a value on a step's screen
+_TALL = 8  # most rows of one line on a step's screen
 _LABEL = 11
-_SMALL = 8  # rows below which a screen has a title and keys, and nothing around them
+_SMALL = 8  # a lower screen shows only its title, body and keys
 _FAILED = (RunStatus.ERROR, RunStatus.TIMEOUT, RunStatus.CANCELLED)
 
 _STEP_KEYS = "n/b step|g go|s state|d diff|t full|/ find|l list|c compare|e fork|k keep|u return|? help|q quit"
@@ -39,7 +39,7 @@ _SPARE = (
 
 
 def body_height(height: int) -> int:
-    """Return how many rows of a page fit between title, rule, message and keys."""
+    """Return the number of rows for a page between title, rule, message and keys."""
     if height >= _SMALL:
         return height - 4
     return max(1, height - 2)
@@ -48,10 +48,10 @@ def body_height(height: int) -> int:
 def step_screen(
     step_list: StepList, view: DebuggerView, lines: Sequence[ScreenLine], width: int, height: int, *, deep: bool = False
 ) -> list[ScreenLine]:
-    """The step one stands at, of which `lines` tell. `deep`: one came from another run, and can return to it."""
+    """Return the screen of the current step. `deep`: it belongs to a fork, which the user can leave again."""
     stop = step_list.stops[view.at]
     room = body_height(height) - (height >= _SMALL)
-    for limit in range(_TALL, 0, -1):  # each line as tall as there is room for all of them
+    for limit in range(_TALL, 0, -1):  # the tallest lines that leave room for all of them
         body = rows_of(lines, width, limit=limit)
         if len(body) <= room:
             break
@@ -66,7 +66,7 @@ def step_screen(
 def page_screen(
     title: str, rows: Sequence[ScreenLine], view: DebuggerView, width: int, height: int, words: str = ""
 ) -> list[ScreenLine]:
-    """A part of a page; `words` are the keys to offer, if they are others than on every page."""
+    """Return the screen of a part of a page; `words` replaces the keys that are offered."""
     room = body_height(height)
     shown = rows[view.top : view.top + room]
     last = view.top + len(shown)
@@ -77,7 +77,7 @@ def page_screen(
 
 
 def prompt_screen(rows: Sequence[ScreenLine], question: str, answer: str, width: int, height: int) -> list[ScreenLine]:
-    """The screen with a question and what was typed so far in its last row; of a long answer the end is shown."""
+    """Return the screen with a question and the typed text in its last row; of a long text the end is shown."""
     question = row_of(ScreenLine(question), max(width // 2, 1)).text
     room = max(width - width_of(question) - 2, 1)
     above = list(rows[:-1])[1 - height :] if height > 1 else []
@@ -85,7 +85,7 @@ def prompt_screen(rows: Sequence[ScreenLine], question: str, answer: str, width:
 
 
 def keys(words: Sequence[str], width: int) -> str:
-    """The keys on one line: what can be spared is left out where the terminal is narrow, help and the end never."""
+    """Return the keys on one line; a narrow terminal drops those that can be spared, but never help and quit."""
     left = list(words)
     for spare in _SPARE:
         if width_of("  ".join(left)) <= width:
@@ -97,7 +97,7 @@ def keys(words: Sequence[str], width: int) -> str:
 def _framed(
     head: list[ScreenLine], body: Sequence[ScreenLine], view: DebuggerView, footer: str, width: int, height: int
 ) -> list[ScreenLine]:
-    """Head, rule, body, message and keys, on exactly `height` rows; the last ones stay where there is no room."""
+    """Return head, rule, body, message and keys on exactly `height` rows; a low screen keeps the last ones."""
     message = []
     if view.message or height >= _SMALL:
         message = rows_of([view.message or ScreenLine("")], width, limit=3)
@@ -148,7 +148,7 @@ def _place(step_list: StepList, at: int, stop: DebuggerStep) -> str:
 
 
 def _times(run: TraceRun, stop: DebuggerStep) -> Iterator[str]:
-    """When the step began, and how long it took; what a fork has from its parent was before its own beginning."""
+    """Yield when the step began and how long it took; events that a fork shares with its parent are earlier than it."""
     timed = [event for event in stop.own if event.at and not isinstance(event, State)]
     if not timed:
         return
@@ -160,7 +160,7 @@ def _times(run: TraceRun, stop: DebuggerStep) -> Iterator[str]:
 
 
 def step_lines(step_list: StepList, at: int) -> Iterator[ScreenLine]:
-    """Yield what happened in a step; with the input at the first step, and the outcome at the last."""
+    """Yield what happened in a step; with the input at the first step and the outcome at the last."""
     run, stop = step_list.run, step_list.stops[at]
     if at == 0:
         yield _labelled("asked", brief(run.input, _LONG))
@@ -182,7 +182,7 @@ def _ending(run: TraceRun) -> Iterator[ScreenLine]:
 
 
 def _depths(events: Sequence[AnyEvent]) -> dict[int | None, int]:
-    """Return how deep each event is nested in calls of this step."""
+    """Return the nesting depth of each event in the calls of this step."""
     depths: dict[int | None, int] = {None: -1}
     for event in events:
         depths[event.seq] = min(4, depths.get(event.parent, -1) + 1)
@@ -210,7 +210,7 @@ def _event_lines(event: AnyEvent, margin: str) -> Iterator[ScreenLine]:
 
 
 def _model_answer(call: LlmCall) -> str:
-    """Return the tool calls or the words that a model answered, and its tokens."""
+    """Return the tool calls or the text of a model's answer, and its tokens."""
     if call.error is not None or not call.result_json:
         return outcome_text(call)
     return "  ".join(filter(None, (answer_line(call)[:_LONG], tokens_line(call))))
@@ -233,14 +233,14 @@ def outcome_text(call: Call) -> str:
 
 
 def content_text(content: Json) -> str:
-    """A text as it is, another value as Python writes it; cut where it is long."""
+    """Return a text as it is and another value as Python writes it, cut off if it is long."""
     if isinstance(content, str):
         return content[:_LONG]
     return brief(content, _LONG)
 
 
 def state_change(event: State) -> str:
-    """Return the keys of the state that a checkpoint changed, by the log, without putting the state together."""
+    """Describe which keys of the state a checkpoint changed, from the log alone: the state need not be rebuilt."""
     change = event.change
     if change is None:
         if event.is_kept:

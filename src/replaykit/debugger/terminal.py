@@ -1,4 +1,4 @@
-"""The terminal of the stepper: its keys one by one, its screen row by row, and its state as it was found."""
+"""The terminal of the stepper: reads keys, writes screens, and restores the terminal's state at the end."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ _NAMES = {
     "\x1b[5~": "pgup", "\x1b[6~": "pgdn",
 }  # fmt: skip
 _LOOKS: dict[str, dict[str, Any]] = {"dim": {"dim": True}, "bold": {"bold": True}}
-_ESCAPE_WAIT_S = 0.05  # the rest of an arrow key comes at once; after a lone Escape nothing does
+_ESCAPE_WAIT_S = 0.05  # the rest of an arrow key arrives at once; nothing follows a lone Escape
 _SCREEN_ON, _SCREEN_OFF = "\x1b[?1049h\x1b[?7l\x1b[?25l", "\x1b[?25h\x1b[?7h\x1b[?1049l"
 _NOTICED = (signal.SIGWINCH, signal.SIGCONT, signal.SIGTSTP)
 
 
 class Terminated(KeyboardInterrupt):
-    """Somebody asked the process to end; a kind of interrupt, so that no agent takes it for its own failure."""
+    """The process was asked to end. A KeyboardInterrupt, so that agents do not handle it like their own errors."""
 
 
 def keys_of(text: str) -> list[str]:
-    """The keys that a terminal's input stands for, by name; sequences that are no key here are left out."""
+    """Return the names of the keys in a terminal's input, without unknown sequences."""
     return [name for name in map(_name, _KEY.findall(text)) if name]
 
 
@@ -51,17 +51,17 @@ def _name(key: str) -> str:
 
 
 class Terminal:
-    """The terminal, taken for the length of a `with`; afterwards it is as it was, however the block ends."""
+    """The terminal for the length of a `with` block; restored however the block ends."""
 
     def __init__(self, *, colour: bool) -> None:
-        # Its own, so that an agent that closes or replaces the program's streams does not take the terminal along.
+        # Duplicates, so that an agent that closes or replaces the standard streams does not affect the terminal.
         self._in, self._out = os.dup(sys.stdin.fileno()), os.dup(sys.stdout.fileno())
         self._encoding = sys.stdout.encoding or "utf-8"
         self._dumb = os.environ.get("TERM", "dumb") in ("", "dumb")
         self._colour = colour and not self._dumb
         self._keys: deque[str] = deque()
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._found: list[Any] | None = None
+        self._original: list[Any] | None = None
         self._taken = ExitStack()
         self._wakeup = -1
         self.terminated = False
@@ -69,7 +69,7 @@ class Terminal:
     def __enter__(self) -> Terminal:
         self._before = signal.signal(signal.SIGTERM, self._terminate) or signal.SIG_DFL
         try:
-            self._found = termios.tcgetattr(self._in)
+            self._original = termios.tcgetattr(self._in)
             self._take()
         except BaseException:
             signal.signal(signal.SIGTERM, self._before)
@@ -84,7 +84,7 @@ class Terminal:
 
     @contextmanager
     def lent(self) -> Iterator[None]:
-        """The terminal as it was found, for an editor or an agent."""
+        """Restore the terminal for an editor or an agent."""
         self._taken.close()
         try:
             yield
@@ -92,7 +92,7 @@ class Terminal:
             self._take()
 
     def size(self) -> tuple[int, int]:
-        """Columns and rows, as they are at this moment."""
+        """Return the current columns and rows."""
         with suppress(OSError):
             width, height = os.get_terminal_size(self._out)
             if width > 0 and height > 0:
@@ -100,7 +100,7 @@ class Terminal:
         return 80, 24
 
     def show(self, rows: Sequence[ScreenLine], *, cursor: bool = False) -> None:
-        """Write a screen; with `cursor` it stands at the end of the last row."""
+        """Write a screen; with `cursor`, leave the cursor at the end of the last row."""
         texts = list(map(self._painted, rows))
         if self._dumb:
             self._write("\n".join(["", *texts]) + ("" if cursor else "\n"))
@@ -109,7 +109,7 @@ class Terminal:
         self._write(f"\x1b[?25l\x1b[H{body}\x1b[J" + ("\x1b[?25h" if cursor else ""))
 
     def key(self) -> str:
-        """The next key by its name; `resize` when the screen must be written again."""
+        """Return the name of the next key; `resize` if the screen must be drawn again."""
         while not self._keys:
             ready, _, _ = select.select([self._in, self._wakeup], [], [])
             if self._wakeup in ready:
@@ -123,9 +123,9 @@ class Terminal:
     def _read(self) -> str:
         try:
             data = os.read(self._in, 4096)
-        except BlockingIOError:  # somebody before us has left it like this
+        except BlockingIOError:  # an earlier program left the terminal in non-blocking mode
             return ""
-        except OSError:  # the terminal has gone
+        except OSError:  # the terminal is gone
             data = b""
         if data:
             return self._decoder.decode(data)
@@ -134,7 +134,7 @@ class Terminal:
     def _noticed(self, signals: bytes) -> str:
         if signal.SIGTSTP in signals:
             with self.lent():
-                os.kill(os.getpid(), signal.SIGTSTP)  # stops here, until somebody continues it
+                os.kill(os.getpid(), signal.SIGTSTP)  # stops here until SIGCONT
         elif signal.SIGCONT in signals:
             with self.lent():
                 pass
@@ -152,8 +152,8 @@ class Terminal:
     def _give_back(self) -> None:
         if not self._dumb:
             self._write(_SCREEN_OFF)
-        with suppress(termios.error):  # the terminal has gone
-            termios.tcsetattr(self._in, termios.TCSADRAIN, self._found or [])
+        with suppress(termios.error):  # the terminal is gone
+            termios.tcsetattr(self._in, termios.TCSADRAIN, self._original or [])
 
     def _terminate(self, *_: object) -> None:
         self.terminated = True
@@ -166,18 +166,18 @@ class Terminal:
         return text
 
     def _write(self, text: str) -> None:
-        with suppress(OSError, ValueError):  # an agent has closed it, which does not concern the terminal
+        with suppress(OSError, ValueError):  # an agent closed the stream, which does not affect our descriptor
             sys.stdout.flush()
         data = text.encode(self._encoding, "replace")
-        with suppress(OSError):  # the terminal has gone: the next key says so
+        with suppress(OSError):  # the terminal is gone; reading the next key reports it
             while data:
-                select.select([], [self._out], [])  # a program before us may have made it one that does not wait
+                select.select([], [self._out], [])  # it may be non-blocking: an earlier program can have left it so
                 data = data[os.write(self._out, data) :]
 
 
 @contextmanager
 def _wakeup() -> Iterator[int]:
-    """A file that can be read from when one of the signals came that concern a terminal."""
+    """Give a file descriptor that becomes readable when a signal about the terminal arrives."""
     reader, writer = os.pipe()
     before = {}
     try:

@@ -1,4 +1,4 @@
-"""Intake: runs come in, from files, services and the OTLP receiver, into the store, as session files and as cases.
+"""Intake: bring runs from files, services and the OTLP receiver into the store, as session files and as cases.
 
-Knows formats, the store, cases and the project. Fetches over the network, and runs nothing.
+Knows formats, the store, cases and the project. Fetches over the network, and executes nothing.
 """

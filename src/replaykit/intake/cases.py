@@ -1,4 +1,4 @@
-"""Cases of failed runs: one for each way to fail, however many runs did."""
+"""Turn failed runs into cases: one for each kind of failure, however many runs failed that way."""
 
 from __future__ import annotations
 
@@ -24,55 +24,55 @@ from replaykit.model.values import canonical
 from replaykit.redaction.files import file_redactor
 
 _NOTHING = b"[]"
-"""The observation where no detector knows the failure; two of those are never taken for the same."""
+"""The signature of a failure that no detector knows; two of those are never the same."""
 
 
 _OF_TOOLS = ("tool.ignored_error", "tool.unretried_error")
-"""Signatures that name a tool and not what it said: one tool can fail in many ways."""
+"""Signatures that name a tool but not its error: one tool can fail in many ways."""
 
 
 class _Failure(NamedTuple):
-    """The features that distinguish failures."""
+    """The features that tell failures apart."""
 
     agent: str = ""
     observed: bytes = _NOTHING
     reasons: tuple[str, ...] = ()
-    """Error texts of tools, with `*` for parts that vary."""
+    """Error texts of tools, with `*` for the parts that vary."""
 
 
-_NOBODYS = _Failure()
+_NO_FAILURE = _Failure()
 
 
 class CaseResult(StrEnum):
-    """The result of making a case of a failed run."""
+    """The result of turning a failed run into a case."""
 
     CREATED = "made"
-    THERE = "there"  # it has been made before
+    THERE = "there"  # the case exists already
     SAME = "same"  # another case of this agent fails in the same way
 
 
 class Cases:
-    """The cases of an import, in one directory."""
+    """The cases in the directory that an import writes to."""
 
     def __init__(self, directory: Path, dry_run: bool = False, *, allow_incomplete: bool = False) -> None:
         self._directory = directory
         self._dry_run = dry_run
         self._allow_incomplete = allow_incomplete
-        self._redactor = file_redactor(foreign=dry_run)  # who only looks makes no key
+        self._redactor = file_redactor(foreign=dry_run)  # a dry run must not create a key
         self.suspects: list[str] = []
-        """Runs that call themselves a success, and in which a detector finds something wrong."""
+        """Runs with status `success` in which a detector finds a failure."""
         self._new_cases: set[Path] = set()
         self._alike: dict[_Failure, Path] = {}
-        """Failures that were looked for already, as the runs say them: looking for one is slow."""
+        """Failures that were looked up before redaction: a lookup is slow."""
         self._known: dict[bytes, list[tuple[_Failure | None, Path]]] = {}
-        """By what is observed: the failures that look so, each with its case; one that is not read yet is None."""
+        """Failures with their cases, by signatures; a case that was not read yet has None."""
         for case in _cases_in(directory):
             self._known.setdefault(_observed(case.observed), []).append((None, case.directory))
 
     def of(self, run: TraceRun) -> CaseMade | None:
-        """Return the case of a failed run, made where its failure is not known; None for a run without a failure.
+        """Return the case of a failed run, created if its failure is new; None for a run that did not fail.
 
-        A run that calls itself a success is left alone; where a detector finds something wrong in it, it is a suspect.
+        A run with status `success` never becomes a case; if a detector finds a failure in it, it is a suspect.
         """
         place = self._directory / slug("tool_call", run.id)
         if place in self._new_cases or (place / CASE_FILE).exists():
@@ -113,10 +113,10 @@ class Cases:
         return None
 
     def _clean(self, run: TraceRun) -> TraceRun:
-        """The run as a case keeps it: what is secret differs in each, and must not tell failures apart."""
+        """Redact the run as a case would: a secret that differs in each run must not tell failures apart."""
         if self._redactor is None:
             return run
-        from replaykit.redaction.events import Door  # noqa: PLC0415 (not where redaction is turned off)
+        from replaykit.redaction.events import Door  # noqa: PLC0415 (only if redaction is on)
 
         return Door(self._redactor).run(run)
 
@@ -125,16 +125,16 @@ def _cases_in(directory: Path) -> Iterator[ReplayCase]:
     for file in sorted(directory.glob(f"*/{CASE_FILE}")):
         try:
             yield load_case(file.parent)
-        except ReplayKitError:  # it is in nobody's way: a run of its name finds it there
+        except ReplayKitError:  # a broken case does not matter here, unless a run has its id
             continue
 
 
 def _failure(run: TraceRun) -> _Failure:
-    found = detect(run)
+    signatures = detect(run)
     return _Failure(
         agent=run.agent or run.name,
-        observed=_observed([detection.assertion for detection in found]),
-        reasons=tuple(mask(detection.text) for detection in found if detection.assertion.kind in _OF_TOOLS),
+        observed=_observed([signature.assertion for signature in signatures]),
+        reasons=tuple(mask(signature.text) for signature in signatures if signature.assertion.kind in _OF_TOOLS),
     )
 
 
@@ -143,13 +143,15 @@ def _observed(observed: Sequence[Assertion]) -> bytes:
 
 
 def _failure_of_case(directory: Path) -> _Failure:
-    """The failure that a case holds; nobody's where its trace cannot be read."""
+    """Return the failure that a case holds; an empty one if its trace cannot be read."""
     try:
         case = load_case(directory)
         if case.trace_path is None:
-            return _NOBODYS
-        found = find_runs(read_source(case.trace_path), case.source.format)
-        runs = (run for run in found if isinstance(run, TraceRun))
-        return next((_failure(run) for run in runs if run.id == case.source.run), _NOBODYS)
+            return _NO_FAILURE
+        runs = find_runs(read_source(case.trace_path), case.source.format)
+        for run in runs:
+            if isinstance(run, TraceRun) and run.id == case.source.run:
+                return _failure(run)
+        return _NO_FAILURE
     except ReplayKitError:
-        return _NOBODYS
+        return _NO_FAILURE

@@ -1,4 +1,4 @@
-"""A record: one run that came in, or why it did not."""
+"""The records of an import: runs on their way in, and their results."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from replaykit.model.run import RunStatus, TraceRun
 
 
 class ImportRecord(Struct, frozen=True, kw_only=True):
-    """One run of a file or of a service; without a run, `problem` says why there is none."""
+    """One run of a file or service; without a run, `problem` says why there is none."""
 
     origin: str
-    """The file, or what it was fetched from."""
+    """The file or the service."""
     id: str = ""
     run: TraceRun | None = None
     problem: str = ""
@@ -33,29 +33,29 @@ FAILED = "failed"
 
 
 class Manifest(Struct, frozen=True, kw_only=True):
-    """The share of a run that can be replayed."""
+    """How much of a run can be replayed."""
 
     calls: int = 0
     """The number of calls."""
     exact: int = 0
-    """The number of calls whose answers can be served exactly as they came."""
+    """The number of calls whose answers can be served exactly as recorded."""
     score: float = 1.0
     """The share of calls that can be replayed, from 0 to 1."""
     summary: str = ""
     """The same in words."""
     lacking: Raw = Raw(b"[]")
-    """The calls that lack something, each with its number, its name and what it lacks, as JSON."""
+    """The calls that lack something, as JSON: number, name and what each lacks."""
     advice: tuple[str, ...] = ()
     """Advice on how to capture more."""
 
 
 class CaseMade(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The result of making a case of a failed run."""
+    """The result of turning a failed run into a case."""
 
     directory: str
     """The directory of the case."""
     result: str
-    """`made`, `there` (it was there already) or `same` (another case fails in the same way)."""
+    """`made`, `there` (it existed already) or `same` (another case fails in the same way)."""
     why: str = ""
     """Why it is not ready, or which case fails in the same way."""
 
@@ -66,17 +66,14 @@ class ImportEntry(Struct, frozen=True, kw_only=True):
     run: str
     """The id of the run."""
     origin: str
-    """The file, or what it was fetched from."""
+    """The file or the service."""
     result: str
     """imported, updated, unchanged, there or failed."""
     format: str = ""
     """The format it was read as."""
     name: str = ""
-    """The name of the run."""
     agent: str = ""
-    """The agent's name."""
     status: str = ""
-    """The status of the run."""
     started_at: float = 0.0
     """Seconds since the epoch; 0 if the trace does not say."""
     model_calls: int = 0
@@ -88,7 +85,7 @@ class ImportEntry(Struct, frozen=True, kw_only=True):
     """The file of its session."""
     case: CaseMade | None = None
     problem: str = ""
-    """Why the run, its session or its case is missing; empty if all went well."""
+    """Why the run, its session or its case is missing; empty if nothing is."""
 
 
 class ImportResult(Struct, frozen=True, kw_only=True):
@@ -96,25 +93,25 @@ class ImportResult(Struct, frozen=True, kw_only=True):
 
     replaykit: int = 1
     dry_run: bool = False
-    """True when nothing was written."""
+    """True if nothing was written."""
     entries: tuple[ImportEntry, ...] = ()
-    """Every run that was found."""
+    """The results of all runs."""
     notes: tuple[str, ...] = ()
     """Remarks about the files or the service."""
 
     @property
     def failed(self) -> list[ImportEntry]:
-        """Runs that did not come in, or without a session or case that was asked for."""
+        """The entries without a run, or without the session or case that was requested."""
         return [entry for entry in self.entries if entry.problem]
 
     @property
     def sessions(self) -> list[Path]:
-        """The session files, each once."""
+        """The session files, without duplicates."""
         return list(map(Path, dict.fromkeys(entry.session for entry in self.entries if entry.session)))
 
 
 def entry_of(record: ImportRecord) -> ImportEntry:
-    """Return the entry of a record that was not stored yet."""
+    """Return the entry of a record that is not stored yet."""
     run = record.run
     if run is None:
         return ImportEntry(run=record.id, origin=record.origin, result=FAILED, problem=record.problem)
@@ -137,20 +134,20 @@ def entry_of(record: ImportRecord) -> ImportEntry:
 
 
 def manifest_of(run: TraceRun) -> Manifest:
-    """The manifest of a run as a value that says everything."""
-    found = replayability(run)
+    """Return how much of a run can be replayed."""
+    report = replayability(run)
     return Manifest(
-        calls=found.calls,
-        exact=found.exact,
-        score=round(found.score, 3) if found.lacking else 1.0,
-        summary=intern(found.summary),
-        lacking=Raw(msgspec.json.encode(found.lacking)),
-        advice=tuple(map(intern, found.advice)),
+        calls=report.calls,
+        exact=report.exact,
+        score=round(report.score, 3) if report.lacking else 1.0,
+        summary=intern(report.summary),
+        lacking=Raw(msgspec.json.encode(report.lacking)),
+        advice=tuple(map(intern, report.advice)),
     )
 
 
 FAILURES = (RunStatus.ERROR, RunStatus.TIMEOUT)
-"""The ways in which a run fails; one that somebody cancelled has not."""
+"""The statuses of failed runs; a cancelled run did not fail."""
 _FOR_EVER = dt.timedelta(days=36_500)
 
 _Words = Callable[[TraceRun], Iterable[str]]
@@ -164,16 +161,15 @@ _KEYS: dict[str, _Words] = {
 
 
 class RunFilter(Struct, frozen=True, kw_only=True):
-    """A filter: for each key one of the values, and a start no earlier than `since`."""
+    """A filter: one matching value for each key, and a start no earlier than `since`."""
 
     filters: tuple[tuple[str, str], ...] = ()
-    """A key and a value; in a value `*` stands for anything."""
+    """Pairs of key and value; `*` in a value matches anything."""
     since: float | None = None
     limit: int | None = None
-    """The most runs to take, in the order in which they are found."""
+    """The most runs to take, in the order in which they come."""
 
     def fits(self, run: TraceRun) -> bool:
-        """True for a run that is asked for."""
         if self.since is not None and run.started_at < self.since:
             return False
         fitting = {key for key, value in self.filters if any(fnmatchcase(word, value) for word in _KEYS[key](run))}
@@ -181,15 +177,13 @@ class RunFilter(Struct, frozen=True, kw_only=True):
 
 
 def parse_run_filter(filters: Sequence[str], since: str | None = None, limit: int | None = None) -> RunFilter:
-    """Return the filter of `--filter KEY=VALUE …`, `--since` and `--limit`; a `UsageError` for a bad one."""
-    began = None
-    if since is not None:
-        began = parse_since(since, most=_FOR_EVER).timestamp()
+    """Parse `--filter KEY=VALUE …`, `--since` and `--limit`; raise `UsageError` for a bad one."""
+    began = None if since is None else parse_since(since, most=_FOR_EVER).timestamp()
     return RunFilter(filters=tuple(map(_filter, filters)), since=began, limit=limit)
 
 
 def choose(records: Iterable[ImportRecord], run_filter: RunFilter) -> Iterator[ImportRecord]:
-    """The records whose runs are wanted, and those without a run; how many were passed over is told at the end."""
+    """Yield the records whose runs are selected, and those without a run; a note at the end counts the skipped ones."""
     taken = passed = undated = 0
     for record in records:
         run = record.run

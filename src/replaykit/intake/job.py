@@ -1,4 +1,4 @@
-"""One import: the runs of files, and records into the store, as session files and cases where that is asked for."""
+"""One import: read the runs of files, store them, and write session files and cases if requested."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from replaykit.store.protocol import Store
 
 _PACKED = (".gz", ".zst")
 _TRACES = (".json", ".jsonl", ".ndjson", ".traj", ".eval", ".har", ".pb")
-"""Suffixes of trace files. In a directory, other files are skipped unless they begin like JSON."""
+"""Suffixes of trace files; other files in a directory are skipped unless they begin like JSON."""
 _NAMED = 5
 
 
 def read_files(paths: Iterable[Path], format: str | None = None) -> Iterator[ImportRecord]:
-    """The runs in these files, and in all below these directories; a file that is wrong is one record."""
+    """Yield the runs in these files, and in all files below these directories; a broken file gives one record."""
     if format is not None:
         importer_named(format)
     for path in paths:
@@ -44,27 +44,25 @@ def read_files(paths: Iterable[Path], format: str | None = None) -> Iterator[Imp
 
 
 def _below(directory: Path, format: str | None) -> Iterator[ImportRecord]:
-    found = list(_walk(directory))
-    if not found:
+    files = list(_walk(directory))
+    if not files:
         raise NothingSelected(f"{directory} holds no file")
     strangers: list[str] = []
-    for file in found:
+    for file in files:
         if format is None and _is_stranger(file):
             strangers.append(str(file.relative_to(directory)))
         else:
             yield from _read(file, format)
     if strangers:
-        files = "1 file that is no trace"
-        if len(strangers) > 1:
-            files = f"{len(strangers)} files that are no traces"
+        skipped = f"{len(strangers)} files that are no traces" if len(strangers) > 1 else "1 file that is no trace"
         names = ", ".join(strangers[:_NAMED])
         if len(strangers) > _NAMED:
             names += " …"
-        yield ImportRecord(origin=str(directory), notes=(f"{directory}: passed over {files}: {names}",))
+        yield ImportRecord(origin=str(directory), notes=(f"{directory}: passed over {skipped}: {names}",))
 
 
 def _walk(directory: Path) -> Iterator[Path]:
-    """The regular files from here on, but for hidden ones, by name."""
+    """Yield the regular files of a directory tree by name, without hidden ones."""
     for above, inner, names in os.walk(directory):
         inner[:] = sorted(name for name in inner if not name.startswith("."))
         files = (Path(above) / name for name in sorted(names) if not name.startswith("."))
@@ -72,26 +70,24 @@ def _walk(directory: Path) -> Iterator[Path]:
 
 
 def _is_stranger(file: Path) -> bool:
-    """True for a file that nobody would take for a trace: a page of text, an image."""
-    name = file
-    if file.suffix.lower() in _PACKED:
-        name = Path(file.stem)
+    """True for a file that cannot be a trace, such as a page of text or an image."""
+    name = Path(file.stem) if file.suffix.lower() in _PACKED else file
     if name.suffix.lower() in _TRACES:
         return False
     try:
         source = read_source(file)
         return source.head.lstrip()[:1] not in (b"{", b"[") and recognise(source) is None
     except InvalidFile:
-        return False  # whoever reads it says why
+        return False  # reading the file reports the error
 
 
 def _read(file: Path, format: str | None) -> Iterator[ImportRecord]:
-    """Return the records of a file; one without a run is a note, and no error."""
+    """Yield the records of a file; a file without runs gives a note, not an error."""
     notes: list[str] = []
     empty = True
-    for record in _found(file, format):
+    for record in _records(file, format):
         if empty and record.notes:
-            notes += record.notes  # held until it is known what of
+            notes += record.notes  # held back until it is clear whether the file holds a run
             continue
         if empty and notes:
             yield ImportRecord(origin=record.origin, notes=tuple(notes))
@@ -102,16 +98,16 @@ def _read(file: Path, format: str | None) -> Iterator[ImportRecord]:
         yield ImportRecord(origin=str(file), notes=(f"{file}: holds no run" + (f": {why}" if why else ""),))
 
 
-def _found(file: Path, format: str | None) -> Iterator[ImportRecord]:
+def _records(file: Path, format: str | None) -> Iterator[ImportRecord]:
     origin = str(file)
     try:
-        for found in find_runs(read_source(file), format):
-            if isinstance(found, TraceRun):
-                yield ImportRecord(origin=origin, id=found.id, run=found)
-            elif isinstance(found, str):
-                yield ImportRecord(origin=origin, notes=(found,))
+        for item in find_runs(read_source(file), format):
+            if isinstance(item, TraceRun):
+                yield ImportRecord(origin=origin, id=item.id, run=item)
+            elif isinstance(item, str):
+                yield ImportRecord(origin=origin, notes=(item,))
             else:
-                yield ImportRecord(origin=origin, problem=str(found))
+                yield ImportRecord(origin=origin, problem=str(item))
     except ReplayKitError as error:
         yield ImportRecord(origin=origin, problem=str(error))
 
@@ -121,16 +117,16 @@ _SHOWN_SUSPECTS = 5
 
 
 class ImportTarget(Struct, frozen=True, kw_only=True):
-    """The destination of an import's runs."""
+    """Where an import puts its runs."""
 
     store: Path | None = None
     output: Path | None = None
-    """A directory of sessions, or one session file; none are written without."""
+    """A directory of sessions, or one session file; without it, no sessions are written."""
     contract: str = ""
     cases: Path | None = None
-    """A directory of cases, one for each failed run; none are written without."""
+    """A directory of cases, one for each kind of failure; without it, no cases are written."""
     allow_incomplete: bool = False
-    """Make cases of runs, too, of which no tool call can be replayed."""
+    """Also turn runs into cases if none of their tool calls can be replayed."""
     force: bool = False
     dry_run: bool = False
 
@@ -142,13 +138,13 @@ def import_records(
     *,
     run_filter: RunFilter | None = None,
 ) -> ImportResult:
-    """Bring the records in, those that are wanted, one after another; one that is wrong stops no other."""
+    """Import the records that the filter selects, one by one; a broken one does not stop the others."""
     entries: list[ImportEntry] = []
     notes: dict[str, None] = {}
     if run_filter is not None:
         records = choose(records, run_filter)
     waiting = iter(records)
-    first = list(islice(waiting, 1))  # before a store is made: there may be nothing to bring in
+    first = list(islice(waiting, 1))  # fetched before the store is opened, since fetching may fail
     cases = None
     if into.cases is not None:
         cases = Cases(into.cases, into.dry_run, allow_incomplete=into.allow_incomplete)
@@ -171,19 +167,19 @@ def import_records(
 
 
 def _suspects_text(runs: list[str]) -> str:
-    """Name runs that call themselves a success, and may not be one."""
+    """Return a note about runs with status `success` that seem to have failed."""
     shown = first_few(runs, _SHOWN_SUSPECTS)
     return f"looks wrong in spite of its success: {shown}; to make a case of it: replaykit scaffold RUN"
 
 
 def _refuse_several(into: ImportTarget, entries: list[ImportEntry]) -> None:
-    """One file holds one session."""
+    """Raise an error for a second session in one file."""
     if into.output is not None and is_file_name(into.output) and any(entry.session for entry in entries):
         raise UsageError(f"there are several runs, and {into.output} is one file", hint="Name a directory: -o replays/")
 
 
 def _until_it_fails(records: Iterable[ImportRecord], entries: list[ImportEntry]) -> Iterator[ImportRecord]:
-    """The records; where the service fails after some of them, that is the last one."""
+    """Yield the records; a service that fails midway gives a last record with the error."""
     try:
         yield from records
     except FetchFailed as error:
@@ -194,7 +190,7 @@ def _until_it_fails(records: Iterable[ImportRecord], entries: list[ImportEntry])
 
 @contextmanager
 def _store(into: ImportTarget) -> Iterator[Store | None]:
-    """The store; where nothing is to be written, one that is not there is not made."""
+    """Open the store; a dry run does not create a missing one."""
     if into.dry_run and not (into.store or default_store_path()).exists():
         yield None
         return

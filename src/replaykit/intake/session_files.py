@@ -1,4 +1,4 @@
-"""Session files of runs: one for each, named by its id."""
+"""Session files of runs: one for each run, named by its id."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from replaykit.project.project import Project
 from replaykit.project.session_cases import DEFAULT_CONTRACT
 
 FETCHED = Path(HOME, "imported")
-"""Below the working directory: sessions that nobody has asked to keep, as they came in last."""
+"""Below the working directory: the latest version of sessions that are fetched each time."""
 
 
 def contract_of_imports(project: Project | None, named: str = "") -> str:
-    """The contract that imported sessions must keep: the one that is named, the only one, or the default."""
+    """Return the contract of imported sessions: the given one, the only one, or the default."""
     known = [] if project is None else list(project.contracts)
     if named:
         return named
@@ -30,19 +30,19 @@ def contract_of_imports(project: Project | None, named: str = "") -> str:
 
 
 def is_file_name(path: Path) -> bool:
-    """True for a path that names one session file, and no directory."""
+    """True for a path that names one session file rather than a directory."""
     return path.suffix.lower() in SUFFIXES and not path.is_dir()
 
 
 def session_file(output: Path, run: TraceRun) -> Path:
-    """Return the path of a run's session: in the directory, or the file that was named."""
+    """Return the path of a run's session: in the directory, or the file itself."""
     if is_file_name(output):
         return output
     return output / f"{slug('tool_call', run.id)}.yaml"
 
 
 def text_of(run: TraceRun, file: Path, contract: str) -> str:
-    """Return the text of a run's session file; a `UsageError` where no session can be made of the run."""
+    """Return the text of a run's session file; raise `UsageError` if the run cannot become a session."""
     try:
         return session_text(session_of_run(run, contract), file)
     except UsageError as error:
@@ -50,7 +50,7 @@ def text_of(run: TraceRun, file: Path, contract: str) -> str:
 
 
 def keep_session(file: Path, text: str, *, force: bool = False) -> None:
-    """Write a session file; one that says something else already is left as it is, unless `force`."""
+    """Write a session file; an existing file with other content stays, unless `force`."""
     if holds(file, text):
         return
     if file.exists() and not force:

@@ -1,4 +1,4 @@
-"""The sources of a configuration: their runs as sessions, fetched each time, or once and then kept."""
+"""The sources of a configuration: fetch their runs as sessions, each time or once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class SourceFailed(ReplayKitError):
-    """A source of a configuration, or one of its runs, gave nothing that could be run."""
+    """A source of a configuration, or one of its runs, could not be fetched or used."""
 
     def __init__(self, message: str, error: ReplayKitError, *, file: Path, line: int | None) -> None:
         where = f"{file}:{line}" if line else str(file)
@@ -40,44 +40,44 @@ class SourceFailed(ReplayKitError):
 
 
 class SourceSessions(Struct, frozen=True, kw_only=True):
-    """The sessions of sources, stand-ins for those that failed, and notices."""
+    """The sessions of sources, stand-ins for failed ones, and notices."""
 
     sessions: tuple[Session | Unusable, ...] = ()
     notices: tuple[str, ...] = ()
 
 
 def sessions_of(project: Project, on_fetched: OnFetched = nobody) -> SourceSessions:
-    """The sessions of all sources; one that cannot be had is an error of its own, and stops no other."""
-    found: list[Session | Unusable] = []
+    """Return the sessions of all sources; a source that fails is an unusable session, and does not stop the others."""
+    sessions: list[Session | Unusable] = []
     notices: list[str] = []
-    keepers = OpenServices()
+    services = OpenServices()
     for index, source in enumerate(project.sources):
         directory = project.directory / source.home / source.place
         try:
             if not source.auto_import and directory.exists():
-                found += _stored_sessions(directory)
+                sessions += _stored_sessions(directory)
                 continue
             records = []
-            for record in fetch(keepers.of(source), source):
+            for record in fetch(services.of(source), source):
                 records.append(record)
                 on_fetched()
-            taken = _FetchedSource(project, index, records)
-            found += taken.sessions()
-            notices += taken.notices()
+            fetched = _FetchedSource(project, index, records)
+            sessions += fetched.sessions()
+            notices += fetched.notices()
         except ReplayKitError as error:
-            found.append(_failed(project, index, error))
-    return SourceSessions(sessions=tuple(found), notices=tuple(notices))
+            sessions.append(_failed(project, index, error))
+    return SourceSessions(sessions=tuple(sessions), notices=tuple(notices))
 
 
 class OpenServices:
-    """The services that sources name, each asked by one for all: what it may take is counted for all of its sources."""
+    """The services of a command's sources: each is opened once, so that its time limit covers all of its sources."""
 
     def __init__(self, timeout_s: float | None = None) -> None:
         self._timeout_s = timeout_s
         self._known: dict[str, RunService] = {}
 
     def of(self, source: SessionSource) -> RunService:
-        """Return the service of a source; a `UsageError` says which variable is missing."""
+        """Return the service of a source; a `UsageError` names a missing variable."""
         from replaykit.intake.services import open_service  # noqa: PLC0415 (slow to import; few projects have sources)
 
         if source.service not in self._known:
@@ -86,7 +86,7 @@ class OpenServices:
 
 
 def fetch(open_service: RunService, source: SessionSource) -> Iterator[ImportRecord]:
-    """The runs of a source."""
+    """Yield the runs of a source."""
     from replaykit.intake.services.fetching import Query  # noqa: PLC0415 (as above)
 
     if source.run_id:
@@ -103,7 +103,7 @@ def fetch(open_service: RunService, source: SessionSource) -> Iterator[ImportRec
 
 
 def contract_of(project: Project, source: SessionSource) -> str:
-    """The contract of a source's sessions; a `UsageError` when there is none to choose."""
+    """Return the contract of a source's sessions; raise `UsageError` if the choice is unclear."""
     contract = contract_of_imports(project, source.contract)
     if not contract:
         known = ", ".join(map(repr, project.contracts)) or "none is there yet"
@@ -112,7 +112,7 @@ def contract_of(project: Project, source: SessionSource) -> str:
 
 
 class _FetchedSource:
-    """The records of one source, on their way into session files."""
+    """The records of one source, to be turned into session files."""
 
     def __init__(self, project: Project, index: int, records: list[ImportRecord]) -> None:
         self._project = project
@@ -127,7 +127,7 @@ class _FetchedSource:
             yield f"{self._source.label}: no run is of that kind"
 
     def sessions(self) -> Iterator[Session | Unusable]:
-        """Its sessions. They are kept for good where nothing of it was wrong: what failed would be forgotten."""
+        """Yield the sessions. They are only kept if all runs are fine: a failed run would never be fetched again."""
         contract = contract_of(self._project, self._source)
         texts: dict[str, str] = {}
         failed: list[Unusable] = []
@@ -150,7 +150,7 @@ class _FetchedSource:
 
 
 def _written(base: Path, source: SessionSource, texts: dict[str, str]) -> list[Path]:
-    """The files of a source's sessions; a directory that is kept appears as a whole, or not at all."""
+    """Write the files of a source's sessions; a kept directory appears as a whole or not at all."""
     place = base / source.place
     if source.run_id:
         return [write_session(place, text) for text in texts.values()]
@@ -162,7 +162,7 @@ def _written(base: Path, source: SessionSource, texts: dict[str, str]) -> list[P
             write_session(aside / name, text)
         os.rename(aside, place)
     except OSError as error:
-        if not place.is_dir():  # else somebody else has just kept it
+        if not place.is_dir():  # otherwise another process was faster
             raise StoreError(f"{place} cannot be written: {error.strerror}") from None
     finally:
         shutil.rmtree(aside, ignore_errors=True)
@@ -170,11 +170,11 @@ def _written(base: Path, source: SessionSource, texts: dict[str, str]) -> list[P
 
 
 def _stored_sessions(place: Path) -> Iterator[Session | Unusable]:
-    for found in find_files([place]).files:
-        if isinstance(found, SessionFile):
-            yield from _read(Path(found.document.file))
-        elif isinstance(found, Unusable):
-            yield found
+    for item in find_files([place]).files:
+        if isinstance(item, SessionFile):
+            yield from _read(Path(item.document.file))
+        elif isinstance(item, Unusable):
+            yield item
 
 
 def _read(file: Path) -> Iterator[Session | Unusable]:
@@ -190,10 +190,7 @@ def _failed(project: Project, index: int, error: ReplayKitError, run_id: str = "
         line = project.document().line(("replays", "sources", index))
     except InvalidFile:
         line = None
-    if run_id and run_id != source.run_id:
-        name = f"{source.label} {run_id}"
-    else:
-        name = source.label
+    name = f"{source.label} {run_id}" if run_id and run_id != source.run_id else source.label
     failure = SourceFailed(f"{name}: {error.message}", error, file=project.file, line=line)
     return Unusable(id=name, file=project.file, error=failure, command=f"replaykit import sources -c {project.file}")
 
@@ -201,19 +198,19 @@ def _failed(project: Project, index: int, error: ReplayKitError, run_id: str = "
 def import_sources(
     project: Project, into: ImportTarget, timeout_s: float, on_entry: Callable[[], None] = lambda: None
 ) -> ImportResult:
-    """Bring in every source that is not fetched each time anyway; one that fails stops no other."""
+    """Import every source that is not fetched each time anyway; one that fails does not stop the others."""
     entries: list[ImportEntry] = []
     notes = [
         f"{source.label}: fetched each time, so nothing is kept of it"
         for source in project.sources
         if source.auto_import
     ]
-    keepers = OpenServices(timeout_s)
+    services = OpenServices(timeout_s)
     for source in project.sources:
         if source.auto_import:
             continue
         try:
-            result = _import_source(project, source, keepers, into, on_entry)
+            result = _import_source(project, source, services, into, on_entry)
         except ReplayKitError as error:
             problem = f"{source.label}: {error}"
             entries.append(ImportEntry(run="", origin=source.service, result=FAILED, problem=problem))
@@ -224,7 +221,7 @@ def import_sources(
 
 
 def _import_source(
-    project: Project, source: SessionSource, keepers: OpenServices, into: ImportTarget, on_entry: Callable[[], None]
+    project: Project, source: SessionSource, services: OpenServices, into: ImportTarget, on_entry: Callable[[], None]
 ) -> ImportResult:
     place = replace(into, output=project.directory / source.home / source.place, contract=contract_of(project, source))
-    return import_records(fetch(keepers.of(source), source), place, on_entry)
+    return import_records(fetch(services.of(source), source), place, on_entry)

@@ -1,4 +1,4 @@
-"""Into the store: a run that is there already is one run, however often it comes in."""
+"""Write imported runs to the store: importing a run again updates it."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ class StoreResult(StrEnum):
     """The result of storing a run."""
 
     IMPORTED = "imported"
-    UPDATED = "updated"  # it was there, and said something else: a run that had not ended, say
+    UPDATED = "updated"  # the stored run differed, such as one that had not ended
     UNCHANGED = "unchanged"
-    THERE = "there"  # a file of another format told of it first, and that one stays
+    THERE = "there"  # the run came in another format first, and stays
 
 
 def store_run(store: Store | None, run: TraceRun, *, dry_run: bool = False) -> StoreResult:
-    """Keep the run; a `UsageError` when its id is that of a run that was not imported, or is none."""
+    """Store a run; raise `UsageError` if its id is invalid or belongs to a run that was not imported."""
     if not run.id.strip() or not run.id.isprintable():
         raise UsageError(f"{run.id[:40]!r} is no id of a run")
     run = replace(run, event_count=len(run.events))
@@ -34,19 +34,19 @@ def store_run(store: Store | None, run: TraceRun, *, dry_run: bool = False) -> S
     with store.exclusive():
         landing = _compared(store, run)
         if landing in (StoreResult.IMPORTED, StoreResult.UPDATED):
-            store.replace([run])  # `add` would clean it once more
+            store.replace([run])  # not `add`, which would redact the run again
     return landing
 
 
 class DryRun:
-    """Runs that come in one after another, without writing: returns what storing each would do."""
+    """Reports what importing runs one after another would do, without writing."""
 
     def __init__(self, store: Store | None) -> None:
         self._store = store
         self._seen: dict[str, tuple[str | None, bytes]] = {}
 
     def store_run(self, run: TraceRun) -> StoreResult:
-        """As the function, with what came before it in mind."""
+        """Return the result of storing this run after the ones before."""
         landing = store_run(self._store, run, dry_run=True)
         own = run.origin.format, hashlib.sha256(encode_run(run)).digest()
         before = self._seen.setdefault(run.id, own)
@@ -62,16 +62,16 @@ class DryRun:
 
 def _compared(store: Store, run: TraceRun) -> StoreResult:
     try:
-        held = store.header(run.id)
+        stored = store.header(run.id)
     except RunNotFound:
         return StoreResult.IMPORTED
-    if held.id != run.id:  # found by the beginning of its id, or by its name
+    if stored.id != run.id:  # found by a prefix of its id, or by its name
         return StoreResult.IMPORTED
     if store.load(run.id) == run:
         return StoreResult.UNCHANGED
-    if held.origin.kind != run.origin.kind:
+    if stored.origin.kind != run.origin.kind:
         hint = "It is not replaced. Keep this one elsewhere: --store PATH"
-        raise UsageError(f"the store holds another run {run.id!r} already: {held.origin.kind}", hint=hint)
-    if held.origin.format == run.origin.format:
+        raise UsageError(f"the store holds another run {run.id!r} already: {stored.origin.kind}", hint=hint)
+    if stored.origin.format == run.origin.format:
         return StoreResult.UPDATED
     return StoreResult.THERE

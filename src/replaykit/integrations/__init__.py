@@ -1,7 +1,7 @@
-"""Integrations: ReplayKit inside other people's frameworks, each an extra of its own.
+"""Integrations: ReplayKit inside agent frameworks, each with an extra of its own.
 
-A framework is imported by its own module here and by nothing else. An integration translates; it decides nothing. Each
-module is imported on first use: `rk.integrations.langchain` needs LangChain, and `rk.integrations` needs none.
+Only the module of a framework imports it, on first use: `rk.integrations.langchain` needs LangChain, and
+`rk.integrations` needs none. An integration translates the framework's tool calls for the seam and decides nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from replaykit.integrations import pydantic_ai as pydantic_ai
     from replaykit.integrations import smolagents as smolagents
 
-EXTRAS = {  # the module here: the extra that brings its framework
+EXTRAS = {  # module: the extra that installs its framework
     "agent_framework": "agent-framework",
     "claude_agent": "claude-agent",
     "crewai": "crewai",

@@ -2,8 +2,8 @@
 
     agent = Agent(client, tools=[search, charge], middleware=[ReplayKitMiddleware()])
 
-A result that is one text is recorded as that text, any other content as data; both come back as the framework's own
-`Content`. A divergence stops the run: it is the cause of the `MiddlewareFailure` that the caller sees.
+A result of a single text is recorded as that text, other content as data; both come back as the framework's `Content`.
+A divergence stops the run: it is the cause of the `MiddlewareFailure` that the caller sees.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ _CONTENTS = "contents"
 
 
 class AgentFrameworkMiddleware(FunctionMiddleware):
-    """The middleware that records and serves an agent's function calls.
+    """Middleware that records and serves an agent's function calls.
 
-    `effects` says by a tool's name what its calls do to the world. It belongs last in the list: next to the function.
+    `effects` maps tool names to what their calls do to the world. Put it last in the list, next to the function.
     """
 
     def __init__(self, *, effects: Mapping[str, str] | None = None) -> None:
         self.effects = checked_effects(effects)
 
     async def process(self, context: Any, call_next: Callable[[], Awaitable[None]]) -> None:
-        """Put the function's result into the context, from the recording or from the function."""
+        """Set the function's result, from the recording or from the function itself."""
         arguments = context.arguments
         if isinstance(arguments, BaseModel):
             arguments = arguments.model_dump()
@@ -51,12 +51,12 @@ class AgentFrameworkMiddleware(FunctionMiddleware):
             context.result = await acall_tool(
                 name, arguments, live, keep=_to_recorded, give=_from_recorded, effects=effects
             )
-        except ReplayKitError as error:  # any other is told to the model as what the function raised
+        except ReplayKitError as error:  # the framework turns any other exception into an answer for the model
             raise MiddlewareFailure(str(error)) from error
 
 
 ReplayKitMiddleware = AgentFrameworkMiddleware
-"""The name to import it by, the same as in the other frameworks that take middleware."""
+"""The name to import, the same as in the other frameworks with middleware."""
 
 
 def _to_recorded(result: Any) -> Json:
@@ -72,7 +72,6 @@ def _to_recorded(result: Any) -> Json:
 def _from_recorded(value: Any) -> Any:
     if isinstance(value, str):
         return [Content.from_text(value)]
-    parts = isinstance(value, dict) and value.keys() == {_CONTENTS}
-    if parts:
+    if isinstance(value, dict) and value.keys() == {_CONTENTS}:
         return list(map(Content.from_dict, value[_CONTENTS]))
     return value

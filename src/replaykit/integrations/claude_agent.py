@@ -3,8 +3,8 @@
     with servers({"shop": create_sdk_mcp_server("shop", tools=tools([charge])), "files": {"command": …}}) as found:
         options = ClaudeAgentOptions(mcp_servers=found, …)
 
-The SDK drives a program that asks the model and runs its own tools. No hook can answer for a tool, so a tool's handler
-is wrapped. What the program does itself is seen only where the whole is recorded: `replaykit record -- CMD`.
+The SDK drives a program that asks the model and runs its own tools. No hook can answer in place of a tool, so the
+handlers are wrapped. To record the program's own work, record it as a whole: `replaykit record -- CMD`.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from replaykit.integrations.wrapping import effect_of
 from replaykit.seam.framework_tools import acall_tool
 
 _SESSION = "REPLAYKIT_SESSION"
-_ALONE = {"REPLAYKIT_ALONE": "1"}  # the shim takes part by itself, not as a Python process that is recorded
+_ALONE = {"REPLAYKIT_ALONE": "1"}  # keeps the shim, a Python process, from being recorded as part of the program
 _EXIT_TIMEOUT_S = 10
 
 
 def tools(framework_tools: Iterable[Any], *, effects: Mapping[str, str] | None = None) -> list[Any]:
-    """The tools, each one wrapped; `effects` says by a tool's name what its calls do to the world."""
+    """Wrap each tool; `effects` maps tool names to what their calls do to the world."""
     return [wrap(tool, effects=effects) for tool in framework_tools]
 
 
 def wrap(tool: Any, *, effects: Mapping[str, str] | None = None) -> Any:
-    """A copy of a tool made with the SDK's `@tool`, whose calls are recorded and served."""
+    """Return a copy of a tool made with the SDK's `@tool`, whose calls are recorded and served."""
     effect, live = effect_of(tool.name, effects), tool.handler
 
     async def handler(arguments: Any) -> Any:
@@ -45,9 +45,9 @@ def wrap(tool: Any, *, effects: Mapping[str, str] | None = None) -> Any:
 
 @contextmanager
 def servers(entries: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The `mcp_servers` of the options with the MCP shim in front of each server that is not of this process.
+    """Give the `mcp_servers` for the options, with the MCP shim in front of each server outside this process.
 
-    Only where a whole program is recorded or replayed; elsewhere they are as they were.
+    Outside of a recorded or replayed program the servers stay unchanged.
     """
     session = os.environ.get(_SESSION)
     if not session:
@@ -58,7 +58,7 @@ def servers(entries: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _behind_shim(name: str, entry: Any, session: str, started: ExitStack) -> Any:
-    # -P: a file in the directory that servers are started in must not stand in for a module.
+    # -P: a file in the server's working directory must not shadow a module.
     shim = ["-P", "-m", "replaykit", "mcp", f"--name={name}", f"--session={session}"]
     if entry.get("command"):
         arguments = [*shim, "--", entry["command"], *entry.get("args", ())]
@@ -71,7 +71,7 @@ def _behind_shim(name: str, entry: Any, session: str, started: ExitStack) -> Any
 
 @contextmanager
 def _running_http_shim(name: str, command: list[str]) -> Iterator[str]:
-    """The shim of a server that speaks HTTP, for as long as the block lasts; gives the URL to use."""
+    """Run the shim of an HTTP server for the length of the block; give the URL to use."""
     with subprocess.Popen(command, env={**os.environ, **_ALONE}, stdout=subprocess.PIPE) as shim:
         try:
             output = shim.stdout.readline() if shim.stdout else b""

@@ -2,8 +2,8 @@
 
     agent = Agent(role="…", goal="…", backstory="…", tools=tools([search, charge]))
 
-CrewAI's hooks can block a tool or replace what it gave, and cannot answer for it: the tool itself is wrapped, below its
-validation, its count of uses and its cache.
+CrewAI's hooks can block a tool or replace its result, but cannot answer in its place. So the tool itself is wrapped,
+below its validation, usage count and cache.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ _FAILURE = "tool_failure"
 
 
 def tools(framework_tools: Iterable[Any], *, effects: Mapping[str, str] | None = None) -> list[Any]:
-    """The tools, each one wrapped; `effects` says by a tool's name what its calls do to the world."""
+    """Wrap each tool; `effects` maps tool names to what their calls do to the world."""
     return [wrap(tool, effects=effects) for tool in framework_tools]
 
 
 def wrap(tool: Any, *, effects: Mapping[str, str] | None = None) -> Any:
-    """A copy of the tool whose calls are recorded and served; they have the name that the model knows the tool by."""
+    """Return a copy of the tool whose calls are recorded and served, under the name that the model uses."""
     name = sanitize_tool_name(tool.name)
     through = functools.partial(_through_seam, tool, name, effect_of(name, effects))
-    if isinstance(tool, Tool):  # all its ways to be called end in this function
+    if isinstance(tool, Tool):  # every way to call it ends in this function
         return tool.model_copy(update={"func": through(tool.func)})
     wrapped = tool.model_copy()
     object.__setattr__(wrapped, "_run", through(tool._run))
@@ -73,7 +73,6 @@ def _through_seam(tool: Any, name: str, effects: str, fn: Callable[..., Any]) ->
 
 
 def _from_recorded(value: Any) -> Any:
-    is_failure = isinstance(value, dict) and value.keys() == {_FAILURE}
-    if is_failure:
+    if isinstance(value, dict) and value.keys() == {_FAILURE}:
         return ToolFailure.model_validate(value[_FAILURE])
     return value

@@ -2,9 +2,9 @@
 
     runner = Runner(app=App(name="desk", root_agent=agent, plugins=[ReplayKitPlugin()]), session_service=sessions)
 
-A plugin's hook can answer for a tool, yet is not around it: the plugin wraps each tool, where it lies, when it is first
-called. All other callbacks and confirmations work in a replay as they did. What a tool does to its context, such as a
-change of state or handing over to another agent, is recorded with its result and done again.
+A plugin's hook can answer in place of a tool, but does not surround the call. So the plugin wraps each tool in place,
+on its first call. All other callbacks and confirmations work in a replay as usual. What a tool does to its context,
+such as changing the state or handing over to another agent, is recorded with its result and done again.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _BOTH, _MEDIA, _NO_MEDIA = {"result", "actions"}, "media", "plain"
 
 
 class ReplayKitPlugin(BasePlugin):
-    """The plugin that records and serves the tool calls of all agents of an app.
+    """Plugin that records and serves the tool calls of all agents of an app.
 
-    `effects` says by a tool's name what its calls do to the world.
+    `effects` maps tool names to what their calls do to the world.
     """
 
     def __init__(self, name: str = "replaykit", *, effects: Mapping[str, str] | None = None) -> None:
@@ -36,13 +36,13 @@ class ReplayKitPlugin(BasePlugin):
         self.effects = checked_effects(effects)
 
     async def before_tool_callback(self, *, tool: Any, tool_args: dict[str, Any], tool_context: Any) -> None:
-        """Wrap the tool that is about to be called."""
+        """Wrap the tool before its first call."""
         if not isinstance(tool.run_async, _AdkToolCall):
             tool.run_async = _AdkToolCall(tool, tool.run_async, self.effects.get(tool.name, "external"))
 
 
 class _AdkToolCall(msgspec.Struct, frozen=True):
-    """A tool's `run_async`, through the seam."""
+    """The `run_async` of a tool, through the seam."""
 
     tool: Any
     run: Callable[..., Awaitable[Any]]
@@ -57,8 +57,7 @@ class _AdkToolCall(msgspec.Struct, frozen=True):
         def keep(result: Any) -> Json:
             actions = {name: value for name, value in _actions(tool_context).items() if value != before[name]}
             plain = _plain(result)
-            has_actions = actions or (isinstance(plain, dict) and plain.keys() == _BOTH)
-            if has_actions:
+            if actions or (isinstance(plain, dict) and plain.keys() == _BOTH):
                 return {"result": plain, "actions": actions}
             return plain
 
@@ -73,7 +72,7 @@ class _AdkToolCall(msgspec.Struct, frozen=True):
 
 
 def _actions(context: Any) -> dict[str, Any]:
-    """Return the changes to the context, without the id of the call."""
+    """Return the actions in the context so far, with the empty string for the id of this call."""
     actions: dict[str, Any] = {}
     for name, value in context.actions:
         if isinstance(value, dict):
@@ -83,7 +82,7 @@ def _actions(context: Any) -> dict[str, Any]:
 
 
 def _act(context: Any, actions: Mapping[str, Any]) -> None:
-    """Do to the context what was done to it."""
+    """Apply recorded actions to the context."""
     for name, value in EventActions.model_validate(actions):
         if name == "state_delta" and value:
             context.state.update(value)
@@ -94,7 +93,7 @@ def _act(context: Any, actions: Mapping[str, Any]) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """Media and models as data. An object that is all of a result is told as ADK tells it."""
+    """Return the result as data, in the form in which ADK passes it to the model."""
     plain = _inside(value)
     if isinstance(value, dict | types.Part):
         return plain
@@ -123,8 +122,7 @@ def _rich(value: Any) -> Any:
     if type(value) is dict:
         if value.keys() == {_MEDIA} and isinstance(value[_MEDIA], dict):
             plain = value[_MEDIA]
-            own = plain.keys() == {_NO_MEDIA}
-            if own:
+            if plain.keys() == {_NO_MEDIA}:
                 return {_MEDIA: _rich(plain[_NO_MEDIA])}
             return types.Part.model_validate(plain)
         return {key: _rich(item) for key, item in value.items()}

@@ -4,8 +4,8 @@
 
     node = ToolNode([search, charge], wrap_tool_call=wrap_tool_call, awrap_tool_call=awrap_tool_call)
 
-Recorded is a message's content alone where it has nothing else to say. A message comes back with the id of the call it
-answers then, a `Command` as a `Command`, and a tool that waited for a person waits again.
+A message without further fields is recorded as its content alone. A replayed message gets the id of the call it
+answers, a `Command` comes back as a `Command`, and a tool that waited for a person waits again.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from replaykit.seam.framework_tools import acall_tool, call_tool
 
 try:
     from langchain.agents.middleware import AgentMiddleware
-except ModuleNotFoundError:  # LangGraph alone: a ToolNode takes the two methods
+except ModuleNotFoundError:  # LangGraph without LangChain: a ToolNode takes the two methods
     AgentMiddleware = object
 
 _TYPE, _PARTS = "message_type", ("update", "goto", "graph", "resume")
 
 
 class LangChainMiddleware(AgentMiddleware):
-    """The middleware that records and serves an agent's tool calls.
+    """Middleware that records and serves an agent's tool calls.
 
-    `effects` says by a tool's name what its calls do to the world.
+    `effects` maps tool names to what their calls do to the world.
     """
 
     name = "ReplayKitMiddleware"  # in the framework's own traces
@@ -43,7 +43,7 @@ class LangChainMiddleware(AgentMiddleware):
         self.effects = checked_effects(effects)
 
     def wrap_tool_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
-        """The tool's answer, from the recording or from the tool."""
+        """Return the tool's answer, from the recording or from the tool itself."""
 
         def live(call_arguments: dict[str, Any]) -> Any:
             try:
@@ -56,7 +56,7 @@ class LangChainMiddleware(AgentMiddleware):
         )
 
     async def awrap_tool_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
-        """`wrap_tool_call`, for an agent that is awaited."""
+        """Do the same as `wrap_tool_call` for an async agent."""
 
         async def live(call_arguments: dict[str, Any]) -> Any:
             try:
@@ -77,7 +77,7 @@ class LangChainMiddleware(AgentMiddleware):
 
 
 ReplayKitMiddleware = LangChainMiddleware
-"""The name to import it by, the same as in the other frameworks that take middleware."""
+"""The name to import, the same as in the other frameworks with middleware."""
 
 wrap_tool_call = LangChainMiddleware().wrap_tool_call
 awrap_tool_call = LangChainMiddleware().awrap_tool_call
@@ -124,8 +124,7 @@ def _from_recorded(value: Any, call: Mapping[str, Any]) -> Any:
 
 
 def _content(value: Json) -> Json:
-    """Return the text that the model reads: a foreign trace may hold the result itself, which LangChain turns into
-    JSON."""
+    """Return the content of a tool's message; the bare result of a foreign trace becomes JSON, as LangChain does it."""
     is_blocks = isinstance(value, list) and all(isinstance(block, dict) and "type" in block for block in value)
     if isinstance(value, str) or is_blocks:
         return value
@@ -133,18 +132,18 @@ def _content(value: Json) -> Json:
 
 
 def _wait(value: Any) -> NoReturn:
-    while True:  # it returns once for each answer that was there when the tool asked again
+    while True:  # `interrupt` returns the earlier answers first, one per call
         interrupt(value)
 
 
 def _plain(value: Any, call: Mapping[str, Any]) -> Any:
-    """Messages and sends as data; a message that answers this very call does so without naming it."""
+    """Return messages and sends as data; a message that answers this very call omits its id and name."""
     if isinstance(value, BaseMessage):
         plain = message_to_dict(value)
-        usual = {"type": plain["type"], "tool_call_id": call["id"], "name": call["name"], "status": "success"}
+        defaults = {"type": plain["type"], "tool_call_id": call["id"], "name": call["name"], "status": "success"}
         fields = {}
         for name, field in plain["data"].items():
-            if field not in (None, {}, []) and field != usual.get(name):
+            if field not in (None, {}, []) and field != defaults.get(name):
                 fields[name] = field
         return {_TYPE: plain["type"], "content": value.content, **fields}
     if isinstance(value, Send):
@@ -161,10 +160,7 @@ def _rich(value: Any, call: Mapping[str, Any]) -> Any:
     if isinstance(value, dict):
         if _TYPE in value:
             kind = value[_TYPE]
-            if kind == "tool":
-                data = {"tool_call_id": call["id"], "name": call["name"]}
-            else:
-                data = {}
+            data = {"tool_call_id": call["id"], "name": call["name"]} if kind == "tool" else {}
             data |= {name: item for name, item in value.items() if name != _TYPE}
             return messages_from_dict([{"type": kind, "data": data}])[0]
         if value.keys() == {"send_to", "arg"}:

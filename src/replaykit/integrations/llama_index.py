@@ -2,8 +2,8 @@
 
     agent = FunctionAgent(tools=tools([search, charge]), llm=llm)
 
-Its instrumentation observes and cannot answer for a tool: the tool itself is wrapped. What is handed to a tool besides
-the model's arguments, the workflow's `Context` and partial parameters, is passed on and not recorded.
+Its instrumentation observes and cannot answer in place of a tool, so the tool itself is wrapped. Arguments that do not
+come from the model, such as the workflow's `Context` and partial parameters, are passed on and not recorded.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from replaykit.seam.framework_tools import acall_tool, call_tool
 
 
 def tools(framework_tools: Iterable[Any], *, effects: Mapping[str, str] | None = None) -> list[Any]:
-    """The tools, each one wrapped; `effects` says by a tool's name what its calls do to the world."""
+    """Wrap each tool; `effects` maps tool names to what their calls do to the world."""
     return [wrap(tool, effects=effects) for tool in framework_tools]
 
 
 def wrap(tool: Any, *, effects: Mapping[str, str] | None = None) -> Any:
-    """A copy of the tool, or a tool made of the function, whose calls are recorded and served."""
+    """Return a copy of the tool, or a tool made of the function, whose calls are recorded and served."""
     own = adapt_to_async_tool(tool if isinstance(tool, BaseTool) else FunctionTool.from_defaults(tool))
     name = own.metadata.get_name()
     wrapped, through = copy.copy(own), _LlamaIndexToolCall(own, name, effect_of(name, effects))
@@ -37,7 +37,7 @@ def wrap(tool: Any, *, effects: Mapping[str, str] | None = None) -> Any:
 
 
 class _LlamaIndexToolCall(msgspec.Struct, frozen=True):
-    """The two ways to call a tool, through the seam."""
+    """The sync and async calls of a tool, through the seam."""
 
     tool: Any
     name: str
@@ -71,21 +71,21 @@ class _LlamaIndexToolCall(msgspec.Struct, frozen=True):
         )
 
     def _model_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any] | None:
-        """The arguments that the model gave, by name."""
+        """Return the arguments from the model, by name."""
         partial = getattr(self.tool, "partial_params", {})
         context = getattr(self.tool, "ctx_param_name", None)
-        own = {}
+        by_model = {}
         for name, value in kwargs.items():
             if name != context and not (name in partial and partial[name] is value):
-                own[name] = value
-        return arguments_by_name(self.tool.metadata.get_parameters_dict()["properties"], args, own)
+                by_model[name] = value
+        return arguments_by_name(self.tool.metadata.get_parameters_dict()["properties"], args, by_model)
 
     def _giver(self, arguments: dict[str, Any]) -> Any:
         return lambda value: _from_recorded(self.name, arguments, value)
 
 
 def _to_recorded(output: Any) -> Json:
-    """Text as it is; of anything else the blocks that the model is shown, and what the tool itself returned."""
+    """Return a plain text as it is; for anything else, the blocks for the model and the tool's own return value."""
     texts = [block.text for block in output.blocks if isinstance(block, TextBlock)]
     if texts == [output.raw_output] and len(output.blocks) == 1 and not output.is_error:
         return output.raw_output
@@ -95,7 +95,5 @@ def _to_recorded(output: Any) -> Json:
 
 def _from_recorded(name: str, arguments: dict[str, Any], value: Any) -> Any:
     if isinstance(value, str):
-        output = {"blocks": [{"block_type": "text", "text": value}], "raw_output": value}
-    else:
-        output = value
-    return ToolOutput(name, raw_input={"args": (), "kwargs": arguments}, **output)
+        value = {"blocks": [{"block_type": "text", "text": value}], "raw_output": value}
+    return ToolOutput(name, raw_input={"args": (), "kwargs": arguments}, **value)

@@ -2,8 +2,8 @@
 
     agent = Agent(name="desk", tools=tools([search, charge]))
 
-Its hooks observe and cannot answer for a tool: the tool itself is wrapped, below the policy that makes text of an
-exception. Tools that OpenAI runs are part of the model's answer, and tools of MCP servers are recorded as MCP.
+Its hooks observe and cannot answer in place of a tool. So the tool itself is wrapped, inside the code that turns an
+exception into text. Hosted tools are part of the model's answer, and tools of MCP servers are recorded as MCP.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ Invoke = Callable[[Any, str], Awaitable[Any]]
 
 
 def tools(framework_tools: Iterable[Any], *, effects: Mapping[str, str] | None = None) -> list[Any]:
-    """The tools, each function tool wrapped; `effects` says by a tool's name what its calls do to the world."""
+    """Wrap each function tool; `effects` maps tool names to what their calls do to the world."""
     return [wrap(tool, effects=effects) if isinstance(tool, FunctionTool) else tool for tool in framework_tools]
 
 
 def wrap(tool: Any, *, effects: Mapping[str, str] | None = None) -> Any:
-    """A copy of the function tool whose calls are recorded and served."""
+    """Return a copy of the function tool whose calls are recorded and served."""
     wrapped = copy.copy(tool)
     through = functools.partial(_through_seam, tool, effect_of(tool.name, effects))
     invoker = wrapped.on_invoke_tool
-    inner = getattr(invoker, "_invoke_tool_impl", None)  # around it, `function_tool` makes text of an exception
+    inner = getattr(invoker, "_invoke_tool_impl", None)  # the layer around it turns exceptions into text
     if inner is None:
         wrapped.on_invoke_tool = through(invoker)
     else:
@@ -66,7 +66,7 @@ def _through_seam(tool: Any, effects: str, invoke: Invoke) -> Invoke:
 
 
 def _parse_arguments(text: str) -> JsonObject:
-    """The arguments; text that is no JSON object is kept as it is, for the tool to refuse."""
+    """Parse the arguments; text that is not a JSON object is kept for the tool to refuse."""
     try:
         arguments = json.loads(text) if text else {}
     except ValueError:
@@ -77,7 +77,7 @@ def _parse_arguments(text: str) -> JsonObject:
 
 
 def _to_recorded(result: Any) -> Json:
-    """Plain data, and what the SDK knows; anything else as the text that the model is told."""
+    """Return plain data and the SDK's own outputs as JSON; anything else as the text that the model gets."""
     if isinstance(result, list):
         return list(map(_to_recorded, result))
     is_sdk_output = isinstance(result, tuple(_OUTPUTS.values()))
@@ -97,4 +97,4 @@ def _from_recorded(value: Any) -> Any:
             return value
         return kind.model_validate(value)
     except ValidationError:
-        return value  # data of the tool's own that has a "type"
+        return value  # the tool's own data, which happens to have a "type"

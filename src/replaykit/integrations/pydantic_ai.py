@@ -2,9 +2,9 @@
 
     agent = Agent("openai:gpt-5", tools=[search, charge], capabilities=[ReplayKit()])
 
-Recorded is a result as the model is told it, in JSON; files and `ToolReturn` come back as what they were. The hooks
-around a tool of the agent's other capabilities run with the tool: `before_tool_execute` and `after_tool_execute` are
-not called for a served result, `wrap_tool_execute` is.
+A result is recorded in JSON as the model gets it; files and `ToolReturn` come back as such. Hooks of the agent's other
+capabilities run around the tool: `before_tool_execute` and `after_tool_execute` are not called for a served result,
+`wrap_tool_execute` is.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ _TOOL_RETURN = TypeAdapter(ToolReturn)
 
 
 class ReplayKit(AbstractCapability[Any]):
-    """The capability that records and serves an agent's tool calls.
+    """Capability that records and serves an agent's tool calls.
 
-    `effects` says by a tool's name what its calls do to the world.
+    `effects` maps tool names to what their calls do to the world.
     """
 
     def __init__(self, *, effects: Mapping[str, str] | None = None) -> None:
         self.effects = checked_effects(effects)
 
     def get_ordering(self) -> CapabilityOrdering:
-        """Next to the tool, so that what other capabilities make of its result is made in a replay too."""
+        """Stay next to the tool, so that other capabilities process its result in a replay too."""
         return CapabilityOrdering(position="innermost")
 
     async def wrap_tool_execute(
         self, ctx: Any, *, call: Any, tool_def: Any, args: dict[str, Any], handler: Callable[[Any], Awaitable[Any]]
     ) -> Any:
-        """The tool's result, from the recording or from the tool."""
+        """Return the tool's result, from the recording or from the tool itself."""
 
         async def live(call_arguments: dict[str, Any]) -> Any:
             try:
                 return await handler(args if call_arguments == args else call_arguments)
             except Exception as error:
-                # A retry travels with the id of its call. What the tool raised has none, and is wrapped again above.
+                # A retry carries the id of its call. The tool's own exception has none; Pydantic AI wraps it again.
                 if isinstance(error.__cause__, ModelRetry | ToolFailed):
                     raise error.__cause__ from None
                 raise
@@ -57,14 +57,11 @@ class ReplayKit(AbstractCapability[Any]):
 
 
 def _to_recorded(result: Any) -> Json:
-    if isinstance(result, ToolReturn):
-        adapter = _TOOL_RETURN
-    else:
-        adapter = tool_return_content_ta
+    adapter = _TOOL_RETURN if isinstance(result, ToolReturn) else tool_return_content_ta
     try:
         return adapter.dump_python(result, mode="json", by_alias=True)
     except ValueError:
-        return result  # there is no JSON of it; the recording says what it can
+        return result  # not serializable; the recording reports it
 
 
 def _from_recorded(value: Any) -> Any:
@@ -72,5 +69,5 @@ def _from_recorded(value: Any) -> Any:
         try:
             return _TOOL_RETURN.validate_python(value)
         except ValidationError:
-            pass  # data of the tool's own that has a "kind"
+            pass  # the tool's own data, which happens to have a "kind"
     return tool_return_content_ta.validate_python(value)

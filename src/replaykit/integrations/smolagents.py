@@ -2,8 +2,8 @@
 
     agent = CodeAgent(tools=tools([search, charge]), model=model)
 
-An agent that writes code calls a tool like any function, so there is no hook to answer in: the tool itself is wrapped.
-Images, as arguments and as results, are recorded as PNG.
+A code agent calls a tool like any function, so no hook could answer in its place: the tool itself is wrapped. Images in
+arguments and results are recorded as PNG.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _IMAGE = {"image", "png"}
 
 
 def tools(framework_tools: Iterable[Any], *, effects: Mapping[str, str] | None = None) -> list[Any]:
-    """The tools, each one wrapped; `effects` says by a tool's name what its calls do to the world."""
+    """Wrap each tool; `effects` maps tool names to what their calls do to the world."""
     return [wrap(tool, effects=effects) for tool in framework_tools]
 
 
 def wrap(tool: Any, *, effects: Mapping[str, str] | None = None) -> Any:
-    """A copy of the tool whose calls are recorded and served."""
+    """Return a copy of the tool whose calls are recorded and served."""
     wrapped = copy.copy(tool)
-    wrapped.is_initialized = True  # what `setup` loads is needed only where the tool is called for real
+    wrapped.is_initialized = True  # skip `setup`: its resources are needed only for a live call
     wrapped.forward = _through_seam(tool, effect_of(tool.name, effects))
     return wrapped
 
@@ -47,7 +47,7 @@ def _through_seam(tool: Any, effects: str) -> Callable[..., Any]:
         recorded = {name: _to_recorded(value) for name, value in arguments.items()}
 
         def live(call_arguments: JsonObject) -> Any:
-            # A tool gets its own objects; what a fork put in their place comes out of a log.
+            # A live call gets the original objects; only what a fork replaced comes from the recording.
             own = {}
             for name, value in call_arguments.items():
                 own[name] = arguments[name] if value is recorded.get(name) else _from_recorded(value)

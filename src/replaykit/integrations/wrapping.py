@@ -1,4 +1,4 @@
-"""Helpers for adapters that wrap a tool: its arguments by name, and the effect of a call."""
+"""Helpers for adapters that wrap a tool: its arguments by name, and the effects of its calls."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from replaykit.seam.tool import EFFECTS
 
 
 def arguments_by_name(names: Iterable[str], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The arguments of a call by their names; None where Python itself will refuse them."""
+    """Return the arguments of a call by name; None if Python will refuse them anyway."""
     if not args:
         return dict(kwargs)
     known = tuple(names)
@@ -22,7 +22,7 @@ def arguments_by_name(names: Iterable[str], args: tuple[Any, ...], kwargs: Mappi
 
 
 def effect_of(name: str, effects: Mapping[str, str] | None) -> str:
-    """Return the effect of a call of this tool from `effects`; `external` by default."""
+    """Return the effect of this tool's calls; default: `external`."""
     effect = (effects or {}).get(name, "external")
     if effect not in EFFECTS:
         raise UsageError(f"effects[{name!r}]={effect!r}; {nearest(str(effect), EFFECTS)}")
@@ -30,14 +30,14 @@ def effect_of(name: str, effects: Mapping[str, str] | None) -> str:
 
 
 def checked_effects(effects: Mapping[str, str] | None) -> dict[str, str]:
-    """`effects`, every word in it known: for adapters that meet their tools only when these are called."""
+    """Validate all of `effects`, for adapters that see a tool only when it is called."""
     return {name: effect_of(name, effects) for name in effects or {}}
 
 
 def reads_the_same(result: Any, fn: Callable[..., Any]) -> bool:
-    """True when a replay makes of a recorded result, by the function's return annotation, what has the same text.
+    """True if a replay rebuilds a result, by the function's return annotation, whose text is the same.
 
-    Where a framework tells the model `str(result)`, objects that the annotation does not name would be told otherwise.
+    A framework that sends the model `str(result)` would otherwise send another text for an unannotated object.
     """
     if is_plain(result):
         return True

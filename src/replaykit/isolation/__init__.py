@@ -1,7 +1,7 @@
-"""Isolation: run a process tree that the Linux kernel keeps shut, without privileges.
+"""Isolation: run a process tree that the Linux kernel confines, without privileges.
 
-Knows the errors and nothing else of the product. Everything happens in children: the calling process never changes.
-The values of `policy` are there on every system, the rest on Linux alone.
+Knows nothing of the product but its errors. Everything happens in child processes: the calling process never changes.
+The values of `policy` exist on every system, the rest only on Linux.
 """
 
 from __future__ import annotations

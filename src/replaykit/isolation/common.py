@@ -1,12 +1,11 @@
-"""The common parts of sandboxes: user namespaces, and what sandboxes for the children of one program share.
+"""Shared parts of sandboxes: user namespaces, and the world that the children of one program share.
 
-Root's sandboxes know all users that there are. Only a process outside can map them, so a user namespace is made in a
-process of its own, once, and every later sandbox of the same caller joins it: that saves two forks for each.
+Root's sandboxes keep all users. Only a process outside of a user namespace can map them, so the namespace is created by
+a helper process, once, and every later sandbox of the same caller joins it. That saves two forks each time.
 
-`Common` is for the child processes of a program that is in no sandbox itself. Their sandboxes share users, a network,
-IPC objects, and the layers that hold what they write: one child finds the files that another one wrote, and reaches its
-servers. They have no process namespace, because the numbers of their processes are used outside: the program sends
-signals by them.
+`Common` is for the child processes of a program that is in no sandbox itself. Their sandboxes share users, network, IPC
+objects, and the layers that hold their writes: one child finds the files of another and reaches its servers. They have
+no process namespace, because the program outside uses their process numbers, for example to send signals.
 """
 
 from __future__ import annotations
@@ -23,28 +22,28 @@ from replaykit.isolation import kernel
 
 _MAPPING_CAPABILITIES = (1 << 6) | (1 << 7) | (1 << 31)  # SETGID, SETUID, SETFCAP
 _known: dict[int, int] = {}
-"""Descriptors of user namespaces, by the number of the namespace of the process that made them."""
+"""Descriptors of user namespaces, by the namespace of the process that created them."""
 _making = threading.Lock()
 
 
 def can_map_all() -> bool:
-    """Return True when this process may give all of its users to a new namespace."""
+    """Return True if this process may map all of its users into a new namespace."""
     if os.geteuid() != 0:
         return False
     return kernel.held_capabilities() & _MAPPING_CAPABILITIES == _MAPPING_CAPABILITIES
 
 
 def with_all_users() -> int:
-    """Return a descriptor of a user namespace in which all users of this one are the same."""
+    """Return a descriptor of a user namespace with the same users as this one."""
     own = os.stat("/proc/self/ns/user").st_ino
-    with _making:  # several workers may begin at once
+    with _making:  # several workers may start at once
         if own not in _known:
             _known[own] = _make_namespace()
         return _known[own]
 
 
 def forget_namespaces() -> None:
-    """Close what this process has inherited: it is in the namespace, and needs no way there."""
+    """Close inherited descriptors of namespaces, which a process inside does not need."""
     for descriptor in _known.values():
         with contextlib.suppress(OSError):
             os.close(descriptor)
@@ -52,7 +51,7 @@ def forget_namespaces() -> None:
 
 
 def enter_namespaces(namespaces: int, all_users: int | None) -> None:
-    """Enter new namespaces with a loopback interface: in a user namespace that is there, or in a new one."""
+    """Enter new namespaces with a loopback interface, under the given user namespace or a new one."""
     if all_users is None:
         user, group = os.geteuid(), os.getegid()
         kernel.unshare(kernel.CLONE_NEWUSER | namespaces)
@@ -79,14 +78,14 @@ def _make_namespace() -> int:
                 why = data.decode(errors="replace") or "the process died"
                 raise ReplayKitError(f"a user namespace cannot be made: {why}")
             _map_all(pid)
-            channel.send(b"!")  # its end may be open in a process that another thread has forked meanwhile
+            channel.send(b"!")  # closing is not enough: a fork of another thread may hold the other end open
     finally:
         os.waitpid(pid, 0)
     return descriptors[0]
 
 
 def _hold_namespace(caller: socket.socket) -> None:
-    """Make a namespace, hand it out, and stay until it has its users."""
+    """Create a namespace, hand it out, and stay until its users are mapped."""
     try:
         kernel.unshare(kernel.CLONE_NEWUSER)
         descriptor = os.open("/proc/self/ns/user", os.O_RDONLY | os.O_CLOEXEC)
@@ -117,7 +116,7 @@ _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 1
 
 
 def start_loopback() -> None:
-    """Bring the interface up: in a new network namespace it is there, and down."""
+    """Bring the loopback interface up; in a new network namespace it is down."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
         request = struct.pack("16sH22x", b"lo", 0)
         flags = struct.unpack("16sH22x", fcntl.ioctl(control, _SIOCGIFFLAGS, request))[1]
@@ -130,28 +129,28 @@ _BACKLOG = 512
 
 
 class Common:
-    """Namespaces and layers, by their descriptors: they last as long as these are open."""
+    """Namespaces and layers, held by descriptors: they last as long as these are open."""
 
     def __init__(self) -> None:
         self._descriptors = _make_descriptors()
         self.users, self.network, self.ipc, self.layers = self._descriptors[:4]
         self.listener = socket.socket(fileno=self._descriptors[4])
-        """A socket on which the caller serves the sandboxes, at a port of 127.0.0.1 in their network."""
+        """A socket in the sandboxes' network, at a port of 127.0.0.1, on which the caller serves them."""
 
     def join(self) -> None:
-        """Move this process, which has one thread, into the namespaces."""
+        """Move this process, which has only one thread, into the namespaces."""
         for namespace in (self.users, self.network, self.ipc):
             kernel.join(namespace)
 
     def close(self) -> None:
-        """Let go of everything; what the sandboxes wrote is gone when the last of them has ended."""
+        """Close all descriptors; what the sandboxes wrote is gone once the last of them has ended."""
         self.listener.close()
         for descriptor in self._descriptors[:4]:
             os.close(descriptor)
 
 
 def _make_descriptors() -> list[int]:
-    """Make the namespaces in a process of its own: this one must not change."""
+    """Create the namespaces in a helper process, so that this one does not change."""
     all_users = with_all_users() if can_map_all() else None
     pid, channel = kernel.fork_helper(lambda caller: _hand_out(caller, all_users))
     with channel:

@@ -1,4 +1,4 @@
-"""Copies of a project for trees without overlays: they write there, and the real project stays as it is."""
+"""Copies of a project for systems without overlays: a tree writes there, and the real project stays unchanged."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def copy_project(
     max_files: int = MAX_FILES,
     max_bytes: int = MAX_BYTES,
 ) -> int:
-    """Copy a project to a directory that does not exist yet, and return how many files that were.
+    """Copy a project to a new directory, and return the number of files.
 
-    Symbolic links stay links. Sockets, pipes and devices are left out, as is `target` where the project contains it.
-    Directories right in the project whose names are in `linked` become links to the real ones. A project of more than
-    `max_files` files or `max_bytes` bytes is a `UsageError`, before anything is copied.
+    Symbolic links stay links. Sockets, pipes, devices and `target` itself are left out. Top-level directories named in
+    `linked` become links to the real ones. A project above `max_files` or `max_bytes` raises `UsageError` before
+    anything is copied.
     """
     import shutil  # noqa: PLC0415 (slow to import, and most machines need no copies)
 

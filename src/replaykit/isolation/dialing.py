@@ -1,4 +1,4 @@
-"""Connections to addresses that the person allowed, made outside of the isolation by a process of their own."""
+"""Allowed connections: made outside of the isolation, by a process of their own."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class Allowed:
     """Addresses that may be connected to, resolved before the isolation begins."""
 
     places: frozenset[tuple[str, int]]
-    """IP addresses and ports; a unix socket's path has the port 0."""
+    """IP addresses with ports; paths of unix sockets with port 0."""
     hosts: str
-    """Lines for /etc/hosts, by which the names are found where no name server can be asked."""
+    """Lines for /etc/hosts, since no name server is reachable inside."""
 
 
 def resolve(addresses: Iterable[str]) -> Allowed:
-    """Return the allowed addresses by number; UsageError for a name that nobody knows."""
+    """Resolve the allowed addresses; raise `UsageError` for an unknown name."""
     places: set[tuple[str, int]] = set()
     lines: list[str] = []
     for text in addresses:
@@ -48,14 +48,14 @@ def resolve(addresses: Iterable[str]) -> Allowed:
 
 def _numbers_of(address: Address, text: str) -> list[str]:
     try:
-        found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+        entries = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
     except OSError as error:
         raise UsageError(f"the address {text!r} that is allowed cannot be resolved: {error}") from None
-    return sorted({str(ipaddress.ip_address(str(entry[4][0]).partition("%")[0])) for entry in found})
+    return sorted({str(ipaddress.ip_address(str(entry[4][0]).partition("%")[0])) for entry in entries})
 
 
 def ask(dialer: socket.socket, host: str, port: int) -> socket.socket:
-    """Ask for a connection; the socket that is returned yields the answer (`receive`)."""
+    """Request a connection; pass the returned socket to `receive` for the answer."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         socket.send_fds(dialer, [f"{port} {host}".encode()], [theirs.fileno()])
@@ -71,7 +71,7 @@ def receive(answer: socket.socket) -> tuple[int, int]:
 
 
 def serve(requests: socket.socket) -> None:
-    """Make connections until nobody can ask for them any more."""
+    """Make connections until nobody can request any more."""
     while True:
         data, descriptors, _, _ = socket.recv_fds(requests, _LONGEST, 1)
         if not descriptors:
@@ -93,7 +93,7 @@ def _dial(answer: socket.socket, host: str, port: int) -> None:
 
 
 def _connected(host: str, port: int) -> socket.socket:
-    """Return a connection to a number, not a name: to look up names would import modules in a forked process."""
+    """Connect to an address. Not to a name: a lookup would import modules in a forked process."""
     family = socket.AF_UNIX
     if port:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET

@@ -1,7 +1,7 @@
-"""The seccomp filter: which system calls an isolated process may make, and which a guardian hears of.
+"""The seccomp filter: the system calls that an isolated process may make, and those that its guardian checks.
 
-The filter sees numbers and arguments, never memory. Where the address of a peer matters, the call is handed to the
-guardian (`SECCOMP_RET_USER_NOTIF`).
+A filter sees numbers and arguments, but no memory. If the address of a peer matters, the call is handed to the guardian
+(`SECCOMP_RET_USER_NOTIF`).
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 WRITING_FLAGS = 0o1 | 0o2 | 0o100 | 0o1000  # O_WRONLY, O_RDWR, O_CREAT, O_TRUNC
 
 _ABSENT = ("io_uring_setup", "io_uring_enter", "io_uring_register", "clone3")
-"""io_uring makes system calls that no filter sees, and clone3 has its flags in memory. Everybody who uses them has
-another way for kernels without."""
+"""io_uring performs operations that no filter sees, and clone3 has its flags in memory. Programs fall back to older
+calls on kernels without them, and so they do here."""
 
 _MAKING_NAMESPACES = ("unshare", "clone")
-"""In a namespace for control groups, root of a user namespace could mount those of the machine, and write to them."""
+"""With a cgroup namespace, root of a user namespace could mount the machine's control groups and write to them."""
 
 _FORBIDDEN = (
     # The keyrings of the user and the session are shared with processes outside.
     "add_key", "request_key", "keyctl",
-    # A file handle names a file without a path, below any mount.
+    # A file handle names a file without a path, under any mount.
     "open_by_handle_at",
     # The clock, the modules and the power switch of the whole machine.
     "settimeofday", "clock_settime", "clock_adjtime", "adjtimex", "reboot", "kexec_load", "kexec_file_load",
@@ -65,11 +65,11 @@ WRITING_CALLS: dict[str, tuple[tuple[int | None, int], ...]] = {
     "symlink": ((None, 1),),
     "symlinkat": ((1, 2),),
 }
-"""Calls that change files by path: for each path, which arguments are its directory and its text."""
+"""Calls that change files by path: for each path, the arguments with its directory and its text."""
 
 RENAMES = ("rename", "renameat", "renameat2")
 LINKED_FILES = {"link": (None, 0), "linkat": (0, 1)}
-"""Calls that make hard links, and which arguments are the directory and the text of the path of the file."""
+"""Calls that make hard links, with the arguments that hold the directory and the path of the file."""
 
 Instruction = tuple[int, int, int, int]
 _INSTRUCTION_BYTES = 8
@@ -91,7 +91,7 @@ _NUMBER_AGAIN = (_LOAD, _NUMBER, 0, 0)
 
 
 def _for_call(name: str, body: list[Instruction]) -> list[Instruction]:
-    """Return instructions that do `body` for one system call, and go on after it for others."""
+    """Return instructions that apply `body` to one system call and skip it for others."""
     result: list[Instruction] = []
     for number in kernel.numbers([name]):
         result += [(_EQUAL, number, 0, len(body)), *body]
@@ -101,9 +101,8 @@ def _for_call(name: str, body: list[Instruction]) -> list[Instruction]:
 def _socket_rules(*, own_network: bool) -> list[Instruction]:
     """Return the rules for `socket`: an allow-list of families, types and protocols.
 
-    TCP, UDP and unix sockets are what programs use; routing netlink is what `getifaddrs` asks. Everything else leads
-    past the network namespace (vsock, Bluetooth, AF_ALG into the kernel) or past the guardian (MPTCP, raw and packet
-    sockets).
+    Programs use TCP, UDP and unix sockets; `getifaddrs` needs routing netlink. Everything else leads past the network
+    namespace (vsock, Bluetooth, AF_ALG into the kernel) or past the guardian (MPTCP, raw and packet sockets).
     """
     stream, datagram, raw = int(socket.SOCK_STREAM), int(socket.SOCK_DGRAM), int(socket.SOCK_RAW)
     inet, inet6, unix, netlink = int(socket.AF_INET), int(socket.AF_INET6), int(socket.AF_UNIX), 16
@@ -125,7 +124,7 @@ def _socket_rules(*, own_network: bool) -> list[Instruction]:
         _answer(_NOTIFY),
         _answer(_NOTIFY),
     ]
-    # A datagram names its receiver in memory. Without a network of its own only pairs are left to a process.
+    # A datagram has its receiver in memory, unseen by the filter. Without its own network, a process gets only pairs.
     unix_rules = [
         _argument(1),
         (_AND, 0xF, 0, 0),
@@ -160,9 +159,9 @@ def _socket_rules(*, own_network: bool) -> list[Instruction]:
 def program(*, own_network: bool, hears_writes: bool = True) -> list[Instruction]:
     """Return the filter's instructions.
 
-    With `own_network` the process has a network namespace and its own mounts, and the guardian only names what fails;
-    without, the guardian also decides. With `hears_writes` it hears of every call that changes files by path, without
-    only of renames and hard links.
+    With `own_network`, the process has a network namespace and its own mounts, and the guardian only reports what
+    fails; without, the guardian also decides. With `hears_writes` it is notified of every call that changes files by
+    path; without, only of renames and hard links.
     """
     rules: list[Instruction] = [
         (_LOAD, _ARCHITECTURE, 0, 0),
@@ -177,11 +176,11 @@ def program(*, own_network: bool, hears_writes: bool = True) -> list[Instruction
     for name in _FORBIDDEN:
         rules += _for_call(name, [_refuse(errno.EPERM)])
     typed = [_argument(1), (_EQUAL, _TIOCSTI, 1, 0), (_EQUAL, _TIOCLINUX, 0, 1), _refuse(errno.EPERM), _answer(_ALLOW)]
-    # Only this flag is refused: nested sandboxes need the other namespaces.
+    # Nested sandboxes need the other namespaces, so only this flag is refused.
     for name in _MAKING_NAMESPACES:
         no_groups = [(_ANY_BIT, kernel.CLONE_NEWCGROUP, 0, 1), _refuse(errno.EPERM)]
         rules += _for_call(name, [_argument(0), *no_groups, _answer(_ALLOW)])
-    rules += _for_call("ioctl", typed)  # keys typed into the terminal of whoever started this
+    rules += _for_call("ioctl", typed)  # TIOCSTI would type into the terminal of the caller
     rules += _notifications(own_network=own_network)
     rules += _file_notifications(WRITING_CALLS if hears_writes else (*RENAMES, *LINKED_FILES))
     rules.append(_answer(_ALLOW))
@@ -191,13 +190,13 @@ def program(*, own_network: bool, hears_writes: bool = True) -> list[Instruction
 def _notifications(*, own_network: bool) -> list[Instruction]:
     rules = _for_call("socket", _socket_rules(own_network=own_network))
     rules += _for_call("connect", [_answer(_NOTIFY)])
-    fast_open = _refuse(errno.EOPNOTSUPP)  # connects without `connect`
+    fast_open = _refuse(errno.EOPNOTSUPP)  # it connects without a call of `connect`
     with_address = [
         _argument(3), (_ANY_BIT, _MSG_FASTOPEN, 0, 1), fast_open,
         _argument(4), (_EQUAL, 0, 0, 2), _argument(4, high=True), (_EQUAL, 0, 1, 0), _answer(_NOTIFY), _answer(_ALLOW),
     ]  # fmt: skip
     rules += _for_call("sendto", with_address)
-    # Without a network of its own, no socket that a process can make takes a receiver's address with a message.
+    # Without its own network, a process can create no socket whose messages name a receiver.
     message = _answer(_NOTIFY if own_network else _ALLOW)
     rules += _for_call("sendmsg", [_argument(2), (_ANY_BIT, _MSG_FASTOPEN, 0, 1), fast_open, message])
     rules += _for_call("sendmmsg", [_argument(3), (_ANY_BIT, _MSG_FASTOPEN, 0, 1), fast_open, message])
@@ -223,12 +222,12 @@ class _Program(ctypes.Structure):
 
 
 def packed(instructions: list[Instruction]) -> bytes:
-    """Return the filter as the kernel reads it. Make it before a fork: there it costs a third of a millisecond."""
+    """Return the filter in the kernel's format. Call it before a fork: after one it costs a third of a millisecond."""
     return b"".join(struct.pack("HBBI", code, yes, no, value) for code, value, yes, no in instructions)
 
 
 def has_listener() -> bool:
-    """Return True where somebody hears of the calls of this process already: it can have no second guardian."""
+    """Return True if this process already has a guardian: it can have no second one."""
     try:
         install(packed([(_RETURN, _ALLOW, 0, 0)]))
     except OSError as error:
@@ -239,17 +238,17 @@ def has_listener() -> bool:
 
 
 def install(program: bytes) -> int:
-    """Install the filter for this process and its children, and return the descriptor that the guardian listens on.
+    """Install the filter for this process and its children, and return the descriptor for its guardian.
 
-    The process must have given up gaining privileges. A process has one guardian: EBUSY where there is one already.
+    Needs PR_SET_NO_NEW_PRIVS. A process can have only one guardian; a second one raises EBUSY.
     """
     buffer = ctypes.create_string_buffer(program, len(program))
     described = bytes(_Program(len(program) // _INSTRUCTION_BYTES, ctypes.addressof(buffer)))
     syscall = kernel.number("seccomp")
     try:
-        # A signal then waits for the guardian's answer: else a connection might be made twice.
+        # Signals must wait for the guardian's answer: an interrupted and restarted call could connect twice.
         return kernel.call(syscall, _SET_MODE_FILTER, _NEW_LISTENER | _WAIT_KILLABLE, described)
     except OSError as error:
-        if error.errno != errno.EINVAL:  # Linux before 5.19 does not know it
+        if error.errno != errno.EINVAL:  # Linux before 5.19 does not know the flag
             raise
         return kernel.call(syscall, _SET_MODE_FILTER, _NEW_LISTENER, described)

@@ -1,9 +1,9 @@
-"""The guardian of an isolated process tree: waits for its end, passes signals on, and hears of what it tries.
+"""The guardian of an isolated process tree: waits for its end, forwards signals, and checks its system calls.
 
-It is the process that the caller started; the isolated one is its child. So its exit status is the tree's, and whoever
-kills it kills the tree. A tree with namespaces of its own is shut whatever the guardian does: it only names what fails.
-A tree without them makes no connection by itself: the guardian makes those that are allowed, with the address that it
-has read, so that nothing can be exchanged after it looked.
+The caller started the guardian, and the isolated process is its child. So the guardian's exit status is the tree's, and
+killing it kills the tree. A tree with namespaces of its own is confined whatever the guardian does: it only reports
+what fails. A tree without them makes no connections by itself: the guardian makes the allowed ones, with the address
+that it has read, so that nothing can be exchanged after the check.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _CONTINUE = 1
 _SET_DESCRIPTOR = 1
 _JOB_CONTROL = {signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU, signal.SIGCONT}
 _FORWARDED = set(signal.Signals) - _JOB_CONTROL - {signal.SIGKILL, signal.SIGCHLD, signal.SIGPIPE}
-_FROM_KERNEL = 0x80  # a terminal: it has told the whole group
+_FROM_KERNEL = 0x80  # sent by a terminal, to the whole process group
 _LONGEST_ADDRESS = 128
 _MESSAGES_LOOKED_AT = 16
 _LISTENING = "0A"
@@ -61,7 +61,7 @@ _O_NONBLOCK, _O_CLOEXEC = 0o4000, 0o2000000
 
 
 class Stop(Exception):
-    """The system call is answered with an error number."""
+    """Answers the system call with an error number."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -73,7 +73,7 @@ class Guardian:
     def __init__(self, child: int, listener: int, processes: int, findings: Findings, findings_file: int) -> None:
         self._child = child
         self._listener = listener
-        self._processes = processes  # /proc, as it is outside
+        self._processes = processes  # the /proc of the outside
         self._findings = findings
         self._file = findings_file
         self._served: set[tuple[int, str, str, int]] = set()
@@ -81,11 +81,11 @@ class Guardian:
         self._answers: dict[int, tuple[socket.socket, int, int, int]] = {}
         self._poll = select.poll()
         self.keeper: int | None = None
-        """The process that ends as the first one of the tree did, where that is not the guardian's own child."""
+        """The process that ends like the tree's first one, if that is not the guardian's own child."""
         self.init: int | None = None
-        """The process whose end ends all others; None where there is no process namespace."""
+        """The process whose end kills all others; None without a process namespace."""
         self.owner: socket.socket | None = None
-        """A socket that ends when the process that reads the report does."""
+        """A socket that closes when the process that reads the report ends."""
         self.allowed = dialing.Allowed(frozenset(), "")
         self.dialer: socket.socket | None = None
         self.decides = False
@@ -124,14 +124,14 @@ class Guardian:
         end_like(status)
 
     def _serve_owner(self, owner: socket.socket) -> None:
-        """Make a socket in the network of the tree for the process that reads the report; without it, end the tree."""
+        """Create a socket in the tree's network for the process that reads the report; end the tree if that is gone."""
         try:
             family = owner.recv(16)
-        except ConnectionResetError:  # it ended before it read what it was sent
+        except ConnectionResetError:  # the owner ended before it read everything
             family = b""
         if not family:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(self._child, signal.SIGKILL)  # nobody is left who waits for it
+                os.kill(self._child, signal.SIGKILL)  # nobody waits for it any more
             self._poll.unregister(owner)
             return
         with socket.socket(int(family), socket.SOCK_STREAM) as client:
@@ -145,7 +145,7 @@ class Guardian:
 
     def _end_tree(self) -> None:
         if self.dialer is not None:
-            self.dialer.close()  # which ends the process that serves it
+            self.dialer.close()  # which ends its process
         if self.init is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.init, signal.SIGKILL)
@@ -167,7 +167,7 @@ class Guardian:
         buffer = bytearray(_NOTIFICATION.size)
         try:
             fcntl.ioctl(self._listener, _RECEIVE, buffer)
-        except OSError:  # the process has ended meanwhile
+        except OSError:  # the process has ended
             return
         number, pid, _, syscall, _, _, *arguments = _NOTIFICATION.unpack(buffer)
         before = self._findings.changes
@@ -176,10 +176,10 @@ class Guardian:
             is_answered = self._look(number, pid, syscall, arguments)
         except Stop as stop:
             refusal = stop.number
-        except OSError:  # its memory or its /proc cannot be read: it has ended, or hides
+        except OSError:  # its memory or /proc is unreadable: it has ended, or hides
             refusal = errno.EACCES if self.decides else 0
         if self._findings.changes != before:
-            self._write_findings()  # before the answer: who ends right after it has been named by then
+            self._write_findings()  # before the answer: the process may end right after it
         if refusal:
             self._answer(number, -refusal)
         elif not is_answered:
@@ -187,11 +187,11 @@ class Guardian:
 
     def _answer(self, number: int, result: int, flags: int = 0) -> None:
         error = min(result, 0)
-        with contextlib.suppress(OSError):  # the process has ended meanwhile
+        with contextlib.suppress(OSError):  # the process has ended
             fcntl.ioctl(self._listener, _SEND, struct.pack("QqiI", number, max(result, 0), error, flags))
 
     def _look(self, number: int, pid: int, syscall: int, arguments: list[int]) -> bool:
-        """Look at a system call; return False when it may go on, True when it is answered already or will be."""
+        """Check a system call; return False if it may proceed, and True if it is answered now or later."""
         name = _NAMES.get(syscall, "")
         if name == "socket":
             self._refuse_socket(pid, arguments)
@@ -253,7 +253,7 @@ class Guardian:
         if is_local and self._is_served(pid, channel, ip, port):
             self._findings.remove(channel, target, self._sandbox(pid))
             return self._go_on(number, pid, descriptor, address)
-        if (ip, port) not in self.allowed.places:  # with UDP the resolver asks which way an address would be reached
+        if (ip, port) not in self.allowed.places:  # resolvers connect UDP sockets only to learn their own address
             self._stopped(channel, target, pid)
         if self.decides:
             raise Stop(errno.ECONNREFUSED if is_local else errno.ENETUNREACH)
@@ -282,8 +282,8 @@ class Guardian:
         return False
 
     def _connect_path(self, number: int, pid: int, descriptor: int, path: str) -> bool:
-        """Connect a socket of the tree to a path, as it was when it was looked at."""
-        with kernel.opened(path) as place:  # ENOENT and its kin are the answer
+        """Connect a socket of the tree to the path that was checked."""
+        with kernel.opened(path) as place:  # ENOENT and the like become the answer
             if not self._is_writable(os.readlink(f"self/fd/{place}", dir_fd=self._processes)):
                 self._stopped("unix", path, pid)
                 raise Stop(errno.ECONNREFUSED)
@@ -292,14 +292,14 @@ class Guardian:
         return True
 
     def _go_on(self, number: int, pid: int, descriptor: int, address: bytes) -> bool:
-        """Let a call happen: by itself, or, where the guardian decides, with the address that was looked at."""
+        """Let a call proceed: by itself or, if the guardian decides, with the address that was checked."""
         if not self.decides:
             return False
         self._perform(number, pid, descriptor, address)
         return True
 
     def _perform(self, number: int, pid: int, descriptor: int, address: bytes) -> None:
-        """Do what `connect` does, on the very socket of the process."""
+        """Perform `connect` on the process's own socket."""
         copy = self._copy_of(pid, descriptor)
         if fcntl.fcntl(copy, fcntl.F_GETFL) & _O_NONBLOCK or address[:2] == struct.pack("H", socket.AF_UNIX):
             self._perform_now(number, copy, address)
@@ -317,7 +317,7 @@ class Guardian:
             os.close(copy)
 
     def _dial(self, number: int, pid: int, descriptor: int, host: str, port: int) -> None:
-        """Have a connection made outside; the answer comes to `_inject`."""
+        """Have a connection made outside; `_inject` receives it."""
         assert self.dialer is not None
         copy = self._copy_of(pid, descriptor)
         flags = fcntl.fcntl(copy, fcntl.F_GETFL)
@@ -327,7 +327,7 @@ class Guardian:
         self._poll.register(answer, select.POLLIN)
 
     def _inject(self, waiting: int) -> None:
-        """Put a connection that was made outside into the place of the socket that wanted it."""
+        """Replace the socket of the process by a connection that was made outside."""
         answer, number, descriptor, flags = self._answers.pop(waiting)
         self._poll.unregister(waiting)
         with answer:
@@ -338,14 +338,14 @@ class Guardian:
         try:
             fcntl.fcntl(connection, fcntl.F_SETFL, flags)
             added = struct.pack("QIIII", number, _SET_DESCRIPTOR, connection, descriptor, _O_CLOEXEC)
-            with contextlib.suppress(OSError):  # the process has ended meanwhile
+            with contextlib.suppress(OSError):  # the process has ended
                 fcntl.ioctl(self._listener, _ADD_DESCRIPTOR, added)
             self._answer(number, 0)
         finally:
             os.close(connection)
 
     def _send(self, pid: int, address: bytes) -> None:
-        """Name the receiver of a message, where that is somebody outside."""
+        """Report the receiver of a message if it is outside of the tree."""
         if _family(address) == socket.AF_UNIX:
             path = _unix_path(address)
             absolute = path if path.startswith("\0") else os.path.join(self._directory_of(pid), path)
@@ -362,7 +362,7 @@ class Guardian:
             self._stopped("udp", target, pid)
 
     def _write(self, pid: int, name: str, arguments: list[int]) -> None:
-        """Name a file that is written in a place where this is refused. Landlock refuses it, not the guardian."""
+        """Report a write in a place where Landlock refuses it."""
         for directory_at, path_at in filters.WRITING_CALLS[name]:
             path = kernel.read_text(pid, arguments[path_at])
             directory = -1 if directory_at is None else arguments[directory_at] & 0xFFFFFFFF
@@ -399,7 +399,7 @@ class Guardian:
         return b" ".join(words).decode(errors="replace").strip()
 
     def _sandbox(self, pid: int) -> int:
-        """Return the number of the network namespace that a process is in: each sandbox has its own."""
+        """Return the number of a process's network namespace: each sandbox has its own."""
         try:
             return os.stat(f"{pid}/ns/net", dir_fd=self._processes).st_ino
         except OSError:
@@ -414,7 +414,7 @@ class Guardian:
     def _copy_of(self, pid: int, descriptor: int) -> int:
         try:
             process = os.pidfd_open(pid)
-        except OSError:  # a thread, not the first one: its process is another number
+        except OSError:  # the number of a thread, which has no pidfd: find its process
             process = os.pidfd_open(self._leader_of(pid))
         try:
             return kernel.descriptor_of(process, descriptor)
@@ -432,7 +432,7 @@ class Guardian:
             return copy.type
 
     def _is_served(self, pid: int, channel: str, ip: str, port: int) -> bool:
-        """Return True when a process of the tree serves a port of the loopback interface, or the caller does."""
+        """Return True if a process of the tree, or the caller, serves a port of the loopback interface."""
         if self.decides:
             return (port in self.ports and ip == "127.0.0.1") or self._has_listener(pid, channel, ip, port)
         if channel == "tcp" and (self._sandbox(pid), port) in self._servers:
@@ -445,7 +445,7 @@ class Guardian:
         return key in self._served
 
     def _note_server(self, pid: int, descriptor: int) -> None:
-        """Note that a process of the tree is about to serve a port. Who came too early was waiting for it."""
+        """Note that a process of the tree is about to serve a port; earlier attempts were just waiting for it."""
         with socket.socket(fileno=self._copy_of(pid, descriptor)) as server:
             if server.family not in (socket.AF_INET, socket.AF_INET6):
                 return
@@ -466,8 +466,8 @@ class Guardian:
     def _sockets_in(self, path: str, *, is_stream: bool) -> Iterator[str]:
         """Yield the lines of sockets that can be connected to.
 
-        Those that listen for TCP come first. Little is read at a time, because for the connections that follow the
-        kernel walks through a table of the whole machine: milliseconds.
+        Listening TCP sockets come first. They are read in small pieces, because for the established connections after
+        them the kernel walks through a table of the whole machine, which takes milliseconds.
         """
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._processes)
@@ -495,14 +495,14 @@ class Guardian:
         return False
 
     def _bound_sockets(self, pid: int) -> Iterator[tuple[str, str]]:
-        """Yield the names and numbers of the unix sockets in the network of a process that have a name."""
+        """Yield names and inodes of the named unix sockets in a process's network."""
         for line in self._read(f"{pid}/net/unix").splitlines()[1:]:
             fields = line.split(maxsplit=7)
             if len(fields) == 8:
                 yield fields[7], fields[6]
 
     def _is_held_inside(self, inode: str) -> bool:
-        """Return True when a process of the tree holds a socket."""
+        """Return True if a process of the tree holds a socket."""
         for pid in descendants(self._processes):
             with contextlib.suppress(OSError):
                 for name in os.listdir(f"/proc/{pid}/fd"):
@@ -512,7 +512,7 @@ class Guardian:
         return False
 
     def _is_foreign_socket(self, pid: int, path: str, absolute: str) -> bool:
-        """Return True for a socket that no process of this sandbox has bound. One that is not there is nobody's."""
+        """Return True for an existing socket that no process of this sandbox has bound."""
         if path.startswith("\0"):
             return not self._is_bound_inside(pid, "@" + path[1:].rstrip("\0"))
         try:
@@ -558,7 +558,7 @@ def _socket_name(family: int, kind: int, protocol: int) -> str:
 
 
 def _family(address: bytes) -> int:
-    """Return the family of an address as the kernel takes it; 0 for one that is too short."""
+    """Return the family of a socket address; 0 if it is too short."""
     return struct.unpack_from("H", address)[0] if len(address) >= 2 else 0
 
 
@@ -582,7 +582,7 @@ def _internet_place(address: bytes) -> tuple[str, int] | None:
 
 
 def _ip_in_table(text: str) -> str:
-    """Return the address in a line of /proc/net: words of 32 bits, as this machine orders their bytes."""
+    """Return the address in a line of /proc/net: 32-bit words in this machine's byte order."""
     digits = text.rpartition(":")[0]
     words = [int(digits[start : start + 8], 16) for start in range(0, len(digits), 8)]
     ip = ipaddress.ip_address(struct.pack(f"{len(words)}I", *words))
@@ -591,7 +591,7 @@ def _ip_in_table(text: str) -> str:
 
 
 def _reaches(ip: str, listening: str) -> bool:
-    """Return True when a connection to one address comes to a socket that listens on the other."""
+    """Return True if a connection to one address reaches a socket that listens on the other."""
     address, own = ipaddress.ip_address(ip), ipaddress.ip_address(listening)
     if address.is_unspecified:
         address = ipaddress.ip_address("127.0.0.1" if address.version == 4 else "::1")
@@ -606,7 +606,7 @@ def _unix_path(address: bytes) -> str:
 
 
 def _may_write(path: str) -> bool:
-    """Return True when the person could write there: what fails anyway is not stopped by the isolation."""
+    """Return True if the user could write there: only then has the isolation stopped anything."""
     if os.path.lexists(path):
         return os.access(path, os.W_OK) or os.access(os.path.dirname(path), os.W_OK)
     return os.access(os.path.dirname(path), os.W_OK)

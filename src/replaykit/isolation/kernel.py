@@ -1,4 +1,4 @@
-"""System calls that Python has no function for: their numbers, and thin wrappers that raise OSError."""
+"""System calls that Python does not wrap: their numbers, and thin wrappers that raise OSError."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _RESOLVE_IN_ROOT = 0x10
 _LONGEST_PATH, _PAGE = 4096, 4096
 _OVERLAY, _STATFS_BYTES = 0x794C7630, 256
 
-# Calls newer than 2019 have one number on every architecture.
+# Calls added since 2019 have the same number on every architecture.
 _OPEN_TREE, _MOVE_MOUNT, _FSOPEN, _FSCONFIG, _FSMOUNT, _MOUNT_SETATTR = 428, 429, 430, 431, 432, 442
 _PIDFD_GETFD = 438
 LANDLOCK_CREATE_RULESET, LANDLOCK_ADD_RULE, LANDLOCK_RESTRICT_SELF = 444, 445, 446
@@ -152,36 +152,36 @@ _AUDIT = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 
 
 def _numbers_on(machine: str) -> dict[str, int]:
-    """Return the numbers of system calls on an architecture, as far as they are known."""
+    """Return the known numbers of system calls on an architecture."""
     columns, *rows = map(str.split, _SYSTEM_CALLS.strip().splitlines())
-    found = dict(_EVERYWHERE)
+    by_name = dict(_EVERYWHERE)
     for row in rows if machine in columns else ():
         number_text = row[columns.index(machine)]
         if number_text != "-":
-            found[row[0]] = int(number_text)
-    return found
+            by_name[row[0]] = int(number_text)
+    return by_name
 
 
 _NUMBERS = _numbers_on(platform.machine())
 
 
 def architecture() -> str:
-    """Return the machine's architecture as the kernel names it."""
+    """Return the machine's architecture in the kernel's spelling."""
     return platform.machine()
 
 
 def is_known_architecture() -> bool:
-    """Return True when system call numbers are known here: 64-bit Linux on x86_64 or aarch64."""
+    """Return True if system call numbers are known: on 64-bit Linux on x86_64 or aarch64."""
     return sys.platform == "linux" and architecture() in _AUDIT and struct.calcsize("P") == 8
 
 
 def audit_architecture() -> int:
-    """Return the number by which seccomp knows this architecture."""
+    """Return seccomp's number for this architecture."""
     return _AUDIT[architecture()]
 
 
 def numbers(names: Iterable[str]) -> list[int]:
-    """Return the numbers of those of the named system calls that this architecture has."""
+    """Return the numbers of the named system calls, as far as this architecture has them."""
     return [_NUMBERS[name] for name in names if name in _NUMBERS]
 
 
@@ -194,34 +194,34 @@ _libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 _MOST_ARGUMENTS = 6
 _UNUSED = (0,) * _MOST_ARGUMENTS
 if _libc is not None:
-    # Numbers and addresses alike, of the width of a register. Declared once, since a sandbox makes some 200 calls and
-    # to wrap each argument takes as long as the calls.
+    # Numbers and addresses alike, as wide as a register. Declared once: a sandbox makes some 200 calls, and to wrap
+    # each argument would take as long as the calls.
     _libc.syscall.argtypes = (ctypes.c_long, *[ctypes.c_void_p] * _MOST_ARGUMENTS)
     _libc.syscall.restype = ctypes.c_long
 
 
 def fork() -> int:
-    """Fork, past whoever has put something in the place of `os.fork` to follow the processes of an agent."""
+    """Fork, bypassing patches of `os.fork` that follow the processes of an agent."""
     return posix.fork()
 
 
 @contextlib.contextmanager
 def no_fork_warnings() -> Iterator[None]:
-    """Keep Python from warning of forks beside threads: what runs in our forks takes no lock of theirs."""
+    """Suppress Python's warning about forks beside threads: our forked code takes none of their locks."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         yield
 
 
 def fork_helper(work: Callable[[socket.socket], object]) -> tuple[int, socket.socket]:
-    """Do some work in a forked process that ends with it; return its number and the other end of its socket."""
+    """Do some work in a forked process that then ends; return its process number and the other end of its socket."""
     ours, theirs = socket.socketpair()
     with no_fork_warnings():
         pid = fork()
     if pid == 0:
-        # Nothing of the caller's code may go on in this process, whatever happens.
+        # The caller's code must never continue in this process, whatever happens.
         with contextlib.suppress(BaseException):
-            ours.close()  # else the child would never see that the caller has gone
+            ours.close()  # otherwise the child would never notice that the caller is gone
             work(theirs)
         os._exit(0)
     theirs.close()
@@ -230,7 +230,7 @@ def fork_helper(work: Callable[[socket.socket], object]) -> tuple[int, socket.so
 
 @contextlib.contextmanager
 def opened(path: str, flags: int = os.O_PATH, *, below: int | None = None) -> Iterator[int]:
-    """Give a descriptor of a path, which may be below an open directory, during the block."""
+    """Give a descriptor of a path, optionally below an open directory, for the length of the block."""
     descriptor = os.open(path, flags | os.O_CLOEXEC, dir_fd=below)
     try:
         yield descriptor
@@ -239,7 +239,7 @@ def opened(path: str, flags: int = os.O_PATH, *, below: int | None = None) -> It
 
 
 def call(syscall: int, *arguments: int | bytes | ctypes.Array[ctypes.c_char] | None) -> int:
-    """Make a system call by its number, and return its result; raise OSError when it fails."""
+    """Make a system call by number and return its result; raise OSError if it fails."""
     assert _libc is not None
     result: int = _libc.syscall(syscall, *arguments, *_UNUSED[len(arguments) :])
     return result if result >= 0 else _checked(result)
@@ -253,7 +253,7 @@ def _checked(result: int, what: str = "") -> int:
 
 
 def exchange(first: str, second: str) -> None:
-    """Let two files or directories swap their names, in one step; raise OSError where the file system cannot."""
+    """Swap two files or directories atomically; raise OSError if the file system cannot."""
     if not is_known_architecture():
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
     call(number("renameat2"), AT_FDCWD, os.fsencode(first), AT_FDCWD, os.fsencode(second), RENAME_EXCHANGE)
@@ -266,7 +266,7 @@ def unshare(flags: int) -> None:
 
 
 def join(namespace: int) -> None:
-    """Move this process into the namespace of an open descriptor, such as that of `/proc/PID/ns/net`."""
+    """Move this process into the namespace behind an open descriptor, such as `/proc/PID/ns/net`."""
     assert _libc is not None
     _checked(_libc.setns(namespace, 0), "setns")
 
@@ -279,13 +279,13 @@ def prctl(option: int, value: int = 0, third: int = 0) -> None:
 
 
 def make_private() -> None:
-    """Detach the mounts of this namespace from those it was copied from."""
+    """Detach the mounts of this namespace from those they were copied from."""
     assert _libc is not None
     _checked(_libc.mount(None, b"/", None, ctypes.c_ulong(MS_REC | MS_PRIVATE), None), "/")
 
 
 def enter_root(directory: int) -> None:
-    """Make an open directory the root of this mount namespace, and let go of the old root."""
+    """Make an open directory the root of this mount namespace, and drop the old root."""
     assert _libc is not None
     os.fchdir(directory)
     call(number("pivot_root"), b".", b".")
@@ -294,14 +294,14 @@ def enter_root(directory: int) -> None:
 
 
 def detach(mount: int) -> None:
-    """Take a mount out of this namespace; who has it open can go on using it."""
+    """Remove a mount from this namespace; it stays usable through open descriptors."""
     assert _libc is not None
     os.fchdir(mount)
     _checked(_libc.umount2(b".", MNT_DETACH), "a mount")
 
 
 def new_filesystem(kind: str, options: Mapping[str, str | None], attributes: int = 0) -> int:
-    """Return a descriptor of a new file system that is mounted nowhere yet. An option without a value is a flag."""
+    """Return a descriptor of a new, unattached file system. An option without a value is a flag."""
     context = call(_FSOPEN, kind.encode(), _FSOPEN_CLOEXEC)
     try:
         for name, value in options.items():
@@ -318,13 +318,13 @@ def new_filesystem(kind: str, options: Mapping[str, str | None], attributes: int
 
 
 def new_layers(max_bytes: int | None = None) -> int:
-    """Return a descriptor of a new file system in memory for what sandboxes write."""
+    """Return a descriptor of a new file system in memory for the writes of sandboxes."""
     size = {} if max_bytes is None else {"size": str(max_bytes)}
     return new_filesystem("tmpfs", {"mode": "700", **size})
 
 
 def copy_of_mounts(path: str, *, read_only: bool = True) -> int:
-    """Return a descriptor of a copy of what is mounted at a path and below."""
+    """Return a descriptor of a copy of the mounts at a path and below."""
     tree = call(_OPEN_TREE, AT_FDCWD, os.fsencode(path), OPEN_TREE_CLONE | O_CLOEXEC | AT_RECURSIVE)
     if read_only:
         make_read_only(tree, recursive=True)
@@ -332,19 +332,19 @@ def copy_of_mounts(path: str, *, read_only: bool = True) -> int:
 
 
 def copy_of_mount(mount: int) -> int:
-    """Return a descriptor of a copy of an open mount, attached nowhere yet."""
+    """Return a descriptor of an unattached copy of an open mount."""
     return call(_OPEN_TREE, mount, b"", OPEN_TREE_CLONE | O_CLOEXEC | AT_EMPTY_PATH)
 
 
 def make_read_only(tree: int, *, recursive: bool) -> None:
-    """Let nobody write through a mount that is attached nowhere yet, or is the root of its tree."""
+    """Make a mount read-only that is unattached or the root of its tree."""
     attributes = struct.pack("QQQQ", MOUNT_ATTR_RDONLY, 0, 0, 0)
     flags = AT_EMPTY_PATH | (AT_RECURSIVE if recursive else 0)
     call(_MOUNT_SETATTR, tree, b"", flags, attributes, len(attributes))
 
 
 def attach(tree: int, directory: int, path: str = "") -> None:
-    """Mount a tree at a path below an open directory, or at that directory."""
+    """Mount a tree at a path below an open directory, or at the directory itself."""
     flags = _MOVE_MOUNT_F_EMPTY_PATH | (0 if path else _MOVE_MOUNT_T_EMPTY_PATH)
     try:
         call(_MOVE_MOUNT, tree, b"", directory, os.fsencode(path), flags)
@@ -353,7 +353,7 @@ def attach(tree: int, directory: int, path: str = "") -> None:
 
 
 def descriptor_of(process: int, descriptor: int) -> int:
-    """Return a copy of a descriptor that another process (a pidfd) holds."""
+    """Return a copy of a descriptor of another process, given as a pidfd."""
     return call(_PIDFD_GETFD, process, descriptor, 0)
 
 
@@ -362,7 +362,7 @@ class _Slice(ctypes.Structure):
 
 
 def read_memory(pid: int, address: int, length: int) -> bytes:
-    """Return memory of another process; fewer bytes where it ends."""
+    """Return memory of another process; fewer bytes if it ends earlier."""
     assert _libc is not None
     buffer = ctypes.create_string_buffer(length)
     local = _Slice(ctypes.addressof(buffer), length)
@@ -373,7 +373,7 @@ def read_memory(pid: int, address: int, length: int) -> bytes:
 
 
 def read_text(pid: int, address: int) -> str:
-    """Return a path in the memory of a process. Memory is read page by page: the next one may not be there."""
+    """Return a path from the memory of a process, reading page by page: the next page may not be mapped."""
     text = b""
     while len(text) < _LONGEST_PATH:
         data = read_memory(pid, address + len(text), min(256, _PAGE - (address + len(text)) % _PAGE))
@@ -385,7 +385,7 @@ def read_text(pid: int, address: int) -> str:
 
 
 def open_below(root: int, path: str) -> int:
-    """Return a descriptor of a directory, found as a process finds it whose root is an open directory."""
+    """Return a descriptor of a directory, resolved the way a process with this root directory would."""
     how = struct.pack("QQQ", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC, 0, _RESOLVE_IN_ROOT)
     return call(number("openat2"), root, os.fsencode(path), how, len(how))
 
@@ -399,7 +399,7 @@ def is_overlay(descriptor: int) -> bool:
 
 
 def signal_descriptor(signals: Iterable[int]) -> int:
-    """Return a descriptor from which signals that are blocked can be read, 128 bytes each."""
+    """Return a descriptor from which blocked signals can be read, 128 bytes each."""
     mask = sum(1 << (number - 1) for number in signals)
     return call(number("signalfd4"), -1, struct.pack("Q", mask), 8, O_CLOEXEC)
 
@@ -408,13 +408,13 @@ _CAPABILITY_HEADER = struct.pack("Ii", 0x20080522, 0)
 
 FILE_CAPABILITIES = (0, 1, 2, 3, 4, 5, 6, 7, 10, 31)
 """CHOWN, DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER, FSETID, KILL, SETGID, SETUID, NET_BIND_SERVICE and SETFCAP: what root
-is used to have over files and its own children. They hold inside the user namespace only."""
+expects to have over files and its children. They hold inside the user namespace only."""
 
 
 def drop_capabilities(keep: Iterable[int] = ()) -> None:
-    """Give up all capabilities but these, for this process and everything it will start.
+    """Give up all capabilities but these, for this process and everything that it starts.
 
-    The process must have given up gaining privileges: then only root can have some again, by executing a program.
+    Needs PR_SET_NO_NEW_PRIVS; after that, only root can regain capabilities, by executing a program.
     """
     mask = sum(1 << capability for capability in set(keep))
     current = held_capabilities()
@@ -427,7 +427,7 @@ def drop_capabilities(keep: Iterable[int] = ()) -> None:
 
 
 def drop_own_capabilities() -> None:
-    """Give up all capabilities, for a process that never executes a program: so it cannot have any again."""
+    """Give up all capabilities, for a process that never executes a program and so cannot regain any."""
     _set_capabilities(0)
 
 
@@ -437,7 +437,7 @@ def _set_capabilities(mask: int) -> None:
 
 
 def held_capabilities() -> int:
-    """Return the capabilities this process may use now, as a set of bits."""
+    """Return the effective capabilities of this process, as a bit set."""
     sets = ctypes.create_string_buffer(24)
     call(number("capget"), _CAPABILITY_HEADER, sets)
     low, _, _, high, _, _ = struct.unpack("6I", sets.raw)

@@ -1,4 +1,4 @@
-"""Landlock: rules that a process gives itself and can never take back, without privileges."""
+"""Landlock: restrictions that a process imposes on itself for good, without privileges."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ABSTRACT_UNIX, _SIGNALS = 1, 2
 
 
 def version() -> int:
-    """Return the version of Landlock that the kernel offers; 0 when it offers none."""
+    """Return the kernel's version of Landlock; 0 without it."""
     try:
         return kernel.call(kernel.LANDLOCK_CREATE_RULESET, None, 0, _CREATE_RULESET_VERSION)
     except OSError:
@@ -30,16 +30,16 @@ def version() -> int:
 
 
 def restrict_signals() -> None:
-    """Let this process neither trace nor signal processes outside of the tree that it begins.
+    """Keep this process and its children from tracing and signalling processes outside.
 
-    Before version 6 that is left to the process namespace: a rule about files would forbid mounts to nested sandboxes.
+    Older versions leave that to the process namespace: a rule about files would forbid the mounts of nested sandboxes.
     """
     if version() >= _WITH_SCOPES:
         _restrict(files=0, network=0, scopes=_ABSTRACT_UNIX | _SIGNALS, writable=())
 
 
 def restrict_all(writable: Iterable[str]) -> None:
-    """Let this process write files below these directories only, and open no TCP connection by itself."""
+    """Let this process write files only below these directories, and open no TCP connection by itself."""
     offered = version()
     files = _WRITE_FILE | _CHANGE_DIRECTORIES
     if offered >= 2:

@@ -1,8 +1,8 @@
-"""System calls that change files in layers, where the layers would fail and the real files would not.
+"""System calls on files that would fail in layers although they work on the real files.
 
-The guardian hears of these calls before they happen. It prepares what the kernel then does, does it itself, or names
-what will fail. The tree gains nothing by it: both have the same files, and the guardian changes none that the tree may
-not.
+The guardian checks these calls before they happen. It prepares the files so that the kernel succeeds, performs the call
+itself, or reports the failure. The tree gains no permissions by it: it sees the same files, and the guardian changes
+none that the tree may not change.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _BUILT_ANEW = "it stands in a directory that the sandbox had to build anew"
 
 @dataclass(frozen=True, slots=True)
 class _Path:
-    """A path that a process gave to a system call. Links below /proc lead to where it begins."""
+    """A path argument of a system call, as links below /proc."""
 
     text: str
     root: str
@@ -52,7 +52,7 @@ class _Path:
 
     @property
     def way(self) -> str:
-        """A path below /proc that leads to the same place, but for absolute links in a nested sandbox."""
+        """The path below /proc that leads to the same place, except through absolute links in a nested sandbox."""
         return self.root + self.text if self.text.startswith("/") else f"{self.base}/{self.text}"
 
 
@@ -64,42 +64,42 @@ class _Place:
     name: str
     path: str
     device: int
-    """That of the directory."""
+    """The device of the directory."""
 
-    def found(self) -> os.stat_result | None:
-        """Return what is there; None for nothing."""
+    def state(self) -> os.stat_result | None:
+        """Return the state of the file; None if it does not exist."""
         try:
             return os.lstat(self.name, dir_fd=self.parent)
         except FileNotFoundError:
             return None
 
     def may_be_changed(self) -> bool:
-        """Return True when the person may create and remove files in the directory."""
+        """Return True if the user may create and remove files in the directory."""
         return os.access(".", os.W_OK | os.X_OK, dir_fd=self.parent)
 
 
 class LayerCalls:
-    """The calls of one process tree. `stopped` names a path that cannot be changed here, with the process and why."""
+    """The calls of one process tree. `stopped` reports a path that cannot be changed, with process and reason."""
 
     def __init__(self, processes: int, stopped: Callable[[str, int, str], None]) -> None:
-        self._processes = processes  # /proc, as it is outside
+        self._processes = processes  # the /proc of the outside
         self._stopped = stopped
         self._held_by_layers: set[tuple[int, int]] = set()
         self.real: tuple[str, ...] = ()
-        """Directories that are really written."""
+        """Directories outside of the layers, which are written for real."""
         self.hold_all_owners = True
-        """False for an ordinary user, who exists alone in the sandbox."""
+        """False for an ordinary user, the only user who exists in the sandbox."""
         self.mounts: tuple[str, ...] = ()
-        """The paths at which something is mounted outside of the sandbox."""
+        """The mount points outside of the sandbox."""
 
     def rename(self, pid: int, name: str, arguments: list[int]) -> int | None:
-        """Prepare a rename and return None: it goes on. Or return an error number, or 0 for a rename that is done."""
+        """Prepare a rename and return None, so that it proceeds. Or return an error number, 0 if the rename is done."""
         old_path, new_path = (_Path.read(pid, arguments, *where) for where in filters.WRITING_CALLS[name])
         flags = arguments[4] if name == "renameat2" else 0
-        found = os.lstat(old_path.way, dir_fd=self._processes)
-        is_plain = not stat.S_ISDIR(found.st_mode) and not flags & _EXCHANGE
+        state = os.lstat(old_path.way, dir_fd=self._processes)
+        is_plain = not stat.S_ISDIR(state.st_mode) and not flags & _EXCHANGE
         if is_plain and os.path.dirname(old_path.way) == os.path.dirname(new_path.way):
-            return None  # most renames: of a file that is written anew
+            return None  # the common case: a new version replaces a file
         with contextlib.ExitStack() as stack:
             old = self._place(stack, old_path)
             new = self._place(stack, new_path)
@@ -108,18 +108,18 @@ class LayerCalls:
             return None if is_plain else self._prepare(pid, old, new, flags)
 
     def check_link(self, pid: int, name: str, arguments: list[int]) -> None:
-        """Name a hard link between two places that are one file system outside, and two in the sandbox (EXDEV)."""
+        """Report a hard link between two places of one file system that are two in the sandbox (EXDEV)."""
         file_path = _Path.read(pid, arguments, *filters.LINKED_FILES[name])
         new_path = _Path.read(pid, arguments, *filters.WRITING_CALLS[name][0])
         with contextlib.ExitStack() as stack:
             file = self._place(stack, file_path)
             new = self._place(stack, new_path)
-            would_work = file.found() is not None and new.found() is None and new.may_be_changed()
+            would_work = file.state() is not None and new.state() is None and new.may_be_changed()
             if would_work and self._are_apart(file, new):
                 self._stopped(new.path, pid, _LINK)
 
     def check_owner(self, pid: int, name: str, arguments: list[int]) -> None:
-        """Name a file that a layer of an ordinary user cannot hold: its owner or group is unknown in the sandbox."""
+        """Report a file that an ordinary user's layer cannot hold: its owner or group does not exist in the sandbox."""
         for where in filters.WRITING_CALLS[name]:
             way = _Path.read(pid, arguments, *where).way
             parent = os.path.dirname(way)
@@ -132,16 +132,16 @@ class LayerCalls:
                     self._stopped(path, pid, _OTHER_OWNER)
 
     def _prepare(self, pid: int, old: _Place, new: _Place, flags: int) -> int | None:
-        """Let the kernel rename a directory within one overlay."""
+        """Prepare the rename of a directory within one overlay."""
         if not kernel.is_overlay(old.parent) or self._real_place(old.path):
             return None
-        found, target = old.found(), new.found()
-        is_same = found is not None and target is not None and os.path.samestat(found, target)
-        if found is None or is_same or new.path.startswith(f"{old.path}/"):
+        old_state, target = old.state(), new.state()
+        is_same = old_state is not None and target is not None and os.path.samestat(old_state, target)
+        if old_state is None or is_same or new.path.startswith(f"{old.path}/"):
             return None
         if not (old.may_be_changed() and new.may_be_changed()):
             return None
-        if found.st_dev != old.device and stat.S_ISDIR(found.st_mode):
+        if old_state.st_dev != old.device and stat.S_ISDIR(old_state.st_mode):
             if old.path not in self.mounts:
                 self._stopped(old.path, pid, _BUILT_ANEW)
             return None
@@ -149,7 +149,7 @@ class LayerCalls:
         if target is not None and not is_exchange:
             if flags & _NO_REPLACE or not stat.S_ISDIR(target.st_mode):
                 return None
-            if _has_entries(new):  # of a directory in a lower layer, the kernel would say EXDEV
+            if _has_entries(new):  # the kernel would say EXDEV for one in a lower layer
                 return errno.ENOTEMPTY
         self._make_movable(pid, old)
         if is_exchange and target is not None:
@@ -157,8 +157,8 @@ class LayerCalls:
         return None
 
     def _make_movable(self, pid: int, place: _Place) -> None:
-        found = place.found()
-        if found is None or not stat.S_ISDIR(found.st_mode):
+        state = place.state()
+        if state is None or not stat.S_ISDIR(state.st_mode):
             return
         try:
             if renames.is_movable(place.parent, place.name):
@@ -169,12 +169,12 @@ class LayerCalls:
             self._stopped(place.path, pid, error.reason)
 
     def _move(self, pid: int, old: _Place, new: _Place, flags: int) -> int | None:
-        """Move a file or directory between two places that are one file system outside, and two in the sandbox."""
+        """Move a file or directory between two places of one file system that are two in the sandbox."""
         if not self._are_apart(old, new):
             return None
         if not (old.may_be_changed() and new.may_be_changed()):
             return errno.EACCES
-        if flags & _NO_REPLACE and new.found() is not None:
+        if flags & _NO_REPLACE and new.state() is not None:
             return errno.EEXIST
         if flags & ~_NO_REPLACE:
             self._stopped(old.path, pid, _TWO_LAYERS)
@@ -190,7 +190,7 @@ class LayerCalls:
         return 0
 
     def _are_apart(self, old: _Place, new: _Place) -> bool:
-        """Return True for two places in one file system outside, and in two inside."""
+        """Return True for two places of one file system outside that are two inside."""
         if old.device == new.device and self._real_place(old.path) == self._real_place(new.path):
             return False
         if _is_special(old.path) or _is_special(new.path):
@@ -198,7 +198,7 @@ class LayerCalls:
         return self._mount(old.path) == self._mount(new.path)
 
     def _place(self, stack: contextlib.ExitStack, path_of_call: _Path) -> _Place:
-        """Return the name that a path of a process leads to. Links in it lead where the process sees them lead."""
+        """Return the name that a path leads to, following links as the process sees them."""
         text = path_of_call.text
         if not text.startswith("/"):
             base = os.readlink(path_of_call.base, dir_fd=self._processes)
@@ -214,20 +214,20 @@ class LayerCalls:
         return _Place(parent, name, os.path.join(path, name), os.fstat(parent).st_dev)
 
     def _is_held_by_layers(self, directory: str) -> bool:
-        """Return False for a directory that cannot be copied into a layer, with all directories above it."""
-        found = os.stat(directory, dir_fd=self._processes)
-        key = (found.st_dev, found.st_ino)
+        """Return False if a directory, or one above it, cannot be copied into a layer."""
+        state = os.stat(directory, dir_fd=self._processes)
+        key = (state.st_dev, state.st_ino)
         if key in self._held_by_layers:
             return True
-        device, above = found.st_dev, directory
-        while found.st_dev == device:
-            if _is_foreign(found):
+        device, above = state.st_dev, directory
+        while state.st_dev == device:
+            if _is_foreign(state):
                 return False
             above = f"{above}/.."
             parent = os.stat(above, dir_fd=self._processes)
-            if os.path.samestat(parent, found):
+            if os.path.samestat(parent, state):
                 break
-            found = parent
+            state = parent
         if len(self._held_by_layers) >= _MOST_REMEMBERED:
             self._held_by_layers.clear()
         self._held_by_layers.add(key)
@@ -240,7 +240,7 @@ class LayerCalls:
             return False
 
     def _may_change(self, name: str, way: str) -> bool:
-        """Return True when the person could do this to a file: what fails anyway is not stopped by a layer."""
+        """Return True if the user could do this to a file: only then has a layer stopped anything."""
         is_there = os.access(way, os.F_OK, dir_fd=self._processes)
         if is_there and name in _OPENING:
             return os.access(way, os.W_OK, dir_fd=self._processes)
@@ -249,23 +249,23 @@ class LayerCalls:
         return os.access(os.path.dirname(way), os.W_OK, dir_fd=self._processes)
 
     def _real_path(self, way: str, *, follows: bool) -> str:
-        """Return a path without links, as the report names it."""
+        """Return a path without links, for the report."""
         directory, name = os.path.split(way)
         for path, rest in ((way, "") if follows else ("", ""), (directory, name)):
             with contextlib.suppress(FileNotFoundError), kernel.opened(path, below=self._processes) as descriptor:
-                found = os.readlink(f"self/fd/{descriptor}", dir_fd=self._processes)
-                return os.path.join(found, rest).rstrip("/")
+                real = os.readlink(f"self/fd/{descriptor}", dir_fd=self._processes)
+                return os.path.join(real, rest).rstrip("/")
         return name
 
     def _real_place(self, path: str) -> str:
-        """Return the directory that is really written and holds a path; an empty text for none."""
+        """Return the directory written for real that contains a path; empty if there is none."""
         return max((place for place in self.real if _is_at_or_below(path, place)), key=len, default="")
 
     def _mount(self, path: str) -> str:
         return max((place for place in self.mounts if _is_at_or_below(path, place)), key=len, default="/")
 
     def _check_use(self, path: str, *, as_file: bool) -> None:
-        """Raise `CannotMove` when a process works below a path or has a directory open there; `as_file`: or writes."""
+        """Raise `CannotMove` if a process works below a path or has a directory (`as_file`: or a written file) open."""
         if any(_is_at_or_below(link, path) for link in self._links_in_use(files=as_file)):
             raise renames.CannotMove(_IN_USE)
 
@@ -286,7 +286,7 @@ class LayerCalls:
         return stat.S_ISDIR(os.stat(f"{pid}/fd/{descriptor}", dir_fd=self._processes).st_mode)
 
     def _is_written(self, pid: int, descriptor: str) -> bool:
-        """Return True for a descriptor to write: the mode of its link tells."""
+        """Return True for a descriptor opened for writing, by the mode of its link."""
         return bool(os.lstat(f"{pid}/fd/{descriptor}", dir_fd=self._processes).st_mode & stat.S_IWUSR)
 
 
@@ -296,9 +296,9 @@ def _has_entries(place: _Place) -> bool:
         return next(entries, None) is not None
 
 
-def _is_foreign(found: os.stat_result) -> bool:
+def _is_foreign(state: os.stat_result) -> bool:
     """Return True for a file of somebody who does not exist in an ordinary user's sandbox."""
-    return found.st_uid != os.geteuid() or found.st_gid != os.getegid()
+    return state.st_uid != os.geteuid() or state.st_gid != os.getegid()
 
 
 def _is_special(path: str) -> bool:

@@ -1,8 +1,8 @@
-"""The file system of an isolated process tree: all files stay visible, and what is written goes into layers in memory.
+"""The file system of an isolated process tree: all files stay visible, and writes go to layers in memory.
 
-Each directory below the root gets an overlay. A directory with mounts below it cannot have one (the kernel refuses: the
-overlay would uncover what the mounts hide), so it is built anew in memory, with an overlay for each of its directories.
-Unix sockets that existed before do not work through an overlay, and directories that are built anew leave them out.
+Each directory below the root gets an overlay. The kernel refuses one over a directory with mounts in it (it would
+uncover what the mounts hide), so such a directory is rebuilt in memory, with an overlay for each of its directories.
+Existing unix sockets do not work through an overlay, and rebuilt directories leave them out.
 """
 
 from __future__ import annotations
@@ -31,106 +31,106 @@ _SHARED_MEMORY = "/dev/shm"
 _ENTRIES_LOOKED_AT = 200
 _MOST_COPIED_BYTES = 16 * 1024 * 1024
 _CHUNK_BYTES = 1 << 20
-_NOT_ENTERED = {"autofs"}  # looking at it would mount something
+_NOT_ENTERED = {"autofs"}  # a look inside would mount something
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/boot", "/etc")
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "kfd", "dri", "accel", "dxg")
 _DEVICE_PREFIXES = ("nvidia",)
 _LINKS = {"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2"}
 _MACHINE_WIDE = ("sys", "sysrq-trigger", "irq", "bus", "fs", "scsi", "acpi", "mtrr", "driver")
-"""Parts of /proc that belong to the whole machine, and that root could write to."""
+"""Parts of /proc that belong to the whole machine and that root could write to."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A mount that can be seen."""
+    """A visible mount."""
 
     path: str
     kind: str
     is_read_only: bool
     is_accessible: bool
     is_written_elsewhere: bool = False
-    """True for a read-only mount of a file system that can be written: sockets and pipes in it lead to others."""
+    """True for a read-only mount of a writable file system: its sockets and pipes lead to other processes."""
 
 
 class How(IntEnum):
-    """The way in which an entry comes into a directory that is built anew."""
+    """How an entry gets into a rebuilt directory."""
 
     LINK = auto()  # a symbolic link to the same target
-    COPIED_FILE = auto()  # a copy, which can be written
+    COPIED_FILE = auto()  # a writable copy
     FILE = auto()  # the real file, read-only
-    DIRECTORY = auto()  # built anew as well; what is in it follows
+    DIRECTORY = auto()  # rebuilt as well; its entries follow
     REAL_DIRECTORY = auto()  # the real one, read-only
     OVERLAY = auto()
-    READ_ONLY_OVERLAY = auto()  # nothing is written, and sockets and pipes in it lead nowhere
-    CLOSED = auto()  # an empty directory: nobody may look into the real one
+    READ_ONLY_OVERLAY = auto()  # without writes, and with dead sockets and pipes
+    CLOSED = auto()  # an empty directory in place of an inaccessible one
 
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """A directory to be built anew in a file system of its own."""
+    """A directory to rebuild in a file system of its own."""
 
     path: str
     mode: int
     entries: tuple[tuple[How, str, str | int], ...]
-    """Entries at any depth with their paths; for a link its target, for a directory or a copy its mode."""
+    """Entries at any depth, with a link's target or the mode of a directory or copy."""
 
 
 @dataclass(slots=True)
 class MountTree:
-    """A new root while it is built: everything is prepared before the first mount is attached."""
+    """A new root under construction: everything is prepared before the first mount is attached."""
 
     layers: int
     bases: list[tuple[str, int]] = field(default_factory=list)
-    """Paths of directories that are built anew in a file system of their own, and descriptors of those."""
+    """Paths of rebuilt directories, and descriptors of their file systems."""
     overlays: list[str] = field(default_factory=list)
-    """Paths of directories that have an overlay."""
+    """Paths of directories with an overlay."""
     missing: list[str] = field(default_factory=list)
     """Entries of the plan that were gone when the tree was built."""
     copied: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    """Files that were copied, and the attributes of the copies, the last of them when they were changed last."""
+    """Copied files with the attributes of the copies; the last attribute is the change time."""
     notes: list[str] = field(default_factory=list)
     attachments: list[tuple[str, int]] = field(default_factory=list)
 
     def descriptors(self) -> list[int]:
-        """Return the descriptors by which what was written can be read outside: of the layers, and of the bases."""
+        """Return the descriptors through which writes can be read outside: of the layers and the bases."""
         return [self.layers, *(descriptor for _, descriptor in self.bases)]
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A new file system, as it will be. It is made before the fork: afterwards every look at memory costs a page."""
+    """A new file system as planned. Made before the fork: afterwards, every access to memory copies a page."""
 
     project: str
     writable: tuple[str, ...]
-    """Directories that a program expects to be able to write to."""
+    """Directories that programs expect to be writable."""
     real: tuple[str, ...]
-    """Directories that are really written."""
+    """Directories that are written for real."""
     max_written_bytes: int | None
     hosts: str
-    """Text for the end of /etc/hosts."""
+    """Text to append to /etc/hosts."""
     as_root: bool
-    """True when root's capabilities over files hold."""
+    """True if root's capabilities over files hold."""
     mounts: tuple[Mount, ...] = ()
-    """The mounts that paths lead to."""
+    """The visible mounts."""
     parts: tuple[Base | str, ...] = ()
-    """The parts to build: directories that are built anew, and the paths of directories that have overlays."""
+    """The parts to build: rebuilt directories, and the paths of directories with overlays."""
     layer_names: Mapping[str, str] = field(default_factory=dict)
-    """The names of the layers that hold what is written below paths: the same for all sandboxes that share layers."""
+    """The names of the layers by path: the same for all sandboxes that share layers."""
     notes: tuple[str, ...] = ()
     layers: int | None = None
-    """A descriptor of layers that several sandboxes share; None where there are new ones."""
+    """A descriptor of layers that several sandboxes share; None for new ones."""
     devices: tuple[tuple[str, bool], ...] = ()
-    """Names in /dev that a sandbox has too, and whether they are directories."""
+    """Names in /dev of the sandbox, and whether they are directories."""
     machine_wide: tuple[str, ...] = ()
     """Names in /proc that nobody may write to."""
 
     def bases(self) -> list[Base]:
-        """Return the directories that are built anew."""
+        """Return the rebuilt directories."""
         return [part for part in self.parts if isinstance(part, Base)]
 
 
 def plan(policy: Policy, hosts: str, *, as_root: bool, nested: bool = False, layers: int | None = None) -> Plan:
-    """Return what the file system of a policy is like."""
+    """Plan the file system for a policy."""
     home = policy.home or Path(os.path.expanduser("~"))
     temporary = Path(os.environ.get("TMPDIR") or "/tmp")
     expected = (policy.project, home, temporary, Path("/tmp"), Path("/var/tmp"))
@@ -158,14 +158,14 @@ def plan(policy: Policy, hosts: str, *, as_root: bool, nested: bool = False, lay
 
 
 def build(plan: Plan, processes: Callable[[], int]) -> MountTree:
-    """Make a new root for this mount namespace, and enter it. `processes` returns the file system for /proc."""
+    """Build a new root for this mount namespace, and enter it. `processes` returns the file system for /proc."""
     tree, builder = _begin(plan)
     root = tree.bases[0][1]
     _prepare_special(tree, root, plan)
     tree.attachments.append(("/proc", processes()))
     builder.add_real_places()
-    kernel.detach(tree.layers)  # else it would be let go of in place of the old root
-    # Any directory will do: the old root is let go of in a moment. Of /proc nothing is needed any more.
+    kernel.detach(tree.layers)  # otherwise it would be dropped instead of the old root
+    # Any directory will do, since the old root is dropped in a moment; /proc is no longer needed.
     with kernel.opened("/proc") as place:
         kernel.attach(root, place)
     for path, mount in tree.attachments:
@@ -173,19 +173,19 @@ def build(plan: Plan, processes: Callable[[], int]) -> MountTree:
         os.close(mount)
     tree.attachments.clear()
     kernel.enter_root(root)
-    if plan.as_root and plan.layers is None:  # else all of /proc is read-only
+    if plan.as_root and plan.layers is None:  # with shared layers, all of /proc is read-only
         _protect_machine(plan.machine_wide)
     return tree
 
 
 def new_processes() -> int:
-    """Return a file system for /proc that shows the process namespace of this process."""
+    """Return a file system for /proc with the process namespace of this process."""
     flags = kernel.MOUNT_ATTR_NOSUID | kernel.MOUNT_ATTR_NODEV | kernel.MOUNT_ATTR_NOEXEC
     return kernel.new_filesystem("proc", {}, flags)
 
 
 def build_nested(plan: Plan) -> MountTree:
-    """Put new layers over the places where programs write, inside of a sandbox whose root is shut already."""
+    """Put new layers over the places where programs write, in a sandbox whose root is already confined."""
     tree, builder = _begin(plan)
     tree.attachments.append((_SHARED_MEMORY, _new_shared_memory(plan.real)))
     builder.add_real_places()
@@ -213,8 +213,8 @@ def _begin(plan: Plan) -> tuple[MountTree, _Builder]:
 
 def _new_tree(plan: Plan) -> MountTree:
     tree = _with_shared_layers(plan) or _with_own_layers(plan)
-    # Linux before 6.15 takes layers only from a mount of this namespace. Over the root it covers nothing: paths begin
-    # below it.
+    # Linux before 6.15 accepts layers only from a mount of this namespace. Over the root it hides nothing, because
+    # paths are resolved below it.
     with kernel.opened("/") as root:
         kernel.attach(tree.layers, root)
     os.fchdir(tree.layers)  # the paths of layers are relative to it
@@ -233,7 +233,7 @@ def _with_shared_layers(plan: Plan) -> MountTree | None:
         return None
     try:
         return MountTree(layers=kernel.copy_of_mount(plan.layers))
-    except OSError:  # Linux before 6.15 copies no mount that is attached nowhere
+    except OSError:  # Linux before 6.15 cannot copy an unattached mount
         return None
 
 
@@ -247,7 +247,7 @@ def _outermost(places: tuple[str, ...]) -> list[str]:
 
 
 def visible_mounts() -> tuple[Mount, ...]:
-    """Return the mounts that paths lead to, outside of /proc, /sys and /dev."""
+    """Return the visible mounts outside of /proc, /sys and /dev."""
     descriptor = os.open("/proc/self/mountinfo", os.O_RDONLY | os.O_CLOEXEC)
     with open(descriptor, "rb", buffering=0) as file:
         return _visible_of(file.readall())
@@ -255,8 +255,8 @@ def visible_mounts() -> tuple[Mount, ...]:
 
 @lru_cache(maxsize=1)
 def _visible_of(table: bytes) -> tuple[Mount, ...]:
-    """Return the visible ones of a table of mounts. Most sandboxes of a process find the same table."""
-    found: dict[str, Mount] = {}
+    """Return the visible mounts of a mount table, cached: most sandboxes of a process see the same one."""
+    by_path: dict[str, Mount] = {}
     by_number: dict[str, Mount] = {}
     for line in table.decode("utf-8", "surrogateescape").split("\n")[:-1]:
         before, _, after = line.partition(" - ")
@@ -271,9 +271,9 @@ def _visible_of(table: bytes) -> tuple[Mount, ...]:
             is_accessible=True,
             is_written_elsewhere=is_mount_read_only and not is_file_system_read_only,
         )
-        found[path] = by_number[fields[0]] = mount
+        by_path[path] = by_number[fields[0]] = mount
     result = []
-    for path, last in sorted(found.items()):
+    for path, last in sorted(by_path.items()):
         if path == "/" or _is_within(path, SPECIAL):
             continue
         if last.kind in _NOT_ENTERED:
@@ -296,7 +296,7 @@ def _mount_number(path: str) -> str | None:
 
 
 def _unescaped(text: str) -> str:
-    """Return a path of mountinfo: a backslash and three octal digits stand for a space and the like."""
+    """Unescape a path of mountinfo: a backslash and three octal digits stand for a space and the like."""
     first, *rest = text.split("\\")
     return first + "".join(chr(int(part[:3], 8)) + part[3:] for part in rest)
 
@@ -306,13 +306,13 @@ def _is_within(path: str, places: tuple[str, ...]) -> bool:
 
 
 def _mode_of(path: str) -> int:
-    """Return the mode that a directory of ours gets in the place of this one: nobody may write who could not."""
+    """Return the mode for a replacement of this directory: only writable if the user may write to the original."""
     mode = stat.S_IMODE(os.stat(path).st_mode)
     return mode if os.access(path, os.W_OK) else mode & ~0o222
 
 
 def _is_empty(path: str) -> bool:
-    """Return True for a directory with nothing in it: built anew it is the same, and an overlay takes time."""
+    """Return True for an empty directory: rebuilding it gives the same, and an overlay takes time."""
     try:
         with os.scandir(path) as entries:
             return next(entries, None) is None
@@ -321,7 +321,7 @@ def _is_empty(path: str) -> bool:
 
 
 class _Layout:
-    """Finds out, before the fork, what a new root is made of."""
+    """Plans the contents of a new root, before the fork."""
 
     def __init__(self, mounts: tuple[Mount, ...], writable: tuple[str, ...], *, as_root: bool, has_hosts: bool) -> None:
         self._mounts = {mount.path: mount for mount in mounts}
@@ -333,22 +333,22 @@ class _Layout:
         self.notes: list[str] = []
 
     def part(self, path: str) -> Base | str:
-        """Return how a layer is put over one directory: the path for an overlay."""
+        """Plan the layer over one directory; the path stands for an overlay."""
         if self._has_mounts_below(path):
             return self.base(path)
         self.overlays.append(path)
         return path
 
     def base(self, path: str) -> Base:
-        """Return how a directory is built anew."""
+        """Plan how to rebuild a directory."""
         return Base(path, _mode_of(path), tuple(self._entries(path)))
 
     def _entries(self, path: str) -> list[tuple[How, str, str | int]]:
         with os.scandir(path) as entries:
-            found = sorted(entries, key=lambda entry: entry.name)
+            children = sorted(entries, key=lambda entry: entry.name)
         result: list[tuple[How, str, str | int]] = []
-        for entry in found:
-            with contextlib.suppress(FileNotFoundError):  # it was removed meanwhile
+        for entry in children:
+            with contextlib.suppress(FileNotFoundError):  # it was just removed
                 result += self._entry(entry)
         return result
 
@@ -361,7 +361,7 @@ class _Layout:
             return self._directory(entry.path)
         if entry.is_file(follow_symlinks=False):
             return [self._file(entry)]
-        return []  # a socket, a pipe or a device of the outside
+        return []  # a socket, pipe or device of the outside
 
     def _directory(self, path: str) -> list[tuple[How, str, str | int]]:
         mount = self._mounts.get(path)
@@ -378,22 +378,22 @@ class _Layout:
         return [(How.OVERLAY, path, 0o755)]
 
     def _file(self, entry: os.DirEntry[str]) -> tuple[How, str, int]:
-        """Return a file that stands in no overlay: a copy if it may be written and is not large."""
-        found = entry.stat(follow_symlinks=False)
+        """Plan a file in a rebuilt directory: a copy if it is writable and small."""
+        state = entry.stat(follow_symlinks=False)
         if entry.path in self._mounts or not os.access(entry.path, os.R_OK | os.W_OK):
             return How.FILE, entry.path, 0o600
-        if found.st_size > self._bytes_left:
-            if os.path.dirname(entry.path) != "/":  # where root has its swap files
+        if state.st_size > self._bytes_left:
+            if os.path.dirname(entry.path) != "/":  # swap files there are not worth a note
                 self.notes.append(f"{entry.path} is read-only: it is large, and stands beside a mount")
             return How.FILE, entry.path, 0o600
-        self._bytes_left -= found.st_size
-        return How.COPIED_FILE, entry.path, stat.S_IMODE(found.st_mode)
+        self._bytes_left -= state.st_size
+        return How.COPIED_FILE, entry.path, stat.S_IMODE(state.st_mode)
 
     def _has_mounts_below(self, path: str) -> bool:
         return any(other.startswith(f"{path}/") for other in self._mounts)
 
     def _needs_overlay(self, path: str) -> bool:
-        """Return False for directories of the system, of a person who could not write there anyway."""
+        """Return False for system directories that the user could not write to anyway."""
         if self._as_root or path not in _SYSTEM or (path == "/etc" and self._has_hosts):
             return True
         return any(place.startswith(f"{path}/") for place in self._writable)
@@ -409,13 +409,13 @@ class _Builder:
         self._names = plan.layer_names
         self._writable = plan.writable
         self._real = plan.real
-        # Several overlays may have one upper layer: without an index the kernel lets them.
+        # Several overlays share one upper layer, which the kernel allows only without an index.
         self._sharing = {} if plan.layers is None else {"index": "off"}
         if not plan.as_root:
             self._note_other_owners(plan.project)
 
     def add_real_places(self) -> None:
-        """Let the directories that are really written show through."""
+        """Let the directories that are written for real show through."""
         for place in self._real:
             self._tree.attachments.append((place, kernel.copy_of_mounts(place, read_only=False)))
 
@@ -432,7 +432,7 @@ class _Builder:
         for how, path, detail in part.entries:
             try:
                 self._put_entry(root, path[skipped:], how, path, detail)
-            except FileNotFoundError:  # it was removed meanwhile
+            except FileNotFoundError:  # it was just removed
                 self._tree.missing.append(path)
                 _remove_place(root, path[skipped:])
 
@@ -457,11 +457,11 @@ class _Builder:
                 kernel.make_read_only(self._tree.attachments[-1][1], recursive=False)
 
     def _note_other_owners(self, project: str) -> None:
-        """Note when the project has files that the overlay cannot copy: their owner or group is unknown inside."""
+        """Note that the project has files that the overlay cannot copy: their owner or group does not exist inside."""
         with os.scandir(project) as entries:
             for entry in islice(entries, _ENTRIES_LOOKED_AT):
-                found = entry.stat(follow_symlinks=False)
-                if (found.st_uid, found.st_gid) != (os.geteuid(), os.getegid()):
+                state = entry.stat(follow_symlinks=False)
+                if (state.st_uid, state.st_gid) != (os.geteuid(), os.getegid()):
                     why = "belongs to another user or group; it cannot be changed here (EOVERFLOW)"
                     self._tree.notes.append(f"{entry.path} {why}")
                     return
@@ -481,7 +481,7 @@ class _Builder:
         if path == "/etc" and self._hosts:
             _write_hosts(upper, self._hosts)
         try:
-            with kernel.opened(path) as place:  # by its number: the kernel takes no option of more than 255 bytes
+            with kernel.opened(path) as place:  # a short name: the kernel takes no option beyond 255 bytes
                 lower = f"/proc/self/fd/{place}"
                 options = {"lowerdir": lower, "upperdir": upper, "workdir": work, "userxattr": None, **self._sharing}
                 mount = kernel.new_filesystem("overlay", options)
@@ -493,9 +493,9 @@ class _Builder:
         self._tree.attachments.append((path, mount))
 
     def _make_ways(self, path: str, upper: str) -> None:
-        """Make the directories that lead to places where this person writes.
+        """Create the directories that lead to places where this user writes.
 
-        The overlay would copy them when the first file is written below; it cannot where they belong to somebody who
+        The overlay would copy them when the first file below is written, which fails if they belong to somebody who
         does not exist in the user namespace.
         """
         for place in self._writable:
@@ -505,41 +505,41 @@ class _Builder:
                 self._make_like(way, upper + way.removeprefix(path))
 
     def _make_like(self, path: str, copy: str) -> None:
-        found = os.stat(path)
+        state = os.stat(path)
         try:
             os.mkdir(copy)
         except FileExistsError:
-            return  # a sandbox that shares this layer has made it
+            return  # created by a sandbox that shares this layer
         os.chmod(copy, _mode_of(path))
         if self._as_root:
-            os.chown(copy, found.st_uid, found.st_gid)
-        os.utime(copy, ns=(found.st_atime_ns, found.st_mtime_ns))
+            os.chown(copy, state.st_uid, state.st_gid)
+        os.utime(copy, ns=(state.st_atime_ns, state.st_mtime_ns))
 
 
 def attributes(state: os.stat_result) -> tuple[int, ...]:
-    """Return what changes when somebody writes to a file."""
+    """Return the attributes that change when a file is written."""
     return (state.st_mode, state.st_uid, state.st_gid, state.st_size, state.st_mtime_ns)
 
 
 def _remove_place(root: int, inside: str) -> None:
-    """Remove the file or directory on which something was to be mounted."""
+    """Remove a file or directory that was created as a mount point."""
     for remove in (os.rmdir, os.unlink):
         with contextlib.suppress(OSError):
             remove(inside, dir_fd=root)
 
 
 def _copy_file(path: str, root: int, inside: str, mode: int, *, with_owner: bool) -> tuple[int, ...]:
-    """Copy a small file with its attributes to a path below an open directory, and return those of the copy."""
+    """Copy a small file with its attributes below an open directory, and return the attributes of the copy."""
     with kernel.opened(path, os.O_RDONLY | os.O_NOFOLLOW) as source:
-        found = os.fstat(source)
+        state = os.fstat(source)
         target = os.open(inside, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600, dir_fd=root)
         try:
             while os.sendfile(target, source, None, _CHUNK_BYTES):
                 pass
             if with_owner:
-                os.chown(target, found.st_uid, found.st_gid)
+                os.chown(target, state.st_uid, state.st_gid)
             os.chmod(target, mode)
-            os.utime(target, ns=(found.st_atime_ns, found.st_mtime_ns))
+            os.utime(target, ns=(state.st_atime_ns, state.st_mtime_ns))
             copy = os.fstat(target)
             return (*attributes(copy), copy.st_ctime_ns)
         finally:
@@ -553,7 +553,7 @@ def _write_hosts(upper: str, hosts: str) -> None:
 
 
 def _prepare_special(tree: MountTree, root: int, plan: Plan) -> None:
-    """Prepare /sys and /dev, and a place for /proc."""
+    """Prepare /sys and /dev, and a mount point for /proc."""
     for name in ("proc", "sys", "dev"):
         os.mkdir(name, 0o755, dir_fd=root)
     if os.path.isdir("/sys"):
@@ -562,7 +562,7 @@ def _prepare_special(tree: MountTree, root: int, plan: Plan) -> None:
 
 
 def _new_shared_memory(real: tuple[str, ...], flags: int = 0) -> int:
-    """Return a new file system for /dev/shm; directories below it that are really written have a place there."""
+    """Return a new file system for /dev/shm, with mount points for directories below it that are written for real."""
     memory = kernel.new_filesystem("tmpfs", {"mode": "1777"}, flags)
     for place in real:
         if place.startswith(f"{_SHARED_MEMORY}/"):
@@ -571,7 +571,7 @@ def _new_shared_memory(real: tuple[str, ...], flags: int = 0) -> int:
 
 
 def _make_place(memory: int, place: str) -> None:
-    """Make the directories, or the directories and the file, that a place of /dev/shm is mounted on."""
+    """Create a mount point in /dev/shm: the directories, and the file if the place is one."""
     *ways, last = Path(place).relative_to(_SHARED_MEMORY).parts
     is_file = not os.path.isdir(place)
     way = ""
@@ -584,7 +584,7 @@ def _make_place(memory: int, place: str) -> None:
 
 
 def _harmless_devices() -> Iterator[tuple[str, bool]]:
-    """Yield the harmless devices and those of GPUs, by name: by the others root could write to disks."""
+    """Yield the harmless devices and those of GPUs; through others, root could write to disks."""
     for name in sorted(os.listdir("/dev")):
         path = f"/dev/{name}"
         if (name in _DEVICES or name.startswith(_DEVICE_PREFIXES)) and not os.path.islink(path):
@@ -592,7 +592,7 @@ def _harmless_devices() -> Iterator[tuple[str, bool]]:
 
 
 def _prepare_devices(tree: MountTree, plan: Plan) -> None:
-    """Prepare a /dev with some of the devices."""
+    """Prepare a /dev with a few devices."""
     devices = kernel.new_filesystem("tmpfs", {"mode": "755"})
     mounts: list[tuple[str, int]] = []
     for name, is_directory in plan.devices:
@@ -617,7 +617,7 @@ def _prepare_devices(tree: MountTree, plan: Plan) -> None:
 
 
 def _protect_machine(names: tuple[str, ...]) -> None:
-    """Let nobody write to the parts of /proc that belong to the whole machine."""
+    """Make the parts of /proc read-only that belong to the whole machine."""
     with kernel.opened("/proc") as directory:
         for name in names:
             copy = kernel.copy_of_mounts(f"/proc/{name}")

@@ -1,4 +1,4 @@
-"""The permissions of an isolated process tree, and what became of it, as values."""
+"""The permissions of an isolated process tree, and the report on it, as values."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pathlib import Path
 from replaykit.errors import UsageError
 
 MAX_STOPPED = 500
-"""So many different things that were stopped are listed; further ones are only counted."""
+"""The most stopped attempts that are listed; further ones are only counted."""
 
 
 class Level(StrEnum):
-    """The means that keep a process tree shut."""
+    """What confines a process tree."""
 
     FULL = "full"  # namespaces, overlays and a system call filter: nothing gets through
     LANDLOCK = "landlock"  # Landlock and a system call filter, in the machine's own namespaces
@@ -23,7 +23,7 @@ class Level(StrEnum):
 
 
 CHANNELS = ("tcp", "udp", "unix", "files", "signals")
-"""The ways out of a process tree that are graded."""
+"""The ways out of a process tree that are graded separately."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,21 +31,21 @@ class Policy:
     """The files and addresses that a process tree may reach. All directories are absolute."""
 
     project: Path
-    """The directory whose files the tree may change as it likes; the real ones stay as they are."""
+    """The directory whose files the tree may change as it likes; the real ones stay unchanged."""
     home: Path | None = None
-    """The person's home directory, treated in the same way. Default: `$HOME`."""
+    """The user's home directory, treated in the same way; default: `$HOME`."""
     scratch: tuple[Path, ...] = ()
-    """Directories that are really written: the workspace, the evidence."""
+    """Directories that are written for real: the workspace and the evidence."""
     allow_write: tuple[Path, ...] = ()
-    """Directories that the person allowed to be really written."""
+    """Directories that the user allows to be written for real."""
     ports: tuple[int, ...] = ()
-    """Ports of 127.0.0.1 on which the caller serves the tree: the proxy's."""
+    """Ports of 127.0.0.1 on which the caller serves the tree, such as the proxy's."""
     allow_connect: tuple[str, ...] = ()
-    """Addresses that the person allowed to be reached: `HOST:PORT` over TCP, or the path of a unix socket."""
+    """Addresses that the user allows: `HOST:PORT` for TCP, or the path of a unix socket."""
     temporary: Path | None = None
-    """A directory of the caller's for this tree alone, which is removed if the caller is killed (level `landlock`)."""
+    """A directory for this tree alone, removed if the caller is killed (level `landlock`)."""
     max_written_bytes: int | None = None
-    """The memory that the tree may fill with what it writes. Default: half of the machine's."""
+    """The memory for the tree's writes; default: half of the machine's."""
 
     def __post_init__(self) -> None:
         for place in (self.project, *self.scratch, *self.allow_write, *filter(None, (self.home,))):
@@ -57,14 +57,14 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A place that may be connected to: a host and a port, or the path of a unix socket (port 0)."""
+    """A host and a port, or the path of a unix socket with port 0."""
 
     host: str
     port: int
 
     @staticmethod
     def parse(text: str) -> Address:
-        """Return the address that a text names; UsageError when it names none."""
+        """Parse an address; raise `UsageError` for anything else."""
         if text.startswith("/"):
             return Address(text, 0)
         host, colon, port = text.rpartition(":")
@@ -81,21 +81,21 @@ class Stopped:
     """Something that an isolated process tried and the isolation stopped."""
 
     channel: str
-    """`tcp`, `udp`, `unix`, `socket` (a kind of socket that is refused) or `files`."""
+    """`tcp`, `udp`, `unix`, `socket` (a refused kind of socket) or `files`."""
     target: str
     """The address, the path, or the kind of socket."""
     program: str
-    """The command line of the process that tried."""
+    """The command line of the process."""
     count: int = 1
     sandbox: int = 0
-    """The sandbox it happened in: `Sandbox.id` of the outer or of a nested one."""
+    """The sandbox of the process: `Sandbox.id` of the outer or a nested one."""
     reason: str = ""
-    """Why a file could not be written, where it is not because nothing may be written there."""
+    """Why a file could not be written, if the place itself is writable."""
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A file that an isolated process created, changed or removed; the real one is as it was."""
+    """A file that an isolated process created, changed or removed in its layer; the real one is unchanged."""
 
     path: str
     how: str
@@ -104,18 +104,18 @@ class Written:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """The report on an isolated process tree: what stopped it, and what it wrote."""
+    """The report on an isolated process tree: what was stopped, and what it wrote."""
 
     levels: dict[str, Level]
-    """The means that kept each channel shut."""
+    """What confined each channel."""
     stopped: tuple[Stopped, ...] = ()
     more_stopped: int = 0
-    """The number of times that something was stopped that is not listed."""
+    """The number of stopped attempts that are not listed."""
     written: tuple[Written, ...] = ()
     written_count: int = 0
-    """The number of files that were written; `written` lists the first ones."""
+    """The number of written files; `written` lists the first ones."""
     notes: tuple[str, ...] = ()
-    """Remarks on what could not be done as usual."""
+    """Remarks on things that could not be done as usual."""
 
     @property
     def level(self) -> Level:
@@ -126,16 +126,16 @@ class Report:
 
 @dataclass(slots=True)
 class Findings:
-    """The findings of a guardian so far: bounded, and written down as JSON for the process that reads the report."""
+    """The findings of a guardian so far: limited in number, and written as JSON for the reader of the report."""
 
     entries: dict[tuple[str, str, str, int, str], int] = field(default_factory=dict)
     more: int = 0
     notes: list[str] = field(default_factory=list)
     changes: int = 0
-    """Grows with each change."""
+    """The number of changes so far."""
 
     def add(self, channel: str, target: str, program: str, sandbox: int = 0, reason: str = "") -> None:
-        """Count one more of these."""
+        """Count one more attempt."""
         self.changes += 1
         key = (channel, target[:300], program[:300], sandbox, reason)
         if key not in self.entries and len(self.entries) >= MAX_STOPPED:
@@ -144,11 +144,11 @@ class Findings:
             self.entries[key] = self.entries.get(key, 0) + 1
 
     def remove(self, channel: str, target: str, sandbox: int) -> None:
-        """Forget a target that turned out to be inside of the tree."""
+        """Remove a target that turned out to be inside of the tree."""
         self._remove_where(lambda key: (key[0], key[1], key[3]) == (channel, target, sandbox))
 
     def remove_port(self, port: int, sandbox: int) -> None:
-        """Forget connections to a TCP port of the loopback interface, on any of its addresses."""
+        """Remove connections to a TCP port of the loopback interface, on any of its addresses."""
         local = ("127.", "[::1]", "0.0.0.0:", "[::]")
         self._remove_where(
             lambda key: (

@@ -1,4 +1,4 @@
-"""The processes below this one, and how they end."""
+"""The descendants of this process, and their end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from replaykit.isolation.renames import remove
 
 def descendants(processes: int) -> list[int]:
     """Return all processes below this one."""
-    found: list[int] = []
+    pids: list[int] = []
     waiting = [os.getpid()]
     while waiting:
         pid = waiting.pop()
@@ -24,17 +24,17 @@ def descendants(processes: int) -> list[int]:
                 children = os.open(f"{thread}/children", os.O_RDONLY | os.O_CLOEXEC, dir_fd=directory)
                 with open(children, encoding="utf-8") as file:
                     waiting += map(int, file.read().split())
-        found.append(pid)
-    return found[1:]
+        pids.append(pid)
+    return pids[1:]
 
 
 def adopt_orphans() -> None:
-    """Let processes below this one come to it when their parents end."""
+    """Make this process the parent of its orphaned descendants."""
     kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
 
 
 def has_children() -> bool:
-    """Return True where a child of this process is there, or has ended and was not waited for."""
+    """Return True if this process has a child, alive or unreaped."""
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
@@ -43,7 +43,7 @@ def has_children() -> bool:
 
 
 def kill_descendants() -> None:
-    """Kill what the tree has left behind: orphans come to this process, so in the end there is nobody."""
+    """Kill all descendants. Orphans become children of this process, so in the end none is left."""
     if not has_children():
         return
     directory = os.open("/proc", os.O_PATH | os.O_CLOEXEC)
@@ -56,14 +56,14 @@ def kill_descendants() -> None:
 
 
 class Keeper:
-    """The process between a guardian and a tree that has no process namespace: with the guardian, it ends the tree.
+    """The process between a guardian and a tree without a process namespace: it ends the tree if the guardian dies.
 
-    It is in a session of its own, so that it stays when the guardian is killed with its process group. Orphans of the
-    tree come to it, also those that have begun a session of their own.
+    It has a session of its own, so that it survives when the guardian is killed with its process group. Orphans of the
+    tree become its children, even if they have started a session of their own.
     """
 
     def __init__(self, caller: int, temporary: str | None) -> None:
-        """Call it in the guardian. `temporary` is a directory to remove if the process that made it has ended."""
+        """Call it in the guardian. `temporary` is a directory to remove if the process that created it has ended."""
         self._temporary = temporary
         self._guardian = os.getpid()
         try:
@@ -72,16 +72,16 @@ class Keeper:
             self._caller = -1
 
     def descriptors(self) -> tuple[int, ...]:
-        """Return the descriptors that the keeper needs."""
+        """Return the descriptors to keep open in the keeper."""
         return (self._caller,) if self._caller >= 0 else ()
 
     def close(self) -> None:
-        """Let go of them, in the other processes."""
+        """Close them in the other processes."""
         for descriptor in self.descriptors():
             os.close(descriptor)
 
     def fork(self) -> int:
-        """Fork, with all signals blocked; the child is the tree's first process."""
+        """Fork with all signals blocked; the child is the first process of the tree."""
         adopt_orphans()
         first = kernel.fork()
         if first:
@@ -89,7 +89,7 @@ class Keeper:
         return first
 
     def keep(self, first: int) -> NoReturn:
-        """Wait until the first process or the guardian ends, and end all others."""
+        """Wait until the first process or the guardian ends, and kill all others."""
         kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
         kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGUSR1)
         status = None
@@ -105,7 +105,7 @@ class Keeper:
 
 
 def _status_of(first: int) -> int | None:
-    """Reap what has ended; return how the first process ended, or None."""
+    """Reap ended processes; return the status of the first process if it is among them."""
     result = None
     with contextlib.suppress(ChildProcessError):
         while True:
@@ -124,7 +124,7 @@ def _has_ended(process: int) -> bool:
 
 
 def end_like(status: int) -> NoReturn:
-    """End this process as another one ended."""
+    """End this process with the wait status of another one."""
     code = os.waitstatus_to_exitcode(status)
     if code >= 0:
         os._exit(code)

@@ -1,10 +1,10 @@
-"""Renames that one file system would do, and the layers over it refuse: of directories, and between two layers.
+"""Renames that a plain file system would do and its layers refuse: of directories, and between two layers.
 
-The kernel does not rename a directory of an overlay that is in a lower layer (EXDEV). It does rename one that is in the
-upper layer alone. So the guardian replaces the first kind by the second, and the kernel goes on with the call. What is
-in the directory is moved by renames: they keep the owner, the mode, the times, and the descriptors that are open.
+The kernel does not rename a directory of an overlay that is in a lower layer (EXDEV), but one that is in the upper
+layer alone. So the guardian replaces the first kind by the second, and then lets the call proceed. The contents are
+moved by renames, which keep owner, mode, times and open descriptors.
 
-Directories are given by open descriptors: nobody can put a link into their place meanwhile.
+Directories are passed as open descriptors, so that nobody can slip a link into their place.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _REASONS = {errno.EOVERFLOW: "a part of it belongs to another user or group, whi
 
 
 class CannotMove(Exception):
-    """A file or directory stays where it is, for a reason in words."""
+    """A file or directory cannot be moved, for a reason in words."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -36,9 +36,9 @@ class CannotMove(Exception):
 
 
 def is_movable(parent: int, name: str) -> bool:
-    """Return True when the kernel renames a directory of an overlay.
+    """Return True if the kernel can rename a directory of an overlay.
 
-    To find out, rename it to one that is not empty: the kernel looks at that last.
+    It tries to rename it over a directory that is not empty, a case that the kernel checks last.
     """
     with _temporary_directory(parent) as temporary:
         os.mkdir(f"{temporary}/in-the-way", dir_fd=parent)
@@ -54,15 +54,15 @@ def is_movable(parent: int, name: str) -> bool:
 
 
 def make_movable(parent: int, name: str) -> None:
-    """Make a directory of an overlay one that the kernel renames; raise `CannotMove` when that is impossible."""
+    """Make a directory of an overlay movable; raise `CannotMove` if that is impossible."""
     with _temporary_directory(parent) as temporary:
         _replace(parent, name, temporary)
 
 
 def move(parent: int, name: str, target: int, new_name: str) -> None:
-    """Move a file or directory to another file system, as a rename would where both are one.
+    """Move a file or directory to another file system, like a rename within one.
 
-    Raise OSError for what a rename refuses, such as a directory in the way, and `CannotMove` when a copy is impossible.
+    Raise OSError for what a rename refuses, such as a directory in the way, and `CannotMove` if a copy is impossible.
     """
     temporary = _temporary_name()
     try:
@@ -85,7 +85,7 @@ def _temporary_name() -> str:
 
 @contextlib.contextmanager
 def _temporary_directory(parent: int) -> Iterator[str]:
-    """Give the name of a new directory, and leave no trace of it; an OSError means `CannotMove`."""
+    """Give the name of a new directory, and remove all traces of it; an OSError becomes `CannotMove`."""
     before = os.stat(".", dir_fd=parent)
     name = _temporary_name()
     try:
@@ -109,30 +109,30 @@ def _opened(parent: int, name: str) -> contextlib.AbstractContextManager[int]:
 
 
 def _replace(parent: int, name: str, temporary: str) -> None:
-    """Put a directory of the upper layer alone, with the same content, into the place of another one."""
+    """Replace a directory by one in the upper layer alone, with the same content."""
     _check_size(parent, name, parent)
     with _opened(parent, name) as old, _opened(parent, temporary) as new:
-        found = os.fstat(old)
+        state = os.fstat(old)
         try:
             _move_entries(old, new, _Links(new))
-            _copy_attributes(old, found, new)
+            _copy_attributes(old, state, new)
             _remove_empty(parent, name)
             os.rename(temporary, name, src_dir_fd=parent, dst_dir_fd=parent)
         except OSError:
             with contextlib.suppress(FileExistsError):
-                os.mkdir(name, stat.S_IMODE(found.st_mode), dir_fd=parent)
+                os.mkdir(name, stat.S_IMODE(state.st_mode), dir_fd=parent)
             with _opened(parent, name) as place:
                 _move_back(new, place)
             raise
 
 
 def _check_size(parent: int, name: str, target: int) -> None:
-    """Raise `CannotMove` for what is too large to be copied into a file system."""
+    """Raise `CannotMove` if something is too large to copy."""
     space = os.fstatvfs(target)
     max_bytes = min(MAX_BYTES, space.f_bavail * space.f_frsize)
-    found = os.lstat(name, dir_fd=parent)
-    count, size = 1, found.st_size
-    is_directory = stat.S_ISDIR(found.st_mode)
+    state = os.lstat(name, dir_fd=parent)
+    count, size = 1, state.st_size
+    is_directory = stat.S_ISDIR(state.st_mode)
     for way, _, names, place in os.fwalk(name, dir_fd=parent) if is_directory else ():
         count += len(names) + 1
         size += sum(os.lstat(file, dir_fd=place).st_size for file in names)
@@ -145,17 +145,17 @@ def _check_size(parent: int, name: str, target: int) -> None:
 
 
 class _Links:
-    """Files with several names, and the new place of the first one: to move each name would part them."""
+    """Files with several names: further names are linked to the first one's new place, so that they stay one file."""
 
     def __init__(self, top: int) -> None:
         self._top = top
         self._moved: dict[tuple[int, int], str] = {}
 
-    def move(self, path: str, found: os.stat_result, source: int, target: int) -> None:
-        """Move one name of a file; `path` is below the top of the target."""
+    def move(self, path: str, state: os.stat_result, source: int, target: int) -> None:
+        """Move one name of a file; `path` is relative to the top of the target."""
         name = os.path.basename(path)
-        key = (found.st_dev, found.st_ino)
-        if found.st_nlink > 1 and key in self._moved:
+        key = (state.st_dev, state.st_ino)
+        if state.st_nlink > 1 and key in self._moved:
             os.link(self._moved[key], name, src_dir_fd=self._top, dst_dir_fd=target, follow_symlinks=False)
             os.unlink(name, dir_fd=source)
         else:
@@ -164,11 +164,11 @@ class _Links:
 
 
 def _move_entries(source: int, target: int, links: _Links, way: str = "") -> None:
-    """Move everything out of a directory but directories of the lower layer: they are left empty, and made anew."""
+    """Move the contents of a directory. Those directories of the lower layer are left empty and created anew."""
     for name in os.listdir(source):
-        found = os.lstat(name, dir_fd=source)
-        if not stat.S_ISDIR(found.st_mode):
-            links.move(way + name, found, source, target)
+        state = os.lstat(name, dir_fd=source)
+        if not stat.S_ISDIR(state.st_mode):
+            links.move(way + name, state, source, target)
             continue
         try:
             os.rename(name, name, src_dir_fd=source, dst_dir_fd=target)
@@ -178,7 +178,7 @@ def _move_entries(source: int, target: int, links: _Links, way: str = "") -> Non
             os.mkdir(name, 0o700, dir_fd=target)
             with _opened(source, name) as old, _opened(target, name) as new:
                 _move_entries(old, new, links, f"{way}{name}/")
-                _copy_attributes(old, found, new)
+                _copy_attributes(old, state, new)
 
 
 def _move_back(source: int, target: int) -> None:
@@ -198,42 +198,42 @@ def _move_back(source: int, target: int) -> None:
 
 
 def _remove_empty(parent: int, name: str) -> None:
-    """Remove a directory with nothing but directories in it."""
+    """Remove a directory tree without files."""
     with _opened(parent, name) as directory:
         for entry in os.listdir(directory):
             _remove_empty(directory, entry)
     os.rmdir(name, dir_fd=parent)
 
 
-def _copy_attributes(source: int, found: os.stat_result, target: int) -> None:
-    """Give an open file or directory the owner, mode, attributes and times of another one."""
+def _copy_attributes(source: int, state: os.stat_result, target: int) -> None:
+    """Copy owner, mode, extended attributes and times to an open file or directory."""
     own = os.fstat(target)
-    if (own.st_uid, own.st_gid) != (found.st_uid, found.st_gid):
-        os.chown(target, found.st_uid, found.st_gid)
-    os.chmod(target, stat.S_IMODE(found.st_mode))
+    if (own.st_uid, own.st_gid) != (state.st_uid, state.st_gid):
+        os.chown(target, state.st_uid, state.st_gid)
+    os.chmod(target, stat.S_IMODE(state.st_mode))
     for name in os.listxattr(source):
         try:
             os.setxattr(target, name, os.getxattr(source, name))
         except OSError as error:
             if error.errno != errno.ENOTSUP or name.startswith("system."):
-                raise  # the kernel leaves out others, too, where a layer cannot hold them
-    os.utime(target, ns=(found.st_atime_ns, found.st_mtime_ns))
+                raise  # the kernel, too, drops only those that a layer cannot hold
+    os.utime(target, ns=(state.st_atime_ns, state.st_mtime_ns))
 
 
 def _copy(parent: int, name: str, target: int, new_name: str) -> None:
-    """Copy a file or directory to a name that is free."""
-    found = os.lstat(name, dir_fd=parent)
-    if stat.S_ISLNK(found.st_mode):
+    """Copy a file or directory to an unused name."""
+    state = os.lstat(name, dir_fd=parent)
+    if stat.S_ISLNK(state.st_mode):
         os.symlink(os.readlink(name, dir_fd=parent), new_name, dir_fd=target)
-        os.chown(new_name, found.st_uid, found.st_gid, dir_fd=target, follow_symlinks=False)
-        os.utime(new_name, ns=(found.st_atime_ns, found.st_mtime_ns), dir_fd=target, follow_symlinks=False)
-    elif stat.S_ISDIR(found.st_mode):
+        os.chown(new_name, state.st_uid, state.st_gid, dir_fd=target, follow_symlinks=False)
+        os.utime(new_name, ns=(state.st_atime_ns, state.st_mtime_ns), dir_fd=target, follow_symlinks=False)
+    elif stat.S_ISDIR(state.st_mode):
         os.mkdir(new_name, 0o700, dir_fd=target)
         with _opened(parent, name) as old, _opened(target, new_name) as new:
             for entry in os.listdir(old):
                 _copy(old, entry, new, entry)
-            _copy_attributes(old, found, new)
-    elif stat.S_ISREG(found.st_mode):
+            _copy_attributes(old, state, new)
+    elif stat.S_ISREG(state.st_mode):
         _copy_file(parent, name, target, new_name)
     else:
         raise CannotMove("a pipe, a socket or a device is not copied")
@@ -253,18 +253,18 @@ def _copy_file(parent: int, name: str, target: int, new_name: str) -> None:
 
 
 def remove(path: str) -> None:
-    """Remove a directory with what is in it, if it is there."""
+    """Remove a directory tree, if it exists."""
     with kernel.opened(os.path.dirname(path)) as parent:
         _remove(parent, os.path.basename(path))
 
 
 def _remove(parent: int, name: str) -> None:
-    """Remove a file, or a directory with what is in it, if it is there."""
+    """Remove a file or a directory tree, if it exists."""
     try:
-        found = os.lstat(name, dir_fd=parent)
+        state = os.lstat(name, dir_fd=parent)
     except FileNotFoundError:
         return
-    if not stat.S_ISDIR(found.st_mode):
+    if not stat.S_ISDIR(state.st_mode):
         os.unlink(name, dir_fd=parent)
         return
     with _opened(parent, name) as directory:

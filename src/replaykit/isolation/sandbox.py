@@ -1,4 +1,4 @@
-"""Sandboxes: start a command, or go on as Python, in a process tree that the kernel keeps shut."""
+"""Sandboxes: start a command, or continue in Python, in a process tree that the kernel confines."""
 
 from __future__ import annotations
 
@@ -40,22 +40,22 @@ _ALWAYS_WRITABLE = ("/dev/null", "/dev/zero", "/dev/full", "/dev/tty", "/dev/ptm
 
 
 class IsolationFailed(ReplayKitError):
-    """A process could not be isolated. It was not started."""
+    """A process could not be isolated, and was not started."""
 
 
 class Sandbox:
-    """One isolated process tree: made before it starts, asked for a report when it has ended, then closed.
+    """One isolated process tree: created before it starts, asked for a report after it has ended, then closed.
 
         with Sandbox(policy) as sandbox:
             process = sandbox.start(["node", "agent.mjs"], stdout=subprocess.PIPE)
             process.wait()
             report = sandbox.report()
 
-    A nested sandbox is for a process that is inside of one already, such as a worker that forks for each replay: it
-    has its own network and its own layers of files. It has no guardian: whoever forked kills what is left behind
-    (`kill_descendants`). What is stopped in it is in the report of the outer sandbox, under its `id`.
+    A nested sandbox is for a process inside another one, such as a worker that forks for each replay. It has its own
+    network and its own layers. It has no guardian, so whoever forked has to kill what is left behind
+    (`kill_descendants`). The report of the outer sandbox lists what was stopped in it, under its `id`.
 
-    Sandboxes with something in `common` are one world for the child processes of a program that is in no sandbox.
+    Sandboxes with the same `common` are one world, for the child processes of a program that is in no sandbox.
     """
 
     def __init__(
@@ -67,8 +67,8 @@ class Sandbox:
         common: Common | None = None,
         plan: mounts.Plan | None = None,
     ) -> None:
-        """`level` asks for less than the machine offers; more is an error. `plan` is that of an earlier nested sandbox
-        with the same policy (`lasting_plan`)."""
+        """`level` requests less than the machine offers; more is an error. `plan` is the `lasting_plan` of an earlier
+        nested sandbox with the same policy."""
         self.policy = policy
         self._nested = nested
         self._support = support()
@@ -95,7 +95,7 @@ class Sandbox:
         self.close()
 
     def start(self, command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
-        """Start a command in this sandbox; `options` are those of `subprocess.Popen`."""
+        """Start a command in this sandbox; `options` are passed to `subprocess.Popen`."""
         try:
             with kernel.no_fork_warnings():
                 process = subprocess.Popen(command, preexec_fn=self.enter, **options)
@@ -107,15 +107,15 @@ class Sandbox:
         return process
 
     def started(self) -> None:
-        """Say that the process was started: from here on it ends when this one does."""
+        """Note that the process was started: if this process ends, so does the tree."""
         self._theirs.close()
 
     def enter(self) -> None:
-        """Enter the sandbox: call it in a process that was just forked and has one thread.
+        """Enter the sandbox: call it in a newly forked process with one thread.
 
-        It returns in the isolated process. The process that called it stays behind as its guardian: it ends when the
-        isolated one has ended, in the same way. In a nested sandbox they are one process. On failure it raises
-        `IsolationFailed`, and the process has to end: it may be half isolated.
+        It returns in the isolated process. The calling process stays behind as the guardian, and ends when and how the
+        isolated one does; in a nested sandbox they are the same process. On failure it raises `IsolationFailed`, and
+        the process has to end, since it may be half isolated.
         """
         if self.level is Level.PROCESS:
             return
@@ -124,7 +124,7 @@ class Sandbox:
             entrance = _Entrance(self, self._theirs, mask)
             if self._nested:
                 entrance.enter_nested()
-                self._ours.close()  # what was sent there is for whoever forked
+                self._ours.close()  # its messages are for whoever forked
             else:
                 entrance.enter(self.level)
         except (OSError, ReplayKitError) as error:
@@ -136,24 +136,24 @@ class Sandbox:
 
     @property
     def id(self) -> int:
-        """The number by which reports name this sandbox; 0 when it has no network of its own."""
+        """The number of this sandbox in reports; 0 if it has no network of its own."""
         self._receive()
         return int(self._setup.get("id", 0))
 
     def listeners(self) -> list[socket.socket]:
-        """Return sockets that accept connections from inside the sandbox, one for each of `Policy.ports`.
+        """Return sockets that accept connections from inside, one for each of `Policy.ports`.
 
-        An empty list where the tree shares this machine's network: there the ports are the caller's own.
+        Empty if the tree shares this machine's network, in which the ports are the caller's own.
         """
         descriptors = self._receive()[3 + len(self._plan.bases()) :]
         return [socket.socket(fileno=os.dup(descriptor)) for descriptor in descriptors]
 
     def has_own_network(self) -> bool:
-        """Return True when the tree shares no network with anybody."""
+        """Return True if the tree shares its network with nobody."""
         return self.level is Level.FULL
 
     def new_socket(self, family: int) -> socket.socket:
-        """Return a TCP socket in the network of the tree, not connected yet: it reaches the tree's own servers."""
+        """Return an unconnected TCP socket in the tree's network, which can reach its servers."""
         self._receive()
         with self._asking:
             self._ours.send(b"%d" % family)
@@ -163,42 +163,42 @@ class Sandbox:
         return socket.socket(fileno=descriptors[0])
 
     def network_tables(self) -> Path:
-        """Return where the system lists the sockets of the tree's network, as `/proc/net` does for this process."""
+        """Return the directory with the socket tables of the tree's network, like `/proc/net`."""
         return Path(f"/proc/{self._guardian}/net")
 
     @property
     def lasting_plan(self) -> mounts.Plan | None:
-        """The plan of the files, for the next sandbox like this one; None where it holds what may change."""
+        """The plan of the files for another sandbox like this one; None if it depends on changing directories."""
         return None if self._plan.bases() else self._plan
 
     def report(self, *, lists_written: bool = True) -> Report:
-        """Return what the tree ran into and wrote; whole when the tree has ended."""
+        """Return what was stopped and what was written; complete once the tree has ended."""
         if self.level is Level.PROCESS:
             return Report(levels=dict.fromkeys(CHANNELS, Level.PROCESS), notes=self._support.reasons())
         descriptors = self._receive()
-        found = _json_in(descriptors[1])
-        stopped = tuple(Stopped(**entry) for entry in found.get("stopped", ()))
+        findings = _json_in(descriptors[1])
+        stopped = tuple(Stopped(**entry) for entry in findings.get("stopped", ()))
         files, count = self._layers().listed() if lists_written and len(descriptors) > 2 else ((), 0)
         if len(descriptors) > 2 and os.fstatvfs(descriptors[2]).f_bavail == 0:
             stopped += (Stopped("files", f"{self.policy.project}/", "", sandbox=self.id, reason=_FULL),)
-        notes = (*self._plan.notes, *self._setup.get("notes", ()), *found.get("notes", ()))
+        notes = (*self._plan.notes, *self._setup.get("notes", ()), *findings.get("notes", ()))
         return Report(
             levels=self._levels(),
             stopped=stopped,
-            more_stopped=found.get("more", 0),
+            more_stopped=findings.get("more", 0),
             written=files,
             written_count=count,
             notes=notes,
         )
 
     def has_ended(self) -> bool:
-        """Return True when the process that was started has ended, with everything it left behind."""
+        """Return True if the started process has ended, with everything it left behind."""
         if self.level is Level.PROCESS:
             return False
         self.started()
         if self._received is None and self._is_readable():
             self._receive()
-        return self._received is not None and self._is_readable()  # after the descriptors, only the end comes
+        return self._received is not None and self._is_readable()  # after the descriptors only the end comes
 
     def _is_readable(self) -> bool:
         poll = select.poll()
@@ -206,11 +206,11 @@ class Sandbox:
         return bool(poll.poll(0))
 
     def keep_writes(self, directory: Path) -> int:
-        """Copy what the tree wrote below a directory, under its whole path, and return how many files that were."""
+        """Copy the tree's writes below a directory, under their full paths, and return the number of files."""
         return self._layers().copy_to(directory) if len(self._receive()) > 2 else 0
 
     def close(self) -> None:
-        """Let go of the layers; the tree's writes are gone. What is left of the tree ends."""
+        """Drop the layers with the tree's writes, and end the rest of the tree."""
         self._theirs.close()
         if self.level is Level.LANDLOCK:
             self._wait_for_end()
@@ -220,8 +220,8 @@ class Sandbox:
         self._received = []
 
     def _wait_for_end(self) -> None:
-        """Wait until the tree and its keeper have ended: without a process namespace that is not one step."""
-        with contextlib.suppress(OSError):  # they have
+        """Wait until the tree and its keeper have ended, which takes time without a process namespace."""
+        with contextlib.suppress(OSError):  # already ended
             self._ours.shutdown(socket.SHUT_WR)
         self._ours.settimeout(_LONGEST_END_S)
         with contextlib.suppress(OSError):
@@ -238,12 +238,12 @@ class Sandbox:
             bases=list(zip(self._plan.bases(), descriptors[3:], strict=False)),
             overlays=[(path, self._plan.layer_names[path]) for path in self._setup["overlays"]],
             missing=frozenset(self._setup["missing"]),
-            copied={path: tuple(found) for path, found in self._setup["copied"].items()},
+            copied={path: tuple(state) for path, state in self._setup["copied"].items()},
             ours=("/etc/hosts",) if self._allowed.hosts else (),
         )
 
     def _receive(self) -> list[int]:
-        """Return the descriptors that came from the guardian: setup, findings, layers, bases, listeners."""
+        """Return the guardian's descriptors: setup, findings, layers, bases, listeners."""
         if self._received is not None:
             return self._received
         if self.level is Level.PROCESS:
@@ -287,7 +287,7 @@ def _json_in(descriptor: int) -> dict[str, Any]:
 
 
 class _Entrance:
-    """The way of one process into its sandbox. Runs in the process that becomes the guardian, and in its children."""
+    """The entry of one process into its sandbox; runs in the process that becomes the guardian, and in its children."""
 
     def __init__(self, sandbox: Sandbox, owner: socket.socket, mask: set[int | signal.Signals]) -> None:
         self._ports = sandbox.policy.ports
@@ -307,7 +307,7 @@ class _Entrance:
 
     def enter(self, level: Level) -> None:
         collects = gc.isenabled()
-        gc.disable()  # a collection would copy every page of what the caller has in memory
+        gc.disable()  # a collection would copy every page of the caller's memory
         processes = os.open("/proc", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         dialer = self._start_dialer() if self._allowed.places else None
         ours, theirs = socket.socketpair()
@@ -317,8 +317,8 @@ class _Entrance:
         has_processes = level is Level.FULL and self._common is None
         if not has_processes:
             adopt_orphans()
-        # The forks come before the files are prepared, and one right after the other: after each of them, this
-        # process copies every page that it works with once more.
+        # The forks come before the files are prepared, right after each other: after each fork, this process copies
+        # every page that it works with once more.
         init = _Init.start() if has_processes else None
         child = kernel.fork()
         if child == 0 and keeper is not None:
@@ -334,7 +334,7 @@ class _Entrance:
                 keeper.close()
             try:
                 self._become_isolated(level, theirs)
-            except OSError as error:  # the guardian raises it: only one process may go on in the caller's code
+            except OSError as error:  # the guardian raises it: only one process may continue in the caller's code
                 os.write(theirs.fileno(), _FAILED + str(error).encode(errors="replace"))
                 os._exit(70)
             for descriptor in (processes, self._setup, self._findings):
@@ -349,7 +349,7 @@ class _Entrance:
         try:
             layers = self._prepare_files(level, init)
         except BaseException:
-            ours.close()  # by which the child ends
+            ours.close()  # which ends the child
             os.waitpid(child, 0)
             raise
         first, listener = self._listener_of(child, ours, has_keeper=keeper is not None)
@@ -375,7 +375,7 @@ class _Entrance:
         _run_out(guardian.stand)
 
     def enter_nested(self) -> None:
-        """Enter in this very process: what a guardian is for is done outside. A fork takes as long as all the rest."""
+        """Enter in this very process: a guardian exists outside, and a fork would take as long as everything else."""
         self._enter_namespaces()
         layers = self._build().descriptors()
         socket.send_fds(self._owner, [_OK], [self._setup, self._findings, *layers])
@@ -388,7 +388,7 @@ class _Entrance:
             raise IsolationFailed("there is no sandbox around this one")
 
     def _enter_namespaces(self) -> list[socket.socket]:
-        """Enter new namespaces, and return sockets that listen in them."""
+        """Enter new namespaces, and return listening sockets in them."""
         if self._common is not None:
             self._common.join()
             kernel.unshare(kernel.CLONE_NEWNS)

@@ -1,4 +1,4 @@
-"""The means of this machine to keep a process tree shut, found by trying them in a forked child."""
+"""The isolation that this machine supports, found out by trying it in a forked child."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ _NAMES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Support:
-    """The means that a machine offers. `missing` gives for each that it does not offer the reason, in words."""
+    """The supported means of isolation; `missing` maps the others to reasons."""
 
     architecture: str
     landlock: int
     missing: dict[str, str]
 
     def has(self, name: str) -> bool:
-        """Return True for one of `user`, `mount`, `net`, `pid`, `overlay`, `filter`, `listener` that is there."""
+        """Return True if `user`, `mount`, `net`, `pid`, `overlay`, `filter` or `listener` is supported."""
         return name not in self.missing
 
     @property
     def level(self) -> Level:
-        """The highest level that is possible here."""
+        """The highest possible level."""
         if not self.missing:
             return Level.FULL
         if self.has("filter") and self.has("listener"):
@@ -50,12 +50,12 @@ class Support:
 
     @property
     def nested_level(self) -> Level:
-        """The highest level that is possible for a sandbox inside of a sandbox: the outer one has the filter."""
+        """The highest possible level for a nested sandbox: the outer one has the filter."""
         is_possible = all(map(self.has, ("user", "mount", "net", "overlay")))
         return Level.FULL if is_possible else Level.PROCESS
 
     def levels(self, level: Level, *, has_own_processes: bool = True) -> dict[str, Level]:
-        """Return who keeps each channel shut at a level, with or without a process namespace."""
+        """Return what confines each channel at a level, with or without a process namespace."""
         levels = dict.fromkeys(CHANNELS, level)
         if level is Level.LANDLOCK and not self.landlock:
             levels["files"] = Level.PROCESS
@@ -65,18 +65,18 @@ class Support:
         return levels
 
     def reasons(self) -> tuple[str, ...]:
-        """Return what is missing, and why, in words."""
+        """Return the missing means with their reasons, in words."""
         if "architecture" in self.missing:
             return (self.missing["architecture"],)
-        found = [f"{_NAMES[name]}: {reason}" for name, reason in self.missing.items()]
+        reasons = [f"{_NAMES[name]}: {reason}" for name, reason in self.missing.items()]
         if not self.landlock:
-            found.append("Landlock: the kernel does not offer it")
-        return tuple(found)
+            reasons.append("Landlock: the kernel does not offer it")
+        return tuple(reasons)
 
 
 @cache
 def support() -> Support:
-    """Return what this machine offers."""
+    """Return what this machine supports."""
     if not kernel.is_known_architecture():
         why = f"isolation needs Linux on x86_64 or aarch64; this is {kernel.architecture() or 'unknown'}"
         return Support(architecture=kernel.architecture(), landlock=0, missing={"architecture": why})
@@ -122,7 +122,7 @@ def _try_all() -> dict[str, str]:
 
 
 def _try_processes() -> None:
-    """Make a process namespace with a /proc of its own, which is refused where parts of /proc are hidden."""
+    """Create a process namespace with its own /proc, which the kernel refuses if parts of /proc are hidden."""
     kernel.unshare(kernel.CLONE_NEWPID)
     pid = kernel.fork()
     if pid == 0:
@@ -137,7 +137,7 @@ def _try_processes() -> None:
 
 
 def _without_mounts_below() -> str:
-    """Return a directory that an overlay can cover: the kernel refuses those that hold mounts, in a user namespace."""
+    """Return a directory without mounts in it: in a user namespace, the kernel refuses an overlay over others."""
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as lines:
         mounts = [line.split()[4] for line in lines]
     places = list(filter(os.path.isdir, ("/tmp", "/var/tmp", os.path.expanduser("~"), "/var", "/usr")))
@@ -151,7 +151,7 @@ def _try_overlay() -> None:
     kernel.make_private()
     layers = kernel.new_filesystem("tmpfs", {"mode": "700"})
     with kernel.opened("/") as root:
-        kernel.attach(layers, root)  # Linux before 6.15 takes layers only from a mount of this namespace
+        kernel.attach(layers, root)  # Linux before 6.15 accepts layers only from a mount of this namespace
     os.fchdir(layers)
     os.mkdir("upper")
     os.mkdir("work")

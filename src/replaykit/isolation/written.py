@@ -1,4 +1,4 @@
-"""The files that an isolated process tree wrote, read from the layers in which they ended up."""
+"""The files that an isolated process tree wrote, read from its layers."""
 
 from __future__ import annotations
 
@@ -18,41 +18,41 @@ if TYPE_CHECKING:
     from replaykit.isolation.mounts import Base
 
 MAX_LISTED = 1000
-"""So many written files are listed; all are counted."""
+"""The most written files that are listed; all are counted."""
 _OVERLAY = "user.overlay."
 _OPAQUE = f"{_OVERLAY}opaque"
 _CHUNK_BYTES = 1 << 20
-_LONGEST_PATH = 4096 - 256 - 2  # of a directory: a name in it has up to 255 bytes
+_LONGEST_PATH = 4096 - 256 - 2  # of a directory: a name in it may take 255 bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """The layers of a sandbox, by open directories: they have no path outside of it."""
+    """The layers of a sandbox as open directories, since they have no path outside of it."""
 
     layers: int
     bases: list[tuple[Base, int]]
-    """Directories that were built anew, and descriptors of their file systems."""
+    """Rebuilt directories, and descriptors of their file systems."""
     overlays: list[tuple[str, str]]
-    """Paths, and the names of the layers that hold what was written below them."""
+    """Paths with the names of the layers that hold the writes below them."""
     missing: frozenset[str] = frozenset()
-    """Entries of the bases that were gone when they were to be built."""
+    """Entries of the bases that were gone when they were built."""
     copied: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """Files that were copied into the bases, and the attributes of the copies."""
+    """Files copied into the bases, with the attributes of the copies."""
     ours: tuple[str, ...] = ()
-    """Files that the isolation itself put there."""
+    """Files that the isolation itself wrote."""
 
     def listed(self) -> tuple[tuple[Written, ...], int]:
-        """Return the first files that were written, and how many there are."""
-        found: list[Written] = []
+        """Return the first written files, and the number of all."""
+        listed: list[Written] = []
         count = 0
         for written, _ in self._changes():
             count += 1
-            if len(found) < MAX_LISTED:
-                found.append(written)
-        return tuple(found), count
+            if len(listed) < MAX_LISTED:
+                listed.append(written)
+        return tuple(listed), count
 
     def copy_to(self, directory: Path) -> int:
-        """Copy the files that were created or changed below a directory, and return how many."""
+        """Copy created and changed files below a directory, and return their number."""
         import shutil  # noqa: PLC0415 (slow to import, and most writes are discarded)
 
         count = 0
@@ -67,7 +67,7 @@ class Layers:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(place, target, follow_symlinks=False)
                 if stat.S_ISREG(mode):
-                    target.chmod(stat.S_IMODE(mode) & 0o777)  # nobody may become this user by running it
+                    target.chmod(stat.S_IMODE(mode) & 0o777)  # no setuid: nobody may become this user by running it
                 count += 1
         return count
 
@@ -78,10 +78,10 @@ class Layers:
             yield from self._in_base(base, f"/proc/self/fd/{descriptor}")
 
     def _in_layer(self, path: str, place: str) -> Iterator[tuple[Written, str]]:
-        """Yield what is in a directory of a layer and below.
+        """Yield the changes in a directory of a layer and below.
 
-        A program may nest directories as deep as it likes. So there is no recursion, and what has no path that the
-        kernel takes is left out.
+        A program may nest directories as deep as it likes. So there is no recursion, and a path that is too long for
+        the kernel is left out.
         """
         waiting = [(path, place)]
         while waiting:
@@ -93,8 +93,8 @@ class Layers:
             waiting += reversed(below)
 
     def _in_directory(self, path: str, place: str, below: list[tuple[str, str]]) -> Iterator[tuple[Written, str]]:
-        """Yield what is right in a directory of a layer, and add its directories to `below`. A device 0/0 stands for a
-        file that was removed."""
+        """Yield the changes directly in a directory of a layer, and add its directories to `below`. A device 0/0 marks
+        a removed file."""
         names = sorted(os.listdir(place))
         if _is_opaque(place):
             with contextlib.suppress(OSError):
@@ -133,7 +133,7 @@ class Layers:
             yield from self._in_rebuilt(path, start + path.removeprefix(base.path.rstrip("/")), entries)
 
     def _in_rebuilt(self, path: str, place: str, entries: dict[str, How]) -> Iterator[tuple[Written, str]]:
-        """Yield what is in a directory that was built anew; `entries` were put there."""
+        """Yield the changes in a rebuilt directory; `entries` are its original ones."""
         prefix = path.rstrip("/")
         names = set(os.listdir(place)) if os.path.isdir(place) else set()
         for name in sorted(names):
@@ -149,7 +149,7 @@ class Layers:
             yield Written(f"{prefix}/{name}", "removed"), place
 
     def _is_copy_changed(self, real: str, inside: str) -> bool:
-        """Return True when the tree has written to a copy. The real file may have been changed by others meanwhile."""
+        """Return True if the tree has written to a copy. The real file may have changed too, so it is no reference."""
         state = os.lstat(inside)
         *before, changed_ns = self.copied[real]
         if attributes(state) != tuple(before):
@@ -170,7 +170,7 @@ def _state_of(path: str) -> os.stat_result | None:
 
 
 def _is_same(real: str, before: os.stat_result, inside: str, state: os.stat_result) -> bool:
-    """Return True for a file that was copied into a layer and not changed: opened to be written, or moved and back."""
+    """Return True for an unchanged file in a layer: opened for writing, or moved and moved back."""
     if attributes(before) != attributes(state):
         return False
     if stat.S_ISLNK(state.st_mode):
@@ -179,7 +179,7 @@ def _is_same(real: str, before: os.stat_result, inside: str, state: os.stat_resu
         return True
     try:
         return _extended(real) == _extended(inside) and _has_same_content(real, inside)
-    except OSError:  # the real file cannot be read
+    except OSError:  # the real file is unreadable
         return False
 
 

@@ -1,5 +1,4 @@
-"""Judges: who decides what no assertion can, and their verdicts, stored beside the case.
+"""Judges: people or models who answer what no assertion can decide, and their answers, stored beside the case.
 
-Nothing here is imported by a name that a file says, and nothing is asked of a judge in a replay: a replay only
-looks up what was answered before.
+Nothing here imports a module because a file names it. A replay never asks a judge: it only looks up stored answers.
 """

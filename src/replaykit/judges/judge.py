@@ -1,7 +1,7 @@
-"""Judges: who they are, the prompt of a model that judges, and how its answer is read.
+"""Judges: their identity, the prompt for a model, and how its answer is parsed.
 
-What is judged is data. It goes into a JSON document, where no text can end its own string, and the answer is taken
-only as the one JSON object that was asked for.
+The material to judge is untrusted data. It is sent inside a JSON document, where no text can end its own string, and
+only the one JSON object that the prompt asks for counts as an answer.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from replaykit.registry import Registry
 
 
 class JudgeId(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The identity of a judge: everything but the question that its answer depends on."""
+    """The identity of a judge: everything that its answer depends on, except for the question."""
 
     name: str
     """openai, anthropic, python, or person."""
@@ -39,26 +39,25 @@ PERSON = JudgeId(name="person")
 
 @runtime_checkable
 class Judge(Protocol):
-    """A judge of questions."""
+    """Anyone who answers questions."""
 
     @property
-    def identity(self) -> JudgeId:
-        """The identity of the judge."""
+    def identity(self) -> JudgeId: ...
 
     def judge(self, question: Question) -> Judgement:
-        """The answer; `JudgeFailed` when there is none to be had."""
+        """Answer a question; raise `JudgeFailed` if there is no answer."""
 
 
 JUDGES: Registry[Callable[[Question], object]] = Registry("judge")
-"""Judges that plugins bring, by the name a configuration gives them: functions as `python:MODULE:FUNCTION` names."""
+"""Judges from plugins, by their names in a configuration: functions as in `python:MODULE:FUNCTION`."""
 
 
 class JudgeFailed(ReplayKitError):
-    """The judge could not be asked, or gave no answer at all."""
+    """The judge could not be reached, or gave no answer."""
 
 
 def key_of(question: Question, identity: JudgeId) -> str:
-    """The hash of everything an answer depends on: equal keys are the same question to the same judge."""
+    """Return the hash of everything an answer depends on: equal keys mean the same question to the same judge."""
     content = {
         "judge": identity.name,
         "model": identity.model,
@@ -74,7 +73,7 @@ def key_of(question: Question, identity: JudgeId) -> str:
 
 
 def _optional_members(question: Question) -> JsonObject:
-    """Return the members that only some questions have; the keys of other questions do not change by them."""
+    """Return the members that only some questions have. Absent members are left out, so that older keys stay valid."""
     members: JsonObject = {}
     if question.asks is not Asks.VERDICT:
         members["asks"] = question.asks.value
@@ -133,28 +132,27 @@ _WORDS = ("pass", "fail", "unsure")
 
 
 def system_of(question: Question) -> str:
-    """Return the system prompt; the same for every question with the same parts."""
-    # A null is no reference, for all that the question has the member.
-    member_texts = [text for member, text in _MEMBERS.items() if _members(question).get(member) is not None]
+    """Return the system prompt; questions with the same parts get the same prompt."""
+    members = _members(question)
+    member_texts = [text for member, text in _MEMBERS.items() if member in members]
     if not member_texts and question.asks is Asks.VERDICT:
         return SYSTEM
     return "\n".join([_HEAD, *member_texts, _DATA, _ANSWER_FORMATS[question.asks]])
 
 
 def message_of(question: Question) -> str:
-    """The user's message: the question as one JSON document, values that JSON lacks in their tagged forms."""
+    """Return the user's message: the question as one JSON document, with values that JSON lacks in tagged form."""
     document = {
         "criterion": question.rubric,
         "input": orjson.loads(bytes(question.input_json)),
         "status": question.status,
         "output": orjson.loads(bytes(question.output_json)),
     }
-    members = {name: value for name, value in _members(question).items() if value is not None}
-    return json.dumps(document | members)
+    return json.dumps(document | _members(question))
 
 
 def _members(question: Question) -> JsonObject:
-    """Return the members that only some questions have."""
+    """Return the optional members that this question has; a null counts as absent."""
     members: JsonObject = {}
     if question.reference_json:
         members["reference"] = orjson.loads(bytes(question.reference_json))
@@ -164,11 +162,11 @@ def _members(question: Question) -> JsonObject:
         members["steps"] = list(question.steps)
     if question.labels:
         members["labels"] = list(question.labels)
-    return members
+    return {name: value for name, value in members.items() if value is not None}
 
 
 def read_answer(text: str, question: Question) -> Judgement:
-    """Return the judgement in the model's answer; anything but the requested object is `unsure`."""
+    """Parse the model's answer; anything but the requested object is `unsure`."""
     answer_key = question.asks.value
     try:
         value = orjson.loads(text)

@@ -1,6 +1,6 @@
-"""Judgements at rest: one file beside the case, one entry per question, so that a diff reads well.
+"""Stored judgements: one file beside the case, with one entry per question, so that a diff reads well.
 
-A file of answers is read whole or not at all, and written by one process at a time.
+The file is read as a whole or not at all, and one process at a time writes it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class AnswerFile(Struct, frozen=True):
 
 
 def read_answers(directory: Path, answer_file: AnswerFile, content_type: type[T]) -> T | None:
-    """Return the content of the file; None when there is none, and `InvalidFile` when it is none of ours."""
+    """Return the content of the file; None if it does not exist. Raise `InvalidFile` if its format is unknown."""
     file = confined_file(directory, answer_file.name)
     if not os.path.lexists(file):
         return None
@@ -51,18 +51,18 @@ def read_answers(directory: Path, answer_file: AnswerFile, content_type: type[T]
 
 
 def change_answers(directory: Path, answer_file: AnswerFile, change: Callable[[], Struct]) -> None:
-    """Write what `change` makes of the file. Whoever else writes meanwhile loses nothing: they take turns."""
+    """Replace the file with the result of `change`. Writers take turns, so none loses another one's answers."""
     file = confined_file(directory, answer_file.name)
     with writing(file), _DirectoryLock(directory):
         redactor = file_redactor()
-        # `change` reads the file again, inside of the lock: it starts from what the last writer left.
+        # `change` reads the file again under the lock, so it starts from what the last writer left.
         text = encode_pretty(clean_struct(change(), redactor))
         refuse_leaks({str(file): text}, redactor)
         replace_file(file, text)
 
 
 class _DirectoryLock:
-    """Only one process at a time is inside; where the system has no such lock, as many as come."""
+    """A lock that one process at a time can hold; no lock at all on systems without `flock`."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -70,7 +70,7 @@ class _DirectoryLock:
     def __enter__(self) -> None:
         self._handle = os.open(self._directory, os.O_RDONLY)
         try:
-            import fcntl  # noqa: PLC0415 (not on every system)
+            import fcntl  # noqa: PLC0415 (not available on Windows)
         except ImportError:
             return
         fcntl.flock(self._handle, fcntl.LOCK_EX)
@@ -87,10 +87,9 @@ _EXCERPT_CHARS = 300
 
 
 class StoredJudgement(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One answer that was given."""
+    """One answer of a judge."""
 
     key: str
-    """See `key_of`."""
     rubric: str
     answer: Answer
     by: str
@@ -98,10 +97,10 @@ class StoredJudgement(Struct, frozen=True, kw_only=True, omit_defaults=True):
     score: float | None = None
     label: str | None = None
     output: str = ""
-    """The beginning of what was judged, for people."""
+    """The beginning of the output that was judged, for people."""
 
     def look_up(self, question: Question) -> KnownAnswer:
-        """The answer, as whoever asks is told it; one that is no answer to this question is none."""
+        """Return the answer as an assertion sees it; one that does not fit the question counts as unjudged."""
         if self.answer is Answer.UNSURE:
             return KnownAnswer(status="unjudged", by=self.by, reason=f"unsure: {self.reason}")
         if not Judgement(self.answer, self.reason, self.score, self.label).is_answer_to(question):
@@ -110,21 +109,23 @@ class StoredJudgement(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Judgements(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The answers that are known, and the judge that is asked where there is none."""
+    """Stored answers, and the judge to ask if there is none."""
 
     replaykit: int
     judge: JudgeId | None = None
     judgements: tuple[StoredJudgement, ...] = ()
 
     def find(self, question: Question, judge: JudgeId | None = None) -> StoredJudgement | None:
-        """The answer to a question: a person's before a judge's."""
+        """Return the answer to a question; a person's goes before a judge's."""
         known = {entry.key: entry for entry in self.judgements}
-        judge_id = judge or self.judge
         by_person = known.get(key_of(question, PERSON))
-        return by_person or (known.get(key_of(question, judge_id)) if judge_id is not None else None)
+        judge_id = judge or self.judge
+        if by_person is not None or judge_id is None:
+            return by_person
+        return known.get(key_of(question, judge_id))
 
     def look_up(self, question: Question) -> KnownAnswer:
-        """Return the stored answer to a question; without a judge it may wait for a person."""
+        """Return the stored answer to a question; without a judge, a new question waits for a person."""
         entry = self.find(question)
         if entry is not None:
             return entry.look_up(question)
@@ -133,11 +134,11 @@ class Judgements(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return KnownAnswer(status="unjudged", reason="nobody has judged this output")
 
     def knows(self, rubric: str) -> bool:
-        """True when somebody has judged this sentence before, of this output or another."""
+        """True if this sentence was judged before, for this output or another one."""
         return any(entry.rubric == rubric for entry in self.judgements)
 
     def plus(self, question: Question, judgement: Judgement, by: JudgeId) -> Judgements:
-        """These and one more; a judge that answers is the one that is asked from then on."""
+        """Return these judgements and one more. A judge that answers becomes the default judge."""
         entry = StoredJudgement(
             key=key_of(question, by),
             rubric=question.rubric,
@@ -157,17 +158,17 @@ NONE = Judgements(replaykit=FORMAT)
 
 
 def read_judgements(directory: Path) -> Judgements:
-    """Return the judgements stored beside a case; none when there is no file, and `InvalidFile` when it is not ours."""
+    """Return the judgements beside a case; empty if there is no file."""
     return read_answers(directory, _FILE, Judgements) or NONE
 
 
 def add_judgement(directory: Path, question: Question, judgement: Judgement, by: JudgeId) -> None:
-    """Store one answer. Whoever else writes meanwhile loses nothing: they take turns."""
+    """Store one answer."""
     change_answers(directory, _FILE, lambda: read_judgements(directory).plus(question, judgement, by))
 
 
 class StoredAnswers:
-    """The answers beside a case or a configuration, looked up for assertions; `where` names it on a command line."""
+    """The answers beside a case or a configuration; `where` is how a command line names it."""
 
     def __init__(self, directory: Path, where: str) -> None:
         self._directory = directory
@@ -190,7 +191,7 @@ class StoredAnswers:
 
 
 class ProjectAnswers(StoredAnswers):
-    """The answers beside a configuration. With a judge, what nobody has answered is asked, and stored."""
+    """The answers beside a configuration. With a judge, it asks and stores whatever is unanswered."""
 
     def __init__(self, directory: Path, command: str, judge: Judge | None = None) -> None:
         super().__init__(directory, "")
@@ -205,7 +206,7 @@ class ProjectAnswers(StoredAnswers):
     def look_up(self, question: Question) -> KnownAnswer:
         if self._judge is None:
             return super().look_up(question)
-        with self._lock:  # the same question from two runs is asked once
+        with self._lock:  # two runs may bring the same question: ask it once
             known = read_judgements(self._directory).find(question, self._judge.identity)
             if known is None:
                 add_judgement(self._directory, question, self._judge.judge(question), self._judge.identity)

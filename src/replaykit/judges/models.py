@@ -1,4 +1,4 @@
-"""Models as judges, over plain HTTP: the API of OpenAI and those that speak like it, and that of Anthropic."""
+"""Models as judges, over plain HTTP: OpenAI's API, which many servers speak, and Anthropic's."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ModelJudge:
     default_base: ClassVar[str]
     path: ClassVar[str]
     long_answers: ClassVar[JsonObject] = {}
-    """Parameters for an answer that is longer than a verdict."""
+    """Parameters for answers that are longer than a verdict."""
 
     def __init__(self, model: str, parameters: JsonObject | None = None, *, timeout_s: float = 60.0) -> None:
         if not model.strip():
@@ -43,17 +43,16 @@ class ModelJudge:
         self._timeout_s = timeout_s
 
     def judge(self, question: Question) -> Judgement:
-        """Ask the model once."""
         return read_answer(self.ask(system_of(question), message_of(question)), question)
 
     def ask(self, system: str, text: str) -> str:
-        """Return the model's answer to a message and a system prompt."""
+        """Return the model's answer to a message under a system prompt."""
         if len(text) > MAX_CHARS:
             raise JudgeFailed(f"the question has {len(text):,} characters, and {MAX_CHARS:,} is the most that is sent")
         return self._message_text(self._post(self._body(system, text)))
 
     def defaults(self) -> JsonObject:
-        """The parameters it is asked with unless others are given; null takes one away."""
+        """Return the parameters to send unless others are given; null removes one."""
         raise NotImplementedError
 
     def _body(self, system: str, text: str) -> JsonObject:
@@ -90,7 +89,7 @@ class ModelJudge:
             raise JudgeFailed(f"{self.identity} cannot be asked at {base}: {error}", hint=hint) from None
 
     def _whereto(self) -> tuple[str, str]:
-        """The address and the key that the environment names; a key goes over TLS, or stays on this machine."""
+        """Return the address and the key from the environment. A key is sent over TLS, or stays on this machine."""
         base = os.environ.get(self.base_variable, "").rstrip("/") or self.default_base
         key = os.environ.get(self.key_variable, "").strip()
         address = urllib.parse.urlsplit(base)
@@ -99,13 +98,13 @@ class ModelJudge:
             raise UsageError(f"{self.base_variable} is {base!r}", hint="Give an https:// address, or one on loopback.")
         if not key and not local:
             raise UsageError(f"{self.identity} needs a key", hint=f"Set {self.key_variable}.")
-        if not (key.isascii() and key.isprintable()):  # a library would show it in its complaint
+        if not (key.isascii() and key.isprintable()):  # urllib's error for a bad header would show the key
             raise UsageError(f"{self.key_variable} is not a key: it holds characters that no header can")
         return base, key
 
 
 class OpenAiJudge(ModelJudge):
-    """A model behind the chat completions API of OpenAI, or of anyone who speaks it."""
+    """A model behind OpenAI's chat completions API, or a compatible one."""
 
     name = "openai"
     base_variable = "OPENAI_BASE_URL"
@@ -128,7 +127,7 @@ class OpenAiJudge(ModelJudge):
 
 
 class AnthropicJudge(ModelJudge):
-    """A model behind the messages API of Anthropic."""
+    """A model behind Anthropic's messages API."""
 
     name = "anthropic"
     base_variable = "ANTHROPIC_BASE_URL"
@@ -155,7 +154,7 @@ class AnthropicJudge(ModelJudge):
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A redirect would take the key along to another host."""
+    """Refuses redirects: they would send the key to another host."""
 
     def redirect_request(
         self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
@@ -168,4 +167,4 @@ def _opener() -> urllib.request.OpenerDirector:
 
 
 MODELS: dict[str, type[ModelJudge]] = {judge.name: judge for judge in (OpenAiJudge, AnthropicJudge)}
-"""The model judges, by the name a judge is written with."""
+"""The model judges, by the name that a configuration uses."""

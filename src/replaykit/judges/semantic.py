@@ -1,7 +1,7 @@
-"""Judgements of a replay: the state of everything that is judged, and the verdict.
+"""Judgements of a replay: the state of every question, and their effect on the verdict.
 
-What is judged are the sentences of a case, and the assertions that ask a judge. Only sentences touch the verdict here:
-what an answer means for an assertion, the assertion has said.
+Questions come from the sentences of a case and from assertions that need a judge. Only sentences change the verdict
+here: the assertions have already counted their answers.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from replaykit.model.run import TraceRun
 
 
 class JudgedItem(Struct, frozen=True, kw_only=True):
-    """One thing that is judged of one run."""
+    """One question about one run."""
 
     text: str
     question: Question
     rule: JudgeRule | None = None
-    """Of the assertion that asks; None for a sentence."""
+    """The rule of the assertion that asks; None for a sentence."""
     kind: str = ""
     run: int = 1
 
     def check(self, answer: KnownAnswer) -> SemanticCheck:
-        """Return the check with this answer."""
+        """Return the check that this answer decides."""
         status, reason = answer.status, answer.reason
         if self.rule is not None and status not in ("unjudged", "needs_human"):
             status = "pass" if self.rule.is_met(answer) else "fail"
@@ -42,7 +42,7 @@ class JudgedItem(Struct, frozen=True, kw_only=True):
 
 
 def find_questions(case: ReplayCase, runs: Sequence[TraceRun]) -> list[JudgedItem]:
-    """Return everything that is judged of these runs of one replay, in its order, each question once."""
+    """Return all questions about the runs of one replay, in order and without duplicates."""
     items: dict[tuple[str, str], JudgedItem] = {}
     for item in _questions_in(case, runs):
         items.setdefault((item.text, key_of(item.question, PERSON)), item)
@@ -61,12 +61,12 @@ def _questions_in(case: ReplayCase, runs: Sequence[TraceRun]) -> Iterator[Judged
 
 
 def check_items(items: Sequence[JudgedItem], known: Judgements) -> tuple[SemanticCheck, ...]:
-    """Return the checks of all items, with the stored answers."""
+    """Return the checks of all questions, with their stored answers."""
     return tuple(item.check(known.look_up(item.question)) for item in items)
 
 
 def with_judgements(case: ReplayCase, result: ReplayResult, known: Judgements) -> ReplayResult:
-    """The result, with its sentences judged: one that fails fails it, one that nobody judged keeps it from passing."""
+    """Return the result with its sentences judged: a failed one breaks it, an unjudged one keeps it from passing."""
     if result.run is None:
         return result
     checks = check_items(find_questions(case, (result.run, *result.more)), known)

@@ -1,4 +1,4 @@
-"""The judge of a configuration, as it is written there. Whoever needs one makes it of that: see `trials.judging`."""
+"""The judge in a configuration; `trials.judging` creates a judge from it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ MODEL = Either(
 
 
 def judge_spec_of(value: Json) -> JudgeSpec:
-    """The judge that a value without flaws describes."""
+    """Return the judge that a valid value describes."""
     if isinstance(value, str):
         return JudgeSpec(use=value)
     return JudgeSpec(**value)

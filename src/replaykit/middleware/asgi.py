@@ -24,7 +24,7 @@ _HEADER = TAPE_HEADER.encode()
 
 
 def asgi(app: App, *, enabled: bool | None = None, token: str | None = None) -> App:
-    """The application, able to serve requests inside of a tape; as it is, unless that is enabled."""
+    """Return an application that can serve requests inside a tape; the application itself unless that is enabled."""
     if is_enabled(enabled):
         return _Asgi(app, TapeRegistry(token))
     return app
@@ -57,7 +57,7 @@ class _Asgi:
 
 
 def _concerns_tapes(scope: Scope) -> bool:
-    """True for a request about tapes or inside of one. Nothing else is looked at of any other request."""
+    """True for a request about tapes or inside one; all others pass untouched."""
     return is_about_tapes(scope["path"]) or any(name.lower() == _HEADER for name, _ in scope["headers"])
 
 
@@ -72,7 +72,7 @@ def _request(scope: Scope) -> TapeRequest:
 
 
 async def _body(receive: Receive) -> bytes:
-    """The body of a request, as far as a tape may be long."""
+    """Return the body of a request, cut off just above the largest tape."""
     parts: list[bytes] = []
     size = 0
     while True:

@@ -1,4 +1,4 @@
-"""The HTTP messages about tapes: a world goes in, its id comes back, and later the log of what was done in it."""
+"""The HTTP messages about tapes: an agent's world is posted, its id comes back, and later its log is fetched."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ TAPE_FORMAT = 1
 """Version of these messages."""
 TAPE_PATH = "/replaykit/tape"
 TAPE_HEADER = "x-replaykit-tape"
-"""Names the tape that a request is served inside of."""
+"""Names the tape to serve a request from."""
 TOKEN_HEADER = "x-replaykit-token"
 TOKEN_VARIABLE = "REPLAYKIT_TAPE_TOKEN"
 
 
 class TapeOffer(Struct, frozen=True, kw_only=True):
-    """A world to serve requests in: `POST /replaykit/tape`."""
+    """The world to serve requests in: the body of `POST /replaykit/tape`."""
 
     replaykit: int = TAPE_FORMAT
     world: World
 
 
 class TapeAccepted(Struct, frozen=True, kw_only=True):
-    """The id of a world that was taken."""
+    """The id of an accepted world."""
 
     replaykit: int = TAPE_FORMAT
     tape: str
     process: str = ""
-    """The process that has it: an application may run in several, and each has its own tapes."""
+    """The process that holds the tape: an application may run in several, and each has tapes of its own."""
 
 
 class TapeError(Struct, frozen=True, kw_only=True):
@@ -39,7 +39,7 @@ class TapeError(Struct, frozen=True, kw_only=True):
     replaykit: int
     error: str = ""
     process: str = ""
-    """The process that replied."""
+    """The process that answered."""
 
 
 class RequestLog(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -48,13 +48,13 @@ class RequestLog(Struct, frozen=True, kw_only=True, omit_defaults=True):
     events: tuple[AnyEvent, ...] = ()
     deviations: tuple[Deviation, ...] = ()
     error: ErrorInfo | None = None
-    """The exception that it ended with, if any."""
+    """The exception that ended the request, if any."""
     running: bool = False
-    """True while it is still at work; an application may go on after it has answered."""
+    """True while the request is being served; an application may continue after it has answered."""
 
 
 class TapeLog(Struct, frozen=True, kw_only=True):
-    """The log of a tape, request by request: `GET /replaykit/tape/ID`."""
+    """The logs of all requests inside a tape: `GET /replaykit/tape/ID`."""
 
     replaykit: int = TAPE_FORMAT
     tape: str

@@ -1,7 +1,7 @@
-"""A tape that is held, and the requests that are served inside of it.
+"""A tape that an application holds, and the requests that are served from it.
 
-A process-wide clock that stands still would stop it for all the other requests of the application. So what the case
-holds still is given by `rk.now()`, `rk.uuid4()` and `rk.random()`, inside of the request, and by nothing else.
+A frozen process-wide clock would stop it for the application's other requests too. So only `rk.now()`, `rk.uuid4()` and
+`rk.random()` follow the pins of a case, and only inside its request.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from replaykit.seam.time_and_chance import NOW, RANDOM
 
 
 class BackgroundWork(Guard):
-    """Stops connections from a session that is over: of tasks and threads that go on when their request has ended.
+    """Stops connections of tasks and threads that outlive their request.
 
-    Their tools are still answered from the tape, or stopped: they know where they come from. Connections are watched
-    only while a request is served; so one guard stays up for those that come later, as long as there are tapes.
+    Their tool calls still find the tape, because they carry their scope. Connections, though, are guarded only while a
+    request is served; so one guard stays in place for as long as there are tapes.
     """
 
     def __init__(self, owner: object) -> None:
@@ -45,20 +45,20 @@ class BackgroundWork(Guard):
         weakref.finalize(owner, standing.close).atexit = False
 
     def watch(self, session: RunSession, replayer: Replayer) -> None:
-        """Stop connections of this session after its end as well."""
+        """Stop the connections of this session even after it has ended."""
         self._replayers[session] = replayer
 
     def forbids(self, host: str, port: int) -> bool:
-        """True for a connection from a session that is over, to a place that its rules do not name."""
-        replayer = self._left_behind()
+        """True for a connection of a finished session to a place that its rules do not name."""
+        replayer = self._finished_replayer()
         return replayer is not None and not permits({name.lower() for name in replayer.rules.network}, host, port)
 
     def _tell(self, text: str) -> None:
-        replayer = self._left_behind()
+        replayer = self._finished_replayer()
         if replayer is not None:
             replayer.stopped(text)
 
-    def _left_behind(self) -> Replayer | None:
+    def _finished_replayer(self) -> Replayer | None:
         scope = current()
         if scope is not None and scope.session.over:
             return self._replayers.get(scope.session)
@@ -66,11 +66,11 @@ class BackgroundWork(Guard):
 
 
 UNPINNED = "unpinned"
-"""The deviation of a run around which not all is held still that the case holds."""
+"""The deviation of a run that ignores some of the case's pins."""
 
 
 class PinnedMachine:
-    """Before a replayer: what the machine is asked, and the tape does not hold, is answered as the pins say."""
+    """A handler before the replayer that answers machine calls that are not on the tape as the pins say."""
 
     def __init__(self, replayer: Replayer, pins: Pins) -> None:
         self._replayer = replayer
@@ -79,7 +79,7 @@ class PinnedMachine:
         self._numbers: dict[tuple[str, str], int] = {}
 
     def serve(self, call: PendingCall) -> CallAnswer | None:
-        """The pinned time or chance; whatever else is asked goes to the replayer."""
+        """Return the pinned time or random value; pass any other call to the replayer."""
         value = None
         if self._replayer.asks_machine_anew(call):
             value = self._now() if call.name == NOW else self._drawn(call)
@@ -90,35 +90,32 @@ class PinnedMachine:
         return outcome
 
     def settle(self, call: PendingCall, outcome: Outcome, duration_s: float) -> None:
-        """A call that was let through has ended."""
         self._replayer.settle(call, outcome, duration_s)
 
     def keep(self, event: AnyEvent) -> None:
-        """Something happened that is not a call."""
         self._replayer.keep(event)
 
     def amend(self, step: str | None, state: Json) -> Json:
-        """The state as it is."""
         return self._replayer.amend(step, state)
 
     def _now(self) -> dt.datetime | None:
         pins = self._pins
         if not pins.started_at or pins.clock is Clock.LIVE:
             return None
-        passed = time.monotonic() - self._began if pins.clock is Clock.TICK else 0.0
-        return dt.datetime.fromtimestamp(pins.started_at + passed, dt.UTC)
+        elapsed = time.monotonic() - self._began if pins.clock is Clock.TICK else 0.0
+        return dt.datetime.fromtimestamp(pins.started_at + elapsed, dt.UTC)
 
     def _drawn(self, call: PendingCall) -> float | uuid.UUID | None:
-        """By the seed and the place of the call: the same whatever else is drawn at the same time."""
+        """Return a value drawn from the seed and the place of the call, so that concurrent calls do not affect it."""
         if self._pins.seed is None:
             return None
         place = (call.path, call.name)
         number = self._numbers[place] = self._numbers.get(place, -1) + 1
         seed = blake2b(f"{self._pins.seed}/{call.name}/{call.path}/{number}".encode(), digest_size=16).digest()
-        drawn = random.Random(seed)
+        generator = random.Random(seed)
         if call.name == RANDOM:
-            return drawn.random()
-        return uuid.UUID(int=drawn.getrandbits(128), version=4)
+            return generator.random()
+        return uuid.UUID(int=generator.getrandbits(128), version=4)
 
 
 def unpinned(pins: Pins) -> tuple[Deviation, ...]:
@@ -142,7 +139,7 @@ MAX_REQUESTS = 64  # in one tape
 
 
 class ServedTape:
-    """A world, and the requests that were served in it. Each begins at the beginning of the tape."""
+    """A world and the requests served in it, each from the start of the tape."""
 
     def __init__(self, world: World, size: int, clock: Callable[[], float]) -> None:
         self.size = size
@@ -153,7 +150,7 @@ class ServedTape:
         self._lock = threading.Lock()
 
     def begin(self, stragglers: BackgroundWork) -> ServedRequest | None:
-        """Return a served request; None if the limit is reached."""
+        """Start a request; None if the tape has served as many as it may."""
         with self._lock:
             self._used = self._clock()
             if len(self._served) >= MAX_REQUESTS:
@@ -162,12 +159,12 @@ class ServedTape:
         return serving
 
     def log(self) -> tuple[RequestLog, ...]:
-        """Return the logs of its requests so far."""
+        """Return the logs of all requests so far."""
         self._touch()
         return tuple(serving.taped() for serving in list(self._served))
 
     def is_idle_since(self, moment: float) -> bool:
-        """True when it has not been used since then, and serves no request."""
+        """True if the tape was not used since then and serves no request."""
         return self._used <= moment and not any(serving.running for serving in list(self._served))
 
     def _touch(self) -> None:
@@ -175,7 +172,7 @@ class ServedTape:
 
 
 class ServedRequest:
-    """One request inside of a tape."""
+    """One request inside a tape."""
 
     def __init__(self, world: World, stragglers: BackgroundWork, ended: Callable[[], None]) -> None:
         tape = Tape((call for call in world.calls if isinstance(call, Call)), name=world.case_id)
@@ -189,7 +186,7 @@ class ServedRequest:
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """Calls made inside are answered from the tape."""
+        """Answer the calls made inside the block from the tape."""
         try:
             with self._replayer.at_work(self._front, keeps_time=False) as session:
                 self._stragglers.watch(session, self._replayer)
@@ -203,6 +200,9 @@ class ServedRequest:
 
     def taped(self) -> RequestLog:
         """Return the log of the request so far."""
-        running, replayer = self.running, self._replayer  # asked first: what ends meanwhile is told as not ended yet
-        deviations = (*replayer.all_deviations(), *self._unpinned)
-        return RequestLog(events=tuple(replayer.events()), deviations=deviations, error=self._error, running=running)
+        # `running` is read first: a request that ends meanwhile is reported as still running, and asked about again.
+        running = self.running
+        deviations = (*self._replayer.all_deviations(), *self._unpinned)
+        return RequestLog(
+            events=tuple(self._replayer.events()), deviations=deviations, error=self._error, running=running
+        )

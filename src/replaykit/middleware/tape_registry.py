@@ -1,7 +1,7 @@
-"""Tapes that an application holds, and who may hand them over.
+"""The tapes that an application holds, and the rules for handing one over.
 
-Each process of an application has its own. One that is asked for a tape of another says who it is, and does nothing: so
-whoever asks can ask again, until the request gets to the one that has it.
+Each process of an application has tapes of its own. A process that does not have the requested tape answers with its
+name and does nothing else, so the caller can repeat the request until it reaches the right one.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from replaykit.middleware.served_tape import MAX_REQUESTS, BackgroundWork, Serve
 from replaykit.model.nesting import decode_json
 
 MAX_TAPE_BYTES = 64 * 1024 * 1024
-MAX_HELD_BYTES = 4 * MAX_TAPE_BYTES  # of all tapes; the oldest goes when another comes
+MAX_HELD_BYTES = 4 * MAX_TAPE_BYTES  # of all tapes; a new one pushes the oldest out
 MAX_TAPES = 256
-EXPIRES_S = 600.0  # after it was last used; whoever handed it over asks for its log within moments
+EXPIRES_S = 600.0  # after its last use; the caller fetches the log within moments
 _HOST = re.compile(r"(localhost|[\d.]+|\[[\da-f:]+\])(?::\d*)?")
 _ON = ("1", "true", "yes", "on")
 _FORWARDED = ("forwarded", "x-forwarded-for", "x-real-ip")
@@ -56,22 +56,22 @@ def is_enabled(enabled: bool | None) -> bool:
 
 
 def is_about_tapes(path: str) -> bool:
-    """True for the addresses that tapes are spoken of at."""
+    """True for the paths of the requests about tapes."""
     return path.startswith(TAPE_PATH) and path[len(TAPE_PATH) :][:1] in ("", "/")
 
 
 class TapeRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """The parts of a request that matter here; header names are in lower case."""
+    """The parts of a request that concern tapes; header names are in lower case."""
 
     method: str
     path: str
     headers: Mapping[str, str]
     client: str = ""
-    """The address it came from."""
+    """The address of the client."""
 
     @property
     def tape(self) -> str | None:
-        """The tape it wants to be served inside of."""
+        """The id of the tape to serve it from."""
         return self.headers.get(TAPE_HEADER)
 
 
@@ -83,46 +83,46 @@ class TapeRegistry:
         self._clock = clock
         self._lock = threading.Lock()
         self._tapes: OrderedDict[str, ServedTape] = OrderedDict()
-        self._left: BackgroundWork | None = None  # until the first request comes nothing is watched
+        self._background: BackgroundWork | None = None  # nothing is watched until the first request
         self._secret = secrets.token_hex(4)
 
     @property
     def process(self) -> str:
-        """Names these tapes in this process: one that is forked from it has tapes of its own."""
+        """An id for the tapes of this process; a process forked from it has tapes of its own."""
         return f"{os.getpid()}-{self._secret}"
 
     def refusal(self, request: TapeRequest) -> TapeReply | None:
-        """The answer to a request that may not speak of tapes; None when it may."""
+        """Return the refusal of a request that must not use tapes; None if it may."""
         if self._token is not None:
             token = request.headers.get(TOKEN_HEADER, "")
             if hmac.compare_digest(token.encode(), self._token.encode()):
                 return None
             return _error_reply(403, f"the header {TOKEN_HEADER} does not hold the token of ${TOKEN_VARIABLE}")
-        # A page in a browser on this machine, and whoever a proxy on this machine speaks for, are not local.
-        what = ""
+        # A page in a browser on this machine is not local, and neither is a client of a reverse proxy on it.
+        problem = ""
         if "origin" in request.headers or any(name in request.headers for name in _FORWARDED):
-            what = "a request of somebody else"
+            problem = "a request of somebody else"
         elif not _is_loopback(request.client):
-            what = "not from this machine"
-        elif not _is_here(request.headers.get("host", "localhost")):
-            what = f"asked for as {request.headers['host'][:80]!r}, which is no address of this machine"
-        if what:
-            return _error_reply(403, f"{what}: set ${TOKEN_VARIABLE} on both sides")
+            problem = "not from this machine"
+        elif not _is_local_host(request.headers.get("host", "localhost")):
+            problem = f"asked for as {request.headers['host'][:80]!r}, which is no address of this machine"
+        if problem:
+            return _error_reply(403, f"{problem}: set ${TOKEN_VARIABLE} on both sides")
         return None
 
     def answer(self, request: TapeRequest, body: bytes) -> TapeReply:
-        """The answer to a request about tapes."""
+        """Answer a request about tapes."""
         refused = self.refusal(request)
         if refused is not None:
             return refused
         name = request.path.removeprefix(TAPE_PATH).removeprefix("/")
         if request.method == "POST" and not name:
-            return self._take(body)
+            return self._add(body)
         if request.method in ("GET", "DELETE") and name:
-            return self._log_of(name, forget=request.method == "DELETE")
+            return self._log_of(name, delete=request.method == "DELETE")
         return _error_reply(405, f"POST {TAPE_PATH}, GET or DELETE {TAPE_PATH}/ID")
 
-    def _take(self, body: bytes) -> TapeReply:
+    def _add(self, body: bytes) -> TapeReply:
         if len(body) > MAX_TAPE_BYTES:
             return _error_reply(413, f"a tape has at most {MAX_TAPE_BYTES:,} bytes")
         try:
@@ -139,32 +139,34 @@ class TapeRegistry:
                 self._tapes.popitem(last=False)
         return TapeReply(200, msgspec.json.encode(TapeAccepted(tape=name, process=self.process)))
 
-    def _log_of(self, name: str, *, forget: bool) -> TapeReply:
+    def _log_of(self, name: str, *, delete: bool) -> TapeReply:
         tape = self._find(name)
         if tape is None:
             return self._unknown(name)
         log = TapeLog(tape=name, runs=tape.log())
-        if forget and not any(run.running for run in log.runs):
+        if delete and not any(run.running for run in log.runs):
             with self._lock:
                 self._tapes.pop(name, None)
         return TapeReply(200, msgspec.json.encode(log))
 
     def begin(self, request: TapeRequest) -> ServedRequest | TapeReply:
-        """Return what serves a request inside the tape it names, or the reply that refuses it."""
-        # Before the tape is looked up: who may not speak of tapes does not learn which there are.
+        """Start a request inside the tape it names, or return the reply that refuses it."""
+        # Checked before the lookup: a stranger must not learn which tapes exist.
         refused = self.refusal(request)
         if refused is not None:
             return refused
         tape = self._find(request.tape or "")
         if tape is None:
             return self._unknown(request.tape or "")
-        return tape.begin(self._stragglers()) or _error_reply(429, f"a tape serves at most {MAX_REQUESTS} requests")
+        return tape.begin(self._watched_background()) or _error_reply(
+            429, f"a tape serves at most {MAX_REQUESTS} requests"
+        )
 
-    def _stragglers(self) -> BackgroundWork:
+    def _watched_background(self) -> BackgroundWork:
         with self._lock:
-            if self._left is None:
-                self._left = BackgroundWork(self)
-            return self._left
+            if self._background is None:
+                self._background = BackgroundWork(self)
+            return self._background
 
     def _find(self, name: str) -> ServedTape | None:
         with self._lock:
@@ -172,7 +174,7 @@ class TapeRegistry:
             return self._tapes.get(name)
 
     def _sweep(self) -> None:
-        """Forget the tapes that were left behind."""
+        """Drop the expired tapes."""
         too_old = self._clock() - EXPIRES_S
         for name, tape in list(self._tapes.items()):
             if tape.is_idle_since(too_old):
@@ -183,10 +185,10 @@ class TapeRegistry:
         return _error_reply(404, message, self.process)
 
 
-def _is_here(host: str) -> bool:
-    """True where a `Host` means this machine. A proxy may hide itself, and a page may have a name that leads here."""
-    found = _HOST.fullmatch(host.lower())
-    return found is not None and (found[1] == "localhost" or _is_loopback(found[1].strip("[]")))
+def _is_local_host(host: str) -> bool:
+    """True if a `Host` header names this machine; guards against hidden proxies and DNS rebinding."""
+    match = _HOST.fullmatch(host.lower())
+    return match is not None and (match[1] == "localhost" or _is_loopback(match[1].strip("[]")))
 
 
 def _is_loopback(address: str) -> bool:

@@ -23,7 +23,7 @@ _HEADER = f"HTTP_{TAPE_HEADER.upper().replace('-', '_')}"
 
 
 def wsgi(app: App, *, enabled: bool | None = None, token: str | None = None) -> App:
-    """The application, able to serve requests inside of a tape; as it is, unless that is enabled."""
+    """Return an application that can serve requests inside a tape; the application itself unless that is enabled."""
     if is_enabled(enabled):
         return _Wsgi(app, TapeRegistry(token))
     return app
@@ -45,7 +45,7 @@ class _Wsgi:
         if isinstance(serving, TapeReply):
             return _answer(start_response, serving)
         with serving.at_work():
-            # All of it is made here: a generator would go on after the block, and call its tools for real.
+            # The whole body is built here: a generator would run on after the block, and call its tools for real.
             parts = self._app(environ, start_response)
             try:
                 return list(parts)

@@ -1,4 +1,4 @@
-"""The agent of a project: what it is, how it is asked, and how it is set back between two cases."""
+"""The agent in a configuration: its type, its requests, and how it is reset between cases."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MAX_RETRIES = 10
 
 
 class AgentType(StrEnum):
-    """The type of an agent: how it is run."""
+    """How an agent is run."""
 
     HTTP = "http"  # a request to a URL
     PYTHON = "python"  # a function or an object of a Python module
@@ -39,7 +39,7 @@ class AgentType(StrEnum):
 
 
 class Method(StrEnum):
-    """The method of an HTTP agent."""
+    """The HTTP method of a request to an agent."""
 
     GET = "GET"
     POST = "POST"
@@ -49,20 +49,20 @@ class Method(StrEnum):
 
 
 class AgentToolMode(StrEnum):
-    """The tools of an agent in a replay."""
+    """Where the tools of an agent get their answers in a replay."""
 
-    RECORDED = "recorded"  # answered from the session, or the replay is refused
-    LIVE = "live"  # an agent that cannot be handed answers is asked all the same, and the result says so
+    RECORDED = "recorded"  # from the session, or the replay is refused
+    LIVE = "live"  # an agent that cannot be given recorded answers runs anyway, and the result says so
 
 
 class AgentConfig(Struct, frozen=True, kw_only=True):
-    """The agent of a configuration; texts may hold variables of the environment."""
+    """The agent of a configuration; its texts may contain environment variables."""
 
     type: AgentType
     endpoint: str
-    """A URL, `module:attribute`, or a command, as the type says."""
+    """A URL, `module:attribute` or a command, depending on the type."""
     words: tuple[str, ...] | None = None
-    """The words of a command that was written as a list."""
+    """The words of a command written as a list."""
     method: Method = Method.POST
     request_template: str | None = None
     response_path: str | None = None
@@ -81,29 +81,30 @@ _HTTP_ONLY = ("method", "request_template", "response_path", "headers", "query_p
 
 
 def as_json_path(text: str) -> str:
-    """A response path as a JSON path: `data.items.0.text` is `$.data.items[0].text`."""
+    """Return a response path as a JSON path: `data.items.0.text` is `$.data.items[0].text`."""
     if text.startswith("$"):
         return text
     return "$" + "".join(f"[{part}]" if part.isdecimal() else f".{part}" for part in text.split("."))
 
 
 def _agent_flaws(value: JsonObject) -> Flaws:
-    sort = AgentType(value.get("type", AgentType.HTTP))
+    agent_type = AgentType(value.get("type", AgentType.HTTP))
     endpoint = value["endpoint"]
-    if isinstance(endpoint, list) and sort is not AgentType.COMMAND:
-        yield Flaw(("endpoint",), "wrong-type", f"endpoint: a list is for type command, not {sort}", "Write a text.")
-    elif sort in (AgentType.PYTHON, AgentType.LANGCHAIN) and not _SPEC.fullmatch(endpoint):
+    if isinstance(endpoint, list) and agent_type is not AgentType.COMMAND:
+        message = f"endpoint: a list is for type command, not {agent_type}"
+        yield Flaw(("endpoint",), "wrong-type", message, "Write a text.")
+    elif agent_type in (AgentType.PYTHON, AgentType.LANGCHAIN) and not _SPEC.fullmatch(endpoint):
         message = f"endpoint: {endpoint[:80]!r} does not name an agent"
         yield Flaw(("endpoint",), "bad-value", message, "Write module:attribute, such as my_agent:answer.")
-    elif sort is AgentType.HTTP and not endpoint.startswith(("http://", "https://", "${")):
+    elif agent_type is AgentType.HTTP and not endpoint.startswith(("http://", "https://", "${")):
         message = f"endpoint: {endpoint[:80]!r} is not an address of an HTTP agent"
         yield Flaw(("endpoint",), "bad-value", message, "Write http://host:port/path, or another type.")
-    if sort is not AgentType.HTTP:
+    if agent_type is not AgentType.HTTP:
         for key in _HTTP_ONLY:
             if key in value:
-                yield Flaw((key,), "does-not-apply", f"{key} is for type http, not {sort}", "Remove it.")
-    if sort not in (AgentType.PYTHON, AgentType.LANGCHAIN) and value.get("reset_function") is not None:
-        message = f"reset_function is for agents in Python, not for type {sort}"
+                yield Flaw((key,), "does-not-apply", f"{key} is for type http, not {agent_type}", "Remove it.")
+    if agent_type not in (AgentType.PYTHON, AgentType.LANGCHAIN) and value.get("reset_function") is not None:
+        message = f"reset_function is for agents in Python, not for type {agent_type}"
         yield Flaw(("reset_function",), "does-not-apply", message, "Use reset_endpoint, or remove it.")
 
 
@@ -143,21 +144,19 @@ AGENT = Record(
 
 
 def agent_of(value: JsonObject, *, retries: int = 0) -> AgentConfig:
-    """The agent that a value without flaws describes; `retries` where it says none itself."""
-    sort = AgentType(value.get("type", AgentType.HTTP))
+    """Build the agent from a valid value; `retries` is the default."""
+    agent_type = AgentType(value.get("type", AgentType.HTTP))
     endpoint, words = value["endpoint"], None
     if isinstance(endpoint, list):
         endpoint, words = " ".join(endpoint), tuple(endpoint)
     response_path = value.get("response_path")
     if response_path is not None:
         response_path = as_json_path(response_path)
-    timeout_s = None
-    if "timeout" in value:
-        timeout_s = value["timeout"] / 1000
-    if sort is not AgentType.HTTP:
+    timeout_s = value["timeout"] / 1000 if "timeout" in value else None
+    if agent_type is not AgentType.HTTP:
         retries = 0
     return AgentConfig(
-        type=sort,
+        type=agent_type,
         endpoint=endpoint,
         words=words,
         method=Method(value.get("method", Method.POST)),

@@ -1,6 +1,6 @@
-"""Select what is replayed: cases and sessions at some paths, or all of a configuration, each with its contract.
+"""Select what to replay: cases and sessions at some paths, or all of a configuration, each with its contract.
 
-Reports, evidence and judgements go by ids, so none of the cases that share one runs.
+Reports, evidence and judgements are filed by id, so cases that share an id do not run.
 """
 
 from __future__ import annotations
@@ -28,15 +28,14 @@ if TYPE_CHECKING:
 
 
 class FiledCase(Struct, frozen=True):
-    """A case or a session that was read once, and is read again when its turn comes: a suite may be large."""
+    """A case or session that is read again when its turn comes: a large suite need not fit into memory."""
 
     id: str
     path: str
-    """Of the file: a text takes a quarter of the memory."""
+    """The path of its file; a string takes a quarter of the memory of a `Path`."""
 
     @property
     def file(self) -> Path:
-        """The file of the case."""
         return Path(self.path)
 
 
@@ -44,14 +43,14 @@ SelectedCase = ReplayCase | Unusable
 
 
 class IndexedCases(Struct, frozen=True, kw_only=True):
-    """The cases of a project, in order; those in files of their own are not in memory."""
+    """The cases of a project, in order; those with files of their own are not held in memory."""
 
     all: tuple[SelectedCase | FiledCase, ...]
     notices: tuple[str, ...] = ()
     read: Callable[[CaseFile | SessionFile | Unusable], SelectedCase]
 
     def load(self, indexed: SelectedCase | FiledCase) -> SelectedCase:
-        """Return a case, read from its file where it is not in memory."""
+        """Return a case, reading its file if it is not in memory."""
         if not isinstance(indexed, FiledCase):
             return indexed
         try:
@@ -59,9 +58,9 @@ class IndexedCases(Struct, frozen=True, kw_only=True):
         except UsageError as error:
             return Unusable(id=indexed.id, file=indexed.file, error=error)
         if sort is not None:
-            found = self.read(sort)
-            if isinstance(found, Unusable) or found.id == indexed.id:
-                return found
+            subject = self.read(sort)
+            if isinstance(subject, Unusable) or subject.id == indexed.id:
+                return subject
         changed = InvalidFile(f"it was the case {indexed.id!r} when it was first read", file=str(indexed.file))
         return Unusable(id=indexed.id, file=indexed.file, error=changed)
 
@@ -74,21 +73,21 @@ class SelectedCases(Struct, frozen=True, kw_only=True):
 
     @property
     def cases(self) -> list[ReplayCase]:
-        """Those that can be replayed."""
+        """The cases that can be replayed."""
         return [subject for subject in self.all if isinstance(subject, ReplayCase)]
 
     @property
     def unusable(self) -> list[Unusable]:
-        """Those that cannot, and why."""
+        """The cases that cannot be replayed, with their errors."""
         return [subject for subject in self.all if isinstance(subject, Unusable)]
 
 
 def select_cases(
     project: Project | None, paths: Sequence[Path] = (), *, more: Sequence[Session | Unusable] = ()
 ) -> SelectedCases:
-    """The cases and sessions at these paths; without paths, all that the configuration names.
+    """Return the cases and sessions at these paths; without paths, all that the configuration selects.
 
-    `more` are those of its sources: one whose id is there already is the same run, and not replayed twice.
+    `more` are sessions of its sources; one whose id is already selected is the same run, and not replayed twice.
     """
     reader: _CaseReader[SelectedCase] = _CaseReader(project)
     if paths:
@@ -101,7 +100,7 @@ def select_cases(
 
 
 def index_cases(project: Project, *, more: Sequence[Session | Unusable] = ()) -> IndexedCases:
-    """The cases and sessions that the configuration names, like `select_cases`, without holding them."""
+    """Return what `select_cases` would for the whole configuration, without holding the cases in memory."""
     reader: _CaseReader[FiledCase] = _CaseReader(project, keep=_filed)
     selected, notices = _selected(project, reader, more)
     return IndexedCases(all=refuse_duplicate_ids(selected), notices=notices, read=reader.read)
@@ -120,13 +119,13 @@ def _real_path(subject: ReplayCase | Unusable | FiledCase) -> str:
 def _selected(
     project: Project, reader: _CaseReader[Entry], more: Sequence[Session | Unusable]
 ) -> tuple[list[SelectedCase | Entry], tuple[str, ...]]:
-    """Return what the configuration names, and notices."""
+    """Return the cases that the configuration selects, and notices."""
     selected: list[SelectedCase | Entry] = []
     for index, session in enumerate(project.sessions):
         selected.append(reader.sessions.subject_of(session, f"replays.sessions[{index}]"))
     named = set(map(_real_path, selected))
-    found, notices, empty = reader.below(project)
-    selected += [subject for file, subject in found.items() if file not in named]
+    by_file, notices, empty = reader.below(project)
+    selected += [subject for file, subject in by_file.items() if file not in named]
     ids = {subject.id for subject in selected}
     for source in more:
         if source.id not in ids:
@@ -141,7 +140,7 @@ def _selected(
 
 
 def load_case_or_session(file: Path) -> ReplayCase:
-    """The case or session in a file, with the configuration of the working directory; else the error it is."""
+    """Load the case or session in a file, with the configuration of the working directory."""
     from replaykit.project.project import load_project  # noqa: PLC0415 (slow to import, as in `_Reader`)
 
     config = find_project()
@@ -155,7 +154,7 @@ Entry = TypeVar("Entry", bound=ReplayCase | Unusable | FiledCase)
 
 
 class _CaseReader(Generic[Entry]):
-    """Reads files as subjects, with the contracts of a configuration; `keep` says what is held of each."""
+    """Reads files as cases, with the contracts of a configuration; `keep` decides what is held of each case."""
 
     def __init__(self, project: Project | None, keep: Callable[[SelectedCase], Any] = lambda subject: subject) -> None:
         self._project = project
@@ -163,29 +162,29 @@ class _CaseReader(Generic[Entry]):
 
     @cached_property
     def sessions(self) -> SessionCases:
-        """Those of the configuration; without one each names the file of its contract."""
+        """The sessions of the configuration; without one, each session names its contract's file."""
         from replaykit.project.session_cases import SessionCases  # noqa: PLC0415 (slow to import; cases have no contract)
 
         return SessionCases(self._project)
 
     def at(self, paths: Sequence[Path]) -> tuple[list[Entry | Unusable], tuple[str, ...]]:
-        """Return the cases at the paths, and notices; a file that several paths lead to is there once."""
-        found: dict[str, Entry | Unusable] = {}
+        """Return the cases at the paths, and notices. A file appears once, even if several paths lead to it."""
+        by_path: dict[str, Entry | Unusable] = {}
         notices = []
         for path in paths:
             for file, sort in files_at(path):
                 if sort is None:
                     notices.append(f"{file} is neither a case nor a session: passed over")
                 else:
-                    found[str(file)] = self._keep(self.read(sort))
-        subjects = list(found.values())
-        if len(paths) > 1:  # two paths may lead to one file; the first place it has counts
+                    by_path[str(file)] = self._keep(self.read(sort))
+        subjects = list(by_path.values())
+        if len(paths) > 1:  # different paths can lead to one file: keep the first
             subjects = list({_real_path(subject): subject for subject in reversed(subjects)}.values())[::-1]
         return subjects, tuple(notices)
 
     def below(self, project: Project) -> tuple[dict[str, Entry | Unusable], list[str], list[NothingSelected]]:
-        """Return the cases at the paths of the configuration, and notices; an empty directory is only a notice."""
-        found: dict[str, Entry | Unusable] = {}
+        """Return the cases at the configuration's paths by file, notices, and the errors of empty directories."""
+        by_file: dict[str, Entry | Unusable] = {}
         notices: list[str] = []
         empty: list[NothingSelected] = []
         for index, path in enumerate(project.cases):
@@ -199,19 +198,19 @@ class _CaseReader(Generic[Entry]):
                 notices_at, subjects = (error.message,), []
             notices += notices_at
             for subject in subjects:
-                found.setdefault(_real_path(subject), subject)
-        return found, notices, empty
+                by_file.setdefault(_real_path(subject), subject)
+        return by_file, notices, empty
 
-    def read(self, found: CaseFile | SessionFile | Unusable) -> SelectedCase:
-        """Return the case or the session in a file; what is wrong with it makes it unusable."""
-        if isinstance(found, Unusable):
-            return found
+    def read(self, source: CaseFile | SessionFile | Unusable) -> SelectedCase:
+        """Read the case or session in a file; any flaw makes it unusable."""
+        if isinstance(source, Unusable):
+            return source
         try:
-            if isinstance(found, CaseFile):
-                return load_case(found.file)
-            return self.sessions.read(found.document)
+            if isinstance(source, CaseFile):
+                return load_case(source.file)
+            return self.sessions.read(source.document)
         except (UsageError, FormatTooNew) as error:
-            return unusable(file_of(found), error)
+            return unusable(file_of(source), error)
 
 
 _HINT = "Give each an id of its own: reports and evidence go by it."
@@ -221,7 +220,7 @@ Subject = TypeVar("Subject", bound=ReplayCase | Unusable | FiledCase)
 
 
 def refuse_duplicate_ids(subjects: Sequence[Subject]) -> tuple[Subject | Unusable, ...]:
-    """The subjects; those that share an id are unusable."""
+    """Return the cases, with those that share an id made unusable."""
     indexes_by_id: dict[str, list[int]] = {}
     for index, subject in enumerate(subjects):
         if not isinstance(subject, Unusable):
@@ -235,7 +234,7 @@ def refuse_duplicate_ids(subjects: Sequence[Subject]) -> tuple[Subject | Unusabl
 
 
 def _unusable(cases: Sequence[Subject]) -> Iterator[Unusable]:
-    """Return the errors of cases that share one id."""
+    """Yield an error for each of the cases that share one id; it names the others."""
     lines: dict[Path, Iterator[int | None]] = {}
     places = [(str(case.file), next(lines.setdefault(case.file, _lines(case)), None)) for case in cases]
     for number, (case, (file, line)) in enumerate(zip(cases, places, strict=True)):
@@ -245,10 +244,10 @@ def _unusable(cases: Sequence[Subject]) -> Iterator[Unusable]:
 
 
 def _lines(case: ReplayCase | Unusable | FiledCase) -> Iterator[int | None]:
-    """The lines of its file that say the id: in a configuration as many as there are sessions with it."""
+    """Yield the lines of a file that hold this id: in a configuration, one for each session with it."""
     try:
         document = load_document(case.file, limit_bytes=MAX_CASE_BYTES)
-    except ReplayKitError:  # gone meanwhile: the id is told all the same
+    except ReplayKitError:  # the file is gone; the error still names the id
         return
     yield from document.lines(list(_places(document, case.id)))
 

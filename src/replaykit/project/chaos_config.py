@@ -1,4 +1,4 @@
-"""Chaos in a configuration: the faults of `chaos:`, the worlds of `chaos_matrix:`, and files of faults alone."""
+"""Chaos in a configuration: the faults of `chaos`, the worlds of `chaos_matrix`, and files with faults."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MAX_PLAN_BYTES = 1024 * 1024
 
 @checked('rk.chaos_plan("api_outage", seed=7)')
 def chaos_plan(faults: str | Mapping[str, Json], *, seed: int = 0) -> ChaosPlan:
-    """The plan of a profile, or of faults as a file spells them.
+    """Build the plan of a profile, or of faults in the spelling of files.
 
     >>> plan = rk.chaos_plan({"tool_faults": [{"tool": "search_docs", "mode": "timeout"}]}, seed=7)
     >>> plan.tool_faults[0].name
@@ -38,7 +38,7 @@ def chaos_plan(faults: str | Mapping[str, Json], *, seed: int = 0) -> ChaosPlan:
 
 
 def matrix_of(worlds: Iterable[Json], *, seed: int = 0, where: str = "chaos_matrix") -> tuple[ChaosScenario, ...]:
-    """The worlds of a matrix; a UsageError where one is not written as it should be."""
+    """Build the worlds of a matrix; raise `UsageError` for a malformed one."""
     listed = list(worlds)
     for flaw in find_flaws(CHAOS_MATRIX, listed, (where,)):
         raise UsageError(flaw.message, hint=flaw.hint)
@@ -46,7 +46,7 @@ def matrix_of(worlds: Iterable[Json], *, seed: int = 0, where: str = "chaos_matr
 
 
 def named_plan(name: str, *, seed: int | None = None, files: ConfigFiles = WORKING_TREE) -> ChaosPlan:
-    """The plan of a profile, or in a file; a seed that is given goes before the file's own."""
+    """Return the plan of a profile or in a file; `seed` takes precedence over the file's own."""
     if name in PROFILES:
         return profile(name, seed=seed or 0)
     if not os.path.exists(name) and not files.has(Path(name)):
@@ -60,7 +60,7 @@ def named_plan(name: str, *, seed: int | None = None, files: ConfigFiles = WORKI
 
 
 def load_plan(path: FilePath, files: ConfigFiles = WORKING_TREE) -> ChaosPlan:
-    """The plan in a file: what stands under its `chaos:`, or all of it."""
+    """Load the plan in a file: its `chaos`, or the whole file."""
     document = load_config(Path(path), limit_bytes=MAX_PLAN_BYTES, files=files)
     is_inside = isinstance(document.value, dict) and "chaos" in document.value
     value, place = (document.value["chaos"], ("chaos",)) if is_inside else (document.value, ())

@@ -1,4 +1,4 @@
-"""The examples: listed in an index, and copied from where they are installed."""
+"""The examples: list them, and copy one out of the installed package."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _LEFT_OUT = frozenset({"__pycache__", ".replaykit", ".pytest_cache"})
 
 
 class Example(Struct, frozen=True):
-    """An example: what it shows, its files below `examples`, and a command to begin with."""
+    """An example: a summary, its files, and a command to try first."""
 
     summary: str
-    """What it shows, in one line."""
+    """What it shows, on one line."""
     files: list[str]
-    """Its files and directories, below `examples`."""
+    """Its files and directories, relative to `examples`."""
     first_command: str = msgspec.field(name="try")
-    """A command to begin with."""
+    """A command to try first."""
 
 
 def all_examples() -> dict[str, Example]:
@@ -88,7 +88,7 @@ def _files_of(source: Path) -> Iterator[Path]:
 
 
 def _root() -> Path:
-    """Return the directory of the examples: inside the installed package, or beside `src` in a clone."""
+    """Return the directory of the examples: in the installed package, or beside `src` in a clone."""
     package = Path(__file__).parents[1]
     installed = package / DIRECTORY
     if installed.is_dir():

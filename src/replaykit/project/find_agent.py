@@ -1,4 +1,4 @@
-"""The agent of a project that has no configuration yet: found in the source, without importing any of it."""
+"""Find the agent of a project without a configuration, in its source code and without importing any of it."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _LEFT_OUT = frozenset({"tests", "test", "docs", "build", "dist", "node_modules",
 
 
 def find_agents(directory: Path) -> list[str]:
-    """Return what the agent of a project may be: the functions that `rk.record` decorates, else its Node program."""
+    """Return candidates for a project's agent: functions decorated with `rk.record`, or else its Node program."""
     return recorded_functions(directory) or _node_programs(directory)
 
 
 def _node_programs(directory: Path) -> list[str]:
-    """Return the command that runs the main file of a package.json; none where that names no file."""
+    """Return the command that runs the main file of package.json, if any."""
     file = directory / "package.json"
     try:
         if file.stat().st_size > _MAX_BYTES:
@@ -36,7 +36,7 @@ def _node_programs(directory: Path) -> list[str]:
 
 
 def recorded_functions(directory: Path) -> list[str]:
-    """Return the functions that `rk.record` decorates, as `module:function`, in the order of their files."""
+    """Return the functions decorated with `rk.record`, as `module:function`, file by file."""
     found = []
     for number, file in enumerate(_source_files(directory)):
         if number == _MAX_FILES:
@@ -57,10 +57,10 @@ def agent_type(endpoint: str) -> AgentType:
 
 
 def _source_files(directory: Path) -> Iterator[Path]:
-    """Give the Python files of a project, those above before those below; no hidden and no foreign directories."""
+    """Yield the Python files of a project, parents before children, without hidden and third-party directories."""
     try:
         entries = sorted(directory.iterdir())
-    except OSError:  # it is not ours to read
+    except OSError:  # no permission
         return
     yield from (entry for entry in entries if entry.suffix == ".py" and entry.is_file())
     for entry in entries:
@@ -74,7 +74,7 @@ def _recorded_in(file: Path) -> Iterator[str]:
         if file.stat().st_size > _MAX_BYTES:
             return
         module = ast.parse(file.read_bytes())
-    except (OSError, SyntaxError, ValueError, RecursionError):  # no Python that this one understands
+    except (OSError, SyntaxError, ValueError, RecursionError):  # unreadable, or written for a newer Python
         return
     for statement in module.body:
         if not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -84,7 +84,7 @@ def _recorded_in(file: Path) -> Iterator[str]:
 
 
 def _is_record(decorator: ast.expr) -> bool:
-    """True for `record`, `rk.record`, and either with arguments."""
+    """True for `record` and `rk.record`, with or without arguments."""
     if isinstance(decorator, ast.Call):
         decorator = decorator.func
     if isinstance(decorator, ast.Attribute):

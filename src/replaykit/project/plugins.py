@@ -1,7 +1,7 @@
-"""Plugins: modules that a configuration names, and what each of them brings.
+"""Plugins: modules that a configuration names, and what each of them registers.
 
-A plugin is code of the project's owner, as its agent is. It is imported by commands that need it, in ReplayKit's own
-process; no case, session, contract or trace can name one.
+A plugin is the project owner's code, like the agent. Commands that need it import it into ReplayKit's own process. No
+case, session, contract or trace can name one.
 """
 
 from __future__ import annotations
@@ -29,38 +29,38 @@ from replaykit.wire.json_fields import as_object
 
 
 class Plugin(Struct, frozen=True, kw_only=True):
-    """A plugin that was imported."""
+    """An imported plugin."""
 
     module: str
     file: str
     brings: tuple[tuple[str, str], ...]
-    """What it has entered: the registry's word for it, and its name."""
+    """Its entries: the kind of registry and the name of each."""
 
 
 class PluginNames(Struct, frozen=True, kw_only=True):
-    """The modules that a configuration names, before any of them is imported."""
+    """The plugins that a configuration names, before any of them is imported."""
 
     document: Document
     modules: tuple[str, ...]
 
     @property
     def directory(self) -> Path:
-        """The directory whose modules go before those that are installed."""
+        """The directory whose modules take precedence over installed ones."""
         return Path(self.document.file).parent.resolve()
 
     def error(self, number: int, message: str, hint: str) -> UsageError:
-        """Return the error for one of the names, with its line."""
+        """Return an error about one of the plugins, with its line."""
         return self.document.error(message, ("plugins", number), hint=hint)
 
 
 _IMPORTED: dict[str, Plugin] = {}
-"""The plugins of this process: an import enters things once."""
+"""The plugins of this process: a second import would not register anything again."""
 
 
 def plugin_names(config: Path, files: ConfigFiles = WORKING_TREE) -> PluginNames | None:
-    """Return the plugins that a configuration names, without importing them; None where it names none."""
+    """Return the plugins that a configuration names, without importing them; None if it names none."""
     data = files.read(config, limit_bytes=MAX_CONFIG_BYTES)
-    if b"plugins" not in data:  # most projects have none, and reading YAML takes longer than looking
+    if b"plugins" not in data:  # the usual case; a search is much faster than parsing YAML
         return None
     document = parse_document(data, os.fspath(config))
     modules = as_object(document.value).get("plugins")
@@ -71,7 +71,7 @@ def plugin_names(config: Path, files: ConfigFiles = WORKING_TREE) -> PluginNames
 
 
 def load_plugins(names: PluginNames, files: ConfigFiles = WORKING_TREE) -> tuple[Plugin, ...]:
-    """Import the plugins, and return what each brings; a `UsageError` names the line of one that cannot be used."""
+    """Import the plugins; a `UsageError` names the line of one that fails."""
     plugins = []
     for number, module in enumerate(names.modules):
         if module not in _IMPORTED:
@@ -81,13 +81,13 @@ def load_plugins(names: PluginNames, files: ConfigFiles = WORKING_TREE) -> tuple
 
 
 def plugin_file(names: PluginNames, number: int) -> str:
-    """Return the file of a plugin without importing it; of a module in a package, the file of the package.
+    """Return the file of a plugin without importing it; for a submodule, the file of its package.
 
-    A `UsageError` where there is none.
+    Raise `UsageError` if there is none.
     """
     top = names.modules[number].partition(".")[0]
     with importing_from(names.directory):
-        places = _places(_found(top))
+        places = _places(_spec(top))
     if not places:
         raise _not_found(names, number)
     return str(places[0])
@@ -117,12 +117,12 @@ def _imported(names: PluginNames, number: int, files: ConfigFiles) -> Plugin:
 
 
 def _directory_to_trust(names: PluginNames, number: int, files: ConfigFiles) -> Path | None:
-    """Return the directory to find modules in; None where nothing of the working tree, a stranger's, may be run."""
+    """Return the project's import directory; None with an untrusted working tree, where nothing in it may run."""
     if not files.revision_text:
         return names.directory
     module_name = names.modules[number]
     hint = "Install the plugin as a package, from outside of this repository."
-    places = _places(_found(module_name.partition(".")[0]))
+    places = _places(_spec(module_name.partition(".")[0]))
     for place in places:
         if not files.may_import(place):
             message = f"the plugin {module_name!r} is {place}, which the working tree may have changed: not imported"
@@ -134,19 +134,19 @@ def _directory_to_trust(names: PluginNames, number: int, files: ConfigFiles) -> 
 
 
 def has_module(top: str) -> bool:
-    """True when a module or package of this name can be imported; none is."""
-    return _found(top) is not None
+    """True if a module or package of this name exists; imports nothing."""
+    return _spec(top) is not None
 
 
-def _found(top: str) -> ModuleSpec | None:
+def _spec(top: str) -> ModuleSpec | None:
     try:
         return find_spec(top)
-    except (ImportError, ValueError):  # ValueError: a module without a spec
+    except (ImportError, ValueError):  # ValueError: the module's `__spec__` is None
         return None
 
 
 def _places(spec: ModuleSpec | None) -> list[Path]:
-    """Return the file of a module, or the directories of one that has no file."""
+    """Return the file of a module, or the directories of a namespace package."""
     if spec is None:
         return []
     if spec.origin is not None:
@@ -155,7 +155,7 @@ def _places(spec: ModuleSpec | None) -> list[Path]:
 
 
 def _is_part(missing: str | None, module: str) -> bool:
-    """True when the module that is missing is the plugin, or a package that it is in."""
+    """True if the missing module is the plugin itself or a package that contains it."""
     return missing is not None and (module == missing or module.startswith(f"{missing}."))
 
 
@@ -173,17 +173,17 @@ def _not_found(names: PluginNames, number: int) -> UsageError:
 
 
 def _modules_in(directory: Path, parent: str) -> Iterator[str]:
-    """Yield the modules of a package, or of the project, that a plugin could be."""
+    """Yield the modules of a package or of the project's directory."""
     places: Sequence[str] = [str(directory)]
     if parent:
         module = sys.modules.get(parent)
         places = getattr(module, "__path__", [str(directory.joinpath(*parent.split(".")))])
-    for found in pkgutil.iter_modules(places):
-        yield found.name
+    for module_info in pkgutil.iter_modules(places):
+        yield module_info.name
 
 
 def _failed(names: PluginNames, number: int, error: BaseException) -> UsageError:
-    """Return the error with the last line of the traceback, and the place of it."""
+    """Return an error with the last line of the traceback and its location."""
     last = traceback.format_exception_only(error)[-1].strip()
     if isinstance(error, SyntaxError) and error.filename:
         place = f"{os.path.relpath(error.filename)}:{error.lineno}"
@@ -198,7 +198,7 @@ def _failed(names: PluginNames, number: int, error: BaseException) -> UsageError
 
 
 def _refuse_shadowed(names: PluginNames, number: int, file: str) -> None:
-    """Raise an error where the project has a module of this name, and another one was imported."""
+    """Raise an error if another module shadows a module of the project."""
     top = names.modules[number].partition(".")[0]
     for own in (names.directory / f"{top}.py", names.directory / top / "__init__.py"):
         if own.is_file() and not Path(file).resolve().is_relative_to(own.parent.resolve()):
@@ -207,7 +207,7 @@ def _refuse_shadowed(names: PluginNames, number: int, file: str) -> None:
 
 
 def _refuse_taken(names: PluginNames, number: int, entry: Entry) -> None:
-    """Raise an error where a plugin enters something under a name that is built in, or another plugin's."""
+    """Raise an error if a plugin registers a name that ReplayKit or another plugin uses."""
     module, what = names.modules[number], entry.registry.what
     hint = "Give it another name in one of them, or name one of them in `plugins`."
     owner = None

@@ -1,4 +1,4 @@
-"""`load_project`: a configuration file as a value."""
+"""Load a configuration file as a value."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ class Scoring(Struct, frozen=True, kw_only=True):
 
 
 class Mutations(Struct, frozen=True, kw_only=True):
-    """The mutations of the inputs."""
+    """How the inputs are mutated."""
 
     count: int = 9
-    """For each input."""
+    """The number of mutations of each input."""
     kinds: tuple[str, ...] = ()
-    """All when there is none."""
+    """Empty for all kinds."""
     by: JudgeSpec | None = None
-    """The model that wrote them; rules make them without one."""
+    """The model that writes them; None for rules."""
 
 
 class Project(Struct, frozen=True, kw_only=True):
@@ -55,20 +55,20 @@ class Project(Struct, frozen=True, kw_only=True):
 
     file: Path
     files: ConfigFiles = WORKING_TREE
-    """The working tree or the revision that configuration is read from."""
+    """The working tree or the revision that the configuration is read from."""
     agent: AgentConfig | None = None
     variables: tuple[str, ...] | None = None
-    """The variables of the environment that may be filled in; all when it is None."""
+    """The environment variables that texts may use; None for all of them."""
     inputs: tuple[Json, ...] = ()
-    """The inputs where a contract has no probes: `inputs`, or `golden_prompts`."""
+    """The inputs for contracts without probes: `inputs` or `golden_prompts`."""
     cases: tuple[Path, ...] = ()
     """Directories and files, relative to the working directory."""
     contracts: dict[str, Contract] = {}
     chaos: ChaosPlan | None = None
-    """Faults; no replay has them unless somebody asks."""
+    """Faults; replays have none unless a command asks for them."""
     mutations: Mutations | None = None
     sessions: tuple[Session | InvalidFile, ...] = ()
-    """Those it writes or names; an error stands for one whose file is wrong."""
+    """The sessions in the file or in files it names; an error stands for an invalid one."""
     sources: tuple[SessionSource, ...] = ()
     models: ModelMode = ModelMode.RECORDED
     scoring: Scoring = Scoring()
@@ -77,29 +77,29 @@ class Project(Struct, frozen=True, kw_only=True):
     retention: RetentionPolicy = RetentionPolicy()
     """The retention of recorded runs."""
     min_score: float | None = None
-    """Of `ci`, as a percentage."""
+    """The score that `ci` requires, as a percentage."""
     concurrency: int | None = None
     seed: int | None = None
     notices: tuple[str, ...] = ()
-    """Notices about parts of the file that are not used."""
+    """Remarks about parts of the file that are ignored."""
 
     @property
     def directory(self) -> Path:
-        """The directory that its paths are relative to."""
+        """The directory that relative paths start from."""
         return self.file.parent
 
     def error(self, message: str, place: DocumentPath = (), *, hint: str | None = None) -> UsageError:
-        """The error that says what is wrong with a part of the file, and where that is."""
+        """Return an error about a part of the file, with its line."""
         return self.document().error(message, place, hint=hint)
 
     def document(self) -> Document:
-        """The file once more, for the lines of things; `InvalidFile` when it is gone."""
+        """Read the file again, for line numbers; raise `InvalidFile` if it is gone."""
         return load_config(self.file, limit_bytes=MAX_CONFIG_BYTES, files=self.files)
 
 
 @checked('rk.load_project("replaykit.yaml")')
 def load_project(path: FilePath, files: ConfigFiles = WORKING_TREE) -> Project:
-    """The configuration in a file; `InvalidFile` names the line of the first thing that is wrong.
+    """Load a configuration file; an `InvalidFile` names the line of the first flaw.
 
     >>> project = rk.load_project("replaykit.yaml")
     >>> project.agent.endpoint
@@ -112,7 +112,7 @@ def load_project(path: FilePath, files: ConfigFiles = WORKING_TREE) -> Project:
 
 
 def _shape_of(document: Document) -> Record:
-    """Whose file it is; one that does not say is ours, so that the error says what to write."""
+    """Return the shape for the file's format; without a version it is ours, so that the error says what to add."""
     value = document.value
     if not isinstance(value, dict):
         message = "the file is empty"
@@ -153,7 +153,7 @@ def _built(document: Document, file: Path, files: ConfigFiles) -> Project:
 
 
 def _optional_parts(document: Document, value: JsonObject, advanced: JsonObject) -> dict[str, Any]:
-    """Return the members of a project that are None unless the file has them."""
+    """Return the members of a project that are None unless the file defines them."""
     parts: dict[str, Any] = {}
     if "variables" in value:
         parts["variables"] = tuple(value["variables"])
@@ -175,7 +175,7 @@ def _cases(paths: str | list[str], directory: Path) -> tuple[Path, ...]:
 
 
 def _contracts(document: Document, value: JsonObject) -> Iterator[Contract]:
-    """Yield the contracts of the file; a matrix beside them is that of each that has none."""
+    """Yield the contracts of the file; `chaos_matrix` beside them applies to each that has none."""
     contracts: list[tuple[DocumentPath, JsonObject]] = []
     if "contract" in value:
         contracts.append((("contract",), value["contract"]))
@@ -197,7 +197,7 @@ def _sessions(document: Document, values: Iterable[Json]) -> Iterator[Session | 
 
 
 def _mutations(document: Document, value: Json) -> Mutations:
-    """Of Flakestorm's block the count and the types are taken, and our own `by`."""
+    """Read the mutations; of Flakestorm's block only the count and the types apply, and our own `by`."""
     from replaykit.handlers.chaos.mutations import KINDS, WORDINGS  # noqa: PLC0415 (few projects mutate)
 
     block = as_object(value)
@@ -218,14 +218,14 @@ def _mutations(document: Document, value: Json) -> Mutations:
     return Mutations(count=count, kinds=tuple(kinds), by=by)
 
 
-def _by_whom(value: JsonObject) -> str:
+def _author_text(value: JsonObject) -> str:
     if as_object(value["mutations"]).get("by") is not None:
         return "what the model wrote is looked up"
     return "rules make them"
 
 
 def _scoring(value: JsonObject) -> Scoring:
-    """Weights that are left out are 0 where some are given: what is not named does not count."""
+    """Return the weights; if only some are given, the others are 0."""
     if value:
         return Scoring(**{"mutation": 0.0, "chaos": 0.0, "contract": 0.0, "replay": 0.0, **value})
     return Scoring()
@@ -237,7 +237,8 @@ def _notices(document: Document, value: JsonObject) -> Iterator[str]:
             yield f"{document.file}:{document.line((key,))}: `{key}` is not read: {why}"
     if "version" in value and "replaykit" not in value and "mutations" in value:
         line = document.line(("mutations",))
-        yield f"{document.file}:{line}: of `mutations` the keys `count`, `types` and `by` are read: {_by_whom(value)}"
+        author = _author_text(value)
+        yield f"{document.file}:{line}: of `mutations` the keys `count`, `types` and `by` are read: {author}"
     if isinstance(value.get("agent"), dict) and "parse_structured_input" in value["agent"]:
         line = document.line(("agent", "parse_structured_input"))
         yield (
@@ -247,7 +248,7 @@ def _notices(document: Document, value: JsonObject) -> Iterator[str]:
 
 
 def chosen_contract(project: Project | None, name: str | None) -> Contract:
-    """The contract of that name or path, beside the project's file; without a name, the project's only one."""
+    """Return the contract of this name or path; without a name, the project's only one."""
     known = project.contracts if project is not None else {}
     if name is not None:
         if project is None:

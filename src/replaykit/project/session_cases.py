@@ -1,4 +1,4 @@
-"""Sessions as subjects, each with its contract: one of a configuration, or one in a file that it names."""
+"""Sessions as cases with contracts: those in a configuration, and those in files."""
 
 from __future__ import annotations
 
@@ -18,23 +18,25 @@ from replaykit.errors import InvalidFile, UsageError
 from replaykit.project.project import Project
 
 DEFAULT_CONTRACT = "default"
-"""The contract of a session that names none, where there is one of this name."""
+"""The contract of a session that names none, if it exists."""
 
 
 class SessionCases:
-    """Makes cases of sessions, with the contracts of a configuration; each contract's file is read once."""
+    """Turns sessions into cases, with the contracts of a configuration; reads each contract file once."""
 
     def __init__(self, project: Project | None) -> None:
         self._project = project or Project(file=Path("replaykit.yaml"))
         self._contracts = dict(self._project.contracts)
 
     def read(self, document: Document) -> ReplayCase | Unusable:
-        """The case of the session in a document; an error where it cannot be read."""
+        """Read the session in a document as a case."""
         return self.subject_of(read_session(document))
 
     def subject_of(self, session: Session | InvalidFile, place: str = "") -> ReplayCase | Unusable:
-        """The case of a session; what is wrong with it or its contract makes it unusable. `place` names one that
-        stands in the configuration, and cannot be read so far that it has an id."""
+        """Return the case of a session; any flaw in it or its contract makes it unusable.
+
+        `place` identifies a session of the configuration that is too broken to have an id.
+        """
         if isinstance(session, InvalidFile):
             file = Path(session.file)
             if place and file == self._project.file:
@@ -68,12 +70,12 @@ class SessionCases:
             hint = "Name the contract that the agent must keep: contract: NAME"
             raise session.error(f"the session {session.id!r} names no contract", "contract", hint=hint)
         try:
-            confined_path(self._project.directory, name)  # a session is data: it leads to no file elsewhere
-            found = find_contract(name, self._contracts, self._project.directory, self._project.files)
+            confined_path(self._project.directory, name)  # sessions are untrusted data and must not reach other files
+            contract = find_contract(name, self._contracts, self._project.directory, self._project.files)
         except InvalidFile:
             raise
         except (ValueError, UsageError) as error:
             message = getattr(error, "message", None) or f"no contract {name!r}: {error}"
             raise session.error(f"contract: {message}", "contract", hint=getattr(error, "hint", None)) from None
-        self._contracts[name] = found
-        return found
+        self._contracts[name] = contract
+        return contract

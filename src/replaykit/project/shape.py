@@ -1,4 +1,4 @@
-"""The shape of a configuration: `replaykit.yaml`, and the parts of a `flakestorm.yaml` that mean something here."""
+"""The shape of a configuration: `replaykit.yaml`, and the parts of `flakestorm.yaml` that apply here."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from replaykit.retention.policy import RETENTION
 PROJECT_FORMAT = 1
 """Version of replaykit.yaml; readers accept every older one."""
 MAX_CONCURRENCY = 256
-MAX_SEED = 2**53  # what every JSON reader keeps exactly
+MAX_SEED = 2**53  # larger integers lose digits in some JSON readers
 
 LEFT_OUT = {
     "model": "name the model that writes mutations under `mutations`, as in `by: openai:gpt-4o-mini`",
     "invariants": "they are for mutations; those of a contract belong under `contract`",
     "output": "reports are asked for on the command line",
 }
-"""Blocks of a flakestorm.yaml that are not read, and why."""
+"""Blocks of flakestorm.yaml that are ignored, and why."""
 
 FLAKESTORM_TYPES = {
     "noise": "typos",
@@ -49,7 +49,7 @@ FLAKESTORM_TYPES = {
     "length_extremes": "length",
     "language_mixing": "language_noise",
 }
-"""Flakestorm's names for our kinds of mutation; its other types are skipped."""
+"""Flakestorm's names for our kinds of mutation; its other kinds are ignored."""
 
 _VARIABLES = ListOf(Text("the name of a variable", pattern=r"^[A-Za-z_][A-Za-z0-9_]*$(?!\n)"))
 
@@ -113,7 +113,7 @@ def _check_kind(text: str) -> None:
 
 
 def _kinds_flaws(value: JsonObject) -> Flaws:
-    """Kinds that whoever writes the mutations does not know."""
+    """Yield a flaw for each kind that the rules, or the model, cannot produce."""
     from replaykit.handlers.chaos.mutations import KINDS, WORDINGS  # noqa: PLC0415 (few projects mutate)
 
     by_model = "by" in value
@@ -154,7 +154,7 @@ _ADVANCED = Record(
 
 
 def _names_flaws(value: JsonObject) -> Flaws:
-    """Contracts of one name, and entries of a map that are called otherwise inside."""
+    """Yield flaws for contracts of the same name, and for names that contradict their keys."""
     seen: set[str] = set()
     contracts = value.get("contracts")
     entries: Iterable[tuple[str | int, Json]] = (

@@ -1,6 +1,6 @@
-"""Sources of sessions besides files: runs that LangSmith, Langfuse, Phoenix or MLflow keeps.
+"""Sources of sessions in a service: runs in LangSmith, Langfuse, Phoenix or MLflow.
 
-A source is fetched once, and kept as files beside the configuration: those are for git, and need no network. With
+A source is fetched once and stored in files beside the configuration: they belong in git, and need no network. With
 `auto_import` it is fetched each time.
 """
 
@@ -30,11 +30,11 @@ from replaykit.formats.core.run_query import DEFAULT_LIMIT, MAX_LIMIT, Status, a
 from replaykit.model.values import JsonObject, canonical
 
 SOURCE_DIRECTORY = Path("replays")
-"""Below the configuration's directory: where sources are kept, those of each service in a directory of its own."""
+"""The directory of fetched sources, below the configuration's, with a directory for each service."""
 
 
 class SourceType(StrEnum):
-    """The kind of thing that a source names."""
+    """What a source names."""
 
     PROJECT = "langsmith"
     RUN = "langsmith_run"
@@ -44,29 +44,28 @@ class SourceType(StrEnum):
 
 
 class SessionSource(Struct, frozen=True, kw_only=True):
-    """A project of a service, or one run."""
+    """A project in a service, or one run of it."""
 
     type: SourceType
     project: str = ""
-    """Or the experiment, which is what MLflow has."""
+    """The project; for MLflow, the experiment."""
     run_id: str = ""
-    """Or the trace."""
+    """The run; for some services, the trace."""
     status: Status = Status.ERROR
     date_range: str = ""
     min_latency_ms: float = 0.0
     limit: int = DEFAULT_LIMIT
     auto_import: bool = False
     contract: str = ""
-    """The contract that its sessions must keep; default: the configuration's only one."""
+    """The contract of its sessions; default: the only one in the configuration."""
 
     @property
     def service(self) -> str:
-        """The service that has it."""
         return (SourceType.PROJECT if self.type is SourceType.RUN else self.type).value
 
     @property
     def label(self) -> str:
-        """Its name in results."""
+        """The name of the source in results."""
         return " ".join(filter(None, (self.service, self.run_id or self.project)))
 
     @property
@@ -76,7 +75,7 @@ class SessionSource(Struct, frozen=True, kw_only=True):
 
     @property
     def place(self) -> Path:
-        """Its directory or its file, relative to where sources are; another filter is another place."""
+        """Its directory or file below `home`; sources with other filters get other places."""
         if self.run_id:
             return Path(f"{slug('tool_call', self.run_id)}.yaml")
         selection = [self.project, self.status, self.date_range, self.min_latency_ms, self.limit]
@@ -91,7 +90,7 @@ _NAMES = {
     SourceType.PHOENIX: ("project", "trace_id"),
     SourceType.MLFLOW: ("experiment", "trace_id"),
 }
-"""The keys that may name a source of each type."""
+"""The keys that can name a source of each type."""
 _ONE = ("run_id", "trace_id")
 _OF_MANY = ("filter", "auto_import", "limit")
 
@@ -149,7 +148,7 @@ SOURCE = Record(
 
 
 def source_of(value: JsonObject) -> SessionSource:
-    """The source that a value without flaws describes."""
+    """Build the source from a valid value."""
     filters = value.get("filter") or {}
     return SessionSource(
         type=SourceType(value["type"]),

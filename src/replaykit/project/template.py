@@ -1,8 +1,8 @@
-"""Places in a configuration that are filled in: variables of the environment, and the input in a request.
+"""Placeholders in a configuration: environment variables, and the input in a request.
 
-A value that came from the environment may be a secret. It goes to the agent, and nowhere else: `Expanded.hide` takes it
-out of whatever is shown or kept. In a template, a value inside of a text is escaped as JSON wants it, and a placeholder
-that stands alone becomes the JSON value: what is sent is JSON, whatever the input holds.
+A value from the environment may be a secret. It goes to the agent and nowhere else: `Expanded.hide` removes it from
+everything that is shown or stored. In a template, a placeholder inside a string is escaped for JSON, and a bare one
+becomes a JSON value, so the request is valid JSON whatever the input holds.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CONTEXT = "context"
 
 
 class NoSuchField(ValueError):
-    """A template names a member that the input does not have."""
+    """A template uses a member that the input does not have."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"the template names {{{name}}}, and the input has no such member")
@@ -30,7 +30,7 @@ class NoSuchField(ValueError):
 
 
 def check_template(text: str) -> None:
-    """A `ValueError` when the template does not give JSON, or has no place for the input."""
+    """Raise `ValueError` if the template does not produce JSON or does not use the input."""
     if not _PLACEHOLDER.search(text):
         raise ValueError("the template has no place for the input: write {prompt} where it goes")
     try:
@@ -40,17 +40,17 @@ def check_template(text: str) -> None:
 
 
 def fill_template(text: str, value: Json, context: Json = None) -> bytes:
-    """The JSON that the template gives for an input; `NoSuchField` when it asks for more than there is."""
+    """Return the request body for an input; raise `NoSuchField` for a placeholder without a value."""
     return _filled(text, lambda name: value_of(name, value, context)).encode()
 
 
 def fill_text(text: str, value: Json, context: Json = None) -> str:
-    """A plain text with its placeholders filled in."""
-    return _PLACEHOLDER.sub(lambda found: _as_text(value_of(found[1], value, context)), text)
+    """Return a plain text with its placeholders replaced."""
+    return _PLACEHOLDER.sub(lambda match: _as_text(value_of(match[1], value, context)), text)
 
 
 def value_of(name: str, value: Json, context: Json) -> Json:
-    """Return the value of a placeholder: a member of the input before anything else."""
+    """Return the value of a placeholder; members of the input take precedence."""
     if isinstance(value, dict) and name in value:
         return value[name]
     if name in WHOLE:
@@ -63,13 +63,13 @@ def value_of(name: str, value: Json, context: Json) -> Json:
 def _filled(text: str, value: Callable[[str], Json]) -> str:
     parts, position, in_text = [], 0, False
     while position < len(text):
-        found = _PLACEHOLDER.match(text, position)
-        if found is not None:
-            parts.append(_inside(value(found[1])) if in_text else _alone(value(found[1])))
-            position = found.end()
+        match = _PLACEHOLDER.match(text, position)
+        if match is not None:
+            parts.append(_inside(value(match[1])) if in_text else _alone(value(match[1])))
+            position = match.end()
             continue
         char = text[position]
-        width = 2 if in_text and char == "\\" else 1  # what is escaped ends no text
+        width = 2 if in_text and char == "\\" else 1  # an escaped quote does not end the string
         in_text ^= char == '"'
         parts.append(text[position : position + width])
         position += width
@@ -98,7 +98,7 @@ MIN_HIDDEN_CHARS = 6  # shorter values occur by chance, and are no secrets
 
 
 class UnsetVariable(ValueError):
-    """A variable that a configuration names is not set."""
+    """A variable in a configuration is not set."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"the environment variable {name} is not set")
@@ -106,7 +106,7 @@ class UnsetVariable(ValueError):
 
 
 class Expanded(Struct, frozen=True):
-    """A text with its variables filled in; `values` are those that the environment gave, by name."""
+    """A text with its variables replaced, and the values that came from the environment, by name."""
 
     text: str
     values: tuple[tuple[str, str], ...] = ()
@@ -115,7 +115,7 @@ class Expanded(Struct, frozen=True):
         return f"Expanded({self.hide(self.text)!r})"
 
     def hide(self, text: str) -> str:
-        """The text, with each value that the environment gave put back as its name."""
+        """Replace the values from the environment in a text by the names of their variables."""
         for name, value in sorted(self.values, key=lambda pair: -len(pair[1])):
             if len(value) >= MIN_HIDDEN_CHARS:
                 text = text.replace(value, f"${{{name}}}")
@@ -123,18 +123,18 @@ class Expanded(Struct, frozen=True):
 
 
 def check_variables(text: str) -> None:
-    """A `ValueError` where `${…}` is not the form of a variable."""
-    for found in _VARIABLE.finditer(text):
-        if not _NAME.fullmatch(found[1]):
-            raise ValueError(f"{found[0]!r} is not a variable: write ${{NAME}} or ${{NAME:-default}}")
+    """Raise `ValueError` for a malformed `${…}`."""
+    for match in _VARIABLE.finditer(text):
+        if not _NAME.fullmatch(match[1]):
+            raise ValueError(f"{match[0]!r} is not a variable: write ${{NAME}} or ${{NAME:-default}}")
 
 
 def expand(text: str, environment: Mapping[str, str]) -> Expanded:
-    """The text with its variables filled in; an empty one counts as unset where there is a default."""
+    """Replace the variables in a text; an empty one counts as unset if it has a default."""
     values: dict[str, str] = {}
 
-    def fill(found: re.Match[str]) -> str:
-        name, has_default, default = found[1].partition(":-")
+    def fill(match: re.Match[str]) -> str:
+        name, has_default, default = match[1].partition(":-")
         value = environment.get(name)
         if has_default and not value:
             return str(default)

@@ -80,6 +80,8 @@ _NOT_HELD = {
     "library_hashes": "what `hash` gave a library is",
     "sets": "the order of a set in an argument is",
     "random": "`random` is",
+    "cpu_time": "the CPU time is",
+    "process_id": "the process id is",
 }
 """Sources of chance that a replay cannot repeat, as `show` describes them."""
 
@@ -280,12 +282,12 @@ def _answer(call: Call) -> str:
 
 
 def _one_line(header: RunHeader) -> str:
-    asked = "" if header.input is None else brief(header.input)
+    input_text = "" if header.input is None else brief(header.input)
     if header.error:
-        return f"{asked} → {header.error}".strip()
+        return f"{input_text} → {header.error}".strip()
     if header.output_json:
-        return f"{asked} → {brief(header.output)}".strip()
-    return asked
+        return f"{input_text} → {brief(header.output)}".strip()
+    return input_text
 
 
 def _origin(run: RunHeader) -> str:

@@ -1,4 +1,4 @@
-"""Retention: which runs stay and which go, and what there is to know about all of them.
+"""Retention: decide which runs are deleted, and show statistics of all of them.
 
-Decides from summaries, and lets the store act. Knows nothing of terminals, and decodes no event to decide.
+Decisions rest on summaries, without decoding an event; the store carries them out. Knows nothing of terminals.
 """

@@ -1,6 +1,6 @@
-"""The prune plan: which runs are deleted, and why. Pure: summaries and a policy in, names and reasons out.
+"""The prune plan: which runs are deleted, and why. Pure: takes summaries and a policy, returns names and reasons.
 
-Runs stay or go in groups: a program with its parts, a thread with its subgraphs, any other run alone.
+Runs are deleted or stay in groups: a program with its parts, a thread with its subgraphs, any other run alone.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ THREAD = "langgraph"
 
 
 class RunGroup(Struct, frozen=True, kw_only=True, gc=False):
-    """A run, and what belongs to it."""
+    """A run, and the runs that belong to it."""
 
     root: RunSummary
     runs: tuple[RunSummary, ...]
-    """The root and all below it."""
+    """The root and all runs below it."""
 
     @property
     def is_thread(self) -> bool:
@@ -44,7 +44,7 @@ class RunGroup(Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def time(self) -> float:
-        """When it ended; of one that never did, when its last part began."""
+        """The time it ended; for an unfinished run, the time its last part began."""
         root = self.root
         if root.ended_at is not None or len(self.runs) == 1:
             return root.ended_at or root.started_at
@@ -52,7 +52,6 @@ class RunGroup(Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def word(self) -> str:
-        """A word for how it ended."""
         if self.root.status is RunStatus.RUNNING:
             return "abandoned"
         if self.is_success:
@@ -61,7 +60,7 @@ class RunGroup(Struct, frozen=True, kw_only=True, gc=False):
 
 
 def group_runs(runs: Iterable[RunSummary]) -> list[RunGroup]:
-    """Return the runs, each with its parts and subgraphs, in the order of their numbers."""
+    """Group the runs with their parts and subgraphs, in the order of their numbers."""
     by_id = {run.id: run for run in runs}
     roots = {run.id: run for run in by_id.values() if run.origin.kind not in _BELOW}
     below: dict[str, list[RunSummary]] = {}
@@ -84,27 +83,26 @@ def _root(run: RunSummary, by_id: dict[str, RunSummary]) -> RunSummary:
 
 
 class PrunedRun(Struct, frozen=True, kw_only=True):
-    """A run that is deleted."""
+    """A run to delete."""
 
     run: str
     """The id of the run."""
     name: str
-    """The name of the run."""
     status: RunStatus
     ended_at: float
     """Seconds since the epoch."""
     size_bytes: int
-    """The space that it frees, without what it shares with others."""
+    """The space that it frees, without values it shares with other runs."""
     why: str
     """Why it expired."""
 
 
 class PrunePlan(Struct, frozen=True, kw_only=True):
-    """The runs to delete, the oldest first, and the space they free."""
+    """The runs to delete, oldest first, and the space they free."""
 
     going: tuple[PrunedRun, ...]
     runs: tuple[RunSummary, ...]
-    """All runs that are deleted for that, parts and subgraphs included."""
+    """All runs to delete, with parts and subgraphs."""
     stays: dict[str, int]
     """The number of expired runs that stay, by the reason."""
     remaining: int
@@ -145,12 +143,12 @@ class _Planner:
             origin = group.root.origin
             if origin.run is not None and origin.kind not in _APART:
                 self._children.setdefault(origin.run, []).append(group)
-        self._why: dict[str, str] = {}  # the runs that go, and why
+        self._why: dict[str, str] = {}  # the runs to delete, and why
         self._stays: dict[str, int] = {}
         self._notes: list[str] = []
 
     def build(self) -> PrunePlan:
-        """Return the plan: by age first, then by the limits."""
+        """Return the plan: the age decides first, then the limits."""
         self._delete_expired()
         self._limit(self._groups, self._policy.limits, "")
         for name, rule in self._policy.tags.items():
@@ -190,10 +188,10 @@ class _Planner:
         )
 
     def _expiry(self, group: RunGroup) -> str | None:
-        """Return why the run is expired; None when it is not."""
+        """Return why the run is expired; None if it is not."""
         if group.is_thread:
             return self._thread_expiry(group)
-        if group.root.origin.kind == "imported":  # its times are those of another place
+        if group.root.origin.kind == "imported":  # its times come from another machine
             return None
         limit = self._limit_s(group)
         if self._now - group.time <= limit:
@@ -210,21 +208,17 @@ class _Planner:
         return f"a thread without a step for {shown_duration(limit)}"
 
     def _limit_s(self, group: RunGroup) -> float:
-        """The longest time that a rule for this run gives it."""
-        field = "failed_s"
-        if group.is_success:
-            field = "successful_s"
-        usual: float = getattr(self._policy, field)
+        """Return the longest time that any rule for this run allows."""
+        field = "successful_s" if group.is_success else "failed_s"
+        default: float = getattr(self._policy, field)
         limits: list[float] = []
         for rule in self._rules(group):
             limit = getattr(rule, field)
-            if limit is None:
-                limit = usual
-            limits.append(limit)
-        return max(limits, default=usual)
+            limits.append(default if limit is None else limit)
+        return max(limits, default=default)
 
     def _rules(self, group: RunGroup) -> list[RetentionRule]:
-        """Those of its tags; without any, that of its agent."""
+        """Return the rules of its tags or, if none has a rule, the rule of its agent."""
         tagged = [self._policy.tags[tag] for tag in group.root.tags if tag in self._policy.tags]
         if tagged:
             return tagged
@@ -235,7 +229,7 @@ class _Planner:
         return []
 
     def _protected(self, group: RunGroup) -> str | None:
-        """Return why a run stays whatever its age; None when nothing protects it."""
+        """Return why a run stays whatever its age; None if nothing protects it."""
         if any(run.alive for run in group.runs):
             return "being recorded"
         if KEEP in group.root.tags:
@@ -247,7 +241,7 @@ class _Planner:
         return None
 
     def _delete_expired(self) -> None:
-        """Delete the expired groups that nothing protects. Forks come before their parents, which may go with them."""
+        """Delete expired groups that nothing protects. Forks come first, so that their parents can follow."""
         for group in sorted(self._groups, key=lambda group: group.root.number, reverse=True):
             why = self._expiry(group)
             if why is None:
@@ -259,7 +253,7 @@ class _Planner:
                 self._stays[protection] = self._stays.get(protection, 0) + 1
 
     def _limit(self, groups: list[RunGroup], limits: RetentionLimits, whose: str) -> None:
-        """Delete the oldest until no more than these are left."""
+        """Delete the oldest runs until the limits hold."""
         if limits.max_runs is not None:
             why = f"more than {limits.max_runs} run{'s' * (limits.max_runs != 1)}{whose}"
             self._limit_to(limits.max_runs, groups, lambda group: 1, why)
@@ -268,11 +262,11 @@ class _Planner:
             self._limit_to(limits.max_bytes, groups, lambda group: self._bytes[group.root.id], why)
 
     def _limit_to(self, most: int, groups: list[RunGroup], size: Callable[[RunGroup], int], why: str) -> None:
-        left = [group for group in groups if group.root.id not in self._why and not group.is_thread]
-        over = sum(map(size, left)) - most
-        candidates = sorted(left, key=lambda group: (not group.is_success, group.time))
+        remaining = [group for group in groups if group.root.id not in self._why and not group.is_thread]
+        over = sum(map(size, remaining)) - most
+        candidates = sorted(remaining, key=lambda group: (not group.is_success, group.time))
         progress = True
-        while over > 0 and progress:  # once more: a parent may go after its forks
+        while over > 0 and progress:  # deleting a fork can free its parent for the next round
             progress = False
             for group in candidates:
                 if over > 0 and group.root.id not in self._why and self._protected(group) is None:
@@ -283,7 +277,7 @@ class _Planner:
             self._notes.append(f"there are {why}, and all that are left stay for another reason")
 
     def _shared_bytes(self, deleted: Iterable[RunSummary]) -> int:
-        """Return the size of blobs that several runs share, all of which go."""
+        """Return the size of the values that several runs share, all of which are deleted."""
         numbers = {run.number for run in deleted}
         total = 0
         for blob, runs in _holders(self._contents.uses).items():
@@ -300,7 +294,7 @@ def _holders(uses: Iterable[tuple[int, int]]) -> dict[int, list[int]]:
 
 
 def _bytes_of(groups: Iterable[RunGroup], contents: Contents) -> Mapping[str, int]:
-    """Return the size of each group: its rows, and the blobs that no other group has."""
+    """Return the size of each group: its rows, and the values that only it uses."""
     alone: dict[int, int] = {}
     for blob, runs in _holders(contents.uses).items():
         if len(runs) == 1 and blob in contents.blobs:

@@ -1,4 +1,4 @@
-"""The retention policy: how long runs stay and how many, as a value and as the `retention` block of a configuration.
+"""The retention policy: how long runs stay and how many, as a value and as `retention` in a configuration.
 
 Durations and sizes are written as people write them: `14 days`, `forever`, `2 GB`.
 """
@@ -29,7 +29,7 @@ class RetentionRule(Struct, frozen=True, kw_only=True):
     """The retention of the runs of a tag or an agent."""
 
     successful_s: float | None = None
-    """None is what holds for all runs."""
+    """None: the policy for all runs applies."""
     failed_s: float | None = None
     limits: RetentionLimits = RetentionLimits()
 
@@ -40,15 +40,15 @@ class RetentionPolicy(Struct, frozen=True, kw_only=True):
     successful_s: float = 14 * DAY_S
     failed_s: float = 90 * DAY_S
     limits: RetentionLimits = RetentionLimits()
-    """Of all runs together."""
+    """The limits on all runs together."""
     tags: dict[str, RetentionRule] = {}
     agents: dict[str, RetentionRule] = {}
     threads_s: float = FOREVER
-    """Since the last thing that happened in it. A thread is an application's memory, and no recording to look at."""
+    """Counted from the last event. A thread is the memory of an application, so it stays by default."""
     sample: float = 1.0
     """The share of successful runs that `replaykit record` keeps."""
     auto: bool = False
-    """Recordings prune, once a day."""
+    """True if recordings prune, at most once a day."""
 
 
 _AMOUNT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*")
@@ -61,7 +61,7 @@ _SIZES = {
 
 
 def parse_duration(amount: str | float) -> float:
-    """Return a duration in seconds; a bare number is one of days. A `ValueError` when it is none."""
+    """Parse a duration in seconds; a bare number counts days. Raise `ValueError` for anything else."""
     if not isinstance(amount, str):
         return amount * DAY_S
     if amount.strip() == "forever":
@@ -73,7 +73,7 @@ def parse_duration(amount: str | float) -> float:
 
 
 def parse_size(amount: str | int) -> int:
-    """Return a size in bytes; a `ValueError` when it is none."""
+    """Parse a size in bytes; raise `ValueError` for anything else."""
     if not isinstance(amount, str):
         return amount
     number, unit = _split(amount, "a size such as `500 MB`")
@@ -91,7 +91,7 @@ def _split(amount: str, expected: str) -> tuple[float, str]:
 
 
 def shown_bytes(count: float) -> str:
-    """Return a size for people: `1.4 MB`."""
+    """Format a size for people: `1.4 MB`."""
     for unit, size in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("KB", 1e3)):
         if abs(count) >= size:
             return f"{count / size:.1f} {unit}"
@@ -99,22 +99,20 @@ def shown_bytes(count: float) -> str:
 
 
 def shown_duration(seconds: float) -> str:
-    """Return a duration for people: `14 days`."""
+    """Format a duration for people: `14 days`."""
     if seconds == FOREVER:
         return "forever"
     for unit, size in (("day", DAY_S), ("hour", 3600.0), ("minute", 60.0), ("second", 1.0)):
         if seconds >= size:
             number = f"{seconds / size:.1f}".removesuffix(".0")
-            if number == "1":
-                return f"{number} {unit}"
-            return f"{number} {unit}s"
+            return f"{number} {unit}{'s' * (number != '1')}"
     if not seconds:
         return "0 days"
     return f"{seconds:.2f} seconds"
 
 
 _MOST_DAYS = 365_000
-_MOST = 2**53  # what every JSON reader keeps exactly
+_MOST = 2**53  # larger integers lose digits in some JSON readers
 
 _DURATION = Either((Number(at_least=0, at_most=_MOST_DAYS), Text("a duration such as `14 days`", check=parse_duration)))
 _COUNT = Number(at_least=0, at_most=_MOST, whole=True)
@@ -150,7 +148,7 @@ RETENTION = Record(
 
 
 def build_policy(value: JsonObject) -> RetentionPolicy:
-    """Return the policy that a value of this shape describes."""
+    """Build the policy from a valid value."""
     return RetentionPolicy(
         **_durations(value, "successful", "failed", "threads"),
         limits=_limits(value),
@@ -172,12 +170,10 @@ def _rule(value: Json) -> RetentionRule:
 
 
 def _limits(value: JsonObject) -> RetentionLimits:
-    max_bytes = None
-    if "max_size" in value:
-        max_bytes = parse_size(value["max_size"])
+    max_bytes = parse_size(value["max_size"]) if "max_size" in value else None
     return RetentionLimits(max_runs=value.get("max_runs"), max_bytes=max_bytes)
 
 
 def _durations(value: JsonObject, *keys: str) -> dict[str, float]:
-    """Return the durations under these keys in seconds, by the names of a policy's fields."""
+    """Return the durations under these keys in seconds, by field name."""
     return {f"{key}_s": parse_duration(value[key]) for key in keys if key in value}

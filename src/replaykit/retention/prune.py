@@ -1,4 +1,4 @@
-"""Prune: carry out the plan, and give the space back."""
+"""Prune: carry out the plan, and return the space to the file system."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ CASES = Path("cases")
 
 
 def referenced_runs(places: Iterable[Path] = ()) -> set[str]:
-    """The ids of runs that cases name, at these places and below `cases`.
+    """Return the ids of the runs that cases at these places and below `cases` refer to.
 
-    A case that cannot be read is an error: the run it names would go.
+    An unreadable case is an error, because the run it refers to would be deleted.
     """
-    found: set[str] = set()
+    runs: set[str] = set()
     for file in _files([*places, CASES]):
         value = load_document(file, limit_bytes=MAX_CASE_BYTES).value
         source = value.get("source") if isinstance(value, dict) else None
         run = source.get("run") if isinstance(source, dict) else None
         if isinstance(run, str):
-            found.add(run)
-    return found
+            runs.add(run)
+    return runs
 
 
 def _files(places: Iterable[Path]) -> Iterator[Path]:
@@ -46,18 +46,18 @@ def _files(places: Iterable[Path]) -> Iterator[Path]:
             files = find_files([place]).files
         except NothingSelected:
             continue
-        for found in files:
-            if isinstance(found, CaseFile):
-                yield found.file
+        for case_file in files:
+            if isinstance(case_file, CaseFile):
+                yield case_file.file
 
 
 class PruneResult(Struct, frozen=True, kw_only=True):
-    """The runs that were deleted, or in a dry run would be."""
+    """The runs that were deleted, or would be without the dry run."""
 
     replaykit: int = 1
-    """Version of this form."""
+    """Version of this format."""
     dry_run: bool
-    """True when nothing was deleted."""
+    """True if nothing was deleted."""
     runs: tuple[PrunedRun, ...]
     """The runs that were deleted, or would be."""
     remaining: int = field(name="kept")
@@ -65,13 +65,13 @@ class PruneResult(Struct, frozen=True, kw_only=True):
     stays: dict[str, int]
     """The number of expired runs that stay, by the reason."""
     freed_bytes: int
-    """The size of the deleted runs in the store."""
+    """The space that the deleted runs took in the store."""
     file_bytes_before: int
     """The size of the store's file before."""
     file_bytes: int
-    """The size of the store's file now."""
+    """The size of the store's file afterwards."""
     free_bytes: int
-    """The free space in the file, which is used again before the file grows."""
+    """The free space in the file, which is reused before the file grows."""
     notes: tuple[str, ...] = ()
     """Remarks, such as files that could not be read."""
 
@@ -85,25 +85,25 @@ def prune(
     compact: bool = False,
     now: float | None = None,
 ) -> PruneResult:
-    """Delete expired runs; others may write meanwhile. `compact` rewrites the whole file besides."""
-    found = contents(store)
-    deletions = plan_pruning(
+    """Delete expired runs while others may write. `compact` also rewrites the whole file."""
+    stored = contents(store)
+    plan = plan_pruning(
         policy,
-        found,
+        stored,
         now=time.time() if now is None else now,
         named=named,
         last_at=lambda run: _last_at(store, run),
     )
-    notes = list(deletions.notes)
-    for damage in found.damage:
+    notes = list(plan.notes)
+    for damage in stored.damage:
         notes.append(f"{damage.where} is damaged, its run stays: {damage.what}")
     before = file_bytes(store)
-    deleted, missed_bytes, missed = deletions.going, 0, 0
+    deleted, missed_bytes, missed = plan.going, 0, 0
     if not dry_run:
-        gone = {run.id for run in discard(store, deletions.runs, newest=found.newest)}
-        deleted = tuple(run for run in deletions.going if run.run in gone)
-        missed = len(deletions.going) - len(deleted)
-        missed_bytes = sum(run.size_bytes for run in deletions.going) - sum(run.size_bytes for run in deleted)
+        gone = {run.id for run in discard(store, plan.runs, newest=stored.newest)}
+        deleted = tuple(run for run in plan.going if run.run in gone)
+        missed = len(plan.going) - len(deleted)
+        missed_bytes = sum(run.size_bytes for run in plan.going) - sum(run.size_bytes for run in deleted)
         if missed:
             notes.append(f"{missed} changed or were forked meanwhile, and stay")
         if not give_back(store, rewrite=compact):
@@ -111,9 +111,9 @@ def prune(
     return PruneResult(
         dry_run=dry_run,
         runs=deleted,
-        remaining=deletions.remaining + missed,
-        stays=deletions.stays,
-        freed_bytes=deletions.size_bytes - missed_bytes,
+        remaining=plan.remaining + missed,
+        stays=plan.stays,
+        freed_bytes=plan.size_bytes - missed_bytes,
         file_bytes_before=before,
         file_bytes=file_bytes(store),
         free_bytes=free_bytes(store),
@@ -122,7 +122,7 @@ def prune(
 
 
 def _last_at(store: SQLiteStore, run: RunSummary) -> float | None:
-    """Return the time of a thread's last event; one that cannot be read counts as new."""
+    """Return the time of a thread's last event; a damaged thread counts as new, so it stays."""
     try:
         return last_event_at(store, run.number)
     except CorruptStore:

@@ -31,21 +31,21 @@ class ReplayStats(Struct, frozen=True, kw_only=True):
     """The outcomes of the replays of some days."""
 
     days: float
-    """The number of days that are counted."""
+    """The number of days counted."""
     total: int
-    """All of them; the newest 2,000 were looked at."""
+    """The number of replays; only the newest 2,000 are examined."""
     looked_at: int = 0
-    """The number of replays that were looked at."""
+    """The number of replays examined."""
     verdicts: dict[str, int] = {}
     """The number of replays of each verdict."""
     success_rate: float | None = None
-    """Those that came to an end, whatever the end: every verdict but `inconclusive`."""
+    """The share of replays with any verdict but `inconclusive`."""
     latency_p50_s: float | None = None
     """The time that half of the replays did not exceed."""
     latency_p95_s: float | None = None
     """The time that 95 % of the replays did not exceed."""
     latency_sum_s: float = 0.0
-    """The time that all replays took together."""
+    """The time of all replays together."""
 
 
 class _Deviation(Struct, frozen=True, kw_only=True):
@@ -59,7 +59,7 @@ class _Result(Struct, frozen=True, kw_only=True):
 
     @property
     def upgraded(self) -> str:
-        """The verdict in the words of today."""
+        """The verdict in the current vocabulary."""
         return upgraded_verdict(self.verdict, (deviation.kind for deviation in self.deviations))
 
 
@@ -71,13 +71,13 @@ class _CiItem(Struct, frozen=True, kw_only=True):
 
 
 class _CiLine(Struct, frozen=True, kw_only=True):
-    """A line of the results of `ci`."""
+    """A line of the results of `ci`; only replays matter here."""
 
     item: _CiItem | None = None
 
 
 def replays_since(evidence: Path, *, days: float, now: float, ci_results: Path | None = None) -> ReplayStats:
-    """The replays of the last days: those that left files, and those of `ci` that left a line."""
+    """Return statistics of the last days' replays: those with evidence files, and those in the results of `ci`."""
     since = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now - days * DAY_S))
     names = _names(evidence, since)
     results: list[_Result] = []
@@ -109,13 +109,13 @@ def replays_since(evidence: Path, *, days: float, now: float, ci_results: Path |
 
 
 def quantile(ordered: list[float], share: float) -> float:
-    """The smallest value that this share of them does not exceed."""
+    """Return the smallest value that at least this share of the sorted list does not exceed."""
     rank = -(-len(ordered) * round(share * 1000) // 1000)
     return ordered[max(0, rank - 1)]
 
 
 def _names(evidence: Path, since: str) -> list[str]:
-    """The directories of replays since a moment, the newest first."""
+    """Return the names of the replays since a moment, newest first."""
     try:
         with os.scandir(evidence) as entries:
             names = [entry.name for entry in entries if entry.name[:8].isdigit() and entry.name[:_STAMP] >= since]
@@ -125,7 +125,7 @@ def _names(evidence: Path, since: str) -> list[str]:
 
 
 def _read(file: Path) -> _Result | None:
-    """None for a replay that is under way, or whose file is none of ours."""
+    """Return a replay's result; None if it is still running, or the file is not a result."""
     try:
         return decode_json(file.read_bytes(), _Result)
     except (OSError, msgspec.MsgspecError):
@@ -133,14 +133,14 @@ def _read(file: Path) -> _Result | None:
 
 
 def _passed_in(file: Path) -> Iterator[_Result]:
-    """Yield the replays of a run of `ci` that left no files of their own."""
+    """Yield the replays of a `ci` run that left no evidence files."""
     try:
         with file.open("rb") as lines:
             for line in lines:
                 item = msgspec.json.decode(line, type=_CiLine).item
                 if item is not None and item.part == "replay" and not item.evidence:
                     yield _Result(verdict=item.verdict, duration_s=item.duration_s)
-    except (OSError, msgspec.MsgspecError):  # under way, or none of ours
+    except (OSError, msgspec.MsgspecError):  # the run is not finished, or the file is not a result
         return
 
 
@@ -149,20 +149,20 @@ _AGES = {1: "under 1 day", 7: "under 7 days", 30: "under 30 days", 90: "under 90
 _DAYS_SHOWN = 14
 _MOST_FORKS = 1000
 _MOST_FAILED = 200
-_MOST_RAW = 4_000_000  # a run above this takes long to look at
+_MOST_RAW = 4_000_000  # larger runs take too long to examine
 _TIME_S = 0.3
 _GENERAL_CODES = frozenset({"status", "no_output"})
 
 
 class Day(Struct, frozen=True, kw_only=True):
-    """The runs that began on one day and are still there."""
+    """The stored runs that began on one day."""
 
     day: str
     """The date in UTC, such as `2026-02-15`."""
     runs: int = 0
-    """Runs that began that day."""
+    """The number of runs that began that day."""
     failed: int = 0
-    """Those of them that failed."""
+    """The number of those that failed."""
     stored_bytes: int = 0
     """The size of their logs in the store."""
 
@@ -179,10 +179,10 @@ class Signature(Struct, frozen=True, kw_only=True):
 
 
 class Stats(Struct, frozen=True, kw_only=True):
-    """A store in figures. A rate of nothing is null."""
+    """A store in figures. A rate over nothing is null."""
 
     replaykit: int = 1
-    """Version of this form."""
+    """Version of this format."""
     store: str
     """The file of the store."""
     runs: int
@@ -206,23 +206,23 @@ class Stats(Struct, frozen=True, kw_only=True):
     free_bytes: int
     """The free space in that file."""
     growth_bytes_per_day: float
-    """Over the days below."""
+    """The average over `days`."""
     days: tuple[Day, ...]
     checkpoint_success_rate: float | None
-    """Runs that ended with their whole log on disk, of all that are not being recorded."""
+    """The share of finished runs whose whole log is on disk."""
     forks: int
-    """The newest forks whose parent is in the store."""
+    """The number of examined forks: the newest whose parent is in the store."""
     forks_diverged: int
-    """Those of them that ended differently from their parent."""
+    """The number of those that ended differently from their parent."""
     divergence_rate: float | None
-    """Forks that ended otherwise than the run they come from: another status, output or error."""
+    """The share of forks with another status, output or error than their parent."""
     replays: ReplayStats
     failed_looked_at: int
-    """The number of failed runs that were looked at."""
+    """The number of failed runs examined."""
     signatures: tuple[Signature, ...]
-    """Of the failed runs that were looked at, the newest ones."""
+    """The signatures of the examined runs, most frequent first."""
     damaged: int
-    """Runs whose headers cannot be read."""
+    """The number of runs with an unreadable header."""
 
 
 def gather_stats(
@@ -233,43 +233,41 @@ def gather_stats(
     now: float | None = None,
     ci_results: Path | None = None,
 ) -> Stats:
-    """The figures of a store, and of the replays that left evidence. No event is decoded but of some failed runs."""
+    """Return the statistics of a store and of the replays that left evidence. Only some failed runs are decoded."""
     now = time.time() if now is None else now
-    found = contents(store)
-    groups = group_runs(found.runs)
+    stored = contents(store)
+    groups = group_runs(stored.runs)
     runs = [group for group in groups if not group.is_thread]
-    days = _days(runs, found, now)
+    days = _days(runs, stored, now)
     forks, diverged = _forks(store, runs)
-    looked_at, signatures = _signatures(store, runs, found)
+    looked_at, signatures = _signatures(store, runs, stored)
     return Stats(
         store=str(store.path),
         runs=len(runs),
         threads=len(groups) - len(runs),
         by_status=dict(sorted(Counter(map(_word, runs)).items())),
         by_age=_ages(runs, now),
-        events=sum(size.events for size in found.sizes.values()),
-        raw_bytes=found.raw_bytes,
-        stored_bytes=found.stored_bytes,
-        ratio=round(found.raw_bytes / found.stored_bytes, 2) if found.stored_bytes else None,
+        events=sum(size.events for size in stored.sizes.values()),
+        raw_bytes=stored.raw_bytes,
+        stored_bytes=stored.stored_bytes,
+        ratio=round(stored.raw_bytes / stored.stored_bytes, 2) if stored.stored_bytes else None,
         file_bytes=file_bytes(store),
         free_bytes=free_bytes(store),
         growth_bytes_per_day=sum(day.stored_bytes for day in days) / len(days),
         days=days,
-        checkpoint_success_rate=_share(*_checkpointed(runs, found)),
+        checkpoint_success_rate=_share(*_checkpointed(runs, stored)),
         forks=forks,
         forks_diverged=diverged,
         divergence_rate=_share(diverged, forks),
         replays=replays_since(evidence, days=replay_days, now=now, ci_results=ci_results),
         failed_looked_at=looked_at,
         signatures=signatures,
-        damaged=len(found.damage),
+        damaged=len(stored.damage),
     )
 
 
 def _share(part: int, whole: int) -> float | None:
-    if whole:
-        return part / whole
-    return None
+    return part / whole if whole else None
 
 
 def _word(group: RunGroup) -> str:
@@ -286,34 +284,34 @@ def _ages(groups: Iterable[RunGroup], now: float) -> dict[str, int]:
     return counts
 
 
-def _days(groups: Iterable[RunGroup], found: Contents, now: float) -> tuple[Day, ...]:
-    """The last days, the oldest first; each ends at this time of day."""
-    runs, failed, stored = Counter[int](), Counter[int](), Counter[int]()
+def _days(groups: Iterable[RunGroup], stored: Contents, now: float) -> tuple[Day, ...]:
+    """Return the last days, oldest first; each ends at this time of day."""
+    runs, failed, stored_bytes = Counter[int](), Counter[int](), Counter[int]()
     for group in groups:
         age = int((now - group.root.started_at) // DAY_S)
         runs[age] += 1
         failed[age] += not group.is_success and _word(group) != RunStatus.RUNNING
         for run in group.runs:
-            stored[age] += found.sizes[run.number].stored
+            stored_bytes[age] += stored.sizes[run.number].stored
     days: list[Day] = []
     for age in reversed(range(_DAYS_SHOWN)):
         name = time.strftime("%Y-%m-%d", time.gmtime(now - age * DAY_S))
-        days.append(Day(day=name, runs=runs[age], failed=failed[age], stored_bytes=stored[age]))
+        days.append(Day(day=name, runs=runs[age], failed=failed[age], stored_bytes=stored_bytes[age]))
     return tuple(days)
 
 
-def _checkpointed(groups: Iterable[RunGroup], found: Contents) -> tuple[int, int]:
+def _checkpointed(groups: Iterable[RunGroup], stored: Contents) -> tuple[int, int]:
     """Return the number of runs with their whole log, and the number of finished runs."""
     whole = over = 0
     for group in groups:
         if _word(group) != RunStatus.RUNNING:
             over += 1
-            whole += group.root.event_count == found.sizes[group.root.number].events
+            whole += group.root.event_count == stored.sizes[group.root.number].events
     return whole, over
 
 
 def _forks(store: SQLiteStore, groups: Sequence[RunGroup]) -> tuple[int, int]:
-    """Return how many of the newest forks have a parent to compare with, and how many ended otherwise."""
+    """Return how many of the newest forks have a stored parent, and how many of those ended differently."""
     ids = {group.root.id for group in groups}
     forks = []
     for group in groups:
@@ -324,7 +322,7 @@ def _forks(store: SQLiteStore, groups: Sequence[RunGroup]) -> tuple[int, int]:
     for fork in forks[-_MOST_FORKS:]:
         try:
             own, parent = store.header(fork.id), store.header(str(fork.origin.run))
-        except StoreError:  # damaged, or deleted meanwhile
+        except StoreError:  # damaged, or deleted by another process
             continue
         compared += 1
         diverged += _outcome(own) != _outcome(parent)
@@ -335,16 +333,16 @@ def _outcome(header: RunHeader) -> tuple[object, ...]:
     return header.status, bytes(header.output_json), str(header.error)
 
 
-def _signatures(store: SQLiteStore, groups: Sequence[RunGroup], found: Contents) -> tuple[int, tuple[Signature, ...]]:
-    """Return the signatures of the newest failed runs: as many as can be read in a moment."""
+def _signatures(store: SQLiteStore, groups: Sequence[RunGroup], stored: Contents) -> tuple[int, tuple[Signature, ...]]:
+    """Return the number of failed runs examined and their signatures: the newest, as many as fit in `_TIME_S`."""
     failed = [group.root for group in groups if not group.is_success and group.root.status is not RunStatus.RUNNING]
-    give_up, looked_at = time.monotonic() + _TIME_S, 0
+    deadline, looked_at = time.monotonic() + _TIME_S, 0
     counts = Counter[str]()
     newest: dict[str, str] = {}
     for run in sorted(failed, key=lambda run: run.started_at, reverse=True)[:_MOST_FAILED]:
-        if time.monotonic() > give_up:
+        if time.monotonic() > deadline:
             break
-        if found.sizes[run.number].raw > _MOST_RAW:
+        if stored.sizes[run.number].raw > _MOST_RAW:
             continue
         try:
             signatures = detect(store.load(run.id))
@@ -359,7 +357,7 @@ def _signatures(store: SQLiteStore, groups: Sequence[RunGroup], found: Contents)
 
 
 def _specific_texts(signatures: list[FailureSignature]) -> list[str]:
-    """Return the specific signatures of a failure; the general ones only where there is nothing else."""
+    """Return the specific signatures of a failure; the general ones only if there are no others."""
     specific = [signature for signature in signatures if signature.code not in _GENERAL_CODES]
     texts = [f"{one.assertion.kind}: {_value(one.assertion.value)}" for one in specific or signatures]
     return list(dict.fromkeys(texts))

@@ -1,16 +1,16 @@
-"""Align two sequences: which item of one is which item of the other, in order.
+"""Align two sequences: find the items that correspond, in order.
 
-Items are numbers. Each has a key, which has to agree, and a finer key, which decides between equally good ways to
-align: a poll that answers "done" goes to the poll that answered "done". What is cheap is tried first:
+Items are numbers. Each has a key, which has to agree, and a finer key, which decides between equally good alignments: a
+poll that answers "done" is paired with the poll that answered "done". The cheapest steps come first:
 
-1. equal beginnings and ends are taken off;
-2. keys that the other side does not have are left out;
-3. a small rest is solved exactly, with a table;
-4. a large rest with few edits is solved exactly, after Myers (1986);
-5. any other is cut at keys, or at several keys in a row, that occur once on both sides, as in patience diff (or
-   else at the n-th occurrences of repeated ones), and the pieces are solved again.
+1. pair equal beginnings and ends;
+2. drop keys that the other side does not have;
+3. solve a small rest exactly, with a table;
+4. solve a large rest with few edits exactly, after Myers (1986);
+5. cut any other rest at keys, or at several keys in a row, that occur once on both sides, as in patience diff (or else
+   at the n-th occurrences of repeated ones), and solve the pieces again.
 
-So two runs of 10,000 calls take time near-linear in their length, whatever they look like. Pure and deterministic.
+So the time for two runs of 10,000 calls is nearly linear in their length, whatever they hold. Pure and deterministic.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from itertools import chain
 from typing import NamedTuple, TypeAlias, TypeVar
 
 Pair: TypeAlias = tuple[int, int]
-"""An item of the first sequence and the item of the second that it is."""
+"""An item of the first sequence and the corresponding item of the second."""
 
 K = TypeVar("K", bound=Hashable)
 
-_CELLS = 40_000  # a table up to this size is filled
-_EDITS = 200  # Myers' way is given up beyond this many insertions and deletions
-_WINDOWS = (3, 8)  # keys in a row that are looked at as one, where single keys are repeated
-_MIN_POSSIBLE_SHARE = 0.9  # of what could be paired, a cut has to leave this much possible
-_DEPTH = 24  # how often a piece is cut again before the first way to align it is taken
+_CELLS = 40_000  # the largest table that is filled
+_EDITS = 200  # Myers' algorithm is given up after so many insertions and deletions
+_WINDOWS = (3, 8)  # lengths of key sequences that are compared as one, where single keys are repeated
+_MIN_POSSIBLE_SHARE = 0.9  # the share of pairs that a cut must leave possible
+_DEPTH = 24  # cuts inside a piece before its anchors are accepted as they are
 
 
 class Gap(NamedTuple):
@@ -57,9 +57,9 @@ def align(
     *,
     within: Iterable[Gap] | None = None,
 ) -> list[Pair]:
-    """Pairs of items with equal keys, increasing on both sides: all or nearly all that there can be.
+    """Return pairs of items with equal keys, increasing on both sides: all or nearly all that are possible.
 
-    Where finer keys are given, equal ones imply equal keys. `within` keeps to these stretches.
+    Equal finer keys imply equal keys. `within` restricts the pairs to these gaps.
     """
     keys = _Keys(a, b, fine_a or a, fine_b or b)
     if within is None:
@@ -72,29 +72,29 @@ def align(
         items_a, items_b = _shared(keys, gap)
         if not items_a:
             continue
-        found = _exactly(keys, items_a, items_b)
-        if found is None:
-            found = _anchors(keys, items_a, items_b)
+        piece_pairs = _exactly(keys, items_a, items_b)
+        if piece_pairs is None:
+            piece_pairs = _anchors(keys, items_a, items_b)
             if depth < _DEPTH:
-                todo.extend((piece, depth + 1) for piece in gaps(found, gap))
-        pairs.extend(found)
+                todo.extend((piece, depth + 1) for piece in gaps(piece_pairs, gap))
+        pairs.extend(piece_pairs)
     return sorted(pairs)
 
 
 def gaps(pairs: Iterable[Pair], around: Gap) -> list[Gap]:
     """Return the gaps between the pairs in which both sides have items."""
-    found, (i, j) = [], (around.a_start, around.b_start)
+    between, (i, j) = [], (around.a_start, around.b_start)
     for next_i, next_j in chain(pairs, [(around.a_end, around.b_end)]):
         if i < next_i and j < next_j:
-            found.append(Gap(i, next_i, j, next_j))
+            between.append(Gap(i, next_i, j, next_j))
         i, j = next_i + 1, next_j + 1
-    return found
+    return between
 
 
 def rising(numbers: Sequence[int]) -> list[int]:
-    """The positions of a longest strictly increasing choice of these numbers."""
-    tails: list[int] = []  # the smallest number that ends a choice of each length
-    ends: list[int] = []  # where that number stands
+    """Return the positions of a longest strictly increasing subsequence."""
+    tails: list[int] = []  # the smallest last number of a subsequence of each length
+    ends: list[int] = []  # the position of that number
     before: list[int] = []
     for position, number in enumerate(numbers):
         length = bisect_left(tails, number)
@@ -109,7 +109,7 @@ def rising(numbers: Sequence[int]) -> list[int]:
 
 
 def _trim(keys: _Keys, gap: Gap, pairs: list[Pair]) -> Gap:
-    """Pair the equal beginnings and ends, and give what is left."""
+    """Pair the equal beginnings and ends, and return the rest."""
     fine_a, fine_b = keys.fine_a, keys.fine_b
     i, a_end, j, b_end = gap
     while i < a_end and j < b_end and fine_a[i] == fine_b[j]:
@@ -122,7 +122,7 @@ def _trim(keys: _Keys, gap: Gap, pairs: list[Pair]) -> Gap:
 
 
 def _shared(keys: _Keys, gap: Gap) -> tuple[list[int], list[int]]:
-    """The items of both sides whose keys the other side has, too."""
+    """Return the items of both sides whose keys occur on the other side too."""
     a, b = keys.a, keys.b
     both = set(a[gap.a_start : gap.a_end]).intersection(b[gap.b_start : gap.b_end])
     items_a = [i for i in range(gap.a_start, gap.a_end) if a[i] in both]
@@ -130,7 +130,7 @@ def _shared(keys: _Keys, gap: Gap) -> tuple[list[int], list[int]]:
 
 
 def _exactly(keys: _Keys, items_a: list[int], items_b: list[int]) -> list[Pair] | None:
-    """As many pairs as there can be, of those ways the one with most equal finer keys; None when that is costly."""
+    """Return the most pairs possible, and among those the most equal finer keys; None if that is too costly."""
     if len(items_a) * len(items_b) <= _CELLS:
         return _by_table(keys, items_a, items_b)
     plain = _few_edits([keys.a[i] for i in items_a], [keys.b[j] for j in items_b])
@@ -146,8 +146,8 @@ def _exactly(keys: _Keys, items_a: list[int], items_b: list[int]) -> list[Pair] 
 
 
 def _by_table(keys: _Keys, items_a: list[int], items_b: list[int]) -> list[Pair]:
-    """The longest common subsequence; a pair counts most, an equal finer key decides between the rest."""
-    pair_worth = min(len(items_a), len(items_b)) + 1
+    """Return the longest common subsequence; among several, the one with the most equal finer keys."""
+    pair_worth = min(len(items_a), len(items_b)) + 1  # more than all finer keys together
     column = [(keys.b[j], keys.fine_b[j]) for j in items_b]
     row = [0] * (len(items_b) + 1)
     table = [row]
@@ -165,7 +165,7 @@ def _by_table(keys: _Keys, items_a: list[int], items_b: list[int]) -> list[Pair]
 
 
 def _walk_back(table: list[list[int]], items_a: list[int], items_b: list[int]) -> list[Pair]:
-    """The pairs that made the last cell of the table what it is."""
+    """Return the pairs that lead to the last cell of the table."""
     pairs, i, j = [], len(items_a), len(items_b)
     while i and j:
         worth = table[i][j]
@@ -180,7 +180,7 @@ def _walk_back(table: list[list[int]], items_a: list[int], items_b: list[int]) -
 
 
 def _few_edits(a: list[int], b: list[int]) -> list[Pair] | None:
-    """The longest common subsequence by Myers' greedy way; None when it takes more than a few edits."""
+    """Return the longest common subsequence by Myers' greedy algorithm; None if it takes more than a few edits."""
     if abs(len(a) - len(b)) > _EDITS:
         return None
     size_a, size_b = len(a), len(b)
@@ -202,7 +202,7 @@ def _few_edits(a: list[int], b: list[int]) -> list[Pair] | None:
 
 
 def _retrace(history: list[dict[int, int]], i: int, j: int) -> list[Pair]:
-    """The pairs on the way that Myers' search took to the end."""
+    """Return the pairs on the path that Myers' search took to the end."""
     pairs = []
     for reach in reversed(history):
         diagonal = i - j
@@ -216,7 +216,7 @@ def _retrace(history: list[dict[int, int]], i: int, j: int) -> list[Pair]:
 
 
 def _anchors(keys: _Keys, items_a: list[int], items_b: list[int]) -> list[Pair]:
-    """Pairs to cut at: what occurs once on both sides, unless cutting there would tear too much apart."""
+    """Return pairs to cut at: keys that occur once on both sides, unless such a cut would separate too many pairs."""
     a, b = [keys.a[i] for i in items_a], [keys.b[j] for j in items_b]
     fine_a, fine_b = [keys.fine_a[i] for i in items_a], [keys.fine_b[j] for j in items_b]
     best = nth = _in_order({key: place for place, key in enumerate(_occurrences(b))}, _occurrences(a))
@@ -231,28 +231,28 @@ def _anchors(keys: _Keys, items_a: list[int], items_b: list[int]) -> list[Pair]:
 
 
 def _once(a: Sequence[K], b: Sequence[K]) -> list[Pair]:
-    """Return pairs of keys that occur once on both sides, as many as can be had in order."""
+    """Return pairs of keys that occur once on both sides, as many as are possible in order."""
     count_a, count_b = Counter(a), Counter(b)
     places = {key: place for place, key in enumerate(b) if count_b[key] == 1 and count_a.get(key) == 1}
     return _in_order(places, a)
 
 
 def _windows(keys: list[int], size: int) -> list[tuple[int, ...]]:
-    """Each key together with those that follow it: even where every key is repeated, their order may not be."""
+    """Return each key with those that follow it: where every key is repeated, sequences may still be unique."""
     return list(zip(*(keys[start:] for start in range(size)), strict=False))
 
 
 def _in_order(places: dict[K, int], keys: Iterable[K]) -> list[Pair]:
-    """As many keys with their places as can be had with both rising."""
+    """Return the longest choice of keys whose positions and places both increase."""
     candidates = [(position, places[key]) for position, key in enumerate(keys) if key in places]
     return [candidates[n] for n in rising([place for _, place in candidates])]
 
 
 def _occurrences(keys: Iterable[int]) -> list[Pair]:
-    """Each key with the number of times it has been there before."""
+    """Return each key with the number of its earlier occurrences."""
     seen: Counter[int] = Counter()
-    found = []
+    occurrences = []
     for key in keys:
-        found.append((key, seen[key]))
+        occurrences.append((key, seen[key]))
         seen[key] += 1
-    return found
+    return occurrences

@@ -1,8 +1,8 @@
-"""Steps and checkpoints: views of the log, one by one.
+"""Steps and checkpoints: views of the log.
 
-`StepEvent` is one step as a whole: the state it began with, what was decided, what was called, what came of it.
-`CheckpointStore` reads the state after any step from the log, and can append to a log of its own; there is no
-second copy of anything.
+`StepEvent` is one step: the state it began with, what was decided and called, and the state it ended with.
+`CheckpointStore` reads the state after any step from the log, and can append to a log of its own. States are not stored
+a second time.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ class StepEvent(Struct, frozen=True, kw_only=True):
     timestamp: dt.datetime | None = None
     seq: int = 0
     input_kept: bool = True
-    """False when there was a state and the log does not hold it; likewise for the output."""
+    """False if there was a state that the log does not hold; likewise `output_kept`."""
     output_kept: bool = True
 
 
 class Checkpoint(Struct, frozen=True, kw_only=True):
-    """The state of a run after a step, and what had been said and called by then."""
+    """The state of a run after a step, with the messages and tool calls up to then."""
 
     run_id: str
     step_id: str
@@ -61,7 +61,7 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
 
 
 class CheckpointInfo(Struct, frozen=True, kw_only=True):
-    """A checkpoint without its content, for lists."""
+    """A checkpoint without its content."""
 
     step_id: str
     """The name of the step, as --step takes it."""
@@ -70,50 +70,50 @@ class CheckpointInfo(Struct, frozen=True, kw_only=True):
     timestamp: dt.datetime | None
     """When the step began; None if the run does not say."""
     decision: Json = None
-    """What the agent decided in the step."""
+    """The agent's decision in the step."""
     calls: tuple[str, ...] = ()
-    """What the step calls."""
+    """The names of the step's calls."""
     has_state: bool = False
-    """True when the step has a state of its own, and the log holds it."""
+    """True if the step has a state of its own and the log holds it."""
     is_kept: bool = field(default=True, name="kept")
-    """False when there is a state after the step and the log does not hold it."""
+    """False if there is a state after the step that the log does not hold."""
     error: str | None = None
     """The error that ended the step."""
 
 
 @checked("rk.step_events(store.load(run_id))")
 def step_events(run: TraceRun) -> list[StepEvent]:
-    """The run, step by step.
+    """Return the steps of the run.
 
     >>> [(step.step_id, step.decision) for step in rk.step_events(store.load(run_id))]
     [('look up', 'search_docs')]
     """
     fold = StateFold()
-    found: list[StepEvent] = []
+    step_list: list[StepEvent] = []
     state: Json = None
     known = True
     for run_step in run_steps(run):
         began = (state, known)
-        first = not found
+        first = not step_list
         for event in run_step.events:
             if isinstance(event, State):
                 fold.apply(event)
                 state, known = (decode(fold.text), True) if event.is_kept else (None, False)
                 if first:
-                    began = (state, known)  # kept before the first step did anything: what the run began with
+                    began = (state, known)  # a state before the first call is the one that the run began with
             else:
                 first = False
-        found.append(_step_event(run_step, began, (state, known)))
-    return found
+        step_list.append(_step_event(run_step, began, (state, known)))
+    return step_list
 
 
 def last_event_of(run: TraceRun, step_id: StepWord) -> AnyEvent:
-    """The last event that belongs to a step, its states included; a UsageError names the steps there are."""
+    """Return the last event of a step, its states included; a `UsageError` names the existing steps."""
     return find_step(run, step_id).last
 
 
 def state_after(store: Store, run: TraceRun, step_id: StepWord) -> Json:
-    """The state after a step; None for an agent that had none by then, StateNotKept where the log does not hold it."""
+    """Return the state after a step; None if the agent had none. Raise `StateNotKept` if the log does not hold it."""
     run_step = find_step(run, step_id)
     if run_step.state is None:
         return None
@@ -123,10 +123,10 @@ def state_after(store: Store, run: TraceRun, step_id: StepWord) -> Json:
 
 
 class CheckpointStore:
-    """Checkpoints of runs, by (run, step); `store` is a store, its path, or the project's own.
+    """Checkpoints of runs, by run and step; `store` is a store, its path, or the project's own.
 
-    Of the states that are saved here the first is kept, every `every`-th after it, and the last one of each run when
-    the store is closed; with `on_change` only those that are not equal to the one before.
+    Of the saved states it keeps the first, every `every`-th after that, and the last one of each run on closing. With
+    `on_change` it keeps only states that differ from the one before.
     """
 
     @checked('rk.CheckpointStore(".replaykit/store.db")')
@@ -135,7 +135,7 @@ class CheckpointStore:
         self._rules = sampling(every, on_change, name="every")
         self._stack = ExitStack()
         self._open: dict[str, CheckpointWriter] = {}
-        # Whoever does not close it still gives the database back, and does not end the runs that are written.
+        # An object that is never closed still releases the database; its runs stay open then.
         weakref.finalize(self, self._stack.close)
 
     def __enter__(self) -> CheckpointStore:
@@ -145,7 +145,7 @@ class CheckpointStore:
         self.close()
 
     def close(self) -> None:
-        """End the runs that were written here, and release the store."""
+        """End the runs that were written, and release the store."""
         with self._stack:
             for run in self._open.values():
                 run.end()
@@ -153,7 +153,7 @@ class CheckpointStore:
 
     @checked('checkpoints.load_checkpoint(run_id, "step_3")')
     def load_checkpoint(self, run_id: str, step_id: StepWord) -> Checkpoint:
-        """The checkpoint after that step; a UsageError names the steps there are, or those that were kept."""
+        """Return the checkpoint after a step; a `UsageError` names the existing steps."""
         with open_store(self._store, read_only=True) as store:
             run = store.load(run_id)
             name = step_name(run, step_id)
@@ -175,13 +175,13 @@ class CheckpointStore:
 
     @checked("checkpoints.list_checkpoints(run_id)")
     def list_checkpoints(self, run_id: str) -> list[CheckpointInfo]:
-        """Every step of the run, in order."""
+        """Return a checkpoint for every step of the run, in order."""
         with open_store(self._store, read_only=True) as store:
             run = store.load(run_id)
         return list(map(_info, run_steps(run)))
 
     def save_checkpoint(self, checkpoint: Checkpoint) -> None:
-        """Append a checkpoint to a run of its own; what it has more than the one before is added to the log."""
+        """Append a checkpoint to a run of its own; only what is new since the one before is written."""
         if not isinstance(checkpoint, Checkpoint):
             raise wrong_argument("save_checkpoint", checkpoint, "save_checkpoint(rk.Checkpoint(run_id=…, …))")
         at = timestamp_s(checkpoint.timestamp)
@@ -252,7 +252,7 @@ def _moment(at: float) -> dt.datetime | None:
 
 
 class CheckpointWriter:
-    """Takes checkpoints, and adds to the log what each has more than the one before."""
+    """Writes checkpoints of one run; adds to the log what is new since the one before."""
 
     def __init__(self, store: Store, header: RunHeader, rules: Sampling) -> None:
         self._header = replace(header, sampling=rules)
@@ -262,14 +262,14 @@ class CheckpointWriter:
         self._last: tuple[str, float] = ("", 0.0)
 
     def save(self, step_id: str, at: float, state: Json, messages: list[Json], tool_calls: list[Json]) -> None:
-        """Append one checkpoint."""
+        """Append a checkpoint."""
         new_events: list[AnyEvent] = [
             *map(_message, messages[self._messages :]),
             *map(_tool_call, tool_calls[self._calls :]),
         ]
         written = self._states.next(state)
         if written is None and not new_events:
-            written = (ABSENT, Change())  # nothing changed, and yet the step has to be there when it is asked for
+            written = (ABSENT, Change())  # an empty change marks the step, so that it can be looked up
         for event in new_events:
             self._append(event, step_id, at)
         self._append_state(written, step_id, at)
@@ -277,7 +277,7 @@ class CheckpointWriter:
         self._last = step_id, at
 
     def end(self) -> None:
-        """Keep the last state, if it was not, and end the run."""
+        """Write the last state, if sampling skipped it, and end the run."""
         self._append_state(self._states.last(), *self._last)
         self._writer.finish(replace(self._header, status=RunStatus.SUCCESS))
 
@@ -296,7 +296,7 @@ class CheckpointWriter:
 
 
 def timestamp_s(moment: dt.datetime | None) -> float:
-    """A moment as events have it; without one, the present."""
+    """Return a moment as seconds since the epoch; the current one if it is None."""
     return (moment or dt.datetime.now(dt.UTC)).timestamp()
 
 

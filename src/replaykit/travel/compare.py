@@ -1,11 +1,11 @@
-"""Compare two runs: where do their worlds part?
+"""Compare two runs: find out where they diverge.
 
-Calls, messages, decisions and errors are aligned, not compared position by position: one call more is one difference.
-States are compared wherever the two runs stand side by side. What is different in every execution (ids, numbers, times,
-tracebacks) and what a run took never counts; neither do notes, names, tags and metadata.
+Calls, messages, decisions and errors are aligned rather than compared by position, so one more call is one difference.
+States are compared wherever the two runs are at the same point. Ids, numbers, times, tracebacks and resources never
+count as differences, and neither do notes, names, tags and metadata.
 
-The first divergence is the first in the order of the second run's events; what it lacks counts where it is missing.
-A call has two moments: its arguments count as it begins, its outcome as it ends, after whatever was called inside it.
+The first divergence is the first in the order of the second run's events; events it lacks count where they are missing.
+A call has two moments: its arguments count when it begins, its outcome when it ends, after all calls inside it.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ _LINE = 160
 
 @checked("rk.compare(run_id, fork_id)")
 def compare(a: TraceRun | str, b: TraceRun | str, *, store: StoreLike = None) -> Comparison:
-    """Return what is the same in two runs, what is not, and where they part; ids are looked up in the store.
+    """Compare two runs, given as runs or as ids in the store, and find their first divergence.
 
     >>> comparison = rk.compare(run_id, failed_id)
     >>> comparison.identical, comparison.outcome.b.error
@@ -105,11 +105,13 @@ def _compare(a: TraceRun, b: TraceRun) -> Comparison:
 
 
 def _input(a: TraceRun, b: TraceRun) -> FirstDivergence | None:
-    found = of_texts(a.input_json, b.input_json)
-    if not found:
+    input_differences = of_texts(a.input_json, b.input_json)
+    if not input_differences:
         return None
     a_text, b_text = brief(value_of(a.input_json), _LINE), brief(value_of(b.input_json), _LINE)
-    return FirstDivergence(kind=DivergenceKind.INPUT, text="input", a_text=a_text, b_text=b_text, differences=found)
+    return FirstDivergence(
+        kind=DivergenceKind.INPUT, text="input", a_text=a_text, b_text=b_text, differences=input_differences
+    )
 
 
 def _ending(outcome: OutcomeComparison) -> FirstDivergence | None:
@@ -130,8 +132,10 @@ def _ending_text(ending: RunEnding) -> str:
 
 
 def _outcomes(a: TraceRun, b: TraceRun) -> OutcomeComparison:
-    found = of_endings(a, b)
-    return OutcomeComparison(a=_run_ending(a), b=_run_ending(b), equal=not found, differences=found)
+    ending_differences = of_endings(a, b)
+    return OutcomeComparison(
+        a=_run_ending(a), b=_run_ending(b), equal=not ending_differences, differences=ending_differences
+    )
 
 
 def _run_ending(run: TraceRun) -> RunEnding:
@@ -140,7 +144,7 @@ def _run_ending(run: TraceRun) -> RunEnding:
 
 
 def _own_tools(a: EventLog, b: EventLog, rows: Iterable[EventRow]) -> Iterable[tuple[EntryKind, str]]:
-    """The calls of tools that the agents themselves made; a changed call is the same tool."""
+    """Yield the tools that the agents themselves called; a changed call is a call of the same tool."""
     for row in rows:
         is_own = row.a in a.own_tools if row.b is None else row.b in b.own_tools
         if is_own:
@@ -161,7 +165,7 @@ def _tools(a: TraceRun, b: TraceRun, both: Iterable[tuple[EntryKind, str]]) -> T
 
 def _usage(a: TraceRun, b: TraceRun) -> UsageComparison:
     one, other = _totals(a), _totals(b)
-    differences: Any = map(_more, structs.astuple(one), structs.astuple(other))
+    differences: Any = map(_increase, structs.astuple(one), structs.astuple(other))
     difference = UsageTotals(**dict(zip(UsageTotals.__struct_fields__, differences, strict=True)))
     return UsageComparison(a=one, b=other, difference=difference)
 
@@ -183,21 +187,21 @@ def _totals(run: TraceRun) -> UsageTotals:
 
 
 def sum_of_known(numbers: Iterable[N | None]) -> N | None:
-    """Return the sum of what is known; None when nothing is."""
+    """Return the sum of the known numbers; None if none is known."""
     known = [number for number in numbers if number is not None]
     if known:
         return sum(known[1:], known[0])
     return None
 
 
-def _more(a: N | None, b: N | None) -> N | None:
+def _increase(a: N | None, b: N | None) -> N | None:
     if a is None or b is None:
         return None
     return b - a
 
 
 _Moment: TypeAlias = tuple[int, int, int, int]
-"""Position; 0 as the event there begins, 1 after that; inner calls end before outer ones; what is missing, last."""
+"""Sorts by position; then 0 at the event's begin or 1 after it; then inner calls first; then missing events."""
 
 _ROLES = {
     "user": DivergenceKind.INPUT,
@@ -208,7 +212,7 @@ _ROLES = {
 
 
 class DivergenceFinder:
-    """Two runs side by side, and the moments at which they differ."""
+    """Finds the earliest difference of two aligned runs."""
 
     def __init__(self, a: EventLog, b: EventLog, rows: list[EventRow], lacking: list[int]) -> None:
         self._a = a
@@ -217,7 +221,7 @@ class DivergenceFinder:
         self._lacking = lacking
 
     def first(self, states: list[StateDivergence]) -> FirstDivergence | None:
-        """The earliest event or state that differs; None when there is none."""
+        """Return the earliest event or state that differs; None if there is none."""
         moments = [(self._moment(row), 0, n) for n, row in enumerate(self._rows) if row.kind is not EntryKind.SAME]
         moments += [(_moment_of(state), 1, n) for n, state in enumerate(states)]
         if not moments:
@@ -228,15 +232,15 @@ class DivergenceFinder:
         return self._of_row(n)
 
     def _moment(self, row: EventRow) -> _Moment:
-        if row.kind is EntryKind.MOVED:  # it is missing here, or comes too early there
+        if row.kind is EntryKind.MOVED:  # missing in one place and too early in the other: the earlier one counts
             return min(self._begins(row.a, None), self._begins(None, row.b))
         if row.kind is EntryKind.CHANGED and not row.arguments:
-            assert row.b is not None  # what changed is in both
+            assert row.b is not None  # both runs have a changed event
             return (self._b.ends[row.b], 1, -self._b.depths[row.b], 0)
         return self._begins(row.a, row.b)
 
     def _begins(self, a: int | None, b: int | None) -> _Moment:
-        """When the second run has the event, or would have it."""
+        """Return when the second run has the event, or would have it."""
         if b is not None:
             return (b, 0, 0, 0)
         assert a is not None
@@ -253,34 +257,34 @@ class DivergenceFinder:
         return self._divergence(kind, text, a, b, row.arguments or row.outcome)
 
     def _of_state(self, state: StateDivergence) -> FirstDivergence:
-        found = self._divergence(
+        divergence = self._divergence(
             DivergenceKind.STATE, _state_text(state.differences), state.a, state.b, state.differences
         )
         a_step, b_step = steps_of_divergence(self._a, self._b, state)
-        return replace(found, a_step=a_step, b_step=b_step)
+        return replace(divergence, a_step=a_step, b_step=b_step)
 
     def _divergence(
-        self, kind: DivergenceKind, text: str, a: int | None, b: int | None, found: tuple[Difference, ...]
+        self, kind: DivergenceKind, text: str, a: int | None, b: int | None, differing: tuple[Difference, ...]
     ) -> FirstDivergence:
         (a_seq, a_step), (b_seq, b_step) = self._a.where(a), self._b.where(b)
-        found_events = [log.events[place] for log, place in ((self._a, a), (self._b, b)) if place is not None]
+        events = [log.events[place] for log, place in ((self._a, a), (self._b, b)) if place is not None]
         return FirstDivergence(
             kind=kind,
             text=text,
-            event=str(found_events[0].__struct_config__.tag),
-            name=name_of(found_events[0]),
+            event=str(events[0].__struct_config__.tag),
+            name=name_of(events[0]),
             a_seq=a_seq,
             b_seq=b_seq,
             a_step=a_step,
             b_step=b_step,
             a_text="" if a is None else whole_line_of(self._a.events[a]),
             b_text="" if b is None else whole_line_of(self._b.events[b]),
-            differences=found,
+            differences=differing,
         )
 
 
 def _moment_of(state: StateDivergence) -> _Moment:
-    """When the second run came to have another state; after what it did on its own, where that was before."""
+    """Return when the second run got its differing state; after its own events, if it got the state before those."""
     point = state.point
     if point.late:
         return (point.b - 1, 1, 1, 0)
@@ -289,12 +293,12 @@ def _moment_of(state: StateDivergence) -> _Moment:
     return (point.b_from, 1, 1, 0)
 
 
-def _state_text(found: tuple[Difference, ...]) -> str:
-    return f"state ({first_few([difference.path for difference in found], 1)})"
+def _state_text(state_differences: tuple[Difference, ...]) -> str:
+    return f"state ({first_few([difference.path for difference in state_differences], 1)})"
 
 
 def _parting(row: EventRow, event: AnyEvent) -> tuple[DivergenceKind, str]:
-    """Return the kind of a divergence and its description."""
+    """Return the kind and the description of a divergence."""
     if row.kind is EntryKind.MOVED:
         return DivergenceKind.ORDER, f"order of {_called(event)}"
     if row.kind is not EntryKind.CHANGED:

@@ -1,13 +1,13 @@
-"""The events of two runs, paired and laid side by side.
+"""The events of two runs, paired and side by side.
 
-Two events are the same when kind, name and arguments are. Of those the longest common sequence is found (`align`);
-what is left over and equal was moved; what is left over in the same place and of the same name was changed.
+Two events are the same if kind, name and arguments agree. `align` finds the longest common sequence of these. Among the
+rest, equal events were moved, and events of the same name in the same gap were changed.
 
-Runs are aligned as they were logged, or (where that finds more, or more with the same answer) by cause: each task and
-thread on its own, for the order in which a scheduler took turns between them says nothing about the agent.
+Runs are aligned as they were logged or by cause, whichever finds more pairs or more equal answers. By cause means each
+task and thread on its own: the order in which a scheduler let them take turns says nothing about the agent.
 
-Values are compared as the JSON they were logged as: tagged forms are not decoded, so every difference can be written
-down again, and reads the same in every process.
+Values are compared as logged JSON. Tagged forms are not decoded, so every difference can be written as JSON again and
+looks the same in every process.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ from replaykit.travel.compare_result import EntryKind, EventEntry
 Key: TypeAlias = tuple[Any, ...]
 
 _TASK = re.compile(r".*/~[^/]*")
-_ALONE_A, _ALONE_B = -1, -2  # the keys of what is not to be paired
+_ALONE_A, _ALONE_B = -1, -2  # keys of events that must not be paired
 
 
 class EventPairs(Struct, frozen=True):
-    """Positions in the events of two runs that belong together."""
+    """Positions of corresponding events in two runs."""
 
     in_order: list[Pair]
     moved: list[Pair]
     mirrored: bool = False
-    """True when they were found from the second run's side, so that ties are decided alike either way round."""
+    """True if found from the second run's side, so that ties come out the same in both directions."""
 
 
 class AlignedEvents(Struct, frozen=True):
-    """The events of one run that are aligned, as keys: equal numbers on both sides are equal keys."""
+    """The events of one run to align, as keys: equal numbers on both sides mean equal keys."""
 
     places: list[int]
     """The position of each event in the run."""
@@ -61,33 +61,33 @@ class AlignedEvents(Struct, frozen=True):
     """Kind and name."""
 
     def ordered(self, order: list[int]) -> AlignedEvents:
-        """The same events in another order."""
+        """Return the same events in another order."""
         return AlignedEvents(*([values[n] for n in order] for values in msgspec.structs.astuple(self)))
 
 
 def pair_events(a: TraceRun, b: TraceRun) -> EventPairs:
-    """Return the events of the two runs that belong together; the same pairs whichever run comes first."""
+    """Return the corresponding events of two runs; the same pairs whichever run comes first."""
     ids: dict[Key, int] = {}
     keys_a, keys_b = list(map(answer_key, a.events)), list(map(answer_key, b.events))
     side_a, side_b = _side(a.events, keys_a, ids), _side(b.events, keys_b, ids)
-    if keys_a > keys_b:  # one direction for both questions, so that ties are decided alike
-        found = _pair(side_b, _causal(b), side_a, _causal(a))
-        return EventPairs(flipped(found.in_order), flipped(found.moved), mirrored=True)
+    if keys_a > keys_b:  # always align in one direction, so that ties come out the same
+        pairs = _pair(side_b, _causal(b), side_a, _causal(a))
+        return EventPairs(flipped(pairs.in_order), flipped(pairs.moved), mirrored=True)
     return _pair(side_a, _causal(a), side_b, _causal(b))
 
 
 def flipped(pairs: Iterable[Pair]) -> list[Pair]:
-    """Return the pairs as seen from the other run."""
+    """Return the pairs with both sides swapped."""
     return [(i, j) for j, i in pairs]
 
 
 def takes_part(event: AnyEvent) -> bool:
-    """True for what one run can have and the other not; states are compared where the runs are side by side."""
+    """True for events that are aligned; states are compared separately, and notes not at all."""
     return not isinstance(event, State | Note)
 
 
 def request_key(event: AnyEvent) -> Key:
-    """Return the key that two events share if they are the same one."""
+    """Return the key that two events share if they are the same."""
     if isinstance(event, Call):
         return (event.kind, event.name, bytes(event.arguments_json))
     if isinstance(event, Message):
@@ -100,7 +100,7 @@ def request_key(event: AnyEvent) -> Key:
 
 
 def answer_key(event: AnyEvent) -> Key:
-    """The event without what is different in every run: numbers, times, traceback."""
+    """Return the event as a key, without numbers, times and tracebacks, which differ in every run."""
     if isinstance(event, Call):
         items = tuple(map(bytes, event.items_json or ()))
         outcome = (bytes(event.result_json), _error_key(event.error), items, event.complete, _reason(event) or "")
@@ -117,7 +117,7 @@ def _error_key(error: ErrorInfo | None) -> tuple[str | bytes, ...]:
 
 
 def _side(events: Sequence[AnyEvent], keys: list[Key], ids: dict[Key, int]) -> AlignedEvents:
-    """The events that are aligned."""
+    """Collect the events to align."""
     side = AlignedEvents([], [], [], [], [])
     for place, (event, key) in enumerate(zip(events, keys, strict=True)):
         if not takes_part(event):
@@ -131,13 +131,13 @@ def _side(events: Sequence[AnyEvent], keys: list[Key], ids: dict[Key, int]) -> A
 
 
 def _causal(run: TraceRun) -> list[int]:
-    """The order of the aligned events by cause: what the agent itself does, then task by task."""
+    """Return the order of the aligned events by cause: the agent's own first, then task by task."""
     lanes = [_lane(event) for event in run.events if takes_part(event)]
     return sorted(range(len(lanes)), key=lanes.__getitem__)
 
 
 def _lane(event: AnyEvent) -> tuple[tuple[str, int], ...]:
-    """The task or thread an event happened in, by names and numbers from the outermost to its own."""
+    """Return the task or thread of an event: names and numbers, outermost first."""
     task = _TASK.match(event.path)
     if task is None:
         return ()
@@ -159,27 +159,27 @@ def _places(a: AlignedEvents, b: AlignedEvents, pairs: list[Pair]) -> list[Pair]
 def _aligned(
     a: AlignedEvents, causal_a: list[int], b: AlignedEvents, causal_b: list[int]
 ) -> tuple[AlignedEvents, AlignedEvents, list[Pair]]:
-    """The sides in the order in which they have most in common, and what that is."""
+    """Return the sides in the order in which they have most in common, and the pairs."""
     pairs = align(a.requests, b.requests, a.answers, b.answers)
     as_logged = sorted(causal_a) == causal_a and sorted(causal_b) == causal_b
     most = min(len(a.requests), len(b.requests))
-    found = _common(a, b, pairs)
-    if as_logged or found == (most, most):
+    common = _common(a, b, pairs)
+    if as_logged or common == (most, most):
         return a, b, pairs
     by_cause_a, by_cause_b = a.ordered(causal_a), b.ordered(causal_b)
-    more = align(by_cause_a.requests, by_cause_b.requests, by_cause_a.answers, by_cause_b.answers)
-    if _common(by_cause_a, by_cause_b, more) > found:
-        return by_cause_a, by_cause_b, more
+    causal_pairs = align(by_cause_a.requests, by_cause_b.requests, by_cause_a.answers, by_cause_b.answers)
+    if _common(by_cause_a, by_cause_b, causal_pairs) > common:
+        return by_cause_a, by_cause_b, causal_pairs
     return a, b, pairs
 
 
 def _common(a: AlignedEvents, b: AlignedEvents, pairs: list[Pair]) -> tuple[int, int]:
-    """Return how many events are paired, and how many of these have the same answer."""
+    """Return the number of pairs, and the number of those with the same answer."""
     return len(pairs), sum(a.answers[i] == b.answers[j] for i, j in pairs)
 
 
 def _moved_pairs(a: AlignedEvents, b: AlignedEvents, pairs: list[Pair]) -> list[Pair]:
-    """Of what has no partner in order: what is equal, outcomes included where that is possible."""
+    """Pair equal events that have no partner in order, first those with equal outcomes."""
     taken_a, taken_b = {i for i, _ in pairs}, {j for _, j in pairs}
     moved: list[Pair] = []
     for keys_a, keys_b in ((a.answers, b.answers), (a.requests, b.requests)):
@@ -196,7 +196,7 @@ def _moved_pairs(a: AlignedEvents, b: AlignedEvents, pairs: list[Pair]) -> list[
 
 
 def _changed_pairs(a: AlignedEvents, b: AlignedEvents, pairs: list[Pair], moved: list[Pair]) -> list[Pair]:
-    """Of what is left over between the pairs: events of the same sort, in order."""
+    """Pair the remaining events between the other pairs: events of the same kind, in order."""
     sorts_a, sorts_b, names_a, names_b = list(a.sorts), list(b.sorts), list(a.names), list(b.names)
     for i, j in moved:
         sorts_a[i] = names_a[i] = _ALONE_A
@@ -205,13 +205,13 @@ def _changed_pairs(a: AlignedEvents, b: AlignedEvents, pairs: list[Pair], moved:
     return align(sorts_a, sorts_b, names_a, names_b, within=between)
 
 
-_DETAILED_BYTES = 64 * 1024 * 1024  # arguments beyond this are known to differ, but not where
-_SMALL_BYTES = 2048  # arguments up to this are read for a line of text
+_DETAILED_BYTES = 64 * 1024 * 1024  # requests read for details; later ones are only reported as different
+_SMALL_BYTES = 2048  # the largest arguments that are decoded for a line of text
 _LINE = 160
 
 
 class Differ:
-    """Finds the differences of one comparison; counts what it reads, so that conversations do not take for ever."""
+    """Finds the differences of one comparison, up to `_DETAILED_BYTES`: conversations grow quadratically."""
 
     def __init__(self) -> None:
         self._left_bytes = _DETAILED_BYTES
@@ -239,26 +239,26 @@ class Differ:
 
 
 def of_texts(a: Raw, b: Raw) -> tuple[Difference, ...]:
-    """Return where two logged values differ."""
+    """Return the differences of two logged values."""
     if bytes(a) == bytes(b):
         return ()
     return tuple(differences(value_of(a), value_of(b)))
 
 
 def of_endings(a: RunHeader, b: RunHeader) -> tuple[Difference, ...]:
-    """Return where status, output and error of two runs differ."""
+    """Return the differences in status, output and error of two runs."""
     old, new = ({"status": run.status.value, "output": value_of(run.output_json)} for run in (a, b))
     old_error, new_error = _error_values(a.error, b.error)
     return tuple(differences(old | old_error, new | new_error))
 
 
 def value_of(text: Raw | bytes) -> Json:
-    """The JSON value; None for no value at all."""
+    """Decode a JSON value; None if there is none."""
     return orjson.loads(bytes(text)) if text else None
 
 
 def request_json(event: AnyEvent) -> Raw:
-    """Return the request or content of an event, as JSON text."""
+    """Return the request or content of an event as JSON."""
     if isinstance(event, Call):
         return event.arguments_json
     if isinstance(event, Message | Decision):
@@ -267,7 +267,7 @@ def request_json(event: AnyEvent) -> Raw:
 
 
 def line_of(event: AnyEvent) -> str:
-    """An event as one would write it, without reading a long conversation for it."""
+    """Return an event on one line, without decoding a long conversation."""
     if _is_answered_talk(event):
         return _cut(f"{event.name or 'model'} → {answer_line(event)}")
     if isinstance(event, Call):
@@ -285,12 +285,12 @@ def line_of(event: AnyEvent) -> str:
 
 
 def _is_answered_talk(event: AnyEvent) -> TypeGuard[LlmCall]:
-    """True for a model that was sent messages, which say little on one line, and has answered."""
+    """True for an answered model call with messages; the answer says more on one line than they do."""
     return isinstance(event, LlmCall) and bool(event.result_json) and event.error is None and asks_something(event)
 
 
 def whole_line_of(event: AnyEvent) -> str:
-    """An event with its answer."""
+    """Return an event and its answer on one line."""
     if _is_answered_talk(event):
         return line_of(event)
     if isinstance(event, Call):
@@ -310,7 +310,7 @@ def _answer(call: Call) -> str:
 
 
 def _ended_alike(a: Call, b: Call) -> bool:
-    """True when the logs say the same, byte for byte."""
+    """True if both logged outcomes are the same, byte for byte."""
     return (
         bytes(a.result_json) == bytes(b.result_json)
         and a.error is b.error is None
@@ -321,7 +321,7 @@ def _ended_alike(a: Call, b: Call) -> bool:
 
 
 def _outcome_values(a: Call, b: Call) -> tuple[Json, Json]:
-    """Two outcomes as JSON: what either of them has."""
+    """Return two outcomes as JSON, with finish reasons only if both have one."""
     old_error, new_error = _error_values(a.error, b.error)
     old, new = _answer_value(a) | old_error, _answer_value(b) | new_error
     if _reason(a) and _reason(b):
@@ -341,7 +341,7 @@ def _answer_value(call: Call) -> JsonObject:
 
 
 def _error_values(a: ErrorInfo | None, b: ErrorInfo | None) -> tuple[JsonObject, JsonObject]:
-    """Two errors as JSON, under `error`: all that both logs hold of them, but where they were raised."""
+    """Return two errors as JSON under `error`: everything that both logs hold, except for tracebacks."""
     old, new = _error_value(a), _error_value(b)
     if a is not None and b is not None:
         if a.args_json and b.args_json:
@@ -367,7 +367,7 @@ def _cut(text: str) -> str:
 
 
 class EventRow(Struct, frozen=True):
-    """One event of either run, or one of each that belong together, by their positions."""
+    """One event of either run, or two corresponding ones, by position."""
 
     kind: EntryKind
     a: int | None
@@ -377,7 +377,7 @@ class EventRow(Struct, frozen=True):
 
 
 class EventLog:
-    """A run's events, and where each of them belongs."""
+    """A run's events, with their steps and nesting."""
 
     def __init__(self, run: TraceRun) -> None:
         self.events = run.events
@@ -387,14 +387,14 @@ class EventLog:
         self.depths, self.ends = _nesting(run)
 
     def where(self, place: int | None) -> tuple[int | None, str | None]:
-        """Number and step of the event at this position; None for none."""
+        """Return number and step of the event at this position."""
         if place is None:
             return None, None
         return self.events[place].seq, self.steps[place]
 
 
 def rows_of(a: EventLog, b: EventLog, pairs: EventPairs, lacking: list[int]) -> list[EventRow]:
-    """Every event but states and notes, once; what the second run lacks stands where it is missing."""
+    """Return a row for every aligned event; events that the second run lacks are placed where they are missing."""
     differ = Differ()
     rows = [_row(a, b, pair, differ, EntryKind.SAME) for pair in pairs.in_order]
     rows += [_row(a, b, pair, differ, EntryKind.MOVED) for pair in pairs.moved]
@@ -405,24 +405,23 @@ def rows_of(a: EventLog, b: EventLog, pairs: EventPairs, lacking: list[int]) -> 
     def place(row: EventRow) -> tuple[int, int, int]:
         if row.b is not None:
             return (row.b, 0, 0)
-        assert row.a is not None  # a row has one side at least
+        assert row.a is not None  # a row has at least one side
         return (lacking[row.a], 1, row.a)
 
     return sorted(rows, key=place)
 
 
 def places_lacking(a: EventLog, pairs: EventPairs, states: Iterable[Pair]) -> list[int]:
-    """For each event of the first run the position in the second after which it would come; -1 for the start."""
+    """Return for each event of the first run the position in the second after which it would come; -1 for the start."""
     partners = dict(chain(pairs.in_order, states))
-    found, last = [], -1
+    places, last = [], -1
     for place in range(len(a.events)):
         last = partners.get(place, last)
-        found.append(last)
-    return found
+        places.append(last)
+    return places
 
 
 def entries_of(a: EventLog, b: EventLog, rows: list[EventRow]) -> Iterator[EventEntry]:
-    """The rows as values."""
     for row in rows:
         event = event_of(a, b, row)
         yield EventEntry(
@@ -439,7 +438,7 @@ def entries_of(a: EventLog, b: EventLog, rows: list[EventRow]) -> Iterator[Event
 
 
 def _text_before(a: EventLog, b: EventLog, row: EventRow) -> str:
-    """Return the line of a changed event in the first run."""
+    """Return the first run's line of a changed event, if it differs."""
     if row.kind is not EntryKind.CHANGED or row.a is None or row.b is None:
         return ""
     text = line_of(a.events[row.a])
@@ -449,7 +448,7 @@ def _text_before(a: EventLog, b: EventLog, row: EventRow) -> str:
 
 
 def event_of(a: EventLog, b: EventLog, row: EventRow) -> AnyEvent:
-    """The event of a row, as the second run has it if it does."""
+    """Return the event of a row, from the second run if it has it."""
     if row.b is not None:
         return b.events[row.b]
     assert row.a is not None
@@ -457,7 +456,7 @@ def event_of(a: EventLog, b: EventLog, row: EventRow) -> AnyEvent:
 
 
 def name_of(event: AnyEvent) -> str:
-    """Return the name of an event: tool, model, role, or type of error."""
+    """Return the name of an event: a tool, model, role or type of error."""
     if isinstance(event, Call):
         return event.name
     if isinstance(event, ErrorEvent):
@@ -477,12 +476,12 @@ def _row(a: EventLog, b: EventLog, pair: Pair, differ: Differ, kind: EntryKind) 
 
 
 def _rest(log: EventLog, paired: set[int]) -> list[int]:
-    """The events without a partner."""
+    """Return the positions of events without a partner."""
     return [place for place, event in enumerate(log.events) if place not in paired and takes_part(event)]
 
 
 def _steps(run: TraceRun) -> list[str | None]:
-    """The step of each event; where the agent marks none, each call is one. A state belongs to the step before it."""
+    """Return the step of each event; a state belongs to the step before it. Without marks, each call is a step."""
     marked = any(event.step for event in run.events)
     names: list[str | None] = []
     last, calls = None, 0

@@ -15,13 +15,13 @@ _CALLS = ("tool_call", "llm_call", "exchange")
 
 
 class DivergenceKind(StrEnum):
-    """In what two runs part."""
+    """The kind of difference at which two runs diverge."""
 
-    INPUT = "input"  # what the agent was asked, or what it asked a model
-    MODEL_ANSWER = "model_answer"  # what a model said, or what the agent made of it
+    INPUT = "input"  # the input of the agent or of a model
+    MODEL_ANSWER = "model_answer"  # an answer of a model, or a message or decision based on it
     TOOL_ARGUMENTS = "tool_arguments"
     TOOL_RESULT = "tool_result"
-    ORDER = "order"  # the same call, made at another place
+    ORDER = "order"  # the same call in another place
     EXTRA = "extra"  # only the second run has it
     MISSING = "missing"  # only the first run has it
     STATE = "state"
@@ -35,37 +35,37 @@ class EntryKind(StrEnum):
     CHANGED = "changed"  # other arguments, or another outcome
     INSERTED = "inserted"  # only in the second run
     DELETED = "deleted"  # only in the first run
-    MOVED = "moved"  # in both, at another place
+    MOVED = "moved"  # in both, in another place
 
 
 class FirstDivergence(Struct, frozen=True, kw_only=True):
-    """The earliest place where the second run is not the first."""
+    """The earliest place where the second run differs from the first."""
 
     kind: DivergenceKind
     text: str
     """On one line: "tool result of search_docs"."""
     event: str = ""
-    """`tool_call`, `message`, `state`, …; nothing for the run as a whole, as is the name."""
+    """The kind of the event, such as `tool_call`; empty for the run as a whole, as is the name."""
     name: str = ""
     """The tool, the model or the request."""
     a_seq: int | None = None
     """The number of the event in the first run."""
     b_seq: int | None = None
-    """The event; of what is missing here, the one that came instead, or None."""
+    """The number of the event in the second run; for a missing event, of the one instead of it."""
     a_step: str | None = None
     """Its step in the first run."""
     b_step: str | None = None
     """Its step in the second run."""
     a_text: str = ""
-    """The event of the first run there, on one line; empty where it has none."""
+    """The event in the first run, on one line; empty if it has none."""
     b_text: str = ""
-    """The event of the second run there, on one line; empty where it has none."""
+    """The event in the second run, on one line; empty if it has none."""
     differences: tuple[Difference, ...] = ()
     """What differs in the event."""
 
     @property
     def where(self) -> str:
-        """`at step_3 (call 5)`: the number is what `replaykit show --step` takes."""
+        """`at step_3 (call 5)`; the number is the one that `replaykit show --step` takes."""
         missing = self.kind is DivergenceKind.MISSING or self.b_seq is None
         seq, step = (self.a_seq, self.a_step) if missing else (self.b_seq, self.b_step)
         if seq is None:
@@ -79,7 +79,7 @@ class FirstDivergence(Struct, frozen=True, kw_only=True):
 
 
 class EventEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One event of either run, or one of each that are the same."""
+    """One event of either run, or two corresponding ones."""
 
     kind: EntryKind
     event: str
@@ -91,9 +91,9 @@ class EventEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     b_seq: int | None = None
     """The number of the event in the second run."""
     text: str = ""
-    """The call as one would write it, cut where it is long; as the second run made it, where it did."""
+    """The call on one line, cut off if it is long; the second run's if both have it."""
     a_text: str = ""
-    """The same as the first run made it, where that is another text."""
+    """The first run's call, if its line differs."""
     arguments: tuple[Difference, ...] = ()
     """What differs in its arguments."""
     outcome: tuple[Difference, ...] = ()
@@ -101,7 +101,7 @@ class EventEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class StateEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A step after which the states differ; a state that was kept before holds until there is another."""
+    """A step after which the states differ; a kept state holds until the next one."""
 
     a_seq: int | None = None
     """The number of the state's event in the first run."""
@@ -125,17 +125,17 @@ class ToolCount(Struct, frozen=True, kw_only=True):
 
 
 class ToolStretch(Struct, frozen=True, kw_only=True):
-    """Calls of one tool in a row: in both runs, or only in one."""
+    """Consecutive calls of one tool, in both runs or only in one."""
 
     kind: EntryKind
     name: str
     """The tool."""
     count: int
-    """The number of calls in a row."""
+    """The number of consecutive calls."""
 
 
 class ToolComparison(Struct, frozen=True, kw_only=True):
-    """The tools the two agents called, in order; calls inside another tool are that tool's business."""
+    """The tools that the two agents called, in order, without calls inside other tools."""
 
     a: tuple[str, ...] = ()
     """The tools of the first run."""
@@ -143,7 +143,7 @@ class ToolComparison(Struct, frozen=True, kw_only=True):
     """The tools of the second run."""
     counts: tuple[ToolCount, ...] = ()
     unified: tuple[ToolStretch, ...] = ()
-    """Both sequences as one: a changed call counts as the same, for it is the same tool."""
+    """Both sequences merged; a changed call counts as the same, because it is the same tool."""
 
 
 class RunEnding(Struct, frozen=True, kw_only=True):
@@ -151,7 +151,7 @@ class RunEnding(Struct, frozen=True, kw_only=True):
 
     status: RunStatus
     output: Json = None
-    """What the agent answered; null if it did not."""
+    """The agent's answer; null if there is none."""
     error: str | None = None
     """The error that ended the run."""
 
@@ -162,26 +162,26 @@ class OutcomeComparison(Struct, frozen=True, kw_only=True):
     a: RunEnding
     b: RunEnding
     equal: bool
-    """True when status, output and error are the same."""
+    """True if status, output and error are the same."""
     differences: tuple[Difference, ...] = ()
 
 
 class UsageTotals(Struct, frozen=True, kw_only=True):
-    """The resources a run used; None where its log does not say."""
+    """The resources of a run; None if its log does not tell."""
 
     llm_calls: int = 0
     tool_calls: int = 0
     input_tokens: int | None = None
     output_tokens: int | None = None
     tokens: int | None = None
-    """Tokens of input and output together."""
+    """Input and output tokens together."""
     cost_usd: float | None = None
     """The price in US dollars."""
     duration_s: float | None = None
 
 
 class UsageComparison(Struct, frozen=True, kw_only=True):
-    """The resources both runs used, and how much more the second one did."""
+    """The resources of both runs, and how much more the second one used."""
 
     a: UsageTotals
     b: UsageTotals
@@ -189,30 +189,30 @@ class UsageComparison(Struct, frozen=True, kw_only=True):
 
 
 class Comparison(Struct, frozen=True, kw_only=True):
-    """Two runs, aligned. What they took never makes them different, nor do ids, numbers, times and tracebacks."""
+    """Two runs, aligned. Resources, ids, numbers, times and tracebacks never count as differences."""
 
     replaykit: int = 1
-    """Version of this form."""
+    """Version of this format."""
     a: str
-    """The first run's id."""
+    """The id of the first run."""
     b: str
-    """The second run's id."""
+    """The id of the second run."""
     identical: bool
     """True when nothing differs."""
     first: FirstDivergence | None
-    """The earliest place where they differ; None if they do not."""
+    """The first divergence; None if there is none."""
     entries: tuple[EventEntry, ...]
-    """Every event that was aligned, in the second run's order; what it lacks stands where it is missing."""
+    """All aligned events in the second run's order; those it lacks are placed where they are missing."""
     states: tuple[StateEntry, ...]
-    """The first steps after which the states differ: up to a hundred, fewer where the states are large."""
+    """The first steps after which the states differ: up to a hundred, fewer if the states are large."""
     tools: ToolComparison
     outcome: OutcomeComparison
     usage: UsageComparison
     unknown_states: int = 0
-    """After how many steps the states could not be compared, because a run had one and did not keep it."""
+    """The number of steps whose states could not be compared, because a run did not keep its own."""
 
     @property
     def counts(self) -> dict[EntryKind, int]:
         """The number of entries of each kind."""
-        found = Counter(entry.kind for entry in self.entries)
-        return {kind: found[kind] for kind in EntryKind}
+        counted_kinds = Counter(entry.kind for entry in self.entries)
+        return {kind: counted_kinds[kind] for kind in EntryKind}

@@ -1,13 +1,13 @@
-"""The states of two runs: the moments at which they can be compared, and where they differ.
+"""The states of two runs: find the moments at which they can be compared, and the differences there.
 
-Events that both runs have are the fixed points: one at a time, or where tasks took turns in another order, as many as
-it takes until both runs have done the same. Between two fixed points the last state of each step counts: one that was
-replaced before anything else happened says nothing. Where a run does something of its own between two of them, the
-states are laid beside each other once more before the second one.
+Events that both runs have are the fixed points: single events, or if tasks took turns in another order, as many events
+as it takes until both runs have done the same. Between two fixed points the last state of each step counts; one that
+was replaced before anything else happened does not. If a run does something of its own between them, the states are
+compared once more right before the second one.
 
-States are large and mostly grow. Both runs are folded in one pass; while the two logs write the same changes, nothing
-is compared at all, and only states whose texts differ are ever decoded. A state that a run had and did not keep is not
-known: it is compared with nothing.
+States are large and mostly grow. One pass folds both runs. While the two logs write the same changes nothing is
+compared at all, and only states whose texts differ are decoded. A state that a run did not keep is unknown and is never
+compared.
 """
 
 from __future__ import annotations
@@ -38,23 +38,23 @@ class StatePoint(NamedTuple):
     b_from: int
     """The fixed point before it; -1 for the start."""
     late: bool
-    """True after whatever one of the runs did on its own since then."""
+    """True after the events that only one of the runs has since then."""
 
     @property
     def mirrored(self) -> StatePoint:
-        """The same moment, seen from the other run."""
+        """The same moment with both runs swapped."""
         return StatePoint(self.b, self.a, self.b_from, self.a_from, self.late)
 
 
 def points_of(a: EventLog, b: EventLog, pairs: EventPairs) -> list[StatePoint]:
-    """The moments at which the states count, in the order of both runs."""
+    """Return the moments at which states count, in the order of both runs."""
     if pairs.mirrored:
         return [point.mirrored for point in _points(_StateLog(b), _StateLog(a), flipped(pairs.in_order))]
     return list(_points(_StateLog(a), _StateLog(b), pairs.in_order))
 
 
 class _FixedPoint(NamedTuple):
-    """Events that both runs have, from the first to the last of them in each."""
+    """Events that both runs have: the first and the last in each."""
 
     a_first: int
     b_first: int
@@ -63,17 +63,17 @@ class _FixedPoint(NamedTuple):
 
 
 class _StateGap(NamedTuple):
-    """The part of a run between two fixed points, with the states among the events of the first."""
+    """The part of a run between two fixed points, with the states in it."""
 
     start: int
     end: int
     loose: int
-    """Its first event that is no fixed point; the end when there is none."""
+    """The position of its first event that is no fixed point; the end if there is none."""
     states: Sequence[int]
 
 
 class _StateLog:
-    """One run, fixed point by fixed point."""
+    """One run, gap by gap."""
 
     def __init__(self, log: EventLog) -> None:
         self.size = len(log.events)
@@ -83,27 +83,27 @@ class _StateLog:
         self._following = _following(log)
 
     def gap(self, start: int, end: int) -> _StateGap:
-        """The stretch between two positions; to be asked in order."""
+        """Return the gap between two positions; call it in ascending order."""
         first = self._next
         while self._next < len(self._states) and self._states[self._next] < end:
             self._next += 1
         return _StateGap(start, end, min(self._following[start + 1], end), self._states[first : self._next])
 
     def blocks(self, gap: _StateGap) -> list[tuple[str | None, int]]:
-        """The steps whose states directly follow the fixed point, each with the position after its last state."""
-        found: list[tuple[str | None, int]] = []
+        """Return the steps whose states directly follow the fixed point, each with the end of its last state."""
+        steps: list[tuple[str | None, int]] = []
         for place in gap.states:
             if place >= gap.loose:
                 break
             step = self._steps[place]
-            if step is not None and found and found[-1][0] == step:
-                found.pop()
-            found.append((step, place + 1))
-        return found
+            if step is not None and steps and steps[-1][0] == step:
+                steps.pop()
+            steps.append((step, place + 1))
+        return steps
 
 
 def _following(log: EventLog) -> list[int]:
-    """For each position the first event at or after it that is neither a state nor a note."""
+    """Return for each position the first aligned event at or after it."""
     following = [len(log.events)] * (len(log.events) + 1)
     for place in range(len(log.events) - 1, -1, -1):
         following[place] = place if takes_part(log.events[place]) else following[place + 1]
@@ -127,9 +127,9 @@ def _points(a: _StateLog, b: _StateLog, pairs: list[Pair]) -> Iterator[StatePoin
 
 
 def _fixed(pairs: list[Pair]) -> Iterator[_FixedPoint]:
-    """Yield the points at which both runs have done the same: after each pair, or after pairs that cross."""
+    """Yield the points at which both runs have done the same: after each pair, or after a group of crossing pairs."""
     in_order = sorted(pairs)
-    least = [*accumulate((j for _, j in reversed(in_order)), min)][::-1]  # of the pairs from here on
+    least = [*accumulate((j for _, j in reversed(in_order)), min)][::-1]  # of this pair and all later ones
     first, most = 0, -1
     for n, (i, j) in enumerate(in_order):
         most = max(most, j)
@@ -139,20 +139,20 @@ def _fixed(pairs: list[Pair]) -> Iterator[_FixedPoint]:
 
 
 def _steps_in_common(a: list[tuple[str | None, int]], b: list[tuple[str | None, int]]) -> list[Pair]:
-    """The ends of the steps that both have, in order."""
+    """Return the ends of the steps that both sides have, in order."""
     names: dict[str | None, int] = {}
     keys_a = [names.setdefault(step, len(names)) for step, _ in a]
     keys_b = [names.setdefault(step, len(names)) for step, _ in b]
     return [(a[n][1], b[m][1]) for n, m in align(keys_a, keys_b)]
 
 
-_MOST = 100  # moments at which the states differ, before the rest is left out
-_DETAILED_BYTES = 64 * 1024 * 1024  # of states that were decoded
+_MOST = 100  # differing moments in a result
+_DETAILED_BYTES = 64 * 1024 * 1024  # states decoded for details
 _UNCHANGED = Change()
 
 
 class StateDivergence(Struct, frozen=True):
-    """A moment at which the states differ, and the positions of the states that held then."""
+    """A moment at which the states differ, and the positions of these states."""
 
     point: StatePoint
     a: int
@@ -164,18 +164,18 @@ class StateComparison(Struct, frozen=True):
     """The result of comparing the states of two runs."""
 
     beside: list[Pair]
-    """Positions of states that belong together."""
+    """Positions of states that were compared."""
     partings: list[StateDivergence]
     unknown: int
-    """Moments at which a run had a state and did not keep it."""
+    """The number of moments at which a run had a state that it did not keep."""
 
 
 def compare_states(a: TraceRun, b: TraceRun, points: Iterable[StatePoint]) -> StateComparison:
     """Return where the states differ, in order; nowhere if only one of the runs keeps states."""
-    found = StateComparison([], [], 0)
+    comparison = StateComparison([], [], 0)
     one, other, unknown, left_bytes = _StateReader(a), _StateReader(b), 0, _DETAILED_BYTES
     if not one.waiting or not other.waiting:
-        return found
+        return comparison
     equal = True
     for point in points:
         alike = _written_alike(one.up_to(point.a), other.up_to(point.b))
@@ -183,24 +183,23 @@ def compare_states(a: TraceRun, b: TraceRun, points: Iterable[StatePoint]) -> St
             equal = False
             continue
         if one.last > point.a_from and other.last > point.b_from:
-            found.beside.append((one.last, other.last))
+            comparison.beside.append((one.last, other.last))
         if not one.known or not other.known:
             unknown += 1
             equal = equal and alike
             continue
-        if (equal and alike) or left_bytes < 0 or len(found.partings) == _MOST:
+        if (equal and alike) or left_bytes < 0 or len(comparison.partings) == _MOST:
             continue
         old, new = one.text, other.text
         parts = () if old == new else tuple(differences(value_of(old), value_of(new)))
         equal = old == new
         if parts:
             left_bytes -= len(old) + len(new)
-            found.partings.append(StateDivergence(point, one.last, other.last, parts))
-    return StateComparison(found.beside, found.partings, unknown)
+            comparison.partings.append(StateDivergence(point, one.last, other.last, parts))
+    return StateComparison(comparison.beside, comparison.partings, unknown)
 
 
 def entries_of_states(a: EventLog, b: EventLog, partings: Iterable[StateDivergence]) -> Iterator[StateEntry]:
-    """Yield where the states differ, as values."""
     for parting in partings:
         a_step, b_step = steps_of_divergence(a, b, parting)
         yield StateEntry(
@@ -213,7 +212,7 @@ def entries_of_states(a: EventLog, b: EventLog, partings: Iterable[StateDivergen
 
 
 def steps_of_divergence(a: EventLog, b: EventLog, parting: StateDivergence) -> tuple[str | None, str | None]:
-    """The steps after which the states differ: a state that was kept before holds until there is another."""
+    """Return the steps after which the states differ; a kept state holds until the next one."""
     point = parting.point
     return _step(a, max(parting.a, point.a_from)), _step(b, max(parting.b, point.b_from))
 
@@ -223,7 +222,7 @@ def _step(log: EventLog, place: int) -> str | None:
 
 
 class _StateReader:
-    """The states of one run, one after the other."""
+    """Reads the states of one run in order."""
 
     def __init__(self, run: TraceRun) -> None:
         self._run = run
@@ -231,16 +230,16 @@ class _StateReader:
         self.waiting = deque(place for place, event in enumerate(run.events) if isinstance(event, State))
         """Positions of the states to come."""
         self.last: int | None = None
-        """Position of the state that holds."""
+        """Position of the current state."""
         self.known = False
 
     @property
     def text(self) -> bytes:
-        """The state that holds, as JSON text."""
+        """The current state as JSON."""
         return self._fold.text
 
     def up_to(self, place: int) -> list[State]:
-        """Go to the last state before this position; gives the states on the way."""
+        """Advance to the last state before this position; return the states on the way."""
         passed = []
         while self.waiting and self.waiting[0] < place:
             passed.append(self._take(self.waiting.popleft()))
@@ -248,7 +247,7 @@ class _StateReader:
 
     def _take(self, place: int) -> State:
         event = self._run.events[place]
-        assert isinstance(event, State)  # only those wait
+        assert isinstance(event, State)  # `waiting` holds positions of states
         try:
             self._fold.apply(event)
         except (ValueError, KeyError) as error:
@@ -258,7 +257,7 @@ class _StateReader:
 
 
 def _written_alike(a: list[State], b: list[State]) -> bool:
-    """True when both logs say the same, apart from saying that nothing changed."""
+    """True if both logs write the same, apart from empty changes."""
     return _written(a) == _written(b)
 
 

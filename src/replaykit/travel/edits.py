@@ -1,4 +1,4 @@
-"""Edits: what a fork changes at its step."""
+"""Edits: the change that a fork makes at its step."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _WORDS = {"tool_call": "tool", "llm_call": "model", "exchange": "request"}
 
 
 class Edits(Struct, frozen=True, kw_only=True):
-    """Changes at one step: of the state after it, of its call's answer or arguments, of the run's input."""
+    """Changes at one step: to the state after it, the answer or arguments of its call, or the input of the run."""
 
     state: JsonObject = {}
-    """Keys to set in the state; dotted keys reach inside."""
+    """Keys to set in the state; dotted keys set nested values."""
     patch: tuple[JsonObject, ...] = ()
     """A JSON Patch for the state."""
     result: Json | UnsetType = UNSET
@@ -31,7 +31,7 @@ class Edits(Struct, frozen=True, kw_only=True):
     answer: Json | UnsetType = UNSET
     """The new answer of the step's last model call; for a stream, the list of its items.
 
-    Of a call over HTTP it is a text, or a message with `content` and `tool_calls`, and goes out as its API sends it.
+    Over HTTP it is a text, or a message with `content` and `tool_calls`, and is sent in the format of the API.
     """
     error: ErrorSpec | None = None
     """The error that the step's last call fails with."""
@@ -40,7 +40,7 @@ class Edits(Struct, frozen=True, kw_only=True):
     input: Json | UnsetType = UNSET
     """The new input of the agent."""
     tool: str | None = None
-    """The name of the tool or model whose call is meant, where the step makes several."""
+    """The name of the tool or model whose call is changed, if the step calls several."""
 
     def __post_init__(self) -> None:
         changes = [name for name in ("result", "answer", "error", "arguments") if self._has(name)]
@@ -54,7 +54,7 @@ class Edits(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, changes: Edits | Mapping[str, Any] | None) -> Edits:
-        """Edits as they are; a mapping is keys of the state."""
+        """Return edits unchanged; a mapping holds keys of the state."""
         if isinstance(changes, Edits):
             return changes
         if changes is None or isinstance(changes, Mapping):
@@ -74,7 +74,7 @@ class Edits(Struct, frozen=True, kw_only=True):
         return value is not UNSET and (value is not None or name in ("result", "answer"))
 
     def amended(self, state: Json) -> Json:
-        """The state after the edits; a UsageError when they do not fit it."""
+        """Return the changed state; raise `UsageError` if the change does not fit."""
         try:
             state = merge(state, self.state) if self.state else state
             if self.patch:
@@ -84,7 +84,7 @@ class Edits(Struct, frozen=True, kw_only=True):
             raise UsageError(f"the change does not fit the state: {error}") from None
 
     def added_keys(self, state: Json, step: str) -> list[Deviation]:
-        """Return the keys that are set and that the state does not have, as deviations: they may be typing errors."""
+        """Return new keys as deviations, because they may be typing errors."""
         added = []
         for key in missing_keys(state, self.state):
             text = f"the state after {step} had no key {key!r}; it has: {', '.join(state)}"
@@ -92,14 +92,14 @@ class Edits(Struct, frozen=True, kw_only=True):
         return added
 
     def target(self, step: str, step_calls: list[Call], calls: Iterable[Call]) -> Call:
-        """The call that is changed, of those the step makes; a UsageError names those there are."""
+        """Return the call to change among those of the step; a `UsageError` names the calls."""
         all_calls = {call.seq: call for call in calls}
         fitting = [call for call in step_calls if isinstance(call, self._call_type) and self.tool in (None, call.name)]
         served = [call for call in fitting if call.parent not in all_calls]
-        if self.tool is None:  # traffic, the time and chance are meant only where there is nothing else
+        if self.tool is None:  # prefer a tool or model over bare HTTP, the clock and random numbers
             served = [call for call in served if not isinstance(call, Exchange)] or served
         if served:
-            self.outcome_of(served[-1])  # one that does not fit is said before anything is made
+            self.outcome_of(served[-1])  # fails now if the change does not fit, before a run is begun
             return served[-1]
         if fitting:
             inner, outer = fitting[-1], all_calls[fitting[-1].parent or 0]
@@ -114,7 +114,7 @@ class Edits(Struct, frozen=True, kw_only=True):
 
     @property
     def _call_type(self) -> type[Call]:
-        """The type of call that can be changed like this; only tools take new arguments."""
+        """The type of call that this change fits; only tools take new arguments."""
         if self.answer is not UNSET:
             return LlmCall
         if self.arguments is not None:
@@ -122,7 +122,7 @@ class Edits(Struct, frozen=True, kw_only=True):
         return Call
 
     def outcome_of(self, recorded: Call) -> CallAnswer | None:
-        """The outcome that takes the place of the recorded one; None when it stays."""
+        """Return the outcome that replaces the recorded one; None to keep it."""
         if self.error is not None:
             message = (self.error.message,) if self.error.message else ()
             return Outcome(error=ErrorInfo(type=self.error.type, message=self.error.message, args_json=raw(message)))

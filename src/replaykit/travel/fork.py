@@ -1,8 +1,8 @@
-"""Go on from a step: `resume`, `fork`.
+"""Continue from a step: `resume` and `fork`.
 
-From state where the agent takes one (a parameter `state`), by re-execution where it does not, and from the nearest
-state to the step by re-execution where the one at the step was not kept. Either way a new run is recorded, linked to
-its parent.
+An agent with a parameter `state` continues from the state of the step. Any other agent is re-executed up to the step,
+served from the recording; so is the way from the nearest kept state if that of the step was not kept. Either way a new
+run is recorded, linked to its parent.
 """
 
 from __future__ import annotations
@@ -39,22 +39,22 @@ class ForkResult(Struct, frozen=True, kw_only=True):
     """The result of a fork or a resumed run."""
 
     replaykit: int = 1
-    """Version of this form."""
+    """Version of this format."""
     run_id: str
-    """The id of the new run; in a dry run there is no such run."""
+    """The id of the new run; a dry run creates none."""
     status: RunStatus
     output: Json = None
-    """What the agent answered; null if it did not."""
+    """The agent's answer; null if there is none."""
     error: str | None = None
     """The error that ended the run."""
     way: str = ""
     """`state` or `re-execution`."""
     since: str | None = None
-    """The step whose state the agent began with, where that is not the step it goes on from."""
+    """The step whose state the agent began with, if it is not the step of the fork."""
     deviations: tuple[Deviation, ...] = ()
     """Where the agent left the recording."""
     would_be_live: tuple[str, ...] = ()
-    """In a dry run: what would have been done for real."""
+    """The calls that a dry run would have made for real."""
 
 
 @checked('rk.fork(run_id, "step_3", {"max_retries": 3}, agent=agent)')
@@ -70,11 +70,11 @@ def fork(
     attempt: str | None = None,
     dry_run: bool = False,
 ) -> tuple[str, ForkResult]:
-    """Go on from a step with something changed; gives the new run's id and how it ended.
+    """Continue from a step with something changed; return the new run's id and its result.
 
-    `changes` are keys of the state, or `Edits`. After the step recorded answers are served to exactly the recorded
-    calls (unless `reuse` is false); other calls happen only if their tool is harmless or named in `live`. What an
-    `attempt` at this fork, which was stopped, has done for real is taken from it, and not done again.
+    `changes` are keys of the state, or `Edits`. After the step, recorded answers are served to exactly the recorded
+    calls (unless `reuse` is false); other calls happen only if their tool is harmless or named in `live`. `attempt` is
+    an earlier attempt at this fork that stopped: calls that it made for real are not made again.
 
     >>> fork_id, result = rk.fork(run_id, "look up", rk.Edits(result={"docs": []}), agent=agent)
     >>> result.output
@@ -107,7 +107,7 @@ def resume(
     attempt: str | None = None,
     dry_run: bool = False,
 ) -> ForkResult:
-    """Go on from a step with nothing changed; the options are those of `fork`.
+    """Continue from a step with nothing changed; the options are those of `fork`.
 
     >>> rk.resume(run_id, "look up", agent=agent).output
     '1 documents'
@@ -132,7 +132,7 @@ def _fork_or_resume(
 ) -> ForkResult:
     with open_store(where, read_only=dry_run) as store:
         parent = store.load(run_id)
-        name = step_name(parent, step)  # an unknown step is said first
+        name = step_name(parent, step)  # reports an unknown step before anything else
         plan = plan_fork(store, parent, name, edits, agent if agent is not None else agent_of(parent))
         done = None if attempt is None else _attempted(store, attempt, parent.id)
         header = _header(parent, plan, kind, edits)
@@ -169,7 +169,7 @@ def _attempted(store: Store, attempt: str, parent: str) -> TraceRun:
 
 
 def _begun(store: Store, header: RunHeader, parent: str) -> RunWriter:
-    """The fork, begun while its parent is there: from then on no pruning takes the parent."""
+    """Begin the fork while its parent exists: pruning keeps the parent of a run."""
     with store.exclusive():
         store.header(parent)
         return store.begin(header)
@@ -185,7 +185,7 @@ def _run(
     with session.active():
         try:
             return plan.run(), None
-        except BaseException as error:  # noqa: BLE001 (how the agent ends is what one wants to see)
+        except BaseException as error:  # noqa: BLE001 (the way the agent ends is the result)
             return None, error
 
 
@@ -199,7 +199,7 @@ def _header(parent: TraceRun, plan: ForkPlan, kind: str, edits: Edits) -> RunHea
     return replace(
         of_origin(parent.header),
         id=new_run_id(),
-        name=f"{root_name(parent)}@{step}",  # the plain name stays the parent's
+        name=f"{root_name(parent)}@{step}",  # the plain name belongs to the parent
         sampling=plan.sampling,
         input_json=parent.input_json if edits.input is UNSET else raw(edits.input),
         output_json=ABSENT,
@@ -238,7 +238,7 @@ class RunFamily(Struct, frozen=True):
 
 
 def family_of(store: Store, run_id: str) -> RunFamily:
-    """The whole family, from the first ancestor that is still in the store."""
+    """Return the whole family, from the first ancestor that is still in the store."""
     headers = {header.id: header for header in store.headers()}
     root = store.header(run_id)
     seen = {root.id}

@@ -1,4 +1,4 @@
-"""Behind the seam in a fork: the tape up to the step, the change, and then the world, by rules."""
+"""The handler of a fork: serves the tape up to the step, makes the change, and applies the rules for live calls."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _Place: TypeAlias = dict[str, Any]
 
 
 class ForkHandler:
-    """Serves what was recorded up to the step, makes the change, and keeps the rules after it."""
+    """Serves what was recorded up to the step, makes the change, and applies the rules after it."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class ForkHandler:
         self._inside_done = {} if attempt is None else inside_of(attempt)
         self._live = frozenset(live)
         self._reuse = reuse
-        self._writer = writer  # None: a rehearsal, in which nothing happens for real and nothing is kept
+        self._writer = writer  # None in a dry run, in which nothing happens for real and nothing is stored
         self._lock = threading.RLock()
         self._states: Counter[tuple[str | None, str]] = Counter()
         self._changes_state = edits.of_state and not plan.at_once
@@ -66,13 +66,13 @@ class ForkHandler:
         self.would_be_live: list[str] = []
 
     def serve(self, call: PendingCall) -> CallAnswer | None:
-        """The recorded or changed outcome; None where the call may happen; Undecided where nobody said so."""
+        """Return the recorded or changed outcome; None if the call may happen. Raise `Undecided` if it may not."""
         with self._lock:
             index, self.calls_made = self.calls_made, self.calls_made + 1
             exact = self._before.take_exactly(call)
             if exact is not None:
                 return self._serve_before(call, exact, index)
-            exact = self._after.take_exactly(call)  # before what has moved: another task may be further than this one
+            exact = self._after.take_exactly(call)  # before moved calls: another task may be ahead of this one
             if exact is not None and self._reuse and exact not in self._after.unanswerable:
                 return self._give(call, self._after.calls[exact], index)
             moved = self._before.take(call) if exact is None else None
@@ -84,21 +84,19 @@ class ForkHandler:
 
     @property
     def reached(self) -> bool:
-        """True when everything up to the step has happened again."""
+        """True if everything up to the step has happened again."""
         return self._left == 0
 
     def settle(self, call: PendingCall, outcome: Outcome, duration_s: float) -> None:
-        """A call that was let through has ended."""
         self._keep(event_of(call, outcome, duration_s))
 
     def keep(self, event: AnyEvent) -> None:
-        """Something happened that is not a call."""
         if isinstance(event, State):
             self._states[event.step, event.path] += 1
         self._keep(event)
 
     def amend(self, step: str | None, state: Json) -> Json:
-        """The changed state, once, at the step; up to there also as forks before this one have changed it."""
+        """Return the changed state, once, at the step; before it, repeat the changes of earlier forks."""
         with self._lock:
             state = self._as_inherited(step, state)
             if not self._changes_state or not self._is_due(step):
@@ -106,7 +104,7 @@ class ForkHandler:
             self._changes_state = False
             try:
                 return self._edits.amended(state)
-            except UsageError as error:  # told here as well: the agent may handle it as an error of its own
+            except UsageError as error:  # also a deviation, since the agent may handle the exception
                 self.deviations.append(Deviation(kind="unmade", text=error.message))
                 raise
 
@@ -121,22 +119,22 @@ class ForkHandler:
         return state
 
     def unmade(self) -> list[Deviation]:
-        """The changes that were to be made, and that the agent gave no occasion for."""
-        found = []
+        """Return the changes that could not be made, because the agent did not get there."""
+        texts = []
         if self._changes_state:
-            found.append(f"the state was not changed: the agent passed none at {self._cut.step}")
+            texts.append(f"the state was not changed: the agent passed none at {self._cut.step}")
         if self._changes_call and self._target is not None:
-            found.append(f"`{self._target.name}` was not changed: the agent did not call it at {self._cut.step}")
+            texts.append(f"`{self._target.name}` was not changed: the agent did not call it at {self._cut.step}")
         if not any(deviation.kind not in ("live", "done") for deviation in self.deviations):  # it was not stopped
             for change, came in zip(self._inherited, self._came_again, strict=True):
                 if not came:
-                    found.append(f"the state that {self._cut.run_id} has after {change.step} was not reached again")
-            if not found and not self._edits.of_state and not self._edits.of_call:
+                    texts.append(f"the state that {self._cut.run_id} has after {change.step} was not reached again")
+            if not texts and not self._edits.of_state and not self._edits.of_call:
                 return self._unreached()
-        return [Deviation(kind="unmade", text=text) for text in found]
+        return [Deviation(kind="unmade", text=text) for text in texts]
 
     def _unreached(self) -> list[Deviation]:
-        """That the agent ended before the step; after a change it may well go another way."""
+        """Report that the agent ended before the step; only without a change, which may lead elsewhere."""
         if self.reached:
             return []
         calls = "a recorded call" if self._left == 1 else f"{self._left} recorded calls"
@@ -144,12 +142,12 @@ class ForkHandler:
         return [Deviation(kind="unreached", text=text)]
 
     def is_moment(self, state: State) -> bool:
-        """True when the state, which was kept just now, is the one that the plan names."""
+        """True if this state, just written, is the one that the plan names."""
         key = state.step, state.path
         return key == (self._moment.step, self._moment.path) and self._states[key] == self._moment.count
 
     def _is_due(self, step: str | None) -> bool:
-        """True when the agent's next state is the one to change."""
+        """True if the agent's next state is the one to change."""
         scope, moment = current(), self._moment
         if moment.count == 0:
             return self.reached or (step is not None and step == moment.step)
@@ -173,7 +171,7 @@ class ForkHandler:
         return self._change(call, recorded, index)
 
     def _as_sent(self, call: PendingCall, recorded: Call) -> Call:
-        """The recorded call as the API that the agent speaks sends it, where it was a model's."""
+        """Return the recorded model call in the API that the agent uses; other calls unchanged."""
         if call.request is None or not isinstance(recorded, LlmCall):
             return recorded
         from replaykit.seam.http.rewriting import on_the_wire  # noqa: PLC0415 (most calls are a tool's)
@@ -189,7 +187,7 @@ class ForkHandler:
             call.override = self._edits.arguments
             return self._go_live(call, index)
         changed = self._edits.outcome_of(recorded)
-        assert changed is not None  # a target is there because its outcome or its arguments change
+        assert changed is not None  # a target exists only for a change of an outcome or arguments
         if isinstance(recorded, LlmCall) and recorded.wire is None and call.request is not None:
             other = {"result_json": changed.result_json, "error": changed.error, "finish_reason": None}
             changed = self._as_sent(call, replace(recorded, **other))
@@ -198,7 +196,7 @@ class ForkHandler:
         return changed
 
     def _go_live(self, call: PendingCall, index: int) -> CallAnswer | None:
-        """Let the call happen, if its tool or this fork says that it may; what an attempt has done is there."""
+        """Let the call happen, if its tool or this fork allows it; serve it if an earlier attempt has made it."""
         shown = call_text(call.name, call.override if call.override is not None else orjson.loads(call.arguments))
         done = self._done.take_exactly(call)
         if done is not None and done not in self._done.unanswerable:
@@ -209,7 +207,7 @@ class ForkHandler:
             self.would_be_live.append(shown)
             raise self._stop("live", Undecided(f"this would be done for real: {shown}", index=index), call)
         if call.effects not in ("none", "idempotent") and call.name not in self._live:
-            # What was done for real must not be repeated by another attempt.
+            # Another attempt must not repeat what was done for real.
             has_acted = any(deviation.kind in ("live", "done") for deviation in self.deviations)
             attempt_option = f" --attempt {self._writer.run_id}" if has_acted else ""
             question = f"after {self._cut.step} the fork wants to do this for real: {shown}"
@@ -222,7 +220,7 @@ class ForkHandler:
         return None
 
     def _repeat(self, call: PendingCall, done: Call) -> CallAnswer:
-        """Enter what an attempt has done, and what happened inside it, as what happens here."""
+        """Record a call of an earlier attempt, and the events inside it, as part of this run."""
         self._keep(event_of(call, done, done.duration_s))
         for event, place in self._places_inside(done, call, self._inside_done):
             self._keep(replace(event, **place))
@@ -237,7 +235,7 @@ class ForkHandler:
         return error
 
     def _share(self, call: PendingCall, recorded: Call) -> None:
-        """Enter a call that was served, and what happened inside it, as what the fork has in common with its parent."""
+        """Record a served call, and the events inside it, as shared with the parent."""
         self._refer(recorded, call, seq=call.seq, parent=call.parent, path=call.path)
         self._share_inside(recorded, call)
 
@@ -248,7 +246,7 @@ class ForkHandler:
     def _places_inside(self, recorded: Call, call: PendingCall, inside: _Inside) -> Iterator[tuple[AnyEvent, _Place]]:
         """Yield the events inside a recorded call, each with its place inside the new one."""
         scope = current()
-        assert scope is not None  # a call is made in a scope
+        assert scope is not None  # every call is made in a scope
         numbers = {recorded.seq: call.seq}
         for event in sorted(_within(recorded, inside), key=lambda event: event.seq):
             numbers[event.seq] = seq = next(scope.session.numbers)
@@ -274,7 +272,7 @@ class ForkHandler:
 
 
 def _within(outer: Event, inside: _Inside) -> Iterator[AnyEvent]:
-    """Everything that happened inside a recorded call, but states: those are changes from one of another log."""
+    """Yield the events inside a recorded call, except states: each is a change against a state of the other log."""
     for event in inside.get(outer.seq, ()):
         if not isinstance(event, State):
             yield event

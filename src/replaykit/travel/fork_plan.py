@@ -1,7 +1,7 @@
-"""The plan of a journey: what the agent begins with, which recorded calls it is served, where the change is made.
+"""The plan of a fork: the state that the agent begins with, the recorded calls to serve, and the place of the change.
 
-An agent that takes a state begins with the nearest one that was kept, at the step or before it; any other agent begins
-at its start. Whatever is wrong with a journey is said here, before anything is made.
+An agent that takes a state begins with the nearest kept one, at the step or before it; any other agent begins at its
+start. All errors in the options of a fork are raised here, before a run is begun.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class StateMoment(Struct, frozen=True):
     step: str | None
     path: str
     count: int
-    """0 when the recording has none there: then the first one will do, there or later."""
+    """0 if the recording has none there: then the first one in this place or later counts."""
 
 
 class RunCut(Struct):
-    """A run cut at a step: the calls up to it, with the step's own among them, and those after it."""
+    """A run cut at a step: the calls up to and including the step, and those after it."""
 
     run_id: str
     step: str
@@ -51,7 +51,7 @@ class RunCut(Struct):
     inside: dict[int, list[AnyEvent]]
     """The events inside each call; they do not happen again when the call is served."""
     inner: frozenset[int]
-    """The numbers of the calls among that."""
+    """The numbers of the calls among those events."""
 
 
 class StartState(Struct, frozen=True):
@@ -60,10 +60,10 @@ class StartState(Struct, frozen=True):
     step: str
     """The step it was kept in."""
     seq: int
-    """Everything up to this event has happened before."""
+    """The last event that has happened before the agent begins."""
     state: Json
     at_step: bool
-    """True when the agent does nothing between this state and the end of the step it goes on from."""
+    """True if the agent does nothing between this state and the end of the step."""
     begins: Beginning
 
 
@@ -79,23 +79,23 @@ class ForkPlan(Struct, frozen=True):
     """The parent's events before the agent begins."""
     begins: Beginning
     moment: StateMoment
-    """The state that is changed, or looked for."""
+    """The state to change or to look for."""
     sampling: Sampling
-    """Every state is kept, but where the parent says nothing of equal ones, neither does the journey."""
+    """Keeps every state, but skips equal ones if the parent does."""
     target: Call | None = None
     """The call whose answer or arguments are changed."""
     inherited_changes: tuple[InheritedChange, ...] = ()
-    """State changes of earlier forks, which have to happen again."""
+    """State changes of earlier forks, which have to be repeated."""
     added_keys: tuple[Deviation, ...] = ()
-    """Keys that the change sets in a state that does not have them."""
+    """Keys that the change adds to the state."""
 
     @property
     def at_once(self) -> bool:
-        """True when the agent begins at the step itself."""
+        """True if the agent begins at the step itself."""
         return self.start is not None and self.start.at_step
 
     def run(self) -> Any:
-        """Call the agent; gives what it answers."""
+        """Call the agent and return its answer."""
         if self.start is None:
             return finished(call_with(self.agent, self.agent_input))
         state = self.start.state
@@ -105,7 +105,7 @@ class ForkPlan(Struct, frozen=True):
 
 
 def plan_fork(store: Store, parent: TraceRun, step: str, edits: Edits, agent: Callable[..., Any]) -> ForkPlan:
-    """The plan for going on from a step; a UsageError where that cannot be done."""
+    """Plan a fork from a step; raise `UsageError` if it is impossible."""
     run_step = find_step(parent, step)
     anew = edits.input is not UNSET
     added_keys: list[Deviation] = []
@@ -128,7 +128,7 @@ def plan_fork(store: Store, parent: TraceRun, step: str, edits: Edits, agent: Ca
 
 
 def plan_state_lookup(store: Store, parent: TraceRun, step: str, agent: Callable[..., Any]) -> ForkPlan:
-    """The plan for getting to a state that was not kept."""
+    """Plan how to reach a state that was not kept."""
     run_step = find_step(parent, step)
     start = _start(store, parent, run_step, Edits()) if takes_state(agent) else None
     return _plan(parent, run_step, agent, start, run_step.state)
@@ -143,12 +143,12 @@ def _plan(
     *,
     anew: bool = False,
 ) -> ForkPlan:
-    """The plan for running the agent up to a state at a step, with nothing changed there yet."""
+    """Plan to run the agent up to a state at a step, with nothing changed there yet."""
     since, begins = -1, AT_FIRST
     if start is not None:
         since, begins = start.seq, start.begins
     moment = _moment(parent, state, run_step, since)
-    # Where a step left no state in the log because nothing changed, the change is made to one that left no trace.
+    # A step without a change has no state in the log, so the change applies to a state that left no trace.
     is_on_change = parent.sampling.on_change and moment.count > 0
     return ForkPlan(
         agent=agent,
@@ -163,7 +163,7 @@ def _plan(
 
 
 def session_for(plan: ForkPlan, handler: Handler, parent: TraceRun, cleaning: Cleaning | None = None) -> RunSession:
-    """The session in which the agent runs: it counts its calls, steps and states as the parent did."""
+    """Return the session for the agent, which counts calls, steps and states as the parent did."""
     lineage = parent.origin.run or parent.id
     return RunSession(handler, lineage=lineage, begins=plan.begins, sampling=plan.sampling, cleaning=cleaning)
 
@@ -177,7 +177,7 @@ def takes_state(agent: Callable[..., Any]) -> bool:
 
 
 def _check_fit(store: Store, parent: TraceRun, run_step: RunStep, edits: Edits) -> list[Deviation]:
-    """Raise a UsageError for a change that does not fit the state, where that is known; return the keys it adds."""
+    """Return the keys that the change adds to the state; raise `UsageError` if it does not fit."""
     if run_step.state is None:
         hint = "Keep one with `step.done(state)`, or change a call."
         raise UsageError(f"run {parent.id} kept no state at {run_step.step_id}", hint=hint)
@@ -189,7 +189,7 @@ def _check_fit(store: Store, parent: TraceRun, run_step: RunStep, edits: Edits) 
 
 
 def _start(store: Store, parent: TraceRun, run_step: RunStep, edits: Edits) -> StartState | None:
-    """The nearest state that was kept, at the step (then as it is changed there) or before it."""
+    """Return the nearest kept state: at the step, with the change applied, or before it."""
     nearest: RunStep | None = run_step
     if run_step.unknown:
         nearest = nearest_known_step_before(parent, run_step.step_id)
@@ -203,7 +203,7 @@ def _start(store: Store, parent: TraceRun, run_step: RunStep, edits: Edits) -> S
     def has_calls(after: int, up_to: int) -> bool:
         return any(after < call <= up_to for call in calls)
 
-    # What follows the state in its own step is over as well, unless the agent made calls in between.
+    # The rest of the state's own step is over as well, unless the agent made calls in it.
     seq = kept_state.seq if has_calls(kept_state.seq, owner.last.seq) else owner.last.seq
     at_step = nearest is run_step and not has_calls(seq, run_step.last.seq)
     state = store.state_at(parent.id, kept_state.seq)
@@ -216,7 +216,7 @@ def _start(store: Store, parent: TraceRun, run_step: RunStep, edits: Edits) -> S
 
 
 def _cut(parent: TraceRun, step: str, since: int, *, anew: bool = False) -> RunCut:
-    """The parent's calls after an event, by the step each belongs to; `anew` all of them are after it."""
+    """Sort the parent's calls after an event by the step they belong to; with `anew`, all of them come after it."""
     order: dict[int, int] = {}
     own: list[Call] = []
     reached = -1
@@ -229,7 +229,7 @@ def _cut(parent: TraceRun, step: str, since: int, *, anew: bool = False) -> RunC
     after: list[Call] = []
     current = 0
     for event in parent.events:
-        current = order.get(event.seq, current)  # a call outside of any step belongs to the one before it
+        current = order.get(event.seq, current)  # a call outside of any step belongs to the step before it
         if isinstance(event, Call) and event.seq > since:
             (before if current <= reached and not anew else after).append(event)
     inside = inside_of(parent)
@@ -240,7 +240,7 @@ def inside_of(parent: TraceRun) -> dict[int, list[AnyEvent]]:
     """Return the events directly inside each call of a run, by the number of the call."""
     inside: dict[int, list[AnyEvent]] = {call.seq: [] for call in parent.calls}
     for event in parent.events:
-        if event.parent in inside and event.parent < event.seq:  # a log from elsewhere may say anything
+        if event.parent in inside and event.parent < event.seq:  # an imported log may contain cycles
             inside[event.parent].append(event)
     return inside
 
@@ -250,13 +250,13 @@ def _inner(inside: dict[int, list[AnyEvent]]) -> frozenset[int]:
 
 
 def _changed_state(run_step: RunStep) -> State | None:
-    """The state that a change at the step is made to: the last that the step itself hands over."""
-    found = None
+    """Return the state that a change at the step applies to: the last that the step itself hands over."""
+    last = None
     for event in run_step.events:
         is_own = event.step == run_step.step_id
-        if isinstance(event, State) and (is_own or found is None or found.step != run_step.step_id):
-            found = event
-    return found
+        if isinstance(event, State) and (is_own or last is None or last.step != run_step.step_id):
+            last = event
+    return last
 
 
 def _moment(parent: TraceRun, state: State | None, run_step: RunStep, since: int) -> StateMoment:
@@ -273,7 +273,7 @@ def _moment(parent: TraceRun, state: State | None, run_step: RunStep, since: int
 
 
 def _is_kept_after_all(parent: TraceRun, alike: list[State]) -> bool:
-    """True when the last of these is the one before it once more: at the end of a run the last state is kept."""
+    """True if the last of these repeats the one before it, as a sampled run does with its last state at the end."""
     last = [event for event in parent.events if isinstance(event, State)][-2:]
     return (
         parent.sampling.every > 1 and alike[-2:] == last and len(last) == 2 and last[1].is_kept and not last[0].is_kept
@@ -281,10 +281,10 @@ def _is_kept_after_all(parent: TraceRun, alike: list[State]) -> bool:
 
 
 def _beginning_after(parent: TraceRun, since: int, state: State) -> Beginning:
-    """Return the numbers at which a run goes on counting that begins with this state of its parent.
+    """Return the numbers from which a run counts on that begins with this state of its parent.
 
-    Calls are matched by their causal path, and paths are numbered where things are started. An agent that begins in the
-    middle counts on from there, so that its calls have the paths they had when it was recorded.
+    Calls are matched by causal path, and paths contain numbers. An agent that begins in the middle continues these
+    numbers, so that its calls get the paths they had in the recording.
     """
     step = 0
     for event in parent.events:
@@ -299,27 +299,27 @@ def _beginning_after(parent: TraceRun, since: int, state: State) -> Beginning:
 
 
 class InheritedChange(Struct, frozen=True):
-    """The state that a forefather went on with after a step, instead of the one that was handed over there."""
+    """A state change of an earlier fork: the state that it continued with instead of the agent's own."""
 
     step: str
     before: Json
-    """None where nobody knows it any more."""
+    """None if it is no longer known."""
     after: Json
 
     def is_at(self, step: str | None) -> bool:
-        """True for a state of that step; agents that mark no steps are known by their states alone."""
+        """True for a state of that step; an agent without steps is matched by its states alone."""
         return step in (self.step, None)
 
     def is_due(self, state: Json, cleaning: Cleaning | None) -> bool:
-        """True when this is the state that was changed, handed over once more."""
+        """True if this is the state that was changed, handed over again."""
         return self.before is not None and _written(state, cleaning) == canonical(self.before)
 
     def holds(self, state: Json, cleaning: Cleaning | None) -> bool:
-        """True when the agent goes on with the changed state."""
+        """True if the agent continues with the changed state."""
         return _written(state, cleaning) == canonical(self.after)
 
     def amended(self, state: Json) -> Json:
-        """The state with the same change; what was not changed stays the agent's own."""
+        """Return the state with the same change; the rest stays the agent's own."""
         if not (isinstance(state, dict) and isinstance(self.before, dict) and isinstance(self.after, dict)):
             return self.after
         amended = {key: value for key, value in state.items() if key in self.after or key not in self.before}
@@ -330,32 +330,32 @@ class InheritedChange(Struct, frozen=True):
 
 
 def _written(state: Json, cleaning: Cleaning | None) -> bytes:
-    fold = StateFold(cleaning=cleaning)  # what a log holds is clean, what the agent has is not
+    fold = StateFold(cleaning=cleaning)  # logged states are redacted, so the agent's must be too for a comparison
     fold.advance(state)
     return canonical(decode(fold.text))
 
 
 def inherited_changes(store: Store, run: TraceRun, step: str, since: int) -> tuple[InheritedChange, ...]:
-    """The changes of state that lie between the event `since` and the end of a step, the oldest fork's first."""
+    """Return the state changes between the event `since` and the end of a step, oldest fork first."""
     places = {run_step.step_id: place for place, run_step in enumerate(run_steps(run))}
-    found: list[InheritedChange] = []
+    changes: list[InheritedChange] = []
     nearest = places[step]
     for child, parent in _forks(store, run):
         at = child.origin.step or ""
         if places.get(at, nearest + 1) > nearest:
-            continue  # a change after the place where a later fork began is none of its past
+            continue  # a later fork began before this change, so it never happened there
         nearest = places[at]
         if child.origin.kind == "resumed":
-            continue  # with nothing changed
+            continue  # nothing was changed
         old, new = None if parent is None else _state(store, parent, at), _state(store, child, at)
         before = None if old is None else old[1]
         if new is not None and new[0] > since and canonical(before) != canonical(new[1]):
-            found.append(InheritedChange(at, before, new[1]))
-    return tuple(reversed(found))
+            changes.append(InheritedChange(at, before, new[1]))
+    return tuple(reversed(changes))
 
 
 def _forks(store: Store, run: TraceRun) -> Iterator[tuple[TraceRun, TraceRun | None]]:
-    """The run and what it was forked from, that and what it was forked from, and so on; None for one that is gone."""
+    """Yield the run with its parent, the parent with its own, and so on; None for a deleted parent."""
     seen = {run.id}
     while run.origin.kind in ("forked", "resumed") and run.origin.run and run.origin.run not in seen:
         try:

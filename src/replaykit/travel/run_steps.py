@@ -1,7 +1,7 @@
-"""The places to stand in a run: its steps, and what the log knows of the state after each.
+"""The steps of a run, and the state that its log holds after each.
 
-The state after a step is the last one the agent had by then. Its log may have said that there was one and not kept it:
-then it is not known, and the state kept before it is not taken for it.
+The state after a step is the last one the agent had by then. If the log says that there was one and did not keep it,
+the state is unknown: an older one is not taken for it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class RunStep(Struct, frozen=True):
     step_id: str
     events: list[AnyEvent]
     state: State | None
-    """The state after the step, of whichever step it was written in; None for an agent that had none by then."""
+    """The state after the step, whichever step it was written in; None if the agent had none by then."""
 
     @property
     def last(self) -> AnyEvent:
@@ -32,32 +32,32 @@ class RunStep(Struct, frozen=True):
 
     @property
     def unknown(self) -> bool:
-        """True when there is a state after the step and the log does not hold it."""
+        """True if there is a state after the step that the log does not hold."""
         return self.state is not None and not self.state.is_kept
 
 
 def run_steps(run: TraceRun) -> list[RunStep]:
-    """The steps of a run, in order."""
+    """Return the steps of a run, in order."""
     states = [event for event in run.events if isinstance(event, State)]
     numbers = [state.seq for state in states]
-    found = []
+    step_list = []
     for step_id, events in steps_with_states(run):
         own = [event for event in events if isinstance(event, State)]
         by_then = bisect_right(numbers, events[-1].seq)
         before = states[by_then - 1] if by_then else None
-        # An event of a step may be written after the state of the next: LangGraph's threads are not waited for.
-        found.append(RunStep(step_id, events, own[-1] if own else before))
-    return found
+        # Events of a step may be logged after the state of the next one: LangGraph does not wait for its threads.
+        step_list.append(RunStep(step_id, events, own[-1] if own else before))
+    return step_list
 
 
 def find_step(run: TraceRun, step_id: StepWord) -> RunStep:
-    """Return a step by its name or number; a UsageError names the steps there are."""
+    """Return a step by its name or number; a `UsageError` names the existing steps."""
     name = step_name(run, step_id)
     return next(run_step for run_step in run_steps(run) if run_step.step_id == name)
 
 
 def steps_with_states(run: TraceRun) -> Iterator[tuple[str, list[AnyEvent]]]:
-    """Each step with its events, and with the states kept between it and the next step."""
+    """Yield each step with its events, and with the states between it and the next step."""
     steps = steps_of(run)
     owner = {event.seq: step_id for step_id, events in steps.items() for event in events}
     groups: dict[str, list[AnyEvent]] = {step_id: [] for step_id in steps}
@@ -70,12 +70,12 @@ def steps_with_states(run: TraceRun) -> Iterator[tuple[str, list[AnyEvent]]]:
 
 
 def nearest_known_step_before(run: TraceRun, step_id: str) -> RunStep | None:
-    """The nearest step before this one whose state is known; None when there is none."""
+    """Return the nearest step before this one whose state is known; None if there is none."""
     return _nearest(run, step_id)[0]
 
 
 def state_not_kept(run: TraceRun, step_id: str) -> StateNotKept:
-    """The error for a step whose state is not known; it names the nearest ones and how to get there."""
+    """Return the error for a step with an unknown state; it names the nearest known ones and the way to get it."""
     before, after = _nearest(run, step_id)
     near = [run_step.step_id for run_step in (before, after) if run_step is not None]
     beside = f" The nearest stored ones: {', '.join(near)}." if near else ""
@@ -90,7 +90,7 @@ def state_not_kept(run: TraceRun, step_id: str) -> StateNotKept:
 
 
 def _nearest(run: TraceRun, step_id: str) -> tuple[RunStep | None, RunStep | None]:
-    """The nearest steps before and after this one whose states are known."""
+    """Return the nearest steps before and after this one whose states are known."""
     before, passed = None, False
     for run_step in run_steps(run):
         if run_step.step_id == step_id:

@@ -1,8 +1,8 @@
-"""The state after any step of a run, kept or not.
+"""Look up the state after any step of a run, kept or not.
 
-A state that was not kept is reached by re-execution: the agent begins with the nearest one before it that was kept (or
-at its start, if it takes no state), is served its recorded answers, and is stopped when it hands over the state that is
-asked for. Nothing happens for real, and nothing is written.
+A state that was not kept is reached by re-execution. The agent begins with the nearest kept state before it (or at its
+start, if it takes no state), is served its recorded answers, and is stopped when it hands over the requested state.
+Nothing happens for real, and nothing is written.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from replaykit.travel.run_steps import find_step
 
 @checked('rk.state_at(run_id, "step_3", agent=agent)')
 def state_at(run_id: str, step: StepWord, *, agent: Callable[..., Any] | None = None, store: StoreLike = None) -> Json:
-    """The state after a step of a run; one that was not kept is reached by running the agent again, up to there.
+    """Return the state after a step; one that was not kept is reached by running the agent again up to there.
 
-    Without `agent` it is the one decorated with `@record` whose runs have this run's name. None for a run whose agent
-    had no state by then. A Divergence says that the agent did not get there again.
+    Without `agent`, it is the one decorated with `@record` whose runs have this run's name. None if the agent had no
+    state by then. A `Divergence` means that the agent did not get there again.
 
     >>> rk.state_at(run_id, "look up")
     {'docs': 1}
@@ -58,7 +58,7 @@ def _rerun_to(store: Store, run: TraceRun, step: str, agent: Callable[..., Any])
             plan.run()
         except KeyboardInterrupt:
             raise
-        except BaseException as error:  # noqa: BLE001 (stopped on purpose, or by its own failure: told apart below)
+        except BaseException as error:  # noqa: BLE001 (stopped on purpose or failed: told apart below)
             failure = error
     if scout.arrived:
         return scout.state
@@ -75,11 +75,11 @@ def _rerun_to(store: Store, run: TraceRun, step: str, agent: Callable[..., Any])
 
 
 class _Arrived(BaseException):
-    """Stops the agent; not an error that its own code would handle."""
+    """Stops the agent; a BaseException, so that its own code does not handle it."""
 
 
 class _StateFinder(ForkHandler):
-    """Serves the recording and stops the agent at the state that is asked for."""
+    """Serves the recording and stops the agent at the requested state."""
 
     def __init__(self, plan: ForkPlan) -> None:
         super().__init__(plan, Edits(), None)
@@ -88,13 +88,13 @@ class _StateFinder(ForkHandler):
         self.state: Json = None
 
     def serve(self, call: PendingCall) -> CallAnswer | None:
-        """The recorded outcome; after the arrival nothing is answered any more."""
+        """Return the recorded outcome; after the arrival, stop every further call too."""
         if self.arrived:
             raise _Arrived
         return super().serve(call)
 
     def keep(self, event: AnyEvent) -> None:
-        """Take note of the agent's states until the one that is asked for."""
+        """Follow the agent's states up to the requested one."""
         if self.arrived:
             raise _Arrived
         super().keep(event)

@@ -1,7 +1,7 @@
-"""Another answer of a call that went over the wire: what the server would have sent instead.
+"""Change the answer of a call over HTTP to what the server would have sent instead.
 
-A model's answer is written in the words of its API, as a stream where one was asked for. Of any other exchange, and
-where somebody wants it byte by byte, the answer is the list of the response's chunks.
+A model's answer is written in the format of its API, streamed if the request asks for that. For any other exchange, and
+for full control, the answer is the list of the response's chunks.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from replaykit.wire.routes import api_of
 
 
 def wire_outcome(recorded: Call, wire: WireInfo, value: Json) -> Outcome:
-    """The outcome in which a recorded exchange is answered with something else; a UsageError when it cannot be."""
+    """Return the outcome in which this value answers a recorded exchange; raise `UsageError` if that is impossible."""
     if isinstance(value, list):
         if not all(isinstance(chunk, str | bytes) for chunk in value):
             raise UsageError(f"`{recorded.name}`: the chunks of a response are texts or bytes")

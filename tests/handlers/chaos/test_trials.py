@@ -113,7 +113,7 @@ def test_a_run_can_be_had_again_by_its_seed_alone() -> None:
 def test_nothing_planned_and_nothing_asked_are_errors() -> None:
     with pytest.raises(NothingSelected, match="no fault is planned"):
         tried(careful, CALM)
-    with pytest.raises(NothingSelected, match="nothing to ask"):
+    with pytest.raises(NothingSelected, match="no input for the agent"):
         tried(careful, scenario("error"), inputs=())
 
 

@@ -1,4 +1,4 @@
-"""Chaos: seeded faults behind the seam, attacks on what an agent is told, and mutations of its input.
+"""Chaos: seeded faults behind the seam, attacks on an agent's input, and mutations of it.
 
 Knows the model, the wire and the seam; knows nothing of recordings, cases, reports or terminals.
 """
@@ -13,7 +13,7 @@ from replaykit.seam.scope import Handler
 
 
 def under_chaos(handler: Handler, plan: ChaosPlan | None, *, place: str = "", recorded: Iterable[Call] = ()) -> Handler:
-    """The handler with the plan's faults before it; as it is where none can strike a call."""
+    """Put the plan's faults in front of the handler; return it unchanged if no fault concerns calls."""
     if plan is None or not plan.of_calls:
         return handler
     from replaykit.handlers.chaos.handler import Chaos  # noqa: PLC0415 (brings in the APIs of models; few runs have faults)

@@ -1,7 +1,7 @@
-"""Attacks on what an agent is given to begin with.
+"""Attacks on the input of an agent.
 
-An input is a text, a list of messages, or an object. The text that an attack changes is the text itself, what the last
-message of the user says, or the longest text of an object; `inject_at` may name another message, or a path.
+An input is a text, a list of messages, or an object. An attack changes the text itself, the last message of the user,
+or the longest text of an object; `inject_at` may name another message, or a path.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ Edit = Callable[[str], str]
 
 
 def attacked(agent_input: Json, plan: ChaosPlan) -> tuple[Json, tuple[str, ...]]:
-    """The input after the plan's attacks, and the names of those that changed it."""
+    """Return the input after the plan's attacks, and the names of those that changed it."""
     for attack, chance in _striking(plan):
         agent_input = _at(agent_input, attack.inject_at, partial(_injected_text, attack, chance))
     return agent_input, attacks_of(plan)
 
 
 def attacks_of(plan: ChaosPlan) -> tuple[str, ...]:
-    """The names of the attacks that change the input, whatever it is."""
+    """Return the names of the plan's attacks that change any input under its seed."""
     return tuple(attack.name for attack, _ in _striking(plan))
 
 
@@ -49,7 +49,6 @@ def _striking(plan: ChaosPlan) -> Iterator[tuple[ContextAttack, SeededChance]]:
 
 
 def _injected_text(attack: ContextAttack, chance: SeededChance, text: str) -> str:
-    """The text with the attack in it."""
     if attack.type is Attack.OVERFLOW:
         dice = chance.dice()
         return f"{' '.join(dice.choices(_WORDS, k=attack.inject_tokens))}\n\n{text}"
@@ -66,16 +65,16 @@ def _injected_text(attack: ContextAttack, chance: SeededChance, text: str) -> st
     return f"{text}\n\n{payload}"
 
 
-def _payload(attack: ContextAttack, chance: SeededChance, usual: str) -> str:
+def _payload(attack: ContextAttack, chance: SeededChance, default: str) -> str:
     if attack.payload:
         return attack.payload
     if attack.payloads:
         return chance.dice().choice(attack.payloads)
-    return usual
+    return default
 
 
 def _at(agent_input: Json, place: str | int, edit: Edit) -> Json:
-    """The input with the text at that place changed."""
+    """Return the input with the text at this place changed."""
     if isinstance(place, str) and place.startswith("$"):
         return _at_path(agent_input, parse_path(place), edit)
     if isinstance(agent_input, str):
@@ -98,7 +97,7 @@ def _at(agent_input: Json, place: str | int, edit: Edit) -> Json:
 
 
 def _in_messages(messages: list[Json], place: str | int, edit: Edit) -> list[Json]:
-    """The messages with one of them changed: the last of the user, or the one of that number."""
+    """Change one of the messages: the one of that number, or the last one of the user."""
     index = -1
     if isinstance(place, int) and -len(messages) <= place < len(messages):
         index = place
@@ -121,7 +120,7 @@ def _in_messages(messages: list[Json], place: str | int, edit: Edit) -> list[Jso
 
 
 def _at_path(agent_input: Json, path: JsonPath, edit: Edit) -> Json:
-    """The input with every text changed that the path leads to; a UsageError where there is none."""
+    """Change every text that the path leads to; raise `UsageError` if there is none."""
     changed = 0
 
     def walk(value: Json, rest: JsonPath) -> Json:

@@ -1,12 +1,11 @@
-"""Chance that is the same every time: what a seed says about one fault and one call.
+"""Seeded chance: decide from a seed whether a fault strikes a call, the same way in every execution.
 
-A call is known by its causal path, its kind, its name and its number among its like there. None of that depends on
-which thread or task comes first, so the same seed strikes the same calls on one worker and on many.
+A call is identified by its causal path, kind, name and number among the same calls there. None of that depends on
+scheduling, so the same seed strikes the same calls on one worker and on many.
 
-"After N calls" is counted along the path too. The number of a call is how many calls the fault means were made at its
-path before it, and, for each part of the path, how many of that name had been begun there before: the request inside
-the fourth `search` comes after three searches, and the call of the third worker after two workers. That is exact where
-each of those made one such call, and the same in every execution where they did not.
+"After N calls" is counted along the path too: the calls made before at the same path, plus the number in each part of
+the path. The request inside the fourth `search` comes after three searches, and a call of the third worker after two
+workers. The count is exact if each of those made one such call, and otherwise at least the same in every execution.
 """
 
 from __future__ import annotations
@@ -25,40 +24,39 @@ _RANGE = 2**64
 
 
 class SeededChance(Struct, frozen=True):
-    """The draw for one call and one fault."""
+    """A random number for one call and one fault."""
 
     drawn: int
     """From 0 up to 2**64."""
 
     def strikes(self, probability: float) -> bool:
-        """True with that probability."""
         return self.drawn < probability * _RANGE
 
     def dice(self) -> random.Random:
-        """Chance for the details, which is another for each call and fault."""
+        """Return a generator for details, seeded by this number."""
         return random.Random(self.drawn)
 
 
 def draw(seed: int, *subject: object) -> SeededChance:
-    """Return what the seed says about this."""
+    """Derive the random number of this subject from the seed."""
     text = "\0".join(map(str, (seed, *subject)))
     return SeededChance(int.from_bytes(blake2b(text.encode("utf-8", "replace"), digest_size=8).digest()))
 
 
 def number_in(path: str) -> int:
-    """Return how many calls and strands of the same names were begun before those around a call."""
+    """Return how many calls and strands of the same names started before those in the path."""
     return sum(map(int, _NUMBER.findall(path)))
 
 
 class Counting:
-    """The numbers of calls, by what they are and where."""
+    """Thread-safe counters of calls, by any key."""
 
     def __init__(self) -> None:
         self._seen: Counter[tuple[object, ...]] = Counter()
         self._lock = threading.Lock()
 
     def next(self, *what: object) -> int:
-        """Return how many of these there were before."""
+        """Return how often this key was counted before, and count it."""
         with self._lock:
             number = self._seen[what]
             self._seen[what] += 1
@@ -66,5 +64,5 @@ class Counting:
 
 
 def is_like(text: str, pattern: str) -> bool:
-    """True when the text is that, or what a pattern with `*` and `?` means."""
+    """True if the text equals the pattern or matches its `*` and `?`."""
     return text == pattern or fnmatchcase(text, pattern)

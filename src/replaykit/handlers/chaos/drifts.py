@@ -1,4 +1,4 @@
-"""Drifts: an answer as another version of the model would put it, and answers that are cut or mean nothing."""
+"""Model drifts: the answer of another model version, and answers that are cut off or garbage."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 
 
 def truncated(answer: ModelAnswer, max_tokens: int, *, as_objects: bool = False) -> ModelAnswer:
-    """The answer, broken off after that many words; what it would have called a tool with is broken off too.
+    """Cut the answer off after that many words, or its last tool call in the middle of the arguments.
 
-    `as_objects`: the API sends that as an object, which can only lack members.
+    `as_objects`: the API sends arguments as an object, which can only lose members.
     """
     if answer.content:
         words = re.findall(r"\s*\S+", answer.content)
@@ -57,13 +57,13 @@ def _cut_call(call: ToolUse, max_tokens: int, as_objects: bool) -> ToolUse:
 
 
 def garbage(dice: random.Random) -> ModelAnswer:
-    """An answer that means nothing."""
+    """Return an answer of meaningless characters."""
     words = ("".join(dice.choices(_NOISE, k=dice.randint(2, 9))) for _ in range(dice.randint(5, 20)))
     return ModelAnswer(content=" ".join(words))
 
 
 def drifted(answer: ModelAnswer, fault: ModelFault, dice: random.Random) -> ModelAnswer:
-    """The answer as the fault has it."""
+    """Return the answer with the fault's drift."""
     return _DRIFTS[fault.drift_type](answer, fault, dice)
 
 
@@ -77,7 +77,7 @@ def _renamed(answer: ModelAnswer, fault: ModelFault, dice: random.Random) -> Mod
 
 
 def _rename(value: Json, grade: Grade, dice: random.Random) -> Json:
-    """Some of the members of every object, under another name."""
+    """Rename some of the members of every object."""
     if type(value) is list:
         return [_rename(item, grade, dice) for item in value]
     if type(value) is not dict:
@@ -88,7 +88,7 @@ def _rename(value: Json, grade: Grade, dice: random.Random) -> Json:
 
 
 def _other_name(name: str) -> str:
-    """camelCase for snake_case and the other way round; a plain word gets one more."""
+    """Swap camelCase and snake_case; append `_value` to a plain word."""
     if "_" in name.strip("_"):
         first, *rest = name.split("_")
         return first + "".join(word.capitalize() for word in rest)
@@ -105,10 +105,10 @@ def _verbosity(answer: ModelAnswer, fault: ModelFault, dice: random.Random) -> M
         remaining = sentences[: max(1, int(len(sentences) / factor))]
         short = " ".join(remaining)
         return _saying(answer, short if len(remaining) < len(sentences) else short[: max(1, int(len(short) / factor))])
-    more = [text] if text else []
-    while sum(map(len, more)) < factor * max(len(text), 1):
-        more.append(dice.choice(_FILLERS))
-    return _saying(answer, " ".join(more))
+    longer = [text] if text else []
+    while sum(map(len, longer)) < factor * max(len(text), 1):
+        longer.append(dice.choice(_FILLERS))
+    return _saying(answer, " ".join(longer))
 
 
 def _format(answer: ModelAnswer, fault: ModelFault, dice: random.Random) -> ModelAnswer:
@@ -140,20 +140,19 @@ def _plainly(value: Json) -> str:
 
 
 def _json_in(text: str) -> tuple[Json, str, str]:
-    """The object or list that the text is, perhaps in a fence of Markdown, and what stands before and after."""
+    """Return the JSON object or list in a text, with or without a Markdown fence, and the text around it."""
     before, fence, rest = text.partition("```json\n")
     inner, closing, after = rest.partition("\n```")
+    prefix = suffix = ""
     if fence and closing:
-        parts = (f"{before}{fence}", inner, f"{closing}{after}")
-    else:
-        parts = ("", text, "")
+        prefix, text, suffix = f"{before}{fence}", inner, f"{closing}{after}"
     try:
-        value = orjson.loads(parts[1])
+        value = orjson.loads(text)
     except orjson.JSONDecodeError:
         return None, "", ""
     if type(value) in (dict, list):
-        return (value, parts[0], parts[2])
-    return (None, "", "")
+        return value, prefix, suffix
+    return None, "", ""
 
 
 _DRIFTS: dict[Drift, Callable[[ModelAnswer, ModelFault, random.Random], ModelAnswer]] = {

@@ -1,6 +1,6 @@
-"""Answers that faults give: changes of an answer that came, and replies in the place of one.
+"""Answers that faults give: changed answers, and replies that take the place of one.
 
-A change takes an answer and gives another, or None where the fault has nothing to change.
+A `Change` turns an answer into another, or returns None if there is nothing to change.
 """
 
 from __future__ import annotations
@@ -31,11 +31,9 @@ Change = Callable[[CallAnswer], CallAnswer | None]
 
 
 def of_tool(fault: ToolFault, call: PendingCall) -> Change:
-    """Return what the fault does to the answer of a tool or a server."""
+    """Return how the fault changes the answer of a tool or a server."""
     form = _form(call)
-    payload = answers.PAYLOAD
-    if isinstance(fault.payload, str):
-        payload = fault.payload
+    payload = fault.payload if isinstance(fault.payload, str) else answers.PAYLOAD
     spoil: dict[ToolTrouble, Callable[[Json], Json]] = {
         ToolTrouble.MALFORMED: form.malformed,
         ToolTrouble.PARTIAL: form.partial,
@@ -46,14 +44,14 @@ def of_tool(fault: ToolFault, call: PendingCall) -> Change:
 
 
 def _form(call: PendingCall) -> Any:
-    """Return the module that knows the form of a call's answer."""
+    """Return the module that can change answers of this call's form."""
     if call.form == MCP_RESULT:
         return mcp_results
     return answers
 
 
 def instead(earlier: Callable[[CallAnswer], CallAnswer | None]) -> Change:
-    """An answer that was given before; None where there was none, or where the tool fails by itself."""
+    """Return a change to an earlier answer; None if there is none, or the tool itself failed."""
 
     def change(answer: CallAnswer) -> CallAnswer | None:
         if answer.error is not None:
@@ -64,22 +62,20 @@ def instead(earlier: Callable[[CallAnswer], CallAnswer | None]) -> Change:
 
 
 def serve_value(value: Json, call: PendingCall) -> Change:
-    """This value as the answer."""
+    """Return a change to this value."""
     if call.form == MCP_RESULT:
         return lambda answer: mcp_results.changed(answer, lambda _: mcp_results.as_result(value))
     as_logged = orjson.loads(bytes(raw(value)))
 
     def change(answer: CallAnswer) -> CallAnswer | None:
-        served = value
-        if answer.wire is None:
-            served = as_logged
+        served = as_logged if answer.wire is None else value
         return _changed(answer, lambda _: served)
 
     return change
 
 
 def hiding(attack: ContextAttack, chance: SeededChance, call: PendingCall) -> Change:
-    """One of the attack's payloads in the answer."""
+    """Return a change that hides one of the attack's payloads in the answer."""
     payload = chance.dice().choice(attack.payloads or (attack.payload or answers.PAYLOAD,))
     return _change(call, lambda value: _form(call).with_hidden(value, payload))
 
@@ -91,7 +87,7 @@ def _change(call: PendingCall, change: Callable[[Json], Json]) -> Change:
 
 
 def of_model(fault: ModelFault, chance: SeededChance, call: PendingCall, api: ModelApi | None) -> Change:
-    """Return what the fault does to the answer of a model."""
+    """Return how the fault changes the answer of a model."""
 
     def change(answer: CallAnswer) -> CallAnswer | None:
         message = _model_message(answer)
@@ -106,7 +102,7 @@ def of_model(fault: ModelFault, chance: SeededChance, call: PendingCall, api: Mo
 
 
 def made_up(fault: ModelFault, chance: SeededChance) -> ModelAnswer | None:
-    """Return what a model says whatever it was asked; None where the fault needs to know what it would have said."""
+    """Return an answer that does not depend on the real one; None if the fault changes that one."""
     if fault.mode is ModelTrouble.EMPTY:
         return ModelAnswer(content="")
     if fault.mode is ModelTrouble.GARBAGE:
@@ -117,7 +113,7 @@ def made_up(fault: ModelFault, chance: SeededChance) -> ModelAnswer | None:
 def rewritten(
     message: ModelAnswer, answer: CallAnswer, call: PendingCall, api: ModelApi | None, finish_reason: str | None = None
 ) -> Outcome | None:
-    """The outcome in which the model says this; None where its API has no way to."""
+    """Return the outcome in which the model gives this answer; None if its API cannot express it."""
     request = call.request
     if api is None or request is None:
         return Outcome(result_json=raw(message.message), finish_reason=finish_reason)
@@ -126,7 +122,7 @@ def rewritten(
         return written(
             api, message, wire, request=request.body, like=chunks_of(answer, wire), finish_reason=finish_reason
         )
-    except UsageError:  # an API of vectors, say
+    except UsageError:  # such as an API for embeddings
         return None
 
 
@@ -144,7 +140,7 @@ def _other(
 
 
 def _sends_objects(call: PendingCall, api: ModelApi | None) -> bool:
-    """True when the arguments of a tool come as an object, and not as text that can break off anywhere."""
+    """True if tool arguments come as an object rather than as text, which can break off anywhere."""
     if api is None:
         return False
     family = api.name.partition(".")[0]
@@ -154,7 +150,7 @@ def _sends_objects(call: PendingCall, api: ModelApi | None) -> bool:
 
 
 def _model_message(answer: CallAnswer) -> ModelAnswer | None:
-    """Return what the model said; None when it failed, or the log cannot tell."""
+    """Return the model's answer; None if the call failed or the answer cannot be parsed."""
     if answer.error is not None or not answer.result_json:
         return None
     try:
@@ -164,7 +160,7 @@ def _model_message(answer: CallAnswer) -> ModelAnswer | None:
 
 
 def _changed(answer: CallAnswer, change: Callable[[Json], Json]) -> CallAnswer | None:
-    """The answer with its value changed: the result, the items of a stream, or the body of a response."""
+    """Change the value of the answer: its result, the items of its stream, or the body of its response."""
     if answer.error is not None:
         return None
     if answer.wire is not None:
@@ -180,7 +176,7 @@ def _changed(answer: CallAnswer, change: Callable[[Json], Json]) -> CallAnswer |
 
 
 def _with_body_changed(answer: CallAnswer, wire: WireInfo, change: Callable[[Json], Json]) -> CallAnswer | None:
-    """A response with another body: its JSON is changed as JSON where it is some, or else as text."""
+    """Return the response with its body changed, as JSON if it is JSON and as text otherwise."""
     body = b"".join(chunks_of(answer, wire))
     if not wire.status or not body:
         return None
@@ -198,7 +194,6 @@ def _value_of(body: bytes) -> Json:
 
 
 def _dumped(value: Json) -> Raw:
-    """The value as it is, tagged forms included."""
     return Raw(orjson.dumps(value))
 
 
@@ -213,7 +208,7 @@ def _but_for(answer: CallAnswer, **changes: Json) -> Outcome:
 
 
 def no_answer(call: PendingCall, message: str) -> Outcome:
-    """Nobody answered in time."""
+    """Return the timeout of a call that was never answered."""
     text = message or f"`{call.name}` did not answer in time (injected)"
     if call.form == MCP_RESULT:
         return mcp_results.refused(mcp_results.TIMED_OUT, text)
@@ -223,7 +218,7 @@ def no_answer(call: PendingCall, message: str) -> Outcome:
 
 
 def failure(call: PendingCall, fault: ToolFault) -> Outcome:
-    """The tool failed with a status; an exchange is answered with it."""
+    """Return the failure of a tool; for an exchange, a response with that status."""
     text = fault.message or f"`{call.name}` failed with {fault.error_code} (injected)"
     if call.form == MCP_RESULT:
         if fault.error_code:
@@ -236,15 +231,16 @@ def failure(call: PendingCall, fault: ToolFault) -> Outcome:
     body = fault.payload
     if body is None:
         body = {"error": {"code": fault.error_code, "message": text}}
+    # A text is a JSON string here: clients parse the body of an error as JSON.
     data = orjson.dumps(body) if isinstance(body, str) else answers.body_of(body)
     return with_body(wire_of(call.request, fault.error_code), data, "application/json")
 
 
 def rate_limited(call: PendingCall, fault: ModelFault, api: ModelApi | None) -> Outcome:
-    """The model's API says 429, in its own words, and when to come again."""
+    """Return status 429 in the words of the model's API, with the time to retry after."""
     text = fault.message or "Rate limit reached. Please try again later. (injected)"
     if call.request is None or api is None:
         return Outcome(error=describe(ToolError(text, status=_TOO_MANY)))
-    wait_ms = fault.delay_ms or _AT_ONCE_MS  # SDKs that try again would sleep for longer than anybody asked
+    wait_ms = fault.delay_ms or _AT_ONCE_MS  # without a header, SDKs would back off for longer than the fault says
     headers = (("retry-after", str(math.ceil(wait_ms / 1000))), ("retry-after-ms", str(math.ceil(wait_ms))))
     return api_error(api, call.request, _TOO_MANY, ErrorInfo(type="RateLimitError", message=text), headers)

@@ -1,4 +1,4 @@
-"""Chaos as a handler: it stands before another one, and decides for each call whether a fault strikes it."""
+"""Chaos as a handler: it wraps another one, and decides for each call whether a fault strikes it."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from replaykit.wire.api import ModelApi
 Fault = ToolFault | ModelFault | ContextAttack
 _JOB = re.compile(r"/~[^/]*#\d+(?=/|$)")
 _Known = tuple[str, str, str, bytes | None]
-"""A strand, a kind, a name, and the arguments."""
+"""The strand, kind, name and arguments of a call."""
 
 
 class Chaos:
-    """Behind the seam: faults come in the place of answers, or change them; all else is up to the handler behind it.
+    """A handler that injects faults: they replace an answer or change it. Other calls go to the wrapped handler.
 
-    A call that a fault takes the place of does not reach that handler: nothing is done, and nothing is taken from a
-    tape. `place` tells processes of one run apart, which count for themselves; `recorded` is what is on the tape.
+    A call whose answer a fault replaces never reaches that handler, so nothing is done and nothing leaves the tape.
+    `place` tells processes of one run apart, which count for themselves; `recorded` are the calls on the tape.
     """
 
     def __init__(self, handler: Handler, plan: ChaosPlan, *, place: str = "", recorded: Iterable[Call] = ()) -> None:
@@ -48,11 +48,11 @@ class Chaos:
         self._earlier = Earlier(recorded)
 
     def serve(self, call: PendingCall) -> CallAnswer | None:
-        """Return what a fault answers, or else what the handler does, with the faults in it that change an answer."""
+        """Return the answer of a fault, or else the wrapped handler's, changed by the faults that strike the call."""
         call.injected = injected = Injected()
         changes: list[tuple[str, Change]] = []
         for fault, chance in self._striking(call):
-            outcome = self._in_its_place(fault, chance, call)
+            outcome = self._replacement(fault, chance, call)
             if outcome is not None:
                 injected.alter = None
                 return self._answered(call, injected, fault, outcome)
@@ -67,36 +67,34 @@ class Chaos:
         return self._handler.serve(call)
 
     def settle(self, call: PendingCall, outcome: Outcome, duration_s: float) -> None:
-        """A call that was let through has ended."""
         if call.injected is not None:
             duration_s += call.injected.delay_s
         self._handler.settle(call, outcome, duration_s)
 
     def keep(self, event: AnyEvent) -> None:
-        """Something happened that is not a call."""
         self._handler.keep(event)
 
     def amend(self, step: str | None, state: Json) -> Json:
-        """The state as the handler has it."""
         return self._handler.amend(step, state)
 
     def _striking(self, call: PendingCall) -> Iterator[tuple[Fault, SeededChance]]:
-        """The faults that strike this call, in the plan's order."""
+        """Yield the faults that strike this call, in the plan's order."""
         faults: tuple[Fault, ...] = (*self._plan.tool_faults, *self._plan.llm_faults, *self._plan.injections)
-        place, what = self._place, [call.path, call.kind, call.name]
-        if call.form == MCP_RESULT:  # which process of a server is asked, and in which order, is nobody's plan
-            place, what = place.partition("#")[0], [*what, call.arguments.decode()]
-        occurrence = self._counting.next(*what)
+        place, key = self._place, [call.path, call.kind, call.name]
+        if call.form == MCP_RESULT:
+            # Chance decides which process of a server gets a call, and when: neither may decide about a fault.
+            place, key = place.partition("#")[0], [*key, call.arguments.decode()]
+        occurrence = self._counting.next(*key)
         for index, fault in enumerate(faults):
             if not _means(fault, call):
                 continue
             number = number_in(call.path) + self._counting.next(index, call.path)
-            chance = draw(self._plan.seed, place, index, *what, occurrence)
+            chance = draw(self._plan.seed, place, index, *key, occurrence)
             if number >= fault.after_calls and chance.strikes(fault.probability):
                 yield fault, chance
 
-    def _in_its_place(self, fault: Fault, chance: SeededChance, call: PendingCall) -> Outcome | None:
-        """Return what is answered though nobody was asked; None where the fault changes an answer."""
+    def _replacement(self, fault: Fault, chance: SeededChance, call: PendingCall) -> Outcome | None:
+        """Return the outcome without any call; None if the fault changes an answer instead."""
         if isinstance(fault, ToolFault):
             if fault.mode is ToolTrouble.TIMEOUT:
                 return no_answer(call, fault.message)
@@ -143,7 +141,7 @@ class Chaos:
     def _altered(
         self, call: PendingCall, injected: Injected, changes: list[tuple[str, Change]], answer: CallAnswer
     ) -> CallAnswer:
-        """The answer after all changes, each of which is named where it changed something."""
+        """Return the answer after all changes, and note the faults that changed it."""
         if self._keeps_earlier(call):
             self._earlier.keep(call, answer)
         for name, change in changes:
@@ -154,28 +152,27 @@ class Chaos:
         return answer
 
     def _keeps_earlier(self, call: PendingCall) -> bool:
-        """True when a later call may be given this answer."""
+        """True if a later call may be served this answer."""
         return any(fault.mode is ToolTrouble.STALE and _means(fault, call) for fault in self._plan.tool_faults)
 
 
 def _means(fault: Fault, call: PendingCall) -> bool:
-    """True when the fault is about calls like this one."""
+    """True if the fault applies to this call."""
     if isinstance(fault, ModelFault):
         return call.kind == MODEL and is_like(call.name, fault.model)
     if isinstance(fault, ContextAttack):
         return call.kind == TOOL or _is_own_exchange(call)
     if fault.match_url:
         if call.request is None or call.kind != EXCHANGE:
-            url = ""
-        else:
-            url = call.request.url
-        return bool(url) and is_like(url, fault.match_url) and _matches(fault, call)
-    named = (call.kind == TOOL or _is_own_exchange(call)) and is_like(call.name, fault.tool)
-    return named and _matches(fault, call)
+            return False
+        return is_like(call.request.url, fault.match_url) and _matches(fault, call)
+    if not is_like(call.name, fault.tool) or not (call.kind == TOOL or _is_own_exchange(call)):
+        return False
+    return _matches(fault, call)
 
 
 def _is_own_exchange(call: PendingCall) -> bool:
-    """True for a request that the agent makes itself: those inside of a tool are the tool's business."""
+    """True for a request of the agent itself; one made inside a tool call belongs to that call."""
     return call.kind == EXCHANGE and call.request is not None and call.parent is None
 
 
@@ -184,15 +181,15 @@ def _matches(fault: ToolFault, call: PendingCall) -> bool:
         return True
     arguments = decode(call.arguments)
     for path, expected in fault.match.items():
-        if not any(_is(found, expected) for found in values_at(arguments, parse_path(path))):
+        if not any(_is(value, expected) for value in values_at(arguments, parse_path(path))):
             return False
     return True
 
 
-def _is(found: Json, expected: Json) -> bool:
-    if isinstance(found, str) and isinstance(expected, str):
-        return is_like(found, expected)
-    return type(found) is type(expected) and bool(found == expected)
+def _is(value: Json, expected: Json) -> bool:
+    if isinstance(value, str) and isinstance(expected, str):
+        return is_like(value, expected)
+    return type(value) is type(expected) and bool(value == expected)
 
 
 def _api(call: PendingCall) -> ModelApi | None:
@@ -202,14 +199,13 @@ def _api(call: PendingCall) -> ModelApi | None:
 
 
 class Earlier:
-    """The answers of a run so far, and those on its tape: a stale tool gives an earlier one.
+    """The answers so far in a run and on its tape, for stale tools, which repeat an earlier one.
 
-    From a tape it is an answer that had ended before this one was asked for, when they were recorded; else one that
-    this run was given before. Either answered the same arguments; where there is none such, the same tool.
+    On a tape, a call gets an answer that had ended when it began, by the recording; otherwise an answer from this run.
+    An answer to the same arguments goes before another answer of the same tool.
 
-    "Before" has to be the same in every execution. Calls of one strand (a task, a job, a thread, and all calls inside
-    of calls there) come one after the other; of two strands nobody knows which comes first. So a run remembers by
-    strands.
+    "Earlier" must mean the same in every execution. The calls of one strand (a task, job or thread, with all calls
+    inside it) have an order, and those of two strands have none. So a run remembers its answers by strand.
     """
 
     def __init__(self, recorded: Iterable[Call] = ()) -> None:
@@ -218,42 +214,42 @@ class Earlier:
         self._lock = threading.Lock()
 
     def keep(self, call: PendingCall, answer: CallAnswer) -> None:
-        """Remember what was answered, before any fault changed it."""
+        """Remember the answer as it was before any fault."""
         if answer.error is not None or not answer.complete:
             return
         with self._lock:
-            for known in _names_of(call):
-                self._answers[known] = answer
+            for name in _names_of(call):
+                self._answers[name] = answer
 
     def than(self, call: PendingCall) -> Callable[[CallAnswer], CallAnswer | None]:
-        """A way to an answer that is older than the one that the call is about to be given."""
+        """Return a function that finds an older answer than the one it is given."""
         with self._lock:
             exact, same_tool = _names_of(call)
             before = self._answers.get(exact) or self._answers.get(same_tool)
 
         def older(answer: CallAnswer) -> CallAnswer | None:
-            found = before
+            stale = before
             if isinstance(answer, Call):
-                found = self._on_tape(answer) or before
-            if found is None:
+                stale = self._on_tape(answer) or before
+            if stale is None:
                 return None
-            items, complete = found.items_json, found.complete
-            return Outcome(result_json=found.result_json, items_json=items, complete=complete, wire=found.wire)
+            items, complete = stale.items_json, stale.complete
+            return Outcome(result_json=stale.result_json, items_json=items, complete=complete, wire=stale.wire)
 
         return older
 
     def _on_tape(self, answer: Call) -> Call | None:
-        like = None
+        same_tool = None
         for call in reversed(self._recorded):
             if _is_before(call, answer):
                 if bytes(call.request_json) == bytes(answer.request_json):
                     return call
-                like = like or call
-        return like
+                same_tool = same_tool or call
+        return same_tool
 
 
 def strand_of(path: str) -> str:
-    """The part of a causal path that names the innermost task, job or thread."""
+    """Return the part of a causal path up to its innermost task, job or thread."""
     end = 0
     for job in _JOB.finditer(path):
         end = job.end()
@@ -271,7 +267,7 @@ def _is_before(call: Call, answer: Call) -> bool:
 
 
 def _had_ended(call: Call, later: Call) -> bool:
-    """True when a recorded call had ended before another one began. Without positions, their times have to tell."""
+    """True if a recorded call had ended before the other one began; calls without positions are compared by time."""
     if call.span is None or later.span is None:
         return call.at + (call.duration_s or 0.0) <= later.at
     return call.span.end is not None and call.span.end < later.span.begin

@@ -1,8 +1,8 @@
-"""Results of MCP tools, in the protocol's own form: as failures, and spoiled.
+"""Results of MCP tools in the protocol's own form: failures and corrupted results.
 
     {"content": [{"type": "text", "text": …}, …], "structuredContent": {…}, "isError": true}
 
-What a model reads are the texts of the blocks, what a program reads is the structured content: both are spoiled.
+A model reads the texts of the blocks, a program the structured content: faults change both.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from replaykit.model.values import Json, JsonObject, canonical, decode, raw
 from replaykit.seam.scope import CallAnswer, Outcome
 
 TIMED_OUT, CLOSED = -32001, -32000
-"""The codes by which clients tell that nobody answered in time, and that the connection was closed."""
+"""The codes that clients use for a timeout and for a closed connection."""
 
 Result = JsonObject
 _CONTENT, _STRUCTURED, _IS_ERROR = "content", "structuredContent", "isError"
 
 
 def refused(code: int, text: str) -> Outcome:
-    """A JSON-RPC error in the place of a result."""
+    """Return a JSON-RPC error instead of a result."""
     return Outcome(error=ErrorInfo(type="McpError", message=text, attributes_json=raw({"code": code})))
 
 
 def failed(text: str, payload: Json) -> Outcome:
-    """The result of a tool that failed; a payload is what it has to say."""
+    """Return the result of a failed tool, with the payload as its message if there is one."""
     result = as_result(text if payload is None else payload)
     return Outcome(result_json=raw({**result, _IS_ERROR: True}))
 
 
 def as_result(value: Json) -> Result:
-    """The value as a result: as it is where it is one."""
+    """Return the value as a result, unchanged if it is one."""
     if isinstance(value, str):
         return {_CONTENT: [_block(value)]}
     if isinstance(value, dict) and isinstance(value.get(_CONTENT), list):
@@ -45,7 +45,7 @@ def as_result(value: Json) -> Result:
 
 
 def changed(answer: CallAnswer, change: Callable[[Result], Result]) -> Outcome | None:
-    """The answer with its result changed; None where the tool failed by itself."""
+    """Return the answer with its result changed; None if the tool itself failed."""
     if answer.error is not None or not answer.result_json:
         return None
     result = as_result(decode(answer.result_json))
@@ -55,34 +55,34 @@ def changed(answer: CallAnswer, change: Callable[[Result], Result]) -> Outcome |
 
 
 def malformed(result: Result) -> Result:
-    """Every text broken off, and no structure any more."""
+    """Break off every text and remove the structured content."""
     shown = {key: value for key, value in result.items() if key != _STRUCTURED}
     blocks = [_with_text(block, answers.malformed) for block in result[_CONTENT]]
     return {**shown, _CONTENT: blocks or [_block(str(answers.malformed("")))]}
 
 
 def partial(result: Result) -> Result:
-    """The first half: of the blocks where there are several, or else of the text."""
+    """Return the first half: of several blocks, or else of the text."""
     blocks = result[_CONTENT]
     if len(blocks) > 1:
-        blocks_left = blocks[: len(blocks) // 2]
+        blocks = blocks[: len(blocks) // 2]
     else:
-        blocks_left = [_with_text(block, answers.partial) for block in blocks]
-    return _structured({**result, _CONTENT: blocks_left}, lambda value: _each(value, answers.partial))
+        blocks = [_with_text(block, answers.partial) for block in blocks]
+    return _structured({**result, _CONTENT: blocks}, lambda value: _each(value, answers.partial))
 
 
 def empty(result: Result) -> Result:
-    """No block, and nothing in the members of the structure."""
+    """Remove all blocks, and empty the members of the structured content."""
     return _structured({**result, _CONTENT: []}, lambda value: _each(value, answers.empty))
 
 
 def saying(result: Result, payload: str) -> Result:
-    """The longest text replaced by the payload."""
+    """Replace the longest text by the payload."""
     return _with_longest(result, lambda _: payload, lambda value: answers.saying(value, payload))
 
 
 def with_hidden(result: Result, payload: str) -> Result:
-    """The payload behind the longest text."""
+    """Append the payload to the longest text."""
     return _with_longest(
         result,
         lambda text: answers.behind(text, payload),
@@ -108,7 +108,7 @@ def _structured(result: Result, change: Callable[[JsonObject], Json]) -> Result:
 
 
 def _each(value: JsonObject, change: Callable[[Json], Json]) -> JsonObject:
-    """Return the members changed, and none left out: clients hold the structure against a schema."""
+    """Change the members but keep them all: clients validate the structured content against a schema."""
     changed = dict(value)
     for key, item in value.items():
         if isinstance(item, str | list | dict):
@@ -131,7 +131,7 @@ def _with_text(block: Json, change: Callable[[Json], Json]) -> Json:
 
 
 def _holder(block: Json) -> JsonObject | None:
-    """Return what holds the text of a block: the block, or the resource in it; None where it holds an image, say."""
+    """Return the object that holds the text of a block: the block or its resource; None for an image, for example."""
     if not isinstance(block, dict):
         return None
     for holder in (block, block.get("resource")):

@@ -1,7 +1,7 @@
-"""Mutations: the same request said otherwise, by rules and a seed. Each says what it did.
+"""Mutations: variants of an input, created by rules from a seed. Each describes its change.
 
-Of an input that is JSON the texts are mutated: of messages what users say, of any other value every text but names and
-ids. Keys, numbers and the order of things stay as they are. `WORDINGS` are the kinds that a model can write.
+Only texts change: in messages those of the user, in other JSON all texts but names and ids. Keys, numbers and the order
+of items stay. `WORDINGS` are the kinds that a model can write.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
 _NEIGHBOURS = {
     char: row[max(0, index - 1) : index] + row[index + 1 : index + 2] for row in _ROWS for index, char in enumerate(row)
 }
-"""The keys beside each key."""
+"""The keys beside each key on an English keyboard."""
 _HOMOGLYPHS = str.maketrans("aceiopxyABCEHKMOPTX", "асеіорхуАВСЕНКМОРТХ")
 _ZERO_WIDTH = ("\u200b", "\u200c", "\u2060")
 _PARAPHRASES = (
@@ -49,11 +49,11 @@ USERS = ("user", "human")
 _TRIES = 20
 
 Edit = Callable[[str, random.Random], tuple[str, str]]
-"""A text and chance: the text mutated, and what was done to it."""
+"""Takes a text and chance; returns the mutated text and the change in words."""
 
 
 class Mutation(Struct, frozen=True, kw_only=True):
-    """An input, said otherwise."""
+    """A variant of an input."""
 
     kind: str
     """The kind of change, as --kind takes it."""
@@ -66,14 +66,14 @@ class Mutation(Struct, frozen=True, kw_only=True):
 
 
 class Mutator(Protocol):
-    """A writer of mutations, such as the seeded one here, or one that asks a model."""
+    """A source of mutations, such as the seeded rules here, or a model."""
 
     def mutate(self, agent_input: Json, count: int) -> Sequence[Mutation]:
-        """At most that many mutations of the input, the same for the same input."""
+        """Return at most that many mutations; the same input always gets the same ones."""
 
 
 class Seeded:
-    """The mutator of this module: kinds of edits, and a seed."""
+    """Creates mutations by rule, from a seed."""
 
     def __init__(self, kinds: Sequence[str] = (), *, seed: int = 0) -> None:
         for kind in kinds:
@@ -83,18 +83,18 @@ class Seeded:
         self._seed = seed
 
     def mutate(self, agent_input: Json, count: int) -> list[Mutation]:
-        """The mutations of each kind in turn; fewer than asked for where an input has no more."""
-        found: list[Mutation] = []
+        """Return mutations of all kinds in turn; fewer than `count` if the input allows no more."""
+        mutations: list[Mutation] = []
         seen = [agent_input]
         for number in range(count * _TRIES):
-            if len(found) == count:
+            if len(mutations) == count:
                 break
             kind = self._kinds[number % len(self._kinds)]
             mutation = _mutated(agent_input, kind, draw(self._seed, "mutation", kind, number).dice())
             if mutation.input not in seen:
                 seen.append(mutation.input)
-                found.append(mutation)
-        return found
+                mutations.append(mutation)
+        return mutations
 
 
 def _mutated(agent_input: Json, kind: str, dice: random.Random) -> Mutation:
@@ -113,20 +113,20 @@ def _mutated(agent_input: Json, kind: str, dice: random.Random) -> Mutation:
 
 
 def texts_of(agent_input: Json) -> list[str]:
-    """The texts of an input that a mutation changes, in their order; blank ones are none."""
-    found: list[str] = []
+    """Return the texts of an input that a mutation changes, in order, without blank ones."""
+    texts: list[str] = []
 
     def keep(text: str) -> str:
         if text.strip():
-            found.append(text)
+            texts.append(text)
         return text
 
     _texts_changed(agent_input, keep)
-    return found
+    return texts
 
 
 def with_texts(agent_input: Json, texts: Sequence[str]) -> Json:
-    """The input with other texts in the places of its own, as many as `texts_of` gives."""
+    """Replace the texts of an input by others, as many as `texts_of` returns."""
     others = iter(texts)
 
     def change(text: str) -> str:
@@ -141,7 +141,7 @@ def _texts_changed(agent_input: Json, change: Callable[[str], str]) -> Json:
     if isinstance(agent_input, str):
         return change(agent_input)
     if isinstance(agent_input, list) and any(map(is_message, agent_input)):
-        return [_said_otherwise(item, change) for item in agent_input]
+        return [_message_changed(item, change) for item in agent_input]
     messages = agent_input.get("messages") if isinstance(agent_input, dict) else None
     if isinstance(messages, list) and any(map(is_message, messages)):
         return {**agent_input, "messages": _texts_changed(messages, change)}
@@ -149,11 +149,10 @@ def _texts_changed(agent_input: Json, change: Callable[[str], str]) -> Json:
 
 
 def is_message(item: Json) -> bool:
-    """True for a message of a conversation."""
     return isinstance(item, dict) and "role" in item
 
 
-def _said_otherwise(message: Json, change: Callable[[str], str]) -> Json:
+def _message_changed(message: Json, change: Callable[[str], str]) -> Json:
     if not is_message(message) or message["role"] not in USERS:
         return message
     return {**message, "content": _leaves_changed(message.get("content"), change)}
@@ -171,7 +170,7 @@ def _leaves_changed(value: Json, change: Callable[[str], str]) -> Json:
 
 
 def _places(text: str, dice: random.Random, fits: Callable[[str], bool], share: float) -> list[int]:
-    """Some of the characters that fit, at least one where there is one."""
+    """Draw a share of the positions of fitting characters, at least one if there is any."""
     fitting = [index for index, char in enumerate(text) if fits(char)]
     if fitting:
         return sorted(dice.sample(fitting, max(1, int(len(fitting) * share))))
@@ -241,7 +240,7 @@ def _truncation(text: str, dice: random.Random) -> tuple[str, str]:
 
 
 def _one_of(templates: Sequence[tuple[str, str]]) -> Edit:
-    """An edit that puts the text into one of several sentences, or one of several sentences behind it."""
+    """Return an edit that puts the text into one of several sentences, or one of several sentences after it."""
 
     def edit(text: str, dice: random.Random) -> tuple[str, str]:
         name, template = dice.choice(templates)
@@ -269,7 +268,7 @@ KINDS = tuple(_EDITS)
 
 
 class Wording(Struct, frozen=True):
-    """One kind: what the model has to do, and what the kind weighs."""
+    """The instructions for a model that writes one kind of mutation, and the weight of the kind."""
 
     how: str
     weight: float = 1.0
@@ -308,4 +307,4 @@ WORDINGS = {
         2.0,
     ),
 }
-"""The kinds, by name; those that rules make too have the same names."""
+"""The kinds that a model writes; those that rules create as well have the same names."""

@@ -1,4 +1,4 @@
-"""Profiles: plans with a name."""
+"""Profiles: fault plans by name."""
 
 from __future__ import annotations
 
@@ -91,19 +91,19 @@ PROFILES = tuple(_PROFILES)
 
 
 def profile(name: str, *, seed: int = 0) -> ChaosPlan:
-    """The plan of that name; a UsageError tells the nearest one."""
+    """Return the plan of this name; raise `UsageError` with the nearest one if there is none."""
     if name not in _PROFILES:
         raise UsageError(f"no chaos profile {name!r}; {nearest(name, PROFILES)}", hint="replaykit chaos profiles")
     return msgspec.structs.replace(_PROFILES[name][1], seed=seed)
 
 
 def profile_description(name: str) -> str:
-    """Return what the profile does, in one line."""
+    """Describe the profile in one line."""
     return _PROFILES[name][0]
 
 
 def merged(first: ChaosPlan, second: ChaosPlan) -> ChaosPlan:
-    """Both plans at once, with the seed of the second; the faults of the first are looked at first."""
+    """Combine both plans under the seed of the second; the faults of the first come first."""
     return ChaosPlan(
         seed=second.seed,
         tool_faults=first.tool_faults + second.tool_faults,

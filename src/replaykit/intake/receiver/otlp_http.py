@@ -1,4 +1,4 @@
-"""OTLP over HTTP as values: what a request says, and what it is answered. No sockets."""
+"""OTLP over HTTP as values: requests and replies. No sockets."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from replaykit.formats.spans.span import BadPayload, SpanReading
 from replaykit.model.value_count import has_more_values
 
 MAX_BODY = 16 * 1024 * 1024
-"""Bytes of a request as it comes."""
+"""The largest request, in bytes."""
 MAX_INFLATED = 64 * 1024 * 1024
-"""Bytes of a request that came compressed."""
+"""The largest request after decompression, in bytes."""
 MAX_VALUES = 2_000_000
-"""Values, names and separators in a request as JSON: a few bytes make one that takes a hundred in memory."""
+"""The most JSON values, names and separators in a request: a value of two bytes can take a hundred in memory."""
 RETRY_AFTER_S = 2
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
-_GZIP = 31  # zlib's word for a gzip header and the largest window
+_GZIP = 31  # zlib's `wbits` for a gzip header and the largest window
 
 
 class Signal(StrEnum):
-    """The signal of an export."""
+    """The kind of telemetry in an export."""
 
     TRACES = "traces"
     LOGS = "logs"
@@ -52,7 +52,7 @@ class ExportReply(Struct, frozen=True, kw_only=True):
 
 
 class ExportRefused(Exception):
-    """The request is not taken, and why."""
+    """The request is refused, with a status and a reason."""
 
     def __init__(self, status: HTTPStatus, message: str) -> None:
         super().__init__(message)
@@ -60,7 +60,7 @@ class ExportRefused(Exception):
 
 
 def read(request: ExportRequest) -> SpanReading:
-    """The spans of a request; `Refused` says why it has none."""
+    """Read the spans of a request; raise `ExportRefused` if that is impossible."""
     body = _inflated(request)
     try:
         if request.content_type == JSON:
@@ -108,15 +108,13 @@ def _inflated(request: ExportRequest) -> bytes:
 
 
 def too_large(*, inflated: bool = False) -> ExportRefused:
-    """The refusal of a request that is larger than any exporter's."""
-    limit = f"{MAX_BODY:,} bytes"
-    if inflated:
-        limit = f"{MAX_INFLATED:,} bytes, unpacked"
+    """Return the refusal of a request that exceeds the limits."""
+    limit = f"{MAX_INFLATED:,} bytes, unpacked" if inflated else f"{MAX_BODY:,} bytes"
     return ExportRefused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a request of more than {limit}; send smaller batches")
 
 
 def accepted(request: ExportRequest, rejected: int = 0, problem: str = "") -> ExportReply:
-    """The answer that says what was taken: all, or all but some."""
+    """Return the reply to a request that was accepted, wholly or in part."""
     body = b""
     if request.content_type == JSON:
         answer: dict[str, object] = {}
@@ -130,7 +128,7 @@ def accepted(request: ExportRequest, rejected: int = 0, problem: str = "") -> Ex
 
 
 def refused(content_type: str, status: HTTPStatus, message: str) -> ExportReply:
-    """The answer that says why nothing was taken: a google.rpc.Status, in the encoding of the request."""
+    """Return the reply to a refused request: a google.rpc.Status, in the encoding of the request."""
     code = _CODES.get(status, 3)
     if content_type == PROTOBUF:
         body = _number(1, code) + _field(2, message.encode())
@@ -149,7 +147,7 @@ _CODES = {
     HTTPStatus.NOT_FOUND: 12,
     HTTPStatus.FORBIDDEN: 7,
 }
-"""Codes of google.rpc: resource exhausted, unavailable, unimplemented, permission denied; else invalid argument."""
+"""Codes of google.rpc: resource exhausted, unavailable, unimplemented, permission denied; default: invalid argument."""
 
 
 def _number(field: int, value: int) -> bytes:

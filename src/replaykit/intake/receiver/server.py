@@ -1,4 +1,4 @@
-"""The server: OTLP over HTTP on a socket. Some threads read, one writes, and no more wait than memory allows."""
+"""The server: OTLP over HTTP. Two threads parse, one writes, and the requests that wait have a memory limit."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ from replaykit.intake.receiver.trace_processor import TraceProcessor
 _T = TypeVar("_T")
 DEFAULT_PORT = 4318
 MAX_WAITING = 64 * 1024 * 1024
-"""Bytes of requests that are read or wait; whoever comes then is asked to come again."""
+"""Bytes of the requests that are read or wait; beyond that, clients are asked to retry."""
 READ_S = 30.0
-"""For the body of one request: whoever drips must not keep others out."""
+"""The time for the body of a request: a slow client must not block others."""
 HEAD_S = 20.0
-"""For the head of the first request on a connection."""
+"""The time for the head of the first request on a connection."""
 _IDLE_S = 75.0
 _LIGHT_BYTES = 1024 * 1024
 _TICK_S = 0.5
 _TIDY_EVERY = 120
 _WRITING_S = 10.0
-"""At the end: for what has come whole, until it is on disk."""
+"""The time at the end for complete requests to reach the disk."""
 _SENDING_S = 1.0
-"""At the end: for what is still being sent or answered; then it is dropped, and was never acknowledged."""
+"""The time at the end for requests and replies in transit; the rest is dropped, and was never acknowledged."""
 
 
 class Server:
-    """Takes exports for a trace processor until it is told to end."""
+    """Receives exports for a trace processor until it is told to end."""
 
     def __init__(
         self, desk: TraceProcessor, *, on_tick: Callable[[], None] = lambda: None, allowed_hosts: Collection[str] = ()
@@ -58,7 +58,7 @@ class Server:
         self._ending = asyncio.Event()
 
     async def serve(self, host: str, port: int, on_ready: Callable[[str], None]) -> None:
-        """Listen until `end`, SIGINT or SIGTERM; then finish what has come."""
+        """Listen until `end`, SIGINT or SIGTERM; then finish the requests that have arrived."""
         runner = web.AppRunner(
             self._app(),
             access_log=None,
@@ -92,11 +92,11 @@ class Server:
             raise UsageError(f"cannot listen on {host}:{port}: {error.strerror or error}", hint=hint) from None
 
     def end(self) -> None:
-        """Stop taking requests, and finish."""
+        """Refuse new requests, and finish."""
         self._ending.set()
 
     async def handle(self, request: web.Request) -> web.Response:
-        """One export."""
+        """Answer one export."""
         content_type = request.content_type
         try:
             reply = await self._answered(request, Signal(request.path.rpartition("/")[2]))
@@ -106,7 +106,7 @@ class Server:
             reply = otlp_http.refused(content_type, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, str(otlp_http.too_large()))
         except web.RequestPayloadError as error:
             reply = otlp_http.refused(content_type, HTTPStatus.BAD_REQUEST, f"the body cannot be read: {error}")
-        except ConnectionError:  # nobody reads this answer
+        except ConnectionError:  # the client is gone, but aiohttp expects a response
             reply = otlp_http.refused(content_type, HTTPStatus.BAD_REQUEST, "the client hung up")
         return _response(reply)
 
@@ -138,16 +138,16 @@ class Server:
             self._reserved -= size
 
     async def _taken(self, export: ExportRequest) -> ExportReply:
-        """Read a request, and then write it: what takes long to read keeps nobody from being written.
+        """Parse a request, then write it. Parsing has threads of its own, so that it does not hold up writing.
 
-        Of those that may hold much, one at a time is in memory; the others do not wait for it.
+        Only one large request is parsed at a time, to limit memory; small ones do not wait for it.
         """
         is_heavy = export.encoding not in ("", "identity") or len(export.body) > _LIGHT_BYTES
         async with self._heavy if is_heavy else self._light:
-            found = await asyncio.get_running_loop().run_in_executor(self._readers, _read, export)
-            if isinstance(found, ExportRefused):
-                return await self._in_thread(lambda: self._desk.refuse(export, found))
-            return await self._in_thread(lambda: self._desk.keep(export, found))
+            reading = await asyncio.get_running_loop().run_in_executor(self._readers, _read, export)
+            if isinstance(reading, ExportRefused):
+                return await self._in_thread(lambda: self._desk.refuse(export, reading))
+            return await self._in_thread(lambda: self._desk.keep(export, reading))
 
     async def _settle_until_the_end(self) -> None:
         ticks = 0
@@ -156,13 +156,13 @@ class Server:
                 await self._in_thread(self._desk.tidy)
             ticks += 1
             while await self._in_thread(lambda: self._desk.settle(limit=10)) and not self._ending.is_set():
-                pass  # in small pieces: requests come in between
+                pass  # in small portions, so that requests get their turn
             self._on_tick()
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._ending.wait(), _TICK_S)
 
     async def _write_all(self, _app: web.Application) -> None:
-        """Nobody listens any more: what has come whole is written, and its senders are answered."""
+        """Write the requests that have arrived, and answer them; called when nobody listens any more."""
         if self._writing:
             await asyncio.wait(self._writing, timeout=_WRITING_S)
 
@@ -170,14 +170,14 @@ class Server:
         return asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     def _take_signals(self) -> None:
-        """The first signal ends the receiver in good order, the second one at once."""
+        """End in good order on the first signal, and at once on the second."""
         loop = asyncio.get_running_loop()
 
         def stop(number: signal.Signals) -> None:
             loop.remove_signal_handler(number)
             self.end()
 
-        with suppress(NotImplementedError, RuntimeError, ValueError):  # not the main thread: a test, say
+        with suppress(NotImplementedError, RuntimeError, ValueError):  # not in the main thread, as in a test
             for number in (signal.SIGINT, signal.SIGTERM):
                 loop.add_signal_handler(number, stop, number)
 
@@ -192,7 +192,7 @@ class Server:
 
     @web.middleware
     async def _admitted(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Answer those who ask under a name of this server, and nobody else."""
+        """Answer only requests under a name of this server, which stops DNS rebinding."""
         self._deadline.met(request.protocol)
         problem = self._hosts.refusal(request.headers.get("host"), request.headers.get("origin"))
         if problem:
@@ -205,7 +205,7 @@ class Server:
 
 
 async def _expect(request: web.Request) -> None:
-    """As aiohttp does it, but without the header's own bytes in the answer: they may be no text."""
+    """Do what aiohttp does, but without echoing the header, whose bytes may not be valid text."""
     if request.headers.get("expect", "").lower() != "100-continue":
         raise web.HTTPExpectationFailed(text="the only thing to expect is 100-continue")
     await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
@@ -225,7 +225,8 @@ def _is_ours(record: logging.LogRecord) -> bool:
 
 
 def _read(export: ExportRequest) -> SpanReading | ExportRefused:
-    """The spans of a request, or why it has none. A new error: the old one holds all that was unpacked."""
+    """Read the spans of a request, or return the refusal. A fresh error, because the original one's traceback holds all
+    unpacked data."""
     try:
         return otlp_http.read(export)
     except ExportRefused as error:

@@ -1,7 +1,7 @@
-"""Packing: the spans of one trace in one request, as the bytes that the spool keeps.
+"""The spool: spans on disk until their trace is complete, packed by request and trace.
 
-Ids and times stand apart from what people wrote: only the latter is cleaned, so nothing a redactor does can break the
-links between spans.
+Ids and times are stored apart from texts. Only the texts are redacted, so no redactor can break the links between
+spans.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from replaykit.store.schema import BUSY_TIMEOUT_S, translate
 from replaykit.store.untrusted_files import check_definitions, distrust
 
 Clean = Callable[[bytes], bytes]
-"""JSON text in, the same without secrets out."""
+"""Returns JSON text without its secrets."""
 
 _Head = tuple[str, str, str, int, int, bool, bool, tuple[int, ...]]
 _SpanContent = tuple[int, str, str, str, JsonObject, list[tuple[JsonObject, str, Json]]]
-"""No text comes first: a list of lists that begin with one looks like headers, which a redactor looks at one by one."""
+"""A number comes first: a list of lists that begin with a text looks like headers, which the redactor checks singly."""
 
 
 class _Content(msgspec.Struct, frozen=True):
-    """Texts of people and programs, which are redacted."""
+    """The texts of spans, which are redacted."""
 
     resources: list[JsonObject]
     spans: list[_SpanContent]
@@ -49,12 +49,12 @@ _decode_content = msgspec.json.Decoder(_Content).decode
 
 
 def as_it_is(text: bytes) -> bytes:
-    """Cleans nothing."""
+    """Return the text unredacted."""
     return text
 
 
 def pack(spans: list[Span], clean: Clean) -> bytes:
-    """The spans as bytes."""
+    """Pack spans into bytes."""
     resources: dict[int, tuple[int, JsonObject]] = {}  # spans of one request share the object
     heads: list[_Head] = []
     contents: list[_SpanContent] = []
@@ -72,7 +72,7 @@ def pack(spans: list[Span], clean: Clean) -> bytes:
 
 
 def unpack(body: bytes) -> list[Span]:
-    """The spans that `pack` was given; ValueError or `msgspec.MsgspecError` when the bytes are something else."""
+    """Return the spans that `pack` was given; raise `ValueError` or `msgspec.MsgspecError` for other bytes."""
     size, _, rest = body.partition(b"\n")
     heads, content = _decode_heads(rest[: int(size)]), _decode_content(rest[int(size) :])
     return [
@@ -123,30 +123,30 @@ class TraceState(IntEnum):
     """The state of a trace."""
 
     OPEN = 0
-    ROOTED = 1  # its root has ended: it may be whole
-    LACKING = 2  # its root has ended, and something is missing
-    CLOSED = 3  # its spans have left the spool: its run stays as it is
+    ROOTED = 1  # its root has ended, so it may be complete
+    LACKING = 2  # its root has ended, but something is missing
+    CLOSED = 3  # its spans were deleted, so its run cannot change any more
 
 
 class SpoolResult(Struct, frozen=True, kw_only=True):
-    """The result of spooling spans."""
+    """The result of adding spans."""
 
     traces: int = 0
-    """Traces that are new to the spool."""
+    """The number of new traces."""
     refused: int = 0
     problem: str = ""
 
 
 class Due(Struct, frozen=True):
-    """A trace to make a run of."""
+    """A trace to turn into a run."""
 
     trace: str
     is_quiet: bool
-    """Nothing came for so long that what is missing will not be waited for."""
+    """True if nothing came for so long that missing spans are given up."""
 
 
 class Spool:
-    """Spans on disk. Used from one thread; several processes may share the file."""
+    """Spans on disk. For use in one thread; several processes may share the file."""
 
     def __init__(self, path: Path, *, clean: Clean = as_it_is, clock: Callable[[], float] = time.time) -> None:
         self.path = path
@@ -163,7 +163,7 @@ class Spool:
         self._db.close()
 
     def keep(self, spans: Iterable[Span]) -> SpoolResult:
-        """Put spans on disk, all in one transaction; those of traces that take no more are refused, and counted."""
+        """Write spans in one transaction; spans of closed and oversized traces are refused and counted."""
         bodies = [(trace, held, pack(held, self._clean)) for trace, held in by_trace(spans).items()]
         fresh, refused, problem = 0, 0, ""
         with self._transaction() as db:
@@ -183,7 +183,7 @@ class Spool:
         return SpoolResult(traces=fresh, refused=refused, problem=problem)
 
     def due(self, quiet_s: float, limit: int = 100) -> list[Due]:
-        """Traces that nothing came for in that time, and those that may be whole."""
+        """Return the traces that have been quiet for that time, and those that may be complete."""
         now = self._clock()
         rows = self._rows(
             # Seen after now: the clock was set back.
@@ -196,37 +196,37 @@ class Spool:
         return [Due(trace, bool(is_quiet)) for trace, is_quiet in rows]
 
     def spans(self, trace: str) -> tuple[list[Span], int]:
-        """All that came of a trace, and the number of the last part."""
-        found: list[Span] = []
+        """Return all spans of a trace, and the number of their last part."""
+        spans: list[Span] = []
         last = 0
         for number, data in self._rows("SELECT n, body FROM parts WHERE trace = ? ORDER BY n", trace):
             where = f"{self.path}, part {number}"
             try:
-                found += unpack(decompress(unseal(number, data, where), where))
+                spans += unpack(decompress(unseal(number, data, where), where))
             except (ValueError, IndexError, msgspec.MsgspecError) as error:
                 raise CorruptStore(f"not spans ({error})", where=where) from None
             last = number
-        return found, last
+        return spans, last
 
     def settle(self, trace: str, last: int) -> bool:
-        """The trace's run is made, of all parts up to this one; True when it is the first time."""
+        """Note that all parts up to this one are in the trace's run; true for the first time."""
         with self._transaction() as db:
             row = db.execute("SELECT made FROM traces WHERE trace = ?", (trace,)).fetchone()
             db.execute("UPDATE traces SET made = max(made, ?) WHERE trace = ?", (last, trace))
         return row is not None and row[0] == 0
 
     def wait(self, trace: str) -> None:
-        """Something of the trace is missing: wait for it, or until nothing comes any more."""
+        """Note that spans are missing: the trace is due again when more come, or when it is quiet."""
         self._write(
             "UPDATE traces SET state = ? WHERE trace = ? AND state = ?", TraceState.LACKING, trace, TraceState.ROOTED
         )
 
     def give_up(self, trace: str) -> None:
-        """Nothing can be made of what came so far."""
+        """Note that the parts so far cannot become a run."""
         self._write("UPDATE traces SET made = last WHERE trace = ?", trace)
 
     def forget(self, spans_s: float, names_s: float) -> None:
-        """Take out the spans of traces that were done this long ago, and later their names as well."""
+        """Delete the spans of traces that were finished so long ago, and later the traces themselves."""
         now = self._clock()
         with self._transaction() as db:
             old = "SELECT trace FROM traces WHERE last = made AND seen <= ? AND state != 3 LIMIT 1000"
@@ -236,7 +236,7 @@ class Spool:
             db.execute("DELETE FROM traces WHERE last = made AND seen <= ? AND state = 3", (now - names_s,))
 
     def waiting(self) -> int:
-        """Return the number of traces that are still to become runs."""
+        """Return the number of traces that are not yet runs."""
         return int(self._rows("SELECT count(*) FROM traces WHERE last > made")[0][0])
 
     def _rows(self, sql: str, *parameters: object) -> list[Any]:
@@ -292,7 +292,8 @@ def _connect(path: Path) -> sqlite3.Connection:
         raise StoreError(f"{path} cannot be made: {error.strerror}") from None
     db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=BUSY_TIMEOUT_S)
     try:
-        db.text_factory = lambda data: data.decode("utf-8", "surrogateescape")  # damage is found by checks on it
+        # Damaged text must not raise here: the checksums report it.
+        db.text_factory = lambda data: data.decode("utf-8", "surrogateescape")
         distrust(db)
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = NORMAL")  # an acknowledged span survives kill -9

@@ -1,4 +1,4 @@
-"""The trace processor: takes requests into the spool, and makes runs of traces that have come to rest."""
+"""The trace processor: puts requests into the spool, and turns finished traces into runs."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ from replaykit.model.run import TraceRun
 from replaykit.store.protocol import Store
 
 KEEP_SPANS_S = 3600.0
-"""Spans stay this long after their run was made, for spans that come late."""
+"""How long spans stay after their run was written, in case more come."""
 KEEP_NAMES_S = 7 * 86400.0
-"""Closed traces are remembered this long: a late span must not become a run of its own."""
+"""How long closed traces are remembered: a late span must not become a run of its own."""
 DEFAULT_QUIET_S = 10.0
 _RECENT = 10_000
 
 
 class ReceiverTotals(Struct):
-    """Counts of what was received, and of what became of it."""
+    """Counts of requests, spans, traces and runs."""
 
     requests: int = 0
-    """Requests that came."""
+    """Requests received."""
     refused: int = 0
-    """Requests that were not taken."""
+    """Requests refused."""
     traces: int = 0
-    """Traces that came."""
+    """Traces received."""
     spans: int = 0
-    """Spans that were taken."""
+    """Spans accepted."""
     rejected: int = 0
-    """Spans that were not taken."""
+    """Spans rejected."""
     runs: int = 0
-    """Runs in the store, each once however often it was made."""
+    """Runs in the store, however often each was written."""
     failed_runs: int = 0
     """Runs that failed."""
     aside: int = 0
-    """Traces that are of no agent, or of a status that was not asked for."""
+    """Traces that are not of an agent, or not of a requested status."""
     problems: int = 0
     """Traces that could not become a run."""
 
@@ -60,11 +60,11 @@ class SettledTrace(Struct, frozen=True, kw_only=True):
 
 
 class _NoRunPossible(Exception):
-    """No run will ever be made of a trace."""
+    """The trace can never become a run."""
 
 
 class TraceProcessor:
-    """One thread's work: requests, and traces that are due."""
+    """Processes requests and due traces. For use in one thread."""
 
     def __init__(
         self,
@@ -83,12 +83,12 @@ class TraceProcessor:
         self._on_settled = on_settled
         self._on_refused = on_refused
         self._parked: set[str] = set()
-        """Traces that met a fault of ours: they are tried again when the receiver is started again."""
-        self._recent: dict[str, bool] = {}  # runs of late, and whether they failed: one is made again when more comes
+        """Traces that raised an unexpected error; they are tried again after a restart."""
+        self._recent: dict[str, bool] = {}  # recent runs, and whether they failed: late spans rewrite a run
         self.totals = ReceiverTotals()
 
     def take(self, request: ExportRequest) -> ExportReply:
-        """The answer to a request. What it says was taken is on disk."""
+        """Answer a request; spans that the reply acknowledges are on disk."""
         try:
             reading = otlp_http.read(request)
         except ExportRefused as error:
@@ -96,17 +96,17 @@ class TraceProcessor:
         return self.keep(request, reading)
 
     def refuse(self, request: ExportRequest, error: ExportRefused) -> ExportReply:
-        """The answer to a request that cannot be read."""
+        """Answer a request that cannot be read."""
         self.totals.requests += 1
         return self._refused(request, error.status, str(error))
 
     def keep(self, request: ExportRequest, reading: SpanReading) -> ExportReply:
-        """The answer to a request that was read. What it says was taken is on disk."""
+        """Answer a parsed request; spans that the reply acknowledges are on disk."""
         totals = self.totals
         totals.requests += 1
         try:
             written = self._spool.keep(reading.spans)
-        except StoreError as error:  # a full disk, say: it is sent again
+        except StoreError as error:  # such as a full disk: the client retries
             return self._refused(request, HTTPStatus.SERVICE_UNAVAILABLE, str(error))
         rejected, problem = reading.rejected + written.refused, reading.problem or written.problem
         totals.spans += len(reading.spans) - written.refused
@@ -122,11 +122,11 @@ class TraceProcessor:
         return otlp_http.refused(request.content_type, status, why)
 
     def settle(self, *, limit: int = 100) -> int:
-        """Make the runs of traces that are due, at most so many; gives how many were looked at."""
+        """Turn up to `limit` due traces into runs; return the number of traces examined."""
         parked = self._parked
         try:
-            found = self._spool.due(self._quiet_s, limit + len(parked))
-            due = [item for item in found if item.trace not in parked]
+            candidates = self._spool.due(self._quiet_s, limit + len(parked))
+            due = [item for item in candidates if item.trace not in parked]
             for item in due:
                 self._settle(item)
         except StoreError as error:
@@ -134,19 +134,19 @@ class TraceProcessor:
         return len(due)
 
     def finish(self) -> None:
-        """Make the runs of all traces that are done; what is still under way stays in the spool."""
+        """Turn all finished traces into runs; others stay in the spool."""
         while self.settle():
             pass
 
     def tidy(self) -> None:
-        """Take out what was done long ago."""
+        """Delete the spans of traces that were finished long ago."""
         try:
             self._spool.forget(KEEP_SPANS_S, KEEP_NAMES_S)
         except StoreError as error:
             self._put_off(error)
 
     def waiting(self) -> int:
-        """Return the number of traces that are still to become runs."""
+        """Return the number of traces that are not yet runs."""
         return self._spool.waiting()
 
     def _settle(self, due: Due) -> None:
@@ -163,7 +163,7 @@ class TraceProcessor:
             self._tell(trace, str(error))
         except StoreError:
             raise
-        except Exception as error:  # noqa: BLE001 (spans are anybody's: one trace must not stop all others)
+        except Exception as error:  # noqa: BLE001 (spans are untrusted: one trace must not stop the others)
             self._parked.add(trace)
             self._tell(trace, f"no run could be made of it: {type(error).__name__}: {error}")
 
@@ -188,7 +188,7 @@ class TraceProcessor:
         self._on_settled(SettledTrace(trace=trace, run=run, landing=landing, notes=result.notes))
 
     def _put_off(self, error: StoreError) -> int:
-        """A full disk, say: nothing is lost, and all of it is tried again."""
+        """Report a store error, such as a full disk; nothing is lost, and everything is tried again."""
         self.totals.problems += 1
         self._on_refused(str(error))
         return 0

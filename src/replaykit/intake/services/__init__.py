@@ -1,4 +1,4 @@
-"""The services that keep runs, by their names."""
+"""The services that store runs, by name."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _APIS = {LANGFUSE: "LangfuseApi", PHOENIX: "PhoenixApi", MLFLOW: "MlflowApi"}
 
 
 def open_service(service: str, timeout_s: float | None = None) -> RunService:
-    """The service, where the environment says it is; a `UsageError` says what is missing there."""
-    # Each is slow to import, and a command asks one of them.
+    """Return the service under the address in the environment; a `UsageError` names a missing variable."""
+    # The modules are slow to import, and a command needs one of them.
     from replaykit.intake.services.fetching import Service  # noqa: PLC0415
     from replaykit.intake.services.transport import DEFAULT_TIMEOUT_S, Transport  # noqa: PLC0415
 
@@ -24,8 +24,8 @@ def open_service(service: str, timeout_s: float | None = None) -> RunService:
     if timeout_s is None:
         timeout_s = DEFAULT_TIMEOUT_S
     if service == LANGSMITH:
-        keeper: RunService = home.LangSmith(timeout_s=timeout_s)
-        return keeper
+        run_service: RunService = home.LangSmith(timeout_s=timeout_s)
+        return run_service
     account = home.account_of()
     transport = Transport(account, timeout_s)
     return Service(getattr(home, _APIS[service])(account, transport), transport)
@@ -46,11 +46,9 @@ def fetch_records(
     from replaykit.formats.core.run_query import Status, parse_since  # noqa: PLC0415 (as above)
     from replaykit.intake.services.fetching import Query, fetch_by_id  # noqa: PLC0415
 
-    began = None
-    if since is not None:
-        began = parse_since(since)
-    keeper = open_service(service, timeout_s)
+    began = None if since is None else parse_since(since)
+    run_service = open_service(service, timeout_s)
     if run_ids:
-        return fetch_by_id(keeper, run_ids, project, service)
+        return fetch_by_id(run_service, run_ids, project, service)
     query = Query(project=project, status=Status(status), since=began, min_latency_ms=min_latency_ms, limit=limit)
-    return keeper.runs(query)
+    return run_service.runs(query)

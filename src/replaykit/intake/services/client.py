@@ -1,4 +1,4 @@
-"""Addresses and keys of services, which come from the environment, never from a file."""
+"""Clients of services: addresses and keys from the environment, never from a file, and checked answers."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from replaykit.model.values import Json, JsonObject, encode
 from replaykit.terminal import visible
 from replaykit.wire.json_fields import as_object, without_nulls
 
-_MIN_HIDDEN_CHARS = 6  # a shorter key occurs by chance, and is none
+_MIN_HIDDEN_CHARS = 6  # shorter values occur by chance, and are no keys
 
 
 class ServiceAccount(Struct, frozen=True, kw_only=True):
-    """An address of a service, and what it takes to be let in there."""
+    """The address of a service and the credentials for it."""
 
     service: str
     root: str
@@ -30,13 +30,13 @@ class ServiceAccount(Struct, frozen=True, kw_only=True):
     refused: str = ""
     headers: tuple[tuple[str, str], ...] = ()
     secrets: tuple[tuple[str, str], ...] = ()
-    """Secrets, each with the name that replaces it in messages."""
+    """Secrets, with the names that replace them in messages."""
 
     def __repr__(self) -> str:
         return f"ServiceAccount({self.service!r}, {self.root!r})"
 
     def hide(self, text: str) -> str:
-        """The text with names in the place of the keys, if somebody says them back."""
+        """Replace the keys in a text by their names, in case the service echoes them."""
         for name, value in self.secrets:
             if len(value) >= _MIN_HIDDEN_CHARS:
                 text = text.replace(value, f"${{{name}}}")
@@ -44,29 +44,29 @@ class ServiceAccount(Struct, frozen=True, kw_only=True):
 
 
 def setting(environment: Mapping[str, str], name: str) -> str:
-    """Return the value of a variable; empty where it says nothing."""
+    """Return the value of a variable; empty if it is not set."""
     return environment.get(name, "").strip()
 
 
 def first_set(environment: Mapping[str, str], names: tuple[str, ...]) -> str:
-    """Return the first of these variables that is set; the first of all where none is."""
+    """Return the first of these variables that is set, or else the first."""
     return next((name for name in names if setting(environment, name)), names[0])
 
 
 def header_safe(name: str, value: str) -> str:
-    """The value, where a header can carry it; else an error that does not show it, as a library would."""
+    """Return a value that is valid in a header; otherwise raise an error that, unlike a library's, does not show it."""
     if not (value.isascii() and value.isprintable()):
         raise UsageError(f"{name} holds characters that no header can")
     return value
 
 
 def basic(user: str, password: str) -> str:
-    """The two as a header says them."""
+    """Return the value of a header for basic authentication."""
     return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
 
 
 def root_of(text: str, variable: str, *, suffixes: tuple[str, ...] = (), is_secret: bool = True) -> str:
-    """The address that the paths of the API come after; a key goes over TLS, or stays on this machine."""
+    """Return the root of the API's paths. A key is sent over TLS, or stays on this machine."""
     try:
         parts = urlsplit(text)
         host, user, _ = parts.hostname or "", parts.username or parts.password, parts.port
@@ -86,7 +86,6 @@ def root_of(text: str, variable: str, *, suffixes: tuple[str, ...] = (), is_secr
 
 
 def is_loopback(host: str) -> bool:
-    """True for this machine."""
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -96,13 +95,13 @@ def is_loopback(host: str) -> bool:
 MAX_PAGES = 200
 MAX_TRACE_BYTES = 256 * 1024 * 1024
 UNKNOWN = (404, 405, 410, 501)
-"""Statuses of servers that do not know a path."""
+"""The statuses of servers that do not know a path."""
 _REFUSED = (401, 403)
 _SHOWN_CHARS = 200
 
 
 class ServiceRequest(Struct, frozen=True, kw_only=True):
-    """A request. Only requests to the API itself carry the key."""
+    """A request; only requests to the API itself carry the key."""
 
     method: str
     url: str
@@ -125,25 +124,25 @@ Page = tuple[Json, Json]
 
 
 class ServiceClient:
-    """Asks one account, and says in words what is wrong with an answer."""
+    """Sends requests to one account, and turns bad answers into errors."""
 
     def __init__(self, account: ServiceAccount, send: Send) -> None:
         self.account = account
         self.send = send
 
     def get(self, path: str, **query: Json) -> ServiceReply:
-        """The answer to a question whose parameters are these; None is none, and a list is each of its members."""
+        """Send a GET request; parameters that are None are left out, and lists are repeated."""
         parameters = urlencode(without_nulls(query), doseq=True)
         if parameters:
             path += f"?{parameters}"
         return self.send(ServiceRequest(method="GET", url=self.account.root + path))
 
     def post(self, path: str, body: Json) -> ServiceReply:
-        """The answer to a question that is this JSON."""
+        """Send a POST request with a JSON body."""
         return self.send(ServiceRequest(method="POST", url=self.account.root + path, body=encode(body)))
 
     def json(self, reply: ServiceReply) -> Json:
-        """The JSON of an answer; `FetchFailed` where it says no, or is none."""
+        """Return the JSON of a reply; raise `FetchFailed` for an error status or invalid JSON."""
         if reply.status in _REFUSED:
             raise self.failed(f"refused the key ({reply.status})", self.account.refused)
         if not 200 <= reply.status < 300:
@@ -165,7 +164,7 @@ class ServiceClient:
         limit_bytes: int | None = None,
         first: ServiceReply | None = None,
     ) -> Iterator[list[Json]]:
-        """Return the items of each page, following the cursors; `first` is a page that was asked for already."""
+        """Yield the items of each page, following the cursors; `first` is a page that was fetched already."""
         following: str | None = None
         seen: set[str] = set()
         size = 0
@@ -174,25 +173,25 @@ class ServiceClient:
             size += len(reply.body)
             if limit_bytes is not None and size > limit_bytes:
                 raise self.failed(f"gave more than {limit_bytes:,} bytes for one trace")
-            found, after = read(as_object(self.json(reply)))
-            if not isinstance(found, list) or not isinstance(after, str | None):
+            items, after = read(as_object(self.json(reply)))
+            if not isinstance(items, list) or not isinstance(after, str | None):
                 raise self.failed("gave something that is no page of what was asked for")
-            yield found
+            yield items
             if not after:
                 return
-            if after in seen:  # else it would be asked for the same until the pages run out
+            if after in seen:  # a cycle would go on until the page limit
                 raise self.failed("leads from a page back to it")
             seen.add(after)
             following = after
         raise self.failed(f"gave more than {MAX_PAGES} pages")
 
     def failed(self, what: str, hint: str | None = None) -> FetchFailed:
-        """The error that says what the service did."""
+        """Return an error about something the service did."""
         return FetchFailed(f"{self.account.service} at {self.account.root} {what}", hint=hint)
 
 
 class FetchedSource(Source):
-    """A fetched document; errors name a place by its path, since there is no file with lines."""
+    """A fetched document; errors name a path in it, since there are no lines."""
 
     def __init__(self, value: Json, origin: str) -> None:
         super().__init__(b"", origin, value=value)

@@ -1,4 +1,4 @@
-"""A service that keeps traces, asked by one command: for some by their ids, or for the newest that are wanted."""
+"""Fetch traces from a service: some by id, or the newest that match a query."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import Json
 
 MAX_FAILURES = 3
-"""After so many traces in a row that could not be fetched, nobody goes on."""
+"""The number of consecutive failures after which fetching stops."""
 T = TypeVar("T")
 
 
@@ -34,13 +34,11 @@ class Query(Struct, frozen=True, kw_only=True):
 
     @property
     def since_iso(self) -> str | None:
-        """The start of the search as the APIs read it."""
-        if self.since is None:
-            return None
-        return iso(self.since)
+        """The start of the search as ISO 8601."""
+        return None if self.since is None else iso(self.since)
 
     def fits(self, run: TraceRun) -> bool:
-        """True for a run that was asked for, whatever the service makes of the question."""
+        """True for a matching run; services interpret the same query differently."""
         if self.since is not None and 0 < run.started_at < self.since.timestamp():
             return False
         if self.min_latency_ms and (run.duration_s or 0.0) * 1000 < self.min_latency_ms:
@@ -52,14 +50,14 @@ class Query(Struct, frozen=True, kw_only=True):
 
 
 class ListedTrace(Struct, frozen=True, kw_only=True):
-    """A trace that a service has."""
+    """A trace in a service's list."""
 
     id: str
     is_running: bool = False
 
 
 class FetchedTrace(Struct, frozen=True, kw_only=True):
-    """One trace of a service, in the shape that its importer reads."""
+    """A trace in the form that its importer reads."""
 
     document: Json
     notes: tuple[str, ...] = ()
@@ -70,40 +68,40 @@ class TraceApi(Protocol):
 
     @property
     def name(self) -> str:
-        """Its name, which is also that of its format."""
+        """The name of the service and of its format."""
 
     def listed(self, query: Query) -> Iterator[ListedTrace]:
-        """The traces among which the wanted ones are, the newest first; one may come again, or have no id."""
+        """Yield candidates for the query, newest first; they may repeat, or lack an id."""
 
     def trace(self, trace_id: str, project: str) -> FetchedTrace:
-        """One trace; a `UsageError` where the service has none of that id."""
+        """Fetch one trace; raise `UsageError` if the service does not have it."""
 
 
 class RunService(Protocol):
-    """A service that runs can be fetched from."""
+    """A service to fetch runs from."""
 
     def fetch(self, run_id: str, project: str = "") -> Iterable[ImportRecord]:
-        """The run of an id, or the runs of a trace."""
+        """Fetch the run of an id, or the runs of a trace."""
 
     def runs(self, query: Query) -> Iterator[ImportRecord]:
-        """The newest runs that are wanted, as many as the limit says."""
+        """Yield the newest matching runs, up to the limit."""
 
 
 class Service:
-    """A service, asked by one command: what it may take in all is counted from the first request."""
+    """A service for the length of one command; its time limit starts with the first request."""
 
     def __init__(self, api: TraceApi, transport: Transport) -> None:
         self._api = api
         self._transport = transport
 
     def fetch(self, run_id: str, project: str = "") -> list[ImportRecord]:
-        """The runs of a trace. Where it cannot be had at all that is an error; what cannot be read is a record."""
+        """Fetch the runs of a trace. A trace that cannot be fetched is an error, one that cannot be read a record."""
         return self._records(run_id, self._api.trace(run_id, project))
 
     def runs(self, query: Query) -> Iterator[ImportRecord]:
-        """The newest runs that are wanted, as many as the limit says."""
-        found = _unique(self._api.listed(query))
-        return newest(found, lambda listed: self._fetch_listed(listed, query), query, self._transport)
+        """Yield the newest matching runs, up to the limit."""
+        candidates = _unique(self._api.listed(query))
+        return newest(candidates, lambda listed: self._fetch_listed(listed, query), query, self._transport)
 
     def _fetch_listed(self, listed: ListedTrace, query: Query) -> list[ImportRecord]:
         if listed.is_running:
@@ -136,34 +134,34 @@ class Service:
 
 
 def newest(
-    found: Iterable[T], fetch: Callable[[T], list[ImportRecord]], query: Query, transport: Transport
+    candidates: Iterable[T], fetch: Callable[[T], list[ImportRecord]], query: Query, transport: Transport
 ) -> Iterator[ImportRecord]:
-    """Return what is fetched, up to the limit; gives up after several failures in a row."""
+    """Yield the fetched records, up to the limit; give up after several failures in a row."""
     taken = failed = 0
-    for listed in found:
+    for listed in candidates:
         if taken >= query.limit:
             yield ImportRecord(origin="", notes=(f"there are more than {query.limit} such runs: raise the limit",))
             return
         records = fetch(listed)
         yield from records
         problem = next((record.problem for record in records if record.problem), "")
-        came = [record for record in records if record.run is not None or record.problem]
-        taken += len(came)
+        arrived = [record for record in records if record.run is not None or record.problem]
+        taken += len(arrived)
         if problem:
             failed += 1
-        elif came:
+        elif arrived:
             failed = 0
         if transport.is_over or failed == MAX_FAILURES:
             project = f" of {query.project!r}" if query.project else ""
             raise FetchFailed(f"the import{project} was given up", hint=problem or None)
 
 
-def fetch_by_id(keeper: RunService, run_ids: Iterable[str], project: str, origin: str) -> Iterator[ImportRecord]:
-    """Runs by their ids; where one of several cannot be had, that is a record."""
+def fetch_by_id(service: RunService, run_ids: Iterable[str], project: str, origin: str) -> Iterator[ImportRecord]:
+    """Yield runs by id; one of several that cannot be fetched gives a record with the error."""
     ids = list(dict.fromkeys(run_ids))
     for run_id in ids:
         try:
-            yield from keeper.fetch(run_id, project)
+            yield from service.fetch(run_id, project)
         except UsageError as error:
             if len(ids) == 1:
                 raise

@@ -3,8 +3,8 @@
     GET /api/public/traces?page=1…       GET /api/public/traces/{id}      up to Langfuse 3
     GET /api/public/v2/observations?cursor=…   GET /api/public/v3/scores  where those are gone
 
-The first gives a trace whole, with its input, its output and its scores, so it goes first. In the second there are no
-traces any more, but observations that name one.
+The first version returns a trace as a whole, with input, output and scores, so it is tried first. The second has no
+traces, only observations that name one.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ _TRACE_FIELDS = {
     "environment": "environment",
     "projectId": "projectId",
 }
-"""Fields of an observation that describe its trace, and the trace's names for them."""
+"""Fields of an observation that describe its trace, with the trace's names for them."""
 
 
 def account_of(environment: Mapping[str, str] = os.environ) -> ServiceAccount:
-    """The account that the environment names."""
+    """Return the account from the environment."""
     variable = first_set(environment, ADDRESSES)
     public, secret = (setting(environment, name) for name in (PUBLIC_KEY, SECRET_KEY))
     missing = [name for name, value in ((PUBLIC_KEY, public), (SECRET_KEY, secret)) if not value]
@@ -73,7 +73,7 @@ def account_of(environment: Mapping[str, str] = os.environ) -> ServiceAccount:
 
 
 class LangfuseApi:
-    """Asks one account for traces."""
+    """The traces of one account."""
 
     name = NAME
 
@@ -82,22 +82,23 @@ class LangfuseApi:
         self._has_traces = True
 
     def listed(self, query: Query) -> Iterator[ListedTrace]:
-        """The traces, or those in which something failed, the newest first."""
+        """Yield the traces, or those in which something failed, newest first."""
         for entry in chain.from_iterable(self._pages(query)):
             yield ListedTrace(id=text_in(entry, "id" if self._has_traces else "traceId"))
 
     def trace(self, trace_id: str, project: str = "") -> FetchedTrace:
-        """One trace with its observations and its scores."""
+        """Fetch a trace with its observations and scores."""
         if self._has_traces:
             reply = self._client.get(f"/api/public/traces/{quote(trace_id, safe='')}")
             if reply.status not in UNKNOWN:
                 return FetchedTrace(document=self._client.json(reply))
-        found = self._observations(trace_id)
-        if not found:
+        observations = self._observations(trace_id)
+        if not observations:
             raise UsageError(f"Langfuse has no trace {trace_id!r} in the project of {PUBLIC_KEY}")
         scores, notes = self._scores(trace_id)
         return FetchedTrace(
-            document={"trace": _trace_fields(trace_id, found), "observations": found, "scores": scores}, notes=notes
+            document={"trace": _trace_fields(trace_id, observations), "observations": observations, "scores": scores},
+            notes=notes,
         )
 
     def _pages(self, query: Query) -> Iterator[list[Json]]:
@@ -116,14 +117,14 @@ class LangfuseApi:
     def _observations(self, trace_id: str) -> list[Json]:
         ask = self._observed({"traceId": trace_id, "fields": _FIELDS, "limit": _PAGE})
         first = ask(None)
-        if first.status in UNKNOWN:  # and the first version knows no such trace
+        if first.status in UNKNOWN:  # the first version was asked before, and does not have the trace
             return []
         pages = self._client.pages(ask, _with_cursor, client.MAX_TRACE_BYTES, first=first)
-        found = chain.from_iterable(pages)
-        return [observation for observation in found if value_in(observation, "traceId") == trace_id]
+        observations = chain.from_iterable(pages)
+        return [observation for observation in observations if value_in(observation, "traceId") == trace_id]
 
     def _scores(self, trace_id: str) -> tuple[list[Json], tuple[str, ...]]:
-        """The scores of a trace; without them it is still a trace, and that is told."""
+        """Fetch the scores of a trace; if that fails, return a note instead."""
         ask = partial(
             self._client.get, "/api/public/v3/scores", traceId=trace_id, fields="details,subject", limit=_PAGE
         )
@@ -135,7 +136,7 @@ class LangfuseApi:
 
 
 def _of_traces(query: Query) -> JsonObject:
-    """The question in the words of the first version: a filter goes before the parameters beside it."""
+    """Return the query for the first version; there, `filter` overrides the parameters beside it."""
     filters: list[Json] = []
     if query.status is not Status.ALL:
         filters.append({"type": "number", "column": "errorCount", "operator": ">", "value": 0})
@@ -178,7 +179,7 @@ def _with_cursor(body: JsonObject) -> Page:
 
 
 def _trace_fields(trace_id: str, observations: list[Json]) -> JsonObject:
-    """Return the fields of a trace as its observations state them, the root's first."""
+    """Return the fields of a trace according to its observations, the root's first."""
     trace: JsonObject = {"id": trace_id}
     for observation in sorted(observations, key=lambda observation: bool(observation.get("parentObservationId"))):
         for name, called in _TRACE_FIELDS.items():

@@ -1,4 +1,4 @@
-"""Runs from LangSmith: one by its id, or those of a project that are wanted, each with the runs below it."""
+"""Runs from LangSmith: one by id, or the newest of a project that match, each with its child runs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ORIGIN = "langsmith"
 
 
 class LangSmith:
-    """LangSmith, asked by one command: what it may take in all is counted from the first request."""
+    """LangSmith for the length of one command; its time limit starts with the first request."""
 
     def __init__(
         self,
@@ -40,15 +40,13 @@ class LangSmith:
         self._api = LangSmithApi(account, self._transport, self._now)
 
     def run(self, run_id: str, project: str | None = None) -> ImportRecord:
-        """One run. Where it cannot be had at all that is an error; where it cannot be read, the record says so."""
-        project_id = None
-        if project is not None:
-            project_id = self._api.project_id(project)
-        found = self._api.run(run_id, project_id)
-        return self._filled(found["id"], self._api.trace(found))
+        """Fetch one run. A run that cannot be fetched is an error, one that cannot be read a record."""
+        project_id = None if project is None else self._api.project_id(project)
+        root = self._api.run(run_id, project_id)
+        return self._filled(root["id"], self._api.trace(root))
 
     def runs(self, query: Query) -> Iterator[ImportRecord]:
-        """The newest runs that are wanted, as many as the limit says."""
+        """Yield the newest matching runs, up to the limit."""
         query_body = LangSmithQuery(
             project_id=self._api.project_id(query.project),
             status=query.status,
@@ -59,11 +57,11 @@ class LangSmith:
         return newest(self._api.roots(query_body), lambda root: self._fetched(root, query_body), query, self._transport)
 
     def fetch(self, run_id: str, project: str = "") -> list[ImportRecord]:
-        """The run of an id, as the one record there is of it."""
+        """Fetch the run of an id, as the only record."""
         return [self.run(run_id, project or None)]
 
     def _fetched(self, root: Run, query_body: LangSmithQuery) -> list[ImportRecord]:
-        """The run of a root; nothing of one that turns out not to be wanted."""
+        """Fetch the run of a root; empty if its trace does not match."""
         if is_running(root):
             return [ImportRecord(origin=ORIGIN, notes=(f"run {root['id']} has not ended: passed over",))]
         try:
@@ -80,9 +78,9 @@ class LangSmith:
             imported = read_runs(list(runs), f"{ORIGIN} {run_id}")
         except ReplayKitError as error:
             return ImportRecord(origin=ORIGIN, id=run_id, problem=str(error), notes=notes_of_payloads)
-        found = next((run for run in imported.runs if run.id == run_id), None)
+        run = next((run for run in imported.runs if run.id == run_id), None)
         notes = (*notes_of_payloads, *imported.remarks)
-        if found is None:
+        if run is None:
             problem = "; ".join(imported.left_out) or f"{ORIGIN} {run_id}: the run is not in its own trace"
             return ImportRecord(origin=ORIGIN, id=run_id, problem=problem, notes=notes_of_payloads)
-        return ImportRecord(origin=ORIGIN, id=run_id, run=found, notes=notes)
+        return ImportRecord(origin=ORIGIN, id=run_id, run=run, notes=notes)

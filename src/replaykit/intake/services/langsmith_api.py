@@ -1,7 +1,7 @@
-"""LangSmith's REST API: what is asked, page by page, and what its answers mean.
+"""LangSmith's REST API: requests, paging, and the meaning of the answers.
 
-Both versions of the query are spoken: the second, and the first where a server does not know that. Sends nothing
-itself: `send` does, and keeps to its limits of time and retries.
+Queries use the second version of the API, and the first if the server does not know that. Sends nothing itself: `send`
+does, within its limits of time and retries.
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ from replaykit.model.values import Json, JsonObject
 from replaykit.terminal import visible
 from replaykit.wire.json_fields import as_object, as_objects, has_text, text_in, value_in, without_nulls
 
-_SKEW = dt.timedelta(days=1)  # clocks of the machines that a trace runs on
+_SKEW = dt.timedelta(days=1)  # between the clocks of the machines that a trace runs on
 _SHOWN_CHARS = 200
 _PAYLOADS = ("inputs", "outputs")
 _WHOLE = "ROOT"
-"""Under this name a payload that is stored apart as a whole has its address."""
+"""The name of the address of a payload that is stored as a whole."""
 
 
 Run = JsonObject
 
 
 class LangSmithApi:
-    """Asks one account for runs."""
+    """The runs of one account."""
 
     def __init__(self, account: LangSmithAccount, send: Send, now: dt.datetime) -> None:
         self._account = account
@@ -62,14 +62,14 @@ class LangSmithApi:
         self._version = 2
 
     def project_id(self, project: str) -> str:
-        """The id of a project, by its name or its id."""
+        """Return the id of a project, given by name or id."""
         with suppress(ValueError):
             return str(UUID(project))
         for entry in as_objects(self._client.json(self._client.get("/api/v1/sessions", name=project, limit=100))):
             if entry.get("name") == project:
-                found = text_in(entry, "id")
-                if found:
-                    return found
+                project_id = text_in(entry, "id")
+                if project_id:
+                    return project_id
                 break
         where = "that this key may see"
         if self._account.workspace:
@@ -77,13 +77,13 @@ class LangSmithApi:
         raise UsageError(f"LangSmith has no project {project!r} {where}", hint="Projects are told apart by case.")
 
     def roots(self, query: LangSmithQuery) -> Iterator[Run]:
-        """The roots that are wanted, newest first; as many as there are."""
+        """Yield all matching roots, newest first."""
         return (run for run in self._runs(query.body) if query.fits(run))
 
     def run(self, run_id: str, project_id: str | None = None) -> Run:
-        """One run by its id. Only the first version finds it without its project."""
+        """Fetch a run by id; only the first version finds it without its project."""
         reply = self._client.get(f"/api/v1/runs/{quote(run_id, safe='')}")
-        if reply.status not in (*UNKNOWN, 400, 422):  # what is no id at all is a bad request
+        if reply.status not in (*UNKNOWN, 400, 422):  # an invalid id is a bad request
             value = self._client.json(reply)
             if not has_text(value, "id"):
                 raise self._client.failed("gave something that is no run")
@@ -99,30 +99,25 @@ class LangSmithApi:
         return found
 
     def trace(self, run: Run) -> list[Run]:
-        """The run and every run below it, with the inputs and outputs that are stored apart and may be fetched."""
+        """Return the run and every run below it, with externally stored inputs and outputs that may be fetched."""
         project = next((run[key] for key in ("session_id", "project_id") if has_text(run, key)), None)
-        trace = run["id"]
-        if has_text(run, "trace_id"):
-            trace = run["trace_id"]
+        trace = run["trace_id"] if has_text(run, "trace_id") else run["id"]
         began = moment(run.get("start_time"))
-        if began is None:
-            since = iso(self._now - FAR_BACK)
-        else:
-            since = iso(began - _SKEW)
+        since = iso(self._now - FAR_BACK if began is None else began - _SKEW)
         values = (trace, project and [project], since)
 
         def body(version: int) -> JsonObject:
             names = (("trace", "session", "start_time"), ("trace_id", "project_ids", "min_start_time"))[version - 1]
             return without_nulls(dict(zip(names, values, strict=True))) | page_of(version)
 
-        found = {run["id"]: run}
+        runs = {run["id"]: run}
         for below in self._runs(body, limit_bytes=client.MAX_TRACE_BYTES):
             if below["id"] == run["id"] or run["id"] in ids_above(below):
-                found[below["id"]] = below
-        return list(found.values())
+                runs[below["id"]] = below
+        return list(runs.values())
 
     def fill_in(self, run: Run) -> Iterator[str]:
-        """Fetch what of the run is stored apart; gives in words what was not fetched, and why."""
+        """Fetch the externally stored payloads of a run; yield a note for each that could not be fetched."""
         for name in _PAYLOADS:
             apart = run.get(f"{name}_s3_urls")
             if run.get(name) not in (None, {}) or not isinstance(apart, dict) or not apart:
@@ -166,7 +161,7 @@ class LangSmithApi:
             yield run
 
     def _query(self, body: Callable[[int], JsonObject], cursor: str | None) -> ServiceReply:
-        """One page, of the version that the server speaks; a page of one version does not go on in the other."""
+        """Fetch one page in the version that the server knows; a cursor is only valid in its own version."""
         while True:
             parameters = body(self._version) | without_nulls({"cursor": cursor})
             reply = self._client.post(f"/api/v{self._version}/runs/query", parameters)
@@ -182,11 +177,11 @@ class LangSmithApi:
 
 
 PAGE = 100
-"""Runs on a page: the most that the API gives."""
+"""Runs on a page: the API's maximum."""
 
 
 class LangSmithQuery(Struct, frozen=True, kw_only=True):
-    """The roots of a project that are looked for, the newest first."""
+    """A query for the roots of a project, newest first."""
 
     project_id: str
     status: Status = Status.ERROR
@@ -195,9 +190,9 @@ class LangSmithQuery(Struct, frozen=True, kw_only=True):
     limit: int = DEFAULT_LIMIT
 
     def body(self, version: int) -> JsonObject:
-        """Return the body of the query for that version of the API."""
+        """Return the body of the query for a version of the API."""
         has_error = {Status.ERROR: True, Status.WARNING: False}.get(self.status)
-        seconds = int(self.min_latency_ms // 1000)  # exactly is seen afterwards
+        seconds = int(self.min_latency_ms // 1000)  # `fits` compares exactly
         project, since, error = (("session", "start_time", "error"), ("project_ids", "min_start_time", "has_error"))[
             version - 1
         ]
@@ -207,7 +202,7 @@ class LangSmithQuery(Struct, frozen=True, kw_only=True):
         return without_nulls(parameters) | page_of(version)
 
     def fits(self, root: JsonObject) -> bool:
-        """True for a root that was asked for, whatever the server makes of the question."""
+        """True for a matching root; servers interpret the query differently."""
         if self.status is not Status.ALL and has_failed(root) != (self.status is Status.ERROR):
             return False
         latency = latency_ms(root)
@@ -229,7 +224,7 @@ V2_FIELDS = words_of(
 
 
 def page_of(version: int) -> JsonObject:
-    """Return the paging members of a query, with every field that the importer reads."""
+    """Return the paging parameters of a query, with every field that the importer reads."""
     fields, size = (("select", "limit"), ("selects", "page_size"))[version - 1]
     return {fields: list((V1_FIELDS, V2_FIELDS)[version - 1]), size: PAGE}
 
@@ -249,7 +244,7 @@ def _status(run: JsonObject) -> RunStatus | None:
 
 
 def latency_ms(run: JsonObject) -> float | None:
-    """Return the latency of a run; None where it is unknown."""
+    """Return the latency of a run; None if it is unknown."""
     latency = run.get("latency_seconds")
     if isinstance(latency, int | float) and not isinstance(latency, bool):
         return latency * 1000
@@ -264,24 +259,24 @@ ENDPOINTS = ("LANGSMITH_ENDPOINT", "LANGCHAIN_ENDPOINT")
 KEYS = ("LANGSMITH_API_KEY", "LANGCHAIN_API_KEY")
 WORKSPACE = "LANGSMITH_WORKSPACE_ID"
 PAYLOAD_HOSTS = "REPLAYKIT_PAYLOAD_HOSTS"
-"""Further hosts, with commas between them, that inputs and outputs may be fetched from."""
+"""Further hosts that inputs and outputs may be fetched from, separated by commas."""
 
 _SUFFIXES = ("/api/v1", "/api/v2", "/api")
 
 
 class LangSmithAccount(ServiceAccount, frozen=True, kw_only=True):
-    """An address of LangSmith, and what it takes to be let in there."""
+    """The address of LangSmith and the credentials for it."""
 
     key: str = ""
     workspace: str = ""
     payload_hosts: tuple[str, ...] = ()
 
     def payload_url(self, url: str) -> str:
-        """The address of something that is stored apart; LangSmith may give it relative to itself."""
+        """Return the address of an external payload; LangSmith may give it relative to itself."""
         return urljoin(f"{self.root}/", url)
 
     def allows(self, url: str) -> bool:
-        """True for an address that a payload may be fetched from: what a server says is data, and may lead anywhere."""
+        """True if a payload may be fetched from this address, which an untrusted server chose."""
         try:
             parts = urlsplit(url)
             host = (parts.hostname or "").lower()
@@ -297,7 +292,7 @@ class LangSmithAccount(ServiceAccount, frozen=True, kw_only=True):
 def langsmith_account(
     root: str, key: str = "", workspace: str = "", payload_hosts: tuple[str, ...] = ()
 ) -> LangSmithAccount:
-    """Return the account with this key and workspace, where they are needed."""
+    """Return the account with this key and workspace."""
     return LangSmithAccount(
         service="LangSmith",
         root=root,
@@ -312,7 +307,7 @@ def langsmith_account(
 
 
 def account_of(environment: Mapping[str, str] = os.environ) -> LangSmithAccount:
-    """The account that the environment names; a key goes over TLS, or stays on this machine."""
+    """Return the account from the environment. A key is sent over TLS, or stays on this machine."""
     variable = first_set(environment, ENDPOINTS)
     root = root_of(setting(environment, variable) or DEFAULT_ENDPOINT, variable, suffixes=_SUFFIXES)
     named = first_set(environment, KEYS)

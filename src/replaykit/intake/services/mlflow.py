@@ -1,10 +1,10 @@
-"""MLflow's REST API: traces of an experiment of a tracking server.
+"""MLflow's REST API: traces of an experiment on a tracking server.
 
     POST /api/3.0/mlflow/traces/search {locations, filter, order_by, page_token}
     GET  /api/3.0/mlflow/traces/get?trace_id=…                       a trace with its spans
     GET  /api/3.0/mlflow/traces/{id}, /ajax-api/2.0/mlflow/get-trace-artifact?request_id=…   where spans are a file
 
-A server that knows no 3.0 is asked in the words of 2.0. What comes is put into the shape of `Trace.to_json()`.
+A server that does not know 3.0 gets requests in 2.0. Answers are converted to the shape of `Trace.to_json()`.
 """
 
 from __future__ import annotations
@@ -47,12 +47,10 @@ _BAD = (400, *UNKNOWN)
 
 
 def account_of(environment: Mapping[str, str] = os.environ) -> ServiceAccount:
-    """The account that the environment names: a name with a password goes before a token, as with MLflow itself."""
+    """Return the account from the environment; like MLflow itself, prefers a name and password over a token."""
     address, token, user, password = (setting(environment, name) for name in (ADDRESS, TOKEN, USER, PASSWORD))
     if not address.startswith(("http://", "https://")):
-        problem = f"{ADDRESS} is not set"
-        if address:
-            problem = f"{ADDRESS} is {address[:200]!r}"
+        problem = f"{ADDRESS} is {address[:200]!r}" if address else f"{ADDRESS} is not set"
         hint = f"Set it to the address of a tracking server, such as {ADDRESS}=http://127.0.0.1:5000"
         raise UsageError(f"{problem}, and MLflow is asked over HTTP", hint=hint)
     header = ""
@@ -74,7 +72,7 @@ def account_of(environment: Mapping[str, str] = os.environ) -> ServiceAccount:
 
 
 class MlflowApi:
-    """Asks one tracking server for traces."""
+    """The traces on one tracking server."""
 
     name = NAME
 
@@ -83,7 +81,7 @@ class MlflowApi:
         self._version = 3
 
     def listed(self, query: Query) -> Iterator[ListedTrace]:
-        """The traces of an experiment, or those that failed, the newest first."""
+        """Yield the traces of an experiment, or the failed ones, newest first."""
         experiment = self._experiment(query.project)
         pages = self._client.pages(lambda token: self._search(experiment, query, token), _page)
         for info in chain.from_iterable(pages):
@@ -91,7 +89,7 @@ class MlflowApi:
             yield ListedTrace(id=text_in(info, "trace_id", "request_id"), is_running=is_running)
 
     def trace(self, trace_id: str, project: str = "") -> FetchedTrace:
-        """One trace with its spans, which lie in the tracking server or in a file beside it."""
+        """Fetch a trace with its spans, which are in the tracking server or in a file beside it."""
         reply = self._client.get("/api/3.0/mlflow/traces/get", trace_id=trace_id, allow_partial="true")
         if reply.status not in _BAD:
             value = self._client.json(reply)
@@ -117,16 +115,16 @@ class MlflowApi:
             reply = self._client.get(f"/api/2.0/mlflow/traces/{name}/info")
         if reply.status in _BAD:
             raise UsageError(f"MLflow has no trace {trace_id!r}")
-        found = self._client.json(reply)
+        value = self._client.json(reply)
         if not is_old:
-            found = value_in(found, "trace")
-        info = value_in(found, "trace_info")
+            value = value_in(value, "trace")
+        info = value_in(value, "trace_info")
         if not isinstance(info, dict):
             raise self._client.failed("gave something that is no trace")
         return info
 
     def _experiment(self, named: str) -> str:
-        """The id of an experiment, by its name or its id."""
+        """Return the id of an experiment, given by name or id."""
         if named.isdecimal():
             reply = self._client.get("/api/2.0/mlflow/experiments/get", experiment_id=named)
         else:
@@ -140,7 +138,7 @@ class MlflowApi:
         return experiment
 
     def _search(self, experiment: str, query: Query, token: str | None) -> ServiceReply:
-        """One page, of the version that the server speaks; a page of one version does not go on in the other."""
+        """Fetch one page in the version that the server knows; a token is only valid in its own version."""
         options = {
             "filter": _filter(query),
             "max_results": _PAGE,
@@ -158,7 +156,7 @@ class MlflowApi:
 
 
 def _filter(query: Query) -> str:
-    """The question in MLflow's own words."""
+    """Return the query as MLflow's filter string."""
     conditions = []
     status = {Status.ERROR: "ERROR", Status.WARNING: "OK"}.get(query.status)
     if status:
@@ -175,7 +173,7 @@ def _page(body: JsonObject) -> Page:
 
 
 def _says_missing(reply: ServiceReply) -> bool:
-    """True where the server knows the question, and has no such thing; an unknown path is another 404."""
+    """True if the server knows the path but not the object; an unknown path is another kind of 404."""
     if reply.status not in _BAD:
         return False
     try:
@@ -193,7 +191,7 @@ _TIMES = ("start_time_unix_nano", "end_time_unix_nano", "time_unix_nano")
 
 
 def file_of(trace: JsonObject) -> JsonObject:
-    """The trace of `{trace_info, spans}`."""
+    """Return a trace `{trace_info, spans}` as a file holds it."""
     spans, info = trace.get("spans"), trace.get("trace_info")
     if isinstance(info, dict):
         info = info_of(info)
@@ -203,18 +201,18 @@ def file_of(trace: JsonObject) -> JsonObject:
 
 
 def info_of(info: JsonObject) -> JsonObject:
-    """The info: pairs as objects, and the time it took in milliseconds."""
-    found = dict(info)
+    """Return the info with pairs as objects, and the duration in milliseconds."""
+    converted = dict(info)
     for name in _PAIRS:
         if has_list(info, name):
-            found[name] = dict(_pairs(info[name]))
-    took = found.pop("execution_duration", None)
-    if isinstance(took, str) and took.endswith("s"):
+            converted[name] = dict(_pairs(info[name]))
+    duration = converted.pop("execution_duration", None)
+    if isinstance(duration, str) and duration.endswith("s"):
         try:
-            found["execution_duration_ms"] = round(float(took[:-1]) * 1000)
+            converted["execution_duration_ms"] = round(float(duration[:-1]) * 1000)
         except (ValueError, OverflowError):
-            found["execution_duration"] = took
-    return found
+            converted["execution_duration"] = duration
+    return converted
 
 
 def _pairs(value: Json) -> Iterator[tuple[str, Json]]:
@@ -224,16 +222,16 @@ def _pairs(value: Json) -> Iterator[tuple[str, Json]]:
 
 
 def _span(span: Json) -> Json:
-    """The span, with attributes as files have them: an object of JSON texts, and plain values in its events."""
+    """Return the span with attributes as files have them: as JSON texts, and in its events as plain values."""
     if not isinstance(span, dict):
         return span
-    found = _timed(span)
+    converted = _timed(span)
     if has_list(span, "attributes"):
         pairs = _pairs(span["attributes"])
-        found["attributes"] = {key: json.dumps(_value(value), ensure_ascii=False) for key, value in pairs}
+        converted["attributes"] = {key: json.dumps(_value(value), ensure_ascii=False) for key, value in pairs}
     if has_list(span, "events"):
-        found["events"] = list(map(_event, span["events"]))
-    return found
+        converted["events"] = list(map(_event, span["events"]))
+    return converted
 
 
 def _event(event: Json) -> Json:
@@ -246,7 +244,7 @@ def _event(event: Json) -> Json:
 
 
 def _timed(value: JsonObject) -> JsonObject:
-    """The object with its times as numbers, which JSON of protobuf may say as text."""
+    """Return the object with its times as numbers; protobuf's JSON writes them as text."""
     return value | {name: _number(item) for name, item in pick(value, _TIMES).items()}
 
 
@@ -257,7 +255,7 @@ def _number(value: Json) -> Json:
 
 
 def _value(value: Json) -> Json:
-    """Return the value of an OpenTelemetry AnyValue; None where it is empty."""
+    """Return the value of an OpenTelemetry AnyValue; None if it is empty."""
     for name, item in as_object(value).items():
         if name in _PLAIN:
             return item

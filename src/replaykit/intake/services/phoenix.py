@@ -1,4 +1,4 @@
-"""Phoenix's REST API: the spans of a project, trace by trace, with what was said of them afterwards.
+"""Phoenix's REST API: the spans of a project, trace by trace, with their annotations.
 
 GET /v1/projects/{project}/spans?trace_id=…&cursor=…
 GET /v1/projects/{project}/span_annotations?span_ids=…     …/trace_annotations?trace_ids=…
@@ -40,11 +40,11 @@ PROJECTS = ("PHOENIX_PROJECT", "PHOENIX_PROJECT_NAME")
 
 _SPANS = 100
 _ANNOTATIONS = 1000
-_AT_ONCE = 50  # ids in one address, which servers cut off somewhere
+_AT_ONCE = 50  # ids in one address: servers limit its length
 
 
 def account_of(environment: Mapping[str, str] = os.environ) -> ServiceAccount:
-    """The account that the environment names; without a word it is on this machine."""
+    """Return the account from the environment; default: a server on this machine."""
     variable = first_set(environment, ADDRESSES)
     secrets = tuple(_secrets(environment))
     address = _address(environment, variable)
@@ -71,7 +71,7 @@ def _address(variables: Mapping[str, str], variable: str) -> str:
 
 
 def _secrets(variables: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
-    """The headers that let somebody in, each with the variable that says so."""
+    """Yield the headers with credentials, each with the variable it comes from."""
     pairs = [part.partition("=") for part in variables.get(HEADERS, "").split(",") if part.strip()]
     own = {unquote(name.strip()).lower(): unquote(value.strip()) for name, _, value in pairs}
     key = setting(variables, KEY)
@@ -84,12 +84,12 @@ def _secrets(variables: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
 
 
 def default_project() -> str:
-    """The project that the environment names; empty where it names none."""
+    """Return the project from the environment; empty if it is not set."""
     return setting(os.environ, first_set(os.environ, PROJECTS))
 
 
 class PhoenixApi:
-    """Asks one account for traces."""
+    """The traces of one account."""
 
     name = NAME
 
@@ -97,7 +97,7 @@ class PhoenixApi:
         self._client = ServiceClient(account, send)
 
     def listed(self, query: Query) -> Iterator[ListedTrace]:
-        """The traces by their roots, or those in which something failed, the newest first."""
+        """Yield the traces by their roots, or those in which something failed, newest first."""
         parameters = {"start_time": query.since_iso}
         if query.status is Status.ALL:
             parameters["parent_id"] = "null"
@@ -107,9 +107,9 @@ class PhoenixApi:
             yield ListedTrace(id=_id_in(span, "trace_id"))
 
     def trace(self, trace_id: str, project: str) -> FetchedTrace:
-        """One trace: its spans, and the annotations of them and of it."""
-        found = self._spans(project, {"trace_id": trace_id}, client.MAX_TRACE_BYTES)
-        spans = [span for span in found if _id_in(span, "trace_id") == trace_id]
+        """Fetch a trace with its spans and annotations."""
+        candidates = self._spans(project, {"trace_id": trace_id}, client.MAX_TRACE_BYTES)
+        spans = [span for span in candidates if _id_in(span, "trace_id") == trace_id]
         if not spans:
             raise UsageError(f"Phoenix has no trace {trace_id!r} in the project {project!r}")
         notes: list[str] = []
@@ -131,18 +131,18 @@ class PhoenixApi:
         return chain.from_iterable(self._client.pages(ask, _page, limit_bytes))
 
     def _annotations(self, project: str, of: str, ids: list[str], notes: list[str]) -> Iterator[Json]:
-        """Return the annotations of these; a failure to fetch them becomes a note."""
+        """Yield the annotations of these ids; a failure to fetch them becomes a note."""
         path = f"/v1/projects/{quote(project, safe='')}/{of}_annotations"
-        some = list(filter(None, ids))
+        known_ids = list(filter(None, ids))
         try:
-            for start in range(0, len(some), _AT_ONCE):
-                query = {f"{of}_ids": some[start : start + _AT_ONCE], "limit": _ANNOTATIONS}
+            for start in range(0, len(known_ids), _AT_ONCE):
+                query = {f"{of}_ids": known_ids[start : start + _AT_ONCE], "limit": _ANNOTATIONS}
                 ask = partial(self._client.get, path, **query)
                 first = ask()
-                if first.status in UNKNOWN:  # an older Phoenix
+                if first.status in UNKNOWN:  # an older Phoenix has no annotations
                     return
                 yield from chain.from_iterable(
-                    self._client.pages(lambda cursor: ask(cursor=cursor), _page, first=first)  # noqa: B023 (at once)
+                    self._client.pages(lambda cursor: ask(cursor=cursor), _page, first=first)  # noqa: B023 (consumed in this pass)
                 )
         except FetchFailed as error:
             notes.append(f"the annotations of its {of}s could not be fetched: {error.message}")
@@ -153,5 +153,5 @@ def _page(body: JsonObject) -> Page:
 
 
 def _id_in(span: Json, name: str) -> str:
-    """The id of a span's trace or of itself; empty where it has none."""
+    """Return the id of a span or of its trace; empty if it has none."""
     return text_in(value_in(span, "context"), name)

@@ -1,4 +1,4 @@
-"""Requests to a service: within a time that holds, again where the server asks for that, and no further."""
+"""Requests to a service: within a total time limit, and with retries."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from replaykit.errors import FetchFailed
 from replaykit.intake.services.client import ServiceAccount, ServiceReply, ServiceRequest
 
 DEFAULT_TIMEOUT_S = 300.0
-"""For all that one command fetches."""
+"""The limit on everything that one command fetches."""
 REQUEST_S = 60.0
 ATTEMPTS = 5
 MAX_PAUSE_S = 30.0
 FIRST_PAUSE_S = 0.5
-_AGAIN = (429, 500, 502, 503, 504)  # too many requests, and troubles of a server or of one before it that pass
+_AGAIN = (429, 500, 502, 503, 504)  # too many requests, and temporary errors of a server or its proxy
 
 
 class Transport:
-    """Sends the requests of one import. The key goes to the account's own address, and follows nobody elsewhere."""
+    """Sends the requests of one import. The key goes to the account's own address, and to no redirect."""
 
     def __init__(
         self,
@@ -39,11 +39,11 @@ class Transport:
 
     @property
     def is_over(self) -> bool:
-        """True when the time is up."""
+        """True if the time is up."""
         return self._clock() >= self._ends
 
     def __call__(self, request: ServiceRequest) -> ServiceReply:
-        """The answer; `FetchFailed` when none came that another attempt could not better."""
+        """Send a request, with retries; raise `FetchFailed` if every attempt fails."""
         answer = HttpAnswer()
         for attempt in range(ATTEMPTS):
             left = self._ends - self._clock()
@@ -53,7 +53,7 @@ class Transport:
             if answer.status is not None and answer.status not in _AGAIN:
                 return ServiceReply(answer.status, answer.body)
             wait = _wait(answer, attempt)
-            # What timed out had its time, and a server that was not there twice is not there.
+            # A timeout used up its time, and a server that refused two connections is down.
             hopeless = answer.timed_out or (answer.never_connected and attempt > 0)
             if hopeless or attempt == ATTEMPTS - 1 or wait > min(MAX_PAUSE_S, self._ends - self._clock()):
                 break
@@ -74,7 +74,7 @@ class Transport:
 
 
 def _wait(answer: HttpAnswer, attempt: int) -> float:
-    """Return the seconds to wait: as the server asks, or longer each time."""
+    """Return the seconds to wait: as the server asks, or longer after each attempt."""
     retry_after = answer.retry_after.strip()
     if retry_after.isdecimal():
         return float(retry_after[:9])
@@ -88,7 +88,5 @@ def _wait(answer: HttpAnswer, attempt: int) -> float:
 def _why(answer: HttpAnswer) -> str:
     if answer.status is None:
         return answer.why or "gave no answer"
-    later = ""
-    if answer.retry_after:
-        later = f", and asks to wait {answer.retry_after[:40]!r}"
+    later = f", and asks to wait {answer.retry_after[:40]!r}" if answer.retry_after else ""
     return f"answered {answer.status} each time{later}"
