@@ -528,7 +528,7 @@ def test_a_run_can_be_kept_as_another_take_of_a_case(desk: object, debug: Start)
     )
     terminal = debug("answer")
 
-    terminal.press("k", "Keep it as a take of which case?")
+    terminal.press("k", "Save it as a take of which case?")
     asked = terminal.press("cases/desk\r", "w write it anyway")
     written = terminal.press("w", "take take-2 of cases/desk")
     terminal.press("q")
