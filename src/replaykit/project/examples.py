@@ -34,7 +34,7 @@ def all_examples() -> dict[str, Example]:
     return msgspec.convert(index, dict[str, Example])
 
 
-class Copied(Struct, frozen=True):
+class ExampleCopy(Struct, frozen=True):
     """An example in a directory: its files and directories, by whether they were there before."""
 
     example: Example
@@ -42,7 +42,7 @@ class Copied(Struct, frozen=True):
     existing: list[Path]
 
 
-def copy_example(name: str, into: Path) -> Copied:
+def copy_example(name: str, into: Path) -> ExampleCopy:
     """Copy an example into a directory, below `examples`.
 
     Examples share files, so a file with the same content stays; one with other content is a `UsageError`.
@@ -59,7 +59,7 @@ def copy_example(name: str, into: Path) -> Copied:
         for target, source in sources.items():
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(source, target)
-    return Copied(
+    return ExampleCopy(
         example,
         created=[target for target, sources in missing.items() if sources],
         existing=[target for target, sources in missing.items() if not sources],

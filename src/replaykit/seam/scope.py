@@ -192,6 +192,13 @@ class Order:
         return live
 
 
+class AnswerAtOnce(Protocol):
+    """Answers a call of a tool in a replay without asking the handler, where nothing has to be said about it."""
+
+    def __call__(self, scope: Scope, name: str, arguments: bytes) -> Call | None:
+        """The recorded call; None for a call that goes through the seam."""
+
+
 class Unfinished(Protocol):
     """An exchange whose answer is waited for, or still being read."""
 
@@ -234,6 +241,8 @@ class RunSession:
 
     order: Order | None = None
     """In a replay of tools that ran side by side: the order they ended in."""
+    answer_at_once: AnswerAtOnce | None = None
+    """In a replay: a way around the handler, for calls that the agent makes one after the other."""
     elsewhere: tuple[str, ...] = ()
     """Places (host, port and the beginning of a path) whose requests somebody else writes down or serves."""
     own: OwnPlaces | None = None
