@@ -19,9 +19,7 @@ from replaykit.seam.hooks import hook
 from replaykit.seam.own_code import Function
 from replaykit.seam.scope import RunSession, current
 from replaykit.seam.sockets import environment_of, holders, is_loopback, listeners, loopback_address
-
-SANDBOX = "REPLAYKIT_SANDBOX"
-"""The environment variable by which processes in a sandbox know its level, and each other: `LEVEL:ID`."""
+from replaykit.seam.variables import SANDBOX
 
 
 class _Server(NamedTuple):
