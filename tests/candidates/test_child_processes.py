@@ -226,7 +226,7 @@ def test_a_pool_that_is_older_than_the_replay_is_noted(recorded: TraceRun) -> No
         result, found = replayed(recorded, lambda: pool.submit(abs, -2).result())
 
     assert found == 2
-    assert result.isolation.notes == ("a process pool is older than the replay: its workers are not shut in",)
+    assert result.isolation.notes == ("a process pool is older than the replay: its workers are not isolated",)
 
 
 @pytest.mark.exhaustive

@@ -284,7 +284,7 @@ def test_a_member_that_stands_in_the_arguments_as_well_is_refused(tmp_path: Path
     write_fixtures(tmp_path, asks(4))
     changed(tmp_path, arguments={"messages": []})
 
-    assert "'messages' stands in the arguments as well" in str(refused(tmp_path))
+    assert "'messages' is in the arguments as well" in str(refused(tmp_path))
 
 
 def test_a_small_file_cannot_fill_the_memory(tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ def test_json_knows_its_lines_as_well():
 @pytest.mark.parametrize(
     ("text", "line", "words"),
     [
-        ("a: 1\nb: 2\na: 3\n", 3, "'a' is given twice"),
+        ("a: 1\nb: 2\na: 3\n", 3, "'a' appears twice"),
         ("a: 1\n2: b\n", 2, "a key must be text, got 2"),
         ("a: 1\ntrue: b\n", 2, "a key must be text, got true"),
         ("a: 1\n? [x]\n: b\n", 2, "a key must be text, got a list or mapping"),

@@ -223,7 +223,7 @@ def test_one_sees_at_once_where_one_is_and_which_keys_there_are(desk: object, de
 
     assert re.fullmatch(r"answer  \S+  success", rows[0])
     assert rows[1].startswith("step 1 of 3  try_1  ")
-    assert rows[1].endswith("state kept")
+    assert rows[1].endswith("state stored")
     assert "  decided    search number 1" in rows
     assert "  tool       search(query='why? 1')" in rows
     assert any(row.startswith("             → {'docs': ['why? 1'") for row in rows)
@@ -455,7 +455,7 @@ def test_a_run_that_goes_on_can_be_read_again(own_directory: Path, debug: Start)
         with run.step("plan") as step:
             step.done({"here": True})
         assert "step 1 of 1  plan" in terminal.press("r", "read again: 1 step")
-        assert "state      kept as a whole" in terminal.screen
+        assert "state      stored as a whole" in terminal.screen
 
 
 def test_a_state_that_was_not_kept_is_reached_again_by_the_agent_that_was_named(
@@ -466,12 +466,12 @@ def test_a_state_that_was_not_kept_is_reached_again_by_the_agent_that_was_named(
     edit = editor("""text = text.replace('"max_tries": 3', '"max_tries": 4')""")
 
     alone = debug("sampled", "--step", "try_2")
-    assert alone.rows[1].endswith("state not kept")
-    assert "with --agent it is reached again" in alone.press("s", "was not kept")
+    assert alone.rows[1].endswith("state not stored")
+    assert "with --agent, the agent reconstructs it" in alone.press("s", "was not stored")
     assert "the state after try_2" not in alone.press("e", "what do you want to change?")
 
     terminal = debug("sampled", "--step", "try_2", "--agent", "desk:answer", EDITOR=edit)
-    assert '"tries": 2' in terminal.press("s", "the agent has got there again")
+    assert '"tries": 2' in terminal.press("s", "the agent ran again to get there")
     assert "changed   $.tries: 1 → 2" in terminal.press("d", "changed   $.tries")
     assert "gave up after 4" in terminal.press("e1", "step into the fork")
 
@@ -528,7 +528,7 @@ def test_a_run_can_be_kept_as_another_take_of_a_case(desk: object, debug: Start)
     )
     terminal = debug("answer")
 
-    terminal.press("k", "Keep it as a take of which case?")
+    terminal.press("k", "Save it as a take of which case?")
     asked = terminal.press("cases/desk\r", "w write it anyway")
     written = terminal.press("w", "take take-2 of cases/desk")
     terminal.press("q")

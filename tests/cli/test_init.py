@@ -121,6 +121,18 @@ def test_ci_says_what_to_do_next_while_there_is_neither_agent_nor_case(replaykit
     assert "It names no agent, either." in ran.err
 
 
+@pytest.mark.parametrize(
+    ("option", "wrong"),
+    [("--agent", "not an agent"), ("--agent", ""), ("--endpoint", "my_agent:answer"), ("--runner-cmd", "http://x/y")],
+)
+def test_an_option_that_names_another_kind_of_agent_is_refused(replaykit: Command, option: str, wrong: str) -> None:
+    ran = replaykit("init", option, wrong)
+
+    assert ran.code == 2
+    assert f"{option} {wrong!r}: expected" in ran.err
+    assert not Path("replaykit.yaml").exists()
+
+
 def test_a_project_that_has_cases_calls_no_agent_for_real(replaykit: Command) -> None:
     Path("bot.py").write_text(RECORDED)
     Path("cases", "loop").mkdir(parents=True)

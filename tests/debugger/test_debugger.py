@@ -85,14 +85,14 @@ def test_no_state_is_put_together_to_stand_at_a_step() -> None:
     here = step_list(run(call(0, step="plan"), broken))
 
     assert here.stops[0].keeps_state
-    assert "  state      kept: changed gone" in shown(here)
+    assert "  state      stored: changed gone" in shown(here)
 
 
 @pytest.mark.parametrize(
     ("state", "words"),
     [
-        (State(seq=1, state_json=raw(1), step="a"), "state kept"),
-        (State(seq=1, step="a"), "state not kept"),
+        (State(seq=1, state_json=raw(1), step="a"), "state stored"),
+        (State(seq=1, step="a"), "state not stored"),
         (Note(seq=1, step="a"), "no state of its own"),
     ],
 )
@@ -222,7 +222,7 @@ def test_a_step_says_what_happened_in_it() -> None:
     rows = shown(here)
 
     assert rows[0] == "shop  r1  success"
-    assert rows[1] == "step 1 of 1  act  00:01:40 UTC  +1.000 s  took 0.500 s  state kept"
+    assert rows[1] == "step 1 of 1  act  00:01:40 UTC  +1.000 s  took 0.500 s  state stored"
     assert rows[2] == "─" * 80
     assert rows[3:21] == [
         "  asked      'why?'",
@@ -237,9 +237,9 @@ def test_a_step_says_what_happened_in_it() -> None:
         "  tool       mute(None)",
         "             → no answer",
         "  error      OSError",
-        "  state      kept as a whole",
-        "  state      kept: dropped a",
-        "  state      kept, as it was before",
+        "  state      stored as a whole",
+        "  state      stored: dropped a",
+        "  state      stored, unchanged",
         "  trace      5",
         "  success    'so'",
         "",

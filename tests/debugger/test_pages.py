@@ -71,8 +71,8 @@ def test_a_state_that_was_not_kept_is_told_from_one_that_was_not_there() -> None
     first, last = kept({"a": 1}).run.events, State(seq=9, step="s1")
     here = step_list(made(*first, ToolCall(seq=8, name="tick", step="s1"), last))
 
-    assert texts(list_page(here, 0)) == ["> 1  s0  state     tick", "  2  s1  not kept  tick"]
-    note = "the state after s1 was not kept: the agent has got there again"
+    assert texts(list_page(here, 0)) == ["> 1  s0  state       tick", "  2  s1  not stored  tick"]
+    note = "the state after s1 was not stored: the agent ran again to get there"
     assert texts(state_page(here, 1, {"a": 2})) == [note, "{", '  "a": 2', "}"]
     assert texts(diff_page(here, 1, {"a": 1}, {"a": 2})) == [note, "changed   $.a: 1 → 2"]
 

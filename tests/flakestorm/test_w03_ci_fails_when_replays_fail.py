@@ -35,7 +35,7 @@ def test_w03_a_failure_says_what_was_expected_and_what_to_type(files: Any, repla
         "says-so (critical)",
         "expected output containing 'unavailable'",
         "It was $5.2 billion.",
-        "closer   replaykit replay -c flakestorm.yaml replays/incident_001.yaml",
+        "rerun    replaykit replay -c flakestorm.yaml replays/incident_001.yaml",
     ):
         assert text in out
 

@@ -31,7 +31,7 @@ def test_a_wrong_answer_is_shown_with_what_was_expected_of_it(capsys: pytest.Cap
     out = out_of("return 'It costs $200.'", capsys)
 
     assert "no-dollars (critical, excludes_pattern)" in out
-    assert "asked     How much?" in out
+    assert "input     How much?" in out
     assert r"expected  output that does not match /\$\d+/i" in out
     assert "got       '$200' in output 'It costs $200.'" in out
     assert "where     flakestorm.yaml:7" in out

@@ -149,7 +149,7 @@ def test_who_finds_nobody_is_named_at_the_end() -> None:
     result = replayed(live.run, *agent)
 
     (told,) = result.deviations
-    assert told.text.endswith(" found nobody there: main tried")
+    assert told.text.endswith(" found no server there: main tried")
     assert result.verdict is rk.Verdict.DIVERGED
 
 

@@ -288,7 +288,7 @@ def test_the_text_tells_what_failed_and_how_to_look_closer() -> None:
 
     assert text == (
         "✗ replay broken: incident\n"
-        "    asked    It was $5\n"
+        "    input    It was $5\n"
         "    failed   inv (critical)\n"
         "    expected less\n"
         "    got      It was $5\n"
@@ -296,7 +296,7 @@ def test_the_text_tells_what_failed_and_how_to_look_closer() -> None:
         "    error    It was $5\n"
         "    where    replays/a,b.yaml:7\n"
         "    evidence .replaykit/runs/x\n"
-        "    closer   replaykit replay replays/a.yaml\n"
+        "    rerun    replaykit replay replays/a.yaml\n"
         "\n"
         "part                      passed  weight   score\n"
         "replay_regression         1 of 2     0.1      50\n"

@@ -130,7 +130,7 @@ def test_states_that_could_not_be_compared_are_counted() -> None:
     text = text_of(kept, sampled)
 
     assert text.splitlines()[0] == "identical: 2 events"
-    assert "The states after 1 step were not kept by both runs, and not compared." in text
+    assert "The states after 1 step are not stored in both runs, and not compared." in text
 
 
 @pytest.mark.parametrize(

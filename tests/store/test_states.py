@@ -177,7 +177,7 @@ def test_a_state_that_was_not_kept_is_not_the_one_before_it(store: rk.Store) -> 
         assert store.state_at("r", 129)["n"] == 129
         assert store.state_at("r", 147)["n"] == 147
         for seq in (128, 130, 149):
-            with pytest.raises(StateNotKept, match=f"the state at event {seq} was not kept"):
+            with pytest.raises(StateNotKept, match=f"the state at event {seq} was not stored"):
                 store.state_at("r", seq)
 
 

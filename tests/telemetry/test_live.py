@@ -378,7 +378,7 @@ def test_a_processor_that_fails_does_not_disturb_the_agent(
         assert [search(query="a") for _ in range(3)] == ["found a"] * 3
 
     assert store.header(run.id).status == "success"
-    assert "a run goes on without its telemetry: RuntimeError" in caplog.text
+    assert "a run continues without telemetry: RuntimeError" in caplog.text
 
 
 def test_an_exporter_that_blocks_does_not_hold_up_the_agent(told: Any, store: rk.Store) -> None:

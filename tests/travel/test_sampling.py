@@ -144,7 +144,7 @@ def test_every_view_tells_a_state_that_was_not_kept_from_one_that_was(store: rk.
 
     assert checkpoints.load_checkpoint(run_id, "step_4").state["n"] == 4
     with pytest.raises(
-        StateNotKept, match=r"after step_6 was not kept\. The nearest that were: step_4, step_8"
+        StateNotKept, match=r"after step_6 was not stored\. The nearest stored ones: step_4, step_8"
     ) as caught:
         checkpoints.load_checkpoint(run_id, "step_6")
     assert "--step step_6 --state --agent module:function" in str(caught.value)
@@ -536,7 +536,7 @@ def test_show_reaches_a_state_with_the_agent(own_directory: Any, monkeypatch: An
     show = ["show", "walk", "--step", "step_3", "--state"]
 
     assert cli(show) == 2
-    assert "The nearest that were: step_1, step_5." in capsys.readouterr().err
+    assert "The nearest stored ones: step_1, step_5." in capsys.readouterr().err
     assert cli([*show, "--agent", f"{name}:answer"]) == 0
     assert json.loads(capsys.readouterr().out) == {"n": 3, "end": 6}
     assert cli([*show, "--agent", f"{name}:answer", "--json"]) == 0
@@ -555,6 +555,6 @@ def test_show_reaches_a_state_with_the_agent(own_directory: Any, monkeypatch: An
     assert cli(["fork", "walk", "--step", "step_3", "--set", "end=4", "--agent", f"{name}:answer"]) == 0
     capsys.readouterr()
     assert cli(["compare", "walk", "walk@step_3"]) == 1
-    assert "were not kept by both runs, and not compared" in capsys.readouterr().out
+    assert "are not stored in both runs, and not compared" in capsys.readouterr().out
     assert cli(["show", "walk", "--agent", f"{name}:answer"]) == 2
     assert "--agent needs --state" in capsys.readouterr().err

@@ -162,7 +162,7 @@ def _with_proof(case: ReplayCase, result: ReplayResult) -> ReplayResult:
     standing, text = standing_of(case)
     if standing is not Standing.NOT_REPRODUCED or case.scenario.was_seen_red:
         return replace(result, unproven=text)
-    reason = f"{text}\nWhatever kept it from failing may look like a fix. {prove_hint(case)}"
+    reason = f"{text}\nThe reason why it did not fail may look like a fix. {prove_hint(case)}"
     return replace(result, verdict=Verdict.INCONCLUSIVE, reason=reason)
 
 

@@ -174,8 +174,8 @@ _SCENARIO = Record(
         "take": Text("the name of a take", pattern=rf"^{TAKE_NAME}$(?!\n)"),
     },
     notes={
-        "input": "What the agent is given: any JSON value.",
-        "stdin": "Whether a program is given the input on its standard input.",
+        "input": "The agent's input: any JSON value.",
+        "stdin": "True if a program gets the input on its standard input.",
         "tools": "Where the tools' answers come from: for all, or by name with * for the rest.",
         "tool_errors": "Whether tools that failed return the error's text or raise it: for all, or by name.",
         "models": "Where the models' answers come from.",

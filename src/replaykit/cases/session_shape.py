@@ -80,7 +80,7 @@ SESSION = Record(
         "name": "What happened, in one line.",
         "source": "Where it was captured, such as manual or langsmith.",
         "captured_at": "When it was captured.",
-        "input": "What the agent was given: any JSON value.",
+        "input": "The agent's input: any JSON value.",
         "context": "What else the agent knew: messages of the conversation, say.",
         "tool_responses": "What the tools answered, in order.",
         "expected_failure": "What went wrong, in words.",

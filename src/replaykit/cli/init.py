@@ -89,10 +89,9 @@ def command(directory: Path, agent: str | None, endpoint: str | None, runner_cmd
     replaykit init
     replaykit init --agent my_agent:answer
     """
-    options_given = [name for name in (agent, endpoint, runner_cmd) if name]
-    if len(options_given) > 1:
-        raise UsageError("--agent, --endpoint or --runner-cmd: give one of them")
-    where = options_given[0] if options_given else _find_agent(directory, may_ask=not as_json)
+    where = _named_agent(agent, endpoint, runner_cmd)
+    if where is None:
+        where = _find_agent(directory, may_ask=not as_json)
     schema = directory / HOME / _SCHEMA_FILE
     cases = directory / "cases"
     has_cases = any(cases.glob("**/case.yaml"))
@@ -118,6 +117,23 @@ def command(directory: Path, agent: str | None, endpoint: str | None, runner_cmd
         created.append(str(file))
     project = NewProject(created=created, existing=existing, agent=where, has_cases=has_cases)
     options.show(as_json, project, project_text, brief=lambda _: str(directory / PROJECT_FILES[0]))
+
+
+def _named_agent(agent: str | None, endpoint: str | None, runner_cmd: str | None) -> str | None:
+    """Return the agent that an option names; a `UsageError` if it names another kind of agent, or if several do."""
+    options_given = {
+        "--agent": (agent, AgentType.PYTHON, "MODULE:FUNCTION, such as my_agent:answer"),
+        "--endpoint": (endpoint, AgentType.HTTP, "a URL, such as http://127.0.0.1:8000/ask"),
+        "--runner-cmd": (runner_cmd, AgentType.COMMAND, "a command, such as 'node agent.mjs'"),
+    }
+    named = {option: value for option, value in options_given.items() if value[0] is not None}
+    if len(named) > 1:
+        raise UsageError(f"{' and '.join(named)}: give one of them")
+    for option, (name, kind, expected) in named.items():
+        if not name or agent_type(name) is not kind:
+            raise UsageError(f"{option} {name!r}: expected {expected}")
+        return name
+    return None
 
 
 def _find_agent(directory: Path, *, may_ask: bool) -> str:

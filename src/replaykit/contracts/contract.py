@@ -29,8 +29,11 @@ class Conditions(Struct, frozen=True, kw_only=True):
     """The kinds of faults that were active in a run."""
 
     tool_faults: bool = False
+    """True if faults of tools were active."""
     llm_faults: bool = False
+    """True if faults of models were active."""
     context_faults: bool = False
+    """True if faults of the context were active."""
 
     @property
     def any_chaos(self) -> bool:

@@ -169,7 +169,7 @@ class Debugger:
         from replaykit.candidates.retaping import take_from_run
         from replaykit.report.retapes import retaping_text
 
-        place = self._dialog.ask("Keep it as a take of which case?")
+        place = self._dialog.ask("Save it as a take of which case?")
         if not place:
             return
         self._wait("judging the run …")

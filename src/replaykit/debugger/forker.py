@@ -78,7 +78,7 @@ class Forker:
         from replaykit.travel.state_lookup import state_at
 
         if self._agent is None:
-            raise StateNotKept(f"the state after {step} was not kept; with --agent it is reached again")
+            raise StateNotKept(f"the state after {step} was not stored; with --agent, the agent reconstructs it")
         with self._dialog.terminal.lent():
             return state_at(run.id, step, agent=self._agent, store=self._store_path)
 

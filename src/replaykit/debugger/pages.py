@@ -81,7 +81,7 @@ def _whose_state(step_list: StepList, at: int) -> ScreenLine | None:
     if step_list.stops[at].keeps_state:
         return None
     if step_list.stops[at].loses_state:
-        return ScreenLine(f"the state after {name} was not kept: the agent has got there again", "yellow")
+        return ScreenLine(f"the state after {name} was not stored: the agent ran again to get there", "yellow")
     for stop in reversed(step_list.stops[:at]):
         if stop.keeps_state or stop.loses_state:
             return ScreenLine(f"{name} has no state of its own: it is as {stop.name} left it", "yellow")
@@ -216,5 +216,5 @@ def _state_word(step: DebuggerStep) -> str:
     if step.keeps_state:
         return "state"
     if step.loses_state:
-        return "not kept"
+        return "not stored"
     return ""

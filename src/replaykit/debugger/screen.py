@@ -141,9 +141,9 @@ def _place(step_list: StepList, at: int, stop: DebuggerStep) -> str:
         return "no steps: the run made no calls"
     state = "no state of its own"
     if stop.keeps_state:
-        state = "state kept"
+        state = "state stored"
     elif stop.loses_state:
-        state = "state not kept"
+        state = "state not stored"
     return "  ".join([f"step {at + 1} of {step_list.count}", stop.name, *_times(step_list.run, stop), state])
 
 
@@ -244,13 +244,13 @@ def state_change(event: State) -> str:
     change = event.change
     if change is None:
         if event.is_kept:
-            return "kept as a whole"
-        return "not kept"
+            return "stored as a whole"
+        return "not stored"
     parts = []
     if changed := [*change.put, *change.add, *change.cut]:
         parts.append(f"changed {', '.join(changed)}")
     if change.drop:
         parts.append(f"dropped {', '.join(change.drop)}")
     if parts:
-        return f"kept: {'; '.join(parts)}"
-    return "kept, as it was before"
+        return f"stored: {'; '.join(parts)}"
+    return "stored, unchanged"

@@ -178,7 +178,7 @@ class _YamlBuilder:
                 self._fail("a key must be text, got a list or mapping", event)
             self._fail(f"a key must be text, got {event.value or 'nothing'}", event, hint=f'Quote it: "{event.value}"')
         if key in mapping:
-            self._fail(f"the key {key!r} is given twice", event)
+            self._fail(f"the key {key!r} appears twice", event)
         return self._share(key)
 
     def _share(self, text: str) -> str:

@@ -73,7 +73,9 @@ class ImportEntry(Struct, frozen=True, kw_only=True):
     """The format it was read as."""
     name: str = ""
     agent: str = ""
+    """The agent that ran; empty if the trace does not say."""
     status: str = ""
+    """The status of the run; empty if the run is missing."""
     started_at: float = 0.0
     """Seconds since the epoch; 0 if the trace does not say."""
     model_calls: int = 0

@@ -32,7 +32,7 @@ _OTHER_OWNER = "it, or a directory above it, belongs to another user or group, w
 _IN_USE = "a process works in it, or has it open"
 _TWO_LAYERS = "the other one is in another layer"
 _LINK = "it is a hard link to a file in another layer"
-_BUILT_ANEW = "it stands in a directory that the sandbox had to build anew"
+_BUILT_ANEW = "it is in a directory that the sandbox had to rebuild"
 
 
 class _Path(NamedTuple):

@@ -131,7 +131,7 @@ class Judgements(Struct, frozen=True, kw_only=True, omit_defaults=True):
             return entry.look_up(question)
         if self.judge is None and not self.knows(question.rubric):
             return KnownAnswer(status="needs_human")
-        return KnownAnswer(status="unjudged", reason="nobody has judged this output")
+        return KnownAnswer(status="unjudged", reason="this output is not judged yet")
 
     def knows(self, rubric: str) -> bool:
         """True if this sentence was judged before, for this output or another one."""

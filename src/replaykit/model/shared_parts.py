@@ -429,5 +429,5 @@ def _put(value: Json, path: str, text: bytes) -> None:
     if not isinstance(value, dict):
         raise BadReference((path,), f"the arguments have no object that {path[:80]!r} could be a member of")
     if name in value:
-        raise BadReference((path,), f"{path[:80]!r} stands in the arguments as well")
+        raise BadReference((path,), f"{path[:80]!r} is in the arguments as well")
     value[name] = orjson.Fragment(text)

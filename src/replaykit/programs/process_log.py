@@ -162,7 +162,7 @@ class ProcessLog:
         self._ended = True
         if self.own_servers is not None:
             for port in sorted(self.own_servers.waited_for):
-                self.add_deviation(f"a live connection to 127.0.0.1:{port} found nobody there: {self.name} tried")
+                self.add_deviation(f"a live connection to 127.0.0.1:{port} found no server there: {self.name} tried")
         if self.session.unrecorded is not None:
             self.session.unrecorded.end()
         if self.session.files is not None:

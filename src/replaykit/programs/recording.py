@@ -132,7 +132,7 @@ class _ProgramRunner:
         if not self._has_begun:
             return self.run(self.command, os.environ)
         if self._ran is None:
-            raise ReplayKitError("the program was cut off: there was no room to go on")
+            raise ReplayKitError("the program was cut off: there was no room to continue")
         return self._ran
 
 

@@ -117,7 +117,7 @@ def ci_json(result: CiResult) -> str:
 
 def item_lines(item: CiItem) -> Iterator[tuple[str, str]]:
     """Yield label and text of each detail of an item, the same in every report."""
-    yield "asked", payload_text(item.input_json)
+    yield "input", payload_text(item.input_json)
     if not item.failures:
         yield "why", item.reason
     for finding in item.failures[:_SHOWN_FINDINGS]:
@@ -138,7 +138,7 @@ def item_lines(item: CiItem) -> Iterator[tuple[str, str]]:
     if place_of(item) not in [finding.where for finding in item.failures]:
         yield "where", place_of(item)
     yield "evidence", item.evidence
-    yield "closer", item.command
+    yield "rerun", item.command
 
 
 def name_of(finding: Finding) -> str:
@@ -174,7 +174,7 @@ def _block(item: CiItem, *others: CiItem) -> Iterator[str]:
             yield from indented(filter(None, more), f"{'':<{_INDENT}}| ")  # never the first of its line
             continue
         limit = width - _INDENT
-        if word in ("closer", "where", "evidence"):  # what is to be pasted is never cut
+        if word in ("rerun", "where", "evidence"):  # what is to be pasted is never cut
             limit = len(text) * 8
         yield f"    {labelled(word, short(text, limit), 8)}"
     if others:

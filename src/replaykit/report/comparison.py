@@ -65,7 +65,7 @@ def comparison_text(comparison: Comparison, a_name: str, b_name: str, *, whole: 
         blocks.append("\n".join(_states(comparison)))
     if comparison.unknown_states:
         steps = counted(comparison.unknown_states, "step")
-        blocks.append(f"The states after {steps} were not kept by both runs, and not compared.")
+        blocks.append(f"The states after {steps} are not stored in both runs, and not compared.")
     blocks.append(_summary(comparison, a_name, b_name))
     text = "\n\n".join(filter(None, blocks))
     if whole:

@@ -144,7 +144,7 @@ def _check_lines(check: InvariantCheck) -> list[str]:
     why, _, hint = check.unjudged.partition("\n")
     output = "" if check.output in check.actual else check.output
     parts = [
-        ("asked", check.probe),
+        ("input", check.probe),
         ("expected", check.expected),
         ("got", check.actual),
         ("output", output),

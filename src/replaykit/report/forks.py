@@ -57,7 +57,7 @@ def _state_word(checkpoint: CheckpointInfo) -> str:
         return "state"
     if checkpoint.is_kept:
         return ""
-    return "not kept"
+    return "not stored"
 
 
 def checkpoints_json(checkpoints: Sequence[CheckpointInfo]) -> str:

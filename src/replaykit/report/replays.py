@@ -233,8 +233,12 @@ def _counts(result: ReplayResult) -> Iterator[str]:
 
 
 def failure_lines(failed: Sequence[Finding]) -> list[str]:
-    """The assertions that failed, a line each."""
-    return [f"  {mark(False)} {finding.name}: {finding.gap}" for finding in failed]
+    """Return the assertions that failed, a line each; an invariant of a contract with its file and line."""
+    lines = []
+    for finding in failed:
+        place = f" ({finding.where})" if finding.where else ""
+        lines.append(f"  {mark(False)} {finding.name}: {finding.gap}{place}")
+    return lines
 
 
 def proof_text(proving: Proving) -> str:

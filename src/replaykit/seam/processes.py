@@ -380,7 +380,7 @@ def _pool_job(pool: Any, fn: Any) -> JobHandle | None:
     if child is None:
         return None
     if _is_older_than_run(pool) and child.tree.confines():
-        child.tree.note("a process pool is older than the replay: its workers are not shut in")
+        child.tree.note("a process pool is older than the replay: its workers are not isolated")
     return child.job()
 
 

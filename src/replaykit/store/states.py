@@ -126,7 +126,7 @@ class StateReader:
     ) -> T:
         seq = states[-1].seq
         if not states[-1].is_kept:
-            raise StateNotKept(f"run {header.id}: the state at event {seq} was not kept")
+            raise StateNotKept(f"run {header.id}: the state at event {seq} was not stored")
         try:
             changes, found = _since_whole(states)
             if found:

@@ -114,7 +114,7 @@ def _quiet(method: _F) -> _F:
 
 @lru_cache(64)
 def _say_once(kind: str, text: str) -> None:
-    warn(f"a run goes on without its telemetry: {kind}: {text}", traceback=True)
+    warn(f"a run continues without telemetry: {kind}: {text}", traceback=True)
 
 
 def _say(error: Exception) -> None:

@@ -78,9 +78,9 @@ def state_not_kept(run: TraceRun, step_id: str) -> StateNotKept:
     """Return the error for a step with an unknown state; it names the nearest known ones and the way to get it."""
     before, after = _nearest(run, step_id)
     near = [run_step.step_id for run_step in (before, after) if run_step is not None]
-    beside = f" The nearest that were: {', '.join(near)}." if near else ""
+    beside = f" The nearest stored ones: {', '.join(near)}." if near else ""
     return StateNotKept(
-        f"run {run.id}: the state after {step_id} was not kept.{beside}",
+        f"run {run.id}: the state after {step_id} was not stored.{beside}",
         hint=(
             "Let the agent get there again, answered from the recording:\n"
             f"  replaykit show {run.id} --step {step_id} --state --agent module:function\n"

@@ -143,7 +143,7 @@ class PieceGroups:
         return InvalidFile("what was put aside of it cannot be read again", file=self._name, line=line)
 
     def _no_room(self, error: OSError) -> InvalidFile:
-        reason = f"too large to be put together in memory, and no room on disk: {error.strerror or error}"
+        reason = f"too large to combine in memory, and no room on disk: {error.strerror or error}"
         return InvalidFile(reason, file=self._name, hint="TMPDIR names the directory for temporary files.")
 
 

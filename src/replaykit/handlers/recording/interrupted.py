@@ -35,7 +35,7 @@ class NoWriter(Struct, eq=False):
 
 def warn_stopped(error: StoreFull) -> None:
     """Tell whoever looks on, and not the agent."""
-    warnings.warn(f"recording stopped: {error.message}. The agent goes on", RecordingWarning, stacklevel=2)
+    warnings.warn(f"recording stopped: {error.message}. The agent continues", RecordingWarning, stacklevel=2)
 
 
 def with_reason(header: RunHeader, reason: str) -> RunHeader:

@@ -131,7 +131,7 @@ class LangSmithApi:
     def _payload(self, place: Json) -> Json:
         url = value_in(place, "presigned_url")
         if not isinstance(url, str):
-            raise FetchFailed("and no address is given")
+            raise FetchFailed("and has no address")
         try:
             address = self._account.payload_url(url)
         except ValueError:
@@ -157,7 +157,7 @@ class LangSmithApi:
         pages = self._client.pages(lambda cursor: self._query(body, cursor), self._page, limit_bytes)
         for run in chain.from_iterable(pages):
             if not has_text(run, "id"):
-                raise self._client.failed("gave something among its runs that is none")
+                raise self._client.failed("returned something that is not a run")
             yield run
 
     def _query(self, body: Callable[[int], JsonObject], cursor: str | None) -> ServiceReply:

@@ -43,7 +43,7 @@ def codec_of(cls: type) -> ObjectCodec:
     found = _find_codec(name, cls)
     if found is None:
         raise UsageError(
-            f"{name} cannot be allowed: objects of it cannot be put together without running its code",
+            f"{name} cannot be allowed: objects of it cannot be rebuilt without running its code",
             hint="These can: models, dataclasses, attrs, structs, named tuples, enums, kinds of str, dict, list, …",
         )
     return found
