@@ -157,7 +157,7 @@ class ConnectionSampler:
             for child in _children(waiting.pop()):
                 if child not in self._active and (process := _process(child)) is not None:
                     self._active[child] = self.processes[child] = process
-                waiting.append(child)
+                    waiting.append(child)
 
 
 def unrecorded_connections(sampler: ConnectionSampler, logs: Sequence[TraceRun]) -> list[Note]:
