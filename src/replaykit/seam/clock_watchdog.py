@@ -139,7 +139,7 @@ class Watcher:
                     self._park(now_seen[1], is_stuck=looks * _LOOK_S >= _STUCK_S)
 
     def _relieve(self) -> None:
-        """Let the next event happen if somebody seems to poll for it without a pause; call it with the clock's mutex."""
+        """Let the next event happen if somebody seems to poll for it without a pause; needs the clock's mutex."""
         clock = self._clock
         move = self._since_move.since(clock.anchor)
         progress = self._since_progress.since((clock.anchor, clock.progress))

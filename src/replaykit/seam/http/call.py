@@ -271,7 +271,7 @@ def _items(chunks: list[bytes]) -> tuple[Raw, ...]:
 
 
 def _described(error: BaseException) -> ErrorInfo | None:
-    """Return the error as data. A cancelled exchange waits for another cancellation; other interruptions are no outcome."""
+    """Return the error as data. A cancelled exchange is cancelled again; other interruptions are no outcome."""
     kind = type(error)
     if not is_interruption(kind):
         return describe(error)

@@ -119,7 +119,7 @@ def _amend(conn: Any, amended: dict[str, str]) -> None:
 
 
 def _prepare(conn: Any, served: Served) -> None:
-    """Put a recorded response where the connection reads from; raise the error that kept the request from being sent."""
+    """Put a recorded response where the connection reads from; raise an error that kept the request from being sent."""
     error = served.failure(vars(http.client))
     if error is not None and not served.was_sent:
         served.wait()
