@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import signal
 import sys
-import tracemalloc
+import tempfile
+from collections import Counter
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.left_open import collect_warnings, logged, stop_collecting
 from tests.matrix import QUICK, THOROUGH
 
 import replaykit as rk
@@ -30,7 +33,37 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-_FRAMES = 8
+_LOG = pytest.StashKey[Path]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """In development mode, collect what processes leave open, in the session that starts all others."""
+    is_first = not hasattr(config, "workerinput") and "PYTEST_CURRENT_TEST" not in os.environ
+    if sys.flags.dev_mode and is_first:
+        config.stash[_LOG] = Path(tempfile.mkdtemp()) / "left-open.log"
+        collect_warnings(config.stash[_LOG])
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if log := config.stash.get(_LOG, None):
+        stop_collecting()
+        shutil.rmtree(log.parent)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail where processes left something open."""
+    log = session.config.stash.get(_LOG, None)
+    if log and logged(log) and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    log = config.stash.get(_LOG, None)
+    if warnings := logged(log) if log else []:
+        terminalreporter.section("left open in processes that tests started", red=True)
+        for warning, count in Counter(warnings).items():
+            terminalreporter.line(f"{warning.test}\n    {warning.line}: {warning.text} ({count} times)")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -44,16 +77,9 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_finish() -> None:
-    """Make collections of garbage cheap; and where memory is traced, say of what is left open where it was opened.
-
-    All tests and their modules are half a gigabyte, which no collection need look at. With `PYTHONTRACEMALLOC=1`,
-    processes that a test starts trace one frame, which is cheaper, and this one traces more.
-    """
+    """Make collections of garbage cheap: all tests and their modules are half a gigabyte, which none need look at."""
     gc.collect()
     gc.freeze()
-    if tracemalloc.is_tracing():
-        tracemalloc.stop()
-        tracemalloc.start(_FRAMES)
 
 
 @pytest.fixture(autouse=True)

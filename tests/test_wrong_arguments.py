@@ -262,6 +262,26 @@ def test_a_call_without_its_arguments_shows_the_right_one() -> None:
         cast(Any, rk.fork)("run", "plan", stepp="x")
 
 
+@pytest.mark.parametrize(
+    ("wrong", "hint"),
+    [
+        (lambda: cast(Any, rk.tool)(nam="search"), '@rk.tool(name="search_docs", effects="none")'),
+        (lambda: cast(Any, rk.tool)(agent, "search"), '@rk.tool(name="search_docs", effects="none")'),
+        (lambda: cast(Any, rk.Pool)(), 'rk.Pool("my_agent:answer"'),
+        (lambda: rk.Pool(agent, workers=cast(Any, "2")), 'rk.Pool("my_agent:answer"'),
+        (lambda: cast(Any, rk.CheckpointStore)(path="x"), "rk.CheckpointStore("),
+        (lambda: rk.CheckpointStore(cast(Any, 3)), "rk.CheckpointStore("),
+    ],
+)
+def test_a_constructor_or_decorator_with_wrong_arguments_shows_the_right_call(
+    wrong: Callable[[], object], hint: str
+) -> None:
+    with pytest.raises(rk.UsageError) as caught:
+        wrong()
+
+    assert hint in str(caught.value.hint)
+
+
 def test_a_text_is_no_list_of_names(project: Path) -> None:
     with pytest.raises(rk.UsageError, match="`live` is a list"):
         rk.replay(project / "case", agent, live="search")

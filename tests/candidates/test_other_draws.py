@@ -7,6 +7,7 @@ import random
 import secrets
 import sys
 import tempfile
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -115,6 +116,63 @@ def test_what_the_agents_own_code_draws_is_noted(store: rk.Store, draw: Callable
         draw()
 
     assert store.load(run.id).chance.not_held == ("secrets",)
+
+
+@pytest.mark.parametrize(
+    ("read", "name"),
+    [
+        (lambda: time.process_time(), "cpu_time"),
+        (lambda: time.thread_time_ns(), "cpu_time"),
+        (lambda: os.times(), "cpu_time"),
+        (lambda: os.getpid(), "process_id"),
+    ],
+)
+def test_what_only_this_process_can_answer_is_noted(store: rk.Store, read: Callable[[], Any], name: str) -> None:
+    before = (time.process_time, time.thread_time_ns, os.times, os.getpid)
+
+    with rk.record("reads", store=store) as run:
+        read()
+
+    assert store.load(run.id).chance.not_held == (name,)
+    assert (time.process_time, time.thread_time_ns, os.times, os.getpid) == before
+
+
+def test_a_fix_of_an_agent_that_read_its_cpu_time_is_in_doubt(store: rk.Store, own_directory: Path) -> None:
+    def agent(item: str) -> str:
+        time.process_time()
+        look(item)
+        raise LookupError("sold out")
+
+    recorded_case(store, agent)
+    result = rk.replay("case", look)
+
+    assert result.verdict is Verdict.INCONCLUSIVE
+    assert "CPU time" in result.reason
+    assert rk.replay("case", agent).verdict is Verdict.REPRODUCED
+
+
+@pytest.mark.parametrize("unit", [1, 1_000, 1_000_000_000])
+def test_a_seed_that_is_the_time_is_held(store: rk.Store, own_directory: Path, unit: int) -> None:
+    drawn: list[float] = []
+
+    def agent(item: str) -> str:
+        drawn.append(random.Random(int(time.time() * unit)).random())
+        random.seed(time.time() * unit)
+        drawn.append(random.random())
+        look(f"{item} {drawn[-2:]}")
+        raise LookupError("sold out")
+
+    recorded_case(store, agent)
+
+    assert rk.replay("case", agent).verdict is Verdict.REPRODUCED
+    assert drawn[:2] == drawn[2:]
+
+
+def test_any_other_seed_is_the_agents_own(store: rk.Store) -> None:
+    with rk.record("seeds", store=store):
+        drawn = random.Random(4711).random(), random.Random(time.time() - 3600).getstate()[1][0]
+
+    assert drawn[0] == random.Random(4711).random()
 
 
 def test_what_a_library_draws_is_noted_as_such_and_needs_no_other_draw(

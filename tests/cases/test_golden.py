@@ -206,7 +206,7 @@ def test_a_file_that_is_there_is_refused_and_can_be_replaced() -> None:
     refuse_taken(file)
     write_golden(file, golden_of(run()))
 
-    with pytest.raises(UsageError, match="exists already") as caught:
+    with pytest.raises(UsageError, match="already exists") as caught:
         refuse_taken(file)
     write_golden(file, golden_of(run(call())))
 

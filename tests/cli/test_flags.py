@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
 import pytest
+from tests.commands import Ran
 
 from replaykit.cli import cli
 from replaykit.cli.candidate_options import BeforeProgram
@@ -75,6 +76,15 @@ def test_a_command_that_runs_a_candidate_takes_every_kind() -> None:
             continue
         assert {"--runner-cmd", "--endpoint"} <= names, path
         assert isinstance(context.command, BeforeProgram), path
+
+
+@pytest.mark.parametrize("other", [["--runner-cmd", "x"], ["--endpoint=http://127.0.0.1:1"], ["--", "node", "x.mjs"]])
+def test_a_command_for_python_agents_alone_says_so(replaykit: Callable[..., Ran], other: list[str]) -> None:
+    for path in PYTHON_AGENTS_ONLY:
+        ran = replaykit(*path.split()[1:], "RUN", *other)
+
+        assert ran.code == 2
+        assert "needs a Python agent: --agent MODULE:FUNCTION" in ran.err
 
 
 def test_every_flag_is_listed_and_has_one_type_of_value() -> None:

@@ -97,7 +97,7 @@ def test_a_file_that_is_there_is_replaced_only_with_force(replaykit: Verb) -> No
     forced = replaykit("golden", "checkout", "--ignore", "$.id", "--ignore", "lookup:$..at", "--force")
 
     assert refused.code == 2
-    assert "exists already\nGive it another name with --name, or replace it with --force" in refused.err
+    assert "already exists\nGive it another name with --name, or replace it with --force" in refused.err
     assert forced.code == 0
     assert "  ignores  $.id, lookup:$..at\n" in forced.out
     assert (OUT / "checkout.golden.json").read_bytes() != before

@@ -1,4 +1,4 @@
-"""`replaykit init`: asked on a terminal, detected elsewhere, and a configuration that `ci` can use at once."""
+"""`replaykit init`: asks on a terminal, detects elsewhere, and writes a configuration that `ci` can run."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_on_a_terminal_the_answer_may_come_later(replaykit: Command) -> None:
     code, shown = asked("later")
 
     assert code == 0
-    assert "No agent yet: name it in replaykit.yaml." in shown
+    assert "No agent found. Name it in replaykit.yaml." in shown
     assert rk.load_project("replaykit.yaml").agent is None
 
 
@@ -94,20 +94,44 @@ def test_a_node_program_is_found(replaykit: Command) -> None:
 def test_a_package_that_names_no_program_is_passed_over(replaykit: Command, package: str) -> None:
     Path("package.json").write_text(package)
 
-    assert "No agent yet" in replaykit("init").out
+    assert "No agent found" in replaykit("init").out
 
 
-@pytest.mark.parametrize("has_agent", [True, False])
-def test_ci_says_what_to_do_next_while_there_is_no_case(replaykit: Command, has_agent: bool) -> None:
-    if has_agent:
-        Path("bot.py").write_text(RECORDED)
-    replaykit("init")
+def test_ci_runs_right_after_init_found_the_agent(replaykit: Command) -> None:
+    Path("bot.py").write_text(RECORDED.replace("...", "return 'yes'"))
+
+    ready = replaykit("init").out
+    passed = replaykit("ci", "--json")
+    Path("bot.py").write_text(RECORDED)
+    failed = replaykit("ci", "--json")
+
+    assert ready.endswith("Next: replaykit ci\n")
+    assert (passed.code, passed.json["items"][0]["input"]) == (0, "Hello")
+    assert failed.code == 1
+
+
+def test_ci_says_what_to_do_next_while_there_is_neither_agent_nor_case(replaykit: Command) -> None:
+    next_steps = replaykit("init").out
 
     ran = replaykit("ci")
 
     assert ran.code == 5
+    assert "replaykit scaffold TRACE --out cases/NAME" in next_steps
     assert "replaykit scaffold TRACE --out cases/NAME" in ran.err
-    assert ("It names no agent, either." in ran.err) is not has_agent
+    assert "It names no agent, either." in ran.err
+
+
+def test_a_project_that_has_cases_calls_no_agent_for_real(replaykit: Command) -> None:
+    Path("bot.py").write_text(RECORDED)
+    Path("cases", "loop").mkdir(parents=True)
+    Path("cases", "loop", "case.yaml").write_text(
+        "replaykit: 1\nid: loop\nscenario: {}\nobserved: [{status_is: error}]\n"
+    )
+
+    shown = replaykit("init").out
+
+    assert shown.endswith("Next: replaykit ci\n")
+    assert rk.load_project("replaykit.yaml").contracts == {}
 
 
 def test_doctor_says_what_is_missing_and_what_to_type(replaykit: Command) -> None:

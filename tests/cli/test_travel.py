@@ -76,6 +76,18 @@ def test_checkpoints_lists_the_steps(recorded: object, capsys: pytest.CaptureFix
     assert len(json.loads(capsys.readouterr().out)["checkpoints"]) == 5
 
 
+def test_a_checkpoint_is_shown_with_its_state_or_what_changed_in_it(
+    recorded: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(["show", "answer", "--event", "0"])
+    whole = capsys.readouterr().out
+    run(["show", "answer", "--step", "2"])
+    change = capsys.readouterr().out
+
+    assert "state      {'tries': 0, 'max_retries': 5}" in whole
+    assert "set        {'tries': 2}" in change
+
+
 def test_show_gives_the_state_after_a_step(recorded: object, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["show", "answer", "--step", "step_3", "--state"]) == 0
     assert json.loads(capsys.readouterr().out) == {"tries": 3, "max_retries": 5}

@@ -306,6 +306,7 @@ def test_a_run_by_its_id_is_replayed(project: Any, replaykit: Run, langsmith: Fa
     ran = replaykit("replay", "--from-langsmith", "abc123def456", "-c", "flakestorm.yaml", "--json")
 
     assert (ran.code, ran.result["case_id"], ran.result["verdict"]) == (0, "abc123def456", "fixed")
+    assert "note: `replaykit import langsmith -o DIRECTORY --run` does the same" in ran.err
     assert [event["name"] for event in ran.result["run"]["events"]] == ["market_data_api", "web_search"]
     assert replaykit("show", "abc123def456").code == 0
     assert not project.touched

@@ -339,7 +339,7 @@ def test_a_program_in_another_language_that_connects_past_the_proxy_is_named(
 @needs_proc
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
 def test_a_shell_that_connects_is_named_and_what_comes_in_is_not(database: Database) -> None:
-    script = f"for n in 1 2; do exec 3<>/dev/tcp/127.0.0.1/{database.port}; sleep 0.5; exec 3>&-; done"
+    script = f"for n in 1 2; do exec 3<>/dev/tcp/127.0.0.1/{database.port}; sleep 1.5; exec 3>&-; done"
 
     live = recorded("bash", "-c", script)
 

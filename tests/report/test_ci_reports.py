@@ -298,7 +298,7 @@ def test_the_text_tells_what_failed_and_how_to_look_closer() -> None:
         "    evidence .replaykit/runs/x\n"
         "    closer   replaykit replay replays/a.yaml\n"
         "\n"
-        "SCORE OF                  PASSED  WEIGHT   SCORE\n"
+        "part                      passed  weight   score\n"
         "replay_regression         1 of 2     0.1      50\n"
         "\n"
         "failed: score 50"

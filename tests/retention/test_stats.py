@@ -180,7 +180,7 @@ def test_a_quantile_is_one_of_the_values(share: float, expected: int) -> None:
 def test_an_empty_store_has_no_rates(store: rk.Store) -> None:
     stats = figures(store)
     assert (stats.runs, stats.ratio, stats.checkpoint_success_rate, stats.divergence_rate) == (0, None, None, None)
-    assert "– completed" in stats_text(stats, bars=True)
+    assert "none in 30 days" in stats_text(stats, bars=True)
     assert "nan" not in stats_prometheus(stats).lower()
 
 

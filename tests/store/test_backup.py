@@ -50,7 +50,7 @@ def test_a_backup_holds_what_the_store_held_and_is_one_file(tmp_path: Path) -> N
 def test_a_file_that_is_there_is_replaced_only_when_somebody_says_so(tmp_path: Path) -> None:
     (tmp_path / "copy.db").write_text("precious")
     with rk.Store.open(store_with(tmp_path / "store.db", "a")) as store:
-        with pytest.raises(UsageError, match="exists already"):
+        with pytest.raises(UsageError, match="already exists"):
             backup(store, tmp_path / "copy.db")
         assert (tmp_path / "copy.db").read_text() == "precious"
         backup(store, tmp_path / "copy.db", force=True)

@@ -322,3 +322,19 @@ def test_a_store_of_format_1_keeps_its_tails_and_gets_the_new_format_when_it_is_
     with rk.Store.open(path) as store:
         assert store.query("PRAGMA user_version") == [(2,)]
         assert list(store.events("run")) == calls(3)
+
+
+def test_a_run_goes_on_where_its_store_is_after_the_program_changes_its_directory(own_directory: Path) -> None:
+    elsewhere = own_directory / "elsewhere"
+    elsewhere.mkdir()
+    with rk.record("walks") as run:
+        run.message("user", "before")
+        os.chdir(elsewhere)
+        try:
+            run.message("user", "after")
+        finally:
+            os.chdir(own_directory)
+
+    with rk.Store.open(".replaykit/store.db") as store:
+        assert [event.seq for event in store.events(run.id)] == [0, 1]
+    assert list(elsewhere.iterdir()) == []

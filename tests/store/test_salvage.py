@@ -317,7 +317,7 @@ def test_a_thread_that_lost_checkpoints_can_be_written_on(tmp_path: Path) -> Non
     path = tmp_path / "store.db"
     with rk.Store.open(path) as store:
         thread(store, "thread")
-        store.query("UPDATE events SET data = substr(data, 1, 20) WHERE key & 4294967295 = 80")
+        spoil_logged_event(store, "thread", 79)
     result = salvaged(path)
 
     with rk.Store.open(result.store) as store:
@@ -335,7 +335,7 @@ def test_a_new_store_takes_the_place_of_none(tmp_path: Path) -> None:
     store_path, taken = tmp_path / "store.db", tmp_path / "salvaged.db"
     rk.Store.open(store_path).close()
     taken.write_text("precious")
-    with pytest.raises(UsageError, match="exists already"):
+    with pytest.raises(UsageError, match="already exists"):
         salvage(store_path, taken)
     with pytest.raises(StoreError, match="there is no store at"):
         salvage(tmp_path / "nothing.db", tmp_path / "new.db")

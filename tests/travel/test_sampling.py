@@ -551,7 +551,7 @@ def test_show_reaches_a_state_with_the_agent(own_directory: Any, monkeypatch: An
     assert cli(["show", "walk"]) == 0
     shown = capsys.readouterr().out
     assert "states   one of 4 kept" in shown
-    assert "checkpoint (not kept)" in shown
+    assert "checkpoint (state not stored)" in shown
     assert cli(["fork", "walk", "--step", "step_3", "--set", "end=4", "--agent", f"{name}:answer"]) == 0
     capsys.readouterr()
     assert cli(["compare", "walk", "walk@step_3"]) == 1

@@ -6,17 +6,20 @@ from replaykit.cases.case import ReplayCase
 from replaykit.handlers.replay.unrecorded_chance import RANDOM
 from replaykit.model.result import Verdict
 from replaykit.seam.chance import HASHES, SECRETS, SETS
+from replaykit.seam.own_process import CPU_TIME
 
 _IN_WORDS = {
     SECRETS: "the recorded agent drew from `secrets` or `os.urandom`",
     HASHES: "the recorded agent used `hash`, which differs in every process",
     SETS: "the recorded agent used the order of a set, which differs in every process",
+    CPU_TIME: "the recorded agent read its CPU time, and a replay spends none in tools",
     RANDOM: "another run in the same process controlled `random`, so this one could not",
 }
 _ADVICE = {
     SECRETS: "Use `random` in the agent, which a recording controls, and record the failure again",
     HASHES: "Record the failure again with PYTHONHASHSEED set",
     SETS: "Sort the set, or record the failure again with PYTHONHASHSEED set",
+    CPU_TIME: "Measure time with `time.monotonic` or `time.perf_counter`, and record the failure again",
     RANDOM: "Record the failure again, with one run at a time",
 }
 
@@ -33,6 +36,13 @@ def resting_on_chance(case: ReplayCase, verdict: Verdict, other: Verdict) -> str
         f"it rests on chance: {_IN_WORDS[name]}, and the candidate is {verdict.value} with some draws "
         f"and {other.value} with others\n{_ADVICE[name]}"
     )
+
+
+def unmeasurable_time(case: ReplayCase) -> str:
+    """Return why a verdict is in doubt if CPU time may have decided it; empty if the agent never read it."""
+    if CPU_TIME not in deciding_chance(case):
+        return ""
+    return f"it may rest on chance: {_IN_WORDS[CPU_TIME]}\n{_ADVICE[CPU_TIME]}"
 
 
 def unchangeable_hashes(case: ReplayCase) -> str:

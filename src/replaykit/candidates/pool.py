@@ -64,6 +64,7 @@ class Pool:
     dies costs its case the verdict (`inconclusive`), and no other one. All processes end with the block.
     """
 
+    @checked('rk.Pool("my_agent:answer", workers=2)')
     def __init__(self, agent: CandidateLike, *, workers: int | None = None, reuse: bool = False) -> None:
         """`workers` replay at once; by default one for each processor."""
         if workers is not None and workers < 1:

@@ -216,12 +216,16 @@ def _in_any_draw(
         deciding_chance,
         resting_on_chance,
         unchangeable_hashes,
+        unmeasurable_time,
     )
 
     # With faults nobody asks for a fix, and what was done for real is not done eleven times more.
     if not deciding_chance(case) or case.scenario.chaos is not None or not result.offline:
         return result
-    if runs.first.keeps_hashes and (doubt := unchangeable_hashes(case)):
+    doubt = unmeasurable_time(case)
+    if runs.first.keeps_hashes:
+        doubt = doubt or unchangeable_hashes(case)
+    if doubt:
         return replace(result, verdict=Verdict.INCONCLUSIVE, reproduced=None, reason=doubt)
     for draw in range(1, _MORE_DRAWS + 1):
         verdict = _verdict(with_scenario(case, draw=draw), candidate, workspace / f"draw-{draw}", timeout_s)

@@ -117,7 +117,7 @@ def refuse_taken(file: Path) -> None:
     """Raise `UsageError` if the file exists."""
     if os.path.lexists(file):
         hint = "Give it another name with --name, or replace it with --force"
-        raise UsageError(f"{file} exists already", hint=hint)
+        raise UsageError(f"{file} already exists", hint=hint)
 
 
 def write_golden(file: Path, golden: Golden) -> None:

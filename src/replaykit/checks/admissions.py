@@ -1,8 +1,8 @@
-"""Admissions: whether an answer tells its reader that something failed, in twelve languages.
+"""Admissions: detect whether an answer admits that something failed, in twelve languages.
 
-An admission is a phrase with a verb ("could not be reached", "ein Fehler ist aufgetreten"), not a word: an answer about
-an error margin admits nothing. A phrase that is negated ("without any error") or that is only a possibility ("if the
-payment failed") does not count.
+An admission is a phrase with a verb ("could not be reached", "ein Fehler ist aufgetreten"), not a single word: an
+answer about an error margin admits nothing. Negated phrases ("without any error") and mere possibilities ("if the
+payment failed") do not count.
 """
 
 from __future__ import annotations
@@ -180,13 +180,13 @@ _NEGATION = lazy(
     re.IGNORECASE,
 )
 _CLAUSE_CHARS = 80
+# Of a longer answer, only the beginning and the end are read: that is where failures are admitted.
 _LOOKED_AT_CHARS = 10_000
-"""Of a longer answer, its beginning and its end are read: whoever admits a failure does so there."""
 _CLAUSE_END = lazy(r"[.!?;:\n。！？；]|,\s+(?:but|however|aber|mais|pero|mas|ma|maar|ale|но)\b")
 
 
 def admission(text: str) -> str | None:
-    """Return the words by which an answer admits that something failed; None when it admits nothing."""
+    """Return the words with which an answer admits a failure, or None."""
     if len(text) > 2 * _LOOKED_AT_CHARS:
         text = f"{text[:_LOOKED_AT_CHARS]}\n{text[-_LOOKED_AT_CHARS:]}"
     plain = text.replace("\u2019", "'")
@@ -199,7 +199,7 @@ def admission(text: str) -> str | None:
 
 
 def is_readable(text: str) -> bool:
-    """True for a text in a language whose admissions are known, as far as its script and its small words tell."""
+    """Return whether the text is in a language with known admissions, judged by its script and its stop words."""
     head = text[:_LOOKED_AT_CHARS].casefold()
     words = _WORD.findall(head)
     unread = len(_UNREAD_SCRIPTS.findall(head))
@@ -209,7 +209,7 @@ def is_readable(text: str) -> bool:
 
 
 def _most_common(words: list[str], languages: Iterable[str]) -> int:
-    """Return how many of the words are small words of the language that has most of them."""
+    """Return how many of the words are stop words of the language that has most of them."""
     most = 0
     for stop_words in languages:
         most = max(most, sum(map(set(stop_words.split()).__contains__, words)))
@@ -217,7 +217,7 @@ def _most_common(words: list[str], languages: Iterable[str]) -> int:
 
 
 def _clause_before(text: str, end: int) -> str:
-    """Return what the clause says before this place."""
+    """Return the part of the clause before this position."""
     before = text[max(0, end - _CLAUSE_CHARS) : end]
     start = 0
     for found in _CLAUSE_END.finditer(before):
@@ -250,10 +250,10 @@ _HANDED_OVER = lazy(
 
 
 def failure_hint(answer: str, call: ToolCall, reason: str) -> str | None:
-    """Return what in the answer may tell of the call's failure; None when nothing does.
+    """Return what in the answer may hint at the call's failure, or None.
 
-    It is in a language that is not read, it regrets something, it hands the matter over, it repeats the reason, or it
-    denies some of it. Words that the call's arguments have in common with the reason do not count.
+    Hints are a language that is not covered, an expression of regret, a handover, a repetition of the reason, or a
+    denial of part of it. Words that the call's arguments share with the reason do not count.
     """
     if not is_readable(answer):
         return "something in a language that is not read"
@@ -269,7 +269,7 @@ def failure_hint(answer: str, call: ToolCall, reason: str) -> str | None:
 
 
 def _codes(text: str) -> set[str]:
-    """Return the numbers of three digits, as statuses are: whoever names one speaks of the failure."""
+    """Return three-digit numbers, such as HTTP statuses: naming one means speaking of the failure."""
     return set(_CODE.findall(text))
 
 

@@ -1,7 +1,7 @@
-"""Assertions: one engine for both sides of a case, failure signatures and desired behaviour.
+"""Assertions: one engine for failure signatures and desired behaviour.
 
-A kind of assertion is a `Rule` in the registry `ASSERTIONS`; `rule.KIND_MODULES` names the module of each
-built-in kind. Other packages add their own through the entry point group `replaykit.assertions`.
+Each kind of assertion is a `Rule` in the registry `ASSERTIONS`; `rule.KIND_MODULES` names the modules of the built-in
+kinds. Other packages add kinds through the entry point group `replaykit.assertions`.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
 
 class Assertion(Struct, frozen=True):
-    """One assertion of a case: its kind, its value as written in the file, and the rule they give."""
+    """One assertion of a case: its kind, its value in the file, and the rule parsed from them."""
 
     kind: str
     value: Json
     rule: Rule
     id: str = ""
-    """Of the invariant that asks it, where a contract does."""
+    """The id of the contract's invariant that it belongs to, if any."""
     severity: str = ""
     where: str = ""
     """The file and line of that invariant."""
@@ -53,15 +53,15 @@ class Assertion(Struct, frozen=True):
         runs: Runs | None = None,
         answers: Answers | None = None,
     ) -> Finding:
-        """Return the finding of this assertion; `CannotTell` when it needs what is not there.
+        """Return this assertion's finding; raise `CannotTell` if something that it needs is missing.
 
-        `deviations` are those of the replay that the run comes from; None when it comes from none. `runs` gives more
-        runs of the same candidate, and `answers` what judges said.
+        `deviations` are those of the replay that produced the run; None if none did. `runs` supplies more runs of the
+        same candidate, and `answers` the answers of judges.
         """
         return self.find(run, Context(side, None if deviations is None else tuple(deviations), runs, answers))
 
     def find(self, run: TraceRun, context: Context) -> Finding:
-        """Return the finding of this assertion in the run, in its context."""
+        """Return this assertion's finding about the run, in its context."""
         value, run = redact_alike(self.value, run)
         if value is self.value:
             rule = self.rule
@@ -86,14 +86,14 @@ Assertions: TypeAlias = tuple[Assertion, ...]
 
 
 def parse_assertion(kind: str, value: Json) -> Assertion:
-    """The assertion that `kind: value` says in a case; `BadAssertion` when it says none."""
+    """Parse `kind: value` of a case; raise `BadAssertion` if it is invalid."""
     if kind not in ASSERTIONS:
         raise BadAssertion(f"unknown assertion {kind!r}; {nearest(str(kind), ASSERTIONS)}")
     return Assertion(kind, value, ASSERTIONS.get(kind).parse(value))
 
 
 def parse_assertions(values: Iterable[JsonObject]) -> Assertions:
-    """Return the assertions of a list in a file without flaws."""
+    """Parse a list of assertions that has been validated."""
     found: list[Assertion] = []
     for value in values:
         found += starmap(parse_assertion, value.items())
@@ -101,7 +101,7 @@ def parse_assertions(values: Iterable[JsonObject]) -> Assertions:
 
 
 def parse_inner(value: Json, where: str, path: DocumentPath = ()) -> Assertion:
-    """The assertion that stands inside another one, at this path of it."""
+    """Parse an assertion nested at this path of another one."""
     if not isinstance(value, dict) or len(value) != 1:
         raise BadAssertion(f"expected one assertion inside `{where}`, as in `{{tool.called: refund}}`", path)
     ((kind, inner),) = value.items()
@@ -112,7 +112,7 @@ def parse_inner(value: Json, where: str, path: DocumentPath = ()) -> Assertion:
 
 
 def concerns_one_run(assertion: Assertion) -> bool:
-    """True when an assertion, or a part of it, speaks of the first run alone."""
+    """Return whether an assertion, or a part of it, is about the first run alone."""
     if assertion.rule.is_repeated:
         return False
     inside = assertion.rule.inside
@@ -120,7 +120,7 @@ def concerns_one_run(assertion: Assertion) -> bool:
 
 
 def find_judged(assertions: Iterable[Assertion]) -> Iterator[tuple[Assertion, bool]]:
-    """Every assertion that somebody has to judge, and whether it is asked about several runs."""
+    """Yield every assertion that needs a judge, and whether it is about several runs."""
     for assertion in assertions:
         if assertion.rule.is_judged:
             yield assertion, False
@@ -129,7 +129,7 @@ def find_judged(assertions: Iterable[Assertion]) -> Iterator[tuple[Assertion, bo
 
 
 def redact_alike(value: Json, run: TraceRun) -> tuple[Json, TraceRun]:
-    """The value of an assertion and the run, as they can be compared; the same ones where nothing is redacted."""
+    """Return an assertion's value and the run in comparable form; unchanged if nothing is redacted."""
     text = encode(value)
     if holds_placeholder(text):
         return _redacted(value, text, run)
@@ -141,11 +141,11 @@ def redact_alike(value: Json, run: TraceRun) -> tuple[Json, TraceRun]:
     return _redacted(decode(shown), shown, run)
 
 
-_SHORTEST = 6  # nothing that is redacted is shorter, and most assertions are a number or a word
+_SHORTEST = 6  # no redacted value is shorter, and most assertions are a number or a word
 
 
 def runs_alike(recorded: TraceRun, now: TraceRun) -> tuple[TraceRun, TraceRun]:
-    """A recorded run and another one, as they can be compared; the same ones where nothing is redacted."""
+    """Return a recorded run and another one in comparable form; unchanged if nothing is redacted."""
     text = encode_run(recorded)
     if not holds_placeholder(text):
         return recorded, now
@@ -158,15 +158,14 @@ def _redacted(value: Json, text: bytes, run: TraceRun) -> tuple[Json, TraceRun]:
     return decode(spelled(text)), shown
 
 
-_TAG = b"<"
-"""With it placeholders begin that have no form, as in cases of older versions."""
+_TAG = b"<"  # the start of placeholders without a form, as in cases of older versions
 
 
 def _as_recorded(run: TraceRun, *, with_forms: bool) -> tuple[Callable[[bytes], bytes], TraceRun]:
-    """The run as it would have been recorded here, and how what it is compared with has to be spelled.
+    """Return the run as it would have been recorded here, and the function that normalises what it is compared with.
 
-    Without `with_forms`, placeholders of every version are spelled alike. Where the run holds values and the project
-    has no key, only kinds can be compared.
+    Without `with_forms`, placeholders of all versions are normalised. If the run has clear values and the project has
+    no key, only kinds can be compared.
     """
     from replaykit.redaction.events import Door  # noqa: PLC0415 (few cases hold anything redacted)
 

@@ -1,8 +1,8 @@
-"""Assertions about what a run took: money, tokens, time, steps and model calls.
+"""Assertions about what a run used: money, tokens, time, steps and model calls.
 
-Time is that of the log, which is the same in a replay: a replay serves a call at once, and writes down how long it took
-when it was recorded. Calls that were made side by side are added up: a replay cannot tell them from calls one after the
-other, and a budget that counts too much is the safer one.
+Time is taken from the log, and is the same in a replay: a replay serves calls at once, but logs their recorded
+durations. Concurrent calls are added up, because a replay cannot tell them from sequential ones, and a budget that
+counts too much is the safer one.
 """
 
 from __future__ import annotations
@@ -207,21 +207,21 @@ REPLAYED = "replayed"
 
 
 def own_calls(events: Iterable[AnyEvent]) -> list[Call]:
-    """The calls that are inside of no other: the time of those inside is in that of the one around them."""
+    """Return the calls that are not inside another one, whose duration would include theirs."""
     calls = [event for event in events if isinstance(event, Call)]
     known = {call.seq for call in calls}
     return [call for call in calls if call.parent not in known]
 
 
 def time_of(events: Iterable[AnyEvent]) -> float:
-    """Return the seconds that the calls among these events took, by the log."""
+    """Return how many seconds the calls among these events took, according to the log."""
     return sum(call.duration_s for call in own_calls(events))
 
 
 def own_time(run: TraceRun) -> float:
-    """Return the seconds that the agent took beside its calls, on the machine it ran on.
+    """Return how many seconds the agent spent outside its calls, on the machine it ran on.
 
-    A replay waits for no recorded call, so all of its time is the agent's own; of another run it is what is left.
+    A replay never waits for a recorded call, so all of its time is the agent's own; in other runs, the rest is.
     """
     whole = run.duration_s or 0.0
     return max(0.0, whole if run.origin.kind == REPLAYED else whole - time_of(run.events))

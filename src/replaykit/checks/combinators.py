@@ -1,4 +1,4 @@
-"""Combining: assertions made of other assertions."""
+"""Assertions made of other assertions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SHOWN = 3
 
 
 class Combined(Rule, frozen=True, kw_only=True):
-    """A rule that is made of assertions."""
+    """A rule made of assertions."""
 
     family = "combining"
     named = False
@@ -175,7 +175,7 @@ class Threshold(_Several, frozen=True, kw_only=True):
         if failed:
             decisive, missing = failed[0], f"; missing: {_expected(failed)}"
         return Seen(
-            holds=share >= self.min - 1e-9,  # to a float, 0.7 + 0.1 is less than 0.8
+            holds=share >= self.min - 1e-9,  # in floating point, 0.7 + 0.1 is less than 0.8
             text=f"{len(findings) - len(failed)} of {len(findings)} assertions hold",
             expected=f"assertions of at least {self.min:.0%} of the weight to hold",
             actual=f"{share:.0%}{missing}",
@@ -185,7 +185,7 @@ class Threshold(_Several, frozen=True, kw_only=True):
 
 
 class _ThresholdNumbers(Rule, frozen=True):
-    """The parameters of a threshold that are no assertions."""
+    """The parameters of a threshold, without its assertions."""
 
     min: Share
     weights: list[Annotated[float, Meta(ge=0)]] | None = None
@@ -279,7 +279,7 @@ class Repeat(Combined, frozen=True, kw_only=True):
                 f"`repeat` needs {self.times} runs of the candidate, but this run cannot be repeated",
                 hint="Replay a case with a candidate: replaykit replay CASE --agent MODULE:FUNCTION",
             )
-        # All of them before the first is looked at: what is unjudged in one should not hide the others from a judge.
+        # Get all runs before checking the first: an unjudged answer in one must not hide the others from a judge.
         runs = [context.runs(number) for number in range(1, self.times + 1)]
         held: list[tuple[int, Finding]] = []
         failed: list[tuple[int, Finding]] = []
@@ -305,7 +305,7 @@ class Repeat(Combined, frozen=True, kw_only=True):
 
     def _finding(self, number: int, repeated: RepeatedRun, context: Context) -> Finding:
         outside = _outside(repeated)
-        if outside:  # it helps nobody: neither the assertion nor its opposite
+        if outside:  # such a run counts neither for the assertion nor for its opposite
             return Finding(kind=self.of.kind, holds=context.negated, text=outside, actual=outside)
         if repeated.run.status is RunStatus.RUNNING:
             raise CannotTell(f"run {number} has not ended")
@@ -317,7 +317,7 @@ class Repeat(Combined, frozen=True, kw_only=True):
 
 
 def _outside(repeated: RepeatedRun) -> str:
-    """Return why a run left or ignored the recorded world; "" where it did neither."""
+    """Return why a run left or ignored the recorded world; "" if it did neither."""
     stopped = first_with(Effect.DIVERGED, repeated.deviations or ())
     if stopped is not None:
         return f"left the tape: {stopped.text}"
@@ -327,14 +327,14 @@ def _outside(repeated: RepeatedRun) -> str:
 
 
 class _RepeatNumbers(Rule, frozen=True):
-    """The parameters that are no assertion."""
+    """The parameters of a repeat, without its assertion."""
 
     times: Annotated[int, Meta(ge=2, le=MAX_TIMES)]
     at_least: Annotated[int, Meta(ge=1)] | None = None
 
 
 def needed_runs(assertion: Assertion) -> int:
-    """Return the number of runs that an assertion looks at."""
+    """Return how many runs an assertion needs."""
     if isinstance(assertion.rule, Repeat):
         return assertion.rule.times
     return max(map(needed_runs, assertion.rule.inside), default=1)

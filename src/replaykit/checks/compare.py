@@ -1,4 +1,4 @@
-"""Compare JSON values and arguments: when two are the same, and when one holds another."""
+"""Compare JSON values and arguments: equality and containment."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from replaykit.model.values import Json, JsonObject, Raw, canonical, decode, is_
 
 
 def same(value: Json, other: Json) -> bool:
-    """Equality as JSON means it: 1 is 1.0, but true is not 1; a tuple is a list."""
+    """Return whether two values are equal in JSON: 1 is 1.0, but true is not 1; a tuple is a list."""
     if isinstance(value, bool) or isinstance(other, bool):
         return value is other
     if isinstance(value, list | tuple) and isinstance(other, list | tuple):
@@ -23,7 +23,7 @@ def same(value: Json, other: Json) -> bool:
 
 
 def key_of(value: Json) -> bytes:
-    """Equal bytes for values that are the `same`, and only for those."""
+    """Return bytes that are equal for values that are the `same`, and only for those."""
     return canonical(_plain(value))
 
 
@@ -40,16 +40,16 @@ def _plain(value: Json) -> Json:
 
 
 class ArgumentKeys:
-    """Keys of the arguments of several calls: equal for arguments that are the `same`, and only for those.
+    """Keys of call arguments: equal for arguments that are the `same`, and only for those.
 
-    Calls of a model repeat the conversation, so each distinct item of a list is looked at once.
+    Model calls repeat the conversation, so each distinct list item is processed only once.
     """
 
     def __init__(self) -> None:
         self._splitters: defaultdict[str, ListSplitter] = defaultdict(ListSplitter)
         self._items: dict[bytes, bytes] = {}
+        # The keys of the last list's items, by member name.
         self._last: defaultdict[str, tuple[bytes, ...]] = defaultdict(tuple)
-        """The keys of the items of the last list, by the name of the member."""
 
     def key_of(self, arguments: Raw) -> Hashable:
         """Return the key of a call's arguments."""
@@ -76,7 +76,7 @@ class ArgumentKeys:
 
 
 def _object_key(value: Json) -> Hashable:
-    """Return what `ArgumentKeys` makes of the text of this value."""
+    """Return the key that `ArgumentKeys` derives from the value's text."""
     if not isinstance(value, dict) or not all(isinstance(name, str) for name in value):
         return key_of(value)
     return tuple((name, _list_key(value[name])) for name in sorted(value))
@@ -89,7 +89,7 @@ def _list_key(value: Json) -> Hashable:
 
 
 def within(part: Json, whole: Json) -> bool:
-    """True when `whole` has everything `part` names: objects may have more keys, all else must be the same."""
+    """Return whether `whole` has everything in `part`: objects may have more keys, everything else must be the same."""
     if isinstance(part, dict) and isinstance(whole, dict):
         return all(key in whole and within(value, whole[key]) for key, value in part.items())
     if isinstance(part, list | tuple) and isinstance(whole, list | tuple):
@@ -98,12 +98,12 @@ def within(part: Json, whole: Json) -> bool:
 
 
 class ArgsMode(StrEnum):
-    """The relation of a call's arguments to the named ones; the word describes the call's."""
+    """How a call's arguments must relate to the named ones."""
 
-    EXACT = "exact"  # the same
-    SUBSET = "subset"  # the call has none that are not named, and those it has are as named
-    SUPERSET = "superset"  # the call has all that are named, and maybe more
-    IGNORE = "ignore"  # whatever they are
+    EXACT = "exact"  # equal
+    SUBSET = "subset"  # a subset of the named ones, with the same values
+    SUPERSET = "superset"  # all named ones, possibly more
+    IGNORE = "ignore"  # any
 
 
 def args_agree(
@@ -114,9 +114,9 @@ def args_agree(
     defaults: JsonObject | None = None,
     ignore: Sequence[JsonPath] = (),
 ) -> bool:
-    """True when a call's arguments agree with the named ones in this mode.
+    """Return whether a call's arguments agree with the named ones in this mode.
 
-    `defaults` are what the tool takes where an argument is left out, on both sides; paths in `ignore` do not count.
+    `defaults` are the tool's values for omitted arguments, on both sides; paths in `ignore` do not count.
     """
     if mode is ArgsMode.IGNORE:
         return True

@@ -1,4 +1,4 @@
-"""Conversation: what went into a run's model calls and what came out of them, in one shape for all APIs."""
+"""Read the requests and answers of a run's model calls, in one shape for all APIs."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from replaykit.model.values import NULL, Json, JsonObject, Raw, decode, raw, rea
 from replaykit.wire.json_fields import as_object, as_objects, as_text, without
 
 MODEL_ROLES = frozenset({"assistant", "model", "ai", "tool-call", "tool_call", "function_call", "agent"})
-"""Roles under which a conversation holds what the model itself said."""
+"""Roles of the model's own messages in a conversation."""
 TOOL_ROLES = frozenset({"tool", "tool-response", "tool_response", "tool_result", "function", "observation", "ipython"})
-"""Roles under which a conversation holds what tools answered."""
+"""Roles of tool results in a conversation."""
 _ARGUMENT_CHARS = 24
-_EMPTY_BYTES = 32  # more than `[]`, `""` and `null` take
+_EMPTY_BYTES = 32  # longer than `[]`, `""` and `null`
 _USER_ROLES = frozenset({"user", "human"})
 _SCHEMA_KEYS = ("parameters", "input_schema", "inputSchema", "parametersJsonSchema")
 _LISTS_OF_TOOLS = ("functionDeclarations", "function_declarations")
 
 
 class ToolRequest(Struct, frozen=True):
-    """A call of a tool that a model asked for."""
+    """A tool call that a model requested."""
 
     name: str
     arguments: Json
@@ -41,7 +41,7 @@ class Spoken(Struct, frozen=True):
 
 
 def answer_text(call: LlmCall) -> str:
-    """Return what the model said in words."""
+    """Return the text of the model's answer."""
     result = call.result
     if isinstance(result, str):
         return result
@@ -49,13 +49,13 @@ def answer_text(call: LlmCall) -> str:
 
 
 def requested_tools(call: LlmCall) -> list[ToolRequest]:
-    """Return the tool calls that the model asked for."""
+    """Return the tool calls that the model requested."""
     uses = as_objects(as_object(call.result).get("tool_calls"))
     return [ToolRequest(as_text(use.get("name")), use.get("arguments")) for use in uses]
 
 
 def answer_line(call: LlmCall) -> str:
-    """Return what the model answered on one line: the tools it asked for, or else its words."""
+    """Return the model's answer on one line: the requested tool calls, or else the text."""
     requests = tools_in_answer(call)
     if requests:
         return ", ".join(call_text(request.name, request.arguments, _ARGUMENT_CHARS) for request in requests)
@@ -63,7 +63,7 @@ def answer_line(call: LlmCall) -> str:
 
 
 def tools_in_answer(call: LlmCall) -> list[ToolRequest]:
-    """Return the tool calls in a model's answer, also those of an answer in the form of Anthropic's API."""
+    """Return the tool calls in a model's answer, including answers in Anthropic's form."""
     requests = requested_tools(call)
     for block in _content_blocks(call):
         if block.get("type") == "tool_use":
@@ -72,7 +72,7 @@ def tools_in_answer(call: LlmCall) -> list[ToolRequest]:
 
 
 def words_in_answer(call: LlmCall) -> str:
-    """Return the text in a model's answer, also of an answer in the form of Anthropic's API."""
+    """Return the text of a model's answer, including answers in Anthropic's form."""
     texts = [as_text(block.get("text")) for block in _content_blocks(call)]
     return answer_text(call) or " ".join(filter(None, texts))
 
@@ -82,7 +82,7 @@ def _content_blocks(call: LlmCall) -> list[JsonObject]:
 
 
 def offered_tools(call: LlmCall) -> dict[str, JsonObject]:
-    """Return the tools that the request offered, by name, each with the JSON Schema of its arguments (or `{}`)."""
+    """Return the tools on offer, by name, with the JSON Schema of their arguments (or `{}`)."""
     tools = _members(call).get("tools")
     if tools is None:
         return {}
@@ -90,7 +90,7 @@ def offered_tools(call: LlmCall) -> dict[str, JsonObject]:
 
 
 def asks_something(call: LlmCall) -> bool:
-    """True when the request holds messages."""
+    """Return whether the request has messages."""
     messages = _members(call).get("messages")
     return messages is not None and (len(messages) > _EMPTY_BYTES or bool(decode(messages)))
 
@@ -106,14 +106,14 @@ def _system_messages(value: Json) -> list[Spoken]:
 
 
 class RequestReader:
-    """Reads the requests of a run, one after the other. Each repeats the one before, so only what is new is read."""
+    """Reads the requests of a run in order. Each repeats the previous one, so only new messages are read."""
 
     def __init__(self) -> None:
         self._splitter = ListSplitter()
         self._system: Raw | None = None
 
     def new_messages(self, call: LlmCall) -> list[Spoken]:
-        """Return those of `request_messages` that the request before did not begin with."""
+        """Return the `request_messages` that the previous request did not start with."""
         members = _members(call)
         messages, system = members.get("messages"), members.get("system")
         spoken: list[Spoken] = []
@@ -130,10 +130,10 @@ class RequestReader:
 
 
 def _members(call: LlmCall) -> dict[str, Raw]:
-    """Return the members of the arguments as texts: a request is long, and most questions are about one member."""
+    """Return the members of the arguments as JSON text: requests are long, and most queries need one member."""
     text = call.arguments_json
     beginning = bytes(memoryview(text)[:3])
-    if beginning == b'{"$':  # it may be tagged
+    if beginning == b'{"$':  # possibly a tagged value
         members = as_object(call.arguments).items()
         return {name: raw(value) for name, value in members if isinstance(name, str)}
     if beginning[:1] == b"{":
@@ -142,7 +142,7 @@ def _members(call: LlmCall) -> dict[str, Raw]:
 
 
 def said_to_user(run: TraceRun, after: int) -> Iterator[str]:
-    """Give what the agent said behind an event and a user then answered: the parts of a talk that a user has read."""
+    """Yield what the agent said after an event and a user then answered: the messages that a user has read."""
     calls = [call for call in run.llm_calls if call.seq > after]
     for call, following in pairwise(calls):
         words = answer_text(call)
@@ -160,7 +160,7 @@ def _last_messages(call: LlmCall) -> list[Spoken]:
     """Return the last two messages that the model was sent."""
     messages = _members(call).get("messages", NULL)
     if bytes(memoryview(messages)[:1]) == b"[":
-        # A request is long: most often its last two items are the two messages.
+        # Requests are long: usually, the last two items are the two messages.
         ending = list(_messages(list(map(decode, read_items(messages)[-2:]))))
         if len(ending) == 2:
             return ending
@@ -168,9 +168,9 @@ def _last_messages(call: LlmCall) -> list[Spoken]:
 
 
 def outside_messages(run: TraceRun) -> Iterator[tuple[int, str]]:
-    """Give the messages that the model did not write, each with the event that first holds it.
+    """Yield the messages that the model did not write, with the first event that holds each.
 
-    They are instructions, the words of users, and tools' answers.
+    These are instructions, users' messages, and tool results.
     """
     known: set[str] = set()
     reader = RequestReader()
@@ -187,7 +187,7 @@ def outside_messages(run: TraceRun) -> Iterator[tuple[int, str]]:
 
 
 def inner_model_calls(run: TraceRun) -> dict[int, int]:
-    """Return how many model calls happened inside of each tool call, at any depth, by the tool call's number."""
+    """Return the number of model calls inside each tool call, at any depth, by sequence number."""
     parents = {event.seq: event.parent for event in run.events}
     tools = {event.seq for event in run.events if isinstance(event, ToolCall)}
     counts: Counter[int] = Counter()
@@ -200,18 +200,18 @@ def inner_model_calls(run: TraceRun) -> dict[int, int]:
 
 
 def shows_all_messages(run: TraceRun) -> bool:
-    """True when the run holds what each of its models was sent."""
+    """Return whether the run shows the messages of all model calls."""
     return all(map(_shows_messages, run.llm_calls))
 
 
 def _shows_messages(call: LlmCall) -> bool:
     messages = bytes(memoryview(_members(call).get("messages", NULL))[:2])
-    # A list of objects or texts need not be read to tell that there are some.
+    # Fast path: a list of objects or texts is never empty of messages.
     return messages in (b"[{", b'["') or bool(request_messages(call))
 
 
 def texts_in(value: Json) -> Iterator[str]:
-    """Give every text in a value, in order; with a stack of its own, so that depth does not matter."""
+    """Yield every text in a value, in order; iterative, so that depth does not matter."""
     stack = [value]
     while stack:
         item = stack.pop()
@@ -247,7 +247,7 @@ def _message(message: JsonObject) -> Iterator[Spoken]:
 def _block_texts(parts: Sequence[Json]) -> Iterator[str]:
     for part in parts:
         if isinstance(part, dict):
-            # In one message Anthropic and Gemini mix what the model asked for with what tools answered.
+            # Anthropic and Gemini mix requested calls and tool results in one message.
             if part.get("type") in ("tool_use", "tool-call") or "functionCall" in part:
                 continue
             if isinstance(part.get("type"), str):

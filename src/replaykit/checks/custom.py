@@ -1,6 +1,6 @@
-"""Assertions written in Python: functions that were registered, by the name a case gives them.
+"""Assertions in Python: registered functions, which cases call by name.
 
-A name in a file never imports anything: who wants a function checked enters it, in Python, before a case is checked.
+A name in a file never imports anything: functions have to be registered in Python before a case is checked.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ REGISTER_HINT = (
     "entry point replaykit.checks."
 )
 Check: TypeAlias = Callable[..., bool | str | Seen]
-"""Takes the run and the parameters by name. True holds; False does not; a text is why it does not."""
+"""Takes the run and named parameters. Returns True, False, or the reason why it does not hold."""
 
 CHECKS: Registry[Check] = Registry("check")
 """The functions that `custom.python` may name; packages add theirs through the entry point group `replaykit.checks`."""
@@ -97,7 +97,7 @@ class CustomPython(Rule, frozen=True):
 
 
 def unregistered_in(assertions: Iterable[Assertion]) -> Iterator[tuple[int, str]]:
-    """Names of checks that nobody has registered here, each with the index of its assertion."""
+    """Yield the names of unregistered checks, with the index of their assertion."""
     for index, assertion in enumerate(assertions):
         for name in _named(assertion):
             if name not in CHECKS:

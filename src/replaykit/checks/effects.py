@@ -1,4 +1,4 @@
-"""Assertions about what a run did to the world: charges, mails, deletions."""
+"""Assertions about a run's effects on the world: charges, mails, deletions."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _SAFE_METHODS = ("GET ", "HEAD ", "OPTIONS ", "TRACE ")
 
 
 def effects(run: TraceRun) -> list[Call]:
-    """The calls that may have changed the world: the agent's tool calls, and requests that are no reading.
+    """Return the calls that may have changed the world: the agent's tool calls, and requests that may write.
 
-    The log says of a request by its method whether it reads; of a tool it does not say, so the assertion names it.
+    A request's method tells whether it reads. For tools the log does not tell, so the assertion names them.
     """
     found: list[Call] = [*run.tool_calls]
     tools = {call.seq for call in run.events if isinstance(call, ToolCall)}

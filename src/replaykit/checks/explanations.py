@@ -1,8 +1,8 @@
-"""Explanations: whether a figure might follow from the sources at all, by a short calculation, a unit or the calendar.
+"""Explain figures: decide whether one may follow from the sources by a short calculation, a unit or the calendar.
 
-`grounding.is_derived` asks for one named step of arithmetic. This module gives the benefit of the doubt: a figure that
-it cannot explain comes from nowhere. The more numbers a run holds, the more can be explained; past `MAX_NUMBERS` every
-number is. It asks no clock: the same run has to get the same answer again.
+`grounding.is_derived` accepts one named step of arithmetic. This module gives the benefit of the doubt: only a figure
+that it cannot explain has no source. The more numbers a run holds, the more can be explained; beyond `MAX_NUMBERS`,
+every number can. It uses no clock, so that the same run always gets the same result.
 """
 
 from __future__ import annotations
@@ -31,8 +31,7 @@ _MAX_TOTALS = 60
 _MAX_ROWS = 40
 _MAX_PLAIN_DIGITS = 9
 _COUNTS = tuple(map(float, (*range(2, 13), 24, 30, 31, 52, 60, 100, 365, 1000, 1024, 3600)))
-_WHOLE = 0.999
-"""The largest difference of a whole number from the number it was rounded from: 437 items are on 19 pages of 24."""
+_WHOLE = 0.999  # how much rounding to a whole number may change: 437 items fill 19 pages of 24
 _MAX_YEARS = 40
 _YEARS = range(1000, 3000)
 _ONE_DAY = dt.timedelta(days=1)
@@ -65,13 +64,13 @@ class Explanations:
 
     def __init__(self, sources: SourceView, stated: Sequence[float] = ()) -> None:
         self._sources = sources
+        # Explained numbers of the answer itself: results that others may be computed from.
         self._stated = stated
-        """Numbers that the answer itself gives and that are explained: results that others are worked out from."""
-        # The numbers of an error message are no data: a status, a port, a line.
+        # Numbers in error messages are not data: a status, a port, a line.
         self._telling = [source for source in sources.sources if result_failure(source.text) is None]
 
     def explain(self, figure: Figure) -> bool:
-        """True when the figure may follow from the sources; False when it comes from nowhere."""
+        """Return whether the figure may follow from the sources."""
         if figure.kind == "number":
             return self._explains_number(figure)
         if figure.kind == "date":
@@ -109,7 +108,7 @@ class Explanations:
 
     @cached_property
     def _numbers(self) -> list[float]:
-        """The numbers that the sources hold, in digits and in words."""
+        """The numbers in the sources, in digits and in words."""
         found = set(self._stated)
         for source in self._telling:
             found.update(source.numbers)
@@ -121,7 +120,7 @@ class Explanations:
 
     @cached_property
     def _digits(self) -> list[float]:
-        """Every row of digits as a number: parts of ids, dates and times among them, and years in two digits."""
+        """All sequences of digits as numbers, including parts of ids, dates and times, and two-digit years."""
         found: set[float] = set()
         for source in self._telling:
             for row in source.digits:
@@ -134,7 +133,7 @@ class Explanations:
 
     @cached_property
     def _terms(self) -> list[float]:
-        """The quantities that arithmetic begins with: numbers of the sources, totals of columns, and durations."""
+        """The operands of arithmetic: numbers of the sources, totals of columns, and durations."""
         found = set(self._numbers)
         for total in islice(self._columns.totals(), _MAX_TOTALS):
             found.add(abs(total))
@@ -144,7 +143,7 @@ class Explanations:
 
     @cached_property
     def _multipliers(self) -> list[float]:
-        """Multipliers of a quantity besides other quantities: discounts, taxes, squares, compound interest."""
+        """Factors other than quantities: discounts, taxes, squares, compound interest."""
         found: set[float] = set()
         for number in self._numbers:
             if number <= 100:
@@ -176,7 +175,7 @@ class Explanations:
 
     @cached_property
     def _of_two(self) -> _Values:
-        """Return the results of one step of arithmetic on two quantities, or of one and a multiplier."""
+        """The results of one operation on two quantities, or on a quantity and a factor."""
         found: list[float] = []
         for term, other in combinations(self._terms, 2):
             found += (term + other, other - term, term * other, term / other, other / term)
@@ -186,7 +185,7 @@ class Explanations:
 
     @cached_property
     def _of_one(self) -> _Values:
-        """Return the results of one step on a quantity and a common count: twelve months, two of them."""
+        """The results of one operation on a quantity and a common count, such as twelve months."""
         found: list[float] = []
         for term in self._terms:
             found += (term + 1, abs(term - 1), 1 / term)
@@ -215,7 +214,7 @@ class Explanations:
         return False
 
     def _is_sum_of_products(self, target: float, margin: float) -> bool:
-        """True for so many of one and so many of another."""
+        """Return whether the target is a sum of two products: some of one price, and some of another."""
         products = self._products
         return any(products.has(target - value, margin) for value in products.values if value < target)
 
@@ -225,7 +224,7 @@ class Explanations:
         return _Values(number * other for number, other in combinations_with_replacement(numbers, 2))
 
     def _is_yearly_growth(self, target: float, margin: float) -> bool:
-        """True for the percentage by which one number grows into another in some years."""
+        """Return whether this is the yearly growth in percent from one number to another."""
         numbers = _Values(self._numbers)
         for years in range(2, _MAX_YEARS + 1):
             growth = (1 + target / 100) ** years
@@ -235,18 +234,18 @@ class Explanations:
         return False
 
     def _is_moment(self, target: float) -> bool:
-        """True for a count of seconds or milliseconds since 1970 that falls on a day of the sources."""
+        """Return whether this is a Unix time in seconds or milliseconds on a day of the sources."""
         day = epoch_day(target)
         return day is not None and any(abs((day - known).days) <= 1 for known in self._days)
 
     def _is_part_of_row(self, figure: Figure) -> bool:
-        """True for digits out of a longer row, as of a telephone number or an account."""
+        """Return whether these are digits from a longer sequence, such as a telephone number or an account."""
         digits = re.sub(r"\D", "", figure.text)
         return len(digits) >= 3 and any(digits in row for row in self._rows if len(row) >= _LONG_ROW)
 
     @cached_property
     def _rows(self) -> list[str]:
-        """Every row of digits of the sources."""
+        """All sequences of digits in the sources."""
         return list(chain.from_iterable(source.digits for source in self._sources.sources))
 
     @cached_property
@@ -293,7 +292,7 @@ class Explanations:
         return found
 
     def _explains_url(self, text: str) -> bool:
-        """True for an address on a known host whose particulars are known too, and for one without particulars."""
+        """Return whether a URL has a known host and known specific parts, or no specific parts at all."""
         _address, mark, query = text.partition("?")
         host, *segments = filter(None, re.split(r"[/?&=#]", url_key(text) + mark + query.casefold()))
         particular = [piece for piece in segments if any(map(str.isdigit, piece))]
@@ -302,7 +301,7 @@ class Explanations:
         return not particular and len(segments) <= _MAX_PLAIN_SEGMENTS
 
     def _has_pieces(self, text: str) -> bool:
-        """True when the sources hold each run of letters or digits."""
+        """Return whether the sources hold each part of letters or digits."""
         pieces = _PIECE.findall(text.casefold())
         long = [piece for piece in pieces if len(piece) > _SHORT_PIECE]
         if not long:
@@ -314,7 +313,7 @@ class Explanations:
 
 
 def _powers(numbers: list[float]) -> Iterator[float]:
-    """Give squares, roots and compound interest; of few numbers only, since they lead far."""
+    """Yield squares, roots and compound interest; used only for few numbers, since it yields many."""
     for number in numbers:
         for scaled in (number, number / 100, number / 1000):
             yield from (scaled * scaled, scaled**0.5)
@@ -326,14 +325,14 @@ def _powers(numbers: list[float]) -> Iterator[float]:
 
 
 class _Values(SortedNumbers):
-    """Values that can be asked whether one is near a target, up to rounding."""
+    """Sorted values with tolerance for rounding."""
 
     def has(self, target: float, margin: float) -> bool:
         return super().has(target, max(margin, 1e-9 * abs(target)))
 
 
 def _targets(value: float, tolerance: float, figure: Figure) -> Iterator[tuple[float, float]]:
-    """Give the values that a figure may stand for, each with how far its origin may be from it."""
+    """Yield the values that a figure may stand for, with their tolerances."""
     is_whole = value == int(value) and not tolerance
     margin = _WHOLE if is_whole else 2 * tolerance
     yield value, margin
@@ -365,16 +364,15 @@ _FACTORS = (
     # Powers of ten: cents, kilo, mega, per mille, basis points.
     *(10, 100, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e12),
 )
-_MPG_TO_LITRES = (235.2146, 282.481)
-"""Miles per gallon times litres per 100 km is one of these."""
+_MPG_TO_LITRES = (235.2146, 282.481)  # miles per gallon times litres per 100 km is one of these
 
 
+# Divisors for units given in two parts: feet and inches, pounds and ounces, hours and minutes.
 _PARTED = (0.3048, 30.48, 304.8, 0.45359237, 453.59237, 6.35029, 60, 3600, 86_400, 24, 7, 12, 1440, 60_000, 1000)
-"""Divisors that lead to units which are given in two parts: feet and inches, pounds and ounces, hours and minutes."""
 
 
 def converted(values: Iterable[float]) -> Iterator[float]:
-    """Give each value in every other unit that it might be meant in, its sign left out."""
+    """Yield the absolute value in every other unit that it may be meant in."""
     for value in values:
         for factor in _FACTORS:
             yield abs(value * factor)
@@ -389,7 +387,7 @@ def converted(values: Iterable[float]) -> Iterator[float]:
 
 
 def parts(values: Iterable[float]) -> Iterator[float]:
-    """Give what each value is in two parts, such as hours and minutes: 12,600 seconds are 3 hours and 30 minutes."""
+    """Yield each value in two parts, such as hours and minutes: 12,600 seconds are 3 hours and 30 minutes."""
     for value in values:
         for whole in (abs(value), *(abs(value) / unit for unit in _PARTED)):
             fraction = whole % 1

@@ -1,8 +1,7 @@
-"""Failures: whether a call failed, by what it raised or by what its result says.
+"""Failures: decide whether a call failed, by its exception or by the content of its result.
 
-A tool reports a failure in many forms: an exception, an error object, `success: false`, a status code, an MCP result
-with `isError`, a traceback, or a sentence in the language of its author. `failure_texts` reads sentences; this module
-reads structures.
+Tools report failures in many forms: an exception, an error object, `success: false`, a status code, an MCP result with
+`isError`, a traceback, or a sentence in any language.
 """
 
 from __future__ import annotations
@@ -24,22 +23,21 @@ _STATE_KEYS = ("status", "state", "outcome", "result")
 _FAILED_STATES = frozenset(words_of("error errored failed failure fail timeout timed_out exception"))
 _NO_ERRORS = frozenset({"none", "null", "no error", "no errors", "ok", "0", "false", "n/a", "success"})
 _MESSAGE_KEYS = words_of("message detail details reason content description title msg text")
+# Keys beside `status: failed` if the tool reports its own failure, not the state of a job that it looked up.
 _ABOUT_FAILURE = frozenset(_MESSAGE_KEYS).union(
     words_of("code error_code errorCode timestamp time request_id requestId trace_id traceId"),
     words_of("tool name hint retry_after retryAfter retryable type path instance data id"),
 )
-"""Keys that stand beside `status: failed` when the tool speaks of itself, and not of a job that it looked up."""
 _WRAPPERS = frozenset(words_of("result response output data value body content structuredContent"))
 _MAX_WRAPPING = 4
-_MAX_JSON_CHARS = 200_000
-"""A longer text is not parsed: an error message is short."""
+_MAX_JSON_CHARS = 200_000  # longer texts are not parsed: error messages are short
 _REASON_CHARS = 200
 
 
 def call_failed(call: Call) -> str | None:
-    """Return why the call counts as failed, in one line; None when it does not.
+    """Return in one line why the call counts as failed; None if it does not.
 
-    A call failed when it raised, or when its result says so: see `result_failure`.
+    A call failed if it raised, or if its result reports a failure: see `result_failure`.
     """
     if call.error is not None:
         return one_line(str(call.error), _REASON_CHARS)
@@ -49,7 +47,7 @@ def call_failed(call: Call) -> str | None:
 
 
 def result_failure(result: Json) -> str | None:
-    """Return why a tool's result reports a failure, in one line; None when it reports none."""
+    """Return in one line why a tool's result reports a failure; None if it reports none."""
     reason = _reason_of(result, 0)
     if reason is None:
         return None
@@ -80,7 +78,7 @@ def _text_reason(text: str, depth: int) -> str | None:
 
 
 def _object_reason(result: JsonObject, depth: int) -> str | None:
-    # From the surest sign to the weakest: `status: failed` may be said of a job that the tool looked up.
+    # From the strongest sign to the weakest: `status: failed` may describe a job that the tool looked up.
     for find in (_error_member, _success_member, _status_code, _failed_state):
         reason = find(result)
         if reason is not None:
@@ -116,7 +114,7 @@ def _status_code(result: JsonObject) -> str | None:
         code = result.get(key)
         if isinstance(code, str) and key not in ("status", "code") and code.isascii() and code.isdigit():
             code = int(code[:4])
-        # The upper bound keeps product codes and postcodes from looking like HTTP statuses.
+        # The upper bound excludes product codes and postcodes.
         if type(code) is int and 400 <= code <= 599:
             return f"{key} {code}{_message_of(result)}"
     return None
@@ -133,7 +131,7 @@ def _failed_state(result: JsonObject) -> str | None:
 
 
 def _content_text(blocks: list[Json]) -> str | None:
-    """Return the text of a list of content blocks, as MCP and model APIs have them; None for any other list."""
+    """Return the text of a list of content blocks of MCP or a model API; None for any other list."""
     texts = []
     for block in blocks:
         if not isinstance(block, dict) or block.get("type") != "text" or not isinstance(block.get("text"), str):
@@ -165,7 +163,7 @@ def _message_of(result: JsonObject) -> str:
 
 
 SHORT_CHARS = 300
-"""A text up to this length may name its failure anywhere; of a longer one only the beginning counts."""
+"""Texts up to this length may mention a failure anywhere; of longer ones, only the beginning counts."""
 _HEAD_CHARS = 120
 _TAIL_CHARS = 4_000
 
@@ -195,7 +193,7 @@ _EXCEPTION_LINE = lazy(
     r"(?:[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Warning|Failure)\b|\s+at |panic: |goroutine )"
 )
 
-# What a failed tool says first, by language. Each has to stand at the beginning of the text.
+# How failed tools begin their message, by language. Each must be at the start of the text.
 _OPENINGS = (
     # English
     r"(?:failed|failure|unable|not able) (?:to|while|when|during|in)\b",
@@ -258,7 +256,7 @@ _CJK = lazy(
 
 
 def text_failure(text: str) -> str | None:
-    """Return the text where it says that a tool failed; None where it does not."""
+    """Return the text, or its decisive line, if it reports that a tool failed; else None."""
     if _STARTS_LIKE_AN_ERROR.match(text):
         return text
     head = text.lstrip()[:_HEAD_CHARS]
@@ -272,12 +270,12 @@ def text_failure(text: str) -> str | None:
 
 
 def is_traceback(text: str) -> bool:
-    """True for a text that begins with a traceback."""
+    """Return whether a text begins with a traceback."""
     return _TRACEBACKS.match(text.lstrip()) is not None
 
 
 def _traceback(text: str) -> str | None:
-    """Return the last line of a traceback that the text ends with: a log that holds one somewhere is an answer."""
+    """Return the last line of a traceback at the end of the text: a log with one in the middle is a normal result."""
     tail = text[-_TAIL_CHARS:].rstrip()
     if not _TRACEBACKS.search(tail):
         return None

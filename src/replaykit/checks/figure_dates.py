@@ -1,6 +1,6 @@
-"""Dates in texts, in one shape, and the days and durations that follow from them.
+"""Read dates in texts in one shape, and derive days and durations from them.
 
-`2024-03-12`, `12/03/2024`, `March 12, 2024`, `12. März` and `2024年3月12日` are read alike.
+`2024-03-12`, `12/03/2024`, `March 12, 2024`, `12. März` and `2024年3月12日` mean the same.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TypeAlias
 from replaykit.redaction.lazy_patterns import lazy
 
 Day: TypeAlias = tuple[int | None, int, int]
-"""Year (None where it is not said), month and day."""
+"""Year (None if unknown), month and day."""
 
 _MONTHS = (
     "january jan januar janvier enero janeiro gennaio januari stycznia января",
@@ -48,7 +48,7 @@ _LAST_MONTH, _LAST_DAY = 12, 31
 
 
 def date_spans(text: str) -> Iterator[tuple[int, int, tuple[Day, ...]]]:
-    """Give each date's place in the text, and the days it may mean: `03/04/2024` is one of two."""
+    """Yield the span of each date, and the days it may mean: `03/04/2024` has two readings."""
     for found in _DATE.finditer(text):
         days = tuple(filter(_is_possible, _days(found)))
         if days:
@@ -56,12 +56,12 @@ def date_spans(text: str) -> Iterator[tuple[int, int, tuple[Day, ...]]]:
 
 
 def is_same_day(day: Day, other: Day) -> bool:
-    """True when both may be the same day; a year that one does not say is no difference."""
+    """Return whether both may be the same day; an unknown year matches any."""
     return day[1:] == other[1:] and (day[0] == other[0] or day[0] is None or other[0] is None)
 
 
 def as_date(day: Day) -> dt.date | None:
-    """Return the day as a date; None without a year, or for a day that there is not."""
+    """Return the day as a date; None without a year, or if the day does not exist."""
     year, month, day_of_month = day
     if year is None:
         return None
@@ -107,7 +107,7 @@ _CLOCK = lazy(r"\b(\d{1,2}):(\d{2})(?::(\d{2}))?\s?([ap])?", re.IGNORECASE)
 
 
 def epoch_day(number: float) -> dt.date | None:
-    """Return the day of a count of seconds or milliseconds since 1970; None for a number that is none."""
+    """Return the day of a Unix time in seconds or milliseconds; None if the number is out of range."""
     seconds = number / 1000 if number > _EPOCH_SECONDS[1] else number
     if not _EPOCH_SECONDS[0] <= seconds <= _EPOCH_SECONDS[1]:
         return None
@@ -115,7 +115,7 @@ def epoch_day(number: float) -> dt.date | None:
 
 
 def dates_of(day: Day, known: Sequence[dt.date]) -> Iterator[dt.date]:
-    """Give the date; of a day without a year, that of every year around those known."""
+    """Yield the date, or, without a year, the dates in all years around the known ones."""
     years: set[int] = set()
     if day[0] is not None:
         years.add(day[0])
@@ -129,7 +129,7 @@ def dates_of(day: Day, known: Sequence[dt.date]) -> Iterator[dt.date]:
 
 
 def is_around(day: dt.date, known: dt.date) -> bool:
-    """True for a day near a known one, its anniversary, whole weeks from it, or a day of months like it."""
+    """Return whether a day is near a known one, its anniversary, weeks from it, or on a similar day of a month."""
     apart = abs((day - known).days)
     if apart <= _MAX_DAYS or (day.month, day.day) == (known.month, known.day):
         return True
@@ -140,7 +140,7 @@ def is_around(day: dt.date, known: dt.date) -> bool:
 
 
 def shifted(day: dt.date, spans: Iterable[int]) -> Iterator[dt.date]:
-    """Give the days so many days, weeks, months and years before and after the day."""
+    """Yield the days that are so many days, weeks, months and years before and after a day."""
     for span in spans:
         for days in (span, 7 * span, -span, -7 * span):
             yield day + dt.timedelta(days=days)
@@ -149,7 +149,7 @@ def shifted(day: dt.date, spans: Iterable[int]) -> Iterator[dt.date]:
 
 
 def days_apart(days: Sequence[dt.date]) -> Iterator[float]:
-    """Give how long it is from each day to each other one, in days, workdays, weeks, months and years."""
+    """Yield the intervals between all days, in days, workdays, weeks, months and years."""
     for day, other in combinations(days, 2):
         apart = abs((day - other).days)
         yield from (apart, apart + 1, apart / 7, apart / 30.4375, apart / 365.25)
@@ -157,7 +157,7 @@ def days_apart(days: Sequence[dt.date]) -> Iterator[float]:
 
 
 def moments_apart(texts: Iterable[str]) -> Iterator[float]:
-    """Give how long it is from each moment or time of day to each other one, in seconds, minutes and hours."""
+    """Yield the intervals between all moments and times of day, in seconds, minutes and hours."""
     moments: list[float] = []
     clocks: list[float] = []
     for text in texts:

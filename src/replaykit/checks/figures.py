@@ -1,7 +1,7 @@
-"""Figures: the numbers, amounts, dates, ids, URLs and quoted names that a text states, and what each one means.
+"""Figures: find the numbers, amounts, dates, ids, URLs and quoted names in a text, and their meaning.
 
-A figure is what somebody could check: "$4.2 billion", "12 March 2024", "ORD-991". List numbering, code, times of day
-and small counting numbers are no figures.
+A figure is something that a reader could check: "$4.2 billion", "12 March 2024", "ORD-991". List numbering, code, times
+of day and small counting numbers are not figures.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from replaykit.model.text_lines import words_of
 from replaykit.redaction.lazy_patterns import lazy
 
 SMALL = 12
-"""Whole numbers up to this one count things, and are said without a source."""
+"""Whole numbers up to this one are used for counting, and need no source."""
 _WELL_KNOWN = frozenset({24, 52, 60, 100, 180, 360, 365, 366, 1000, 1024, 3600})
 _YEARS = range(1900, 2101)
 _MAX_NAME_CHARS = 80
@@ -59,64 +59,64 @@ _UNITS = (
     "st|nd|rd|th|s|x|k|m|b|bn|mn|d|p|g|h|hr|hrs|min|ms|km|kg|cm|mm|mg|lb|lbs|oz|ft|in|mph|kb|mb|gb|tb|kwh|mw|gw|hz|khz"
     "|mhz|ghz|px|pt|c|f|w|v|a|er|ers|e|ème|º|ª"
 )
+# Letters with digits that identify nothing: `3D`, `21st`, `10km`, `Q3`, `CO2`, `COVID-19`, `30-day`.
 _ORDINARY_ID = lazy(
     rf"\#?(?:\d+(?:{_UNITS})|[a-z]{{1,2}}\d|\d[a-z]|q[1-4]|fy\d{{2,4}}|covid-?19|[a-z]+-?\d|[a-z]{{2,}}\d{{1,2}}"
     rf"|\d+-[a-z]+(?:-[a-z]+)*|sha\d+|[a-z]\d{{1,2}})",
     re.IGNORECASE,
 )
-"""Letters with digits that name no single thing: `3D`, `21st`, `10km`, `Q3`, `CO2`, `COVID-19`, `30-day`."""
 _QUOTED = lazy(r"[\"“„«「『](?P<name>[^\"“”„«»「」『』\n]{2,80})[\"”“»」』]")
 
 
 class Figure(Struct, frozen=True, kw_only=True):
-    """One thing that a text states."""
+    """One figure in a text."""
 
     kind: str
     """`number`, `date`, `id`, `url`, `name`, or `line` of a patch."""
     text: str
-    """As the text has it."""
+    """The figure as written."""
     start: int
     values: tuple[float, ...] = ()
     """The possible values of a number: `1.234` has two."""
     tolerances: tuple[float, ...] = ()
-    """The largest difference from a source that rounding explains, for each value."""
+    """How far a source may differ because of rounding, for each value."""
     days: tuple[Day, ...] = ()
     is_percent: bool = False
     is_money: bool = False
     digits: str = ""
-    """Of a number, its digits and separators alone."""
+    """The digits and separators of a number."""
 
     @property
     def core(self) -> str:
-        """The part of the text by which it is looked for elsewhere."""
+        """The part of the text to search elsewhere."""
         return self.digits or self.text
 
     @property
     def key(self) -> str:
-        """An id, a URL or a name in the form in which it is compared."""
+        """An id, URL or name in normalised form."""
         return plain_key(self.text)
 
 
 def plain_key(text: str) -> str:
-    """Return letters and digits alone, in lower case: `ORD-991`, `#ord 991` and `Ord_991` are one."""
+    """Return letters and digits only, in lower case: `ORD-991`, `#ord 991` and `Ord_991` are equal."""
     return re.sub(r"[\W_]+", "", text.casefold())
 
 
 def url_key(text: str) -> str:
-    """Return a URL without its scheme, `www.`, fragment, query and closing punctuation."""
+    """Return a URL without scheme, `www.`, fragment, query and closing punctuation."""
     bare = re.sub(r"^https?://(?:www\.)?|^www\.", "", text.casefold())
     return re.split(r"[?#]", bare)[0].rstrip("/.,;:!*_")
 
 
 def without_escapes(text: str) -> str:
-    """Return a text with the characters that JSON's escapes in it stand for: `\\u00e9` is no id."""
+    """Return a text with JSON escapes decoded: `\\u00e9` is not an id."""
     if "\\u" not in text:
         return text
     return _ESCAPE.sub(lambda escape: chr(int(escape[1], 16)), text)
 
 
 def stated_figures(text: str) -> list[Figure]:
-    """Return the figures that an answer states and that need a source."""
+    """Return the figures in an answer that need a source."""
     text = without_escapes(text)
     if _PATCH.match(text):
         return _patch_lines(text)
@@ -127,7 +127,7 @@ def stated_figures(text: str) -> list[Figure]:
 
 
 def _patch_lines(text: str) -> list[Figure]:
-    """Return the lines that a patch takes for granted: those it removes, and those around them."""
+    """Return the lines that a patch assumes to exist: removed lines and context."""
     found = []
     start = 0
     for line in text.splitlines(keepends=True):
@@ -139,7 +139,7 @@ def _patch_lines(text: str) -> list[Figure]:
 
 
 def is_bare_answer(text: str) -> bool:
-    """True for an answer that is a figure or a name and no sentence, such as `1937` or `Wen Jiabao`."""
+    """Return whether an answer is only a figure or a name, such as `1937` or `Wen Jiabao`."""
     words = text.split()
     if not words or len(words) > _BARE_WORDS or len(text) > _MAX_NAME_CHARS:
         return False
@@ -147,7 +147,7 @@ def is_bare_answer(text: str) -> bool:
 
 
 def all_figures(text: str) -> list[Figure]:
-    """Return every figure in a text, in its order."""
+    """Return every figure in a text, in order."""
     found: list[Figure] = []
     rest = text
     for reader in (_urls, _emails, _dates, _times, _ids, _numbers):
@@ -177,7 +177,7 @@ def _needs_no_source(figure: Figure) -> bool:
 
 
 def _is_small(figure: Figure) -> bool:
-    """True for a whole number that only counts."""
+    """Return whether this is a whole number that only counts things."""
     if figure.kind != "number" or figure.is_money or figure.is_percent:
         return False
     value = abs(figure.values[0])
@@ -204,7 +204,7 @@ def _dates(text: str) -> Iterator[Figure]:
 
 
 def _times(text: str) -> Iterator[Figure]:
-    """Times of day are read, so that their digits are not taken for numbers, and need no source."""
+    """Find times of day, so that their digits are not read as numbers; they need no source."""
     return _matches("", _TIME, text)
 
 
@@ -238,7 +238,7 @@ def _names(text: str) -> Iterator[Figure]:
 
 
 def _bare_names(text: str) -> list[Figure]:
-    """Return the names that an answer consists of: words with capitals, at least two, in parts between commas."""
+    """Return the names in an answer that consists of names: at least two capitalised words, split at commas."""
     words = text.strip(" .!\"'").split()
     if len(words) < 2 or text.isupper() or not all(word[0].isupper() or not word[0].isalpha() for word in words):
         return []
@@ -247,13 +247,13 @@ def _bare_names(text: str) -> list[Figure]:
 
 
 def _is_name(text: str) -> bool:
-    """True for two to eight words that begin with capitals, as names and titles do."""
+    """Return whether a text is two to eight words with capitals, as in names and titles."""
     words = re.findall(r"[^\W\d_][\w'’-]{3,}", text)
     return 2 <= len(text.split()) <= 8 and len(words) >= 2 and all(word[0].isupper() for word in words)
 
 
 def _blanked(text: str, figures: list[Figure]) -> str:
-    """Return the text with blanks in the place of figures, so that nothing is read twice."""
+    """Replace figures by blanks, so that nothing is read twice."""
     pieces: list[str] = []
     done = 0
     for figure in figures:
@@ -263,13 +263,14 @@ def _blanked(text: str, figures: list[Figure]) -> str:
 
 
 Reading: TypeAlias = tuple[float, float]
-"""A value, and its tolerance."""
+"""A value and its tolerance."""
 
 _MAX_DIGITS = 40
 _CURRENCY = (
     r"[$€£¥₹₽₩元円]|R\$|\b(?:USD|EUR|GBP|JPY|CNY|CHF|INR|BRL|PLN|CAD|AUD|SEK|NOK|DKK|RUB|zł|kr)\b"
     r"|\b(?:dollars?|euros?|pounds?|cents)\b"
 )
+# Words after a number, and their powers of ten.
 _SCALES = {
     **dict.fromkeys(["k", "thousand", "tsd", "mille", "mil"], 3),
     **dict.fromkeys(
@@ -288,12 +289,11 @@ _SCALES = {
     "億": 8,
     "亿": 8,
 }
-"""Words behind a number, and the power of ten that each stands for."""
+# Letters that may also be units: they scale only amounts of money.
 _SHORT_SCALES = frozenset({"k", "m", "b", "t", "mm"})
-"""Letters that are units as often: they scale amounts of money only."""
 _PERCENT = r"%|percent\b|per cent\b|prozent\b|pour ?cent\b|por ciento\b|por cento\b|procent\b|パーセント"
+# Not directly after a letter, except in Chinese, Japanese and Korean, which use no space before numbers.
 _NOT_IN_A_WORD = r"(?<![^\W\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff])(?<!\.)"
-"""Not right behind a letter; but Chinese, Japanese and Korean set no blank between a word and a number."""
 _NUMBER = lazy(
     rf"(?P<before>(?:{_CURRENCY})\s?)?(?P<sign>(?<![\w)])[-−+])?{_NOT_IN_A_WORD}"
     rf"(?P<digits>\d+(?:[.,'’\u00a0\u202f]\d+|[ \u00a0\u202f]\d{{3}}(?!\d))*)"
@@ -305,19 +305,19 @@ _ORDINAL = lazy(r"(?:st|nd|rd|th|er|ème|º|ª)\b", re.IGNORECASE)
 
 
 class NumberText(Struct, frozen=True, kw_only=True):
-    """A number as a text has it."""
+    """A number as written in a text."""
 
     text: str
     start: int
     digits: str
-    """Its digits and separators alone."""
+    """Its digits and separators."""
     readings: tuple[Reading, ...]
     is_percent: bool
     is_money: bool
 
 
 def read_numbers(text: str) -> Iterator[NumberText]:
-    """Give the numbers of a text in order; ordinals such as `21st` are none."""
+    """Yield the numbers of a text in order, without ordinals such as `21st`."""
     for found in _NUMBER.finditer(text):
         is_money = bool(found["before"] or found["after"])
         power = _power(found["scale"] or "", is_money=is_money)
@@ -345,7 +345,7 @@ def _power(scale: str, *, is_money: bool) -> int:
 
 
 def _readings(digits: str, power: int) -> Iterator[Reading]:
-    """Give what digits with separators may mean."""
+    """Yield the possible readings of digits with separators."""
     plain = re.sub(r"['’ \u00a0\u202f]", "", digits)
     if len(plain) > _MAX_DIGITS:
         return
@@ -368,7 +368,7 @@ def _scaled(whole: str, fraction: str, power: int) -> Reading:
     value = float(f"{whole or 0}.{fraction or 0}") * 10.0**power
     if fraction or power:
         return value, 0.5000001 * 10.0 ** (power - len(fraction))
-    # Of a round number two digits are meant: 1,200 may stand for 1,187.
+    # A round number may have two significant digits: 1,200 may stand for 1,187.
     zeros = len(whole) - len(whole.rstrip("0"))
     rounded = min(zeros, len(whole) - 2)
     return value, 0.5 * 10.0**rounded if rounded >= 2 else 0.0

@@ -1,4 +1,4 @@
-"""Grounding: every figure of an answer has a source; a figure from nowhere is named, with the nearest there is."""
+"""Grounding: find the figures of an answer that have no source, with the nearest figure of a source."""
 
 from __future__ import annotations
 
@@ -23,25 +23,23 @@ from replaykit.model.values import Json
 
 _SHOWN = 3
 _MAX_IDS = 2_000
-_MAX_EXPLAINED = 60
-"""So many figures without a source are looked into; the first that nothing explains is enough."""
+_MAX_EXPLAINED = 60  # how many figures without a source are examined: a single unexplained one decides
 _NEAR_DAYS = 14
-_NEAR = 0.75
-"""A source number is worth naming when it is at least this share of the figure, or the figure of it."""
+_NEAR = 0.75  # a number of a source is reported as near if the ratio of both is at least this
 
 
 class Ungrounded(Struct, frozen=True, kw_only=True):
-    """A figure from nowhere."""
+    """A figure without a source."""
 
     figure: Figure
     nearest: str = ""
-    """The nearest figure of a source, and where it stands; empty where nothing is near."""
+    """The nearest figure of a source, and its place; empty if none is near."""
     seq: int | None = None
     """The model call that first stated it."""
 
     @property
     def text(self) -> str:
-        """In a few words."""
+        """The figure and the nearest one in a few words."""
         near = f" (nearest: {self.nearest})" if self.nearest else ""
         return f"{self.figure.text!r}{near}"
 
@@ -113,7 +111,7 @@ def output_figures(run: TraceRun) -> list[Figure]:
 
 
 def ungrounded(run: TraceRun, figures: list[Figure], derive: tuple[Derivation, ...]) -> list[Ungrounded]:
-    """Return the figures that no source of the run holds, and that do not follow from one either."""
+    """Return the figures that are in no source of the run and cannot be derived from one."""
     sources = Sources(run)
     found: dict[str, Ungrounded] = {}
     for figure in figures:
@@ -129,12 +127,12 @@ def ungrounded(run: TraceRun, figures: list[Figure], derive: tuple[Derivation, .
 
 
 def unexplained(run: TraceRun, figures: list[Figure]) -> list[Ungrounded]:
-    """Return the figures that come from nowhere for certain: no short calculation, unit or calendar leads to them."""
+    """Return the figures without any source: no short calculation, unit or calendar leads to them."""
     missing = ungrounded(run, figures, ())[:_MAX_EXPLAINED]
     if not is_bare_answer(_stated_text(run)):
         # In a sentence, a quoted name may be a label, a translation or common knowledge.
         missing = [unsourced for unsourced in missing if unsourced.figure.kind != "name"]
-    # Twice: figures that the first pass explains are results, and the others may be worked out from them.
+    # Two passes: figures that the first one explains are results that others may be computed from.
     missing = _inexplicable(run, missing, ())
     if not missing:
         return []
@@ -160,7 +158,7 @@ def _inexplicable(run: TraceRun, missing: list[Ungrounded], stated: Sequence[flo
 
 
 def _stated_text(run: TraceRun) -> str:
-    """Return the output as prose; of JSON the values, since its keys and quotes state nothing."""
+    """Return the output as prose; of JSON only the values, since keys and quotes state nothing."""
     value: Json = run.output
     if isinstance(value, str):
         text = value.strip()
@@ -186,7 +184,7 @@ def _leaves(value: Json) -> Iterator[str]:
 
 
 def _has_source(figure: Figure, sources: SourceView, derive: tuple[Derivation, ...]) -> bool:
-    if sources.holds_literally(figure.core):  # most do, and no source has to be read for it
+    if sources.holds_literally(figure.core):  # the most frequent case, without reading any source
         return True
     if figure.kind == "url":
         key = url_key(figure.text)
@@ -199,12 +197,12 @@ def _has_source(figure: Figure, sources: SourceView, derive: tuple[Derivation, .
         return _number_has_source(figure, sources) or is_derived(figure, sources, derive)
     if sources.holds_text(figure.key):
         return True
-    # Of a name, its words may stand apart: "Jiabao, Wen".
+    # The words of a name may be apart: "Jiabao, Wen".
     return figure.kind == "name" and all(map(sources.holds_text, map(plain_key, figure.text.split())))
 
 
 def _is_near_date(figure: Figure, sources: SourceView) -> bool:
-    """True for a date some days from one that a source holds: the day after, a week later."""
+    """Return whether a date is some days from one in a source: the day after, a week later."""
     known = filter(None, (as_date(day) for day, _where in sources.days))
     pairs = product(filter(None, map(as_date, figure.days)), known)
     return any(abs((day - other).days) <= _NEAR_DAYS for day, other in pairs)
@@ -225,7 +223,7 @@ def _number_has_source(figure: Figure, sources: SourceView) -> bool:
 
 
 def _stands_near(target: float, tolerance: float, numbers: list[tuple[float, str]]) -> bool:
-    """True when a source holds a number that was rounded, or cut, to the target."""
+    """Return whether a source holds a number that rounds or truncates to the target."""
     reach = max(tolerance * 2, 1.0)
     for value, _where in numbers[bisect_left(numbers, (target - reach, "")) :]:
         if value > target + reach:
@@ -271,13 +269,13 @@ def _nearest_number(figure: Figure, numbers: list[tuple[float, str]]) -> str:
 Derivation: TypeAlias = Literal["sum", "difference", "product", "ratio", "percent", "count"]
 ALL: tuple[Derivation, ...] = ("sum", "difference", "product", "ratio", "percent", "count")
 MAX_NUMBERS = 400
-"""Arithmetic is tried with this many numbers; a run that holds more makes almost any figure follow from some two."""
+"""Arithmetic is limited to this many numbers; with more, almost any figure follows from some two."""
 _MAX_TRIPLES = 120
 _COUNTS = range(2, 13)
 
 
 def is_derived(figure: Figure, sources: SourceView, allowed: Sequence[Derivation]) -> bool:
-    """True when one of the allowed operations on numbers of the sources gives the figure."""
+    """Return whether one of the allowed operations on numbers of the sources gives the figure."""
     if not allowed:
         return False
     numbers = SortedNumbers([value for value, _where in sources.numbers if value][-MAX_NUMBERS:])
@@ -310,7 +308,7 @@ def _is_difference(target: float, margin: float, numbers: SortedNumbers) -> bool
 def _is_product(target: float, margin: float, numbers: SortedNumbers) -> bool:
     if any(numbers.has(target / number, margin / number) for number in numbers.values if number > 1):
         return True
-    # So many of each: three passengers at a fare, or at the sum or the difference of two.
+    # Some of each: three passengers at a fare, or at the sum or difference of two.
     for count in _COUNTS:
         part, reach = target / count, margin / count
         if (
@@ -327,7 +325,7 @@ def _is_ratio(target: float, margin: float, numbers: SortedNumbers) -> bool:
 
 
 def _is_percent(target: float, margin: float, numbers: SortedNumbers) -> bool:
-    """A share of two numbers in percent, a change in percent, or so many percent of a number."""
+    """Return whether this is a share in percent, a change in percent, or a percentage of a number."""
     if target <= 0:
         return False
     change = 1 + target / 100

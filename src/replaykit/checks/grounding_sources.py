@@ -1,9 +1,8 @@
-"""Grounding sources: everything a run was told from outside, as text and as figures.
+"""Sources for grounding: everything that a run was given from outside, as text and as figures.
 
-Sources are the input, the system prompt, the user's messages and the answers of tools. What the model itself said is no
-source, and neither is its echo: a message that first came after the model had stated the figure, the answer of a tool
-that was given the figure, and the answer of a sub-agent. The arguments of a tool that changes something count: that the
-agent tried to is a fact.
+Sources are the input, the system prompt, the user's messages and tool results. The model's own text is not a source,
+and neither is its echo: messages that came after the model stated the figure, the results of tools that were given the
+figure, and the answers of sub-agents. The arguments of a changing tool count: the attempt is a fact.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from replaykit.redaction.lazy_patterns import lazy
 from replaykit.wire.json_fields import as_object
 
 MAX_READ_CHARS = 4_000_000
-"""Figures are read from this much text in all; whether a text stands in a source is asked of all of it."""
+"""The limit of text that is searched for figures; quoted texts are searched in everything."""
 _BEFORE_ALL = -1
 _DIGITS = lazy(r"\d+")
 _READS = lazy(
@@ -43,27 +42,27 @@ SMALL_NUMBERS = {
     **_word_values("one two three four five six seven eight nine ten eleven twelve", range(1, 13)),
     **_TEENS,
 }
-"""The words for the numbers up to nineteen."""
+"""The words for numbers up to nineteen."""
 TENS = _word_values("twenty thirty forty fifty sixty seventy eighty ninety", range(20, 100, 10))
 _LARGE_NUMBERS = {"hundred": 100.0, "thousand": 1000.0, "million": 1e6, "billion": 1e9, "half": 0.5, "quarter": 0.25}
+# Number words that count as sources; smaller ones only count things.
 _NUMBER_WORDS = {**_TEENS, **TENS, **_LARGE_NUMBERS}
-"""The words that are a source for a number; smaller ones only count things."""
 
 
 class GroundingSource:
-    """A text from outside of the agent; its figures are read when they are first needed."""
+    """A text from outside the agent; its figures are read when they are first needed."""
 
     def __init__(self, where: str, text: str, *, since: int = _BEFORE_ALL, arguments: str = "", rows: int = 0) -> None:
         self.where = where
         self.text = without_escapes(text)
         self.since = since
-        """The event that first holds a message; tools' answers and the input count from the start."""
+        """The first event with the message; tool results and the input count from the start."""
         self.arguments = arguments
-        """The arguments that the agent itself handed to the tool."""
+        """The arguments that the agent gave the tool."""
         self.rows = rows
         """The length of the longest list in it."""
         self.readable_chars = len(self.text)
-        """The characters that are searched for figures; quoted texts are searched for in all of it."""
+        """How many characters to search for figures; quoted texts are searched in all of them."""
 
     @cached_property
     def plain(self) -> str:
@@ -75,12 +74,12 @@ class GroundingSource:
 
     @cached_property
     def digits(self) -> frozenset[str]:
-        """Every row of digits, without leading zeros: parts of ids among them."""
+        """All sequences of digits without leading zeros, including parts of ids."""
         return frozenset(row.lstrip("0") for row in _DIGITS.findall(self.text))
 
     @cached_property
     def numbers(self) -> dict[float, str]:
-        """The numbers, each reading of them, with how they are written."""
+        """All readings of the numbers, with their notation."""
         found: dict[float, str] = {}
         for figure in reversed(self.figures):
             for value in figure.values:
@@ -92,14 +91,14 @@ class GroundingSource:
 
 
 class SourceView:
-    """The sources that count for one figure, together."""
+    """The sources that count for one figure."""
 
     def __init__(self, sources: Sequence[GroundingSource]) -> None:
         self.sources = sources
 
     def holds_literally(self, text: str) -> bool:
-        """True when some source holds this very text, and not as a part of a longer number or word."""
-        # Looking for the bare text is much faster than the pattern, and most sources do not hold it at all.
+        """Return whether a source has exactly this text, not as part of a longer number or word."""
+        # Searching plain text is much faster than the pattern, and most sources do not have it at all.
         pattern: re.Pattern[str] | None = None
         for source in self.sources:
             if text not in source.text:
@@ -110,16 +109,16 @@ class SourceView:
         return False
 
     def holds_text(self, key: str) -> bool:
-        """True when some source holds these letters and digits."""
+        """Return whether a source has these letters and digits."""
         return any(key in source.plain for source in self.sources)
 
     def holds_digits(self, row: str) -> bool:
-        """True when some source holds this row of digits."""
+        """Return whether a source has this sequence of digits."""
         return any(row in source.digits for source in self.sources)
 
     @cached_property
     def numbers(self) -> list[tuple[float, str]]:
-        """Every number with what a reader is told of it, sorted."""
+        """All numbers, sorted, with a description for the reader."""
         found: dict[float, str] = {}
         for source in reversed(self.sources):
             for value, text in source.numbers.items():
@@ -128,7 +127,7 @@ class SourceView:
 
     @cached_property
     def days(self) -> list[tuple[Day, str]]:
-        """Every date with what a reader is told of it."""
+        """All dates, with a description for the reader."""
         found: list[tuple[Day, str]] = []
         for source in self.sources:
             for figure in source.figures:
@@ -143,7 +142,7 @@ class SourceView:
 
     @property
     def longest_list(self) -> int:
-        """The length of the longest list in a tool's answer."""
+        """The length of the longest list in a tool result."""
         return max((source.rows for source in self.sources), default=0)
 
 
@@ -156,9 +155,9 @@ class Sources:
 
     @cached_property
     def all(self) -> list[GroundingSource]:
-        """Every source, in order."""
+        """All sources, in order."""
         found = list(_sources(self._run))
-        # One budget for all: a run with hundreds of long answers must not take minutes.
+        # One budget for all sources: a run with hundreds of long results must not take minutes.
         left = MAX_READ_CHARS
         for source in found:
             source.readable_chars = min(left, len(source.text))
@@ -166,7 +165,7 @@ class Sources:
         return found
 
     def for_figure(self, figure: Figure) -> SourceView:
-        """Return the sources that are no echo of the model's own statement of the figure."""
+        """Return the sources that do not echo the model's own statement of the figure."""
         stated_at = first_statement(self._run, figure)
         counted = [source for source in self.all if _counts_for(source, figure, stated_at)]
         key = tuple(map(id, counted))
@@ -176,7 +175,7 @@ class Sources:
 
 
 def _counts_for(source: GroundingSource, figure: Figure, stated_at: int | None) -> bool:
-    """False for a source that came after the model's statement, or from a tool that the agent gave the figure to."""
+    """Return False for a source that follows the model's statement, or a tool that was given the figure."""
     if stated_at is not None and source.since > stated_at:
         return False
     return figure.core not in source.arguments or not _statement(figure).search(source.arguments)
@@ -187,7 +186,7 @@ def _statement(figure: Figure) -> re.Pattern[str]:
 
 
 def first_statement(run: TraceRun, figure: Figure) -> int | None:
-    """Return the number of the model call that first stated the figure; None when no model call did."""
+    """Return the number of the first model call that stated the figure, or None."""
     pattern = _statement(figure)
     for call in run.llm_calls:
         requests = as_object(call.result).get("tool_calls")
@@ -214,7 +213,7 @@ def _sources(run: TraceRun) -> Iterator[GroundingSource]:
 def _of_tool(call: ToolCall, answer: str) -> Iterator[GroundingSource]:
     where = f"tool {call.name!r} (event {call.seq})"
     arguments = text_or_empty(call.arguments)
-    # A tool that takes the final answer, or a search for what the agent believes, confirms nothing.
+    # A tool that takes the final answer, or searches for what the agent believes, confirms nothing.
     if not _READS.match(call.name) and not (answer and answer in plain_key(arguments)):
         yield GroundingSource(f"the arguments of {where}", arguments)
     outcome = _outcome(call)
@@ -240,12 +239,12 @@ def _longest(value: Json) -> int:
 
 
 class SortedNumbers:
-    """Numbers that can be asked whether one is near a value."""
+    """Numbers that can be searched for one near a value."""
 
     def __init__(self, values: Iterable[float]) -> None:
         self.values = sorted(set(values))
 
     def has(self, target: float, margin: float) -> bool:
-        """True when one of the numbers is no further than the margin from the target."""
+        """Return whether a number is within the margin of the target."""
         index = bisect_left(self.values, target - margin)
         return index < len(self.values) and self.values[index] <= target + margin

@@ -1,4 +1,4 @@
-"""Assertions about model calls: cut answers, full context windows, broken tool calls, and asking the same again."""
+"""Assertions about model calls: cut answers, full context windows, broken tool calls, and repeated requests."""
 
 from __future__ import annotations
 
@@ -26,8 +26,7 @@ _OVERFLOW = lazy(
     r"|reduce the length of the (?:messages|prompt|input)|too many (?:input )?tokens",
     re.IGNORECASE,
 )
-_MIN_ANSWER_CHARS = 20
-"""A shorter answer, such as "Yes.", may well come twice."""
+_MIN_ANSWER_CHARS = 20  # shorter answers, such as "Yes.", may well repeat
 
 
 @register("llm.truncated")
@@ -135,7 +134,7 @@ class LlmSameAnswer(Rule, frozen=True):
 
 
 def overflow(run: TraceRun) -> tuple[int | None, str] | None:
-    """Return the event and the text of an error that says that a request did not fit into a context window."""
+    """Return the event and text of an error that reports a request beyond the context window."""
     errors = [(call.seq, call.error) for call in run.llm_calls]
     for seq, error in (*errors, *run_errors(run)):
         if error is not None and _OVERFLOW.search(str(error)):
@@ -144,7 +143,7 @@ def overflow(run: TraceRun) -> tuple[int | None, str] | None:
 
 
 def malformed_calls(run: TraceRun) -> Iterator[tuple[LlmCall, str]]:
-    """Give each model call with a tool call that is no JSON object, and what it is."""
+    """Yield each model call with a tool call that is not a JSON object, with the flaw."""
     for call in run.llm_calls:
         if (call.finish_reason or "").lower() in _MALFORMED:
             yield call, str(call.finish_reason)

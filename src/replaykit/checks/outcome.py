@@ -20,7 +20,7 @@ from replaykit.checks.reading import (
     step_count,
 )
 from replaykit.checks.rule import Rule, Seen, register
-from replaykit.errors import nearest
+from replaykit.errors import Divergence, nearest
 from replaykit.model.events import ErrorEvent, ErrorInfo
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.redaction.lazy_patterns import lazy
@@ -60,7 +60,11 @@ class StatusIs(Rule, frozen=True):
         return one_or_more(self.status)
 
     def seen_in(self, run: TraceRun) -> Seen:
-        because = f" ({short(str(run.error))})" if run.error else ""
+        because = ""
+        if run.error is not None:
+            # The report of a replay shows the divergence itself, in full.
+            is_divergence = run.error.type == Divergence.__name__
+            because = " (it left the recording)" if is_divergence else f" ({short(str(run.error))})"
         return Seen(
             holds=run.status.value in self.statuses,
             text=_ENDINGS.get(run.status, f"Run ended with {run.status.value}"),
@@ -104,7 +108,7 @@ class RunError(Rule, frozen=True):
         )
 
     def _reads(self, error: ErrorInfo) -> bool:
-        # Some candidates say "KeyError: x", some only "x", and some put the class beside the message.
+        # Candidates report "KeyError: x", only "x", or the class beside the message.
         bare = _CLASS.sub("", error.message)
         return any(map(partial(matches, self.text), (error.message, str(error), bare)))
 
@@ -159,7 +163,7 @@ class StepsExhausted(Rule, frozen=True):
 
 
 def failing_call(run: TraceRun, error: ErrorEvent) -> int | None:
-    """Return the last model call inside of the step that failed, where the log says how long the step took."""
+    """Return the last model call inside the failed step, if the log has the step's duration."""
     end = error.at + error.duration_s
     call = first(reversed(run.llm_calls), lambda call: error.at <= call.at < end)
     return None if call is None else call.seq

@@ -1,4 +1,4 @@
-"""Assertions about what a run answered, as a text: what is in it, what it begins with, which answer it gives."""
+"""Assertions about the text of a run's answer: what it contains, how it begins, which answer it gives."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ class _SomeTexts(Rule, frozen=True, kw_only=True):
             raise ValueError("expected at least one text, and none that is empty: an empty one is in every output")
 
     def missing(self, run: TraceRun) -> list[str]:
-        """The texts that are not in the output."""
+        """Return the texts that are not in the output."""
         fold = str.casefold if self.ignore_case else str
         output = fold(output_text(run))
         return [text for text in self.texts if fold(text) not in output]
@@ -227,7 +227,7 @@ class OutputRegex(Rule, frozen=True):
 
     @property
     def _own(self) -> str:
-        # Inline flags have to stay in front.
+        # Inline flags must stay in front.
         flags = re.match(r"\(\?[aiLmsux]+\)", self.pattern)
         start = flags.end() if flags else 0
         if self.whole:
@@ -248,7 +248,7 @@ class OutputRegex(Rule, frozen=True):
 
 
 def _shown_pattern(pattern: str) -> str:
-    """Return a pattern as `/pattern/flags`, the way most people write one."""
+    """Return a pattern in the common notation `/pattern/flags`."""
     flags = re.match(r"\(\?([aiLmsux]+)\)", pattern)
     if flags is None:
         return f"/{pattern}/"
@@ -261,7 +261,7 @@ def seen_output(run: TraceRun, holds: bool, text: str, expected: str, actual: st
 
 
 def _spellings(error: str) -> Iterator[str]:
-    """Give an error's text as it is, with its class but not the module, and without the class, or several of them."""
+    """Yield an error's text as it is, without the module of its class, and without one class after another."""
     yield error
     while found := _CLASS.match(error):
         yield error[found.start(1) :]
@@ -320,7 +320,7 @@ class OutputAnswer(Rule, frozen=True):
 
 
 def marked_answer(text: str) -> str | None:
-    """Return what a text marks as its answer; None when it marks nothing."""
+    """Return what a text marks as its answer, or None."""
     answer = ""
     for found in _MARKED.finditer(text):
         answer = found["answer"] or found["boxed"]
@@ -328,7 +328,7 @@ def marked_answer(text: str) -> str | None:
 
 
 def gives_answer(text: str, reference: str) -> bool:
-    """True when the text's answer is the reference."""
+    """Return whether the text's answer is the reference."""
     target = _plain(reference)
     if _plain(text) == target:
         return True

@@ -1,4 +1,4 @@
-"""Assertions about the form of an answer: its JSON, its length, why the model stopped."""
+"""Assertions about the form of an answer: JSON, length, and finish reason."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ class OutputFinishReason(Rule, frozen=True):
 
 
 def _json_of(run: TraceRun) -> Json:
-    """The output as JSON; `_NOT_JSON` when it is none, or there is none."""
+    """Return the output as JSON; `_NOT_JSON` if it is not JSON or missing."""
     if not has_output(run):
         return _NOT_JSON
     if not isinstance(run.output, str):

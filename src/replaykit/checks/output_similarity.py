@@ -1,4 +1,4 @@
-"""Assertions about how near an answer is to a text, and whether it refuses: by letters and words, without a model."""
+"""Assertions about the similarity of an answer to a text, and about refusals: lexical, without a model."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class OutputSimilar(Rule, frozen=True):
         found = similarity(output_text(run), self.to) if has_output(run) else 0.0
         return seen_output(
             run,
-            has_output(run) and found >= self.min - 1e-9,  # a quotient may fall short of what it stands for
+            has_output(run) and found >= self.min - 1e-9,  # rounding may put a quotient slightly below its limit
             f"Output has a similarity of {found:.2f}",
             f"output with a similarity of at least {self.min:g} to {short(self.to)!r}",
         )
@@ -97,7 +97,7 @@ class OutputRefusal(Rule, frozen=True):
 
 
 REFUSAL_CHARS = 300
-"""The last character of an answer at which a refusal may begin."""
+"""How far into an answer a refusal may begin."""
 
 _WORD = re.compile(r"\w+")
 _NOT = (
@@ -134,9 +134,9 @@ _ELSEWHERE = (
 
 
 def edit_distance(text: str, other: str, most: int) -> int | None:
-    """The fewest letters to add, take away or replace until the texts are the same; None when it is above `most`.
+    """Return the edit distance of two texts; None if it is above `most`.
 
-    Only the band of the table that can stay within `most` is filled in: O(length · most).
+    Fills in only the band of the table that can stay within `most`: O(length · most).
     """
     if abs(len(text) - len(other)) > most:
         return None
@@ -164,10 +164,10 @@ def edit_distance(text: str, other: str, most: int) -> int | None:
 
 
 def similarity(text: str, other: str) -> float:
-    """Return the share of their words and pairs of neighbouring words two texts share: from 0, nothing, to 1, all.
+    """Return the share of words and word pairs that two texts have in common: from 0, nothing, to 1, all.
 
-    Twice what they share over what both have (the Dice coefficient); upper and lower case alike. Linear. Of texts
-    without a word only the same are alike: a thumb up is no thumb down.
+    This is the Dice coefficient, ignoring case; linear. Texts without any word are similar only if they are equal: a
+    thumbs-up is not a thumbs-down.
     """
     a, b = _pieces(text), _pieces(other)
     both = a.total() + b.total()
@@ -177,8 +177,8 @@ def similarity(text: str, other: str) -> float:
 
 
 def refusal(text: str) -> str | None:
-    """The words by which a text says that it will not do what it was asked; None when it does not."""
-    # Python keeps what it compiled; few runs are asked this.
+    """Return the words with which a text refuses a request, or None."""
+    # Not compiled at import: Python caches patterns, and few runs need this one.
     pattern = "|".join((_REFUSAL, *_ELSEWHERE))
     found = re.search(pattern, text[: 2 * REFUSAL_CHARS].replace("\u2019", "'"), re.IGNORECASE)
     if found and found.start() < REFUSAL_CHARS:

@@ -1,6 +1,6 @@
-"""Questions that no rule can decide, what may be answered, and the assertions that ask them.
+"""Questions that no rule can decide, their possible answers, and the assertions that ask them.
 
-Checking such an assertion asks nobody. It looks up the stored answer to exactly this question; see `replaykit.judges`.
+Checking such an assertion asks nobody: it looks up the stored answer to exactly this question; see `replaykit.judges`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Answer(StrEnum):
 
     PASS = "pass"
     FAIL = "fail"
-    VALUE = "given"  # the number or the label that was asked for
+    VALUE = "given"  # the requested number or label
     UNSURE = "unsure"  # or an answer that could not be read: never a pass
 
 
@@ -36,7 +36,7 @@ class Asks(StrEnum):
 
 
 class Question(Struct, frozen=True, kw_only=True):
-    """One criterion, and the run that it is asked about: the input, how it ended, and the output."""
+    """One criterion about one run: its input, its status, and its output."""
 
     rubric: str
     input_json: Raw = NULL
@@ -44,13 +44,13 @@ class Question(Struct, frozen=True, kw_only=True):
     output_json: Raw = NULL
     asks: Asks = Asks.VERDICT
     steps: tuple[str, ...] = ()
-    """Instructions for the judge, one by one; often none."""
+    """Instructions for the judge, step by step; often empty."""
     labels: tuple[str, ...] = ()
-    """Those to choose from, where it asks for one."""
+    """The labels to choose from, if the question asks for one."""
     reference_json: Raw = ABSENT
     """The reference that the output is compared with, if any."""
     calls_json: Raw = ABSENT
-    """The agent's tool calls with their answers, where they are shown."""
+    """The agent's tool calls and their results, if they are shown."""
 
     @property
     def input(self) -> Json:
@@ -74,7 +74,7 @@ class Question(Struct, frozen=True, kw_only=True):
 
 
 class Judgement(Struct, frozen=True):
-    """An answer, and why."""
+    """An answer and the reason for it."""
 
     answer: Answer
     reason: str = ""
@@ -82,7 +82,7 @@ class Judgement(Struct, frozen=True):
     label: str | None = None
 
     def is_answer_to(self, question: Question) -> bool:
-        """True when it is of the sort that the question asks for."""
+        """Return whether the answer has the kind that the question asks for."""
         if question.asks is Asks.VERDICT:
             return self.answer in (Answer.PASS, Answer.FAIL)
         if question.asks is Asks.LABEL:
@@ -94,7 +94,7 @@ class KnownAnswer(Struct, frozen=True, kw_only=True):
     """The stored answer to a question."""
 
     status: str
-    """pass, fail or given; unjudged or needs_human where there is no answer to go by."""
+    """pass, fail or given; unjudged or needs_human without a usable answer."""
     by: str = ""
     reason: str = ""
     score: float | None = None
@@ -105,15 +105,15 @@ class Answers(Protocol):
     """A source of stored answers."""
 
     def look_up(self, question: Question) -> KnownAnswer:
-        """Return the stored answer to the question; `CannotTell` when that cannot be read."""
+        """Return the stored answer to the question; raise `CannotTell` if it cannot be read."""
 
     @property
     def hint(self) -> str:
-        """The command to type where there is no answer."""
+        """The command to run if there is no answer."""
 
 
 def question_of(rubric: str, run: TraceRun, *, with_calls: bool = False, **parts: Any) -> Question:
-    """Return the question whether this sentence is true of the run; `parts` are further members of it."""
+    """Return the question whether this sentence is true of the run; `parts` are further fields of it."""
     if with_calls:
         parts["calls_json"] = raw(list(map(_shown, run.tool_calls)))
     output = run.output_json or NULL
@@ -144,7 +144,7 @@ _CALLS = "true: the judge is shown the tool calls and their answers as well"
 
 
 class JudgeRule(Rule, frozen=True, kw_only=True):
-    """A rule that wants an answer: what is asked of a run, and which answers are good."""
+    """A rule that needs a judge's answer: the question about a run, and the answers that satisfy it."""
 
     is_judged = True
 
@@ -163,7 +163,7 @@ class JudgeRule(Rule, frozen=True, kw_only=True):
         raise NotImplementedError
 
     def is_met(self, answer: KnownAnswer) -> bool:
-        """True when an answer is a good one."""
+        """Return whether an answer satisfies the rule."""
         return answer.status == "pass"
 
     def check(self, run: TraceRun, context: Context) -> Seen:
@@ -327,7 +327,7 @@ class JudgeLabel(JudgeRule, frozen=True, kw_only=True):
 
 
 def answer_text(answer: KnownAnswer) -> str:
-    """An answer in one word: the label, the score, or the verdict."""
+    """Return an answer in one word: the label, the score, or the verdict."""
     if answer.label:
         return answer.label
     if answer.score is not None:
@@ -336,7 +336,7 @@ def answer_text(answer: KnownAnswer) -> str:
 
 
 def _known_answer(question: Question, context: Context) -> KnownAnswer:
-    """The answer to go by; `CannotTell` says what is missing and how to get it."""
+    """Return the usable answer; raise `CannotTell` with what is missing and how to get it."""
     if context.answers is None:
         message = f"needs_human: {question.rubric!r} is judged, and nothing is stored where this run comes from"
         raise CannotTell(message, hint="Ask it of a case or a contract; see docs/judges.md.")

@@ -1,4 +1,4 @@
-"""Read a run for rules and signature detectors: its errors, steps, output and calls, and words for messages."""
+"""Read a run for rules and detectors: its errors, steps, output and calls, and short texts for messages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from replaykit.wire.json_fields import as_object
 T = TypeVar("T")
 
 _SHOWN_CHARS = 160
-_READ_BYTES = 4096  # more than `short` looks at
+_READ_BYTES = 4096  # more than `short` uses
 _LIMIT = r"(max(imum)?\b|max_|limit|budget|too many|exceed|exhaust|ran out of)"
 _STEPS = (
     r"(steps?\b|turns?\b|iterations?\b|tool[ _-]?calls?\b|recursion\b|rounds?\b|(?:token|time|cost|call) budget\b"
@@ -41,13 +41,13 @@ _STOPPED_CHARS = 300
 
 
 def is_budget_text(text: str) -> bool:
-    """True when an error's text says that steps, turns, iterations or tool calls were used up."""
-    words = _WORDS_IN_NAMES.sub(" ", text)  # MaxTurnsExceeded
+    """Return whether an error's text says that steps, turns, iterations or tool calls were used up."""
+    words = _WORDS_IN_NAMES.sub(" ", text)  # splits MaxTurnsExceeded
     return bool(_BUDGET.search(words)) and not _RATE.search(words)
 
 
 def budget_reason(run: TraceRun) -> str | None:
-    """Return the reason to call the run's step budget exhausted; None when it is not."""
+    """Return why the run's step budget counts as exhausted, or None."""
     for _seq, error in run_errors(run):
         if is_budget_text(str(error)):
             return repr(short(str(error)))
@@ -66,7 +66,7 @@ def step_count(run: TraceRun) -> int:
 
 
 def run_errors(run: TraceRun) -> list[tuple[int | None, ErrorInfo]]:
-    """The run's errors outside of calls, each with the event it came with; the run's own comes last."""
+    """Return the run's errors outside calls, with their events; the run's own comes last."""
     found: list[tuple[int | None, ErrorInfo]] = [(event.seq, event.error) for event in error_events(run)]
     if run.error is not None and first(found, lambda entry: entry[1] == run.error) is None:
         found.append((last_seq(run), run.error))
@@ -74,60 +74,60 @@ def run_errors(run: TraceRun) -> list[tuple[int | None, ErrorInfo]]:
 
 
 def error_events(run: TraceRun) -> list[ErrorEvent]:
-    """Return the errors that happened outside of calls."""
+    """Return the errors outside calls."""
     return [event for event in run.events if isinstance(event, ErrorEvent)]
 
 
 def matches(pattern: str, text: str) -> bool:
-    """True when the text is the pattern, with `*` for any stretch of text; in linear time, blanks alike."""
+    """Return whether the text matches the pattern, with `*` for any text; linear, and all whitespace is equal."""
     return glob("*".join(" ".join(piece.split()) for piece in pattern.strip().split("*")), " ".join(text.split()))
 
 
 def has_output(run: TraceRun) -> bool:
-    """True when the run gave an output other than null."""
+    """Return whether the run has an output other than null."""
     return run.output is not None
 
 
 def says_something(run: TraceRun) -> bool:
-    """True when the run gave an output that is not blank."""
+    """Return whether the run has an output that is not blank."""
     return not is_blank(run.output)
 
 
 def is_blank(value: Json) -> bool:
-    """True for null, white space, and containers that hold nothing."""
+    """Return whether a value is null, whitespace, or an empty container."""
     if isinstance(value, str):
         return not value.strip()
     return value is None or (isinstance(value, dict | list | tuple | set | frozenset) and not value)
 
 
 def output_text(run: TraceRun) -> str:
-    """The output as text: itself when it is one, its JSON otherwise, and nothing when there is none."""
+    """Return the output as text: JSON unless it is text already; empty without an output."""
     return text_or_empty(run.output)
 
 
 def text_or_empty(value: Json) -> str:
-    """Return a value as text: itself when it is one, its JSON otherwise, and nothing for null."""
+    """Return a value as text: JSON unless it is text already; empty for null."""
     if value is None:
         return ""
     return text_of(value)
 
 
 def text_of(value: Json) -> str:
-    """Return a value as text: itself when it is one, its JSON otherwise."""
+    """Return a value as text: JSON unless it is text already."""
     if isinstance(value, str):
         return value
     return canonical(value).decode()
 
 
 def shown(value: Json) -> str:
-    """A value in one short line, for a message."""
+    """Return a value in one short line, for a message."""
     if isinstance(value, str):
         return short(repr(value))
     return short(canonical(value).decode())
 
 
 def shown_json(text: Raw) -> str:
-    """`shown` of the value that a JSON text holds; of a long object only the beginning is read."""
+    """Return `shown` of a JSON text's value; of long objects only the beginning is read."""
     beginning = bytes(memoryview(text)[:_READ_BYTES])
     if len(text) <= _READ_BYTES or beginning[:1] != b"{" or is_tagged(beginning):
         return shown(decode(text))
@@ -135,7 +135,7 @@ def shown_json(text: Raw) -> str:
 
 
 def shown_output(run: TraceRun) -> str:
-    """The run's output in one short line, for a message."""
+    """Return the run's output in one short line, for a message."""
     if has_output(run):
         return f"output {shown(run.output)}"
     return "no output"
@@ -147,12 +147,12 @@ def times_text(count: int) -> str:
 
 
 def short(text: str) -> str:
-    """A text in one line of bounded length."""
+    """Return a text in one line of bounded length."""
     return one_line(text, _SHOWN_CHARS)
 
 
 def ending_seq(run: TraceRun) -> int | None:
-    """The event the run ended with: its last error, else its last event."""
+    """Return the event that the run ended with: its last error, else its last event."""
     return first_seq(error_events(run)[-1:], run)
 
 
@@ -165,7 +165,7 @@ N = TypeVar("N", bound=_Numbered)
 
 
 def seq_of(event: _Numbered | None, run: TraceRun) -> int | None:
-    """The sequence number of an event; without one, of the run's last event."""
+    """Return the sequence number of an event; without one, of the run's last event."""
     if event is None:
         return last_seq(run)
     return event.seq
@@ -186,29 +186,29 @@ def decisive_call(calls: Sequence[N], most: int | None) -> Sequence[N]:
 
 
 def in_order(names: Iterable[str]) -> str:
-    """Names one after the other, for a message."""
+    """Return names in sequence, for a message."""
     return short(" → ".join(names)) or "none"
 
 
 def tools_in_order(run: TraceRun) -> str:
-    """The tools that the agent called, one after the other, for a message."""
+    """Return the tools that the agent called in sequence, for a message."""
     return f"tools {in_order(call.name for call in run.tool_calls)}"
 
 
 def last_seq(run: TraceRun) -> int | None:
-    """The sequence number of the run's last event."""
+    """Return the sequence number of the run's last event."""
     if run.events:
         return run.events[-1].seq
     return None
 
 
 Occurrence: TypeAlias = int | Literal["any", "all", "first", "last"]
-"""The call that is meant among several: any one, every one, or the one at that place, counted from 1."""
+"""Which of several calls is meant: any, all, the first, the last, or the one at this position, from 1."""
 
 
 def glob(pattern: str, text: str) -> bool:
-    """True when the text is the pattern, with `*` for any stretch of it; in linear time."""
-    # Not `fnmatch`: it gives `?` and `[` a meaning too, and names of tools and texts of errors hold them.
+    """Return whether the text matches the pattern, with `*` for any text; linear."""
+    # Not `fnmatch`, which also gives meaning to `?` and `[`: tool names and error texts contain them.
     first, *rest = pattern.split("*")
     if not rest:
         return text == first
@@ -225,7 +225,7 @@ def glob(pattern: str, text: str) -> bool:
 
 
 def any_glob(patterns: Sequence[str], text: str) -> bool:
-    """True when one of the patterns is the text's."""
+    """Return whether one of the patterns matches the text."""
     return any(glob(pattern, text) for pattern in patterns)
 
 
@@ -235,14 +235,14 @@ def calls_like(run: TraceRun, pattern: str) -> list[ToolCall]:
 
 
 def one_or_more(value: str | list[str]) -> list[str]:
-    """Return what a parameter lists; one text stands for a list of one."""
+    """Return a parameter as a list; a single text becomes a list of one."""
     if isinstance(value, str):
         return [value]
     return value
 
 
 def first(items: Iterable[T], fits: Callable[[T], object]) -> T | None:
-    """Return the first item that fits; None when none does."""
+    """Return the first item that fits, or None."""
     for item in items:
         if fits(item):
             return item
@@ -250,7 +250,7 @@ def first(items: Iterable[T], fits: Callable[[T], object]) -> T | None:
 
 
 def toolless_path(text: str) -> JsonPath:
-    """A path that is limited to no tool; a `ValueError` says what is wrong with it."""
+    """Parse a path that is not limited to a tool; raise `ValueError` for an invalid one."""
     path = parse_path(text)
     if path.tool is not None:
         raise ValueError(f"expected a JSON path without a tool, such as $.total, got {text!r}")
@@ -260,9 +260,9 @@ def toolless_path(text: str) -> JsonPath:
 def pick_call(
     calls: Sequence[ToolCall], which: Occurrence, fits: Callable[[ToolCall], bool]
 ) -> tuple[bool, ToolCall | None]:
-    """Return True when the calls that are meant fit, and the call that tells: the first that decides it.
+    """Return whether the selected calls fit, and the first call that decides it.
 
-    Of no calls none fits: nothing holds by silence.
+    Without calls nothing fits, so that no rule holds by silence.
     """
     if not calls:
         return False, None
@@ -277,13 +277,13 @@ def pick_call(
 
 
 def check_occurrence(which: Occurrence) -> None:
-    """Refuse a number that counts no call."""
+    """Raise `ValueError` for a position below 1."""
     if isinstance(which, int) and which < 1:
         raise ValueError(f"expected an occurrence of 1 or more, got {which}")
 
 
 def occurrence_text(which: Occurrence) -> str:
-    """`call 2 of`, `every call of`, `a call of`."""
+    """Return the selection in words: `call 2 of`, `every call of`, `a call of`."""
     words = {"any": "a call of", "all": "every call of", "first": "the first call of", "last": "the last call of"}
     if isinstance(which, str):
         return words[which]

@@ -1,6 +1,6 @@
-"""Reference: every kind of assertion as data, for the terminal and for the docs; both say what the rules say.
+"""Document every kind of assertion from its rule, for the terminal and for the docs.
 
-`python -m replaykit.checks.reference docs/assertions.md` writes the part of that page between its two marks anew.
+`python -m replaykit.checks.reference docs/assertions.md` rewrites the generated part of that page.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ FAMILIES = {
     "combining": "Combined assertions",
     "other": "From other packages",
 }
-"""Each family and its title, in the order they are shown."""
+"""Each family and its title, in display order."""
 
 BEGIN = "<!-- The rules' own words: python -m replaykit.checks.reference docs/assertions.md -->"
 END = "<!-- End of the rules' own words. -->"
@@ -60,30 +60,30 @@ class Parameter(Struct, frozen=True):
     type: str
     """The sort of value, in words."""
     default: str
-    """In words; empty when it has to be given."""
+    """The default in words; empty if the parameter is required."""
     meaning: str
-    """What it says."""
+    """The meaning of the parameter."""
 
 
 class KindInfo(Struct, frozen=True):
-    """One kind of assertion, as it is documented."""
+    """The documentation of one kind of assertion."""
 
     kind: str
-    """The word that a case writes."""
+    """The kind's name in a case."""
     family: str
-    """The group of kinds that it belongs to."""
+    """The family of the kind."""
     line: str
-    """What it asserts, in one line."""
+    """The assertion in one line."""
     text: str
-    """All of its documentation, the first line included."""
+    """The full documentation, including the first line."""
     parameters: tuple[Parameter, ...]
-    """The keys of its value, where it takes a mapping."""
+    """The keys of its value, if it takes a mapping."""
     examples: tuple[str, ...]
-    """Assertions as one would write them into a case, in YAML."""
+    """Examples as written in a case, in YAML."""
 
 
 def kind_info(kind: str) -> KindInfo:
-    """Return the documentation of a kind; a `UsageError` names the nearest one."""
+    """Return the documentation of a kind; a `UsageError` suggests the nearest one."""
     rule = ASSERTIONS.get(kind)
     text = inspect.cleandoc(rule.__doc__ or "")
     family = kind.partition(".")[0] if "." in kind else rule.family
@@ -98,13 +98,13 @@ def kind_info(kind: str) -> KindInfo:
 
 
 def all_kinds() -> list[KindInfo]:
-    """Every kind, family by family."""
+    """Return every kind, family by family."""
     families = list(FAMILIES)
     return sorted(map(kind_info, ASSERTIONS), key=lambda info: (families.index(info.family), "." in info.kind))
 
 
 def reference_text() -> str:
-    """The reference part of the page about assertions."""
+    """Return the generated part of the page about assertions."""
     parts = []
     for family, kinds in groupby(all_kinds(), key=lambda info: info.family):
         parts += [f"## {FAMILIES[family]}", *map(_section, kinds)]
@@ -112,7 +112,7 @@ def reference_text() -> str:
 
 
 def page_with_reference(page: str) -> str:
-    """The page, with the part between the marks as the rules have it."""
+    """Return the page with the part between the marks replaced."""
     before, _, rest = page.partition(BEGIN)
     _old, _, after = rest.partition(END)
     return f"{before}{BEGIN}\n\n{reference_text()}\n\n{END}{after}"
@@ -133,7 +133,7 @@ def _section(info: KindInfo) -> str:
 
 def _parameters(rule: type[Rule]) -> tuple[Parameter, ...]:
     own = rule.schema()
-    if own is not None:  # it reads its value by itself
+    if own is not None:  # the rule parses its value itself
         return tuple(_described(own, name, meaning) for name, meaning in rule.notes.items())
     if not rule.named:
         return ()
@@ -149,7 +149,7 @@ def _parameters(rule: type[Rule]) -> tuple[Parameter, ...]:
 
 
 def _described(schema: JsonObject, name: str, meaning: str) -> Parameter:
-    """A parameter as the rule's own schema has it."""
+    """Return a parameter from the rule's own schema."""
     form = first(schema.get("anyOf", [schema]), lambda form: "properties" in form) or schema
     words = {"array": "list", "string": "text", "number": "number", "integer": "whole number"}
     parameter_schema = form["properties"].get(name, {})

@@ -1,8 +1,7 @@
-"""Regexes from files: bounded, because Python's `re` can take exponential time and has no timeout.
+"""Search regexes from files in bounded time: Python's `re` may take exponential time and has no timeout.
 
-A pattern is cheap when the number of ways it can be tried on a text, counted far too high, is small; then it runs
-here. Every other one runs in a Python process of its own that is ended after `DEADLINE_S`. So the answer is always
-that of `re`, or that nobody can tell.
+A pattern is cheap if a generous upper bound of its search steps is small; cheap patterns run here. All others run in a
+separate Python process that is stopped after `DEADLINE_S`. So the answer is always that of `re`, or `CannotTell`.
 """
 
 from __future__ import annotations
@@ -21,7 +20,8 @@ DEADLINE_S = 2.0
 _CHEAP_STEPS = 1e7
 
 _TOKEN = lazy(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\{[0-9]*,?[0-9]*\}|[^\\]", re.DOTALL)
-_REFERS = lazy(r"\\[1-9]|\(\?P=|\(\?\(|\(\?[a-zA-Z-]*x")  # references; and blanks that hide what is repeated
+# references, and verbose mode, whose blanks hide what is repeated
+_REFERS = lazy(r"\\[1-9]|\(\?P=|\(\?\(|\(\?[a-zA-Z-]*x")
 _CHILD = (
     "import json,re,sys;pattern,flags,text=json.load(sys.stdin);"
     "found=re.search(pattern,text,flags);print(json.dumps(found and found.span()))"
@@ -29,7 +29,7 @@ _CHILD = (
 
 
 def check_pattern(pattern: str) -> None:
-    """Refuse what is no pattern, or too long for one; a `ValueError` says why."""
+    """Raise `ValueError` for an invalid pattern, or one that is too long."""
     if not pattern:
         raise ValueError("expected a pattern: an empty one is in every text")
     if len(pattern) > MAX_PATTERN_CHARS:
@@ -42,7 +42,7 @@ def check_pattern(pattern: str) -> None:
 
 
 def search(pattern: str, text: str, flags: re.RegexFlag = re.NOFLAG) -> tuple[int, int] | None:
-    """Return the first match of the pattern in the text, or None. `CannotTell` when that takes too long."""
+    """Return the span of the first match, or None; raise `CannotTell` if that takes too long."""
     if len(text) > MAX_TEXT_CHARS:
         raise CannotTell(
             f"the text has {len(text):,} characters; a pattern is looked for in {MAX_TEXT_CHARS:,} at most"
@@ -57,7 +57,7 @@ def search(pattern: str, text: str, flags: re.RegexFlag = re.NOFLAG) -> tuple[in
 
 @lru_cache(maxsize=256)
 def _compiled(pattern: str, flags: int) -> re.Pattern[str]:
-    # A warning about a set that may change its meaning is for whoever writes Python, not for a case.
+    # Warnings about sets whose meaning may change are for Python authors, not for cases.
     import warnings  # noqa: PLC0415 (needed only here)
 
     with warnings.catch_warnings():
@@ -66,9 +66,9 @@ def _compiled(pattern: str, flags: int) -> re.Pattern[str]:
 
 
 def _steps(pattern: str, length: int) -> float:
-    """More steps than the search can take: each repeat may end anywhere, each choice doubles the ways.
+    """Return an upper bound of the search steps: a repeat may end anywhere, and a choice doubles the ways.
 
-    A group that is repeated can be tried in exponentially many ways, and one that is referred to as well.
+    Repeated groups can be tried in exponentially many ways, and so can groups with references.
     """
     if _REFERS.search(pattern):
         return float("inf")

@@ -1,4 +1,4 @@
-"""Assertions about a replay: did the candidate follow the tape?"""
+"""Assertions about a replay: whether the candidate followed the tape."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Kind: TypeAlias = Literal[
     "unwatched",
     "unwritten",
 ]
-"""The sorts of deviation: those of `replaykit.model.result.EFFECTS`, spelled out for JSON Schemas."""
+"""The kinds of deviation in `replaykit.model.result.EFFECTS`, spelled out for JSON Schemas."""
 
 
 @register("replay.no_divergence")
@@ -116,18 +116,18 @@ class ReplayDivergesAt(Rule, frozen=True):
 
 
 def _deviations(context: Context, allowed: list[Kind]) -> list[Deviation]:
-    """Return the deviations of the replay that count; `CannotTell` when there was none, or nobody watched."""
+    """Return the deviations that count; raise `CannotTell` if the run is not from a watched replay."""
     if context.deviations is None:
         raise CannotTell(
             "`replay.…` assertions need a replay: this run is not from one",
             hint="Replay with --agent, or a command whose calls ReplayKit serves.",
         )
-    # A server whose clock goes on has followed the tape as well as any.
+    # A server with a running clock has still followed the tape.
     return [deviation for deviation in context.deviations if deviation.kind not in ("unpinned", *allowed)]
 
 
 def _seen(run: TraceRun, left: list[Deviation], holds: bool, what: str, expected: str) -> Seen:
-    """Return the result that the deviations add up to; the first one is shown."""
+    """Return the result for these deviations, which shows the first one."""
     if not left:
         return Seen(holds, "Followed the tape", expected, "no divergence", last_seq(run))
     deviation = left[0]
@@ -135,6 +135,6 @@ def _seen(run: TraceRun, left: list[Deviation], holds: bool, what: str, expected
     more = f" (and {len(left) - 1} more)" if len(left) > 1 else ""
     seq = last_seq(run)
     if deviation.index is not None:
-        # Calls are counted in the order they were made.
+        # Deviations count calls in the order they were made.
         seq = first_seq(list(islice(run.calls, deviation.index, deviation.index + 1)), run)
     return Seen(holds, f"{what}: {text}", expected, f"{deviation.kind}: {text}{more}", seq)

@@ -1,4 +1,4 @@
-"""Rule: the typed parameters of one kind of assertion, and how a run is checked against them."""
+"""Rule: the typed parameters of one kind of assertion, and how it checks a run."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ Count: TypeAlias = Annotated[int, Meta(ge=0)]
 """A number of things."""
 Seconds: TypeAlias = Annotated[float, Meta(ge=0)]
 Share: TypeAlias = Annotated[float, Meta(ge=0, le=1)]
-"""A part of a whole: 0 is none of it, 1 is all."""
+"""A part of a whole, from 0 (none) to 1 (all)."""
 
 
 class BadAssertion(UsageError):
-    """An assertion is not one: an unknown kind or parameter, or a value of the wrong type."""
+    """Raised for an invalid assertion: an unknown kind or parameter, or a value of the wrong type."""
 
     def __init__(self, message: str, path: DocumentPath = (), *, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
@@ -37,20 +37,20 @@ class BadAssertion(UsageError):
 
 
 class CannotTell(ReplayKitError):
-    """The assertion is a good one, and yet nobody can say whether it holds here: what it needs is not there."""
+    """Raised if a valid assertion cannot be decided here, because something that it needs is missing."""
 
 
 class RepeatedRun(Struct, frozen=True):
-    """One run of the candidate, and where it did not follow the tape; None when nobody watched."""
+    """One run of the candidate with its deviations; None if nobody watched."""
 
     run: TraceRun
     deviations: tuple[Deviation, ...] | None = None
     evidence: Evidence = Evidence()
-    """The share of the tape it used."""
+    """How much of the tape the run used."""
 
 
 Runs: TypeAlias = Callable[[int], RepeatedRun]
-"""The candidate's run of that number, counted from 1, which is the one that is checked; `CannotTell` without one."""
+"""Returns the candidate's run of this number; 1 is the checked run. Raises `CannotTell` without one."""
 
 
 class Context(Struct, frozen=True):
@@ -58,17 +58,17 @@ class Context(Struct, frozen=True):
 
     side: Side
     deviations: tuple[Deviation, ...] | None = None
-    """The deviations from the tape; None when the run is no replay, or was not watched."""
+    """The deviations from the tape; None if the run is not a replay or was not watched."""
     runs: Runs | None = None
-    """More runs of the candidate in the same world; None where it cannot be run again."""
+    """More runs of the candidate in the same world; None if it cannot be run again."""
     answers: Answers | None = None
-    """Answers of judges and people; None where none are stored."""
+    """Answers of judges and people; None if none are stored."""
     negated: bool = False
-    """True inside of a `not`."""
+    """True inside a `not`."""
 
 
 class Seen(Struct, frozen=True):
-    """The result of a rule on a run: everything of a finding but the name of its kind."""
+    """The result of a rule on a run: a finding without its kind."""
 
     holds: bool
     text: str
@@ -76,42 +76,42 @@ class Seen(Struct, frozen=True):
     actual: str
     seq: int | None = None
     run: int | None = None
-    """The number of the run that `seq` is in, where a rule asks for several."""
+    """The number of the run with event `seq`, if a rule needs several."""
 
 
 class Rule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The parameters of one kind of assertion; a subclass adds fields and `check`.
+    """The parameters of one kind of assertion; subclasses add fields and `check`.
 
-    Its docstring, `notes` and `examples` are the kind's documentation, in the terminal and in the docs.
+    The docstring, `notes` and `examples` of a subclass are the kind's documentation, in the terminal and in the docs.
     """
 
     plain: ClassVar[str | None] = None
-    """The parameter that a value written without parameter names fills."""
+    """The parameter that takes a value written without parameter names."""
     named: ClassVar[bool] = True
-    """False when a mapping is a value like any other, not parameters by name."""
+    """False if a mapping is an ordinary value rather than named parameters."""
     family: ClassVar[str] = ""
     """The family of a kind whose name has no dot."""
     notes: ClassVar[dict[str, str]] = {}
     """The meaning of each parameter, in a few words."""
     examples: ClassVar[tuple[str, ...]] = ()
-    """Assertions of this kind as one writes them in a case."""
+    """Assertions of this kind as written in a case."""
     is_judged: ClassVar[bool] = False
-    """True when somebody has to judge it."""
+    """True if it needs a judge."""
     is_repeated: ClassVar[bool] = False
-    """True when it looks at several runs of the candidate."""
+    """True if it looks at several runs of the candidate."""
 
     @property
     def inside(self) -> tuple[Assertion, ...]:
-        """The assertions it is made of."""
+        """The nested assertions."""
         return ()
 
     def opposite(self, expected: str) -> str:
-        """Return what a `not` around this rule expects, in words; `expected` is what the rule itself does."""
+        """Return in words what a `not` around this rule expects; `expected` is what the rule itself does."""
         return f"anything but {expected}"
 
     @classmethod
     def parse(cls, value: Json) -> Rule:
-        """Return the rule a file's value describes; `BadAssertion` says what is wrong, and where."""
+        """Parse a value from a file; raise `BadAssertion` with what is wrong, and where."""
         if cls.named and isinstance(value, dict):
             parameters = value
         elif cls.plain is None:
@@ -121,23 +121,25 @@ class Rule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         try:
             return msgspec.convert(parameters, cls, strict=True)
         except msgspec.ValidationError:
-            # msgspec decodes fast, but names the first flaw in its own words. The slow path finds ours.
+            # msgspec decodes fast, but reports the first flaw in its own words. The slow path reports ours.
             raise _bad_assertion(cls, parameters, is_plain=parameters is not value) from None
 
     @classmethod
     def schema(cls) -> JsonObject | None:
-        """The JSON Schema of the value, for a rule that parses it by itself; None when its fields say it."""
+        """Return the value's JSON Schema, for a rule that parses its value itself; None to derive it from the
+        fields."""
         return None
 
     def check(self, run: TraceRun, context: Context) -> Seen:
-        """Return the result of this rule on the run in its context. Most rules need no more than the run."""
+        """Check the rule against the run in its context. Most rules need only the run."""
         return self.seen_in(run)
 
     def seen_in(self, run: TraceRun) -> Seen:
-        """Return the result of a rule that is about the run alone."""
+        """Check a rule that needs only the run."""
         raise NotImplementedError
 
 
+# The kinds that each module registers, so that a case imports only the modules it needs.
 _KINDS = {
     "outcome": "status_is run.error run.failed_steps steps.exhausted",
     "output": "final_output_exists output.empty output.equals output.contains output.not_contains output.icontains"
@@ -163,18 +165,17 @@ _KINDS = {
     "custom": "custom.python",
     "combinators": "not all any threshold repeat",
 }
-"""The kinds of assertion that each module enters, so that a case imports only the modules of the kinds that it uses."""
 KIND_MODULES = {kind: f"replaykit.checks.{module}" for module, kinds in _KINDS.items() for kind in kinds.split()}
-"""Every built-in kind, and the module that enters it."""
+"""Every built-in kind, and the module that registers it."""
 
 
 ASSERTIONS: Registry[type[Rule]] = Registry("assertion", KIND_MODULES)
-"""Every kind of assertion, by the name it has in a case."""
+"""All kinds of assertions by name."""
 register = ASSERTIONS.register
 
 
 def check_parameters(value: Json, known: Sequence[str]) -> None:
-    """Raise unless the value is a mapping with known parameters; name the nearest to an unknown one."""
+    """Raise unless the value is a mapping of known parameters; suggest the nearest name."""
     if not isinstance(value, dict):
         raise BadAssertion(f"expected a mapping with {', '.join(map(repr, known))}")
     for name in value:
@@ -197,7 +198,7 @@ def _bad_assertion(rule: type[Rule], parameters: JsonObject, *, is_plain: bool) 
 
 
 def check_range(least: float | None, most: float | None, *, unit: str = "") -> None:
-    """Refuse a range that says nothing, or that nothing is in; `unit` ends the names of its parameters."""
+    """Raise `ValueError` for a range without bounds, or an empty one; `unit` ends the parameters' names."""
     if least is None and most is None:
         raise ValueError(f"expected `min{unit}`, `max{unit}` or both")
     if least is not None and most is not None and least > most:
@@ -205,12 +206,12 @@ def check_range(least: float | None, most: float | None, *, unit: str = "") -> N
 
 
 def in_range(value: float, least: float | None, most: float | None) -> bool:
-    """True when the number is neither below nor above."""
+    """Return whether the number is within the bounds."""
     return (least is None or value >= least) and (most is None or value <= most)
 
 
 def range_text(least: float | None, most: float | None) -> str:
-    """`at least 2`, `at most 5`, `2 to 5`, `exactly 3`."""
+    """Return a range in words: `at least 2`, `at most 5`, `2 to 5`, `exactly 3`."""
     if least is not None and most is not None:
         if least == most:
             return f"exactly {least:g}"

@@ -1,7 +1,7 @@
-"""Assertions about what may not get out: secrets and personal data, by their form and by their checksum.
+"""Assertions about data that must not leak: secrets and personal data, found by form and checksum.
 
-Findings say what sort of thing is where, never the thing itself. A form is no proof: only what is well formed is found;
-names and addresses of people have no form.
+Findings name the kind and place, never the data. Only well-formed data is found: names and postal addresses have no
+form.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ Accepts = Callable[[re.Match[str]], bool]
 
 
 class Detected(Struct, frozen=True, order=True):
-    """One thing that was found: where in the text, and what sort of thing."""
+    """One detected value: its span and kind."""
 
     start: int
     end: int
     kind: str
 
     def overlaps(self, other: Detected) -> bool:
-        """True when both have some of the text in common."""
+        """Return whether both share some of the text."""
         return self.start < other.end and other.start < self.end
 
 
 class Detector(Struct, frozen=True):
-    """A form, and what else has to be true of what has it."""
+    """A pattern, and a further condition for its matches."""
 
     kind: str
     pattern: str
     accepts: Accepts = lambda _found: True
 
     def find(self, text: str) -> Iterator[Detected]:
-        """Every place where it is; a group named `found` is the thing itself."""
+        """Yield every occurrence; a group named `found` marks the value itself."""
         pattern = _compiled(self.pattern)
         group = pattern.groupindex.get("found", 0)
         for found in pattern.finditer(text):
@@ -62,30 +62,31 @@ class Detector(Struct, frozen=True):
 
 @cache
 def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern)  # when it is first looked for: all of them take some milliseconds
+    return re.compile(pattern)  # compiled on first use: all patterns together take some milliseconds
 
 
 def detect(text: str, detectors: Collection[Detector]) -> list[Detected]:
-    """Return the findings of the detectors in the order of the text; of those that overlap, the first and longest."""
+    """Return the detectors' findings in text order; of overlapping ones, the first and longest."""
     return in_order(chain.from_iterable(detector.find(text) for detector in detectors))
 
 
-_DOUBLED = str.maketrans("0123456789", "0246813579")  # the sum of the digits of twice the digit
+_DOUBLED = str.maketrans("0123456789", "0246813579")  # the digit sum of twice the digit
 
 
 def luhn(digits: str) -> bool:
-    """True when the last digit is the check digit of the others, as on payment cards."""
+    """Return whether the last digit is the check digit of the others, as on payment cards."""
     total = sum(map(int, digits[::-2]))
     total += sum(map(int, digits[-2::-2].translate(_DOUBLED)))
     return total % 10 == 0
 
 
 def iban(text: str) -> bool:
-    """True when the two digits after the country are the check digits of the rest (ISO 7064, 97-10)."""
+    """Return whether the two digits after the country are valid check digits (ISO 7064, 97-10)."""
     turned = text[4:] + text[:4]
     return int("".join(map(str, map(partial(int, base=36), turned)))) % 97 == 1
 
 
+# Lengths of card numbers, by prefix.
 _CARD_LENGTHS: tuple[tuple[str, Collection[int]], ...] = (
     ("4", (13, 16, 19)),
     ("5[1-5]|2[2-7]", (16,)),
@@ -94,7 +95,6 @@ _CARD_LENGTHS: tuple[tuple[str, Collection[int]], ...] = (
     ("6", range(16, 20)),
     ("", ()),
 )
-"""The numbers of digits of cards, by how their numbers begin."""
 
 
 def _is_card(found: re.Match[str]) -> bool:
@@ -122,7 +122,7 @@ def _is_ip(found: re.Match[str]) -> bool:
 
 
 def _is_jwt(found: re.Match[str]) -> bool:
-    """True when its first part is the JSON of a header that names an algorithm."""
+    """Return whether the first part is a JSON header with an algorithm."""
     head = found[0].partition(".")[0]
     try:
         header = msgspec.json.decode(base64.urlsafe_b64decode(head + "=" * (-len(head) % 4)))
@@ -132,7 +132,7 @@ def _is_jwt(found: re.Match[str]) -> bool:
 
 
 def _looks_random(found: re.Match[str]) -> bool:
-    """True when a value has letters and digits, and is no word: at least 3 bits for each character."""
+    """Return whether a value has letters and digits, and at least 3 bits of entropy per character."""
     value = found["found"]
     counts = Counter(value)
     entropy = -sum(count / len(value) * math.log2(count / len(value)) for count in counts.values())
@@ -178,7 +178,7 @@ PII = (
         rf"{_NOT_IN_NUMBER}(?P<area>\d{{3}})(?P<gap>[- ])(?P<group>\d\d)(?P=gap)(?P<serial>\d{{4}}){_NOT_ON}",
         _is_ssn,
     ),
-    # Nine digits alone are an order, a part or an account; with the word before them they are what it says.
+    # Nine bare digits may be any number; with these words before them, they are what the words say.
     Detector(
         "ssn",
         r"(?i)\b(?:ssn|social security(?: number| no\.?)?)\W{1,5}(?:is\W{1,3})?"
@@ -194,15 +194,15 @@ PII = (
 
 
 Place: TypeAlias = Literal["output", "arguments", "results", "messages", "models"]
-"""A part of a run: its output, the arguments and results of tools, messages, answers of models."""
+"""A part of a run: output, arguments and results of tools, messages, or answers of models."""
 
 _SHOWN = 5
 PERSONAL = frozenset(words_of("email card iban ssn phone ip imei id_number name"))
-"""The kinds of placeholders that stand for personal data; the others stand for secrets."""
+"""The kinds of placeholders for personal data; all others stand for secrets."""
 
 
 class _Nothing(Rule, frozen=True, kw_only=True):
-    """No such thing is in the places that are looked at."""
+    """No such data is in the selected places."""
 
     what: ClassVar[str]
     detectors: ClassVar[Sequence[Detector]]
@@ -238,7 +238,7 @@ class _Nothing(Rule, frozen=True, kw_only=True):
         return Seen(False, f"Found {listed[0]}", expected, actual, found[0][1])
 
     def _found(self, run: TraceRun) -> Iterator[tuple[str, int | None]]:
-        """Give the kind and the place of each finding, and its event; never the secret itself."""
+        """Yield the kind and place of each finding with its event; never the secret itself."""
         detectors = [detector for detector in self.detectors if self._is_selected(detector.kind)]
         for where, text, seq in _texts(run, self.places):
             redacted = list(self._redacted(text))
@@ -248,7 +248,7 @@ class _Nothing(Rule, frozen=True, kw_only=True):
                     yield f"{found.kind} in {where}, characters {found.start} to {found.end}", seq
 
     def _redacted(self, text: str) -> Iterator[Detected]:
-        """Return what redaction replaced: a secret of that kind was there, and is there in production."""
+        """Yield placeholders: redaction replaced data of that kind, which a production run would have."""
         for found in placeholders_in(text.encode("ascii", "replace")):
             kind = found.kind.replace("-", "_")
             is_ours = kind in self._known_kinds or (kind in PERSONAL) is (self.detectors is PII)
@@ -311,7 +311,7 @@ def _result(call: ToolCall) -> Json:
 
 
 def _texts(run: TraceRun, places: Sequence[Place]) -> Iterator[tuple[str, str, int | None]]:
-    """The texts in these places, each with its name and event."""
+    """Yield the texts in these places, with their name and event."""
     if "output" in places:
         yield "the output", output_text(run), last_seq(run)
     for call in run.tool_calls:

@@ -1,7 +1,7 @@
-"""JSON Schema: whether a value is as a schema says; through the library `jsonschema`, which is an extra.
+"""Validate values against JSON Schema with the library `jsonschema`, which is an extra.
 
-References that double at each level make a small schema take exponential time, and the library has no timeout: each
-step of a validation looks at the clock, and after `DEADLINE_S` nobody can tell.
+References that double at each level make small schemas take exponential time, and the library has no timeout: each
+validation step checks the clock, and after `DEADLINE_S` the result is `CannotTell`.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from replaykit.wire.json_fields import has_object
 
 DEADLINE_S = 2.0
 MAX_NESTING = 100
-"""Of a schema, and of a value it is applied to: the library takes up to ten stack frames for each level."""
+"""The depth limit of schemas and values: the library takes up to ten stack frames per level."""
 
 
 def check_schema(schema: JsonObject) -> None:
-    """Refuse what is no schema; a `ValueError` says why. Without the library only its form is looked at."""
+    """Raise `ValueError` for an invalid schema. Without the library, only its form is checked."""
     try:
         check_value_nesting(schema, MAX_NESTING)
     except NestedTooDeeply as error:
@@ -34,7 +34,7 @@ def check_schema(schema: JsonObject) -> None:
     try:
         library = _library()
     except CannotTell:
-        return  # a case can be looked at without the library; it cannot be replayed
+        return  # without the library, a case can be inspected but not replayed
     try:
         _draft(library, schema).check_schema(schema)
     except library.SchemaError as error:
@@ -42,10 +42,10 @@ def check_schema(schema: JsonObject) -> None:
 
 
 def schema_flaw(schema: Json, value: Json) -> str | None:
-    """The first place where the value is not as the schema says, in one line; None when it is.
+    """Return the first violation in one line, or None.
 
-    `CannotTell` when the library is missing, it takes too long, or the schema refers to what is not in it: nothing is
-    ever fetched.
+    Raises `CannotTell` if the library is missing, validation takes too long, or the schema has an external reference,
+    since nothing is ever fetched.
     """
     library = _library()
     try:
@@ -65,7 +65,7 @@ def schema_flaw(schema: Json, value: Json) -> str | None:
 
 
 def _patterns(schema: Json) -> Iterator[str]:
-    """Every pattern in a schema; what stands in an example or a constant is none."""
+    """Yield every pattern in a schema, except in examples and constants."""
     if isinstance(schema, dict):
         if isinstance(schema.get("pattern"), str):
             yield schema["pattern"]
@@ -88,12 +88,12 @@ def _library() -> Any:
 
 
 def _draft(library: Any, schema: Json) -> Any:
-    """The version that the schema names in `$schema`; 2020-12 unless it does."""
+    """Return the draft that `$schema` names; by default 2020-12."""
     return library.validators.validator_for(schema, default=library.Draft202012Validator)
 
 
 def _validator(library: Any, schema: Json) -> Any:
-    """A validator that fetches nothing, and is bounded in time: patterns as all patterns from files, the rest here."""
+    """Return a validator that fetches nothing and is bounded in time, including its patterns."""
     from referencing import Registry  # noqa: PLC0415 (comes with jsonschema)
 
     own = {"pattern": _pattern, "patternProperties": _pattern_properties, "uniqueItems": _unique_items}
@@ -106,11 +106,12 @@ def _validator(library: Any, schema: Json) -> Any:
             hint = "Write it with fewer references to the same definition."
             raise CannotTell(f"the JSON Schema took more than {DEADLINE_S:g} s", hint=hint)
         part = changes.get("schema")
-        if isinstance(part, dict) and "$schema" in part:  # it would go on with the library's own, unbounded one
+        # a nested `$schema` would select the library's unbounded validator
+        if isinstance(part, dict) and "$schema" in part:
             changes["schema"] = {key: value for key, value in part.items() if key != "$schema"}
         return plain_step(self, **changes)
 
-    bounded.evolve = step  # every step into a part or a reference makes its validator with this
+    bounded.evolve = step  # each step into a part or a reference creates its validator with this
     return bounded(schema, registry=Registry())
 
 
@@ -131,7 +132,7 @@ def _pattern_properties(validator: Any, patterns: JsonObject, value: Json, _sche
 
 
 def _unique_items(_validator: Any, unique: bool, value: Json, _schema: Json) -> Any:
-    """In time in proportion to the list: the library compares each pair."""
+    """Check uniqueness in linear time: the library compares every pair."""
     import jsonschema  # noqa: PLC0415 (loaded already)
 
     if unique is True and isinstance(value, list) and len({_hashed(item) for item in value}) < len(value):
@@ -139,7 +140,7 @@ def _unique_items(_validator: Any, unique: bool, value: Json, _schema: Json) -> 
 
 
 def _hashed(value: Json) -> object:
-    """Return a key that is equal for equal values: 1 is 1.0, and true is not 1."""
+    """Return a hashable key that is equal for equal values: 1 is 1.0, and true is not 1."""
     if isinstance(value, dict):
         return frozenset((key, _hashed(item)) for key, item in value.items())
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Source columns: numbers that belong together, as the prices of a list or a column of a table do, and their totals."""
+"""Find numbers in sources that belong together, such as prices in a list or a table column, and their totals."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Columns:
         self.columns = list(islice(usable, _MAX_COLUMNS))
 
     def totals(self) -> Iterator[float]:
-        """Give what is usually said of columns: sum, mean, median, range, and the total of quantities times prices."""
+        """Yield the usual figures of columns: sum, mean, median, range, and the total of quantities times prices."""
         for values in self.columns:
             total = sum(values)
             mean = total / len(values)
@@ -47,7 +47,7 @@ class Columns:
                 yield sum(map(mul, column, other))
 
     def has_subset_sum(self, target: float, margin: float) -> bool:
-        """True when some of a column's values add up to the target, or have it as their mean."""
+        """Return whether some of a column's values have the target as their sum or mean."""
         return any(sums.has(target, margin) for sums in self._subset_sums)
 
     @cached_property
@@ -56,7 +56,7 @@ class Columns:
 
 
 def _median(values: Sequence[float]) -> float:
-    """Return the median; `statistics` takes longer to import than all of this module."""
+    """Return the median; importing `statistics` takes longer than this whole module."""
     ordered = sorted(values)
     middle = len(ordered) // 2
     if len(ordered) % 2:
@@ -65,7 +65,7 @@ def _median(values: Sequence[float]) -> float:
 
 
 class _SubsetSums:
-    """Every sum that some of the values have."""
+    """All sums of subsets of some values."""
 
     def __init__(self, values: Sequence[float]) -> None:
         sizes = [abs(value) for value in values if value][:_MAX_SUBSET_ROWS]
@@ -75,13 +75,13 @@ class _SubsetSums:
         self._total = sum(scaled)
         self._bytes = b""
         if self._total <= _MAX_SUBSET_TOTAL:
-            reachable = 1  # bit n is set when some of the values add up to n
+            reachable = 1  # bit n is set if a subset adds up to n
             for value in scaled:
                 reachable |= reachable << value
             self._bytes = reachable.to_bytes(self._total // 8 + 1, "little")
 
     def has(self, target: float, margin: float) -> bool:
-        """True when some of the values add up to the target, or have it as their mean."""
+        """Return whether a subset has the target as its sum or mean."""
         for count in range(1, self._count + 1):
             lowest = round((target - margin) * count * self._scale)
             if self._reaches(lowest, round((target + margin) * count * self._scale)):
@@ -97,7 +97,7 @@ class _SubsetSums:
 
 
 def _columns_of(text: str, source: str) -> Iterator[tuple[str, list[float]]]:
-    """Give the columns of a text: of JSON by the names of members, of anything else by the place in the line."""
+    """Yield the columns of a text: in JSON by member names, otherwise by position in the line."""
     if text.lstrip()[:1] in ("{", "[") and len(text) <= _MAX_JSON_CHARS:
         try:
             value = decode_json(text)
@@ -118,7 +118,7 @@ def _columns_of(text: str, source: str) -> Iterator[tuple[str, list[float]]]:
 
 
 def _json_columns(value: Json, source: str) -> Iterator[tuple[str, list[float]]]:
-    """Give the numbers of each list, and of each object; those of the same name belong together over all sources."""
+    """Yield the numbers of each list and object; members of the same name form one column across all sources."""
     stack = [("", value)]
     count = 0
     while stack:

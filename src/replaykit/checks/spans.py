@@ -1,4 +1,4 @@
-"""Assertions over spans: the calls and the steps of a run, as a tracing system would show them."""
+"""Assertions about spans: the calls and steps of a run, as a tracing system shows them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _KINDS: dict[str, SpanKind] = {"tool_call": "tool", "llm_call": "llm", "exchange
 
 
 class RunSpan(Struct, frozen=True):
-    """One call or one step: what it is, how it went, how long it took by the log, and what it was inside of."""
+    """One call or step: its kind, its outcome, its logged duration, and what is around it."""
 
     kind: SpanKind
     name: str
@@ -32,7 +32,7 @@ class RunSpan(Struct, frozen=True):
 
 
 def spans_of(run: TraceRun) -> list[RunSpan]:
-    """The spans of a run, in the order they began; a step comes before its calls."""
+    """Return the spans of a run in the order they began; a step comes before its calls."""
     calls: dict[int | None, Call] = {call.seq: call for call in run.calls}
     spans = [_step(name, events) for name, events in steps_of(run).items() if events[0].step is not None]
     inside: dict[int | None, tuple[str, ...]] = {}
@@ -54,7 +54,7 @@ def _step(name: str, events: Sequence[AnyEvent]) -> RunSpan:
 
 
 class _Spans(Rule, frozen=True, kw_only=True):
-    """A selection of spans; all conditions that are given have to agree."""
+    """A selection of spans by conditions, which must all be met."""
 
     notes = {
         "name": "the name of the tool, model, request or step; `*` matches anything; a plain text sets this",

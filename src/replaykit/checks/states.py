@@ -1,4 +1,4 @@
-"""Assertions about the agent's state: after a step, at the end, and whether it comes back."""
+"""Assertions about the agent's state: after a step, at the end, and repetitions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class StateSeen(Struct, frozen=True):
 
 
 def state_at(run: TraceRun, step: str | None) -> StateSeen | None:
-    """The state after that step, or at the end; None when the log does not hold it."""
+    """Return the state after a step, or at the end; None if the log does not have it."""
     states = _state_events(run)
     last_state = first(reversed(states), lambda event: step in (None, event.step))
     if last_state is None or not last_state.is_kept:
@@ -218,7 +218,7 @@ class StateRepeated(Rule, frozen=True):
         for event in _state_events(run):
             if event.is_kept:
                 _apply(fold, event)
-                # A digest, because a run may hold thousands of large states.
+                # a digest, because a run may hold thousands of large states
                 states[hashlib.sha256(bytes(fold.text)).digest()].append(event)
         most = max(states.values(), key=len, default=[])
         times = times_text(len(most))

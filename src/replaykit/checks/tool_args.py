@@ -1,4 +1,4 @@
-"""Assertions about what tools were called with, and what they gave back."""
+"""Assertions about the arguments and results of tool calls."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ class ToolResult(ValueRule, frozen=True, kw_only=True):
 
 
 def _no_call(tool: str, run: TraceRun, expected: str) -> Seen:
-    """There is no call of that number, or none at all."""
+    """Return the result if there is no such call."""
     count = len(calls_like(run, tool))
     text = f"Tool {tool!r} was called {count} times" if count else f"Tool {tool!r} was not called"
     return Seen(False, text, expected, tools_in_order(run), last_seq(run))

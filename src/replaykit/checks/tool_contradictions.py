@@ -1,8 +1,8 @@
-"""Contradictions: an output that gives another value for what a tool's answer names.
+"""Contradictions: find outputs that state another value than a tool's result.
 
-Only what is certain by the words: the tool's answer has a member such as `balance: 120`, the output states a figure
-behind the word "balance" that nothing in the run says, and 120 is nowhere in it; or the answer has `refundable: false`
-and the output says "is refundable".
+Only what the words prove: the tool's result has a member such as `balance: 120`, the output states an unsupported
+figure after the word "balance", and 120 is nowhere in it; or the result has `refundable: false`, and the output says
+"is refundable".
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _COMMON = frozenset(words_of("number value index count status type name code ver
 
 
 class ToolMember(Struct, frozen=True):
-    """A named number or flag of a tool's answer."""
+    """A named number or flag in a tool's result."""
 
     call: ToolCall
     name: str
@@ -41,12 +41,12 @@ class ToolMember(Struct, frozen=True):
 
     @property
     def word(self) -> str:
-        """The words of its name, as a text would have them."""
+        """The words of its name, as in a text."""
         return " ".join(re.findall(r"[A-Z]?[a-z]+|[A-Z]+", self.name)).lower()
 
 
 class Contradiction(Struct, frozen=True):
-    """A statement of the output, and the member of a tool's answer that says otherwise."""
+    """A statement of the output, and the member of a tool's result that contradicts it."""
 
     statement: str
     member: ToolMember
@@ -82,14 +82,14 @@ _underived = partial(ungrounded, derive=ALL)
 
 
 def certain_contradictions(run: TraceRun) -> Iterator[Contradiction]:
-    """Give what a run's output says otherwise than its tools, and what no calculation could have led to."""
+    """Yield contradictions between a run's output and its tools that no calculation explains."""
     yield from contradictions_in(run, unexplained)
 
 
 def contradictions_in(
     run: TraceRun, find_missing: Callable[[TraceRun, list[Figure]], list[Ungrounded]] = _underived
 ) -> Iterator[Contradiction]:
-    """Give what a run's output says otherwise than its tools."""
+    """Yield contradictions between a run's output and its tools."""
     if not has_output(run):
         return
     members = list(_members(run))
@@ -137,7 +137,7 @@ def _is_conditional(text: str, place: int) -> bool:
 
 
 def _members(run: TraceRun) -> Iterator[ToolMember]:
-    """Give the named numbers and flags of what tools answered."""
+    """Yield the named numbers and flags in tool results."""
     count = 0
     for call in run.tool_calls:
         if call_failed(call) is not None:

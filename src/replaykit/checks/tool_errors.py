@@ -1,4 +1,4 @@
-"""Assertions about tools that failed, and what the agent made of it."""
+"""Assertions about tools that failed, and the agent's reaction."""
 
 from __future__ import annotations
 
@@ -180,12 +180,12 @@ class IgnoredToolError(Rule, frozen=True):
 
 
 def calls_of(run: TraceRun, tool: str) -> list[ToolCall]:
-    """The agent's calls of one tool."""
+    """Return the agent's calls of one tool."""
     return [call for call in run.tool_calls if call.name == tool]
 
 
 def failure_of(run: TraceRun, call: ToolCall) -> str | None:
-    """Return why the call failed; a sub-agent failed as well when its answer admits a failure."""
+    """Return why the call failed, if it did; a sub-agent also failed if its answer admits a failure."""
     reason = call_failed(call)
     if reason is not None or not isinstance(call.result, str) or call.seq not in inner_model_calls(run):
         return reason
@@ -195,7 +195,7 @@ def failure_of(run: TraceRun, call: ToolCall) -> str | None:
 
 
 def _first_word(text: str, words: list[str]) -> str | None:
-    """Return the first of the words that some word of the text begins with; None when there is none."""
+    """Return the first of these words that starts a word of the text, or None."""
     plain = text.replace("\u2019", "'")
     for word in words:
         if re.search(rf"(?<!\w){re.escape(word.strip())}", plain, re.IGNORECASE):

@@ -1,7 +1,7 @@
-"""Assertions about tool calls and what the model was offered: unknown tools, wrong arguments, dropped plans.
+"""Assertions about tool calls and tools on offer: unknown tools, wrong arguments, dropped plans.
 
 Arguments are checked against the parts of JSON Schema that tool definitions use: unknown and missing arguments, types
-and enumerations. Whatever else a schema says is not looked at.
+and enumerations. Other parts of a schema are ignored.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ class ToolLookupSkipped(Rule, frozen=True):
 
 
 def telling_calls(run: TraceRun) -> Iterator[int]:
-    """Give the events from which the agent learned something: answered tool calls, and code that calls a tool."""
+    """Yield the events that informed the agent: answered tool calls, and code that calls a tool."""
     for call in run.tool_calls:
         if call.answered and call_failed(call) is None and not hands_in_answer(run, call):
             yield call.seq
@@ -179,7 +179,7 @@ def telling_calls(run: TraceRun) -> Iterator[int]:
 
 
 def _telling_events(run: TraceRun) -> Iterator[int]:
-    """Give the events from which the agent learned something: calls, and what code it wrote put out."""
+    """Yield the events that informed the agent, including the output of code that it wrote."""
     yield from telling_calls(run)
     end = answered_at(run) or 0
     for call in run.llm_calls:
@@ -188,7 +188,7 @@ def _telling_events(run: TraceRun) -> Iterator[int]:
 
 
 def hands_in_answer(run: TraceRun, call: ToolCall) -> bool:
-    """True for the call by which an agent gives its final answer: it takes the output, or its name says so."""
+    """Return whether this call gives the agent's final answer: it takes the output, or its name says so."""
     if _ANSWERING.search(call.name):
         return True
     if not says_something(run) or not isinstance(call.arguments, dict):
@@ -198,7 +198,7 @@ def hands_in_answer(run: TraceRun, call: ToolCall) -> bool:
 
 
 def answered_at(run: TraceRun) -> int | None:
-    """Return the model call in which the agent gave its answer: the last one, or the last before a call hands it in."""
+    """Return the model call with the agent's answer: the last one, or the last before a call that submits it."""
     handed_in = first(reversed(run.tool_calls), partial(hands_in_answer, run))
     answered = first(reversed(run.llm_calls), lambda call: handed_in is None or call.seq < handed_in.seq)
     return seq_of(answered, run)
@@ -210,7 +210,7 @@ def _planned_lookup(call: LlmCall) -> str | None:
 
 
 def _requests(run: TraceRun) -> Iterator[tuple[LlmCall, ToolRequest, dict[str, JsonObject]]]:
-    """Give each tool call that a model asked for, with the model call and the tools that it was offered."""
+    """Yield each requested tool call, with its model call and the tools on offer."""
     for call in run.llm_calls:
         requests = requested_tools(call)
         offered = offered_tools(call) if requests else {}
@@ -219,14 +219,14 @@ def _requests(run: TraceRun) -> Iterator[tuple[LlmCall, ToolRequest, dict[str, J
 
 
 def unoffered_calls(run: TraceRun) -> Iterator[tuple[LlmCall, str, dict[str, JsonObject]]]:
-    """Give each model call that asked for a tool it was not offered, with the tool's name and what was offered."""
+    """Yield each model call that requested a tool not on offer, with the tool's name and the tools on offer."""
     for call, request, offered in _requests(run):
         if offered and request.name and request.name not in offered:
             yield call, request.name, offered
 
 
 def invalid_calls(run: TraceRun) -> Iterator[tuple[LlmCall, str, str]]:
-    """Give each model call whose tool call does not fit the tool's definition, with the tool's name and the flaw."""
+    """Yield each model call with arguments that do not fit the tool's definition, with the tool's name and the flaw."""
     for call, request, offered in _requests(run):
         if request.name in offered:
             flaw = argument_flaw(request.arguments, offered[request.name])
@@ -235,9 +235,9 @@ def invalid_calls(run: TraceRun) -> Iterator[tuple[LlmCall, str, str]]:
 
 
 def introduced_tools(run: TraceRun) -> list[str]:
-    """Return the names of the tools that a run's requests list, or that its system prompts introduce line by line.
+    """Return the tools that a run's requests list, or that its system prompts introduce line by line.
 
-    A name has to look like one (`search_docs`, `searchDocs`): "use search" may mean anything.
+    A name must look like one (`search_docs`, `searchDocs`): "use search" may mean anything.
     """
     names: dict[str, None] = {}
     reader = RequestReader()
@@ -257,8 +257,8 @@ def _announces(text: str, tool: str) -> bool:
 
 
 def _calls_of(run: TraceRun, tool: str) -> Iterator[int]:
-    """Give the events in which the tool was called, or in which code that the model wrote calls it."""
-    in_code = re.compile(rf"(?<![\w.]){re.escape(tool)}\(")  # behind a blank, a bracket opens a remark
+    """Yield the events that call the tool, or hold code of the model that does."""
+    in_code = re.compile(rf"(?<![\w.]){re.escape(tool)}\(")  # after a blank, a bracket opens a remark
     for event in run.events:
         if isinstance(event, ToolCall) and event.name == tool:
             yield event.seq
@@ -277,12 +277,12 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "object": (dict,),
     "null": (type(None),),
 }
+# Members of a schema that allow more than `properties`.
 _OPEN = frozenset({"anyOf", "oneOf", "allOf", "$ref", "if", "patternProperties"})
-"""Members of a schema that let in more than `properties` names."""
 
 
 def argument_flaw(arguments: Json, schema: JsonObject) -> str | None:
-    """Return the first thing wrong with the arguments; None when nothing is, or the schema does not say."""
+    """Return the first flaw of the arguments; None if there is none, or the schema cannot tell."""
     if not isinstance(arguments, dict):
         return f"arguments that are no object: {shown(arguments)}"
     properties = schema.get("properties")

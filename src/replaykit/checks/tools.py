@@ -1,4 +1,4 @@
-"""Assertions about the tool calls the agent made: which, and how often."""
+"""Assertions about which tools the agent called, and how often."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class _ToolCount(Rule, frozen=True, kw_only=True):
     same_arguments: bool = False
 
     def counted(self, run: TraceRun) -> list[ToolCall]:
-        """The calls that count: the named tool's or all, and of those the largest group of equals if asked."""
+        """Return the calls that count: of one tool or all, and if asked, only the largest group of equal ones."""
         calls = calls_like(run, "*" if self.tool is None else self.tool)
         if self.same_arguments:
             return largest_group(calls, by_arguments=True)
@@ -72,7 +72,7 @@ class MaxToolCalls(_ToolCount, frozen=True, kw_only=True):
         calls = self.counted(run)
         if context.side is Side.DESIRED:
             return self._seen(calls, len(calls) <= self.count, f"at most {self.count} {self._what()}")
-        # A loop signature is about one tool: a busy agent with many tools is not a looping one.
+        # A loop signature is about one tool: a busy agent with many tools is not looping.
         calls = calls if self.same_arguments else largest_group(calls)
         return self._seen(calls, len(calls) >= max(self.count, 1), f"a tool called at least {self.count} times")
 
@@ -119,7 +119,7 @@ class _NamedCall(Rule, frozen=True, kw_only=True):
     arguments: JsonObject | None = None
 
     def found(self, run: TraceRun) -> list[ToolCall]:
-        """The calls of the tool whose arguments hold those that are named."""
+        """Return the tool's calls whose arguments contain the named ones."""
         calls = calls_like(run, self.tool)
         if self.arguments is None:
             return calls
@@ -190,7 +190,7 @@ class ToolNotCalled(_NamedCall, frozen=True, kw_only=True):
 
 
 def largest_group(calls: list[ToolCall], *, by_arguments: bool = False) -> list[ToolCall]:
-    """The calls of the most called tool, or the largest set of calls alike in tool and arguments."""
+    """Return the calls of the most called tool, or the largest group with equal tool and arguments."""
     arguments = ArgumentKeys()
     groups: dict[Hashable, list[ToolCall]] = {}
     for call in calls:
@@ -200,12 +200,12 @@ def largest_group(calls: list[ToolCall], *, by_arguments: bool = False) -> list[
 
 
 def called_times(count: int) -> str:
-    """`called 5 times`, `called once`, `was not called`."""
+    """Return a count in words: `called 5 times`, `called once`, `was not called`."""
     return {0: "was not called", 1: "called once"}.get(count, f"called {count} times")
 
 
 def shown_call(call: Call) -> str:
-    """A call in one short line, for a message."""
+    """Return a call in one short line, for a message."""
     return short(call_text(call.name, call.arguments))
 
 

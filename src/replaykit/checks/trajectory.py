@@ -1,4 +1,4 @@
-"""Assertions about the tool calls of a run as a whole: compared with the calls that were expected."""
+"""Assertions about all tool calls of a run, compared with the expected calls."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from replaykit.model.values import JsonObject
 from replaykit.wire.json_fields import as_object
 
 MAX_EXPECTED = 1_000
-"""The most calls that one assertion may expect: pairing them takes time in proportion to expected times made."""
+"""The most calls that one assertion may expect: pairing takes time proportional to expected times actual calls."""
 
 
 class TrajectoryMode(StrEnum):
-    """The relation of a run's calls to the expected ones. `subset` and `superset` are about the run's calls."""
+    """How a run's calls must relate to the expected ones. `subset` and `superset` describe the run's calls."""
 
-    STRICT = "strict"  # these calls and no others, in this order
-    IN_ORDER = "in_order"  # these calls in this order, maybe with others between
-    UNORDERED = "unordered"  # these calls and no others, in any order
-    SUBSET = "subset"  # no calls but these, in any order; some may be missing
+    STRICT = "strict"  # exactly these calls, in this order
+    IN_ORDER = "in_order"  # these calls in this order, possibly with others between
+    UNORDERED = "unordered"  # exactly these calls, in any order
+    SUBSET = "subset"  # only these calls, in any order; some may be missing
     SUPERSET = "superset"  # at least these calls, in any order
 
 
 class TrajectoryCall(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A call as an assertion names it; without arguments, whatever they are."""
+    """A call named by an assertion; without arguments, any will do."""
 
     tool: str
     arguments: JsonObject | None = None
@@ -46,7 +46,7 @@ class TrajectoryCall(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 Difference: TypeAlias = tuple[str, ToolCall | None]
-"""The mistake in a run's calls, and the call that is wrong, if it is one."""
+"""The mistake in a run's calls, and the wrong call, if there is one."""
 _NO_DIFFERENCE: Difference = ("", None)
 
 
@@ -108,7 +108,7 @@ class TrajectoryMatch(Rule, frozen=True):
         )
 
     def _difference(self, expected: list[TrajectoryCall], calls: list[ToolCall]) -> Difference:
-        """Return what is wrong with the calls, and the call that is; nothing when none is."""
+        """Return the first mistake in the calls, if any."""
         if self.mode is TrajectoryMode.STRICT:
             return self._strict_difference(expected, calls)
         if self.mode is TrajectoryMode.IN_ORDER:
@@ -201,10 +201,10 @@ B = TypeVar("B")
 
 
 def paired(lefts: Sequence[A], rights: Sequence[B], fits: Callable[[A, B], bool]) -> dict[int, int]:
-    """The largest set of pairs that fit, as indexes of the left to indexes of the right; each is in one pair at most.
+    """Return the largest set of fitting pairs, as left indexes to right indexes; each index occurs at most once.
 
-    Taking the first that fits is not enough: it may be the only one that fits a later left. So a left that finds all
-    its rights taken asks for the shortest chain of exchanges that frees one.
+    Taking the first fit is not enough: it may be the only fit for a later left. So a left whose fits are all taken
+    searches the shortest chain of exchanges that frees one.
     """
     options = []
     for left in lefts:
@@ -231,7 +231,7 @@ def _augment(start: int, options: list[list[int]], taken: dict[int, int]) -> Non
 
 
 def _exchange(right: int, start: int, came_from: dict[int, int], taken: dict[int, int]) -> None:
-    """Give each right along the chain to the left that asked for it."""
+    """Give each right along the chain to the left that requested it."""
     before = {left: place for place, left in taken.items()}
     while True:
         left = came_from[right]

@@ -1,4 +1,4 @@
-"""Assertions about the order of tool calls: before and after, loops, rows of calls that lead nowhere."""
+"""Assertions about the order of tool calls: before and after, loops, and fruitless repetitions."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class TrajectoryNeverAfter(Rule, frozen=True):
 
     def seen_in(self, run: TraceRun) -> Seen:
         later = iter(run.tool_calls)
-        first(later, lambda call: glob(self.after, call.name))  # goes on behind that call
+        first(later, lambda call: glob(self.after, call.name))  # advances the iterator past that call
         late = first(later, lambda call: glob(self.tool, call.name))
         return Seen(
             holds=late is None,
@@ -105,7 +105,7 @@ class TrajectoryNoLoop(Rule, frozen=True):
         arguments = ArgumentKeys()
         keys = [(call.name, self.ignore_arguments or arguments.key_of(call.arguments_json)) for call in calls]
         for period in range(1, self.period + 1):
-            alike = 0  # how many calls in a row are those of one period before
+            alike = 0  # the number of consecutive calls that equal those one period before
             for index in range(period, len(keys)):
                 alike = alike + 1 if keys[index] == keys[index - period] else 0
                 if alike == period * (self.repeats - 1):
@@ -176,14 +176,14 @@ class ToolStuck(Rule, frozen=True):
 
 
 def rows_of(run: TraceRun, tool: str) -> Iterator[list[ToolCall]]:
-    """Give the stretches of a run in which the agent called this tool and no other."""
+    """Yield the runs of consecutive calls of this tool."""
     for name, row in groupby(run.tool_calls, key=lambda call: call.name):
         if name == tool:
             yield list(row)
 
 
 def is_fruitless(calls: list[ToolCall]) -> bool:
-    """True when nothing came of any of the calls: all failed, or all gave the very same."""
+    """Return whether the calls achieved nothing: all failed, or all gave the same result."""
     if all(map(call_failed, calls)):
         return True
     results = [call.result_json for call in calls if call.error is None]

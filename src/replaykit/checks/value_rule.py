@@ -1,4 +1,4 @@
-"""The parameters that say what some value inside a run has to be. Several kinds share them."""
+"""Parameters for expectations about a value, shared by several kinds."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ VALUE_NOTES = {
 
 
 class ValueRule(Rule, frozen=True):
-    """Parameters that say what a value has to be; all that are given have to agree."""
+    """Expectations about a value, which must all be met."""
 
     expecting: ClassVar[tuple[str, ...]] = tuple(VALUE_NOTES)
     equals: Json = UNSET
@@ -46,11 +46,11 @@ class ValueRule(Rule, frozen=True):
 
     @property
     def expectations(self) -> list[str]:
-        """The expectations, in words."""
+        """The expectations in words."""
         return list(self._in_words())
 
     def accepts(self, value: Json) -> bool:
-        """True when the value is as expected."""
+        """Return whether the value meets the expectations."""
         return (
             (self.equals is UNSET or same(value, self.equals))
             and (self.matches is UNSET or within(self.matches, value))
@@ -60,7 +60,7 @@ class ValueRule(Rule, frozen=True):
         )
 
     def seen_members(self, found: Sequence[tuple[str, Json]], what: str, expected: str, seq: int | None) -> Seen:
-        """Return whether all the members are as expected; the first that is not is reported."""
+        """Return whether all members meet the expectations; report the first that does not."""
         if not found:
             return Seen(False, f"{what} has no such member", expected, "no such member", seq)
         bad = first(found, lambda member: not self.accepts(member[1]))
@@ -90,7 +90,7 @@ class ValueRule(Rule, frozen=True):
 
 
 class PathRule(ValueRule, frozen=True, kw_only=True):
-    """The same of a member that a JSON path names."""
+    """Expectations about the value at a JSON path."""
 
     plain = "path"
     path: str

@@ -1,4 +1,4 @@
-"""Verdict: what a candidate's run says about a case's failure, in one word and one sentence."""
+"""Verdict: the conclusion from a candidate's run about a case's failure, in one word and one sentence."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ EXIT_CODES = {
     Verdict.FLAKY: ExitCode.FAILED,
     Verdict.INCONCLUSIVE: ExitCode.CANNOT,
 }
-"""The exit code of a command for each verdict, where `fixed` is expected."""
+"""The exit code of a command for each verdict, if `fixed` is expected."""
 
 
 def _kinds_with(effect: Effect) -> frozenset[str]:
@@ -46,9 +46,9 @@ def _kinds_with(effect: Effect) -> frozenset[str]:
 
 
 LEFT_THE_TAPE = _kinds_with(Effect.DIVERGED)
-"""Deviations after which nobody knows what the candidate would have done with an answer."""
+"""Deviations after which the candidate's further behaviour is unknown."""
 SPOILT = _kinds_with(Effect.INCONCLUSIVE)
-"""Deviations that are no fault of the candidate's: what it was given is not what was recorded."""
+"""Deviations that are not the candidate's fault: it was served something other than the recording."""
 
 UNORDERED = "unordered"
 _CLOSE_CALLS = ("undecided", UNORDERED)
@@ -66,17 +66,17 @@ class Facts(Struct, frozen=True, kw_only=True):
     observed: tuple[Finding, ...] = ()
     desired: tuple[Finding, ...] = ()
     deviations: tuple[Deviation, ...] = ()
-    """Of the run that is judged."""
+    """The deviations of the judged run."""
     evidence: Evidence = Evidence()
     uncertain: tuple[str, ...] = ()
-    """Reasons to trust nothing but a visible failure: an order that was too close to call, for one."""
+    """Reasons to trust nothing but a visible failure, such as an order that was too close to call."""
     unjudged: str = ""
-    """The reason why a desired assertion is inconclusive."""
+    """Why a desired assertion is inconclusive."""
     status: RunStatus = RunStatus.SUCCESS
     error: str = ""
     """The error of the run."""
     needs_signature: bool = True
-    """False for a session, whose contract takes the place of signatures."""
+    """False for a session, whose contract replaces signatures."""
 
 
 class VerdictDecision(Struct, frozen=True, kw_only=True):
@@ -92,23 +92,23 @@ def _inconclusive(reason: str) -> VerdictDecision:
 
 
 def decide(facts: Facts) -> VerdictDecision:
-    """Return the verdict that the facts add up to."""
-    # What was served in the place of a recorded answer may have led to anything after it, a divergence included.
+    """Return the verdict for these facts."""
+    # A wrong answer may have caused everything after it, including a divergence.
     if (spoilt := first_with(Effect.INCONCLUSIVE, facts.deviations)) is not None:
         return _inconclusive(spoilt.text)
     gone = False if facts.observed else None
     if (left := first_with(Effect.DIVERGED, facts.deviations)) is not None:
-        if facts.uncertain:  # another order may have led to it
+        if facts.uncertain:  # another order may have caused it
             return _inconclusive(facts.uncertain[0])
-        # Off the tape the candidate was in another world than the failure: that is never the failure again.
+        # Off the tape, the candidate was in another world than the failure, so it cannot have reproduced it.
         return VerdictDecision(
             verdict=Verdict.DIVERGED, reason=f"the candidate left the tape: {left.text}", reproduced=gone
         )
-    # Who let calls happen for real put the candidate into a world of their own: it took part in that.
+    # A person who allows live calls puts the candidate into another world, in which it took part.
     if not facts.evidence.suffices and is_offline(facts.deviations):
         return _inconclusive(_without_evidence(facts))
     decision = _inside(facts, gone)
-    # A run that failed before it used anything of the tape proves nothing: any mistake in the code looks like that.
+    # A run that failed before it used the tape proves nothing: any mistake in the code looks like that.
     used_nothing = facts.evidence.recorded > 0 and facts.evidence.used == 0
     has_failed = facts.status is not RunStatus.SUCCESS and decision.verdict is not Verdict.FIXED
     if used_nothing and has_failed and is_offline(facts.deviations):
@@ -117,7 +117,7 @@ def decide(facts: Facts) -> VerdictDecision:
 
 
 def _inside(facts: Facts, gone: bool | None) -> VerdictDecision:
-    """The verdict on a candidate that took part in the recorded world and did not leave it."""
+    """Return the verdict on a candidate that took part in the recorded world and stayed in it."""
     if facts.observed and all(finding.holds for finding in facts.observed):
         return VerdictDecision(verdict=Verdict.REPRODUCED, reproduced=True)
     if facts.uncertain:
@@ -126,7 +126,7 @@ def _inside(facts: Facts, gone: bool | None) -> VerdictDecision:
 
 
 def _not_reproduced(facts: Facts, gone: bool | None) -> VerdictDecision:
-    """The verdict inside the recorded world, where the failure did not show."""
+    """Return the verdict inside the recorded world if the failure did not show."""
     failed = [finding for finding in facts.desired if not finding.holds]
     if failed:
         reason = _failed_in_words(failed, facts.observed)
@@ -134,7 +134,7 @@ def _not_reproduced(facts: Facts, gone: bool | None) -> VerdictDecision:
     if facts.unjudged:
         return _inconclusive(facts.unjudged)
     if not facts.desired and facts.status is not RunStatus.SUCCESS:
-        # A candidate that breaks in another way has not fixed anything.
+        # A candidate that fails in another way has not fixed anything.
         reason = f"the case desires nothing, and the run ended with {facts.status.value}"
         return VerdictDecision(verdict=Verdict.BROKEN, reason=reason, reproduced=gone)
     if facts.needs_signature and not facts.observed:
@@ -143,7 +143,7 @@ def _not_reproduced(facts: Facts, gone: bool | None) -> VerdictDecision:
 
 
 def first_with(effect: Effect, deviations: Iterable[Deviation]) -> Deviation | None:
-    """Return the first deviation that does this to the verdict."""
+    """Return the first deviation with this effect on the verdict."""
     return first(deviations, lambda deviation: effect_of(deviation.kind) is effect)
 
 
@@ -163,10 +163,10 @@ def judge_run(
     runs: Runs | None = None,
     answers: Answers | None = None,
 ) -> ReplayResult:
-    """Check both sides of a case against the run, and say what that adds up to.
+    """Check both sides of a case against the run, and return the result.
 
-    `watched` is false when nobody saw whether the candidate followed the tape: then no deviations say nothing. `runs`
-    gives more runs of the candidate, `answers` what judges said.
+    `watched` is false if nobody saw whether the candidate followed the tape, so that no deviations prove nothing.
+    `runs` supplies more runs of the candidate, `answers` the answers of judges.
     """
     evidence = evidence or Evidence()
 
@@ -176,7 +176,7 @@ def judge_run(
     impossible = _cannot_tell(observed, desired, run, deviations)
     if run is None or impossible:
         return cannot_tell(impossible)
-    # Deviations of a run that nobody watched are unknown, not none: rules about the replay must not hold by silence.
+    # Deviations of an unwatched run are unknown, not absent: rules about the replay must not hold by silence.
     known = deviations if watched or deviations else None
     try:
         seen = tuple(assertion.check(run, Side.OBSERVED, known, runs=runs, answers=answers) for assertion in observed)
@@ -185,7 +185,7 @@ def judge_run(
     findings, unjudged = desired_in(run, desired, known, runs=runs, answers=answers)
     sentences = tuple(semantic)
     doubts = (*uncertain, *doubts_in(deviations))
-    # Where each assertion looks at several runs, staying outside of the tape is counted with them, whichever run did.
+    # If every assertion looks at several runs, each run that stays outside the tape is counted there.
     is_about_first = bool(sentences) or any(map(concerns_one_run, (*observed, *desired)))
     decision = decide(
         Facts(
@@ -218,7 +218,7 @@ def judge_run(
 
 
 def doubts_in(deviations: Iterable[Deviation]) -> tuple[str, ...]:
-    """Return why nothing is certain but a failure that shows, as deviations say."""
+    """Return the reasons in the deviations to trust nothing but a visible failure."""
     doubts = []
     for deviation in deviations:
         if effect_of(deviation.kind) is Effect.UNCERTAIN:
@@ -235,7 +235,7 @@ def desired_in(
     runs: Runs | None,
     answers: Answers | None,
 ) -> tuple[tuple[Finding, ...], str]:
-    """Return the findings of the conclusive assertions, and why the first of the others is inconclusive."""
+    """Return the findings of conclusive assertions, and why the first of the others is inconclusive."""
     found: list[Finding] = []
     inconclusive = ""
     for assertion in desired:
@@ -247,20 +247,20 @@ def desired_in(
 
 
 def is_red(result: ReplayResult) -> bool:
-    """True when the failure is there: reproduced; or, where no signature says how it looks, a desired assertion that
-    fails on the tape."""
+    """Return whether the failure shows: it is reproduced, or, without signatures, a desired assertion fails on the
+    tape."""
     if result.verdict is Verdict.BROKEN and not result.observed:
         return any(not finding.holds for finding in result.desired)
     return result.verdict is Verdict.REPRODUCED
 
 
 def is_offline(deviations: Iterable[Deviation]) -> bool:
-    """True when none of them is a call that was done for real."""
+    """Return whether no call was done live."""
     return first_with(Effect.LIVE, deviations) is None
 
 
 def settled(results: Sequence[ReplayResult]) -> list[ReplayResult]:
-    """Return the results, with those of a case whose repetitions disagree as `flaky`."""
+    """Return the results, marked `flaky` where repetitions of a case disagree."""
     verdicts: defaultdict[str, list[str]] = defaultdict(list)
     for result in results:
         verdicts[result.case_id].append(result.verdict.value)
@@ -285,7 +285,7 @@ def failed_to_run(
     deviations: Sequence[Deviation] = (),
     evidence: Evidence | None = None,
 ) -> ReplayResult:
-    """The result when nothing can be told: the candidate gave no usable answer, or nothing was asked."""
+    """Return the result if nothing can be concluded: the candidate gave no usable answer, or nothing was asserted."""
     return ReplayResult(
         case_id=case_id,
         verdict=Verdict.INCONCLUSIVE,
@@ -317,7 +317,7 @@ def _cannot_tell(
 
 
 def _without_evidence(facts: Facts) -> str:
-    """Return why nothing is known of a candidate that stayed outside of the recorded world."""
+    """Return why nothing is known about a candidate that stayed outside the recorded world."""
     unused = unused_in_words(facts.evidence)
     if facts.error:
         return f"the candidate {unused}: it failed first, with {facts.error}"
@@ -325,7 +325,7 @@ def _without_evidence(facts: Facts) -> str:
 
 
 def unused_in_words(evidence: Evidence) -> str:
-    """Say that a candidate used nothing of a tape."""
+    """Return in words that a candidate used nothing of a tape."""
     count = evidence.recorded
     if count == 1:
         return "did not use the recorded answer"

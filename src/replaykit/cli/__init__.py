@@ -67,15 +67,16 @@ SECTIONS = {
         "demo": "Watch the whole loop run offline, in seconds.",
         "examples": "List the examples, or copy one into your directory.",
         "store": "Look after the store: stats, verify, prune, keep, backup, restore.",
-        "help": "Look up assertions, formats and schemas, or a command.",
     },
 }
 """Each command and the first line of its help, in the sections of `--help`, which imports none of them."""
-VERBS = {name: summary for summaries in SECTIONS.values() for name, summary in summaries.items()}
+REFERENCE = {"help": "Look up assertions, formats and schemas, or a command."}
+"""The command that the last lines of `--help` describe."""
+VERBS = {name: summary for summaries in (*SECTIONS.values(), REFERENCE) for name, summary in summaries.items()}
 
 
 class Verbs(LazyGroup):
-    """The commands of `replaykit`; old words for them still work, and the new ones are told."""
+    """The commands of `replaykit`; former names still work, with a note that gives the current ones."""
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         current, notes = current_words(args)
@@ -88,14 +89,16 @@ class Verbs(LazyGroup):
     cls=Verbs,
     package="replaykit.cli",
     sections=SECTIONS,
+    unlisted=REFERENCE,
+    epilog="Look up: replaykit help assertions, formats, schema, completion, or any command",
     synonyms=SYNONYMS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, "-V", "--version", message="%(prog)s %(version)s")
-@click.option("--debug", is_flag=True, help="Show the traceback of an error; REPLAYKIT_DEBUG=1 does as well.")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error (or set REPLAYKIT_DEBUG=1).")
 @click.pass_context
 def cli(ctx: click.Context, debug: bool) -> None:
-    """Turn failed agent runs into replayable regression cases.
+    """Turn failed agent runs into regression tests that replay.
 
     \b
     See it work:              replaykit demo
@@ -135,16 +138,14 @@ def _run(arguments: list[str]) -> int:
     try:
         code = cli.main(args=arguments, prog_name="replaykit", standalone_mode=False)
     except click.UsageError as error:
-        error.show()
+        _say(_usage_text(error))
         return ExitCode.USAGE
     except (KeyboardInterrupt, click.Abort):
         _say("interrupted")
         return ExitCode.INTERRUPTED
     except ReplayKitError as error:
         _trace(debug)
-        from replaykit.report.layout import fit
-
-        _say(fit(f"{style('error', fg='red', bold=True)}: {error}"))
+        _say(_error_text(str(error)))
         return error.exit_code
     except SystemExit as exit_:
         # click leaves like this when whoever read our output has gone: no verdict, and no failure of an agent
@@ -163,6 +164,23 @@ def _run(arguments: list[str]) -> int:
             _say("This is a bug in ReplayKit. See where: replaykit --debug …")
         return ExitCode.CANNOT
     return int(code or 0)
+
+
+def _error_text(message: str) -> str:
+    from replaykit.report.layout import fit  # only an error needs it
+
+    return fit(f"{style('error', fg='red', bold=True)}: {message}")
+
+
+def _usage_text(error: click.UsageError) -> str:
+    """Return what is wrong with a command line, how to call the command, and where its help is."""
+    message = error.format_message()
+    if message.startswith("Usage: "):  # a group without a command: its whole help
+        return message
+    text = _error_text(message[:1].lower() + message[1:])
+    if error.ctx is None:
+        return text
+    return f"{text}\n{error.ctx.get_usage()}\nSee: {error.ctx.command_path} --help"
 
 
 def _say(text: str) -> None:

@@ -25,7 +25,7 @@ from replaykit.model.isolation import NO_CONSENT, Consent, IsolationLevel
 from replaykit.programs.launch_options import ORIGINAL
 
 candidate = options.combined(
-    click.option("--endpoint", metavar="URL", help="An HTTP agent: the case is posted to it as JSON."),
+    click.option("--endpoint", metavar="URL", help="An HTTP agent, which gets the case as JSON in a POST request."),
     click.option("--agent", metavar="MODULE:FUNCTION", help="A Python function, called in a fresh process."),
     click.option("--runner-cmd", metavar="CMD", help="A program that follows the runner contract."),
 )
@@ -48,22 +48,22 @@ chaos = options.combined(
 trial_evidence = click.option(
     "--evidence",
     type=options.DIRECTORY,
-    help="The directory for the files of every run.  [default: .replaykit/runs, of runs that do not pass]",
+    help="Where to write the files of every run.  [default: .replaykit/runs, for runs that fail]",
 )
 
 live = options.repeated(
     "--live",
     metavar="NAME",
-    help="Do this tool, model or request for real where the case does not hold it, or asks for that; `models` is every"
-    " model, `*` anything. Repeatable.",
+    help="Allow live calls of this tool, model or host, if the case has no answer or asks for a live call; `models` is"
+    " every model, `*` anything. Repeatable.",
 )
 allow_connect = options.repeated(
     "--allow-connect",
     metavar="HOST:PORT",
-    help="Let the candidate reach this address, or a unix socket by its path. Repeatable.",
+    help="Let the candidate connect to this address, or to a unix socket by its path. Repeatable.",
 )
 allow_write = options.repeated(
-    "--allow-write", metavar="DIR", help="Let the candidate really write files in this directory. Repeatable."
+    "--allow-write", metavar="DIR", help="Let the candidate write real files in this directory. Repeatable."
 )
 consent = options.combined(allow_write, allow_connect, live)
 
@@ -113,7 +113,22 @@ class BeforeProgram(click.Command):
         return super().parse_args(ctx, args)
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
-        return [*super().collect_usage_pieces(ctx), "[-- CMD...]"]
+        return [*filter(None, super().collect_usage_pieces(ctx)), "[-- CMD...]"]
+
+
+class PythonAgentOnly(click.Command):
+    """A verb that continues a run inside the agent's process, and therefore takes no other kind of candidate."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        for argument in args:
+            kind = argument.partition("=")[0]
+            if kind in ("--runner-cmd", "--endpoint", "--"):
+                raise click.UsageError(
+                    f"`replaykit {ctx.info_name}` works inside the agent's process, so it needs a Python agent: "
+                    f"--agent MODULE:FUNCTION, not {kind}",
+                    ctx,
+                )
+        return super().parse_args(ctx, args)
 
 
 def named_program() -> tuple[str, ...] | None:

@@ -106,7 +106,7 @@ def score(as_json: bool, **options_given: Any) -> int:
     """Like `run`, but print only the score, from 0 to 100.
 
     \b
-    replaykit contract score -c replaykit.yaml --min-score 0.9
+    replaykit contract score -c replaykit.yaml --min-score 90
     """
     result = _result(**options_given)
     options.show(as_json, result, score_text, score_json, redact=True)

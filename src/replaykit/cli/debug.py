@@ -9,13 +9,13 @@ from typing import Any
 
 import click
 
-from replaykit.cli import options
+from replaykit.cli import candidate_options, options
 from replaykit.cli.plugins import load_plugins
 
 _TERMINATED = 143  # what a shell says of a program that SIGTERM ended
 
 
-@click.command(name="debug")
+@click.command(name="debug", cls=candidate_options.PythonAgentOnly)
 @click.argument("run_id", metavar="RUN")
 @click.option("--step", "step", metavar="STEP", help="The step to begin at, by name or number.  [default: the first]")
 @click.option("--agent", metavar="MODULE:FUNCTION", help="The agent to run forks with.")
@@ -33,8 +33,8 @@ def command(run_id: str, step: str | None, agent: str | None, live: tuple[str, .
     """
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise click.UsageError(
-            "replaykit debug needs a terminal; without one: replaykit show RUN --steps, "
-            "replaykit show RUN --step STEP [--state], replaykit fork RUN --step STEP"
+            "replaykit debug needs a terminal. Without one, use: replaykit show RUN --steps, "
+            "replaykit show RUN --step STEP [--state], and replaykit fork RUN --step STEP"
         )
     from replaykit.errors import UsageError
 

@@ -21,6 +21,8 @@ from replaykit.report.runs import run_text
 from replaykit.store.open import open_store
 from replaykit.terminal import style
 
+STORE = Path(".replaykit", "store.db")
+
 
 @click.command(name="demo")
 @options.destination(
@@ -38,14 +40,14 @@ def command(directory: Path | None) -> None:
     """
     if directory is not None:
         directory.mkdir(parents=True, exist_ok=True)
-        _show(directory)
+        _show(directory, f"Next: replaykit show last --store {directory / STORE}")
         return
     with tempfile.TemporaryDirectory(prefix="replaykit-demo-") as scratch:
-        _show(Path(scratch))
+        _show(Path(scratch), "Look at the files: replaykit demo --out demo\nSet up a project: replaykit init")
 
 
-def _show(directory: Path) -> None:
-    store = directory / ".replaykit" / "store.db"
+def _show(directory: Path, next_step: str) -> None:
+    store = directory / STORE
     _title("1. An agent fails, and is recorded")
     try:
         with record("billing", input=demo.QUESTION, store=store) as run:
@@ -54,21 +56,22 @@ def _show(directory: Path) -> None:
         with open_store(store, read_only=True) as source:
             click.echo(fit(run_text(source.load(run.id))))
 
-    _title(f"2. The failed run becomes a case: replaykit scaffold {run.id}")
+    _title("2. The failed run becomes a case, as `replaykit scaffold` makes it")
     promoted = promote(run.id, directory / "cases" / "billing-loop", force=True, store=store)
     check_case(promoted.case, promoted.run)
     case = promoted.case
-    click.echo(fit(case_text(case)))
+    click.echo(fit(case_text(case).rpartition("\n\nNext: ")[0]))
 
     _title("3. The same agent against the case, its tools answered from the recording")
-    click.echo(result_text(replay(case, PythonCandidate("replaykit.demo:looping_agent"))))
+    click.echo(fit(result_text(replay(case, PythonCandidate("replaykit.demo:looping_agent")))))
 
     _title("4. The fixed agent against the same case")
-    click.echo(result_text(replay(case, PythonCandidate("replaykit.demo:patient_agent"))))
-    click.echo("\nThe case is a directory of readable files: commit it, and the failure cannot come back unnoticed.")
+    click.echo(fit(result_text(replay(case, PythonCandidate("replaykit.demo:patient_agent")))))
+    last = "The case is a directory of readable files: commit it, and the failure cannot come back unnoticed."
+    click.echo(fit(f"\n{last}\n\n{next_step}"))
 
 
 def _title(text: str) -> None:
     click.echo()
-    click.echo(style(text, bold=True))
+    click.echo(fit(style(text, bold=True)))
     click.echo()

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from replaykit.cli import options
-from replaykit.project.examples import DIRECTORY, all_examples, copy_example
+from replaykit.project.examples import all_examples, copy_example
 from replaykit.report.examples import CopiedExample, copied_text, examples_json, examples_text
 
 
@@ -32,13 +32,18 @@ def command(context: click.Context, as_json: bool) -> None:
 def copy(name: str, directory: Path, as_json: bool) -> None:
     """Copy an example into a directory, below `examples`.
 
-    The commands in the documentation then work in that directory as written. Existing files are never replaced.
+    The commands in the documentation then work in that directory as written. An existing file with other content is
+    never replaced.
 
     \b
     replaykit examples copy golden
     replaykit examples copy time_travel /tmp/try
     """
-    example = copy_example(name, directory)
-    created = [str(directory / DIRECTORY / file) for file in example.files]
-    copied = CopiedExample(example=name, created=created, first_command=example.first_command)
-    options.show(as_json, copied, copied_text)
+    copied = copy_example(name, directory)
+    result = CopiedExample(
+        example=name,
+        created=list(map(str, copied.created)),
+        existing=list(map(str, copied.existing)),
+        first_command=copied.example.first_command,
+    )
+    options.show(as_json, result, copied_text)

@@ -7,16 +7,16 @@ from typing import Any
 import click
 from msgspec import UNSET
 
-from replaykit.cli import fork_options, options
+from replaykit.cli import candidate_options, fork_options, options
 from replaykit.model.matching import ErrorSpec
 from replaykit.model.values import thaw
 from replaykit.travel.edits import Edits
 from replaykit.travel.fork import fork
 
 
-@click.command(name="fork")
+@click.command(name="fork", cls=candidate_options.PythonAgentOnly)
 @click.argument("run_id", metavar="RUN")
-@fork_options.fork_verb
+@fork_options.step_and_agent
 @options.repeated("--set", "keys", metavar="KEY=VALUE", help="Set a key of the state, to JSON or text.")
 @click.option("--modify", metavar="JSON", help="Set keys of the state from an object.")
 @click.option("--patch", metavar="JSON", help="Change the state by a JSON Patch.")
@@ -26,8 +26,7 @@ from replaykit.travel.fork import fork
 @click.option("--args", "arguments", metavar="JSON", help="Replace the arguments of the step's last tool call.")
 @click.option("--input", "input_", metavar="JSON|TEXT", help="Replace the agent's input.")
 @click.option("--tool", metavar="NAME", help="Which tool or model to change, if the step calls several.")
-@options.store
-@options.as_json
+@fork_options.fork_verb
 def command(run_id: str, step: str, fork_arguments: dict[str, Any], **changes: Any) -> Any:
     """Continue a run from one of its steps, with something changed.
 

@@ -14,13 +14,14 @@ from replaykit.candidates.golden import check_golden
 from replaykit.cases.golden import golden_file, golden_of, refuse_taken, write_golden
 from replaykit.cli import candidate_options, options
 from replaykit.cli.plugins import load_plugins
+from replaykit.cli.progress import progress
 from replaykit.cli.verbosity import reports
 from replaykit.errors import ExitCode, UsageError
 from replaykit.report.golden import golden_json, golden_text
 from replaykit.store.open import open_store
 
 
-@click.command(name="golden")
+@click.command(name="golden", cls=candidate_options.PythonAgentOnly)
 @click.argument("run_id", metavar="RUN")
 @options.destination(
     "out",
@@ -75,7 +76,8 @@ def command(
         refuse_taken(file)
     result = None
     if agent is not None:
-        with contextlib.redirect_stdout(sys.stderr):  # what the agent prints is no part of the answer
+        # What the agent prints is no part of the answer.
+        with contextlib.redirect_stdout(sys.stderr), progress("running the agent"):
             result = check_golden(golden, load_agent(agent), allow_connect=allow_connect)
     if result is not None and not result.passed:
         as_document = partial(golden_json, file=None, result=result)

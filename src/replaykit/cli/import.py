@@ -39,7 +39,7 @@ class ImportGroup(click.Group):
 def command() -> None:
     """Import runs from trace files of any vendor, or from a tracing service.
 
-    Runs that are in the store already are skipped. A run that cannot be read is reported, and the others are imported.
+    Skips runs that the store already has. A run that cannot be read is reported, and the others are imported.
     The output shows how much of each run can be replayed. Exit 1 if a run could not be imported, 3 if a service cannot
     be reached, 5 if there was nothing to import.
 

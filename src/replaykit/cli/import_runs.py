@@ -191,6 +191,7 @@ def replays_langsmith(command: Callable[..., ExitCode]) -> Callable[..., Any]:
                 raise UsageError("-o and --run need --from-langsmith", hint=hint)
             return command(**parameters)
         _check(from_runs, from_project, parameters)
+        options.note("`replaykit import langsmith -o DIRECTORY --run` does the same, with more options")
         records = _records(from_runs, from_project, filter_status)
         result = import_into_project(records, output=output, config=parameters["config"], needs_sessions=True)
         import_code = failed_if(result.failed)
@@ -204,17 +205,22 @@ def replays_langsmith(command: Callable[..., ExitCode]) -> Callable[..., Any]:
 
 
 _langsmith_options = options.combined(
-    options.flag("--run", "run_them", help="With -o: replay the sessions that are written as well."),
-    OUTPUT,
+    options.flag("--run", "run_them", help="With -o: replay the written sessions as well.", hidden=True),
+    options.destination(
+        "output", "Write a session file for each run.", type=options.PATH, metavar="FILE|DIRECTORY", hidden=True
+    ),
     click.option(
         "--filter-status",
         type=options.OneOf(STATUSES),
         default="error",
         show_default=True,
         help="With --from-langsmith-project: which runs.",
+        hidden=True,
     ),
-    click.option("--from-langsmith-project", "from_project", metavar="NAME", help="Import a project's runs first."),
-    options.repeated("--from-langsmith", "from_runs", metavar="RUN_ID", help="Import this run first."),
+    click.option(
+        "--from-langsmith-project", "from_project", metavar="NAME", help="Import a project's runs first.", hidden=True
+    ),
+    options.repeated("--from-langsmith", "from_runs", metavar="RUN_ID", help="Import this run first.", hidden=True),
 )
 
 

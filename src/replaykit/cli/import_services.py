@@ -53,8 +53,8 @@ _which = options.combined(
 def langsmith(project: str | None, **parameters: Any) -> int:
     """Import runs from LangSmith.
 
-    By id, with the runs below them, or the failed ones of a project.
-    LANGSMITH_API_KEY is the key, LANGSMITH_ENDPOINT the address, LANGSMITH_WORKSPACE_ID the workspace.
+    Imports traces by id, with all their child runs, or the failed traces of a project. Set LANGSMITH_API_KEY, and where
+    needed LANGSMITH_ENDPOINT (the address) and LANGSMITH_WORKSPACE_ID.
 
     \b
     replaykit import langsmith --trace 0199a1b2-…
@@ -71,8 +71,8 @@ def langsmith(project: str | None, **parameters: Any) -> int:
 def langfuse(is_whole: bool, **parameters: Any) -> int:
     """Import traces from Langfuse.
 
-    By id, or the failed ones of the project.
-    LANGFUSE_PUBLIC_KEY and LANGFUSE_SECRET_KEY are the keys, LANGFUSE_BASE_URL (or LANGFUSE_HOST) is the address.
+    Imports traces by id, or the failed traces of the project. Set LANGFUSE_PUBLIC_KEY and LANGFUSE_SECRET_KEY, and
+    where needed LANGFUSE_BASE_URL or LANGFUSE_HOST (the address).
 
     \b
     replaykit import langfuse --trace 4bf92f3577b34da6a3ce929d0e0e4736
@@ -89,8 +89,8 @@ def langfuse(is_whole: bool, **parameters: Any) -> int:
 def phoenix(project: str | None, **parameters: Any) -> int:
     """Import traces from Phoenix.
 
-    The failed ones of a project, or some of it by id.
-    PHOENIX_COLLECTOR_ENDPOINT is the address, PHOENIX_API_KEY the key, PHOENIX_CLIENT_HEADERS are further headers.
+    Imports the failed traces of a project, or some of its traces by id. Set PHOENIX_COLLECTOR_ENDPOINT (the address),
+    and where needed PHOENIX_API_KEY and PHOENIX_CLIENT_HEADERS.
 
     \b
     replaykit import phoenix --project support --since 24h
@@ -110,8 +110,8 @@ def phoenix(project: str | None, **parameters: Any) -> int:
 def mlflow(experiment: str | None, **parameters: Any) -> int:
     """Import traces from an MLflow tracking server.
 
-    By id, or the failed ones of an experiment.
-    MLFLOW_TRACKING_URI is the address, MLFLOW_TRACKING_TOKEN the key, or MLFLOW_TRACKING_USERNAME and _PASSWORD.
+    Imports traces by id, or the failed traces of an experiment. Set MLFLOW_TRACKING_URI (the address), and where needed
+    MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD.
 
     \b
     replaykit import mlflow --trace tr-8587b4f292f32356af1ee984320a878b

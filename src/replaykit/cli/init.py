@@ -21,14 +21,14 @@ from replaykit.report.project import NewProject, project_text
 
 _README = """# Cases
 
-Each directory here is a failure that happened once, kept so that it cannot come back unnoticed.
+Each directory here holds a failure that happened once, so that it cannot come back unnoticed.
 
     replaykit scaffold TRACE --out cases/NAME        make one from a failed trace
     replaykit lint cases                             check them
     replaykit replay cases --agent MODULE:FUNCTION   run an agent against them
     replaykit redact scan cases                      look for secrets before they are committed
 
-What is secret or personal is replaced by placeholders of the same form when a case is made.
+ReplayKit replaces secrets and personal data by placeholders of the same form when it makes a case.
 """
 
 
@@ -39,12 +39,8 @@ replaykit: 1
 {agent}
 cases: [cases]
 
-# What the agent promises. A session names the contract that it must keep.
-# contracts:
-#   default:
-#     invariants:
-#       - {{id: answers, type: output_not_empty, severity: critical}}
-
+# What the agent promises. `replaykit ci` calls it with each probe, for real, and checks the answers.
+{contracts}
 # Incidents: an input, what the tools answered, and a contract.
 # replays:
 #   sessions:
@@ -59,6 +55,16 @@ _NO_AGENT = """# agent:
 #   endpoint: my_agent:answer    # module:function, a URL, or a command
 #   timeout: 30000               # milliseconds
 """
+_CONTRACT = """contracts:
+  default:
+    invariants:
+      - {id: answers, type: output_not_empty, severity: critical, probes: [Hello]}
+"""
+_NO_CONTRACT = """# contracts:
+#   default:
+#     invariants:
+#       - {id: answers, type: output_not_empty, severity: critical, probes: [Hello]}
+"""
 _SCHEMA_FILE = "replaykit.schema.json"
 
 
@@ -72,9 +78,12 @@ _SCHEMA_FILE = "replaykit.schema.json"
 def command(directory: Path, agent: str | None, endpoint: str | None, runner_cmd: str | None, as_json: bool) -> None:
     """Set up a project: configuration, cases and store.
 
-    On a terminal, you are asked what your agent is, unless you use --json; what was found is the default. Elsewhere the
-    agent is the function that `rk.record` decorates, or the program that package.json starts, if there is only one. No
-    code is imported, and existing files are left alone.
+    On a terminal, asks what your agent is, and suggests the one it found. Elsewhere, and with --json, takes the agent
+    that it finds, if there is only one: the function that `rk.record` decorates, or the program that package.json
+    starts. Imports no code, and leaves existing files alone.
+
+    `replaykit ci` can then run: it replays your cases. While you have none, it calls the agent once and checks that it
+    answers.
 
     \b
     replaykit init
@@ -85,11 +94,19 @@ def command(directory: Path, agent: str | None, endpoint: str | None, runner_cmd
         raise UsageError("--agent, --endpoint or --runner-cmd: give one of them")
     where = options_given[0] if options_given else _find_agent(directory, may_ask=not as_json)
     schema = directory / HOME / _SCHEMA_FILE
+    cases = directory / "cases"
+    has_cases = any(cases.glob("**/case.yaml"))
+    config = _CONFIG.format(
+        schema=f"{HOME}/{_SCHEMA_FILE}",
+        agent=_agent_section(where),
+        # A project that has cases can run them: it needs no contract, whose probes call the agent for real.
+        contracts=_CONTRACT if where and not has_cases else _NO_CONTRACT,
+    )
     files = {
         directory / HOME / ".gitignore": "*\n",
         schema: json.dumps(document_schema("ReplayKit configuration", PROJECT), indent=2) + "\n",
-        directory / "cases" / "README.md": _README,
-        directory / PROJECT_FILES[0]: _CONFIG.format(schema=f"{HOME}/{_SCHEMA_FILE}", agent=_agent_section(where)),
+        cases / "README.md": _README,
+        directory / PROJECT_FILES[0]: config,
     }
     created, existing = [], []
     for file, text in files.items():
@@ -99,12 +116,12 @@ def command(directory: Path, agent: str | None, endpoint: str | None, runner_cmd
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
         created.append(str(file))
-    project = NewProject(created=created, existing=existing, agent=where)
+    project = NewProject(created=created, existing=existing, agent=where, has_cases=has_cases)
     options.show(as_json, project, project_text, brief=lambda _: str(directory / PROJECT_FILES[0]))
 
 
 def _find_agent(directory: Path, *, may_ask: bool) -> str:
-    """Return the agent of a project: the only one in its source, or what somebody types here."""
+    """Return the agent of a project: the only one in its source, or the answer typed here; empty if there is none."""
     if (directory / PROJECT_FILES[0]).exists():
         return ""
     found = find_agents(directory) if directory.is_dir() else []
@@ -124,12 +141,12 @@ _LATER = "later"
 
 
 def _ask_agent(found: list[str]) -> str:
-    """Ask what the agent is, first its kind and then its name; what was found is the default."""
+    """Ask for the kind of the agent, then for its name; the agents that were found are the defaults."""
     default = agent_type(found[0]).value if found else _LATER
     if found:
         click.echo(f"Found: {', '.join(found)}", err=True)
-    question = "What is your agent? A Python function, a command, an HTTP endpoint, or decide later"
-    kind = click.prompt(question, type=options.OneOf([*_KINDS, _LATER]), default=default, err=True)
+    click.echo("What is your agent: a Python function, a command, or an HTTP endpoint?", err=True)
+    kind = click.prompt("Agent", type=options.OneOf([*_KINDS, _LATER]), default=default, err=True)
     if kind == _LATER:
         return ""
     agent_kind, question = _KINDS[kind]

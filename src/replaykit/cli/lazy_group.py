@@ -1,4 +1,4 @@
-"""Groups of commands that are imported when they are asked for."""
+"""Groups of commands that are imported when they are used."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ Summaries = Mapping[str, str]
 
 
 class LazyGroup(click.Group):
-    """A group whose commands are the modules of a package, each imported when it is asked for.
+    """A group whose commands are the modules of a package, each imported when it is used.
 
-    The summaries are given beforehand, in sections, so that `--help` imports none of the modules. Synonyms are words
-    that people try for a command; the error about one suggests the command.
+    It takes the summaries in sections, so that `--help` imports none of the modules. Unlisted commands run, but are not
+    in the sections of `--help`. Synonyms are words that people try for a command; the error about one suggests it.
     """
 
     def __init__(
@@ -26,16 +26,18 @@ class LazyGroup(click.Group):
         *arguments: Any,
         package: str,
         sections: Mapping[str, Summaries],
+        unlisted: Summaries | None = None,
         synonyms: Mapping[str, str] | None = None,
         **settings: Any,
     ) -> None:
         super().__init__(*arguments, **settings)
         self._package = package
         self._sections = sections
+        self._unlisted = unlisted or {}
         self._synonyms = synonyms or {}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [name for summaries in self._sections.values() for name in summaries]
+        return [name for summaries in (*self._sections.values(), self._unlisted) for name in summaries]
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in self.list_commands(ctx):

@@ -31,19 +31,24 @@ if TYPE_CHECKING:
 @click.command(name="mcp")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[-- SERVER...]")
 @click.option("--name", help="The server's name: its tools are NAME.TOOL.  [default: from the command or the URL]")
-@click.option("--http", "url", metavar="URL", help="The server speaks HTTP at this URL: answer for it on loopback.")
+@click.option(
+    "--http",
+    "url",
+    metavar="URL",
+    help="The URL of a server that speaks HTTP; clients connect to a port on loopback instead.",
+)
 @click.option(
     "--port", type=click.IntRange(0, 65535), help="With --http: the port to listen on.  [default: a free one]"
 )
-@options.flag("--record", help="Record a run of its own, in the store.")
-@click.option("--replay", "run_id", metavar="RUN", help="Answer from this recorded run; no server is started.")
+@options.flag("--record", help="Record a separate run in the store.")
+@click.option("--replay", "run_id", metavar="RUN", help="Answer from this recorded run; start no server.")
 @click.option(
     "--session",
     type=options.DIRECTORY,
-    help="The directory of the recording or replay to take part in.  [default: $REPLAYKIT_SESSION]",
+    help="The directory of the recording or replay to join.  [default: $REPLAYKIT_SESSION]",
 )
 @options.store
-@options.flag("--json", "as_json", help="With --http: print where it listens as JSON.")
+@options.flag("--json", "as_json", help="With --http: print the address it listens on as JSON.")
 def command(
     command: tuple[str, ...],
     name: str | None,
@@ -58,14 +63,13 @@ def command(
     """Record or replay an MCP server, between a client and the server.
 
     \b
-    A client is given this in the place of the server's own command:
+    In your client's configuration, replace the server's command:
       replaykit mcp --record -- npx -y some-mcp-server
       replaykit mcp --replay RUN -- npx -y some-mcp-server
-    and for a server that speaks HTTP, the URL that this prints:
+    For a server that speaks HTTP, replace its URL by the one that this prints:
       replaykit mcp --record --http http://127.0.0.1:8000/mcp
 
-    Inside of `replaykit record` and `replaykit replay` neither --record nor --replay is needed. In a replay the server
-    is never started.
+    Under `replaykit record` and `replaykit replay`, leave out --record and --replay. A replay never starts the server.
     """
     if command and url:
         raise click.UsageError("give the server's command after `--` or --http URL, not both")

@@ -113,7 +113,7 @@ otel = flag(
     "--otel",
     expose_value=False,
     callback=_turn_on,
-    help="Send runs as traces to OpenTelemetry, as the OTEL_… variables say; REPLAYKIT_OTEL=1 does as well.",
+    help="Send runs to OpenTelemetry, as the OTEL_… variables configure it (or set REPLAYKIT_OTEL=1).",
 )
 
 
@@ -214,7 +214,7 @@ config = click.option(
     "--config",
     "config",
     type=PATH,
-    help="The project's configuration: its agent, contracts and sessions.  [default: replaykit.yaml, if there is one]",
+    help="The project's configuration.  [default: replaykit.yaml, if it exists]",
 )
 
 
@@ -244,9 +244,11 @@ def project_of(config: Path | None, files: ConfigFiles = WORKING_TREE, *, untrus
 
 
 evidence = click.option(
-    "--evidence", type=DIRECTORY, help="Where replays leave their files.  [default: .replaykit/runs]"
+    "--evidence", type=DIRECTORY, help="Where replays write their files.  [default: .replaykit/runs]"
 )
-timeout = click.option("--timeout", "timeout_s", type=Seconds(), help="Seconds per run, instead of the case's own.")
+timeout = click.option(
+    "--timeout", "timeout_s", type=Seconds(), help="Time limit per run, in seconds, instead of the case's own."
+)
 
 
 def tell_notices(subjects: Any) -> None:

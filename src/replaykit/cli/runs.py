@@ -17,13 +17,13 @@ from replaykit.telemetry.span import trace_id_of
 
 
 @click.command(name="runs")
-@click.option("-n", "--limit", type=click.IntRange(1), default=20, show_default=True, help="How many, newest first.")
+@click.option("-n", "--limit", type=click.IntRange(1), default=20, show_default=True, help="Show at most N runs.")
 @options.flag("--all", "everything", help="Show all runs.")
 @click.option(
     "--status", type=options.OneOf([status.value for status in RunStatus]), help="Only runs with this status."
 )
-@click.option("--name", help="Only runs of this name.")
-@click.option("--trace", metavar="ID", help="Only the runs of this trace of OpenTelemetry.")
+@click.option("--name", help="Only runs with this name.")
+@click.option("--trace", metavar="ID", help="Only runs of this OpenTelemetry trace.")
 @options.store
 @options.as_json
 @reports

@@ -36,14 +36,14 @@ _MAX_REASONS = 20
 
 @click.command(name="serve")
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=4318, show_default=True, help="The port; 0 takes a free one."
+    "--port", type=click.IntRange(0, 65535), default=4318, show_default=True, help="The port; 0 picks a free one."
 )
 @click.option(
     "--host",
     default="127.0.0.1",
     show_default=True,
     metavar="ADDRESS",
-    help="The address to listen on. Beyond loopback anybody who can reach it can add runs.",
+    help="The address to listen on. On any other than loopback, everyone who can reach it can add runs.",
 )
 @options.repeated(
     "--allow-host",
@@ -56,7 +56,7 @@ _MAX_REASONS = 20
     type=options.OneOf(STATUSES),
     default="all",
     show_default=True,
-    help="Which runs to keep: all of them, or those that failed.",
+    help="Which runs to store: all, or only failed ones.",
 )
 @click.option(
     "--idle",
@@ -68,7 +68,7 @@ _MAX_REASONS = 20
     help="Store an incomplete trace after this long without a new span.",
 )
 @options.store
-@options.flag("--json", "as_json", help="Print what happens as JSON, one object a line.")
+@options.flag("--json", "as_json", help="Print events as JSON, one object per line.")
 def command(
     port: int,
     host: str,
@@ -81,13 +81,13 @@ def command(
     """Receive OTLP traces and store each one as a run.
 
     \b
-    Any program that has OpenTelemetry sends its traces here:
+    Start it, and point any program that uses OpenTelemetry to it:
       replaykit serve
       OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318 OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf python agent.py
 
-    Takes /v1/traces and /v1/logs, as protobuf or JSON. What is acknowledged is on disk, beside the store, and is still
-    there after a crash. A run is made when a trace is whole, or when nothing came of it for --idle seconds; a span
-    that comes later makes it anew. Ctrl-C ends it, and finishes what has come.
+    Accepts /v1/traces and /v1/logs, as protobuf or JSON. Every acknowledged span is on disk, beside the store, and
+    survives a crash. A trace is stored as a run when it is complete, or after --idle seconds without a new span; later
+    spans update the run. Ctrl-C stores everything received, and exits.
     """
     try:
         is_loopback = host == "localhost" or ipaddress.ip_address(host).is_loopback

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import click
 
-from replaykit.cli import options
+from replaykit.cli import candidate_options, options
 from replaykit.cli.verbosity import hint, is_quiet, is_verbose, reports
 
 
-@click.command(name="show")
+@click.command(name="show", cls=candidate_options.PythonAgentOnly)
 @click.argument("run_id", metavar="RUN")
 @click.option("--step", metavar="STEP", help="Only this step: its name, its number, or -1 for the last.")
 @click.option("--event", type=click.IntRange(0), metavar="N", help="Only this event, by the number in front of it.")

@@ -1,7 +1,7 @@
-"""Documents: YAML and JSON from files that others wrote, as plain values with the lines they came from.
+"""Documents: YAML and JSON from untrusted files, as plain values with line numbers.
 
-Whatever a file holds, reading it ends, stays within limits, and gives a value or an `InvalidFile`. A path that a file
-names never leaves the directory it is confined to.
+Reading any file ends, stays within limits, and gives a value or an `InvalidFile`. A path in a file never leaves the
+directory that it is confined to.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from replaykit.model.values import Json
 FilePath: TypeAlias = str | os.PathLike[str]
 
 MAX_BYTES = 64 * 1024 * 1024
-MAX_LINES_BYTES = 8 * 1024 * 1024  # in a larger file, a message without a line beats one that comes late
+MAX_LINES_BYTES = 8 * 1024 * 1024  # in larger files, finding the line takes too long
 
 _BOM = b"\xef\xbb\xbf"
 
 
 class Document:
-    """A file's value, and the line each part of it stands on."""
+    """A file's value, and the line of each part of it."""
 
     __slots__ = ("_text", "file", "value")
 
@@ -40,11 +40,11 @@ class Document:
         self._text = text
 
     def line(self, path: DocumentPath = ()) -> int | None:
-        """The line of the part at `path`, or of the nearest part around it; None when nothing is known."""
+        """Return the line of the part at `path`, or of the nearest part around it; None if nothing is known."""
         return self.lines([path])[0]
 
     def lines(self, paths: Sequence[DocumentPath]) -> list[int | None]:
-        """The line of each path. Looked up when asked for: only errors do, so a good file never pays."""
+        """Return the line of each path. Lines are computed on demand: only errors need them."""
         if len(self._text) > MAX_LINES_BYTES:
             return [None] * len(paths)
         if _is_json(self.file):
@@ -52,18 +52,18 @@ class Document:
         return find_lines(self._text, paths)
 
     def error(self, message: str, path: DocumentPath = (), *, hint: str | None = None) -> InvalidFile:
-        """The error that says what is wrong with the part at `path`, and where that is."""
+        """Return an error about the part at `path`, with its line."""
         return InvalidFile(message, file=self.file, line=self.line(path), hint=hint)
 
 
 def load_document(path: FilePath, *, limit_bytes: int = MAX_BYTES) -> Document:
-    """The document in a file; `InvalidFile` when it cannot be read or is not one."""
+    """Read a file; raise `InvalidFile` if it cannot be read or is malformed."""
     return parse_document(read_bytes(path, limit_bytes=limit_bytes), os.fspath(path))
 
 
 def parse_document(text: bytes | str, file: str, *, as_json: bool = False) -> Document:
-    """The document in a text: JSON when the file's name or the caller says so, else YAML."""
-    # Editors on Windows write a mark at the beginning that is no part of the text.
+    """Parse a text as JSON if the file's name or the caller says so, else as YAML."""
+    # Editors on Windows write a byte order mark.
     data = _utf8(text, file).removeprefix(_BOM)
     if as_json or _is_json(file):
         value = _json(data, file)
@@ -73,14 +73,14 @@ def parse_document(text: bytes | str, file: str, *, as_json: bool = False) -> Do
 
 
 def read_bytes(path: FilePath, *, limit_bytes: int = MAX_BYTES) -> bytes:
-    """Return the content of a regular file; `InvalidFile` for anything else, and for one that is too large."""
+    """Read a regular file; raise `InvalidFile` for anything else, and for a file that is too large."""
     name = os.fspath(path)
     try:
         found = os.stat(name)
         # A pipe or a device would block, or never end.
         if not stat.S_ISREG(found.st_mode):
             raise InvalidFile("not a regular file", file=name)
-        if found.st_size > limit_bytes:  # before any of it is in memory
+        if found.st_size > limit_bytes:  # before reading it into memory
             raise InvalidFile(f"larger than {limit_bytes:,} bytes", file=name)
         with Path(name).open("rb") as stream:
             data = stream.read(limit_bytes + 1)
@@ -131,8 +131,8 @@ def _json(data: bytes, file: str) -> Json:
 
 
 def confined_path(directory: Path, text: str) -> Path:
-    """The file a case means by a relative path; a `ValueError` says why it may not be used."""
-    # Windows reads both kinds of slashes and drives too: so a case is refused on every system or on none.
+    """Return the file that a case means by a relative path; raise `ValueError` if it may not be used."""
+    # Windows accepts both kinds of slashes, and drives: a case is refused on every system or on none.
     path = PureWindowsPath(text)
     if path.anchor:
         raise ValueError(f"{text!r} is an absolute path; expected one inside the case's directory")
@@ -141,7 +141,7 @@ def confined_path(directory: Path, text: str) -> Path:
     if not text.strip() or "\0" in text:
         raise ValueError(f"{text!r} is not a path")
     file = directory / text
-    # Without a link on the way, a path without `..` stays inside; this is the quick answer to most cases.
+    # Without links on the way, a path without `..` stays inside: the fast path for most cases.
     steps = accumulate((os.fspath(directory), *Path(text).parts), os.path.join)
     if any(map(os.path.islink, steps)) and not _is_within(os.path.realpath(file), os.path.realpath(directory)):
         raise ValueError(f"{text!r} is a link that leaves the case's directory")
@@ -149,7 +149,7 @@ def confined_path(directory: Path, text: str) -> Path:
 
 
 def confined_file(directory: Path, text: str) -> Path:
-    """Return the file a case means by a relative path; `InvalidFile` says why it may not be used."""
+    """Return the file that a case means by a relative path; raise `InvalidFile` if it may not be used."""
     try:
         return confined_path(directory, text)
     except ValueError as error:
@@ -159,14 +159,14 @@ def confined_file(directory: Path, text: str) -> Path:
 def _is_within(path: str, directory: str) -> bool:
     try:
         return os.path.commonpath([path, directory]) == directory
-    except ValueError:  # two drives of Windows
+    except ValueError:  # two drives on Windows
         return False
 
 
 def find_lines(data: bytes, paths: Iterable[DocumentPath]) -> list[int | None]:
-    """For each path the line of that part of a YAML text, or of the nearest part around it.
+    """Return, for each path, the line of that part of a YAML text, or of the nearest part around it.
 
-    One pass that keeps only what was asked for: files may be large, and only errors ask for lines.
+    One pass that keeps only what is needed: files may be large, and only errors need lines.
     """
     requested = list(paths)
     root = _RequestedPart()
@@ -177,12 +177,12 @@ def find_lines(data: bytes, paths: Iterable[DocumentPath]) -> list[int | None]:
         for event in yaml.parse(data, Loader=LOADER):
             walk.take(event)
     except yaml.YAMLError:
-        pass  # the text is damaged further on; what was found up to here is still true
+        pass  # the text is damaged further on; the lines up to here are right
     return list(map(root.nearest, requested))
 
 
 class _RequestedPart:
-    """A part that somebody asked for, or that lies around one."""
+    """A part whose line is needed, or a part around one."""
 
     __slots__ = ("inner", "line")
 
@@ -206,7 +206,7 @@ class _RequestedPart:
 
 
 class _OpenNode:
-    """A list or mapping on the way; `part` is None when nobody asked for anything in it."""
+    """An open list or mapping; `part` is None if no line in it is needed."""
 
     __slots__ = ("count", "is_mapping", "member", "part")
 
@@ -217,14 +217,14 @@ class _OpenNode:
         self.member: _RequestedPart | None = None
 
     def next_part(self, event: Any) -> _RequestedPart | None:
-        """The part that the next node inside is: an item, a key, or the value of the key before it."""
+        """Return the part that the next node is: an item, a key, or the value of the key before it."""
         self.count += 1
         if self.is_mapping and self.count % 2 == 0:
             return self.member
         key = getattr(event, "value", None) if self.is_mapping else self.count - 1
         part = self.part.inner.get(key) if self.part is not None and key is not None else None
         if part is not None and part.line is None:
-            part.line = event.start_mark.line + 1  # a member stands where its key does
+            part.line = event.start_mark.line + 1  # a member has the line of its key
         self.member = part
         return None if self.is_mapping else part
 

@@ -1,7 +1,6 @@
-"""Shapes: what a file may say, declared once for the loader, the linter and the JSON Schema.
+"""Shapes: what a file may contain, declared once for the loader, the linter and the JSON Schema.
 
-A shape finds every flaw of a value in one go, each with the path to it. What fits a shape can be taken apart
-without looking twice.
+A shape finds all flaws of a value at once, each with its path. Values that fit a shape need no further checks.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ class FlawSeverity(StrEnum):
     """The severity of a flaw."""
 
     ERROR = "error"  # the file cannot be used, or cannot mean what it says
-    WARNING = "warning"  # the file can be used; somebody should look at it
+    WARNING = "warning"  # the file can be used, but needs attention
 
 
 class Flaw(Struct, frozen=True):
-    """One thing that is wrong with a value, and where in it."""
+    """One flaw of a value, and its path."""
 
     path: DocumentPath
     code: str
@@ -42,24 +41,24 @@ Flaws: TypeAlias = Iterator[Flaw]
 
 
 class Shape(Protocol):
-    """A declaration of the values that are allowed."""
+    """A declaration of allowed values."""
 
     @property
     def expected(self) -> str:
         """The allowed values, in words."""
 
     def fits(self, value: Json) -> bool:
-        """True when the value is of the right type; its parts may still be wrong."""
+        """Return whether the value has the right type; its parts may still have flaws."""
 
     def flaws(self, value: Json, path: DocumentPath) -> Flaws:
-        """Everything that is wrong with a value that fits."""
+        """Yield all flaws of a value that fits."""
 
     def schema(self) -> JsonObject:
-        """The same as JSON Schema."""
+        """Return the shape as JSON Schema."""
 
 
 def find_flaws(shape: Shape, value: Json, path: DocumentPath = ()) -> Flaws:
-    """Everything that is wrong with a value; its own type first, and then nothing inside it."""
+    """Yield all flaws of a value; if its own type is wrong, only that."""
     if shape.fits(value):
         yield from shape.flaws(value, path)
     else:
@@ -67,7 +66,7 @@ def find_flaws(shape: Shape, value: Json, path: DocumentPath = ()) -> Flaws:
 
 
 def describe(value: Json) -> str:
-    """A value in a few words, for a message."""
+    """Return a value in a few words, for a message."""
     if value is None:
         return "nothing"
     if isinstance(value, bool):
@@ -86,7 +85,7 @@ def describe(value: Json) -> str:
 
 
 class Simple(Struct, frozen=True):
-    """A value of some types, with nothing inside that could be wrong."""
+    """A value of some types, without parts that could have flaws."""
 
     expected: str
     types: tuple[type, ...]
@@ -105,11 +104,11 @@ class Simple(Struct, frozen=True):
 ANYTHING = Simple("anything", (object,), {})
 FLAG = Simple("true or false", (bool,), {"type": "boolean"})
 NOTHING = Simple("null", (type(None),), {"type": "null"})
-"""Null: the key is there, and says that there is no value."""
+"""Null: the key is present without a value."""
 
 
 class Text(Struct, frozen=True):
-    """A text; `pattern` limits it, `check` raises a `ValueError` that says what is wrong with it."""
+    """A text; `pattern` limits it, and `check` raises `ValueError` for flaws."""
 
     expected: str = "text"
     pattern: str | None = None
@@ -156,7 +155,7 @@ class Number(Struct, frozen=True, kw_only=True):
             yield Flaw(path, "bad-value", _wrong_value(self, value, path))
 
     def _is_within(self, value: float) -> bool:
-        # NaN is beyond every bound: each comparison with it is false.
+        # NaN is outside all bounds: each comparison with it is false.
         return (
             (self.above is None or value > self.above)
             and (self.at_least is None or value >= self.at_least)
@@ -226,14 +225,14 @@ class MapOf(Struct, frozen=True):
 
 
 class Record(Struct, frozen=True):
-    """A mapping with known keys. `cross` looks at a record whose own members have no flaw."""
+    """A mapping with known keys. `cross` checks a record whose own members have no flaws."""
 
     members: Mapping[str, Shape]
     required: tuple[str, ...] = ()
     notes: Mapping[str, str] = {}
     cross: Callable[[JsonObject], Iterator[Flaw]] | None = None
     noun: str = "key"
-    """The word that messages use for a key."""
+    """The word for a key in messages."""
 
     expected = "a mapping"
 
@@ -242,7 +241,7 @@ class Record(Struct, frozen=True):
 
     def flaws(self, value: Json, path: DocumentPath) -> Flaws:
         clean = True
-        # `cross` may take members apart without looking, so it runs only on a record without flaws.
+        # `cross` relies on valid members, so it runs only on a record without flaws.
         for flaw in self._own_flaws(value, path):
             clean = False
             yield flaw
@@ -303,7 +302,7 @@ SOME_TEXT = Text("some text", pattern=r"\S")
 
 
 def refuse_flaws(document: Document, flaws: Iterable[Flaw]) -> None:
-    """Raise the `InvalidFile` of the first flaw, with its line."""
+    """Raise an `InvalidFile` for the first flaw, with its line."""
     for flaw in flaws:
         raise document.error(flaw.message, flaw.path, hint=flaw.hint)
 

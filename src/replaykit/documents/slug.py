@@ -1,4 +1,4 @@
-"""Slugs: a file name for any tool or model, the same on every system and for every set of them."""
+"""Slugs: file names for tools and models, the same on every system."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from replaykit.redaction.lazy_patterns import lazy
 _PREFIXES = {"tool_call": "", "llm_call": "model.", "exchange": "exchange."}
 _SAFE = lazy(r"[a-z0-9_][a-z0-9_.-]{0,59}(?<![.])")
 _HASHED = lazy(r".*-[0-9a-f]{8}")
-_RESERVED = lazy(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?")  # devices of Windows, with any suffix
+_RESERVED = lazy(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?")  # devices on Windows, with any suffix
 _UNSAFE = lazy(r"[^a-z0-9_]+")
 _UNTYPEABLE = lazy(r"[^A-Za-z0-9_.]+")
 _ID_CHARS = 80
 
 
 def slug(kind: str, name: str) -> str:
-    """A file name without suffix. A name that is one already stays; any other gets a hash that keeps it apart."""
+    """Return a file name without suffix. Valid names stay; others get a hash that keeps them apart."""
     prefix = _PREFIXES[kind]
     if _stays(name) and (prefix or not name.startswith(("model.", "exchange."))):
         return prefix + name
@@ -39,5 +39,5 @@ def typeable(name: str) -> str:
 
 
 def _stays(name: str) -> bool:
-    # A name that looks hashed gets a hash itself, so that it cannot take the file of another.
+    # A name that looks hashed gets a hash itself, so that it cannot take another's file.
     return bool(_SAFE.fullmatch(name)) and not _RESERVED.fullmatch(name) and not _HASHED.fullmatch(name)

@@ -1,6 +1,6 @@
-"""JSON files that hold one struct: read with the version they were written in, and with the line of what is wrong."""
+"""JSON files with one struct: check their version, and report errors with their line."""
 
-# Annotations are values here: msgspec reads them, and would compile each as a text, once for every class that has it.
+# Annotations are values here: msgspec would compile string annotations once for every class.
 
 from pathlib import Path
 from typing import TypeVar
@@ -18,7 +18,7 @@ T = TypeVar("T", bound=Struct)
 
 
 class FileVersion(Struct):
-    """The version that a file names, whatever else it holds."""
+    """The version in a file, whatever else it holds."""
 
     replaykit: int
 
@@ -26,9 +26,9 @@ class FileVersion(Struct):
 def read_struct(
     file: Path, content_type: type[T], *, newest: int, noun: str, limit_bytes: int, hint: str | None = None
 ) -> T:
-    """Return the content of a file; `FormatTooNew` for a newer version, and `InvalidFile` for anything else.
+    """Read a file; raise `FormatTooNew` for a newer version, and `InvalidFile` for any other flaw.
 
-    `noun` is what messages call a version: `proof format {}`.
+    `noun` names the version in messages: `proof format {}`.
     """
     text = read_bytes(file, limit_bytes=limit_bytes)
     version = _decode(text, FileVersion, file, hint).replaykit

@@ -1,6 +1,6 @@
-"""JSON Schemas of results: what the types of their structs and the docstrings of the fields say.
+"""JSON Schemas of results, from the types of structs and the docstrings of their fields.
 
-A schema describes what is written, not what may be read: a key that is always there is required, and other keys are
+A schema describes written files, not accepted ones: a key that is always present is required, and other keys are
 allowed, since a later version may add some.
 """
 
@@ -20,7 +20,7 @@ from replaykit.model.values import JsonObject
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 VERSION_KEY = "replaykit"
-"""The key that holds the version of a result."""
+"""The key of a result's version."""
 _PYTHON_WORDS = re.compile(r"\b(None|True|False)\b")
 _JSON_WORDS = {"None": "null", "True": "true", "False": "false"}
 
@@ -37,7 +37,7 @@ _SIMPLE: dict[type, JsonObject] = {
 
 
 def result_schema(type_: Any, *, name: str, title: str) -> JsonObject:
-    """Return the JSON Schema of the values of a type, as they are written."""
+    """Return the JSON Schema of a type's values, as they are written."""
     parts: dict[str, JsonObject] = {}
     schema = _schema(inspect.type_info(type_), parts)
     return {
@@ -50,7 +50,7 @@ def result_schema(type_: Any, *, name: str, title: str) -> JsonObject:
 
 
 def _schema(info: Any, parts: dict[str, JsonObject]) -> JsonObject:
-    """Return the schema of a type; those of the structs and enumerations in it go to `parts`, by their names."""
+    """Return the schema of a type; structs and enumerations in it go to `parts`, by name."""
     if type(info) in _SIMPLE:
         return _SIMPLE[type(info)]
     if isinstance(info, inspect.Metadata):
@@ -68,7 +68,7 @@ def _schema(info: Any, parts: dict[str, JsonObject]) -> JsonObject:
         return {"enum": list(info.values)}
     name = info.cls.__name__
     if name not in parts:
-        parts[name] = {}  # a struct may hold others of its own kind
+        parts[name] = {}  # a struct may contain others of its own type
         parts[name] = _part(info, parts)
     return {"$ref": f"#/$defs/{name}"}
 
@@ -92,14 +92,14 @@ def _part(info: inspect.StructType | inspect.EnumType, parts: dict[str, JsonObje
             schema = {"description": docs[field.name], **schema}
         properties[field.encode_name] = schema
         has_default = field.default is not NODEFAULT or field.default_factory is not NODEFAULT
-        if field.required or (has_default and not is_short):  # neither: a value that may be UNSET
+        if field.required or (has_default and not is_short):  # neither is set for a value that may be UNSET
             required.append(field.encode_name)
     return {"description": description, "type": "object", "properties": properties, "required": required}
 
 
 @cache
 def field_docs(struct: type[Struct]) -> dict[str, str]:
-    """Return the docstrings of a struct's fields, those that it inherits included, each on one line."""
+    """Return the docstrings of a struct's fields, including inherited ones, each on one line."""
     docs: dict[str, str] = {}
     for cls in reversed(struct.__mro__):
         if cls.__module__.startswith("replaykit."):
@@ -109,7 +109,7 @@ def field_docs(struct: type[Struct]) -> dict[str, str]:
 
 @cache
 def _docs_of_module(module: str) -> dict[str, dict[str, str]]:
-    """Return the docstrings of the fields of each class of a module: the texts below their annotations."""
+    """Return the field docstrings of each class of a module: the texts below their annotations."""
     docs: dict[str, dict[str, str]] = {}
     for node in ast.parse(sources.getsource(sys.modules[module])).body:
         if isinstance(node, ast.ClassDef):
@@ -126,6 +126,6 @@ def _docs_of_class(node: ast.ClassDef) -> Iterator[tuple[str, str]]:
 
 
 def _in_json_words(text: str) -> str:
-    """Return a docstring on one line, about JSON: `null if there is none`."""
+    """Return a docstring on one line, with Python's words replaced by JSON's: `null if there is none`."""
     line = _PYTHON_WORDS.sub(lambda word: _JSON_WORDS[word[0]], " ".join(text.split()))
     return line[:1].upper() + line[1:]

@@ -1,6 +1,6 @@
-"""Shapes of structs: the fields that a msgspec struct declares, as a shape that finds every flaw of a value.
+"""Shapes of structs: derive a shape, which finds all flaws of a value, from a msgspec struct.
 
-msgspec decodes what is right. What is wrong is looked up here, so that no message of a library has to be taken apart.
+msgspec decodes valid values. Flaws are found here, so that no message of a library has to be parsed.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Word(Struct, frozen=True):
 
 
 def struct_shape(struct: type[Struct], *, noun: str = "key") -> Record:
-    """Return the shape of a mapping that is converted to this struct; `noun` is what messages call its keys."""
+    """Return the shape of a mapping that is converted to this struct; `noun` is the word for its keys in messages."""
     info = inspect.type_info(struct)
     assert isinstance(info, inspect.StructType)
     return _record(info, noun)
@@ -70,7 +70,7 @@ def _record(info: inspect.StructType, noun: str) -> Record:
 
 
 def _own_flaw(struct: type[Struct], value: JsonObject) -> Flaws:
-    """The `ValueError` that the struct's own `__post_init__` raises: its fields are right, and do not go together."""
+    """Yield the `ValueError` of the struct's own `__post_init__`: valid fields that do not fit together."""
     try:
         msgspec.convert(value, struct, strict=True)
     except msgspec.ValidationError as error:

@@ -1,7 +1,7 @@
-"""YAML values: build plain data from YAML events, within limits that hold for any file.
+"""YAML values: build plain data from YAML events, within limits for any file.
 
-The events come from libyaml; no constructor of PyYAML takes part. An explicit stack keeps deep files from
-exhausting Python's, and aliases share what they name while a budget counts what they would expand to.
+The events come from libyaml, without PyYAML's constructors. An explicit stack keeps deep files from exhausting
+Python's, and aliases share their targets while a budget counts their expansion.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from replaykit.model.values import Json, JsonObject
 from replaykit.redaction.lazy_patterns import lazy
 
 MAX_DEPTH = 100
-ALIAS_FLOOR = 10_000  # characters that aliases may add to a small file; a large one may grow threefold
+ALIAS_FLOOR = 10_000  # how much aliases may add to a small file; a large one may grow threefold
 SHORT = 8
 MAX_SHARED = 4096
-LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml wherever PyYAML was built with it
+LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml if PyYAML was built with it
 
 _WORDS: JsonObject = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
@@ -34,7 +34,7 @@ _SPECIAL = lazy(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 
 
 def build_value(data: bytes, file: str) -> Json:
-    """The value of the one YAML document in `data`; `InvalidFile` with the line for anything else."""
+    """Return the value of the YAML document in `data`; raise `InvalidFile` with the line for anything else."""
     builder = _YamlBuilder(data, file)
     try:
         for event in yaml.parse(data, Loader=LOADER):
@@ -45,7 +45,7 @@ def build_value(data: bytes, file: str) -> Json:
 
 
 def resolve_plain(text: str) -> Json:
-    """The value of an unquoted scalar in the YAML 1.2 core schema; a `ValueError` when a number is too long."""
+    """Return the value of an unquoted scalar in YAML 1.2's core schema; raise `ValueError` for too long a number."""
     if text[:1] not in _NUMBER_START:
         return _WORDS.get(text, text)
     if _INT.fullmatch(text):
@@ -60,7 +60,7 @@ def resolve_plain(text: str) -> Json:
 
 
 class _OpenCollection:
-    """A list or mapping whose end has not come yet."""
+    """An open list or mapping."""
 
     __slots__ = ("anchor", "height", "key", "value", "weight_before")
 
@@ -88,7 +88,7 @@ class _YamlBuilder:
         self.root: Json = None
         self._file = file
         self._stack: list[_OpenCollection] = []
-        self._anchors: dict[str, _Anchored | None] = {}  # None while the anchored node is still open
+        self._anchors: dict[str, _Anchored | None] = {}  # None while the anchored node is open
         self._shared: dict[str, str] = {}
         self._weight = 0
         self._alias_budget = max(ALIAS_FLOOR, 2 * len(data))
@@ -115,7 +115,7 @@ class _YamlBuilder:
         value: Json = event.value
         weight = 1 + len(value)
         self._weight += weight
-        if event.implicit[0]:  # not quoted, no block style
+        if event.implicit[0]:  # no quotes, no block style
             try:
                 value = resolve_plain(value)
             except ValueError:
@@ -182,7 +182,7 @@ class _YamlBuilder:
         return self._share(key)
 
     def _share(self, text: str) -> str:
-        """The same string for equal short texts: keys and words repeat, and each copy costs 50 bytes."""
+        """Return one string for equal short texts: keys and words repeat, and each copy costs 50 bytes."""
         if len(self._shared) < MAX_SHARED:
             return self._shared.setdefault(text, text)
         return self._shared.get(text, text)

@@ -1,7 +1,7 @@
-"""Emit: plain data as YAML that people like to read, and that every YAML reader understands alike.
+"""Write plain data as YAML that is pleasant to read and means the same to every YAML reader.
 
-Short flat collections stand on one line, everything else in blocks; texts are quoted only where one of YAML 1.1
-and 1.2 would take them for something else.
+Short flat collections take one line, everything else is in blocks; texts are quoted only if YAML 1.1 or 1.2 would read
+them as something else.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe
 
 
 def emit_yaml(value: JsonObject, comments: Mapping[str, str] | None = None) -> str:
-    """The mapping as a YAML document; `comments` stand behind the top-level keys of their name."""
+    """Return the mapping as a YAML document; `comments` follow the top-level keys of their name."""
     lines = []
     for line in _mapping(value, 0, 1):
         comment = (comments or {}).get(line.partition(":")[0])
@@ -57,7 +57,7 @@ def _sequence(value: list[Json], indent: int, depth: int) -> Iterator[str]:
 
 
 def _entry(start: str, item: Json, indent: int, depth: int) -> Iterator[str]:
-    """A key or a dash, and what it holds: on its line if that reads well, else below it."""
+    """Yield a key or a dash with its value, on the same line if that reads well, else below."""
     flow = _flow(item)
     if flow is not None:
         yield f"{start} {flow}"
@@ -69,7 +69,7 @@ def _entry(start: str, item: Json, indent: int, depth: int) -> Iterator[str]:
 
 
 def _flow(item: Json) -> str | None:
-    """The item on one line, or None when it is better put into a block."""
+    """Return the item on one line, or None if a block is better."""
     if isinstance(item, str) and _is_block_text(item):
         return None
     if not isinstance(item, dict | list):
@@ -93,7 +93,7 @@ def _flow(item: Json) -> str | None:
 
 
 def _flow_word(item: Json) -> str | None:
-    """An item of a list on one line: words and numbers; sentences get lines of their own."""
+    """Return a list item for one line: a word or a number; sentences get their own lines."""
     if isinstance(item, dict | list) or (isinstance(item, str) and re.search(r"\s", item)):
         return None
     return _scalar(item)
@@ -119,7 +119,7 @@ def _float(item: float) -> str:
             return ".inf"
         return "-.inf"
     text = repr(item)
-    # YAML 1.1 takes 1e+16 for a text; with a point, both versions take it for a number.
+    # YAML 1.1 reads 1e+16 as text; with a point, both versions read a number.
     if "e" in text and "." not in text:
         return text.replace("e", ".0e")
     return text
@@ -132,7 +132,7 @@ def _text(item: str) -> str:
 
 
 def _is_block_text(item: str) -> bool:
-    """True for lines of text that a literal block gives back exactly."""
+    """Return whether a literal block preserves these lines of text exactly."""
     body = item.removesuffix("\n")
     return (
         "\n" in item

@@ -1,6 +1,6 @@
-"""Formats: foreign traces become runs. `core` is shared by all formats; each format has one module or package here.
+"""Formats: turn foreign traces into runs. `core` is shared; each format has one module or package.
 
-`core.registry` lists the formats in the order in which a file is tried with them, and `files` does that. Whatever is
-wrong with a file is an error with its line. What the model has no word for is kept and named, never dropped. Knows the
-model only; nothing of cases, stores or terminals.
+`core.registry` lists the formats in the order in which a file is tried with them, and `files` tries them. Every error
+in a file names its line. Data that the model of a run has no place for is kept and named, never dropped. Knows the
+model only: no cases, no stores, no terminals.
 """

@@ -1,8 +1,8 @@
-"""A2A: what one agent asked of another, and what it got. The other agent is a closed box: its tools and models are
-not told, so the whole of it is one call, `send_message`, for each message that was sent.
+"""A2A: messages between agents. The other agent is a closed box, whose tools and models are not in the trace, so each
+message sent to it becomes one call, `send_message`.
 
-A file holds a task, a message, an answer of JSON-RPC, or the items of a stream: in a list, one a line, or as the text
-of an event stream; `pieces_of` knows the shapes. Each task is a run.
+A file holds a task, a message, a JSON-RPC response, or the items of a stream: in a list, one on each line, or as an
+event stream; `pieces_of` knows the shapes. Each task is a run.
 """
 
 from __future__ import annotations
@@ -74,12 +74,12 @@ def _is_rpc(value: Json) -> bool:
 
 
 class _Exchanges:
-    """Each task of a file, in the order they are told."""
+    """The tasks of a file, in file order."""
 
     def __init__(self) -> None:
         self._by_task: dict[str, TaskExchange] = {}
-        self._loose: TaskExchange | None = None
-        """The exchange that belongs to no known task yet: a message that was just sent."""
+        # A message that was just sent, whose task is not known yet.
+        self._unassigned: TaskExchange | None = None
         self._ended: list[TaskExchange] = []
         self._last: TaskExchange | None = None
 
@@ -88,34 +88,34 @@ class _Exchanges:
         if not pieces and not _is_rpc(item.value):
             raise item.error(_EXPECTED)
         for piece in pieces:
-            self._last = self._of(piece)
+            self._last = self._exchange_of(piece)
             self._last.add(piece, item)
 
     def found(self) -> Iterator[TaskExchange]:
         yield from self._ended
         yield from self._by_task.values()
-        if self._loose is not None:
-            yield self._loose
+        if self._unassigned is not None:
+            yield self._unassigned
 
-    def _of(self, piece: TaskPiece) -> TaskExchange:
-        """Return the exchange of a piece. The first piece of a task takes up the message that was sent before it."""
+    def _exchange_of(self, piece: TaskPiece) -> TaskExchange:
+        """Return the exchange of a piece. A task's first piece adopts the message sent before it."""
         name = task_id(piece)
         if name in self._by_task:
             return self._by_task[name]
         if piece.kind == "error" and self._last is not None:
             return self._last
-        loose = self._loose
+        unassigned = self._unassigned
         if name:
-            self._loose = None
-            found = self._by_task[name] = loose or TaskExchange()
+            self._unassigned = None
+            found = self._by_task[name] = unassigned or TaskExchange()
             found.id = name
             return found
         sends = piece.kind == "message" and is_from_user(piece.value)
-        if loose is not None and sends and not _same_context(loose, piece):
-            self._ended.append(loose)
-            loose = None
-        self._loose = loose or TaskExchange()
-        return self._loose
+        if unassigned is not None and sends and not _same_context(unassigned, piece):
+            self._ended.append(unassigned)
+            unassigned = None
+        self._unassigned = unassigned or TaskExchange()
+        return self._unassigned
 
 
 def _same_context(exchange: TaskExchange, piece: TaskPiece) -> bool:
@@ -125,7 +125,7 @@ def _same_context(exchange: TaskExchange, piece: TaskPiece) -> bool:
 
 def _run(exchange: TaskExchange) -> TraceRun:
     talk, error = Talk(), _error(exchange)
-    sent, began = _tell(talk, exchange, error)
+    sent, began = _add_calls(talk, exchange, error)
     advice = [OPAQUE]
     if not sent:
         advice.append(HISTORY)
@@ -152,8 +152,9 @@ def _run(exchange: TaskExchange) -> TraceRun:
     )
 
 
-def _tell(talk: Talk, exchange: TaskExchange, error: ErrorInfo | None) -> tuple[bool, float]:
-    """Each message that was sent is a call, what came before the next one its result; gives whether one was."""
+def _add_calls(talk: Talk, exchange: TaskExchange, error: ErrorInfo | None) -> tuple[bool, float]:
+    """Add a call for each message sent, with everything up to the next one as its result; return whether one came
+    first."""
     began = ended = 0.0
     if exchange.times:
         began, ended = exchange.times[0], exchange.times[-1]
@@ -167,15 +168,17 @@ def _tell(talk: Talk, exchange: TaskExchange, error: ErrorInfo | None) -> tuple[
             talk.returns({"messages": replies}, name=CALL, failed=False, at=began)
         starts_with_sent = starts_with_sent or index == 0
         is_sent, replies = True, []
-        talk.says("user", said_in(message))
+        talk.says("user", text_or_parts_of(message))
         arguments = {"message": {"role": "user", "parts": message.get("parts")}}
         talk.calls(ToolUse(name=CALL, arguments=arguments), at=began)
-    _tell_end(talk, exchange, replies, error, ended)
+    _add_last_result(talk, exchange, replies, error, ended)
     return starts_with_sent, began
 
 
-def _tell_end(talk: Talk, exchange: TaskExchange, replies: list[Json], error: ErrorInfo | None, at: float) -> None:
-    """Add the result of the last message; none yet while the task is being worked on."""
+def _add_last_result(
+    talk: Talk, exchange: TaskExchange, replies: list[Json], error: ErrorInfo | None, at: float
+) -> None:
+    """Add the result of the last message; none yet while the task is in progress."""
     artifacts = list(exchange.artifacts.values())
     if error is None and not _is_open(exchange):
         result = filled({"state": exchange.state, "messages": replies, "artifacts": artifacts})
@@ -183,14 +186,14 @@ def _tell_end(talk: Talk, exchange: TaskExchange, replies: list[Json], error: Er
         return
     if error is not None:
         talk.returns(str(error), name=CALL, error=error, ending=ToolErrors.RAISED, at=at)
-    for reply in replies:  # what came before it was over
+    for reply in replies:  # everything before it is complete
         talk.notes("message", reply, at=at)
     for artifact in artifacts:
         talk.notes(text_in(artifact, "name") or "artifact", artifact.get("parts"), at=at)
 
 
 def _is_open(exchange: TaskExchange) -> bool:
-    """True while nothing has come of what was sent: of no task, while nobody answered."""
+    """Return whether a task is in progress, or a message without a task is unanswered."""
     return exchange.state in _OPEN and not (exchange.state == "" and _replies(exchange))
 
 
@@ -203,7 +206,7 @@ def _error(exchange: TaskExchange) -> ErrorInfo | None:
         return error_of({**exchange.error, "type": f"JsonRpcError {exchange.error.get('code')}"})
     if exchange.state not in _ENDINGS:
         return None
-    return ErrorInfo(type=_ENDINGS[exchange.state], message=as_text(said_in(exchange.reason)))
+    return ErrorInfo(type=_ENDINGS[exchange.state], message=as_text(text_or_parts_of(exchange.reason)))
 
 
 def _status(exchange: TaskExchange, error: ErrorInfo | None) -> RunStatus:
@@ -217,20 +220,20 @@ def _status(exchange: TaskExchange, error: ErrorInfo | None) -> RunStatus:
 
 
 def _output(exchange: TaskExchange) -> Json:
-    """Return the agent's output: its artifacts, else its last message."""
-    artifacts = list(map(said_in, exchange.artifacts.values()))
+    """Return the agent's output: its artifacts, or else its last message."""
+    artifacts = list(map(text_or_parts_of, exchange.artifacts.values()))
     replies = _replies(exchange)
     if len(artifacts) == 1:
         return artifacts[0]
     if artifacts:
         return artifacts
     if replies:
-        return said_in(replies[-1])
+        return text_or_parts_of(replies[-1])
     return UNSET
 
 
-def said_in(message: JsonObject) -> Json:
-    """The text of a message or an artifact; its parts where they are more than texts."""
+def text_or_parts_of(message: JsonObject) -> Json:
+    """Return the text of a message or an artifact; its parts if some are not text."""
     parts = objects_in(message, "parts")
     for part in parts:
         if not has_text(part, "text"):
@@ -238,8 +241,8 @@ def said_in(message: JsonObject) -> Json:
     return joined_texts(parts, "")
 
 
+# Kinds of version 0.3, and the names of the same items in 1.x.
 _KINDS = {"task": "task", "message": "message", "status-update": "statusUpdate", "artifact-update": "artifactUpdate"}
-"""The names of version 0.3 for the items of 1.x."""
 _STATES = frozenset(
     words_of("submitted working completed failed canceled rejected input-required auth-required unknown")
 )
@@ -247,7 +250,7 @@ _METHODS = ("message/", "tasks/", "SendMessage", "SendStreamingMessage", "GetTas
 
 
 class TaskPiece(Struct, frozen=True):
-    """One thing that a file tells: a task, a message, an update, or an error."""
+    """One item of a file: a task, a message, an update, or an error."""
 
     kind: str
     value: JsonObject
@@ -255,7 +258,7 @@ class TaskPiece(Struct, frozen=True):
 
 
 class TaskExchange(Struct):
-    """A task, or a message and its answer, as far as they are told."""
+    """A task, or a message and its answer, as far as the file shows them."""
 
     id: str = ""
     context: str = ""
@@ -263,14 +266,14 @@ class TaskExchange(Struct):
     artifacts: dict[str, JsonObject] = field(default_factory=dict)
     state: str = ""
     reason: JsonObject = field(default_factory=dict)
-    """The message beside the last state."""
+    """The message of the last status."""
     times: list[float] = field(default_factory=list)
     metadata: JsonObject = field(default_factory=dict)
     error: JsonObject | None = None
     seen: list[Json] = field(default_factory=list)
 
     def add(self, piece: TaskPiece, item: TraceItem) -> None:
-        """One more thing of it."""
+        """Add the next piece."""
         self.seen.append(piece.value)
         self.context = self.context or text_in(piece.value, "contextId")
         self.metadata |= object_in(piece.value, "metadata")
@@ -288,7 +291,7 @@ class TaskExchange(Struct):
             self._add_status(piece, item)
 
     def hear(self, message: JsonObject) -> None:
-        """A message, once: a task's history repeats what was sent."""
+        """Add a message unless it is known: a task's history repeats what was sent."""
         if not message.get("messageId") or text_in(message, "messageId") not in by_text(self.messages, "messageId"):
             self.messages.append(message)
 
@@ -300,7 +303,7 @@ class TaskExchange(Struct):
         at = fields.time("timestamp")
         self.times += [at] if at else []
         reason = fields.object("message")
-        # An update that repeats the state without a message takes nothing back.
+        # A repeated state without a message does not clear the reason.
         if reason or before != self.state:
             self.reason = reason
         if reason:
@@ -316,17 +319,17 @@ class TaskExchange(Struct):
 
 
 def state_of(word: Json) -> str:
-    """A state in the words of 0.3."""
+    """Return a state as version 0.3 spells it."""
     return as_text(word).removeprefix("TASK_STATE_").lower().replace("_", "-")
 
 
 def is_from_user(message: JsonObject) -> bool:
-    """True for what the agent was told."""
+    """Return whether the message went to the agent."""
     return text_in(message, "role").removeprefix("ROLE_").lower() == "user"
 
 
 def pieces_of(value: Json, path: DocumentPath = ()) -> Iterator[TaskPiece]:
-    """Return the pieces of an item; none where it is no A2A."""
+    """Yield the A2A pieces in a value."""
     item = as_object(value)
     if item.get("jsonrpc") == "2.0":
         if has_object(item, "error"):
@@ -365,5 +368,5 @@ def _kind(item: JsonObject, named: str = "") -> str | None:
 
 
 def task_id(piece: TaskPiece) -> str:
-    """The task that it is of; nothing where it does not say."""
+    """Return the id of the piece's task; empty if the piece does not name it."""
     return text_in(piece.value, "id" if piece.kind == "task" else "taskId")

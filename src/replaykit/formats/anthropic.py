@@ -6,9 +6,8 @@
     {id, type: message, role, model, content, stop_reason, usage}
     {type: message_start | content_block_delta | … | message_stop}     {type: error, error: {type, message}}
 
-The results of tools are in the user's next message. Tools that the provider runs (`server_tool_use`, `mcp_tool_use`)
-have theirs in the answer itself; both are inside of the model's call. What else stands around these is in
-`core.exchanges`.
+Tool results are in the user's next message. Tools that the provider runs (`server_tool_use`, `mcp_tool_use`) have
+theirs in the answer itself; both belong inside the model call. `core.exchanges` describes the shapes around these.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ _BATCHED = ("succeeded", "errored", "canceled", "expired")
 
 
 def read_messages(messages: Json) -> list[Json]:
-    """The messages of a request; each result of a tool is one of its own."""
+    """Return the messages of a request; each tool result becomes a message."""
     return list(chain.from_iterable(map(_read_message, as_objects(messages))))
 
 
@@ -107,7 +106,7 @@ def _is_failure(result: JsonObject) -> bool:
 
 def _is_message(item: JsonObject) -> bool:
     fine = item.get("role") in _ROLES and isinstance(item.get("content"), str | list)
-    # Calls beside the content are OpenAI's: here they are blocks of it.
+    # Calls beside the content are OpenAI's: Anthropic has them as blocks of it.
     return fine and not item.get("tool_calls") and not has_calls(item["content"], _BLOCKS)
 
 
@@ -121,7 +120,7 @@ def _is_event(item: JsonObject) -> bool:
 
 
 def _is_certain(item: JsonObject) -> bool:
-    # A ping says nothing but its type, which anybody's event may have.
+    # A ping has only its type, which any vendor's event may have.
     if _is_response(item) or (_is_event(item) and item.get("type") != "ping"):
         return True
     if item.get("role") in _ROLES and of_type(item.get("content"), *_BLOCKS):
@@ -139,7 +138,7 @@ def _is_error(item: JsonObject) -> bool:
 
 
 def _whole(response: Json) -> Json:
-    """The body of a response; a batch says first how it ended."""
+    """Return the body of a response; a batch wraps it in an object that tells how the request ended."""
     body = as_object(response)
     if body.get("type") in _BATCHED:
         return body.get("message") or {"type": "error", "error": _reason(body)}

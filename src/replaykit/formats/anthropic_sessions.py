@@ -1,13 +1,13 @@
 """Sessions of Anthropic's managed agents: the events that `sessions.events` streams or lists.
 
-    {type: session, id, agent: {name, model: {id}, system, tools}}          where the session was logged too
+    {type: session, id, agent: {name, model: {id}, system, tools}}          if the session was logged, too
     {type: user.message | agent.message, id, processed_at, content}         {type: span.model_request_start, …}
     {type: agent.tool_use | agent.mcp_tool_use | agent.custom_tool_use, id, name, input}
     {type: agent.tool_result | agent.mcp_tool_result | user.custom_tool_result, tool_use_id, content, is_error}
     {type: span.model_request_end, model_usage, is_error}                   {type: session.error, error}
 
-On lines, in a list, in `{data: […]}`, or each behind the name of the call that gave it. What the agent does in one
-request of the model is one answer. Events that were sent come back in the stream, and count there.
+One on each line, in a list, in `{data: […]}`, or each after the name of the call that returned it. Everything that the
+agent does in one model request is one answer. Events that were sent come back in the stream, and are read there.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ register_format(
 
 
 def _unwrapped(value: Json) -> Iterator[Json]:
-    """The events that a document holds; what was sent is left out, since it comes back."""
+    """Yield the events of a document; skip those that were sent, since the stream repeats them."""
     if isinstance(value, list) and len(value) == _PAIR and as_text(value[0]).startswith(_CALLED):
         if isinstance(value[1], dict):
             yield value[1]
@@ -89,7 +89,7 @@ def _is_ours(item: Json) -> bool:
 
 
 class _ManagedSession:
-    """One session, while it is told."""
+    """A session that is being read."""
 
     def __init__(self) -> None:
         self.begun = False
@@ -103,7 +103,7 @@ class _ManagedSession:
         self._events: list[Json] = []
 
     def take(self, event: Fields) -> None:
-        """The next event; of kinds that are not known, nothing is needed."""
+        """Add the next event; unknown kinds are ignored."""
         self.begun = True
         kind, at = event.required_text("type"), event.time("processed_at") or 0.0
         self._events.append(event.value)
@@ -119,12 +119,12 @@ class _ManagedSession:
             use = ToolUse(id=event.text("id") or "", name=event.text("name") or "", arguments=event.object("input"))
             self._uses.append(use)
         elif kind.endswith("tool_result"):
-            self._tell(at)
+            self._add_answer(at)
             call_id = event.text("tool_use_id", "mcp_tool_use_id", "custom_tool_use_id") or ""
             content = text_or_parts(event.take("content"))
             self._talk.returns(content, call_id=call_id, failed=event.flag("is_error"), at=at)
         elif kind == "user.message":
-            self._tell(at)
+            self._add_answer(at)
             self._talk.says("user", text_or_parts(event.take("content")))
             self._error = None
         elif kind == "session.error":
@@ -134,8 +134,8 @@ class _ManagedSession:
             self._talk.notes(kind, event.value, at=at)
 
     def run(self) -> TraceRun:
-        """The run that it has become."""
-        self._tell(self._since)
+        """Return the session as a run."""
+        self._add_answer(self._since)
         return self._talk.run(
             id=self._id or content_id(FORMAT, encode(self._events)),
             format=FORMAT,
@@ -152,14 +152,14 @@ class _ManagedSession:
         self._talk.offers(objects_in(agent, "tools"))
 
     def _answer(self, event: Fields, at: float) -> None:
-        """A request of the model ended: what it took belongs to the answer, told now or already."""
-        turn = self._tell(at, failed=event.flag("is_error")) or self._last
+        """End a model request: its usage belongs to the answer added now or before."""
+        turn = self._add_answer(at, failed=event.flag("is_error")) or self._last
         response = DIALECT.read_response({"content": [], "usage": event.object("model_usage")})
         if turn is not None:
             turn.fields["usage"] = response.usage
 
-    def _tell(self, at: float, *, failed: bool = False) -> Turn | None:
-        """The answer that has been gathered, if there is one."""
+    def _add_answer(self, at: float, *, failed: bool = False) -> Turn | None:
+        """Add the answer gathered so far, if any."""
         if not (self._texts or self._uses or failed):
             return None
         self._last = self._talk.answers(

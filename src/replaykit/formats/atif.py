@@ -7,7 +7,7 @@
                 "metrics": {"prompt_tokens", "completion_tokens", "cost_usd"}}],
      "final_metrics", "subagent_trajectories", "extra"}
 
-A step holds its calls with their results. Whether a tool failed is told in `extra` only, and so is a reward.
+A step holds its calls and their results. Only `extra` may tell that a tool failed, or which reward was given.
 """
 
 from __future__ import annotations
@@ -39,8 +39,7 @@ from replaykit.wire.model_calls import ModelAnswer, ToolUse, usage_of
 
 FORMAT = "atif"
 _SCHEMA = "ATIF-"
-_REWARDS = ("reward", "rewards", "verifier_result")
-"""Members of `extra` that may hold a verifier's rewards."""
+_REWARDS = ("reward", "rewards", "verifier_result")  # members of `extra` that may hold a verifier's rewards
 _METADATA = ("session_id", "final_metrics", "notes", "continued_trajectory_ref")
 
 
@@ -71,7 +70,7 @@ def _read_document(source: Source) -> Iterator[Found]:
 
 
 def _subagents(trajectory: Fields) -> Subagents:
-    """The trajectories inside of this one, however deep, by their ids."""
+    """Return all nested trajectories by id, however deep."""
     found: Subagents = {}
     rest = [trajectory]
     while rest:
@@ -87,9 +86,9 @@ def _subagents(trajectory: Fields) -> Subagents:
 def _read_run(trajectory: Fields, subagents: Subagents) -> TraceRun:
     agent = trajectory.inner("agent")
     talk = Talk(tools=agent.items("tool_definitions"))
-    telling = AtifConversation(talk, agent.text("model_name") or "", subagents)
-    telling.tell(trajectory)
-    status, error = telling.ending
+    conversation = AtifConversation(talk, agent.text("model_name") or "", subagents)
+    conversation.tell(trajectory)
+    status, error = conversation.ending
     extra = trajectory.object("extra")
     id = trajectory.text("trajectory_id") or trajectory.text("session_id")
     metadata = {name: trajectory.take(name) for name in _METADATA}
@@ -98,18 +97,18 @@ def _read_run(trajectory: Fields, subagents: Subagents) -> TraceRun:
         format=FORMAT,
         agent=agent.text("name") or "",
         agent_version=agent.text("version") or "",
-        output=telling.answer,
+        output=conversation.answer,
         status=status,
         error=error,
-        started_at=min(telling.times, default=0.0),
-        ended_at=max(telling.times, default=None),
+        started_at=min(conversation.times, default=0.0),
+        ended_at=max(conversation.times, default=None),
         metadata=metadata | {"extra": extra, "agent_extra": agent.take("extra")},
     )
     return labelled(run, list(_labels(extra)))
 
 
 def _labels(extra: JsonObject) -> Iterator[Label]:
-    """A label of each reward: a number, or several in an object."""
+    """Yield a label for each reward: a number, or several in an object."""
     for name in _REWARDS:
         value = extra.get(name)
         rewards = object_in(value, "rewards") or as_object(value) or {name: value}
@@ -119,15 +118,15 @@ def _labels(extra: JsonObject) -> Iterator[Label]:
 
 
 Subagents: TypeAlias = dict[str, Fields]
-"""The trajectories of sub-agents, by their ids; told ones leave."""
+"""The trajectories of sub-agents by id, without those that were read already."""
 _SOURCES = ("system", "user", "agent")
+# The line that Harbor's converter adds to the result of a failed tool.
 _FAILED_MARK = "[error] tool reported failure"
-"""The line that Harbor's converter writes below the result of a failed tool."""
 _MAX_DEPTH = 20
 
 
 class AtifConversation:
-    """Tells one trajectory."""
+    """Adds one trajectory to a talk."""
 
     def __init__(self, talk: Talk, model: str, subagents: Subagents, depth: int = 0) -> None:
         self._talk = talk
@@ -136,15 +135,15 @@ class AtifConversation:
         self._depth = depth
         self._copied: list[Json] = []
         self._last = ""
-        self._waiting: list[str] = []
-        """The calls of the step that have not returned."""
+        self._waiting: list[str] = []  # the open calls of the current step
         self.times: list[float] = []
         self.answer: Json = UNSET
         """The agent's last answer."""
 
     @property
     def ending(self) -> tuple[RunStatus, ErrorInfo | None]:
-        """A trajectory ends with a step of the agent, whose calls have returned; how good it was is told elsewhere."""
+        """How the trajectory ended: well if its last step is the agent's and no call is open. Quality is in the
+        labels."""
         if self._last == "agent" and not self._waiting:
             return RunStatus.SUCCESS, None
         return RunStatus.ERROR, UNFINISHED
@@ -200,7 +199,7 @@ class AtifConversation:
         content, failed = text_or_parts(result.get("content")), object_in(result, "extra").get("tool_result_is_error")
         call_id = text_in(result, "source_call_id")
         if not call_id and not self._waiting:
-            self._talk.says("user", content)  # what the agent saw around it, of no call
+            self._talk.says("user", content)  # an observation of the environment, not of a call
             return
         call_id = call_id or self._waiting[0]
         self._waiting = [id for id in self._waiting if id != call_id]
@@ -212,7 +211,7 @@ class AtifConversation:
         self._talk.returns(content, call_id=call_id, failed=False if failed is False else None, error=error, at=at)
 
     def _inside(self, ref: JsonObject, call_id: str) -> None:
-        """The sub-agent's own steps, where the document has them; else what is said of them."""
+        """Add the sub-agent's own steps if the document has them; else a note with the reference."""
         turn = self._talk.turn_of(call_id)
         for id in (text_in(ref, "trajectory_id"), text_in(ref, "session_id")):
             if id in self._subagents and turn is not None and self._depth < _MAX_DEPTH:
@@ -224,7 +223,7 @@ class AtifConversation:
         self._talk.notes("subagent_trajectory_ref", ref)
 
     def _copy(self, by: str, message: Json, calls: list[ToolUse], results: list[JsonObject]) -> None:
-        """A step of another trajectory, which is counted there: it is heard, and nothing happens."""
+        """Add a step copied from another trajectory to the history, without events: it counts there."""
         if by == "agent":
             self._copied.append(ModelAnswer(content=joined_texts(message) or None, tool_calls=tuple(calls)).message)
         else:
@@ -243,6 +242,6 @@ def _use(call: Fields) -> ToolUse:
 
 
 def _usage(metrics: JsonObject) -> Usage | None:
-    """Tokens of the prompt include those that were cached."""
+    """Return the usage; prompt tokens include cached ones."""
     counts = {**metrics, "cost": metrics.get("cost_usd")}
     return usage_of(counts, inputs=("prompt_tokens",), outputs=("completion_tokens",))

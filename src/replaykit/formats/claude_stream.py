@@ -1,11 +1,11 @@
-"""Messages that Claude Code and its SDK write while they run: `claude -p --output-format stream-json --verbose`.
+"""Messages that Claude Code and its SDK print while they run: `claude -p --output-format stream-json --verbose`.
 
     {"type": "system", "subtype": "init", "session_id", "model", "tools": [names], "cwd", "claude_code_version"}
     {"type": "assistant", "message": {"id", "content": [one block], "usage"}, "parent_tool_use_id", "session_id"}
     {"type": "user", "message": {"content": [{"type": "tool_result", …}]}, "tool_use_result", …}
     {"type": "result", "subtype": "success" | "error_max_turns" | …, "is_error", "result", "total_cost_usd", …}
 
-one a line, or all in a list (`--output-format json --verbose`). What the user asked is not among them.
+One on each line, or all in a list (`--output-format json --verbose`). The user's question is not among them.
 """
 
 from __future__ import annotations
@@ -75,8 +75,7 @@ class _StreamSession:
 
     def __init__(self, id: str) -> None:
         self._id = id
-        self._lines: dict[str, list[SessionLine]] = {"": []}
-        """By the call that they are inside of."""
+        self._lines: dict[str, list[SessionLine]] = {"": []}  # lines by the call that they are inside of
         self._init: JsonObject = {}
         self._result: JsonObject = {}
         self._count = 0
@@ -140,7 +139,7 @@ def _line(value: JsonObject, index: int) -> SessionLine:
 
 
 def _message(message: JsonObject) -> JsonObject:
-    """The message without the tokens of an answer that had not ended: only the result at the end counts them."""
+    """Return the message without the output tokens of an unfinished answer: only the final result counts them."""
     usage = message.get("usage")
     if message.get("stop_reason") is not None or not isinstance(usage, dict):
         return message

@@ -1,4 +1,4 @@
-"""From a trace file to its runs, whatever its format."""
+"""Turn a trace file of any format into runs."""
 
 from __future__ import annotations
 
@@ -38,22 +38,22 @@ _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 def import_trace(path: str | os.PathLike[str], format: str | None = None) -> Imported:
-    """The runs in a trace file, of the named format or of the one it looks like."""
+    """Return the runs in a trace file, of the named format or the recognised one."""
     return import_source(read_source(path), format)
 
 
 def import_source(source: Source, format: str | None = None) -> Imported:
-    """The runs in a trace that was already read; `InvalidFile` when none of them can be."""
+    """Return the runs in a trace; raise `InvalidFile` if none can be read."""
     return read_all(importer_of(source, format), source)
 
 
 def find_runs(source: Source, format: str | None = None) -> Iterator[Found]:
-    """Return what a trace file holds, one by one, without holding the whole file in memory."""
+    """Yield what a trace file holds without loading the whole file into memory."""
     return read_with(importer_of(source, format), source)
 
 
 def read_with(importer: Importer, source: Source) -> Iterator[Found]:
-    """Return what the importer finds; an exception of a plugin becomes an error of this file only."""
+    """Yield what the importer reads; turn an exception of a plugin into an error of this file only."""
     try:
         yield from importer.read(source)
     except ReplayKitError:
@@ -63,11 +63,11 @@ def read_with(importer: Importer, source: Source) -> Iterator[Found]:
 
 
 def importer_of(source: Source, format: str | None = None) -> Importer:
-    """The importer of the named format, or of the one that the file looks like."""
+    """Return the importer of the named format, or of the format that the file looks like."""
     if format is not None:
         return importer_named(format)
     found = recognise(source)
-    if found is None or is_built_in(found.name):  # who has installed an importer for it knows better
+    if found is None or is_built_in(found.name):  # an installed importer takes precedence
         vendor = vendor_of(source)
         if vendor is not None:
             message = f"a session of {vendor.name}, which cannot be imported"
@@ -75,7 +75,7 @@ def importer_of(source: Source, format: str | None = None) -> Importer:
     if found is not None:
         return found
     if not source.is_lines and (source.is_text or source.head.lstrip()[:1] in (b"", b"{", b"[")):
-        _ = source.value  # not even JSON? then say that, and where
+        _ = source.value  # raises if the file is not even JSON, with the line
     if source.head.startswith(_UTF16) and not source.head.startswith(codecs.BOM_UTF32_LE):
         hint = "Write it as UTF-8, such as: iconv -f UTF-16 -t UTF-8 FILE | replaykit import -"
         raise InvalidFile("the text is UTF-16; traces are read as UTF-8", file=source.file, hint=hint)
@@ -87,7 +87,7 @@ def importer_of(source: Source, format: str | None = None) -> Importer:
 
 
 def importer_named(format: str) -> Importer:
-    """The importer of the format of that name; a `UsageError` names the nearest one."""
+    """Return the importer of that name; a `UsageError` suggests the nearest one."""
     if format not in IMPORTERS:
         hint = "All of them: replaykit help formats"
         raise UsageError(f"unknown format {format!r}; {nearest(format, IMPORTERS)}", hint=hint)
@@ -95,7 +95,7 @@ def importer_named(format: str) -> Importer:
 
 
 def recognise(source: Source) -> Importer | None:
-    """The importer of the format that the file looks like."""
+    """Return the importer of the format that the file looks like."""
     return next((importer for importer in importers_in_order() if importer.recognises(source)), None)
 
 
@@ -111,16 +111,16 @@ _CODEX_LINES = ("session_meta", "response_item", "event_msg", "turn_context")
 
 
 class UnsupportedFormat(Struct, frozen=True):
-    """A format that is known and cannot be imported."""
+    """A known format that cannot be imported."""
 
     name: str
     way_out: str
     is_one: Callable[[list[Json]], bool]
-    """Looks at the first values of a file."""
+    """Recognises the first values of a file."""
 
 
 def vendor_of(source: Source) -> UnsupportedFormat | None:
-    """The vendor whose format a file is in, if it is one that cannot be imported."""
+    """Return the vendor of a file that cannot be imported, if its format is known."""
     values = list(source.first)
     for vendor in VENDORS:
         if vendor.is_one(values):
@@ -140,7 +140,7 @@ def _is_goose(values: list[Json]) -> bool:
 
 
 def _is_cline(values: list[Json]) -> bool:
-    """Tools that the model wrote as XML, and results that the next message of the user holds."""
+    """Recognise tools that the model wrote as XML, and results in the user's next message."""
     has_call = has_result = False
     for message in _messages(values):
         text = joined_texts(message.get("content"))
@@ -174,7 +174,7 @@ def _is_adk(values: list[Json]) -> bool:
 
 
 def _messages(values: list[Json]) -> Iterator[JsonObject]:
-    """The first messages in a file: a list, one on each line, or the conversation in an object."""
+    """Yield the first messages of a file: in a list, one on each line, or in an object."""
     return islice(_all_messages(values), _LOOKED_AT)
 
 
@@ -203,4 +203,4 @@ VENDORS = (
     UnsupportedFormat("Gemini CLI", _OTLP, _is_gemini_cli),
     UnsupportedFormat("Google ADK", _OTLP, _is_adk),
 )
-"""The known formats, in the order in which they are tried."""
+"""The known formats, in the order in which a file is tried with them."""

@@ -5,8 +5,8 @@
     {candidates: [{content, finishReason}], usageMetadata, modelVersion, responseId}
     {error: {code, message, status}}
 
-Names may be written as the Python SDK does (`function_call`, `usage_metadata`). Calls mostly have no ids: results
-are found by the name. What else stands around these is in `core.exchanges`.
+Names may be in the Python SDK's style (`function_call`, `usage_metadata`). Calls mostly have no ids: results are
+matched by name. `core.exchanges` describes the shapes around these.
 """
 
 from __future__ import annotations
@@ -38,8 +38,7 @@ _PARTS = words_of(
     "text functionCall functionResponse inlineData fileData executableCode codeExecutionResult "
     "function_call function_response inline_data file_data executable_code code_execution_result"
 )
-_OPAQUE = ("args", "response", "parametersJsonSchema")
-"""Members whose own members are the user's."""
+_OPAQUE = ("args", "response", "parametersJsonSchema")  # members with names of the user's own inside
 _UNDERSCORE = re.compile(r"(?<=[a-z0-9])_([a-z])")
 _RESULTS = ({"result"}, {"output"})
 _OK = "OUTCOME_OK"
@@ -47,7 +46,7 @@ _DEPTH = 40
 
 
 def read_messages(contents: Json) -> list[Json]:
-    """The contents of a request; each result of a function is one of its own."""
+    """Return the contents of a request; each function result becomes a message."""
     if not isinstance(contents, list):
         contents = [contents]
     found: list[Json] = []
@@ -79,7 +78,7 @@ def _read_content(content: JsonObject) -> Iterator[JsonObject]:
 def _result(result: JsonObject) -> JsonObject:
     response = result.get("response")
     message: JsonObject = {"role": "tool", "content": response, "name": text_in(result, "name")}
-    if isinstance(response, dict) and set(response) in _RESULTS:  # how SDKs wrap what is no object
+    if isinstance(response, dict) and set(response) in _RESULTS:  # how SDKs wrap results that are not objects
         message["content"] = next(iter(response.values()))
     if isinstance(response, dict) and set(response) == {"error"}:
         message["status"] = "error"
@@ -89,7 +88,7 @@ def _result(result: JsonObject) -> JsonObject:
 
 
 def _used(answer: ModelAnswer) -> list[Used]:
-    """Code that the provider ran, each piece with what came of it."""
+    """Return the code that the provider ran, each piece with its result."""
     found: list[Used] = []
     for part in as_objects(list(answer.parts)):
         if has_object(part, "executableCode"):
@@ -116,9 +115,9 @@ def _is_message(item: JsonObject) -> bool:
 
 
 def _is_event(item: JsonObject) -> bool:
-    """Each event of a stream is a response."""
+    """Return whether this is a stream event; each one is a response."""
     if not item.keys().isdisjoint(("promptFeedback", "prompt_feedback", "usageMetadata", "usage_metadata")):
-        return "contents" not in item and "type" not in item  # LangChain counts in `usage_metadata` as well
+        return "contents" not in item and "type" not in item  # LangChain's messages have `usage_metadata`, too
     return any("content" in found or "finishReason" in found for found in objects_in(item, "candidates"))
 
 
@@ -141,7 +140,7 @@ def _is_certain(item: JsonObject) -> bool:
 
 
 def _camel(value: Json, depth: int = _DEPTH) -> Json:
-    """The value with names as the API writes them."""
+    """Return the value with names in the API's style."""
     if isinstance(value, list) and depth:
         return [_camel(item, depth - 1) for item in value]
     if not isinstance(value, dict) or not depth:
@@ -158,7 +157,7 @@ def _camel_names(value: JsonObject) -> JsonObject:
 
 
 def _normalize_request(body: JsonObject) -> JsonObject:
-    """The request; the SDK has everything but the contents in `config`."""
+    """Return the request without `config`, where the SDK puts everything but the contents."""
     named = _camel_names(body)
     config = as_object(named.pop("config", None))
     return named | without(_camel(config), *named)

@@ -1,9 +1,8 @@
-"""HAR: what a browser or a proxy saw, `{log: {entries: [{startedDateTime, time, request, response}]}}`.
+"""HAR: the log of a browser or proxy, `{log: {entries: [{startedDateTime, time, request, response}]}}`.
 
-Every entry to a model API, known by the shape of its path, is a model's call as it went over the wire: the request's
-body, the bytes of the response, status and times, so that a candidate's own HTTP calls can be served from it. Those
-of one conversation are one run. Entries to anything else are counted in a remark. Headers are not kept, except for
-the type of the response; of a URL, neither user nor query.
+Every request to a model API, recognised by its path, becomes a model call with the original body, response bytes,
+status and times, so that a candidate's own HTTP calls can be served from it. Calls of one conversation form one run.
+Other requests are counted in a note. Of the headers only the response's content type is kept; URLs lose user and query.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from replaykit.wire.routes import api_of
 
 FORMAT = "har"
 MAX_BODY = 64 * 1024 * 1024
-"""The most bytes that are read of a compressed body."""
+"""The most bytes to unpack of a compressed body."""
 
 _CONVERSATION_APIS = {
     module.CONVERSATION_API.dialect.name: module.CONVERSATION_API
@@ -42,8 +41,7 @@ _CONVERSATION_APIS = {
 }
 _EXPECTED = "a HAR: an object with `log` and its `entries`"
 _FIRST_STATUS = 100
-_SHAPES_URL = ("alt",)
-"""Parameters of a query that say how the answer is written."""
+_SHAPES_URL = ("alt",)  # query parameters that determine the form of the response
 _ADVICE = ("Save the HAR with content: some tools leave out bodies, or large ones.",)
 
 
@@ -75,7 +73,7 @@ register_format(
 
 
 def _exchanges(document: Source) -> Iterator[ModelExchange | InvalidFile | None]:
-    """Return the model call of each entry, an error, or None for any other request."""
+    """Yield the model call of each entry, an error, or None for any other request."""
     try:
         log = Fields(document, document.value, (), _EXPECTED).object("log")
         if not has_list(log, "entries"):
@@ -91,7 +89,7 @@ def _exchanges(document: Source) -> Iterator[ModelExchange | InvalidFile | None]
 
 
 def _exchange(document: Source, value: Json, path: DocumentPath) -> ModelExchange | None:
-    """The model's call that an entry is; None where it is none."""
+    """Return the model call in an entry, or None."""
     entry = Fields(document, value, path, "an entry")
     request = Fields(document, entry.object("request"), (*path, "request"))
     posted = request.object("postData")
@@ -102,10 +100,10 @@ def _exchange(document: Source, value: Json, path: DocumentPath) -> ModelExchang
     response = entry.object("response")
     content = object_in(response, "content")
     body = _body(posted, _header(request.value, "content-encoding"))
-    came = _body(content, _header(response, "content-encoding"))
+    response_body = _body(content, _header(response, "content-encoding"))
     status = http_status(response)
-    call = _call(api, body, status, came, response)
-    took = entry.number("time") or 0.0
+    call = _call(api, body, status, response_body, response)
+    duration_ms = entry.number("time") or 0.0
     wire_info = WireInfo(
         method="POST",
         url=_clean(url),
@@ -113,33 +111,33 @@ def _exchange(document: Source, value: Json, path: DocumentPath) -> ModelExchang
         reason=text_in(response, "statusText"),
         headers=tuple(_kept_headers(content, response)),
     )
-    wired = Wired(request=Raw(canonical(load_object(body) or {})), chunks=(raw(_text(came)),), info=wire_info)
+    wired = Wired(request=Raw(canonical(load_object(body) or {})), chunks=(raw(_text(response_body)),), info=wire_info)
     return _conversation_api(api).exchange(
         call,
         has_request=bool(body),
         at=entry.time("startedDateTime") or 0.0,
-        duration_s=max(0.0, took) / 1000,
-        wired=wired if body and came else None,
-        size=len(body) + len(came),
+        duration_s=max(0.0, duration_ms) / 1000,
+        wired=wired if body and response_body else None,
+        size=len(body) + len(response_body),
     )
 
 
-def _call(api: ModelApi, body: bytes, status: int, came: bytes, response: JsonObject) -> ModelCall:
+def _call(api: ModelApi, body: bytes, status: int, response_body: bytes, response: JsonObject) -> ModelCall:
     if status >= _FIRST_STATUS:
-        return api.read(body, status, [came])
+        return api.read(body, status, [response_body])
     call = api.read(body, 200, [])
     why = next((text_in(response, name) for name in ("_error", "_failureText") if response.get(name)), "")
-    error = ErrorInfo(type="ConnectionError", message=why or "no response came")
+    error = ErrorInfo(type="ConnectionError", message=why or "no response response_body")
     return replace(call, error=error, complete=True, problem=None)
 
 
 def _conversation_api(api: ModelApi) -> ConversationApi:
-    """Return how the API converses; by default as chat completions do."""
+    """Return how the API converses; unknown APIs follow chat completions."""
     return _CONVERSATION_APIS.get(api.name) or replace(openai_chat.CONVERSATION_API, dialect=api.dialect)
 
 
 def _body(held: JsonObject, encoding: str) -> bytes:
-    """The bytes of a body: HAR has them as text or base64, and some tools leave them compressed."""
+    """Return the bytes of a body: HAR has text or base64, and some tools leave it compressed."""
     text = text_in(held, "text")
     if held.get("encoding") != "base64":
         return text.encode("utf-8", "replace")
@@ -150,15 +148,15 @@ def _body(held: JsonObject, encoding: str) -> bytes:
 
 
 def _unpacked(data: bytes, encoding: str) -> bytes:
-    """Without its content encoding, where it still has one."""
+    """Remove the content encoding, if it is still there."""
     try:
         if encoding in ("gzip", "x-gzip", "deflate") or data.startswith(b"\x1f\x8b"):
-            # 47: zlib or gzip, whichever it begins like: some name the one and use the other.
+            # 47: accept zlib and gzip, since some servers name one and use the other.
             return zlib.decompressobj(wbits=47).decompress(data, MAX_BODY)
         if encoding == "zstd":
             return zstandard.ZstdDecompressor().stream_reader(data).read(MAX_BODY)
     except (zlib.error, zstandard.ZstdError):
-        pass  # it was taken off when the archive was made
+        pass  # the recorder had unpacked it already
     return data
 
 
@@ -181,7 +179,7 @@ def _kept_headers(content: JsonObject, response: JsonObject) -> Iterator[tuple[s
 
 
 def _clean(url: str) -> str:
-    """The URL without what may be secret in it."""
+    """Return the URL without parts that may be secret."""
     try:
         parts = urlsplit(url)
     except ValueError:

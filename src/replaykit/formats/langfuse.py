@@ -1,13 +1,13 @@
-"""Langfuse: traces with their observations, as its pages, its REST API and its exports give them.
+"""Langfuse: traces with their observations, from its pages, its REST API and its exports.
 
     {"trace": {…}, "observations": […]}                               what its pages download
     {"id", "timestamp", "htmlPath", "observations": […], "scores": […]}  GET /api/public/traces/{id}
     {"data": […], "meta": {…}}                                        lists of traces, or of observations
     {"id", "traceId", "type", "startTime", "input", "output", …}      one observation: in a list, or on each line
 
-Observations that stand alone are put together by their traces. Names may be in snake_case, as its Python SDK has them.
-What its pages make of a trace's messages, `{observation: {"input": {"success", "data"}, "output": …}}`, is no trace,
-and the importer says so.
+Observations on their own are grouped by trace. Names may be in snake_case, as in its Python SDK. The view of a trace's
+messages that Langfuse's pages export, `{observation: {"input": {"success", "data"}, "output": …}}`, is not a trace, and
+the importer says so.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ _NO_OBSERVATIONS = (
 
 def _recognises(source: Source) -> bool:
     records = first_records(source, *_LISTS)
-    return any(map(_is_shown, source.first)) or any(map(_is_trace, records)) or any(map(is_observation, records))
+    return any(map(_is_message_view, source.first)) or any(map(_is_trace, records)) or any(map(is_observation, records))
 
 
 def _read_file(source: Source) -> Iterator[Found]:
-    if not source.is_lines and _is_shown(source.value):
+    if not source.is_lines and _is_message_view(source.value):
         yield "it is what Langfuse shows of a trace's messages, and no trace: import the trace itself"
         return
     yield from read_traces(source, _records, _read)
@@ -76,7 +76,7 @@ register_format(
 
 
 def _is_trace(value: Json) -> bool:
-    """True for a trace with its observations, or one whose observations stand elsewhere."""
+    """Return whether this is a trace, with or without its observations."""
     if not has_list(value, "observations"):
         return False
     if has_object(value, "trace"):
@@ -84,8 +84,8 @@ def _is_trace(value: Json) -> bool:
     return "id" in value and any(name in value for name in ("htmlPath", "html_path", "timestamp"))
 
 
-def _is_shown(value: Json) -> bool:
-    """True for the messages that Langfuse's pages make of a trace's observations."""
+def _is_message_view(value: Json) -> bool:
+    """Return whether these are the messages that Langfuse's pages show of a trace."""
     shown = as_object(value)
     for sides in shown.values():
         for side in (as_object(sides) or {"": None}).values():
@@ -108,7 +108,7 @@ def _records(document: TraceItem) -> Iterator[Keyed | InvalidFile]:
 
 
 def _read(records: Trace) -> Iterator[Found]:
-    """The run of a trace: of one record that holds it all, or of its observations and perhaps the trace itself."""
+    """Yield the run of a trace: from one record with everything, or from observations and possibly the trace."""
     observations: Trace = []
     trace_fields: JsonObject = {}
     scores: list[JsonObject] = []
@@ -123,7 +123,7 @@ def _read(records: Trace) -> Iterator[Found]:
             holders.append(trace_fields)
         for holder in holders:
             scores += objects_in(holder, "scores") + objects_in(holder, "corrections")
-        # Lists of traces have only the ids of observations.
+        # Lists of traces have only the ids of observations
         observations += [member for member in record.members("observations") if not isinstance(member.value, str)]
     trace = text_in(trace_fields, "id") or text_in(records[0].value, "traceId", "trace_id")
     spans: list[Span] = []
@@ -131,11 +131,11 @@ def _read(records: Trace) -> Iterator[Found]:
     if not spans:
         yield records[0].error(f"trace {trace}: {_NO_OBSERVATIONS}")
         return
-    yield from run_of_trace(_outside_of_models(spans), trace_summary(trace_fields, spans, scores))
+    yield from run_of_trace(_move_tools_out_of_models(spans), trace_summary(trace_fields, spans, scores))
 
 
-def _outside_of_models(spans: list[Span]) -> list[Span]:
-    """A model calls no tools, though some tracers put a tool's span into that of the answer that asked for it."""
+def _move_tools_out_of_models(spans: list[Span]) -> list[Span]:
+    """Move tools out of model calls: some tracers nest a tool's span in the answer that requested it."""
     models = {span.id: span for span in spans if kind_of(span.attributes[OBSERVATION]) is SpanKind.MODEL}
     moved: list[Span] = []
     for span in spans:
@@ -146,33 +146,33 @@ def _outside_of_models(spans: list[Span]) -> list[Span]:
 
 
 _SNAKE = re.compile(r"_([a-z])")
+# Members of an observation beside position and time.
 _FIELDS = words_of(
     "type level input output model modelParameters usage usageDetails costDetails totalCost "
     "calculatedTotalCost toolDefinitions promptName promptVersion version statusMessage environment "
     "userId sessionId traceName tags release completionStartTime"
 )
-"""Members of an observation beside its place and time."""
 
 
 def is_observation(value: Json) -> bool:
-    """True for an object that is one: an id, a trace, a time, and a type of Langfuse's."""
+    """Return whether an object is an observation: it has an id, a trace, a time, and one of Langfuse's types."""
     if not text_in(value, "traceId", "trace_id") or "run_type" in value:
         return False
     return text_in(value, "type") in TYPES and ("startTime" in value or "start_time" in value)
 
 
 def camel(value: JsonObject) -> JsonObject:
-    """The object with its names as the API writes them; those of what is inside are the user's own."""
+    """Return the object with names in the API's style; names inside its values are the user's own."""
     return {_SNAKE.sub(lambda found: found[1].upper(), name): item for name, item in value.items()}
 
 
 def span_of(record: TraceItem, trace: str) -> Span:
-    """An observation as a span of its trace; `InvalidFile` where it is none."""
+    """Return an observation as a span of its trace; raise `InvalidFile` if it is not one."""
     if not is_observation(record.value):
         raise record.error("not an observation of Langfuse: expected id, traceId, type and startTime")
     fields = record.fields()
     own = camel(record.value)
-    own["model"] = own.get("model") or own.get("providedModelName")  # as the second version calls it
+    own["model"] = own.get("model") or own.get("providedModelName")  # the name in version 2 of the API
     if own["traceId"] != trace:
         raise record.error(f"an observation of trace {text_in(own, 'traceId')} inside of trace {trace}", "traceId")
     failed = fields.text("level") == "ERROR"
@@ -183,7 +183,7 @@ def span_of(record: TraceItem, trace: str) -> Span:
         attributes["metadata"] = {"langgraph_step": metadata["langgraph_step"]}
     started, ended = fields.time("startTime", "start_time"), fields.time("endTime", "end_time")
     if ended is None and own["type"] == "EVENT":
-        ended = started  # an event takes no time
+        ended = started  # events take no time
     return Span(
         trace=trace,
         id=identity(fields, "id"),
@@ -211,20 +211,20 @@ _LOST_INPUT = (
 
 
 def trace_summary(trace_fields: JsonObject, spans: list[Span], scores: Iterable[JsonObject]) -> TraceSummary:
-    """Of the trace itself where the file holds it, else of what its observations repeat of it."""
-    owned = [span.attributes[OBSERVATION] for span in spans]
+    """Summarise a trace from its own record, or from the fields that its observations repeat."""
+    observations = [span.attributes[OBSERVATION] for span in spans]
     output = agent_output(load_json(load_json(trace_fields.get("output"))))
-    prompts = {f"{own['promptName']} v{own.get('promptVersion')}" for own in owned if "promptName" in own}
+    prompts = {f"{own['promptName']} v{own.get('promptVersion')}" for own in observations if "promptName" in own}
 
     def stated(name: str, name_in_observations: str = "") -> str:
-        texts = [text_in(trace_fields, name), *(text_in(own, name_in_observations or name) for own in owned)]
+        texts = [text_in(trace_fields, name), *(text_in(own, name_in_observations or name) for own in observations)]
         return next(filter(None, texts), "")
 
     return TraceSummary(
         format=FORMAT,
         name=stated("name", "traceName"),
         version=text_in(trace_fields, "version"),
-        tags=_tags([trace_fields, *owned]),
+        tags=_tags([trace_fields, *observations]),
         input=agent_input(load_json(load_json(trace_fields.get("input")))),
         output=output,
         metadata={
@@ -238,7 +238,7 @@ def trace_summary(trace_fields: JsonObject, spans: list[Span], scores: Iterable[
         },
         labels=tuple(_labels(scores, output)),
         lacks={span.id: {Lack.ARGUMENTS} for span in spans if "input" not in span.attributes[OBSERVATION]},
-        advice=tuple(_advice(owned)),
+        advice=tuple(_advice(observations)),
     )
 
 
@@ -251,7 +251,7 @@ def _tags(holders: Iterable[JsonObject]) -> tuple[str, ...]:
 
 
 def _plain(metadata: Json) -> JsonObject:
-    """Return the user's own metadata: short values, and nothing that OpenTelemetry adds."""
+    """Return the user's own short metadata, without what OpenTelemetry adds."""
     values = as_object(load_json(metadata))
     return {name: value for name, value in values.items() if _is_short(value)}
 
@@ -294,14 +294,14 @@ def _label(score: JsonObject) -> Label:
 
 
 def _correction(score: JsonObject, output: Json) -> Label:
-    """Return the label of a corrected output: a failure, where the correction differs."""
+    """Return the label of a corrected output: a failure if the correction differs."""
     text = text_in(score, "longStringValue", "long_string_value", "stringValue", "string_value")
     failed = bool(text) and output is not UNSET and output not in (text, load_json(text))
     return Label(name="correction", value=text, failed=failed, why=text_in(score, "comment"))
 
 
-def _advice(owned: list[JsonObject]) -> Iterator[str]:
-    calls = [own for own in owned if kind_of(own) in (SpanKind.MODEL, SpanKind.TOOL)]
+def _advice(observations: list[JsonObject]) -> Iterator[str]:
+    calls = [own for own in observations if kind_of(own) in (SpanKind.MODEL, SpanKind.TOOL)]
     if any("input" not in own or "output" not in own for own in calls):
         yield _NO_INPUT
     if any("input" in own for own in calls if kind_of(own) is SpanKind.MODEL):

@@ -1,4 +1,4 @@
-"""MLflow traces: what `Trace.to_json()` writes, one, a list of them, or one on each line.
+"""MLflow traces from `Trace.to_json()`: one, a list, or one on each line.
 
     {"info": {"trace_id": "tr-…", "state": "OK", "request_time": ISO, "trace_metadata": {…}, "tags": {…},
               "assessments": […]},
@@ -6,7 +6,7 @@
                          "status": {"code", "message"}, "events": […], "attributes": {name: JSON text}}]}}
 
 Earlier versions have `request_id`, `timestamp_ms`, `status` and `request_metadata`, and spans with a `context`. Rows of
-`search_traces()` hold the same under `trace`, and the file of a trace's artifacts holds its `spans` alone.
+`search_traces()` have the trace under `trace`, and the file of a trace's artifacts has only its `spans`.
 """
 
 from __future__ import annotations
@@ -66,10 +66,10 @@ register_format(
 
 
 def _inner_trace(row: Json) -> Json:
-    """The trace of a row of `search_traces()`, which may be a text; None for anything else."""
-    held = load_json(value_in(row, "trace"))
-    if _is_trace(held):
-        return held
+    """Return the trace in a row of `search_traces()`, possibly as JSON text; None for anything else."""
+    holder = load_json(value_in(row, "trace"))
+    if _is_trace(holder):
+        return holder
     return None
 
 
@@ -96,12 +96,12 @@ def _records(document: TraceItem) -> Iterator[Keyed | InvalidFile]:
 def _read(records: Trace) -> Iterator[Found]:
     (record,) = records
     info = object_in(record.value, "info")
-    held, path = record.value, record.path
+    holder, path = record.value, record.path
     if info:
-        held, path = object_in(held, "data"), (*path, "data")
-    trace = _trace_id(record, info, objects_in(held, "spans"))
+        holder, path = object_in(holder, "data"), (*path, "data")
+    trace = _trace_id(record, info, objects_in(holder, "spans"))
     spans: list[Span] = []
-    members = TraceItem(record.source, list_in(held, "spans"), (*path, "spans")).members()
+    members = TraceItem(record.source, list_in(holder, "spans"), (*path, "spans")).members()
     yield from collect(members, lambda member: _span(member.fields("a span"), trace), spans)
     if not spans:
         yield record.error(f"trace {trace}: none of its spans is here; export it with its data, not its info alone")
@@ -140,7 +140,7 @@ def _span(fields: Fields, trace: str) -> Span:
 
 
 def _time_ns(fields: Fields, *names: str) -> int:
-    """Nanoseconds, which protobuf's JSON writes as text."""
+    """Return nanoseconds, which protobuf's JSON writes as text."""
     moment = fields.take(*names)
     if isinstance(moment, str) and moment.isdecimal() and len(moment) < 20:
         moment = int(moment)
@@ -152,7 +152,7 @@ def _time_ns(fields: Fields, *names: str) -> int:
 
 
 def _attributes(encoded: Json) -> JsonObject:
-    """Each value is JSON text; OTLP's list of keys and values is read as well."""
+    """Decode the attributes, whose values are JSON text; OTLP's lists of keys and values are read, too."""
     return {name: decode_text(value) for name, value in _otlp_pairs(encoded).items()}
 
 
@@ -195,17 +195,17 @@ def _summary(info: Fields, spans: list[Span]) -> TraceSummary:
 
 
 def _pairs(value: Json) -> JsonObject:
-    """Tags and metadata, which earlier versions list as keys and values."""
+    """Return tags or metadata, which earlier versions list as keys and values."""
     return as_object(value) or {text_in(item, "key"): item.get("value") for item in as_objects(value)}
 
 
 def _is_own(tag: str, value: Json) -> bool:
-    """True for a short tag of the user's own."""
+    """Return whether this is a short tag of the user's own."""
     return not tag.startswith(_OF_MLFLOW) and (not isinstance(value, str) or len(value) <= _SHORT)
 
 
 def _labels(info: Fields) -> Iterator[Label]:
-    """Feedback is a judgement; an expectation says what a good run gives. One that another overrides counts no more."""
+    """Yield the assessments: feedback judges the run, expectations state a good answer. Overridden ones are skipped."""
     for assessment in info.each("assessments", "an assessment"):
         if assessment.value.get("valid") is False:
             continue

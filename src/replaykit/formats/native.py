@@ -1,11 +1,11 @@
-"""The native trace: one JSON object with `run_id`, `status` and `events`, easy to write by hand or by a logger.
+"""The native trace: one JSON object with `run_id`, `status` and `events`, easy to write by hand or with a logger.
 
     input_message {content}                 message  {role, content}      output_message | final_output {content}
     tool_call {tool_name, tool_args}        tool_result {output | error}  llm_call {model, messages, response, usage}
     state {state}   decision {content}      error {error}                 note {content}
 
-Any event may have `timestamp` (ISO or epoch), `duration_ms`, `step` and `tool_call_id`. A file may hold one
-trace, a list of them, or one a line.
+Any event may have `timestamp` (ISO or epoch), `duration_ms`, `step` and `tool_call_id`. A file may hold one trace, a
+list of them, or one on each line.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def _read_run(item: TraceItem, notes: list[str]) -> TraceRun:
         started_at=started_at,
         ended_at=ended_at,
         tags=fields.texts("tags"),
-        metadata_json=_metadata(fields, reader),  # last: it keeps whatever nothing above has taken
+        metadata_json=_metadata(fields, reader),  # last: it keeps the fields that nothing above has taken
         origin=Origin(kind="imported", format=FORMAT),
         event_count=len(events),
         events=events,
@@ -159,7 +159,7 @@ C = TypeVar("C", ToolCall, LlmCall)
 
 
 class _OpenCall(msgspec.Struct):
-    """A tool call that waits for its result."""
+    """A tool call without a result so far."""
 
     index: int  # in `events`
     call_id: str | None
@@ -167,13 +167,13 @@ class _OpenCall(msgspec.Struct):
 
 
 class EventReader:
-    """Turns the events of one trace into the model's; `notes` says in words what it could not map."""
+    """Turns the events of a trace into events of a run; `notes` names those that could not be mapped."""
 
     def __init__(self, source: Source, path: DocumentPath, notes: list[str]) -> None:
         self.events: list[AnyEvent] = []
         self.output_json: Raw | None = None
         self.unmapped: JsonObject = {}
-        """Fields that have no word in the model, by the index of their event in the trace."""
+        """Fields without a counterpart in the model, by the index of their event in the trace."""
         self._source = source
         self._path = path
         self._notes = notes
@@ -182,7 +182,6 @@ class EventReader:
         self._last_time = 0.0
 
     def add(self, index: int, value: Json) -> None:
-        """Read one event."""
         fields = Fields(self._source, value, (*self._path, index), "an event: an object with `type`")
         kind = fields.required_text("type")
         if kind != "tool_call":
@@ -197,10 +196,8 @@ class EventReader:
 
     def _common(self, fields: Fields) -> dict[str, Any]:
         at = fields.time("timestamp", "time")
-        # An event without a time of its own began no earlier than the one before it.
-        if at is None:
-            self._last_time = self._last_time
-        else:
+        # An event without a time began no earlier than the one before it.
+        if at is not None:
             self._last_time = at
         return {
             "seq": len(self.events),
@@ -247,15 +244,13 @@ class EventReader:
             if call.at and not call.duration_s:
                 call = replace(call, duration_s=max(0.0, ended_at - call.at))
         answered = _answered(call, fields, "output", "result", "content")
-        # A result that says nothing is still a result: the call came back.
-        if answered.answered:
-            done = answered
-        else:
-            done = replace(answered, result_json=NULL)
-        self.events[waiting.index] = done
+        # An empty result is still a result: the call returned.
+        if not answered.answered:
+            answered = replace(answered, result_json=NULL)
+        self.events[waiting.index] = answered
 
     def _waiting(self, call_id: str | None, name: str | None) -> _OpenCall | None:
-        """The call a result is for: by id; else, in the latest batch of calls, the first of that name."""
+        """Return the call of a result: by id, or else the first of that name in the latest batch of calls."""
         fits = [o for o in self._open if name is None or getattr(self.events[o.index], "name", None) == name]
         if call_id is not None:
             return next((o for o in self._open if o.call_id == call_id), None)
@@ -294,7 +289,7 @@ class EventReader:
         self.events.append(Note(**self._common(fields), name=name, content_json=fields.raw("content", "text")))
 
     def _keep(self, fields: Fields, kind: str, why: str) -> None:
-        """Keep the event whole, as a note."""
+        """Keep the whole event as a note."""
         common = self._common(fields)
         content = self._source.raw(fields.take_all(), fields.path)
         self.events.append(Note(**common, name=kind, content_json=content))
@@ -319,14 +314,14 @@ _READERS: dict[str, Callable[[EventReader, Fields], None]] = {
 
 
 def _answered(call: C, fields: Fields, *names: str) -> C:
-    """The call with the outcome the fields tell of, if they tell of one."""
+    """Return the call with the outcome in the fields, if there is one."""
     error, failed = fields.take("error"), fields.flag("is_error")
     present = any(name in fields.value for name in names)
     if failed and not error and present and isinstance(call, ToolCall):
         info, result = tool_outcome(fields.take(*names), failed=True)
         return replace(call, error=info, result_json=result)
     if error or failed:
-        # An outcome is a result or an error; a text beside the error stays with the unmapped fields.
+        # An outcome is a result or an error; text beside the error stays with the unmapped fields.
         return replace(call, error=error_of(error or fields.take(*names), "ToolError"))
     return replace(call, result_json=fields.raw(*names) if present else ABSENT)
 
@@ -339,7 +334,7 @@ def _step(fields: Fields) -> str | None:
 
 
 def _parsed(arguments: Json) -> Json:
-    """Arguments that were logged as JSON text, as the object they are."""
+    """Return arguments that were logged as JSON text as an object."""
     found = None
     if isinstance(arguments, str):
         found = load_object(arguments)

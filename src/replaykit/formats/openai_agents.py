@@ -1,11 +1,11 @@
-"""Traces of the OpenAI Agents SDK, as it sends them and as processors write them down.
+"""Traces of the OpenAI Agents SDK, as it sends them and as trace processors log them.
 
     {"data": [{"object": "trace", "id": "trace_…", "workflow_name": …, "group_id": …, "metadata": …},
               {"object": "trace.span", "id": "span_…", "trace_id": "trace_…", "parent_id": …,
                "started_at": ISO, "ended_at": ISO, "span_data": {"type": …}, "error": {"message", "data"} | null}]}
 
-also as a list, or with one item, or one such body, on each line. A span of a function has no id of its call, and one
-of the Responses API has neither messages nor answer.
+The items may also be in a list, or one item or one such body on each line. The span of a function lacks the call's id,
+and that of the Responses API has neither messages nor answer.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def _error_type(message: str) -> str:
 
 
 def _message(wrong: JsonObject, data: JsonObject) -> str:
-    """Return the text of an error; where it is hidden, the text that the model was told."""
+    """Return the text of an error, or, if it is redacted, the text that the model saw."""
     if not wrong:
         return ""
     details = object_in(wrong, "data")
@@ -137,7 +137,7 @@ def _message(wrong: JsonObject, data: JsonObject) -> str:
 
 
 def _staged(spans: list[Span]) -> list[Span]:
-    """Make the work of each agent a step with its name, where agents hand over to each other."""
+    """Make the work of each agent a named step, if agents hand over to each other."""
     ids = {span.id for span in spans}
     by_parent: dict[str, list[Span]] = {}
     for span in spans:

@@ -1,11 +1,11 @@
-"""OpenAI chat completions, and what speaks alike: messages, requests, responses, streams, batches, fine-tuning data.
+"""OpenAI chat completions and compatible APIs: messages, requests, responses, streams, batches, fine-tuning data.
 
     [{role: system | developer | user, content}, {role: tool, tool_call_id, content},
      {role: assistant, content, tool_calls: [{id, function: {name, arguments}}]}]
     {model, messages, tools, …}     {id, object: chat.completion, choices: [{message, finish_reason}], usage}
     {object: chat.completion.chunk, choices: [{delta}]}     {error: {message, type, param, code}}
 
-What else stands around these is in `core.exchanges`. Tools say in words that they failed: `Error: …`.
+`core.exchanges` describes the shapes around these. Tools report failures as text: `Error: …`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MESSAGE_FIELDS = ("name", "tool_call_id")
 
 
 def read_messages(messages: Json) -> list[Json]:
-    """The messages of a request; a text is what the user says."""
+    """Return the messages of a request; a plain text is the user's."""
     if isinstance(messages, str):
         return [{"role": "user", "content": messages}]
     return list(map(_read_message, as_objects(messages)))
@@ -64,7 +64,7 @@ def _is_certain(item: JsonObject) -> bool:
 
 
 def _whole(response: Json) -> Json:
-    """A message alone is the answer."""
+    """Return a response's body; a message alone is the answer."""
     if isinstance(response, dict) and _is_message(response):
         return {"choices": [{"message": response}]}
     return response

@@ -5,10 +5,10 @@
     {model, instructions, input, tools, previous_response_id | conversation, …}
     {id, object: response, status, output: [item, …], error, usage}     {type: response.created | …, sequence_number}
 
-Calls and results have the same `call_id`. What the model says until somebody else does is one answer. Tools that the
-provider runs (`web_search_call`, `mcp_call`, `code_interpreter_call`, …) are inside of the model's call. Where the
-provider keeps the history (`previous_response_id`, `conversation`), it is known only if the file has it. What else
-stands around these is in `core.exchanges`.
+Calls and results share their `call_id`. Consecutive items of the model form one answer. Tools that the provider runs
+(`web_search_call`, `mcp_call`, `code_interpreter_call`, …) belong inside the model call. History that the provider
+keeps (`previous_response_id`, `conversation`) is known only if the file has it. `core.exchanges` describes the shapes
+around these.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ FORMAT = "openai_responses"
 
 _ROLES = ("user", "assistant", "system", "developer")
 _MODEL_ITEMS = ("reasoning", "mcp_list_tools", "mcp_approval_request", "compaction")
+# Calls that the provider requests and the agent makes.
 _BY_AGENT = ("computer_call", "local_shell_call", "shell_call", "apply_patch_call", "mcp_approval_request")
-"""Calls that the provider asks for, and the agent makes."""
 _FAILED = ("failed", "incomplete")
+# Members of a provider's call that are neither its arguments nor its result.
 _NO_RESULT = ("type", "id", "call_id", "container_id", "name", "server_label", "approval_request_id")
-"""Members of a provider's call that are neither its arguments nor its result."""
 _ADVICE = (
     "OpenAI keeps what went before `previous_response_id` or `conversation`: send the whole conversation as `input` "
     "(with `store: false`), or log every request of it."
@@ -54,11 +54,11 @@ _ADVICE = (
 
 
 def read_messages(items: Json) -> list[Json]:
-    """The items of a request; a text is what the user says."""
+    """Return the messages in a request's items; a plain text is the user's."""
     if isinstance(items, str):
         return [{"role": "user", "content": items}]
     found: list[Json] = []
-    for by_model, group in groupby(as_objects(items), _is_said):
+    for by_model, group in groupby(as_objects(items), _is_by_model):
         found += _read_group(by_model, list(group))
     return found
 
@@ -75,14 +75,14 @@ def _read_group(by_model: bool, items: list[JsonObject]) -> Iterator[JsonObject]
             yield _spoken(item)
 
 
-def _is_said(item: JsonObject) -> bool:
-    """True for what the model said."""
+def _is_by_model(item: JsonObject) -> bool:
+    """Return whether the model produced the item."""
     kind = text_in(item, "type")
     return item.get("role") == "assistant" or kind in _MODEL_ITEMS or kind.endswith("_call")
 
 
 def _item(item: JsonObject) -> JsonObject:
-    """The item as a response has it: in a request, a message may be a role and a text."""
+    """Return the item in the form of responses: requests may write a message as role and text."""
     if item.get("role") != "assistant":
         return item
     content = item.get("content")
@@ -109,7 +109,7 @@ def _result(item: JsonObject) -> JsonObject:
 
 
 def _call_id(item: JsonObject) -> str:
-    """Of an item that is a result: the call it is of."""
+    """Return the id of the call that an item is the result of; empty for other items."""
     kind = text_in(item, "type")
     if kind == "mcp_approval_response":
         return text_in(item, "approval_request_id")
@@ -119,17 +119,18 @@ def _call_id(item: JsonObject) -> str:
 
 
 def _answer(answer: ModelAnswer) -> ModelAnswer:
-    """The answer with the calls that are the agent's to make; what the provider runs has its result beside it."""
+    """Return the answer with the calls that the agent has to make; calls of the provider have their result beside
+    them."""
     parts = list(answer.parts)
     done = {_call_id(part) for part in as_objects(parts)} - {""}
     calls = [part for part in of_type(parts, *_BY_AGENT) if part.get("call_id") not in done]
     if not calls:
         return answer
     rest = tuple(part for part in parts if part not in calls)
-    return replace(answer, tool_calls=(*answer.tool_calls, *map(_asked_for, calls)), parts=rest)
+    return replace(answer, tool_calls=(*answer.tool_calls, *map(_requested_call, calls)), parts=rest)
 
 
-def _asked_for(item: JsonObject) -> ToolUse:
+def _requested_call(item: JsonObject) -> ToolUse:
     kind = text_in(item, "type")
     arguments = filled_in(item, "action", "actions", "operation")
     if arguments is None:
@@ -145,9 +146,9 @@ def _used(answer: ModelAnswer) -> list[Used]:
 
 
 def _use(item: JsonObject, results: dict[str, JsonObject]) -> Used:
-    """The call that an item is: what went in, and of the rest what came out."""
+    """Return the call in an item: its arguments, and everything else as its result."""
     kind = text_in(item, "type").removesuffix("_call")
-    # Each of the provider's tools has a member of its own for what goes in; the others call it `action`.
+    # Each of the provider's tools names its arguments differently; by default it is `action`.
     arguments_name = {"mcp": "arguments", "file_search": "queries", "code_interpreter": "code"}.get(kind, "action")
     arguments = item.get(arguments_name)
     if isinstance(arguments, str) and arguments_name == "arguments":
@@ -167,7 +168,7 @@ def _use(item: JsonObject, results: dict[str, JsonObject]) -> Used:
 
 
 def _history_id(call: ModelCall) -> str:
-    """The response, the conversation or the item that the request goes on from."""
+    """Return the id of the response, conversation or item that the request continues."""
     found = text_in(call.parameters, "previous_response_id") or _conversation(call)
     for item in of_type(call.messages, "item_reference"):
         found = found or text_in(item, "id")
@@ -216,9 +217,9 @@ def _is_certain(item: JsonObject) -> bool:
 
 
 def _whole(response: Json) -> Json:
-    """Of a response, the output alone may have been kept."""
+    """Return a response's body; people may have kept only the output."""
     items = as_objects(response)
-    if items and all(map(_is_said, items)):
+    if items and all(map(_is_by_model, items)):
         return {"output": list(map(_item, items))}
     return response
 

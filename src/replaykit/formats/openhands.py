@@ -1,16 +1,16 @@
 """OpenHands trajectories: lists of events, and the `output.jsonl` of evaluations and of the resolver.
 
-    [event, …]    {history: [event, …]}    one such object on each line, with what was judged of it:
+    [event, …]    {history: [event, …]}    one such object on each line, with the evaluation:
     {instance_id, instruction, history, git_patch, metrics: {accumulated_cost}, error,
      test_result: {report: {resolved}}, report: {resolved}, resolved, success, result_explanation}
 
     event  {id, timestamp, source, message, action, args, tool_call_metadata: {function_name, tool_call_id,
             model_response}}   or   {id, cause, observation, content, extras}
 
-An action is what the agent does, an observation what came of it: that of its `cause`, or else of the action before. In
-older files the arguments stand in the event itself, and pairs of both may be lists. `model_response` is a chat
-completion; actions that share one are one answer with several calls. An action without it is an answer too, of a model
-whose name nobody wrote down. `finish` is no call of a tool but the agent's answer.
+An action is what the agent does; an observation is its result, linked by `cause`, or else to the action before. In
+older files the arguments are in the event itself, and both may be paired in lists. `model_response` is a chat
+completion; actions that share one are one answer with several calls. An action without it is an answer of an unnamed
+model. `finish` is not a tool call but the agent's answer.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _recognises(source: Source) -> bool:
 
 def _read_file(source: Source) -> Iterator[Found]:
     if source.is_lines and source.first and _is_event_line(source.first[0], source):
-        # One event on each line: all of them are one run.
+        # One event on each line: together they are one run.
         events: list[Json] = []
         yield from collect(source.documents(), lambda line: line.value, events)
         yield _read(Source(b"", source.file, value=events))
@@ -70,7 +70,7 @@ def _are_events(value: Json) -> bool:
 
 
 def _is_event(value: Json) -> bool:
-    """An event says what was done or seen, in one word; one of OpenHands has an id, a source or an observation."""
+    """Recognise an event: one word for the action or observation, and a member of OpenHands' own."""
     if not isinstance(value, dict) or not isinstance(value.get("action", value.get("observation")), str):
         return False
     return not value.keys().isdisjoint(("args", "content", "thought", "extras"))
@@ -89,21 +89,21 @@ def _read(source: Source) -> TraceRun:
     history = whole.items("history")
     if not _are_events(history[:1]):
         raise whole.error("expected the events of OpenHands", "history")
-    story = read_history(source, history, path)
+    conversation = read_history(source, history, path)
     failure, status = whole.take("error"), None
     if failure:
-        story.error = error_of(failure, "AgentError")
-    if story.error is not None:
+        conversation.error = error_of(failure, "AgentError")
+    if conversation.error is not None:
         status = RunStatus.ERROR
     instruction = whole.text("instruction")
-    run = story.talk.run(
+    run = conversation.talk.run(
         id=content_id(FORMAT, canonical(source.value)),
         format=FORMAT,
         name=whole.label("instance_id") or _issue(whole),
         agent="OpenHands",
         input=UNSET if instruction is None else instruction,
-        output=story.talk.output if story.answer is UNSET else story.answer,
-        error=story.error,
+        output=conversation.talk.output if conversation.answer is UNSET else conversation.answer,
+        error=conversation.error,
         status=status,
         metadata={name: _short(whole.take(name)) for name in _METADATA},
     )
@@ -130,7 +130,7 @@ def _labels(whole: Fields) -> Iterator[Label]:
 
 
 def _short(value: Json) -> Json:
-    """A value for the metadata; what is too long to be read there is cut."""
+    """Return a value for the metadata, with long texts cut."""
     if isinstance(value, str) and len(value) > _SHORT:
         return f"{value[:_SHORT]}…"
     if isinstance(value, dict):
@@ -140,17 +140,17 @@ def _short(value: Json) -> Json:
     return value
 
 
+# Arguments of an action about how it came about, not what to do.
 _NOT_ARGUMENTS = ("thought", "is_confirmed", "confirmation_state", "action_risk", "security_risk", "keep_prompt")
-"""Arguments of an action that say how it came to be, not what is to be done."""
 _FRAME = words_of("id timestamp source message action args cause timeout content extras success")
+# The members around the arguments, in files that have them in the event itself.
 _FRAME_OF_CALLS = ("tool_call_metadata", "llm_metrics", "observation")
-"""The members around the arguments, in files that have them in the event itself."""
 _NO_CALLS = ("change_agent_state", "null", "recall", "condensation", "condensation_request", "agent_state_changed")
 _FAILED_STATES = ("error", "rate_limited")
 
 
-class Story:
-    """The conversation that events add up to."""
+class OpenHandsConversation:
+    """The conversation in a list of events."""
 
     def __init__(self, source: Source) -> None:
         self.talk = Talk()
@@ -162,7 +162,7 @@ class Story:
         self._last = ""
 
     def tell(self, value: Json, path: DocumentPath) -> None:
-        """One event."""
+        """Add one event."""
         event = Fields(self._source, value, path, "an event")
         action, observation = event.text("action"), event.text("observation")
         at = event.time("timestamp") or 0.0
@@ -204,7 +204,7 @@ class Story:
         self._answers(event, ModelAnswer(content=text_in(args, "thought") or None, tool_calls=(use,)), at)
 
     def _answers(self, event: Fields, answer: ModelAnswer, at: float) -> None:
-        """Add the model's answer: its response, once, where the event has it; else the text of the event."""
+        """Add the model's answer: its response, once, if the event has it; else the text of the event."""
         body = object_in(event.value.get("tool_call_metadata"), "model_response")
         response = DIALECT.read_response(body)
         if not body or not response.answers:
@@ -214,7 +214,7 @@ class Story:
             return
         self._answered.add(response.id)
         spoken = response.answers[0]
-        # `finish` is no call of a tool, but the agent's way to say that this is its answer.
+        # `finish` is not a tool call, but how the agent gives its answer.
         calls = tuple(call for call in spoken.tool_calls if call.name != "finish")
         whole = ModelAnswer(content=spoken.content or answer.content, tool_calls=calls, thinking=spoken.thinking)
         usage = response.usage or Usage()
@@ -238,7 +238,7 @@ class Story:
         self.talk.returns(content, call_id=call_id, error=error, ending=ToolErrors.RETURNED, at=at)
 
     def _cause(self, event: Fields) -> str:
-        """The call that an observation is of, if it still waits for one."""
+        """Return the open call that an observation belongs to."""
         cause = event.label("cause")
         found = text_in(event.object("tool_call_metadata"), "tool_call_id")
         if not found and cause is None:
@@ -250,17 +250,17 @@ class Story:
         return found
 
 
-def read_history(source: Source, history: list[Json], path: DocumentPath) -> Story:
-    """The events, and pairs of them, in order."""
-    story = Story(source)
+def read_history(source: Source, history: list[Json], path: DocumentPath) -> OpenHandsConversation:
+    """Read the events, and pairs of events, in order."""
+    conversation = OpenHandsConversation(source)
     for item in TraceItem(source, history, path).members():
         for event in item.members():
-            story.tell(event.value, event.path)
-    return story
+            conversation.tell(event.value, event.path)
+    return conversation
 
 
 def _arguments(event: Fields) -> JsonObject:
-    """The action's arguments; in older files they stand in the event itself."""
+    """Return the action's arguments; older files have them in the event itself."""
     if event.key("args"):
         return event.object("args")
     own = without(event.value, *_FRAME, *_FRAME_OF_CALLS)

@@ -1,10 +1,10 @@
-"""Spans as the Python SDK of OpenTelemetry prints them (`span.to_json()`, `ConsoleSpanExporter`).
+"""Spans as OpenTelemetry's Python SDK prints them (`span.to_json()`, `ConsoleSpanExporter`).
 
     {"name", "context": {"trace_id": "0x…", "span_id": "0x…"}, "kind": "SpanKind.CLIENT", "parent_id": "0x…" | null,
      "start_time": ISO, "end_time": ISO, "status": {"status_code": "ERROR", "description"}, "attributes": {…},
      "events": [{"name", "timestamp": ISO, "attributes": {…}}], "resource": {"attributes": {…}}}
 
-One span, a list of them, one a line, or one after another as a console shows them.
+One span, a list, one on each line, or one after another as on a console.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _read(trace: Trace) -> Iterator[Found]:
 
 
 class _OneAfterAnother(Source):
-    """A text of several documents with nothing between them."""
+    """A text of several documents without separators."""
 
     def __init__(self, source: Source) -> None:
         super().__init__(source.text, source.file)
@@ -81,7 +81,7 @@ class _OneAfterAnother(Source):
                 value, place = decoder.raw_decode(text, start)
                 check_value_nesting(value)
             except (ValueError, RecursionError):
-                place = len(text)  # nobody can tell where the next one begins
+                place = len(text)  # the start of the next document is unknown
             yield Source(text[start:place].encode(), self.file, line=line)
 
 
@@ -94,7 +94,7 @@ def _is_span(value: Json) -> bool:
 
 def _records(record: TraceItem) -> Iterator[Keyed | InvalidFile]:
     for item in record.members():
-        value = load_json(item.value)  # some keep the text that `to_json` gave in a list
+        value = load_json(item.value)  # some people keep the text from `to_json` in a list
         if _is_span(value):
             yield text_in(value["context"], "trace_id"), TraceItem(item.source, value, item.path)
         else:
@@ -125,7 +125,7 @@ def _span(record: TraceItem) -> Span:
 
 
 def events_in(fields: Fields) -> Iterator[SpanEvent]:
-    """The events of a span."""
+    """Yield the events of a span."""
     for event in fields.each("events"):
         at_ns = nanoseconds(event.time("timestamp", "time"))
         yield SpanEvent(name=event.text("name") or "", at_ns=at_ns, attributes=event.object("attributes"))

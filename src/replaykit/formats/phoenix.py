@@ -1,13 +1,13 @@
-"""Phoenix: the spans of a project, as its API, its client and its data frames give them.
+"""Phoenix: the spans of a project, from its API, its client and its data frames.
 
-    {"data": [span, …], "next_cursor"}                        what `GET /v1/projects/{project}/spans` answers
+    {"data": [span, …], "next_cursor"}                        the response of `GET /v1/projects/{project}/spans`
     {"name", "context": {"trace_id", "span_id"}, "span_kind", "parent_id", "start_time", "end_time", "status_code",
      "status_message", "attributes": {…}, "events": […]}      one of them
     {"name", "context.trace_id", "attributes.llm.model_name", …}      a row of a data frame
     {"name": {"0": …, …}, "context.trace_id": {"0": …}, …}            a data frame by columns
 
-A list of spans or rows, or one a line. Attributes are flat or inside of each other. `annotations`, beside the spans or
-in one, are labels of the run.
+A file holds a list of spans or rows, or one on each line. Attributes are flat or nested. `annotations`, beside the
+spans or in one, are labels of the run.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ from replaykit.wire.json_fields import (
 FORMAT = "phoenix"
 _TRACE, _SPAN = "context.trace_id", "context.span_id"
 _KIND = "openinference.span.kind"
+# Attributes whose values are objects rather than nested names.
 _WHOLE = words_of(
     "metadata llm.invocation_parameters llm.prompt_template.variables tool.parameters "
     "tool.json_schema input.value output.value exception.stacktrace"
 )
-"""Attributes whose values are objects, and no names inside of names."""
 _MAX_DEPTH = 32
 
 
@@ -71,41 +71,43 @@ def _looks_like(value: Json) -> bool:
 
 
 def _is_span(value: Json) -> bool:
-    held = as_object(value)
-    return ("span_kind" in held or "status_code" in held) and all(_ids(held)) and "name" in held
+    fields = as_object(value)
+    return ("span_kind" in fields or "status_code" in fields) and all(_ids(fields)) and "name" in fields
 
 
 def _is_columns(value: JsonObject) -> bool:
     return has_object(value, _TRACE) and has_object(value, "name")
 
 
-def _ids(held: JsonObject) -> tuple[str, str]:
-    context = object_in(held, "context")
-    return text_in(context, "trace_id") or text_in(held, _TRACE), text_in(context, "span_id") or text_in(held, _SPAN)
+def _ids(fields: JsonObject) -> tuple[str, str]:
+    context = object_in(fields, "context")
+    return text_in(context, "trace_id") or text_in(fields, _TRACE), text_in(context, "span_id") or text_in(
+        fields, _SPAN
+    )
 
 
 def _records(record: TraceItem) -> Iterator[Keyed | InvalidFile]:
-    held = as_object(record.value)
+    fields = as_object(record.value)
     traces: dict[str, str] = {}
     rows = record.members("data")
-    if _is_columns(held):
+    if _is_columns(fields):
         rows = _rows(record)
     for row in rows:
         trace, span = _ids(as_object(row.value))
         if _is_span(row.value):
             traces[span] = trace
             yield trace, row
-        elif trace_of := _annotated(row.value, traces):  # a line of its own, after the spans it speaks of
+        elif trace_of := _annotated(row.value, traces):  # annotations on lines of their own follow their spans
             yield trace_of, row
         else:
             yield row.error("not a span of Phoenix: expected `name`, `context` and `span_kind`")
-    for index, annotation in enumerate(objects_in(held, "annotations")):
+    for index, annotation in enumerate(objects_in(fields, "annotations")):
         if trace_of := _annotated(annotation, traces):
             yield trace_of, TraceItem(record.source, annotation, ("annotations", index))
 
 
 def _annotated(value: Json, traces: Mapping[str, str]) -> str:
-    """The trace that an annotation is of; empty for what is none, or of a span that is not there."""
+    """Return the trace of an annotation; empty if it is not one, or its span is unknown."""
     annotation = as_object(value)
     if "result" not in annotation or "name" not in annotation:
         return ""
@@ -113,7 +115,7 @@ def _annotated(value: Json, traces: Mapping[str, str]) -> str:
 
 
 def _rows(record: TraceItem) -> Iterator[TraceItem]:
-    """The rows of a data frame that was written by columns."""
+    """Yield the rows of a data frame that was written by columns."""
     columns = {name: cells for name, cells in record.value.items() if isinstance(cells, dict)}
     for index in columns[_TRACE]:
         row = {name: cells[index] for name, cells in columns.items() if cells.get(index) is not None}
@@ -160,18 +162,18 @@ def _span(record: TraceItem) -> Span:
         raise record.error(str(error), "context") from None
 
 
-def _attributes(held: JsonObject) -> JsonObject:
-    """The attributes by their flat names, wherever a span or a row has them."""
+def _attributes(fields: JsonObject) -> JsonObject:
+    """Return the attributes by flat name, wherever a span or a row has them."""
     found: JsonObject = {}
-    _flatten(found, "", object_in(held, "attributes"))
-    for name, value in held.items():
+    _flatten(found, "", object_in(fields, "attributes"))
+    for name, value in fields.items():
         if name.startswith("attributes."):
             _flatten(found, name.removeprefix("attributes."), value)
     return found
 
 
 def _flatten(found: JsonObject, name: str, value: Json, depth: int = 0) -> None:
-    """Names inside of names as one; lists of objects by their numbers, as OpenInference writes them."""
+    """Join nested names with dots; list items get their index as name, as in OpenInference."""
     if value is None:
         return
     inner: Iterator[tuple[str, Json]] | None = None

@@ -1,11 +1,11 @@
-"""Pydantic AI's messages, as `result.all_messages_json()` writes them: requests and responses in turn.
+"""Pydantic AI's messages from `result.all_messages_json()`: requests and responses in turn.
 
     {kind: request, parts: [system-prompt | user-prompt | tool-return | retry-prompt], instructions, timestamp, run_id}
     {kind: response, parts: [text | thinking | tool-call | builtin-tool-call | builtin-tool-return | file], usage,
      model_name, finish_reason, timestamp, run_id}
 
-A history that goes on over several runs of an agent has all of them; each `run_id` is a run, with what was said before
-it as its history. A file holds a list of messages, or a message or such a list on each line.
+A history may span several runs of an agent. Each `run_id` becomes a run, with all messages before it as history. A file
+holds a list of messages, or a message or such a list on each line.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
 FORMAT = "pydantic_ai"
 _KINDS = ("request", "response")
+# Error types by the outcome of a call; outcomes that are not listed are errors, too, except success.
 _FAILED = {"retried": "ModelRetry", "failed": "ToolError", "denied": "ToolDenied"}
-"""Error types by the outcome of a call; any other outcome than these and success is an error as well."""
 _OUTPUT_TOOL = "final_result"
 _DONE = "Final result processed."
 _EXPECTED = "expected messages of Pydantic AI: objects with `kind` (request or response) and `parts`"
@@ -90,7 +90,7 @@ def _is_message(value: Json) -> bool:
 
 
 class _Share(Struct):
-    """The messages of one run, and those before it."""
+    """The messages of one run, and all before them."""
 
     run_id: str
     before: Sequence[TraceItem]
@@ -102,40 +102,40 @@ def _runs(items: Sequence[TraceItem]) -> Iterator[Found]:
     ids = [text_in(item.value, "run_id") for item in items]
     run_id = next(filter(None, ids), "")
     for place, item in enumerate(items):
-        run_id = ids[place] or run_id  # what has none goes with the one before it
+        run_id = ids[place] or run_id  # a message without an id belongs to the run of the one before
         shares.setdefault(run_id, _Share(run_id, items[:place], [])).messages.append(item)
     yield from read_each(shares.values(), _run)
 
 
 def _run(share: _Share) -> TraceRun:
     values = [item.value for item in share.messages]
-    teller = _HistoryBuilder()
-    teller.remember(share.before)
+    builder = _HistoryBuilder()
+    builder.remember(share.before)
     for item in share.messages:
-        teller.tell(item)
-    return teller.talk.run(
+        builder.add(item)
+    return builder.talk.run(
         id=share.run_id or content_id(FORMAT, encode(values)),
         format=FORMAT,
-        input=teller.prompt,
-        output=teller.result,
-        metadata=teller.metadata,
+        input=builder.prompt,
+        output=builder.result,
+        metadata=builder.metadata,
     )
 
 
 class _HistoryBuilder:
-    """Tells a conversation message by message."""
+    """Builds a conversation message by message."""
 
     def __init__(self) -> None:
         self.talk = Talk()
         self.prompt: Json = UNSET
         self.result: Json = UNSET
-        """The agent's output, where it gave it through a call."""
+        """The agent's output, if it was given through a call."""
         self.metadata: JsonObject = {}
         self._since = 0.0
         self._arguments: JsonObject = {}
 
     def remember(self, items: Sequence[TraceItem]) -> None:
-        """The messages of earlier runs: part of what is said, but no calls of this one."""
+        """Add messages of earlier runs: part of the conversation, but not calls of this run."""
         messages: list[JsonObject] = []
         for item in items:
             fields = item.fields(_EXPECTED)
@@ -149,33 +149,33 @@ class _HistoryBuilder:
                 messages.extend(map(plain, parts))
         self.talk.catches_up(messages)
 
-    def tell(self, item: TraceItem) -> None:
-        """One message."""
+    def add(self, item: TraceItem) -> None:
+        """Add one message."""
         fields = item.fields(_EXPECTED)
         if fields.required_text("kind") == "request":
-            self._tell_request(fields)
+            self._add_request(fields)
         else:
-            self._tell_response(fields)
+            self._add_response(fields)
         for name in ("conversation_id", "metadata", "provider_name"):
             if fields.value.get(name) is not None:
                 self.metadata[name] = fields.take(name)
 
-    def _tell_request(self, fields: Fields) -> None:
+    def _add_request(self, fields: Fields) -> None:
         self.result = UNSET
         self.talk.instructs(fields.text("instructions"))
         at = fields.time("timestamp")
         for part in parts_of(fields):
             self._since = part.time("timestamp") or self._since
-            self._tell_asked(part)
+            self._add_request_part(part)
         self._since = at or self._since
 
-    def _tell_asked(self, part: Fields) -> None:
+    def _add_request_part(self, part: Fields) -> None:
         kind, content = part.required_text("part_kind"), part.take("content")
         if kind == "tool-return":
-            self._tell_return(part, content, part.text("outcome"))
+            self._add_result(part, content, part.text("outcome"))
         elif kind == "retry-prompt" and part.text("tool_name"):
-            # It names the tool whose call went wrong: without a name it asks the model to answer once more.
-            self._tell_return(part, content, "retried")
+            # With a tool's name, the prompt reports its failure; without one, it asks the model for another answer.
+            self._add_result(part, content, "retried")
         elif kind == "system-prompt":
             self.talk.says("system", content)
         elif kind in ("user-prompt", "retry-prompt"):
@@ -185,11 +185,11 @@ class _HistoryBuilder:
         else:
             self.talk.notes(kind, part.take_all(), at=self._since)
 
-    def _tell_return(self, part: Fields, content: Json, outcome: str | None) -> None:
+    def _add_result(self, part: Fields, content: Json, outcome: str | None) -> None:
         call_id, name = part.text("tool_call_id") or "", part.text("tool_name") or ""
         if name.startswith(_OUTPUT_TOOL) and content == _DONE:
             self.result = self._arguments.get(call_id, UNSET)
-        if call_id in self._arguments and self.talk.turn_of(call_id) is None:  # asked for in an earlier run
+        if call_id in self._arguments and self.talk.turn_of(call_id) is None:  # requested in an earlier run
             self.talk.calls(ToolUse(id=call_id, name=name, arguments=self._arguments[call_id]), at=self._since)
         error, failed = None, None
         if outcome is not None:
@@ -201,7 +201,7 @@ class _HistoryBuilder:
             result = {"tool_call_id": call_id, "name": name, "metadata": part.take("metadata")}
             self.talk.notes("metadata", result, at=self._since)
 
-    def _tell_response(self, fields: Fields) -> None:
+    def _add_response(self, fields: Fields) -> None:
         parts = parts_of(fields)
         answer = answer_of(parts)
         self._arguments |= {use.id: use.arguments for use in answer.tool_calls}
@@ -218,14 +218,14 @@ class _HistoryBuilder:
             complete=fields.text("state") in (None, "complete"),  # earlier versions write no state
         )
         self._since = ended
-        self._tell_own(turn, parts)
+        self._add_provider_calls(turn, parts)
         if fields.value.get("failed_attempts"):
             self.talk.notes("failed_attempts", fields.take("failed_attempts"), at=ended)
 
-    def _tell_own(self, turn: Turn, parts: list[Fields]) -> None:
-        """The calls of tools that the provider ran while the model answered."""
-        returned = {part.text("tool_call_id"): part for part in of_kind(parts, *OWN_RETURNS)}
-        for part in of_kind(parts, *OWN_CALLS):
+    def _add_provider_calls(self, turn: Turn, parts: list[Fields]) -> None:
+        """Add the calls of tools that the provider ran while the model answered."""
+        returned = {part.text("tool_call_id"): part for part in of_kind(parts, *PROVIDER_RESULTS)}
+        for part in of_kind(parts, *PROVIDER_CALLS):
             use, found = use_of(part), returned.get(part.text("tool_call_id"))
             if found is None:
                 self.talk.uses(turn, use)
@@ -234,20 +234,19 @@ class _HistoryBuilder:
                 self.talk.uses(turn, use, found.take("content"), failed=failed)
 
 
-OWN_CALLS = ("builtin-tool-call", "native-tool-call")
-OWN_RETURNS = ("builtin-tool-return", "native-tool-return")
-"""Of tools that the provider runs."""
-_KNOWN_PARTS = ("text", "thinking", "tool-call", *OWN_CALLS, *OWN_RETURNS)
+PROVIDER_CALLS = ("builtin-tool-call", "native-tool-call")
+PROVIDER_RESULTS = ("builtin-tool-return", "native-tool-return")
+"""Parts about tools that the provider runs."""
+_KNOWN_PARTS = ("text", "thinking", "tool-call", *PROVIDER_CALLS, *PROVIDER_RESULTS)
 _INPUTS, _OUTPUTS = ("input_tokens", "request_tokens"), ("output_tokens", "response_tokens")
 
 
 def parts_of(fields: Fields) -> list[Fields]:
-    """The parts of a message."""
     return list(fields.each("parts", "a part of a message"))
 
 
 def of_kind(parts: list[Fields], *kinds: str) -> Iterator[Fields]:
-    """Those of these kinds."""
+    """Yield the parts of these kinds."""
     return (part for part in parts if part.value.get("part_kind") in kinds)
 
 
@@ -262,13 +261,13 @@ def answer_of(parts: list[Fields]) -> ModelAnswer:
 
 
 def use_of(part: Fields) -> ToolUse:
-    """A call that is asked for."""
+    """Return a requested call."""
     arguments = read_arguments(part.take("args"))
     return ToolUse(id=part.text("tool_call_id") or "", name=part.text("tool_name") or "", arguments=arguments)
 
 
 def plain(part: Fields) -> JsonObject:
-    """A part of an earlier request, as a message."""
+    """Return a part of an earlier request as a message."""
     kind, content = part.required_text("part_kind"), part.take("content")
     if kind == "tool-return" or (kind == "retry-prompt" and part.text("tool_name")):
         return {"role": "tool", "content": content, "tool_call_id": part.text("tool_call_id") or ""}
@@ -276,7 +275,7 @@ def plain(part: Fields) -> JsonObject:
 
 
 def error_in(content: Json, kind: str) -> ErrorInfo:
-    """Return the error in a text, or in the problems that Pydantic's validation lists."""
+    """Return the error in a text, or in a list of validation errors."""
     problems = [
         f"{text_in(problem, 'msg')} at {encode(problem.get('loc')).decode()}" for problem in as_objects(content)
     ]
@@ -284,12 +283,12 @@ def error_in(content: Json, kind: str) -> ErrorInfo:
 
 
 def usage_in(counts: JsonObject) -> Usage | None:
-    """Tokens and money: input tokens count cached ones in."""
+    """Return tokens and cost; input tokens include cached ones."""
     return stated_usage(count_in(counts, *_INPUTS), count_in(counts, *_OUTPUTS), _cost(counts.get("cost")))
 
 
 def _cost(value: Json) -> float | None:
-    """Dollars: a number, or a decimal as text."""
+    """Return dollars from a number, or a decimal as text."""
     if type(value) not in (str, int, float):
         return None
     try:

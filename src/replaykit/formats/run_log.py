@@ -1,4 +1,4 @@
-"""The run log, `{"replaykit": 1, "run": …}`: what `model.run` writes for itself, and `model.compact_run` for a case."""
+"""The run log, `{"replaykit": 1, "run": …}`, as `model.run` writes it, or `model.compact_run` for a case."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from replaykit.value_files import ValueReader, is_value_name
 from replaykit.wire.json_fields import value_in
 
 FORMAT = "run_log"
-_FIXTURES = "fixtures"  # beside the source trace of a case
+_FIXTURES = "fixtures"  # next to a case's source trace
 
 
 register_format(
@@ -38,11 +38,11 @@ register_format(
 
 
 def read_run_log(source: Source) -> TraceRun:
-    """The run of one document; `InvalidFile` when it is none."""
+    """Return the run in a document; raise `InvalidFile` if it is not a run log."""
     version = _version(source)
     content_type: type[Struct] = RunFile
     try:
-        # Without the blanks of a pretty-printed file: equal arguments have to be equal bytes again.
+        # Strip the whitespace of a pretty-printed file: equal arguments must be equal bytes again.
         check_nesting(source.text)
         text = msgspec.json.format(source.text, indent=-1)
         run = decode_run(text)
@@ -70,7 +70,7 @@ def _version(source: Source) -> int:
 
 
 def _whole(source: Source, events: Sequence[AnyEvent], file: CompactRunFile) -> list[AnyEvent]:
-    """The events with what their references stand for."""
+    """Return the events with their references resolved."""
     values = _CaseValues(source)
     parts = PartReader(file.parts, ExpansionBudget())
     found: list[AnyEvent] = []
@@ -95,7 +95,7 @@ class _CaseValues:
         self._values = ValueReader(self._case / _FIXTURES)
 
     def read(self, event_path: DocumentPath, member: str, name: str) -> Raw:
-        """Return the value in a file of the case; `InvalidFile` about that file, or about what refers to it."""
+        """Return the value in a file of the case; raise `InvalidFile` about that file or the reference to it."""
         folder, _, inner = name.partition("/")
         if folder != _FIXTURES or not is_value_name(inner):
             reason = f"expected the name of a file in {_FIXTURES}/values/, not {name[:80]!r}"
@@ -115,7 +115,7 @@ class _CaseValues:
 
 
 def _in_order(source: Source, events: Sequence[AnyEvent]) -> list[AnyEvent]:
-    """The events by their numbers, as stores give them back; a hand that edits a log may have mixed those up."""
+    """Return the events by number, as stores do; an edited log may have them in any order."""
     seen: set[int] = set()
     for index, event in enumerate(events):
         if event.seq in seen:
@@ -127,7 +127,7 @@ def _in_order(source: Source, events: Sequence[AnyEvent]) -> list[AnyEvent]:
 
 
 def _canonical(event: AnyEvent) -> AnyEvent:
-    """The event with its arguments' keys sorted, for a log that was edited by hand; `like` is for stores only."""
+    """Return the event with sorted argument keys, for edited logs, and without `like`, which is for stores only."""
     if not isinstance(event, Call):
         return event
     text = dumps(orjson.loads(bytes(event.arguments_json)), option=orjson.OPT_SORT_KEYS)

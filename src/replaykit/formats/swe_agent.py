@@ -1,13 +1,13 @@
-"""SWE-agent trajectories (`.traj`): what the model thought and did in a shell, step by step.
+"""SWE-agent trajectories (`.traj`): a model's thoughts and actions in a shell, step by step.
 
     {environment, replay_config,
      trajectory: [{response, thought, action, observation, state, execution_time}, …],
      history: [{role, content, thought, action, agent, is_demo, tool_calls, tool_call_ids, message_type}, …],
      info: {exit_status, submission, model_stats: {instance_cost, tokens_sent, tokens_received, api_calls}}}
 
-`trajectory` has every step; `history` has what the model was told, but may lack the last ones, and is all there is in
-a demonstration. An action that the model wrote as text is a call of `bash`; where it called functions, they have their
-names. Tokens and cost are known of the whole run only, and stay in its metadata. What was submitted is the output.
+`trajectory` has every step. `history` has the messages that the model saw, but may lack the last ones; a demonstration
+has nothing else. An action that the model wrote as text is a call of `bash`; function calls keep their names. Tokens
+and cost are known for the whole run only, and stay in its metadata. The submission is the output.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
 FORMAT = "swe_agent"
 SHELL = "bash"
-"""The tool of an action that is text."""
+"""The tool of actions that are plain text."""
 _SUBMIT, _SUBMITTED = "submit", "submitted"
 _TIMED_OUT = "EXECUTION TIMED OUT"
 _EXITS = {"exit_cost": "the cost limit was reached", "exit_context": "the context window is full"}
@@ -58,14 +58,14 @@ register_format(
 
 
 class _AgentStep(Struct, frozen=True, kw_only=True):
-    """One turn of the model and what came of it."""
+    """One turn of the model and its result."""
 
     text: str
     action: str
     uses: tuple[ToolUse, ...]
     observation: Json = UNSET
     shown: Json = UNSET
-    """The observation as the model saw it, where the history has it."""
+    """The observation as the model saw it, if the history has it."""
     duration_s: float = 0.0
     state: Json = None
 
@@ -98,7 +98,7 @@ def _read(source: Source) -> TraceRun:
     turns = _turns(history)
     steps_read = list(_from_trajectory(steps, turns) if steps else _from_history(turns))
     for step in steps_read:
-        _tell(talk, step, model)
+        _add_step(talk, step, model)
     return _run(whole, talk, question, steps_read)
 
 
@@ -134,7 +134,7 @@ def _run(whole: Fields, talk: Talk, question: Json, steps: list[_AgentStep]) -> 
 
 
 def _usage(stats: JsonObject) -> Usage | None:
-    """Tokens and money of the whole run; nothing where no API was called."""
+    """Return the tokens and cost of the whole run; None if no API was called."""
     sent, cost = count_in(stats, "tokens_sent"), stats.get("instance_cost")
     if not sent:
         return None
@@ -150,7 +150,7 @@ def _exit(status: str) -> str:
     return status
 
 
-def _tell(talk: Talk, step: _AgentStep, model: str) -> None:
+def _add_step(talk: Talk, step: _AgentStep, model: str) -> None:
     talk.answers(ModelAnswer(content=step.text or None, tool_calls=step.uses), model=model)
     shown = step.observation if step.shown is UNSET else step.shown
     if step.uses and step.observation is not UNSET:
@@ -172,7 +172,7 @@ def _tell(talk: Talk, step: _AgentStep, model: str) -> None:
 
 
 def _from_trajectory(steps: list[Fields], turns: list[_HistoryTurn]) -> Iterator[_AgentStep]:
-    """The steps, each with its message in the history where that has it."""
+    """Yield the steps, each with its message from the history if there is one."""
     calls_functions = any(message.value.get("tool_calls") for message, _answer in turns)
     waiting, state = iter(turns), None
     turn = next(waiting, None)
@@ -208,12 +208,11 @@ def _from_history(turns: list[_HistoryTurn]) -> Iterator[_AgentStep]:
         yield _AgentStep(text=_text(message), action=action, uses=uses, observation=content, shown=content)
 
 
-_HistoryTurn = tuple[Fields, Fields | None]
-"""An answer of the model, and the observation that followed."""
+_HistoryTurn = tuple[Fields, Fields | None]  # an answer of the model, and the observation after it
 
 
 def _turns(history: list[Fields]) -> list[_HistoryTurn]:
-    """Return the answers of the model, each with the observation that followed."""
+    """Return the answers of the model, each with the observation after it."""
     found: list[_HistoryTurn] = []
     for message in history[_first_answer(history) :]:
         if message.text("role") == "assistant":
@@ -236,7 +235,7 @@ def _uses(calls: Json, action: str, *, named: bool) -> tuple[ToolUse, ...]:
         return tuple(ToolUse(**call) for call in as_object(messages[0]).get("tool_calls", ()))
     if not action.strip():
         return ()
-    if named and action.strip().isidentifier():  # `submit`, which the history no longer tells of
+    if named and action.strip().isidentifier():  # `submit`, which is not in the history any more
         return (ToolUse(name=action.strip()),)
     return (ToolUse(name=SHELL, arguments={"command": action}),)
 

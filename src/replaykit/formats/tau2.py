@@ -1,18 +1,18 @@
-"""tau2-bench results: simulations of an agent, a user and an environment, each with what it was rewarded for.
+"""tau2-bench results: simulations of an agent, a user and an environment, each with its reward.
 
     {info: {agent_info: {llm}, environment_info: {domain_name, policy}}, tasks: [{id, evaluation_criteria}],
      simulations: [{id, task_id, trial, start_time, end_time, termination_reason, agent_cost, user_cost,
        reward_info: {reward, reward_basis, reward_breakdown, db_check, action_checks, communicate_checks, …},
        messages: [{role, content, tool_calls: [{id, name, arguments, requestor}], usage, cost, timestamp, raw_data}]}]}
 
-A user may call tools too (`requestor: user`): those calls are not the agent's, and become notes (`user_tool_call`).
-Where a model wrote its call as text (a block of `tool_code`), `tool_calls` has it all the same, and the call's text is
-what the model answered. The greeting is the simulation's and no answer of a model, as its `usage` and `raw_data` tell.
+A user may call tools, too (`requestor: user`). Those calls are not the agent's and become notes (`user_tool_call`). If
+a model wrote its call as text (a block of `tool_code`), it is in `tool_calls` as well, and the text is the model's
+answer. The greeting comes from the simulation, not from a model: it has no `usage` and `raw_data`.
 
-The label expects what the reward is made of: the task's actions where they are checked (`ACTION`), those that change
-something where the database is (`DB`), what is to be communicated (`COMMUNICATE`); the rest is for judgement. Of the
-tools that some task expects calls of, those change something whose names begin with no verb of reading, unless a
-simulation did without one and the database still ended as it should (`db_match`).
+The label states what the reward depends on: the task's actions if they are checked (`ACTION`), the changing ones among
+them if the database is (`DB`), and the facts to communicate (`COMMUNICATE`); the rest is up to a judge. A tool that
+some task expects counts as changing unless its name begins with a verb of reading, or a simulation skipped it and still
+left the database as expected (`db_match`).
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class _Setting:
         self.changing = tuple(sorted(name for name in used if name and not only_reads(name)))
 
     def _harmless(self, simulation: JsonObject) -> set[str]:
-        """Tools that were expected, and not called, in a simulation that left the database as it should be."""
+        """Return expected tools that a simulation did not call, though it left the database as expected."""
         if not _is_database_right(object_in(simulation, "reward_info")):
             return set()
         harmless = _expected_names(self.criteria.get(str(simulation.get("task_id")), {}))
@@ -109,7 +109,7 @@ def _is_database_right(reward: JsonObject) -> bool:
 
 
 def _agent_actions(criteria: JsonObject) -> list[JsonObject]:
-    """The calls that the agent is expected to make."""
+    """Return the calls that the agent is expected to make."""
     return [action for action in objects_in(criteria, "actions") if action.get("requestor") != _USER]
 
 
@@ -119,7 +119,7 @@ def _expected_names(criteria: JsonObject) -> set[str]:
 
 def _read(member: TraceItem, setting: _Setting) -> TraceRun:
     simulation = member.fields("a simulation")
-    talk, answer = _talk(simulation, setting)
+    talk, answer = _read_talk(simulation, setting)
     task, reason = simulation.label("task_id"), simulation.text("termination_reason") or ""
     status, error = RunStatus.SUCCESS, None
     if reason and reason not in _DONE:
@@ -150,20 +150,20 @@ def _read(member: TraceItem, setting: _Setting) -> TraceRun:
     return labelled(run, [_label(reward, setting.criteria.get(task or "", {}), setting.changing)])
 
 
-def _talk(simulation: Fields, setting: _Setting) -> tuple[Talk, Json]:
-    """The conversation, and what the agent said last: the user has the last word."""
+def _read_talk(simulation: Fields, setting: _Setting) -> tuple[Talk, Json]:
+    """Return the conversation and the agent's last answer; the user has the last word."""
     talk = Talk(system=setting.policy or None, tools=setting.tools)
     requested: dict[str, JsonObject] = {}
     answer: Json = UNSET
     for message in simulation.each("messages", "a message"):
         role, content, at = message.text("role"), message.take("content"), message.time("timestamp") or 0.0
         if role == "assistant":
-            _answers(talk, message, content, at, setting)
+            _add_answer(talk, message, content, at, setting)
             answer = content or answer
         elif role == "tool" and message.text("requestor") == _USER:
-            _user_called(talk, message, requested, at)
+            _add_user_call(talk, message, requested, at)
         elif role == "tool":
-            _returns(talk, message, at)
+            _add_result(talk, message, at)
         else:
             requested |= by_text(as_objects(message.take("tool_calls")), "id")
             if content is not None:
@@ -171,7 +171,7 @@ def _talk(simulation: Fields, setting: _Setting) -> tuple[Talk, Json]:
     return talk, answer
 
 
-def _answers(talk: Talk, message: Fields, content: Json, at: float, setting: _Setting) -> None:
+def _add_answer(talk: Talk, message: Fields, content: Json, at: float, setting: _Setting) -> None:
     if filled_in(message.value, "usage", "raw_data", "tool_calls") is None:
         talk.says("assistant", content)
         return
@@ -205,14 +205,14 @@ def _usage(message: Fields) -> Usage | None:
     )
 
 
-def _returns(talk: Talk, message: Fields, at: float) -> None:
+def _add_result(talk: Talk, message: Fields, at: float) -> None:
     content, failed, error = message.take("content"), message.flag("error"), None
     if failed:
         error = ErrorInfo(type="ToolError", message=as_text(content).removeprefix(ERROR))
     talk.returns(content, call_id=message.label("id") or "", failed=failed, error=error, at=at)
 
 
-def _user_called(talk: Talk, message: Fields, requested: dict[str, JsonObject], at: float) -> None:
+def _add_user_call(talk: Talk, message: Fields, requested: dict[str, JsonObject], at: float) -> None:
     call = requested.get(message.label("id") or "", {})
     note = {"name": call.get("name"), "arguments": call.get("arguments"), "result": message.take("content")}
     if message.flag("error"):
@@ -247,7 +247,7 @@ def _label(reward: Fields, criteria: JsonObject, changing: tuple[str, ...]) -> L
 
 
 def _expected(action: JsonObject) -> ExpectedCall:
-    """The call, with those of its arguments that are compared."""
+    """Return the expected call, with the arguments that are compared."""
     arguments, compared = object_in(action, "arguments"), action.get("compare_args")
     if isinstance(compared, list):
         arguments = {name: value for name, value in arguments.items() if name in compared}
@@ -255,7 +255,7 @@ def _expected(action: JsonObject) -> ExpectedCall:
 
 
 def _reasons(reward: JsonObject, basis: list[Json]) -> Iterator[str]:
-    """Return the checks that were not met, as the benchmark words them."""
+    """Yield the failed checks in the benchmark's words."""
     if "DB" in basis and object_in(reward, "db_check").get("db_match") is False:
         yield "the database is not as expected"
     if "ACTION" in basis:

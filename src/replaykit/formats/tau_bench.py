@@ -4,15 +4,14 @@
       info: {task: {actions: [{name, kwargs}], outputs: […]}, source, user_cost,
              reward_info: {reward, info: {gt_data_hash} | {outputs: {text: said}}}}}, …]
 
-Also one result, or one on each line. The reward is given when the database ends as the task's actions leave it and the
-agent has said the task's outputs. So the label expects those of the actions that change something; reads are free.
-Which tools do is not in the file. A tool does not if the actions of some task use it and leave the database as a task
-without any actions does (`gt_data_hash`), or if its name begins with a verb of reading; every other one counts.
+A file holds a list of results, a single one, or one on each line. The agent is rewarded if the database ends as the
+task's actions leave it, and the agent has said the task's outputs. So the label expects only the actions that change
+something.
 
-A tool that failed told the agent `Error: …`: some tools return that themselves, and the environment makes it of what
-others raise. The file does not tell the two apart.
+A failed tool shows the agent `Error: …`: some tools return that, and the environment makes it from exceptions. The file
+does not tell the two apart.
 
-The answer is what the agent said last; the user, or a transfer to a human, ends the talk. A result without
+The answer is the agent's last message; the user, or a transfer to a human, ends the conversation. A result without
 `reward_info` was cut off, and has none.
 """
 
@@ -65,7 +64,7 @@ def _is_result(value: Json) -> bool:
 
 
 def _changing(results: list[Json]) -> tuple[str, ...]:
-    """The tools that change the database, of all that the tasks or the agents use."""
+    """Return the tools that change the database, among all that tasks or agents use."""
     used: set[str] = set()
     states: dict[str, set[str]] = {}
     untouched: set[str] = set()
@@ -104,10 +103,10 @@ def _read(item: TraceItem, changing: tuple[str, ...]) -> TraceRun:
         raise result.error("expected a conversation and its reward", "traj")
     info = result.inner("info")
     task = info.inner("task")
-    talk, answer = _talk(result)
+    talk, answer = _read_talk(result)
     metadata: JsonObject = {"task_id": result.label("task_id"), "trial": result.label("trial")}
     names = [f"{name.removesuffix('_id')} {label}" for name, label in metadata.items() if label]
-    # The reward is worked out when the user ends the talk.
+    # The reward is computed when the user ends the conversation.
     is_cut_off = info.take("reward_info") is None
     if is_cut_off:
         answer = UNSET
@@ -137,14 +136,14 @@ def _read(item: TraceItem, changing: tuple[str, ...]) -> TraceRun:
     return labelled(run, [label])
 
 
-def _talk(result: Fields) -> tuple[Talk, Json]:
-    """The conversation, and what the agent said last."""
+def _read_talk(result: Fields) -> tuple[Talk, Json]:
+    """Return the conversation and the agent's last answer."""
     talk = Talk()
     answer: Json = UNSET
     for fields in result.each("traj", "a message"):
         for message in messages_of(fields.value) or ():
             if message.get("role") == "tool":
-                # Whatever the environment says of a failure is in the text.
+                # The text holds everything that the environment reports about a failure.
                 talk.returns(
                     message.get("content"), call_id=text_in(message, "tool_call_id"), name=text_in(message, "name")
                 )

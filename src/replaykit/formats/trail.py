@@ -1,12 +1,11 @@
-"""TRAIL: traces of agents by the benchmark of that name, spans inside of spans, in the words of OpenInference.
+"""TRAIL: agent traces of the benchmark of that name: nested spans with OpenInference's attributes.
 
     {"trace_id": hex, "spans": [{"timestamp": ISO, "duration": "PT1M2.5S", "span_id", "parent_span_id", "span_name",
                                  "service_name", "scope_name", "resource_attributes": {…}, "span_attributes": {…},
                                  "status_code": "Ok" | "Error" | "Unset", "status_message", "events": […],
                                  "child_spans": […]}]}
 
-What people found wrong in a trace stands in a file of its own, `{"trace_id", "errors": […], "scores": […]}`; it holds
-no run, and says so.
+Annotated errors of a trace are in a separate file, `{"trace_id", "errors": […], "scores": […]}`, which holds no run.
 """
 
 from __future__ import annotations
@@ -107,7 +106,7 @@ def _read(document: Source) -> Iterator[Found]:
 
 def _span(fields: Fields, trace: str, parent: str) -> Span:
     started = nanoseconds(fields.time("timestamp"))
-    lasted = _duration_ns(fields)
+    duration_ns = _duration_ns(fields)
     fields.items("child_spans")
     return Span(
         trace=trace,
@@ -115,7 +114,7 @@ def _span(fields: Fields, trace: str, parent: str) -> Span:
         parent=parent or fields.text("parent_span_id") or "",
         name=fields.text("span_name") or "",
         started_ns=started,
-        ended_ns=started + lasted if lasted is not None else 0,
+        ended_ns=started + duration_ns if duration_ns is not None else 0,
         failed=(fields.text("status_code") or "").lower() == "error",
         message=fields.text("status_message") or "",
         attributes=_attributes(fields.object("span_attributes")),
@@ -126,7 +125,7 @@ def _span(fields: Fields, trace: str, parent: str) -> Span:
 
 
 def _duration_ns(fields: Fields) -> int | None:
-    """Return a duration such as `PT1M2.5S` in nanoseconds; None where it is missing."""
+    """Return a duration such as `PT1M2.5S` in nanoseconds; None if it is missing."""
     text = fields.text("duration")
     if text is None:
         return None
@@ -152,7 +151,7 @@ def _counted(value: Json) -> Json:
 
 
 def _attributes(attributes: JsonObject) -> JsonObject:
-    """Numbers are written as text here; smolagents writes a tool's schema in the place of its arguments."""
+    """Decode numbers written as text, and swap smolagents' tool schema for the arguments."""
     attributes = {name: _counted(value) if name.startswith(_COUNTS) else value for name, value in attributes.items()}
     if text_in(attributes, "openinference.span.kind").upper() != "TOOL":
         return attributes

@@ -1,14 +1,14 @@
-"""Who&When: talks of several agents that failed, annotated with who made the mistake, and when.
+"""Who&When: failed conversations of several agents, annotated with who made the mistake, and when.
 
     {question, question_ID, level, ground_truth, is_correct | is_corrected,
      mistake_agent, mistake_step, mistake_reason, system_prompt: {agent: prompt},
      history: [{content, role, name}, …]}
 
-Each entry of the history is a step of the run, named by its number and its agent (`24 WebSurfer`), so that
-`mistake_step` points into it. The agent is the `name`, or else the `role`, without what stands behind it in
-parentheses: `Orchestrator (-> WebSurfer)`. What an agent says is an answer of a model whose name nobody wrote down. The
-terminal is a tool: it runs the code of the message before. Which tools a `WebSurfer` used is not told, nor what its
-model was asked. The answer is the last thing said, beside the word that ends the talk (`TERMINATE`).
+Each entry of the history is a step of the run, named by number and agent (`24 WebSurfer`), so that `mistake_step`
+refers to it. The agent is the `name`, or else the `role`, without a trailing part in parentheses: `Orchestrator (->
+WebSurfer)`. Everything that an agent says is an answer of an unnamed model. The terminal is a tool: it runs the code in
+the message before. The tools that a `WebSurfer` used are not in the trace, nor are the prompts of its model. The answer
+is the last message, without the closing word (`TERMINATE`).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _TERMINALS = ("Computer_terminal", "ComputerTerminal")
 _HUMANS = ("human", "user")
 _CODE = re.compile(r"```[^\n`]*\n(.*?)```", re.DOTALL)
 _EXIT = re.compile(r"exitcode: (-?\d+)")
-_THE_END = "TERMINATE"
+_CLOSING_WORD = "TERMINATE"
 _ADVICE = (
     "Who&When keeps what agents said to each other, not what their models were asked, nor all calls of their tools."
 )
@@ -51,7 +51,7 @@ register_format(
 
 
 class _Entry(Struct, frozen=True):
-    """Something that one of them said."""
+    """One message of an agent."""
 
     agent: str
     content: Json
@@ -72,7 +72,7 @@ def _read(source: Source) -> TraceRun:
     if question and entries[0].agent not in _HUMANS:
         talk.says("user", question)
     for entry, following in zip(entries, [*entries[1:], None], strict=True):
-        _tell(talk, entry, following)
+        _add_entry(talk, entry, following)
     run = talk.run(
         id=content_id(FORMAT, canonical(whole.value)),
         format=FORMAT,
@@ -91,7 +91,7 @@ def _entry(index: int, fields: Fields) -> _Entry:
     return _Entry(agent, fields.take("content"), f"{index} {agent}")
 
 
-def _tell(talk: Talk, entry: _Entry, following: _Entry | None) -> None:
+def _add_entry(talk: Talk, entry: _Entry, following: _Entry | None) -> None:
     text = as_text(entry.content)
     if entry.agent in _HUMANS:
         talk.says("user", entry.content)
@@ -109,9 +109,9 @@ def _tell(talk: Talk, entry: _Entry, following: _Entry | None) -> None:
 
 
 def _answers(entries: list[_Entry]) -> Iterator[str]:
-    """Return the answers of agents, the last one first."""
+    """Yield the answers of agents, the last one first."""
     for entry in reversed(entries):
-        answer = as_text(entry.content).strip().removesuffix(_THE_END).strip()
+        answer = as_text(entry.content).strip().removesuffix(_CLOSING_WORD).strip()
         if answer and entry.agent not in (*_HUMANS, *_TERMINALS):
             yield answer
 

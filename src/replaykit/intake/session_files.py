@@ -54,5 +54,5 @@ def keep_session(file: Path, text: str, *, force: bool = False) -> None:
     if holds(file, text):
         return
     if file.exists() and not force:
-        raise UsageError(f"{file} exists already, and its content differs", hint="Replace it: --force")
+        raise UsageError(f"{file} already exists, and its content differs", hint="Replace it: --force")
     write_session(file, text)

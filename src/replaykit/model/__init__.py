@@ -1,4 +1,4 @@
-"""The model: what happened in a run, as data.
+"""The model: a recorded run and everything said about it, as plain data.
 
-Pure: no files, sockets, clocks, randomness or globals enter here, and nothing of the other rooms.
+Pure: no files, sockets, clocks, randomness or globals. Imports no other package of ReplayKit but `errors`.
 """

@@ -1,9 +1,9 @@
-"""NumPy's scalars and arrays ⇄ JSON, by value. NumPy is used where the program has loaded it, and never imported.
+"""Encode NumPy scalars and arrays as JSON by value. NumPy is used if the program has loaded it, and never imported.
 
     scalar  [dtype, value]
-    array   [dtype, items, shape]   items in C order: a list, or base64 of their bytes where there are many numbers
+    array   [dtype, items, shape]   items in C order: a list, or base64 of their bytes if there are many numbers
 
-Dates and durations are the integers that NumPy holds them as.
+Dates and durations are the integers that NumPy stores.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from collections.abc import Callable
 from typing import Any
 
 LISTED = 64
-"""Arrays of numbers up to this size are written as lists, which people can read and compare."""
+"""Arrays with up to this many numbers are written as lists, which people can read and compare."""
 _DTYPE = re.compile(r"[<>|=]?([biufcmMSUO])(\d*)(?:\[\d*[A-Za-z]+\])?")
 _NUMBERS = "biufc"
 _MOMENTS = "mM"
-_WIDEST = 16  # bytes; wider ones are not the same on every machine
+_WIDEST = 16  # bytes; wider complex numbers depend on the machine
 _CODES = {"b1": "?", "i1": "b", "i2": "h", "i4": "i", "i8": "q", "u1": "B", "u2": "H", "u4": "I", "u8": "Q"} | {
     "f2": "e",
     "f4": "f",
@@ -34,24 +34,24 @@ Thaw = Callable[[Any], Any]
 
 
 def loaded_numpy() -> Any:
-    """NumPy, if the program has loaded it; else None."""
+    """Return NumPy if the program has loaded it, else None."""
     return sys.modules.get("numpy")
 
 
 def is_number(value: object) -> bool:
-    """True for a NumPy scalar."""
+    """Return whether a value is a NumPy scalar."""
     numpy = loaded_numpy()
     return numpy is not None and hasattr(numpy, "generic") and isinstance(value, numpy.generic)
 
 
 def is_array(value: object) -> bool:
-    """True for a NumPy array; not for subclasses, which are more than their items."""
+    """Return whether a value is a NumPy array. Subclasses carry more than their items, so they do not count."""
     numpy = loaded_numpy()
     return numpy is not None and hasattr(numpy, "ndarray") and type(value) is numpy.ndarray
 
 
 def number_content(value: Any) -> Any:
-    """A NumPy scalar as a plain Python value; None where there is none that says it all."""
+    """Return a NumPy scalar as a plain Python value; None if that would lose something."""
     kind, size = value.dtype.kind, value.dtype.itemsize
     if kind in _MOMENTS:
         return int(value.astype("i8"))
@@ -64,7 +64,7 @@ def number_content(value: Any) -> Any:
 
 
 def array_content(value: Any, freeze: Freeze) -> list[Any] | None:
-    """Return the encoded array; None for one of records, or of numbers that differ between machines."""
+    """Return the encoded array; None for record arrays and for numbers that differ between machines."""
     dtype = value.dtype
     if dtype.names is not None or not dtype_parts(dtype.str):
         return None
@@ -80,7 +80,7 @@ def _items(value: Any, freeze: Freeze) -> Any:
 
 
 def dtype_parts(text: object) -> tuple[str, int] | None:
-    """Kind and size of a data type that values may be of; None for any other text."""
+    """Return the kind and item size of a supported dtype; None for anything else."""
     if isinstance(text, str) and len(text) < 40:
         found = _DTYPE.fullmatch(text)
     else:
@@ -95,7 +95,8 @@ def dtype_parts(text: object) -> tuple[str, int] | None:
 
 
 def plain_array(content: Any, thaw: Thaw) -> Any:
-    """A scalar as its plain value, an array as lists of them; an error for what is neither."""
+    """Decode a scalar to its plain value and an array to nested lists. Raises `TypeError` or `ValueError` if
+    malformed."""
     if type(content) is not list or not 2 <= len(content) <= 3:
         raise TypeError(content)
     parts = dtype_parts(content[0])
@@ -115,7 +116,7 @@ def plain_array(content: Any, thaw: Thaw) -> Any:
 
 
 def checked_shape(shape: Any) -> list[int]:
-    """The shape; an error where it is none."""
+    """Return the shape; raise `TypeError` if it is not a list of sizes."""
     if type(shape) is not list or len(shape) > _MAX_DIMENSIONS:
         raise TypeError(shape)
     if not all(type(size) is int and size >= 0 for size in shape):

@@ -1,6 +1,6 @@
-"""Files that a recorded run changed, as noted in its log: a replay finds them as the run left them."""
+"""Files that a recorded run changed, as noted in its log. A replay starts from what the run left behind."""
 
-# Annotations are values here: msgspec reads them, and would compile each as a text, once for every class that has it.
+# msgspec evaluates annotations. Written as text (`from __future__`), each would be compiled anew for every class.
 
 from collections.abc import Iterable
 
@@ -11,33 +11,33 @@ from replaykit.model.events import AnyEvent, Note
 from replaykit.model.values import Raw, raw
 
 CHANGED_FILE = "replaykit.changed_file"
-"""The name of notes that say which file a run changed."""
+"""The name of the notes about changed files."""
 ABSENT_FILE = "absent"
-"""The state of a path where nothing is."""
+"""The state of a path at which there is no file."""
 
 
 class ChangedFile(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A file or directory that a recorded run created, wrote, renamed or removed."""
 
     path: str = ""
-    """Relative to the directory that the run was started in, if the file is below it; absolute otherwise. Empty where
-    there were more files than are noted one by one."""
+    """The path, relative to the directory that the run was started in if the file is below it, else absolute. Empty if
+    there are too many files to note each one."""
     before: str = ""
-    """Its state before the run changed it: `absent`, `directory`, or its size and the hash of its content. Empty if
-    unknown."""
+    """The state before the run changed it: `absent`, `directory`, or the file's size and hash. Empty if unknown."""
     tool: str = ""
-    """The tool that changed it, or whose call did; empty where the agent itself did."""
+    """The tool that changed it, itself or in one of its calls; empty if the agent did."""
     after: str = ""
-    """Of a file that a tool changed: the state that the agent found. Empty if it found several, or that is unknown."""
+    """The state in which the agent found a file that a tool changed. Empty if the agent found several states, or if the
+    state is unknown."""
 
     @property
     def content(self) -> Raw:
-        """The content of the note about it."""
+        """The content of the note about this file."""
         return raw(msgspec.to_builtins(self))
 
     @property
     def doubt(self) -> str:
-        """Why a replay that reads this file may take another way, and what to do about it."""
+        """Why a replay that reads this file may take another path, and what to do about it."""
         if not self.path:
             return "the recorded run changed more files than its recording names, and the candidate reads one"
         if self.tool:
@@ -52,7 +52,7 @@ class ChangedFile(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def changed_files(events: Iterable[AnyEvent]) -> tuple[ChangedFile, ...]:
-    """Return the files that the notes among these events name, each once: the first note knows the state before."""
+    """Return the changed files noted in these events, each once. The first note has the state before the run."""
     found: dict[str, ChangedFile] = {}
     for event in events:
         if not isinstance(event, Note) or event.name != CHANGED_FILE:
@@ -60,7 +60,7 @@ def changed_files(events: Iterable[AnyEvent]) -> tuple[ChangedFile, ...]:
         try:
             one = msgspec.convert(event.content, ChangedFile)
         except msgspec.ValidationError:
-            continue  # of a newer version, or written by hand
+            continue  # written by a newer version, or by hand
         first = found.get(one.path)
         found[one.path] = one if first is None else _joined(first, one)
     return tuple(found.values())

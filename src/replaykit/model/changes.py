@@ -1,9 +1,9 @@
-"""Changes: a state as its difference from the state before.
+"""Changes: each state as the difference from the state before.
 
-Agents hand over their whole state at every step, and mostly it has only grown. `StateFold` holds the state as
-JSON text, one part per top-level key, and turns each new state into a `Change`: which keys were set, which
-lists were extended, which texts were cut in the middle. Folding the changes again gives every state back, so
-a log of growing states stays linear. Lists that grew at the end are the common case and take one comparison.
+Agents hand over their whole state at every step, and most of the time it has only grown. `StateFold` holds the state as
+JSON text, one part per top-level key, and turns each new state into a `Change`: keys that were set, lists that were
+extended, texts that were replaced in the middle. Applying the changes restores every state, so a log of growing states
+stays linear. Lists that grew at the end are the common case and cost one comparison.
 """
 
 from __future__ import annotations
@@ -22,39 +22,40 @@ from replaykit.model.text_splice import cut, paste
 from replaykit.model.values import ABSENT, Json, Raw, decode, read_members
 
 _UNCHANGED = Change()
-_KEYFRAME_SLACK = 64 * 1024  # changes may add up to this, or twice the state, before the state is written whole
+_KEYFRAME_SLACK = 64 * 1024  # write a whole state once the changes add up to this, or to twice the state
 
 
 class Cleaning(Protocol):
-    """Redacts the text of a state before it is written. The state itself stays unchanged."""
+    """Redacts the text of a state before it is written. The state itself stays as it is."""
 
     def text(self, text: bytes, key: str) -> bytes:
-        """The JSON text of a key's value, or of some items of it, as it may be written; the same object if it may."""
+        """Return the JSON text of a key's value, or of some of its items, redacted; the same object if nothing is
+        secret."""
 
     def name(self, key: str) -> str:
-        """The key as it may be written."""
+        """Return the redacted name of a key."""
 
     @property
     def is_local(self) -> bool:
-        """True when it makes no difference where in a state something stands."""
+        """True if redaction does not depend on the position in the state."""
 
 
 class StateFold:
-    """A state that is taken forward, change by change."""
+    """The current state, advanced change by change."""
 
     def __init__(self, spelling: MemberEncoder = PLAIN, cleaning: Cleaning | None = None) -> None:
         self._spelling = spelling
         self._cleaning = cleaning
-        self._buffer = bytearray()  # for prints: a large one is dear to make anew at each step
+        self._buffer = bytearray()  # for fingerprints; allocating a large one at every step is expensive
         self._parts: dict[str, StateMember] = {}
-        self._whole: bytes | None = b"null"  # a state that is not an object, or not plain
+        self._whole: bytes | None = b"null"  # a state that is not a plain object
         self._whole_rows: IncrementalRedaction | None = None
         self._since_keyframe = 0
         self.same = False
-        """True when it was taken to the very state it had."""
+        """True if the last step left the state unchanged."""
 
     def advance(self, state: Json) -> tuple[Raw, Change | None]:
-        """Take the fold to `state`; gives the change that leads there, or else the whole text."""
+        """Advance to `state`; return the change that leads there, or else the whole text."""
         parts = self._split(state)
         if parts is not None:
             return self._take(parts)
@@ -62,15 +63,15 @@ class StateFold:
         return self._take_whole(self._clean("", self._whole_rows)(self._spelling.text(state)))
 
     def advance_to(self, values: Mapping[str, Json], same: Collection[str] = ()) -> tuple[Raw, Change | None]:
-        """Take the fold to a state of named values; those in `same` are known to be as they were."""
+        """Advance to a state of named values; those in `same` are known to be unchanged."""
         return self._take({k: self._parts[k] if k in same else self._part(k, v) for k, v in values.items()})
 
     def advance_to_text(self, values: Mapping[str, Raw]) -> tuple[Raw, Change | None]:
-        """Take the fold to a state of named values that are JSON text already."""
+        """Advance to a state of named values that are already JSON text."""
         return self._take({key: StateMember(bytes(text)) for key, text in values.items()})
 
     def catch_up(self, other: StateFold) -> tuple[Raw, Change | None]:
-        """Take the fold to where another one is."""
+        """Advance to the state of another fold."""
         if other._whole is not None:
             return self._take_whole(other._whole)
         return self._take({key: StateMember(part.text) for key, part in other._parts.items()})
@@ -93,60 +94,61 @@ class StateFold:
         return Raw(self.text), None
 
     def apply(self, event: State) -> None:
-        """Take the fold over a recorded state event; raises ValueError or KeyError when it does not fit."""
+        """Apply a recorded state event; raise ValueError or KeyError if it does not fit the current state."""
         if event.change is not None:
             self._apply(event.change)
         elif event.is_kept:
             self._load(bytes(event.state_json))
 
     def keys(self) -> Set[str]:
-        """The names of the values it holds."""
+        """The top-level keys of the state."""
         return self._parts.keys()
 
     @property
     def text(self) -> bytes:
-        """The state, as JSON text."""
+        """The state as JSON text."""
         if self._whole is not None:
             return self._whole
         return b"{" + b",".join(orjson.dumps(k) + b":" + p.text for k, p in self._parts.items()) + b"}"
 
     @property
     def value(self) -> Json:
-        """The state; nothing in it is in use elsewhere. A ValueError when its text is no JSON."""
+        """A new copy of the state. Raises ValueError if its text is not valid JSON."""
+        # Without its siblings, a key that starts with "$" is a tagged value, not a member: only `decode` can tell.
         if self._whole is not None or (len(self._parts) == 1 and next(iter(self._parts)).startswith("$")):
             return decode(self.text)
         return {key: part.value for key, part in self._parts.items()}
 
     @property
     def size(self) -> int:
-        """About how many bytes its text has."""
+        """The approximate length of the state's text."""
         return len(self._whole or b"") + sum(part.size for part in self._parts.values())
 
     def parse(self) -> None:
-        """Read its text once, for all the copies whose values are asked for."""
+        """Parse the text once for all copies that will be read."""
         for part in self._parts.values():
             part.parse()
 
     def copy(self) -> StateFold:
-        """A fold of its own at the same state, for reading on."""
+        """Return an independent fold at the same state, for reading."""
         fold = StateFold()
         fold._whole, fold._parts = self._whole, {key: part.copy() for key, part in self._parts.items()}
         return fold
 
     def _split(self, state: Json) -> dict[str, StateMember] | None:
-        """The state's parts; None when it is not an object with plain names."""
+        """Split the state into its parts; None if it is not an object with plain keys."""
         if type(state) is not dict or not all(type(key) is str for key in state):
             return None
         if len(state) == 1 and next(iter(state)).startswith("$"):
             return None
         try:
-            orjson.dumps(list(state))  # the names themselves may not be sayable
+            orjson.dumps(list(state))  # the keys themselves may not be valid UTF-8
             return {self._name(key): self._part(key, value) for key, value in state.items()}
         except (TypeError, RecursionError, OverflowError):
             return None
 
     def _part(self, key: str, value: Json) -> StateMember:
-        """One key's text. What was there before, byte for byte, is not looked at again."""
+        """Return the part for one key. Text that is unchanged byte for byte is not redacted again."""
         old = self._parts.get(self._name(key))
         if type(value) is list:
             clean = self._clean(key)
@@ -173,7 +175,7 @@ class StateFold:
         return self._cleaning.name(key)
 
     def _rows(self, old: StateMember | None) -> IncrementalRedaction | None:
-        """The memory of a redacted text; None if texts are redacted as a whole."""
+        """Return the redaction memory of a part's text; None if texts are always redacted as a whole."""
         if self._cleaning is None or not self._cleaning.is_local:
             return None
         if old is None or old.rows is None:
@@ -189,7 +191,7 @@ class StateFold:
         return partial(rows.cleaned, name=key, clean=clean)
 
     def _change_to(self, parts: dict[str, StateMember]) -> Change | None:
-        """The change from here to `parts`; None when only the whole state says it."""
+        """Return the change from the current state to `parts`; None if it takes the whole state to express it."""
         if self._whole is not None:
             return None
         old = self._parts
@@ -237,13 +239,13 @@ def _as_it_is(text: bytes) -> bytes:
 
 
 def _size(change: Change) -> int:
-    """About how many bytes a change takes in the log."""
+    """Return the approximate size of a change in the log."""
     texts = [*change.put.values(), *change.add.values(), *(text for _, _, text in change.cut.values())]
     return 64 + sum(map(len, texts))
 
 
 def _describe(change: Change, key: str, old: bytes, new: bytes) -> None:
-    """Enter the shorter description of one key's change: a cut, or the new text."""
+    """Enter one key's change in its shorter form: a cut, or the whole new text."""
     found = cut(old, new)
     if found is None:
         change.put[key] = Raw(new)

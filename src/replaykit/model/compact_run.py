@@ -1,12 +1,12 @@
-"""The compact run log: a run whose calls share what they have in common, and name files for what is large.
+"""The compact run log: calls share common parts, and large values are stored in files of their own.
 
     {"replaykit": 2, "parts": {"messages": […]}, "run": {…, "events": [
       {"type": "llm_call", …, "arguments": {…}, "parts": {"messages": "0-4"}, "values": {"result": "fixtures/…"}}]}}
 
-It is the source trace of a case. A run log that has to stand by itself is plain (`model.run.encode_run`).
+This is the source trace of a case. A run log that has to be self-contained is plain (`model.run.encode_run`).
 """
 
-# Annotations are values here: msgspec reads them, and would compile each as a text, once for every class that has it.
+# msgspec evaluates annotations. Written as text (`from __future__`), each would be compiled anew for every class.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -29,9 +29,9 @@ from replaykit.model.shared_parts import (
 from replaykit.model.values import ABSENT, NULL, JsonObject, Raw, read_members
 
 ReadValue = Callable[[str, str], Raw]
-"""Gives the value of a member from the file of that name."""
+"""Reads the value of a member from a file: called with the member and the file's name."""
 WriteValue = Callable[[Raw], str]
-"""Writes a value to a file, and gives the file's name."""
+"""Writes a value to a file and returns the file's name."""
 
 _ARGUMENTS, _ITEMS = "arguments.", "items."
 _NUMBER = re.compile(r"[0-9]{1,9}")
@@ -39,7 +39,7 @@ _PLACES = "expected result, error, items.NUMBER or arguments.NAME"
 
 
 class References(Struct, frozen=True, omit_defaults=True):
-    """References beside a call: positions in shared parts and files of values, by the members they replace."""
+    """References beside a call: positions in shared parts, and names of value files, by the member they replace."""
 
     parts: dict[str, Reference] = {}
     values: dict[str, str] = {}
@@ -49,7 +49,7 @@ NO_REFERENCES = References()
 
 
 def take_apart(call: Call, parts: PartWriter, write_value: WriteValue) -> tuple[Call, References]:
-    """Return the call without what is shared or large, and the references to that. Large values are written."""
+    """Split a call into the part that stays and references to what is shared or large; write the large values."""
     split = parts.split(call.arguments_json)
     large = {f"{_ARGUMENTS}{path}": value for path, value in split.large.items()}
     changed: JsonObject = {}
@@ -87,7 +87,7 @@ def large_values(events: Iterable[Event]) -> Iterator[Raw]:
 
 
 def without_large_values(run: TraceRun) -> TraceRun:
-    """Return the run with `null` in the place of large results and items."""
+    """Return the run with `null` in place of large results and items."""
     events: list[AnyEvent] = []
     for event in run.events:
         if not any(large_values([event])):
@@ -106,7 +106,7 @@ def without_large_values(run: TraceRun) -> TraceRun:
 
 
 def with_large_values(run: TraceRun, whole: TraceRun) -> TraceRun:
-    """Return a run that was made of `without_large_values(whole)`, with these values again."""
+    """Undo `without_large_values(whole)`: return the run with the large values of `whole` restored."""
     events: list[AnyEvent] = []
     for event, other in zip(run.events, whole.events, strict=True):
         if not any(large_values([other])):
@@ -120,7 +120,7 @@ def with_large_values(run: TraceRun, whole: TraceRun) -> TraceRun:
 
 
 def put_together(call: Call, references: References, parts: PartReader, read_value: ReadValue) -> Call:
-    """Return the whole call, its arguments canonical. `BadReference` names the reference that is wrong."""
+    """Return the whole call with canonical arguments. Raises `BadReference` with the wrong reference's place."""
     large = {}
     for member, name in references.values.items():
         if problem := _misplaced(call, member):
@@ -147,7 +147,7 @@ def _arguments(rest: Raw, references: Mapping[str, Reference], large: Mapping[st
         if error.place[0] in large:
             raise BadReference(("values", f"{_ARGUMENTS}{error.place[0]}"), error.reason) from None
         raise BadReference(("parts", *error.place), error.reason) from None
-    except TypeError:  # orjson reads deeper than it writes
+    except TypeError:  # orjson parses deeper nesting than it writes
         raise BadReference(("arguments",), "nested too deeply") from None
 
 
@@ -159,7 +159,7 @@ def _error(value: Raw) -> ErrorInfo:
 
 
 def _misplaced(call: Call, member: str) -> str:
-    """Say why a value cannot stand there; nothing where it can."""
+    """Say why a value cannot be put at this member; empty if it can."""
     if member == "result":
         if call.result_json:
             return "the call has a result as well"
@@ -182,7 +182,7 @@ def _misplaced(call: Call, member: str) -> str:
 
 
 COMPACT_RUN_FORMAT = 2
-"""Version of the run log with references; `RUN_FORMAT` is that of a plain one."""
+"""The version of a run log with references. A plain run log has `RUN_FORMAT`."""
 
 
 class RunReferences(Struct, frozen=True):
@@ -192,7 +192,7 @@ class RunReferences(Struct, frozen=True):
 
 
 class CompactRunFile(Struct, frozen=True, kw_only=True):
-    """The parts and references of a compact run log; everything else is read as that of a plain one."""
+    """The parts and references of a compact run log. The rest is read as a plain run log."""
 
     replaykit: int
     parts: dict[str, tuple[Raw, ...]] = {}
@@ -200,7 +200,7 @@ class CompactRunFile(Struct, frozen=True, kw_only=True):
 
 
 def encode_compact_run(run: TraceRun, write_value: WriteValue, can_be_named: CanBeNamed) -> bytes:
-    """Return a run as one JSON document; it is a plain one if nothing repeats and nothing is large."""
+    """Encode a run as one JSON document; a plain run log if nothing repeats and nothing is large."""
     parts = PartWriter((call.arguments_json for call in run.calls), can_be_named)
     encoded = [_encode(event, parts, write_value) for event in run.events]
     is_compact = any(references is not NO_REFERENCES for _, references in encoded)

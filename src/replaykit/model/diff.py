@@ -11,7 +11,7 @@ from replaykit.model.jsonpath import member_path
 from replaykit.model.text_lines import cut
 from replaykit.model.values import Json
 
-_LEAD = 20  # how much is shown of what long texts have in common, before they differ
+_LEAD = 20  # characters of the common beginning that are shown before the difference in long texts
 
 
 class Difference(Struct, frozen=True):
@@ -20,7 +20,7 @@ class Difference(Struct, frozen=True):
     kind: str
     """`added`, `removed` or `changed`."""
     path: str
-    """The JSON path to the place."""
+    """The JSON path of the place."""
     old: Json = None
     """The value before; null if there was none."""
     new: Json = None
@@ -34,31 +34,31 @@ class Difference(Struct, frozen=True):
 
 
 def differences(old: Json, new: Json, *, limit: int = 20) -> list[Difference]:
-    """Return the differences between `old` and `new`, in document order, up to a limit."""
+    """Return the differences between `old` and `new`, in document order, at most `limit`."""
     return list(islice(_walk(old, new, "$"), limit))
 
 
 def brief(value: Json, width: int = 60) -> str:
-    """A value on one line, cut where it gets long."""
+    """Return a value on one line, cut to the width."""
     return cut(repr(value), width)
 
 
 def call_text(name: str, arguments: Json, width: int = 60) -> str:
-    """A call as one would write it: `refund(order=7, amount=19.9)`; each argument is cut at the width."""
+    """Format a call as source code: `refund(order=7, amount=19.9)`. Each argument is cut to the width."""
     if isinstance(arguments, dict):
         return f"{name}({', '.join(f'{key}={brief(value, width)}' for key, value in arguments.items())})"
     return f"{name}({brief(arguments, width)})"
 
 
 def _in_words(old: Json, new: Json) -> str:
-    """Two values that differ; of long texts the part where they begin to, so that it is seen."""
+    """Show two different values; for long texts, the part from just before the first difference."""
     place = ""
     if isinstance(old, str) and isinstance(new, str):
         same = _in_common(old, new)
         if brief(old[: same + 1]) == brief(new[: same + 1]):
             place = f" from character {same + 1} on"
             lead = old[max(same - _LEAD, 0) : same]
-            lead = lead if len(repr(lead)) <= 2 * _LEAD else ""  # escapes would take all the room
+            lead = lead if len(repr(lead)) <= 2 * _LEAD else ""  # escapes would take up all the room
             old, new = (f"…{lead}{text[same:]}" for text in (old, new))
     shown: tuple[str, ...] = brief(old), brief(new)
     if _looks_alike(*shown):
@@ -76,10 +76,10 @@ def _in_common(old: str, new: str) -> int:
 
 
 def _looks_alike(old: str, new: str) -> bool:
-    """True for texts that differ in how their characters are put together alone."""
+    """Return whether two texts differ only in Unicode composition, so that people cannot see the difference."""
     if old.isascii() and new.isascii():
         return False
-    from unicodedata import normalize  # noqa: PLC0415 (hardly ever needed)
+    from unicodedata import normalize  # noqa: PLC0415 (rarely needed)
 
     return normalize("NFC", old) == normalize("NFC", new)
 

@@ -1,10 +1,10 @@
 """Events: the things that happen in a run, as frozen values.
 
-Payloads are kept as JSON text (`…_json`), so an event cannot change after it was made and is never encoded
-twice; the property of the same name without the suffix gives the Python value.
+Payloads are stored as JSON text (`…_json`), so an event cannot change once created and is never encoded twice; the
+property of the same name without the suffix returns the Python value.
 """
 
-# Annotations are values here: msgspec reads them, and would compile each as a text, once for every class that has it.
+# msgspec evaluates annotations. Written as text (`from __future__`), each would be compiled anew for every class.
 
 from typing import TypeAlias, Union
 
@@ -14,32 +14,33 @@ from msgspec import Struct, field
 from replaykit.model.values import ABSENT, NULL, Json, Raw, decode
 
 Cut: TypeAlias = tuple[int, int, str]
-"""(start, tail, text): the text between byte `start` and the last `tail` bytes was replaced by this one."""
+"""(start, tail, text): the bytes from `start` to the last `tail` bytes were replaced by this text."""
 
 
-# Parts of events are `gc=False`: they cannot be in a cycle. With one that could, the garbage collector would go through
-# each event of a long tape, again and again.
+# `gc=False`: parts of events cannot be part of a reference cycle. If they could, the garbage collector would visit
+# every event of a long tape again and again.
 
 
 class ErrorInfo(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """An exception as data: enough to show it, and to raise it again as its own class."""
+    """An exception as data: enough to show it, and to raise it again as an instance of its own class."""
 
     type: str
     """The name of the exception's class."""
     message: str = ""
-    """Its text."""
+    """The exception's message."""
     module: str = ""
     """The module of the class."""
     args_json: Raw = field(default=ABSENT, name="args")
-    """The arguments that the exception was made with."""
+    """The arguments that the exception was constructed with."""
     attributes_json: Raw = field(default=ABSENT, name="attributes")
     """Further attributes of the exception."""
     bases: tuple[str, ...] = ()
-    """The classes that it inherits from, as `module.name`."""
+    """The base classes, as `module.name`."""
     traceback: str | None = None
     """The traceback as Python prints it."""
     raised: bool = False
-    """Only beside a result, in an imported call: it was raised, and the result is what the model was told of it."""
+    """Only beside the result of an imported call: the tool raised this error, and the result is what the model was
+    shown."""
 
     def __str__(self) -> str:
         if self.message:
@@ -48,105 +49,108 @@ class ErrorInfo(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False)
 
 
 class Usage(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """Tokens and money one model call took, where the wire said so."""
+    """Tokens and cost of one model call, if the API reported them."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None
     cost_usd: float | None = None
-    """The price in US dollars."""
+    """The cost in US dollars."""
 
 
 class WireInfo(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """A call's HTTP exchange without the chunks of its answer. It holds no credentials."""
+    """A call's HTTP exchange without the chunks of the response. It holds no credentials."""
 
     method: str
     """The HTTP method."""
     url: str
     """The URL without credentials."""
     status: int = 0
-    """0 when no response came."""
+    """The HTTP status; 0 if no response came."""
     reason: str = ""
     """The reason phrase, such as `OK`."""
     version: str = "HTTP/1.1"
     """The HTTP version of the response."""
     headers: tuple[tuple[str, str], ...] = ()
-    """Of the response, as they came."""
+    """The response headers, in the order they came."""
     pauses_ms: tuple[float, ...] = ()
     """The wait before each chunk and, if the response did not end, the wait for more."""
 
 
 class CallSpan(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """The begin and end of a call: positions in one count of all begins and ends, and seconds since the
-    run began."""
+    """The beginning and end of a call: positions in one sequence of all beginnings and ends, and seconds since the run
+    began."""
 
     begin: int
-    """The position of the begin."""
+    """The position of the beginning."""
     begin_s: float
-    """Seconds from the start of the run to the begin."""
+    """Seconds from the start of the run to the beginning."""
     end: int | None = None
-    """None for a call that was still running when its run ended."""
+    """The position of the end; None if the call was still running when its run ended."""
     end_s: float | None = None
     """Seconds from the start of the run to the end."""
     loop: tuple[int, int] | None = None
-    """Of an awaited call that gave way to others: how often its event loop had waited when it ended, and the loop's
-    iterations since."""
+    """For an awaited call that yielded to others: how often its event loop had waited when the call ended, and the
+    number of loop iterations since."""
 
 
 class Event(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
-    """One thing that happened: where in the run, when, and (in the subclasses) what."""
+    """Something that happened in a run: where, when and, in the subclasses, what."""
 
     seq: int
-    """The number of the event in its run."""
+    """The sequence number of the event in its run."""
     at: float = 0.0
-    """Seconds since the epoch, when it began."""
+    """When it began, in seconds since the epoch."""
     duration_s: float = 0.0
     step: str | None = None
     """The step that it belongs to, if the agent marks steps."""
     parent: int | None = None
-    """Sequence number of the call this one was made inside of."""
+    """The sequence number of the enclosing call."""
     path: str = ""
-    """The causal path: which task, thread job and enclosing call it came from."""
+    """The causal path: the task, thread job and enclosing call that it came from."""
 
 
 class Call(Event, frozen=True, kw_only=True, omit_defaults=True):
-    """An event with a request and an outcome: what is recorded, matched and served."""
+    """An event with a request and an outcome: recorded, matched and served in a replay."""
 
     name: str
     """The tool, the model, or the method and address of the request."""
     arguments_json: Raw = field(default=NULL, name="arguments")
-    """Canonical JSON: equal arguments are equal bytes."""
+    """The arguments as canonical JSON: equal arguments are equal bytes."""
     result_json: Raw = field(default=ABSENT, name="result")
-    """The answer; missing if there was none."""
+    """The result; absent if there was none."""
     error: ErrorInfo | None = None
-    """The raised error; in an imported run, beside a result: the error that it reports (see `model.tool_errors`)."""
+    """The raised error. In an imported run, beside a result: the error that the result reports (see
+    `model.tool_errors`)."""
     items_json: tuple[Raw, ...] | None = field(default=None, name="items")
-    """The items of a streamed answer."""
+    """The items of a streamed result."""
     complete: bool = True
-    """False when the stream was left before its end."""
+    """False if the stream was abandoned before its end."""
     sent_json: Raw = field(default=ABSENT, name="sent")
     """Values that the caller of a generator sent or threw into it: a list of [number of items before, {send: …}]."""
     pauses_ms: tuple[float, ...] = ()
-    """The waits before the items of a stream and before its end; absent if there were none."""
+    """The waits before the items of a stream and before its end; empty if there were none."""
     mutated: tuple[str, ...] = ()
-    """The arguments that the tool changed in place, which a replay does not repeat."""
+    """Arguments that the tool changed in place, which a replay does not repeat."""
     wire: WireInfo | None = None
-    """Of a call that went over HTTP: the items are the chunks of the response as they came."""
+    """For a call over HTTP: the exchange. The call's items are then the chunks of the response."""
     asked_json: Raw = field(default=ABSENT, name="asked")
-    """The agent's own arguments, if a fork called with others."""
+    """The agent's own arguments, if a fork called the tool with others."""
     faults: tuple[str, ...] = ()
-    """The names of faults that were injected: the answer is theirs, or was changed by them."""
+    """The names of injected faults that produced or changed the result."""
     span: CallSpan | None = None
-    """Absent in imported runs, and in those that were recorded before there were any."""
+    """The timing of the call; absent in imported runs and in old recordings."""
     after: int | None = None
-    """Of a tool's call in a case: the one that ended last before it while it was under way; in a log, times tell it."""
+    """For a tool call in a case: the call whose end most closely preceded this one's while this one was running. In a
+    log, the times say so."""
     source: int | None = None
-    """In a run that becomes a take: the number of the taped call whose answer it was given; None where it was live."""
+    """In a run that becomes a take: the sequence number of the taped call that it was served from; None if it was
+    live."""
     like: Cut | None = None
-    """At rest only: the arguments are those of the call before, of this kind and name, but for this cut."""
+    """In stored runs only: the arguments as a cut of those of the last call of this kind and name."""
 
     @property
     def kind(self) -> str:
-        """The sort of call: `tool_call`, `llm_call` or `exchange`."""
+        """The kind of call: `tool_call`, `llm_call` or `exchange`."""
         return str(self.__struct_config__.tag)
 
     @property
@@ -155,7 +159,7 @@ class Call(Event, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def request_json(self) -> Raw:
-        """The agent's own arguments as canonical JSON, which later calls are matched with."""
+        """The agent's own arguments as canonical JSON; later calls are matched against these."""
         return self.asked_json or self.arguments_json
 
     @property
@@ -172,7 +176,7 @@ class Call(Event, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def answered(self) -> bool:
-        """True when the log holds an outcome for it."""
+        """True if the log has an outcome of this call."""
         return bool(self.result_json) or self.error is not None or self.items_json is not None
 
 
@@ -181,24 +185,24 @@ class ToolCall(Call, frozen=True, kw_only=True, omit_defaults=True, tag="tool_ca
 
 
 class LlmCall(Call, frozen=True, kw_only=True, omit_defaults=True, tag="llm_call"):
-    """The agent called a model: `name` is the model, the arguments hold messages, tools and parameters."""
+    """The agent called a model: `name` is the model; the arguments hold messages, tools and parameters."""
 
     finish_reason: str | None = None
-    """Why the model stopped, in the words of its API."""
+    """Why the model stopped, in its API's own words."""
     usage: Usage | None = None
 
 
 class Exchange(Call, frozen=True, kw_only=True, omit_defaults=True, tag="exchange"):
-    """Raw traffic under a call: `items` are the chunks as they came."""
+    """An HTTP exchange that is not a model call: `items` are the chunks of the response."""
 
 
 class Message(Event, frozen=True, kw_only=True, omit_defaults=True, tag="message"):
-    """Something said: by the user, the system, the agent."""
+    """A message from the user, the system or the agent."""
 
     role: str
-    """Who said it: `user`, `system`, `assistant`, or another role of the format."""
+    """The author: `user`, `system`, `assistant`, or another role of the format."""
     content_json: Raw = field(default=NULL, name="content")
-    """What was said."""
+    """The content of the message."""
 
     @property
     def content(self) -> Json:
@@ -206,12 +210,12 @@ class Message(Event, frozen=True, kw_only=True, omit_defaults=True, tag="message
 
 
 class Change(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The changes of a state's top-level keys between two steps (`model.changes` makes and folds them)."""
+    """The changes of a state's top-level keys between two steps; `model.changes` computes and applies them."""
 
     put: dict[str, Raw] = field(default_factory=dict, name="set")
     """Keys that were set, with their new values."""
     add: dict[str, Raw] = field(default_factory=dict)
-    """Items that were appended to a list."""
+    """Items that were appended to lists."""
     cut: dict[str, Cut] = field(default_factory=dict)
     """Keys whose text was replaced in the middle."""
     drop: tuple[str, ...] = field(default=(), name="del")
@@ -219,18 +223,18 @@ class Change(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class State(Event, frozen=True, kw_only=True, omit_defaults=True, tag="state"):
-    """The agent's state after a step: a checkpoint, whole or as the change from the one kept before.
+    """The agent's state after a step: a checkpoint, whole or as the change from the last stored one.
 
-    With neither the log says that there was a state, and that it was not kept.
+    With neither, the log says that there was a state and that it was not stored.
     """
 
     state_json: Raw = field(default=ABSENT, name="state")
-    """The whole state; missing where `change` says what is different, or the state was not kept."""
+    """The whole state; absent if `change` describes it, or if it was not stored."""
     change: Change | None = None
     about_json: Raw = field(default=ABSENT, name="about")
-    """The metadata of the framework that keeps this state, such as its own id and versions."""
+    """Metadata of the framework that this state belongs to, such as its own id and versions."""
     jobs: dict[str, int] = field(default_factory=dict)
-    """The number of tasks, pool jobs and threads of each name that the agent had started by then."""
+    """The number of tasks, pool jobs and threads of each name that the agent had started so far."""
 
     @property
     def framework_metadata(self) -> Json:
@@ -240,7 +244,7 @@ class State(Event, frozen=True, kw_only=True, omit_defaults=True, tag="state"):
 
     @property
     def is_kept(self) -> bool:
-        """True when the log holds the state itself."""
+        """True if the log has the state itself."""
         return self.change is not None or bool(self.state_json)
 
 
@@ -248,7 +252,7 @@ class Decision(Event, frozen=True, kw_only=True, omit_defaults=True, tag="decisi
     """The agent's choice of what to do next."""
 
     content_json: Raw = field(default=NULL, name="content")
-    """What the agent decided."""
+    """The content of the decision."""
 
     @property
     def content(self) -> Json:
@@ -256,18 +260,18 @@ class Decision(Event, frozen=True, kw_only=True, omit_defaults=True, tag="decisi
 
 
 class ErrorEvent(Event, frozen=True, kw_only=True, omit_defaults=True, tag="error"):
-    """Something went wrong outside of a call."""
+    """An error outside of any call."""
 
     error: ErrorInfo
 
 
 class Note(Event, frozen=True, kw_only=True, omit_defaults=True, tag="note"):
-    """Anything else worth keeping, such as a foreign event of a kind that has no word here."""
+    """Any other information worth keeping, such as a foreign event of an unknown kind."""
 
     name: str = "note"
-    """The sort of note."""
+    """The kind of note."""
     content_json: Raw = field(default=NULL, name="content")
-    """What it says."""
+    """The content of the note."""
 
     @property
     def content(self) -> Json:
@@ -275,11 +279,11 @@ class Note(Event, frozen=True, kw_only=True, omit_defaults=True, tag="note"):
 
 
 class Shared(Event, frozen=True, kw_only=True, omit_defaults=True, tag="shared"):
-    """At rest only: an event that a fork has in common with its parent, by reference; its place is the fork's."""
+    """In stored runs only: a reference to an event that a fork shares with its parent. The position is the fork's."""
 
     run: str
     of: int
-    """Its sequence number there."""
+    """The sequence number of the event in the parent."""
 
 
 AnyEvent = Union[ToolCall, LlmCall, Exchange, Message, State, Decision, ErrorEvent, Note]  # noqa: UP007 (msgspec reads it)
@@ -288,8 +292,8 @@ StoredEvent = Union[ToolCall, LlmCall, Exchange, Message, State, Decision, Error
 """The events of a stored run."""
 
 encode_event = msgspec.json.Encoder().encode
-"""JSON text of one event."""
+"""Encode one event as JSON text."""
 decode_event = msgspec.json.Decoder(StoredEvent).decode
-"""One event from its JSON text; raises `msgspec.ValidationError` or `msgspec.DecodeError`."""
+"""Decode one event from JSON text; raises `msgspec.ValidationError` or `msgspec.DecodeError`."""
 decode_events = msgspec.json.Decoder(list[StoredEvent]).decode
-"""Events from the JSON text of a list."""
+"""Decode events from the JSON text of a list."""

@@ -1,9 +1,9 @@
-"""Faults as values: what goes wrong between an agent and its tools, models and context.
+"""Faults as values: failures to inject between an agent and its tools, models and context.
 
-Where a fault strikes is decided by the seed (`replaykit.handlers.chaos`), never by the clock or by who comes first.
+The seed decides where a fault strikes (`replaykit.handlers.chaos`), never the clock or the order of concurrent calls.
 """
 
-# Annotations are values here: msgspec reads them, and would compile each as a text, once for every class that has it.
+# msgspec evaluates annotations. Written as text (`from __future__`), each would be compiled anew for every class.
 
 from enum import StrEnum
 
@@ -15,13 +15,13 @@ from replaykit.model.values import Json, JsonObject
 class ToolTrouble(StrEnum):
     """Faults of a tool."""
 
-    TIMEOUT = "timeout"  # no answer: TimeoutError
-    ERROR = "error"  # ToolError with `error_code`; of an HTTP exchange, a response with that status
-    MALFORMED = "malformed"  # the answer as text that is no whole JSON
+    TIMEOUT = "timeout"  # no answer: raises TimeoutError
+    ERROR = "error"  # raises ToolError with `error_code`; an HTTP exchange gets a response with that status
+    MALFORMED = "malformed"  # the answer as truncated JSON
     SLOW = "slow"  # the answer, `delay_ms` later
-    EMPTY = "empty"  # an answer of the same kind with nothing in it
-    MALICIOUS = "malicious_response"  # the answer's text is `payload`, which wants to be obeyed
-    STALE = "stale"  # the answer that the call before this one was given
+    EMPTY = "empty"  # an answer of the same type without content
+    MALICIOUS = "malicious_response"  # the answer is `payload`, a text that gives instructions
+    STALE = "stale"  # the answer to the previous call
     PARTIAL = "partial"  # the first half of the answer
 
 
@@ -30,34 +30,34 @@ class ModelTrouble(StrEnum):
 
     TIMEOUT = "timeout"
     TRUNCATED = "truncated_response"  # cut after `max_tokens`
-    RATE_LIMIT = "rate_limit"  # 429, as the API says it
+    RATE_LIMIT = "rate_limit"  # status 429, in the words of the API
     EMPTY = "empty"
-    GARBAGE = "garbage"  # characters without meaning
-    DRIFT = "response_drift"  # the same answer as another version of the model would put it
+    GARBAGE = "garbage"  # meaningless characters
+    DRIFT = "response_drift"  # the same answer as another version of the model might phrase it
 
 
 class Drift(StrEnum):
     """Ways in which another version of a model answers differently."""
 
-    FIELD_RENAME = "json_field_rename"  # members of a JSON answer have other names
+    FIELD_RENAME = "json_field_rename"  # members of a JSON answer get other names
     VERBOSITY = "verbosity_shift"  # longer or shorter
-    FORMAT = "format_change"  # JSON becomes prose, prose becomes JSON
-    REFUSAL = "refusal_rephrase"  # it would rather not
+    FORMAT = "format_change"  # JSON becomes prose, or prose becomes JSON
+    REFUSAL = "refusal_rephrase"  # a polite refusal
     TONE = "tone_shift"  # formal or casual
 
 
 class Attack(StrEnum):
     """Faults of an agent's context."""
 
-    MEMORY_POISONING = "memory_poisoning"  # `payload` in the input
-    INDIRECT_INJECTION = "indirect_injection"  # one of `payloads` in the answers of tools
-    OVERFLOW = "overflow"  # `inject_tokens` of noise before the input
-    CONFLICTING = "conflicting_context"  # two instructions that contradict each other
-    INJECTION = "injection_via_context"  # `payload` in a document that comes with the input
+    MEMORY_POISONING = "memory_poisoning"  # adds `payload` to the input
+    INDIRECT_INJECTION = "indirect_injection"  # adds one of `payloads` to the answers of tools
+    OVERFLOW = "overflow"  # adds `inject_tokens` of noise before the input
+    CONFLICTING = "conflicting_context"  # adds two instructions that contradict each other
+    INJECTION = "injection_via_context"  # adds a document with `payload` to the input
 
 
 class Strategy(StrEnum):
-    """The place where a payload is put."""
+    """Where a payload is inserted."""
 
     PREPEND = "prepend"
     APPEND = "append"
@@ -67,9 +67,9 @@ class Strategy(StrEnum):
 class Direction(StrEnum):
     """The direction of a drift."""
 
-    EXPAND = "expand"  # of verbosity: longer
+    EXPAND = "expand"  # for verbosity: longer
     COMPRESS = "compress"
-    FORMAL = "formal"  # of tone
+    FORMAL = "formal"  # for tone
     CASUAL = "casual"
 
 
@@ -77,97 +77,97 @@ class Grade(StrEnum):
     """The extent of a drift."""
 
     LOW = "low"  # one member
-    MEDIUM = "medium"  # half of them
-    HIGH = "high"  # all
+    MEDIUM = "medium"  # half of the members
+    HIGH = "high"  # all members
 
 
 class ToolFault(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A fault of the tools that a name or pattern means, and of HTTP exchanges that the agent makes itself."""
+    """A fault of the tools that match a name or pattern, and of the agent's own HTTP exchanges."""
 
     mode: ToolTrouble
     tool: str = "*"
-    """A name or a pattern with `*` and `?`; an exchange is called `GET host/path`."""
+    """A name or a pattern with `*` and `?`; an exchange is named `GET host/path`."""
     probability: float = 1.0
-    """The chance that it strikes a call, from 0 to 1."""
+    """The probability of the fault for each call, from 0 to 1."""
     after_calls: int = 0
-    """It strikes from the next call on, once this many were made; `chaos.chance` says how they are counted."""
+    """The number of calls without the fault before the first with it; `chaos.chance` says how calls are counted."""
     match: JsonObject = {}
-    """JSON paths into the arguments, and what has to stand there; texts may be patterns."""
+    """JSON paths into the arguments, and the values required there; texts may be patterns."""
     match_url: str = ""
-    """A pattern for the URL of HTTP exchanges: then only those are meant, inside of tools as well."""
+    """A pattern for the URL of HTTP exchanges: limits the fault to these, also inside tools."""
     error_code: int = 503
     """The status of the error."""
     message: str = ""
-    """The text of the error."""
+    """The message of the error."""
     delay_ms: float = 0.0
-    """How much later the answer comes."""
+    """The delay of the answer."""
     sleep: bool = False
-    """True to wait for `delay_ms` in earnest; else only the log says that it took so long."""
+    """True to really wait for `delay_ms`; otherwise only the log shows the delay."""
     payload: Json = None
-    """The text or the value that the answer is replaced by."""
+    """The text or value that replaces the answer."""
 
     @property
     def name(self) -> str:
-        """Its name in the log."""
+        """The fault's name in the log."""
         return f"tool.{self.mode}"
 
 
 class ModelFault(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A fault of the models that a name or pattern means."""
+    """A fault of the models that match a name or pattern."""
 
     mode: ModelTrouble
     model: str = "*"
     """A name or a pattern with `*` and `?`."""
     probability: float = 1.0
-    """The chance that it strikes a call, from 0 to 1."""
+    """The probability of the fault for each call, from 0 to 1."""
     after_calls: int = 0
-    """It strikes from the next call on, once this many were made."""
+    """The number of calls without the fault before the first with it."""
     max_tokens: int = 10
-    """Where a truncated response is cut."""
+    """The number of tokens after which a truncated response ends."""
     delay_ms: float = 0.0
-    """How much later the answer comes."""
+    """The delay of the answer."""
     sleep: bool = False
-    """True to wait for `delay_ms` in earnest."""
+    """True to really wait for `delay_ms`."""
     message: str = ""
-    """The text of the error."""
+    """The message of the error."""
     drift_type: Drift = Drift.FIELD_RENAME
     severity: Grade = Grade.MEDIUM
     direction: Direction = Direction.EXPAND
     factor: float = 2.0
-    """How much longer or shorter a response gets."""
+    """How many times longer or shorter a response gets."""
 
     @property
     def name(self) -> str:
-        """Its name in the log."""
+        """The fault's name in the log."""
         return f"model.{self.drift_type if self.mode is ModelTrouble.DRIFT else self.mode}"
 
 
 class ContextAttack(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A change of what an agent is told, before it runs or by its tools."""
+    """A manipulation of the agent's context: of its input, or of its tools' answers."""
 
     type: Attack
     payload: str = ""
-    """The text that is put there."""
+    """The text to insert."""
     payloads: tuple[str, ...] = ()
-    """Texts of which one is put there."""
+    """Texts to choose one from."""
     probability: float = 1.0
-    """The chance that it strikes, from 0 to 1."""
+    """The probability of the attack, from 0 to 1."""
     inject_at: str | int = "input"
     """`input`, the number of a message, or a JSON path to a text of the input."""
     strategy: Strategy = Strategy.PREPEND
     inject_tokens: int = 2000
     """The length of the noise."""
     after_calls: int = 0
-    """It strikes from the next call on, once this many were made."""
+    """The number of calls without the attack before the first with it."""
 
     @property
     def name(self) -> str:
-        """Its name in the log."""
+        """The fault's name in the log."""
         return f"context.{self.type}"
 
     @property
     def is_of_input(self) -> bool:
-        """True when it changes the input; the others change what tools answer."""
+        """True if it changes the input; otherwise it changes the tools' answers."""
         return self.type is not Attack.INDIRECT_INJECTION
 
 
@@ -175,27 +175,27 @@ class ChaosPlan(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The faults of one run, and the seed that decides where they strike."""
 
     seed: int = 0
-    """With the same seed the same faults strike the same calls."""
+    """The same seed makes the same faults strike the same calls."""
     tool_faults: tuple[ToolFault, ...] = ()
     llm_faults: tuple[ModelFault, ...] = ()
     context_attacks: tuple[ContextAttack, ...] = ()
 
     @property
     def is_calm(self) -> bool:
-        """True when nothing is ever wrong."""
+        """True if there are no faults."""
         return not (self.tool_faults or self.llm_faults or self.context_attacks)
 
     @property
     def injections(self) -> tuple[ContextAttack, ...]:
-        """The attacks that come with the answers of tools."""
+        """The attacks on the answers of tools."""
         return tuple(attack for attack in self.context_attacks if not attack.is_of_input)
 
     @property
     def of_input(self) -> bool:
-        """True when an attack may change the input."""
+        """True if an attack may change the input."""
         return any(attack.is_of_input for attack in self.context_attacks)
 
     @property
     def of_calls(self) -> bool:
-        """True when a fault may strike a call."""
+        """True if a fault may strike a call."""
         return bool(self.tool_faults or self.llm_faults or self.injections)

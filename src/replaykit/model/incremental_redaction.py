@@ -1,10 +1,10 @@
-"""Rows: of a long text that has changed a little, only what is new is cleaned.
+"""Incremental redaction: of a long text that has changed a little, only the new parts are searched.
 
-To clean a text takes a hundred times longer than to write it, and an agent's state is mostly what it was. A long JSON
-text is taken as its rows: the items of its lists and the members of its objects, each with its name and with what
-stands beside it. Rows that stood in the text before are not looked at again. New ones are, together with those in which
-something was found, so that what was found there is known here too; and when something is found in a new row, the whole
-text is looked at, for what is secret in one place is secret in all.
+Redacting a text takes a hundred times longer than writing it, and an agent's state changes little from step to step. A
+long JSON text is split into rows: the items of its lists and the members of its objects, each with its name and its
+neighbors. Rows that were in the previous text are not searched again. New rows are searched together with the old rows
+that held secrets, so that those secrets are known there too. If a new row holds a secret, the whole text is searched,
+because a value that is secret in one place is secret everywhere.
 """
 
 from __future__ import annotations
@@ -20,32 +20,32 @@ from replaykit.model.values import read_items, read_members
 Clean = Callable[[bytes, str], bytes]
 """Redacts the text under a name; returns the same object if there is nothing to redact."""
 LONG = 4096
-"""A text up to this is cleaned as a whole."""
-_SHORT = 256  # an item up to this may say what the next one is
-_FEW = 16  # so many members belong together
+"""Texts up to this size are redacted as a whole."""
+_SHORT = 256  # an item up to this size may be a label for the next one
+_FEW = 16  # up to this many members make one row: their names say what the values next to them are
 
 
 class _TextRow(NamedTuple):
-    """Part of a text."""
+    """A part of a text that can be redacted on its own."""
 
     names: tuple[bytes, ...]
     spots: tuple[tuple[int, bytes], ...]
     """The positions of its values in the text, and the values."""
     text: bytes
-    """As an object of its own."""
+    """The row as a JSON object of its own."""
 
 
 class IncrementalRedaction:
-    """The rows of a text that is cleaned again and again."""
+    """Redacts successive versions of one text, and remembers its rows."""
 
     __slots__ = ("_found", "_seen")
 
     def __init__(self) -> None:
         self._seen: set[bytes] = set()
-        self._found: dict[bytes, tuple[bytes, ...]] = {}  # rows that are written otherwise: what stands in their spots
+        self._found: dict[bytes, tuple[bytes, ...]] = {}  # rows that hold secrets, and their redacted values
 
     def cleaned(self, text: bytes, name: str, clean: Clean) -> bytes:
-        """The text of this name as it may be written; the same object if it may."""
+        """Return the redacted text; the same object if nothing is secret."""
         rows = _rows(text, name) if len(text) > LONG else None
         if rows is None:
             self._seen, self._found = set(), {}
@@ -58,13 +58,13 @@ class IncrementalRedaction:
             shown = clean(text, name)
             found = {} if shown is text else _replacements(rows, _rows(shown, name))
             if found is None:
-                rows, found = [], {}  # it is another text altogether: the next one is looked at as a whole, too
+                rows, found = [], {}  # redaction changed the structure: start over with the next text
             self._found = found
         self._seen = {row.text for row in rows}
         return shown
 
     def _is_clean(self, new: list[bytes], name: str, clean: Clean) -> bool:
-        """True when nothing is found in new rows, known what was found in the old ones."""
+        """Return whether new rows hold no secret, given those already found in old rows."""
         if not new:
             return True
         looked = b",".join([*self._found, *new])
@@ -72,7 +72,7 @@ class IncrementalRedaction:
 
 
 def _rows(text: bytes, name: str) -> list[_TextRow] | None:
-    """The rows of a text; None if it is not compact JSON, so that their positions are unknown."""
+    """Split a text into rows; None if it is not compact JSON, as positions are unknown then."""
     try:
         return list(_walk(text, 0, orjson.dumps(name)))
     except (ValueError, RecursionError, msgspec.MsgspecError):
@@ -90,7 +90,7 @@ def _walk(text: bytes, at: int, name: bytes) -> Iterator[_TextRow]:
 def _walk_list(text: bytes, at: int, name: bytes) -> Iterator[_TextRow]:
     end, before = at + len(text), b""
     for item in map(bytes, read_items(text)):
-        at += 1  # a bracket, or a comma
+        at += 1  # a bracket or a comma
         if len(item) > LONG:
             yield from _walk(item, at, name)
         else:
@@ -107,7 +107,7 @@ def _walk_object(text: bytes, at: int) -> Iterator[_TextRow]:
         at += len(name) + 2  # a brace or a comma, and a colon
         if len(value) > LONG and value[:1] in b"[{":
             yield from _walk(value, at, name)
-            value = b""  # but its name may be what must not be written
+            value = b""  # its name alone may still have to be redacted
         members.append((name, at, value))
         at += len(raw)
     _check_end(at, end)
@@ -123,13 +123,13 @@ def _row(members: list[tuple[bytes, int, bytes]]) -> _TextRow:
 
 
 def _check_end(at: int, end: int) -> None:
-    """Blanks, escapes and members of the same name make a text longer than what it says."""
+    """Raise if positions are off: blanks, escapes and repeated names make a text longer than its compact form."""
     if at + 1 != end:
         raise ValueError("not written as briefly as can be")
 
 
 def _replacements(rows: list[_TextRow], shown: list[_TextRow] | None) -> dict[bytes, tuple[bytes, ...]] | None:
-    """The rows that are shown otherwise, with what stands in their spots then; None where these are other rows."""
+    """Return the redacted values of each changed row; None if the two texts do not have the same rows."""
     if shown is None or [*map(_shape, rows)] != [*map(_shape, shown)]:
         return None
     return {
@@ -144,7 +144,7 @@ def _shape(row: _TextRow) -> tuple[tuple[bytes, ...], int]:
 
 
 def _with_replacements(text: bytes, rows: list[_TextRow], found: dict[bytes, tuple[bytes, ...]]) -> bytes:
-    """The text with other words in the spots of some rows."""
+    """Return the text with the values of some rows replaced."""
     if not any(row.text in found for row in rows):
         return text
     spots = sorted(

@@ -1,6 +1,6 @@
-"""Isolation of a replay, as its result tells it, and consent: what it may do outside of the recorded world."""
+"""Isolation of a replay, as its result reports it, and consent: the live actions that a replay may take."""
 
-# Annotations are values here: msgspec reads them, and would compile each as a text, once for every class that has it.
+# msgspec evaluates annotations. Written as text (`from __future__`), each would be compiled anew for every class.
 
 from enum import StrEnum
 
@@ -11,43 +11,43 @@ CHANNELS = ("tcp", "udp", "unix", "files", "signals")
 
 
 class IsolationLevel(StrEnum):
-    """The mechanism that keeps a candidate from reaching the world."""
+    """The mechanism that isolates a candidate from the outside world."""
 
-    FULL = "full"  # the kernel: namespaces, overlays and a system call filter
-    LANDLOCK = "landlock"  # the kernel: Landlock and a system call filter
-    PROCESS = "process"  # the guards inside Python and Node
-    NONE = "none"  # nobody: it runs elsewhere, or was meant to act for real
+    FULL = "full"  # by the kernel: namespaces, overlays and a system call filter
+    LANDLOCK = "landlock"  # by the kernel: Landlock and a system call filter
+    PROCESS = "process"  # by guards inside Python and Node
+    NONE = "none"  # not at all: the candidate runs elsewhere, or is meant to act for real
 
     @property
     def strength(self) -> int:
-        """The higher, the less gets through."""
+        """Higher is stricter."""
         return -list(IsolationLevel).index(self)
 
 
 def weaker(one: IsolationLevel, other: IsolationLevel) -> IsolationLevel:
-    """Return the level that lets more through."""
+    """Return the less strict of two levels."""
     if one.strength <= other.strength:
         return one
     return other
 
 
 class StoppedAccess(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Something that a candidate tried to reach, and could not."""
+    """An access that the isolation stopped."""
 
     channel: str
-    """`tcp`, `udp`, `unix`, `socket` (a kind of socket that is refused) or `files`."""
+    """`tcp`, `udp`, `unix`, `socket` (a refused kind of socket) or `files`."""
     target: str
     """The address, the path, or the kind of socket."""
     program: str = ""
-    """The command line of the process that tried."""
+    """The command line of the process."""
     count: int = 1
-    """How often it was tried."""
+    """The number of attempts."""
     reason: str = ""
     """Why a file could not be written, if not because of the level."""
 
 
 class WrittenFile(Struct, frozen=True, kw_only=True):
-    """A file that a candidate wrote in its own layer; the real one is as it was."""
+    """A file that a candidate wrote in its own layer; the real file is untouched."""
 
     path: str
     """The path, as the candidate sees it."""
@@ -59,7 +59,7 @@ class Isolation(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The isolation of a candidate during a replay, and the accesses it stopped."""
 
     level: IsolationLevel = IsolationLevel.NONE
-    """That of the weakest channel."""
+    """The level of the weakest channel."""
     channels: dict[str, IsolationLevel] = {}
     """The level of each way out: `tcp`, `udp`, `unix`, `files`, `signals`."""
     children: dict[str, IsolationLevel] = {}
@@ -79,7 +79,7 @@ NOT_ISOLATED = Isolation()
 
 
 ANYTHING, MODELS = "*", "models"
-"""Names in `Consent.live` that stand for many: whatever is called, and every model."""
+"""Names in `Consent.live` that stand for many: anything that is called, and every model."""
 
 
 class Consent(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -88,23 +88,23 @@ class Consent(Struct, frozen=True, kw_only=True, omit_defaults=True):
     live: tuple[str, ...] = ()
     """Names of tools, models and requests that may be called for real; `*` is any."""
     connect: tuple[str, ...] = ()
-    """Addresses that may be reached: `HOST:PORT`, or the path of a unix socket."""
+    """Addresses that may be reached: `HOST:PORT`, or the path of a Unix socket."""
     write: tuple[str, ...] = ()
     """Absolute directories in which files may really be written."""
     everything: bool = False
-    """True where the agent is run live on purpose, in a world that no file describes."""
+    """True if the agent is run live on purpose, outside of any recorded world."""
     isolation: IsolationLevel = IsolationLevel.FULL
-    """The highest level of isolation that is used, where the machine offers it."""
+    """The highest level of isolation to use, if the machine supports it."""
     keep_writes: str = ""
-    """An absolute directory that the files written in a sandbox are copied to; nothing where they are discarded."""
+    """An absolute directory to copy files written in a sandbox to; empty to discard them."""
 
     def covers(self, name: str) -> bool:
-        """True when the person has named this tool, model or request, or anything at all."""
+        """Return whether the user allowed this tool, model or request by name, or everything."""
         return self.everything or name in self.live or ANYTHING in self.live
 
     @property
     def highest_level(self) -> IsolationLevel:
-        """The level of isolation to ask for. What is called for real has to reach what it is for."""
+        """The level of isolation to ask for. A live call must be able to reach its destination."""
         if self.everything:
             return IsolationLevel.NONE
         if self.live:
@@ -112,7 +112,7 @@ class Consent(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.isolation
 
     def __or__(self, other: "Consent") -> "Consent":
-        """Return what either of the two allows."""
+        """Combine two consents: what either allows is allowed."""
         return Consent(
             live=_either(self.live, other.live),
             connect=_either(self.connect, other.connect),

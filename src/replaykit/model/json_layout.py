@@ -1,4 +1,4 @@
-"""Layout: JSON text for people and for diffs. What is short stands on one line, everything else on lines of its own."""
+"""Layout of JSON text for people and diffs: short values on one line, everything else over several lines."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ import msgspec
 from replaykit.model.values import read_items, read_members
 
 MAX_LINE_BYTES = 100
-"""The longest object or list on one line, without what stands before it."""
+"""The longest object or list on one line, without what comes before it."""
 _INDENT = b"  "
 _EMPTY = b"[]"
 _encode = msgspec.json.Encoder().encode
 
 
 def laid_out(text: bytes, *, open_levels: int) -> bytes:
-    """Return JSON text on lines; the values in it stay as they are.
+    """Lay out JSON text; the values in it stay as they are.
 
-    Objects and lists of the outermost `open_levels` levels are never on one line.
+    Objects and lists of the outermost `open_levels` levels are always broken over several lines.
     """
     return _value(text, b"\n", open_levels) + b"\n"
 
 
 def _value(text: bytes, line_end: bytes, open_levels: int) -> bytes:
-    """The text of one value; `line_end` is a line break with the blanks that the line of the value begins with."""
+    """Lay out one value; `line_end` is a line break followed by the value's own indentation."""
     opening = text[:1]
     if opening not in (b"{", b"["):
         return text

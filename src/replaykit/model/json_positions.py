@@ -1,6 +1,6 @@
-"""Lines: where in a JSON text the value at a path stands.
+"""Positions: the line of the value at a path in a JSON text.
 
-Asked only when something is wrong with a file, so that reading a good one costs nothing.
+Needed only if something is wrong with a file, so that reading a good one costs nothing.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import TypeAlias
 import orjson
 
 DocumentPath: TypeAlias = tuple[str | int, ...]
-"""A place in a document: keys and indexes."""
+"""A path in a document: keys and indexes."""
 
-# Possessive, so that a text of any size is scanned once and never backtracked into.
+# Possessive quantifiers: a text of any size is scanned once, without backtracking.
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{},:]|[^\s\[\]{},:"]++', re.DOTALL)
 
 
 def line_of(text: bytes, path: Sequence[str | int]) -> int:
-    """The line, from 1, of the value at the path, or of the nearest value around it that exists."""
+    """Return the line, from 1, of the value at the path, or of the nearest existing value around it."""
     if not path:
         return text.count(b"\n", 0, len(text) - len(text.lstrip())) + 1
     place = _JsonPosition(path)
@@ -38,7 +38,7 @@ def line_of(text: bytes, path: Sequence[str | int]) -> int:
             place.name(word)
             key_start = token.start()
         else:
-            # Not "the first": of a key that is there twice, readers take the last.
+            # `>=`, not `>`: of a repeated key, parsers take the last value.
             if place.on_path and place.agreed >= nearest:
                 nearest, offset = place.agreed, token.start() if key_start is None else key_start
             if word in b"{[":
@@ -54,9 +54,9 @@ class _JsonPosition:
 
     def __init__(self, path: Sequence[str | int]) -> None:
         self._path = path
-        self._keys: list[str | int | None] = []  # of each open container, the member the scan is in
+        self._keys: list[str | int | None] = []  # for each open container, the key or index of the current member
         self._objects: list[bool] = []
-        self.agreed = 0  # how many leading steps of the path the place has
+        self.agreed = 0  # number of leading steps that the position shares with the path
 
     @property
     def on_path(self) -> bool:

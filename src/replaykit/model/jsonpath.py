@@ -1,4 +1,4 @@
-"""JSON paths: name members of a value, to leave them out of a comparison or to look at them.
+"""JSON paths: select members of a value, to exclude them from a comparison or to check them.
 
     $            the value itself              [n]          the n-th item, from 0
     .name        a member                      [*]  .*      every member or item
@@ -19,7 +19,7 @@ from replaykit.model.values import Json
 
 
 class Pick(Enum):
-    """The selection of one step of a path."""
+    """What one step of a path selects."""
 
     MEMBER = auto()  # the member of that name
     ITEM = auto()  # the item at that index
@@ -28,18 +28,18 @@ class Pick(Enum):
 
 
 class PathStep(Struct, frozen=True):
-    """One step of a path, and the name or index it picks."""
+    """One step of a path: how it selects, and the name or index."""
 
     pick: Pick
     key: str | int | None = None
 
     def takes(self, key: str | int) -> bool:
-        """True when this step picks the member or item with that key."""
+        """Return whether this step selects the member or item with that key."""
         return self.pick is Pick.EVERY or self.key == key
 
 
 class JsonPath(Struct, frozen=True):
-    """A parsed path; `tool` is the one tool it is limited to, if any."""
+    """A parsed path; `tool` is the only tool that it applies to, if it is limited to one."""
 
     text: str
     steps: tuple[PathStep, ...]
@@ -47,7 +47,7 @@ class JsonPath(Struct, frozen=True):
 
 
 Rest = tuple[PathStep, ...]
-"""The steps of a path that are still to be taken."""
+"""The remaining steps of a path."""
 
 _STEP = re.compile(
     r"""(?P<every>\[\*\]|\.\*)
@@ -62,7 +62,7 @@ _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
 
 def parse_path(text: str) -> JsonPath:
-    """The path that the text spells; a `ValueError` says at which character it does not."""
+    """Parse a path. Raises `ValueError` with the character at which the text is wrong."""
     tool, start = _split_tool(text)
     steps = []
     position = start + 1
@@ -78,9 +78,9 @@ def parse_path(text: str) -> JsonPath:
 
 
 def remove_paths(value: Json, paths: Iterable[JsonPath], *, tool: str | None = None) -> Json:
-    """The value without the members the paths name; parts that no path reaches are shared, none is changed.
+    """Return the value without the selected members. Unaffected parts are shared, and nothing is changed in place.
 
-    Paths limited to another tool than `tool` are passed over. `$` alone leaves nothing: None.
+    Paths limited to a tool other than `tool` are skipped. `$` alone leaves None.
     """
     rests = [path.steps for path in paths if path.tool is None or path.tool == tool]
     if () in rests:
@@ -91,10 +91,10 @@ def remove_paths(value: Json, paths: Iterable[JsonPath], *, tool: str | None = N
 
 
 def _split_tool(text: str) -> tuple[str | None, int]:
-    """The tool's name, and where the path begins."""
+    """Split off the tool's name; return it and the index at which the path begins."""
     if text.startswith("$"):
         return None, 0
-    # A tool's name may hold colons itself; ":$" is where the path begins.
+    # A tool's name may contain colons; ":$" is where the path begins.
     start = text.find(":$")
     if start < 1:
         raise ValueError(f"bad JSON path {text!r} at character 1: expected $ or tool:$")
@@ -112,7 +112,7 @@ def _step(found: re.Match[str]) -> PathStep:
 
 
 def _without(value: Json, rests: list[Rest]) -> Json:
-    """One pass over the original, so that removing one item never shifts the index of the next."""
+    """Copy the value in one pass, so that removing an item never shifts the index of the next."""
     if type(value) is dict:
         members = {}
         for key, item in value.items():
@@ -146,7 +146,7 @@ def advance(rests: list[Rest], key: str | int) -> list[Rest] | None:
 
 
 def members(value: Json, path: JsonPath) -> list[tuple[str, Json]]:
-    """The members of a value that the path names, in document order, each with its own place."""
+    """Return the selected members in document order, each with its own path."""
     found = [("$", value)]
     for step in path.steps:
         if step.pick is Pick.DEEP:
@@ -159,7 +159,7 @@ def members(value: Json, path: JsonPath) -> list[tuple[str, Json]]:
 
 
 def values_at(value: Json, path: JsonPath) -> list[Json]:
-    """The members of a value that the path names, in document order."""
+    """Return the selected members in document order."""
     return [item for _place, item in members(value, path)]
 
 

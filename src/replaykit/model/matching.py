@@ -1,6 +1,6 @@
-"""Matching rules: how a replayed call finds its recorded answer, and what happens when there is none."""
+"""Matching rules: how a replayed call finds its recorded answer, and what happens if there is none."""
 
-# Annotations are values here: msgspec reads them, and would compile each as a text, once for every class that has it.
+# msgspec evaluates annotations. Written as text (`from __future__`), each would be compiled anew for every class.
 
 from enum import StrEnum
 
@@ -16,14 +16,14 @@ class MatchMode(StrEnum):
     STRICT = "strict"  # the exact recorded order, names and arguments
     CAUSAL = "causal"  # path, arguments and occurrence; then arguments and occurrence anywhere
     ARGS = "args"  # arguments and occurrence, wherever the call came from
-    SEQUENCE = "sequence"  # the n-th call of that name; other arguments are reported, not refused
+    SEQUENCE = "sequence"  # the n-th call of that name; different arguments are reported, not refused
 
 
 class OnMiss(StrEnum):
-    """The answer to a call that is not on the tape."""
+    """The response to a call that is not on the tape."""
 
     ERROR = "error"  # stop and explain
-    LIVE = "live"  # do it for real; allow-listed names only
+    LIVE = "live"  # call it for real; allowed names only
     FAULT = "fault"  # raise the error the case names
     REPEAT = "repeat"  # serve the last outcome recorded for this call
 
@@ -32,52 +32,51 @@ class ToolMode(StrEnum):
     """The source of a tool's answers in a replay."""
 
     RECORDED = "recorded"  # the tape
-    LIVE = "live"  # the tool itself is called
-    BLOCKED = "blocked"  # nowhere: a call is refused
+    LIVE = "live"  # the tool itself
+    BLOCKED = "blocked"  # none: calls are refused
 
 
 class ModelMatch(StrEnum):
-    """The part that the model and its parameters play where a call is found by its conversation."""
+    """How the model and its parameters count when a call is matched by its conversation."""
 
-    EXACT = "exact"  # the model, and the parameters that the trace has
-    IGNORE = "ignore"  # messages and tools decide
+    EXACT = "exact"  # the model must agree, and so must the parameters that the trace has
+    IGNORE = "ignore"  # only messages and tools are compared
 
 
 class ToolErrors(StrEnum):
-    """The end of a tool's failed calls in a replay, if the trace holds only the text the model read."""
+    """How a tool's failed calls end in a replay, if the trace has only the text that the model read."""
 
     RETURNED = "returned"  # the tool returns that text
     RAISED = "raised"  # the tool raises an exception
 
 
 class ErrorSpec(Struct, frozen=True, kw_only=True):
-    """An error to raise, as a case spells it."""
+    """An error to raise, as declared in a case."""
 
     type: str
     message: str = ""
 
 
 class MatchRules(Struct, frozen=True, kw_only=True):
-    """The rules by which one case matches its candidate's calls."""
+    """The rules by which a case matches its candidate's calls."""
 
     mode: MatchMode = MatchMode.CAUSAL
     ignore: tuple[str, ...] = ()
-    """JSON paths of members that are left out of the comparison; see `model.jsonpath`."""
+    """JSON paths of members that are excluded from the comparison; see `model.jsonpath`."""
     on_miss: OnMiss = OnMiss.ERROR
     live: tuple[str, ...] = ()
-    """The names that may be done for real when `on_miss` is `live`; `models` is every model, `*` is anything."""
+    """The names that may be called for real if `on_miss` is `live`; `models` is every model, `*` is anything."""
     fault: ErrorSpec | None = None
-    """The error that is raised when `on_miss` is `fault`."""
+    """The error to raise if `on_miss` is `fault`."""
     network: tuple[str, ...] = ()
-    """Hosts, or `host:port`, that may be connected to in a replay; `*` is any. Of a case, those that it asks for."""
+    """Hosts, or `host:port`, that a replay may connect to; `*` is any. In a case, those that it asks for."""
     model: ModelMatch | None = None
-    """None: of calls that were recorded over the wire everything is compared; of those that a trace tells of, messages
-    and tools."""
+    """None compares everything in calls recorded over the wire, and messages and tools in imported calls."""
     redaction_key_id: str = ""
     """The id of the key that the tape was redacted with; empty if unknown."""
 
     def __post_init__(self) -> None:
-        """Words are taken for what they say: `mode="args"` is `MatchMode.ARGS`, and any other word is an error."""
+        """Convert words to enums: `mode="args"` becomes `MatchMode.ARGS`, and an unknown word raises `UsageError`."""
         for name, kind in (("mode", MatchMode), ("on_miss", OnMiss), ("model", ModelMatch)):
             value = getattr(self, name)
             if value is not None and type(value) is not kind:

@@ -1,7 +1,7 @@
-"""One limit on how deeply JSON may be nested, the same on every Python.
+"""One limit on the nesting of JSON, the same on every Python.
 
 A JSON parser stops where the interpreter does: near 950 levels on Python 3.11, near 10,000 on 3.13, and earlier the
-deeper the caller's own stack is. JSON from outside is therefore read with `decode_json`, or looked at with
+deeper the caller's own stack is. JSON from outside is therefore read with `decode_json`, or checked with
 `check_nesting` before a parser that leaves parts of it as text. Regular expressions have a limit of their own.
 """
 
@@ -22,7 +22,7 @@ MAX_NESTING = 500
 """More than any trace needs, and half of the stack frames that Python allows by default."""
 
 MAX_GROUPS = 100
-"""The limit for groups inside each other in a regular expression, which Python's compiler takes by recursion."""
+"""The limit for nested groups in a regular expression, which Python's compiler handles by recursion."""
 
 _GROUP_OR_LITERAL = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|[()]", re.DOTALL)
 _STRING_OR_BRACKET = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{}]', re.DOTALL)
@@ -33,7 +33,7 @@ _AS_STEPS = bytes.maketrans(_BRACKETS, 2 * (_UP + _DOWN))
 
 
 class NestedTooDeeply(msgspec.DecodeError, ValueError):
-    """A value is nested deeper than its limit, `MAX_NESTING` levels in most places."""
+    """A value is nested deeper than its limit, in most places `MAX_NESTING` levels."""
 
     def __init__(self, limit: int = MAX_NESTING) -> None:
         super().__init__(f"nested deeper than {limit} levels")
@@ -44,7 +44,7 @@ def decode_json(text: Text) -> Json: ...
 @overload
 def decode_json(text: Text, type: type[T]) -> T: ...
 def decode_json(text: Text, type: Any = None) -> Any:
-    """Return the value of a JSON text, or the `type` it describes.
+    """Decode a JSON text, to a value of `type` if given.
 
     Raises `NestedTooDeeply`, or what `msgspec.json.decode` raises.
     """
@@ -75,7 +75,7 @@ def check_value_nesting(value: Json, limit: int = MAX_NESTING) -> None:
 
 
 def check_nesting(text: Text) -> None:
-    """Raise `NestedTooDeeply` if a JSON text has too many levels, whether or not it is valid otherwise."""
+    """Raise `NestedTooDeeply` if a JSON text has too many levels, even if it is otherwise invalid."""
     if len(text) <= 2 * MAX_NESTING:
         return  # each level takes two brackets
     if isinstance(text, str):
@@ -87,16 +87,16 @@ def check_nesting(text: Text) -> None:
 
 
 def _is_flat(text: bytes) -> bool:
-    """Tell most texts at a tenth of the time it takes to leave out their strings.
+    """Clear most texts in a tenth of the time that removing their strings takes.
 
-    Brackets in strings count as well, which is harmless unless they close more than they open.
+    Brackets in strings count as well, which is harmless unless they close more levels than they open.
     """
     steps = _steps(text)
     return steps.count(_DOWN) <= steps.count(_UP) and _levels(steps) <= MAX_NESTING
 
 
 def _steps(text: bytes) -> bytes:
-    """Return the brackets of a text: a byte of +1 where a level opens, of -1 where it closes."""
+    """Reduce a text to its brackets: a byte of +1 where a level opens, of -1 where it closes."""
     return text.translate(_AS_STEPS, _OTHERS)
 
 
@@ -110,7 +110,7 @@ def _without_strings(text: bytes) -> bytes:
 
 
 def line_nested_too_deeply(text: bytes) -> int | None:
-    """Return the number of the line on which a JSON text gets too many levels, or None if it does not."""
+    """Return the line on which a JSON text exceeds the limit; None if it does not."""
     depth = 0
     for token in _STRING_OR_BRACKET.finditer(text):
         depth += (token[0] in (b"[", b"{")) - (token[0] in (b"]", b"}"))
@@ -120,7 +120,7 @@ def line_nested_too_deeply(text: bytes) -> int | None:
 
 
 def check_group_nesting(pattern: str) -> None:
-    """Raise `NestedTooDeeply` if a regular expression has too many groups inside each other."""
+    """Raise `NestedTooDeeply` if a regular expression has too many nested groups."""
     depth = 0
     for token in _GROUP_OR_LITERAL.findall(pattern):
         depth += (token == "(") - (token == ")")

@@ -1,4 +1,4 @@
-"""Patches: change a JSON value by keys (merge), or by JSON Patch (RFC 6902). Pure: the value given stays as it is."""
+"""Patches: change a JSON value by keys (merge) or by JSON Patch (RFC 6902), without modifying the original."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class PatchError(ValueError):
 
 
 def merge(value: Json, changes: Mapping[str, Json]) -> Json:
-    """The object with these keys set; dotted keys reach inside (`budget.max_retries`)."""
+    """Return the object with these keys set; dotted keys reach inside (`budget.max_retries`)."""
     if not isinstance(value, dict):
         raise PatchError(f"keys can be set in an object only, and this is a {type(value).__name__}")
     result = copy.deepcopy(value)
@@ -30,7 +30,7 @@ def merge(value: Json, changes: Mapping[str, Json]) -> Json:
 
 
 def missing_keys(value: JsonObject, changes: Mapping[str, Json]) -> list[str]:
-    """Return those keys of changes that the object does not have; dotted keys reach inside."""
+    """Return the keys of `changes` that the object does not have; dotted keys reach inside."""
     missing = []
     for key in changes:
         place: Json = value
@@ -43,7 +43,7 @@ def missing_keys(value: JsonObject, changes: Mapping[str, Json]) -> list[str]:
 
 
 def apply_patch(value: Json, operations: Sequence[Mapping[str, Json]]) -> Json:
-    """The value after the operations of a JSON Patch, all of them or none."""
+    """Return the value after all operations of a JSON Patch; raises `PatchError` if one fails."""
     result = copy.deepcopy(value)
     for number, operation in enumerate(operations):
         try:
@@ -82,7 +82,7 @@ def _apply(value: Json, operation: Mapping[str, Json]) -> Json:
 
 
 def _pointer(text: object) -> list[str]:
-    """The names in a JSON Pointer."""
+    """Split a JSON Pointer into its names."""
     if text == "":
         return []
     if not isinstance(text, str) or not text.startswith("/"):

@@ -1,6 +1,6 @@
-"""Pins: what is held still around an agent, so that it sees the same world again."""
+"""Pins: what a replay holds constant so that the agent sees the same world again."""
 
-# Annotations are values here: msgspec reads them, and would compile each as a text, once for every class that has it.
+# msgspec evaluates annotations. Written as text (`from __future__`), each would be compiled anew for every class.
 
 from enum import StrEnum
 
@@ -10,13 +10,13 @@ from msgspec import Struct
 class Clock(StrEnum):
     """The clock of a replay."""
 
-    FROZEN = "frozen"  # it stands at the recorded start
+    FROZEN = "frozen"  # it stands still at the recorded start
     TICK = "tick"  # it starts at the recorded start and runs
-    LIVE = "live"  # it is today's
+    LIVE = "live"  # the real time
 
 
 def is_harmless(variable: str) -> bool:
-    """True for a variable that a file may set: it says how things are written, and never what is run."""
+    """Return whether a file may set this variable: it affects how things are formatted, never what is run."""
     return variable in ("TZ", "LANG", "LANGUAGE", "PYTHONHASHSEED") or variable.startswith("LC_")
 
 
@@ -27,9 +27,9 @@ class Pins(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The start of the recorded run, in seconds since the epoch; 0 if unknown."""
     clock: Clock = Clock.FROZEN
     seed: int | str | None = None
-    """For `random`, `uuid4`, NumPy and `os.urandom`; None leaves them alone. A text is that of a run which `rk.record`
-    recorded: it holds from where the run begins, a number from the beginning of the process."""
+    """The seed for `random`, `uuid4`, NumPy and `os.urandom`; None leaves them alone. A text comes from `rk.record` and
+    applies from the start of the run; a number applies from the start of the process."""
     draw: int = 0
-    """The number of the draw of what `os.urandom` and `secrets` give: each number has another one."""
+    """Selects the bytes of `os.urandom` and `secrets`: each number gives different ones."""
     environment: dict[str, str] = {}
-    """Variables with the values they had."""
+    """Environment variables with their recorded values."""

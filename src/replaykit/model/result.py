@@ -1,6 +1,6 @@
-"""ReplayResult: the outcome of running a candidate against a case, and what it is made of."""
+"""ReplayResult: the outcome of running a candidate against a case, and its parts."""
 
-# Annotations are values here: msgspec reads them, and would compile each as a text, once for every class that has it.
+# msgspec evaluates annotations. Written as text (`from __future__`), each would be compiled anew for every class.
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -17,7 +17,7 @@ from replaykit.model.values import read_members
 from replaykit.terminal import visible
 
 RESULT_FORMAT = 2
-"""Version of `ReplayResult`; readers accept every older one."""
+"""The version of `ReplayResult`; readers accept all older ones."""
 
 
 class Side(StrEnum):
@@ -35,7 +35,7 @@ class Verdict(StrEnum):
     BROKEN = "broken"  # inside the recorded world, but a desired assertion or the contract fails
     DIVERGED = "diverged"  # the candidate asked for something that was not recorded
     FLAKY = "flaky"  # repeated runs disagree
-    INCONCLUSIVE = "inconclusive"  # cannot tell; the reason says why
+    INCONCLUSIVE = "inconclusive"  # the reason says why
 
 
 class Effect(StrEnum):
@@ -44,7 +44,7 @@ class Effect(StrEnum):
     STANDS = "stands"  # the verdict stands, and the deviation is shown
     LIVE = "live"  # the verdict stands, labelled "with live calls"
     DIVERGED = "diverged"  # the verdict is `diverged`
-    UNCERTAIN = "uncertain"  # the verdict is `inconclusive`, unless the failure shows all the same
+    UNCERTAIN = "uncertain"  # the verdict is `inconclusive`, unless the failure shows anyway
     INCONCLUSIVE = "inconclusive"  # the verdict is `inconclusive`
 
 
@@ -52,62 +52,63 @@ EFFECTS: dict[str, Effect] = {
     "moved": Effect.STANDS,  # a recorded call at another place
     "unused": Effect.STANDS,  # a recorded call that was not made
     "repeated": Effect.STANDS,  # the last outcome served again, as the case says
-    "fault": Effect.STANDS,  # answered with the fault that the case names
+    "fault": Effect.STANDS,  # answered with the fault that the case declares
     "arguments": Effect.STANDS,  # served by position, as the case says, with other arguments
-    "answer": Effect.STANDS,  # an MCP client answered its server otherwise
-    "handshake": Effect.STANDS,  # an MCP client began otherwise
-    "context": Effect.STANDS,  # the agent cannot take the session's context
-    "unpinned": Effect.STANDS,  # a clock or a seed that a server cannot hold still for all it does
-    "unwatched": Effect.STANDS,  # nobody saw whether recorded answers were used: the evidence decides
+    "answer": Effect.STANDS,  # an MCP client gave its server another answer
+    "handshake": Effect.STANDS,  # an MCP client began differently
+    "context": Effect.STANDS,  # the agent cannot accept the session's context
+    "unpinned": Effect.STANDS,  # a clock or a seed that a server cannot pin for everything it does
+    "unwatched": Effect.STANDS,  # it is unknown whether recorded answers were used: the evidence decides
     "now": Effect.STANDS,  # the current time in an argument, compared as "now"
-    "rekeyed": Effect.STANDS,  # placeholders of another key, and exactly one recorded call fits
-    "live": Effect.LIVE,  # done for real, with consent
+    "rekeyed": Effect.STANDS,  # placeholders of another key, and exactly one recorded call matches
+    "live": Effect.LIVE,  # called for real, with consent
     "missing": Effect.DIVERGED,  # not recorded
     "blocked": Effect.DIVERGED,  # forbidden by the case
-    "network": Effect.DIVERGED,  # a connection that no call accounts for, stopped
+    "network": Effect.DIVERGED,  # a stopped connection that belongs to no call
     "stopped": Effect.DIVERGED,  # stopped by the isolation
-    "outside": Effect.DIVERGED,  # a process or a thread that the tape does not reach
+    "outside": Effect.DIVERGED,  # a process or a thread outside the tape's reach
     "undecided": Effect.UNCERTAIN,  # an order or a moment that was too close to call
-    "unordered": Effect.UNCERTAIN,  # threads that went on after calls that ended at nearly the same moment
-    "unshared": Effect.UNCERTAIN,  # files of child processes that the agent's own process could not see
+    "unordered": Effect.UNCERTAIN,  # threads that continued after calls that ended at nearly the same moment
+    "unshared": Effect.UNCERTAIN,  # files of child processes that were invisible to the agent's own process
     "mutated": Effect.UNCERTAIN,  # a served call whose tool changed more than its result when it was recorded
-    "leftover": Effect.UNCERTAIN,  # a file that the recorded run or a tool of it changed, and the candidate reads
-    "ambiguous": Effect.INCONCLUSIVE,  # placeholders of another key, and several recorded calls fit
-    "unanswerable": Effect.INCONCLUSIVE,  # recorded without an answer that could be served
-    "chance": Effect.INCONCLUSIVE,  # differs by chance alone, which the recording could not hold
-    "unwritten": Effect.INCONCLUSIVE,  # a file that could not be written here, and could be elsewhere
-    "refused": Effect.INCONCLUSIVE,  # the case asks for something live that nobody has allowed: it was not run
+    "leftover": Effect.UNCERTAIN,  # a file that the recorded run or one of its tools changed, and the candidate reads
+    "ambiguous": Effect.INCONCLUSIVE,  # placeholders of another key, and several recorded calls match
+    "unanswerable": Effect.INCONCLUSIVE,  # recorded without an outcome that could be served
+    "chance": Effect.INCONCLUSIVE,  # differs only by randomness that the recording could not pin
+    "unwritten": Effect.INCONCLUSIVE,  # a file that could not be written here, but might be elsewhere
+    "refused": Effect.INCONCLUSIVE,  # the case asks for something live without consent: it was not run
     "unbuilt": Effect.INCONCLUSIVE,  # a served value that could not be rebuilt
 }
-"""Every kind of deviation, with what it does to the verdict."""
+"""All kinds of deviations, with their effects on the verdict."""
 
 
 def effect_of(kind: str) -> Effect:
-    """Return what a deviation of this kind does; of one that a newer version has written, nothing can be told."""
+    """Return the effect of a kind of deviation; an unknown kind, from a newer version, makes the verdict
+    inconclusive."""
     return EFFECTS.get(kind, Effect.INCONCLUSIVE)
 
 
 class EvidenceSource(StrEnum):
-    """The source of the fact that recorded answers were used."""
+    """Who vouches that recorded answers were used."""
 
-    SERVED = "served"  # ReplayKit did: it served them
-    REPORTED = "reported"  # the candidate did: the calls it reports are on the tape
-    OUTPUT = "output"  # nobody needs to: a person wrote `evidence: output` into the case
-    NONE = "none"  # nobody did
+    SERVED = "served"  # ReplayKit: it served them
+    REPORTED = "reported"  # the candidate: the calls it reports are on the tape
+    OUTPUT = "output"  # not needed: a person wrote `evidence: output` into the case
+    NONE = "none"  # nobody
 
 
 class Evidence(Struct, frozen=True, kw_only=True):
     """The share of the recorded world that the candidate used."""
 
     used: int = 0
-    """Recorded answers that the candidate used."""
+    """The number of recorded answers that the candidate used."""
     recorded: int = 0
-    """Recorded answers that the case has for it."""
+    """The number of recorded answers that the case has."""
     how: EvidenceSource = EvidenceSource.NONE
 
     @property
     def suffices(self) -> bool:
-        """True when a verdict may rest on it: answers were used, there are none to use, or a person said so."""
+        """True if a verdict may rest on it: answers were used, there are none to use, or a person said so."""
         return self.used > 0 or self.recorded == 0 or self.how is EvidenceSource.OUTPUT
 
 
@@ -117,19 +118,19 @@ class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
     kind: str
     """The kind of the assertion."""
     holds: bool
-    """True when the assertion holds."""
+    """True if the assertion holds."""
     text: str
     """The observation, in words: "Tool 'lookup_billing' called 5 times"."""
     expected: str = ""
-    """What the assertion asks for, in words."""
+    """What the assertion expects, in words."""
     actual: str = ""
-    """What came instead, in words."""
+    """What the run did instead, in words."""
     seq: int | None = None
-    """The event it points at."""
+    """The event that it is about."""
     run: int | None = None
-    """The number of the run that the event is in, counted from 1, where the assertion asks for several."""
+    """The number of the run with the event, counted from 1, if the assertion asks for several."""
     id: str = ""
-    """Of the invariant that asked, where a contract did."""
+    """The id of the contract's invariant, if it comes from one."""
     severity: str = ""
     """The severity of the invariant."""
     where: str = ""
@@ -137,7 +138,7 @@ class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def name(self) -> str:
-        """Its name: the invariant, or its kind."""
+        """The invariant, or the kind of assertion."""
         if self.id:
             return f"{self.id} ({self.severity})"
         return self.kind
@@ -149,18 +150,18 @@ class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class SemanticCheck(Struct, frozen=True, kw_only=True):
-    """A sentence that needs judgement; `needs_human` until somebody or something judged it."""
+    """A sentence that needs judgement; `needs_human` until a person or a judge has decided."""
 
     text: str
     """The sentence or question."""
     status: str = "needs_human"
-    """pass, fail, needs_human, or unjudged: there is a judge, and no answer of theirs for this output."""
+    """pass, fail, needs_human, or unjudged: there is a judge, but it has not judged this output."""
     by: str = ""
     """The judge that answered."""
     reason: str = ""
-    """Why, in the judge's words."""
+    """The reason, in the judge's words."""
     kind: str = ""
-    """The kind of the assertion that asks; nothing for a sentence of the case."""
+    """The kind of assertion that asks; empty for a sentence of the case."""
     run: int = 1
     """The number of the run it is about."""
 
@@ -172,7 +173,7 @@ _NEXT_STEPS = {
     Verdict.FLAKY: "Next: freeze what differs (`clock`, `seed`), or write how often it must hold (`repeat:`)",
 }
 DEVIATION = "replaykit.deviation"
-"""Notes of this name say where a candidate left its tape; the content is a `Deviation`."""
+"""The name of the notes about deviations; their content is a `Deviation`."""
 
 
 class Deviation(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -181,52 +182,52 @@ class Deviation(Struct, frozen=True, kw_only=True, omit_defaults=True):
     kind: str
     """One of `EFFECTS`."""
     text: str
-    """What was different, in words."""
+    """The difference, in words."""
     index: int | None = None
     """The number of the call in the candidate's run, counted from 0."""
     name: str | None = None
     """The tool, the model or the request."""
     choices: tuple[int, ...] = ()
-    """Of `unordered`: how many things could have come first, for each tie in turn."""
+    """For `unordered`: the number of candidates for coming first, for each tie in turn."""
 
 
 class ReplayResult(Struct, frozen=True, kw_only=True):
     """The outcome of running a candidate against a case."""
 
     replaykit: int = RESULT_FORMAT
-    """Version of this form."""
+    """The version of this format."""
     case_id: str
     """The id of the case."""
     verdict: Verdict
     candidate: str = ""
-    """The agent that was run, as it was named."""
+    """The candidate, as the user named it."""
     reproduced: bool | None = None
-    """None when the case has no failure signature, or nothing could be told."""
+    """None if the case has no failure signature, or if the replay was inconclusive."""
     observed: tuple[Finding, ...] = ()
     desired: tuple[Finding, ...] = ()
     semantic: tuple[SemanticCheck, ...] = ()
     deviations: tuple[Deviation, ...] = ()
     reason: str = ""
-    """Why the verdict is what it is, in plain words; empty for `fixed`, and for `reproduced` unless takes disagree."""
+    """The reason for the verdict; empty for `fixed`, and for `reproduced` unless takes disagree."""
     evidence: Evidence = Evidence()
     """The share of the tape that the candidate used."""
     offline: bool = True
-    """False when a call was done for real."""
+    """False if a call was made for real."""
     isolation: Isolation = NOT_ISOLATED
     """The isolation of the candidate."""
     consent: Consent = NO_CONSENT
-    """The live actions that the person who ran it allowed."""
+    """The live actions that the user allowed."""
     take: str = ""
-    """The take that the candidate was served from, where the case has several."""
+    """The take that the candidate was served from, if the case has several."""
     uncertain: tuple[str, ...] = ()
-    """Why the order or the moment of something in the run could not be told."""
+    """Why the order or the moment of an event in the run is uncertain."""
     expected_failure: str = ""
     """The description of a session's incident, in its author's words."""
     unproven: str = ""
-    """Why a `fixed` proves little: the case was never seen red, or has changed since. Empty for one that was."""
+    """Why a `fixed` proves little: the case was never seen failing, or has changed since. Empty otherwise."""
     run: TraceRun | None = None
     more: tuple[TraceRun, ...] = ()
-    """The runs after the first that assertions asked for."""
+    """The further runs that assertions asked for."""
     duration_s: float = 0.0
     directory: str | None = None
     """The directory with logs and files of this replay."""
@@ -235,7 +236,7 @@ class ReplayResult(Struct, frozen=True, kw_only=True):
 
     @property
     def passed(self) -> bool:
-        """True when the failure is gone and everything desired holds."""
+        """True if the failure is gone and every desired assertion holds."""
         return self.verdict is Verdict.FIXED
 
     @property
@@ -245,12 +246,12 @@ class ReplayResult(Struct, frozen=True, kw_only=True):
 
     @property
     def observation(self) -> str:
-        """What the failure signatures look at, as it was in this run."""
+        """What the failure signatures observed in this run."""
         return "; ".join(finding.text for finding in self.observed)
 
     @property
     def advice(self) -> tuple[str, ...]:
-        """The failure that a session describes, to compare with this one, and what to do next."""
+        """The failure that a session describes, for comparison, and what to do next."""
         lines = []
         if self.expected_failure and not self.passed:
             lines.append(f"the incident: {one_line(self.expected_failure, _LINE_CHARS)}")
@@ -260,7 +261,7 @@ class ReplayResult(Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """The verdict, its reason and each assertion that failed, in a few lines: a message for an `assert`."""
+        """The verdict, its reason and each failed assertion in a few lines: a message for an `assert`."""
         head = f"case {self.case_id}: {self.verdict.value}"
         if self.passed:
             return visible(head)
@@ -282,7 +283,7 @@ class _DeviationKind(Struct):
 
 
 class _FirstFormat(Struct):
-    """The members that the first version of the format wrote differently."""
+    """The members that version 1 wrote differently."""
 
     verdict: str
     deviations: tuple[_DeviationKind, ...] = ()
@@ -290,7 +291,7 @@ class _FirstFormat(Struct):
 
 
 def read_result(data: bytes) -> ReplayResult:
-    """Return the result in the text of a `result.json`, whichever version wrote it."""
+    """Read a `result.json` written by any version."""
     version = decode_json(data, _ResultVersion).replaykit
     if version > RESULT_FORMAT:
         raise FormatTooNew(f"a result of version {version}; this version reads up to {RESULT_FORMAT}")
@@ -300,7 +301,7 @@ def read_result(data: bytes) -> ReplayResult:
 
 
 def _upgraded(data: bytes) -> bytes:
-    """The text of a result as the second version writes it."""
+    """Convert a result from version 1 to version 2."""
     fields = read_members(data)
     first = msgspec.json.decode(data, type=_FirstFormat)
     del fields["verdict"]
@@ -314,7 +315,7 @@ def _upgraded(data: bytes) -> bytes:
 
 
 def upgraded_verdict(word: str, kinds: Iterable[str]) -> str:
-    """Return the verdict for a word of the first version, which had `changed` and `error`."""
+    """Return the verdict for a word of version 1, which had `changed` and `error`."""
     if word == "error":
         return Verdict.INCONCLUSIVE.value
     if word != "changed":

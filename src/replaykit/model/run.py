@@ -1,6 +1,6 @@
-"""TraceRun: a normalized record of what happened in one execution of an agent."""
+"""TraceRun: a normalized record of one execution of an agent."""
 
-# Annotations are values here: msgspec reads them, and would compile each as a text, once for every class that has it.
+# msgspec evaluates annotations. Written as text (`from __future__`), each would be compiled anew for every class.
 
 from collections.abc import Iterator
 from enum import StrEnum
@@ -13,10 +13,12 @@ from replaykit.model.sampling import EVERY_STATE, Sampling
 from replaykit.model.values import ABSENT, NULL, Json, Raw, decode
 
 RUN_FORMAT = 1
-"""Version of the run log; readers accept every older one."""
+"""The version of the run log; readers accept all older ones."""
 PROCESS_LOGS = "part"
-"""Ids below this name are logs of processes: parts of a recording that is under way, or was killed.
-So no beginning of a run's id is ambiguous while it is recorded."""
+"""Ids that sort below this name are process logs: parts of a recording that is in progress or was killed.
+
+This keeps abbreviations of a run's id unambiguous while the run is recorded.
+"""
 
 
 class RunStatus(StrEnum):
@@ -35,62 +37,62 @@ class Origin(Struct, frozen=True, kw_only=True, omit_defaults=True):
     kind: str = "recorded"
     """`recorded`, `imported`, `forked`, `resumed` or `replayed`."""
     format: str | None = None
-    """The format it was imported from."""
+    """The format that it was imported from."""
     run: str | None = None
-    """The run it was forked from, or that was replayed."""
+    """The run that was forked or replayed."""
     step: str | None = None
-    """The step it was forked from."""
+    """The step at which it was forked."""
 
 
 class Chance(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The facts that `rk.record` notes about randomness and timing in a run."""
+    """Randomness and timing of a run, as `rk.record` noted them."""
 
     seed: str = ""
     """The seed of `random`, `uuid4`, `uuid1` and NumPy; empty if none was used or pinned."""
     hash_seed: str = ""
-    """PYTHONHASHSEED, on which the order of sets depends; nothing where it was not set."""
+    """PYTHONHASHSEED, which determines the order of sets; empty if it was not set."""
     not_held: tuple[str, ...] = ()
-    """Sources of randomness that were used and not pinned: a replay draws other values."""
+    """Sources of randomness that were used but not pinned: a replay draws other values."""
     held_up_s: float = 0.0
-    """The longest time a thread or event loop was held up by the machine while others went on; 0 if that is too short
-    to make a difference, or unknown."""
+    """The longest time that the machine held up a thread or event loop while others continued; 0 if negligible or
+    unknown."""
     after_calls_s: float = 0.0
-    """The time the run went on after its last call had ended; 0 if that is too short to make a difference."""
+    """The time from the end of the last call to the end of the run; 0 if negligible."""
 
 
 NO_CHANCE = Chance()
 
 
 class RunHeader(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Everything about a run but its events."""
+    """Everything about a run except its events."""
 
     id: str
-    """Unique in its store; ids sort by the time when runs began."""
+    """Unique in its store; ids sort by the start times of runs."""
     name: str = ""
     agent: str = ""
     """The agent's name."""
     agent_version: str = ""
-    """The agent's version, as its author gave it."""
+    """The agent's version, as its author set it."""
     input_json: Raw = field(default=NULL, name="input")
-    """What the agent was asked."""
+    """The agent's input."""
     output_json: Raw = field(default=ABSENT, name="output")
-    """What the agent answered; missing if it did not."""
+    """The agent's output; absent if there was none."""
     status: RunStatus = RunStatus.RUNNING
     error: ErrorInfo | None = None
     started_at: float = 0.0
     """Seconds since the epoch."""
     ended_at: float | None = None
-    """Seconds since the epoch; None while it runs."""
+    """Seconds since the epoch; None while the run is in progress."""
     tags: tuple[str, ...] = ()
     """Labels such as `keep`."""
     metadata_json: Raw = field(default=Raw(b"{}"), name="metadata")
     """Further facts, such as the recorded program."""
     origin: Origin = Origin()
     sampling: Sampling = EVERY_STATE
-    """The choice of the agent's states that it keeps."""
+    """Which of the agent's states are stored."""
     chance: Chance = NO_CHANCE
     event_count: int | None = None
-    """The number of events when it ended; None while it runs."""
+    """The number of events at the end; None while the run is in progress."""
 
     @property
     def input(self) -> Json:
@@ -118,11 +120,11 @@ class TraceRun(RunHeader, frozen=True, kw_only=True, omit_defaults=True):
     """One execution of an agent: its header and its ordered events."""
 
     events: tuple[AnyEvent, ...] = ()
-    """What happened, in order."""
+    """The events, in order."""
 
     @classmethod
     def of(cls, header: RunHeader, events: tuple[AnyEvent, ...]) -> "TraceRun":
-        """The run with this header and these events."""
+        """Combine a header and events into a run."""
         return cls(**{name: getattr(header, name) for name in header.__struct_fields__}, events=events)
 
     @property
@@ -131,12 +133,12 @@ class TraceRun(RunHeader, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def calls(self) -> Iterator[Call]:
-        """Every call, in the order the calls were made."""
+        """All calls, in the order they were made."""
         return (event for event in self.events if isinstance(event, Call))
 
     @property
     def tool_calls(self) -> list[ToolCall]:
-        """The tool calls the agent itself made: those inside another tool are that tool's business."""
+        """The tool calls the agent itself made, without those that tools made."""
         tools = {event.seq for event in self.events if isinstance(event, ToolCall)}
         return [e for e in self.events if isinstance(e, ToolCall) and e.parent not in tools]
 
@@ -146,10 +148,10 @@ class TraceRun(RunHeader, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class RunFile(Struct, frozen=True, kw_only=True):
-    """A run as a file of its own: the run log export."""
+    """A run as a file of its own: an exported run log."""
 
     replaykit: int
-    """Version of the run log."""
+    """The version of the run log."""
     run: TraceRun
 
 
@@ -157,10 +159,10 @@ _decode_file = msgspec.json.Decoder(RunFile).decode
 
 
 def encode_run(run: TraceRun) -> bytes:
-    """The run log export: one JSON document."""
+    """Encode a run as a run log: one JSON document."""
     return msgspec.json.encode(RunFile(replaykit=RUN_FORMAT, run=run))
 
 
 def decode_run(text: bytes) -> TraceRun:
-    """The run that `encode_run` was given; raises `msgspec.MsgspecError` on anything else."""
+    """Decode a run that `encode_run` encoded; raises `msgspec.MsgspecError` on anything else."""
     return _decode_file(text).run

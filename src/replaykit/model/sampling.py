@@ -1,7 +1,7 @@
-"""Sampling: which of an agent's states its log keeps.
+"""Sampling: which of an agent's states its log stores.
 
-A state that is not kept is not silently replaced by the one before it: the log says that it was there. The last state
-of a run is kept in any case, so that one always knows how it ended.
+A state that is not stored is never silently replaced by the one before it: the log says that it existed. The last state
+of a run is always stored, so the log shows how the run ended.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ NOT_KEPT: Written = (ABSENT, None)
 
 
 class Sampling(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The choice of the states that are kept."""
+    """Which states are stored."""
 
     every: Annotated[int, Meta(ge=1)] = 1
-    """The first one, and every n-th after it."""
+    """Store the first state and every n-th after it."""
     on_change: bool = False
-    """Only those that are not equal to the one before; of the others the log says nothing."""
+    """Store only states that differ from the one before; the log does not mention the others."""
 
 
 EVERY_STATE = Sampling()
 
 
 def sampling(every: int, on_change: bool, *, name: str) -> Sampling:
-    """The sampling that is asked for, `every` by that name; a UsageError when there is no such thing."""
+    """Return the sampling for these options; raise `UsageError` with the option's `name` if they are invalid."""
     if type(every) is not int or every < 1:
         raise UsageError(f"{name}={every!r}: a whole number from 1 on (1 keeps every state)")
     if type(on_change) is not bool:
@@ -45,7 +45,7 @@ def sampling(every: int, on_change: bool, *, name: str) -> Sampling:
 
 
 class StateLog:
-    """The states of one run on their way into its log."""
+    """Logs the states of one run, sampled."""
 
     def __init__(self, rules: Sampling = EVERY_STATE, cleaning: Cleaning | None = None) -> None:
         self._rules = rules
@@ -55,20 +55,20 @@ class StateLog:
         self.lost()
 
     def lost(self) -> None:
-        """Note that the last state did not reach the log: the next one is written whole."""
-        self._stored_fold = StateFold(cleaning=self._cleaning)  # the last state that was kept
+        """Note that the last state did not reach the log, so that the next one is written whole."""
+        self._stored_fold = StateFold(cleaning=self._cleaning)  # the last stored state
         is_sampled = self._rules.every > 1
         self._seen = StateFold(cleaning=self._cleaning) if is_sampled else self._stored_fold  # the last state
         self._empty = True
         self._whole_next = False
 
     def go_on_from(self, state: Json) -> None:
-        """The agent begins with this state, which another log holds."""
+        """Start from a state that is stored in another log."""
         self._seen.advance(state)
         self._empty, self._whole_next = False, True
 
     def next(self, state: Json, *, only_on_change: bool = False) -> Written | None:
-        """Return how the agent's next state is logged; None if it is not."""
+        """Return how to log the agent's next state; None to log nothing."""
         written = self._seen.advance(state)
         if (only_on_change or self._rules.on_change) and self._seen.same and not self._empty:
             return None
@@ -82,7 +82,7 @@ class StateLog:
         return self._as_written(written)
 
     def last(self) -> Written | None:
-        """Return how to log the last state after all; None if it is in the log."""
+        """Return how to log the last state after all; None if it is already logged."""
         if self._kept_last or self._empty:
             return None
         self._kept_last = True

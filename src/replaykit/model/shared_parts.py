@@ -1,14 +1,14 @@
 """Shared parts: what the arguments of several calls have in common, written once.
 
 A model call carries the whole conversation, so calls repeat each other's messages. Each distinct item of such a member
-stands in a table, in the order of its first appearance, and a call names positions in it:
+is stored in a table, in order of first appearance, and a call lists positions in it:
 
     parts of the file   {"messages": [{"role": "system", …}, {"role": "user", …}], "body.tools": […]}
     parts of a call     {"messages": "0-1", "body.tools": "0-3,7"}
 
-A text of positions stands for a list of these items, a number for one item itself. A member is named by its path: the
-names of the members around it and its own, with dots between them. The references stand beside the arguments, never
-inside of them, so no argument can be mistaken for one.
+A text of positions stands for a list of these items, a number for the item itself. A member is named by its path: the
+names of the members around it and its own, joined with dots. References stand beside the arguments, never inside them,
+so no argument can be mistaken for one.
 """
 
 from __future__ import annotations
@@ -31,27 +31,26 @@ from replaykit.model.values import Json, dumps, read_items
 
 CanBeNamed: TypeAlias = Callable[[str], bool]
 Reference: TypeAlias = int | str
-"""One position, or a text of positions that stand for a list: `0-3,7-12`."""
+"""One position, or a text of positions for a list: `0-3,7-12`."""
 
 MAX_LEVELS = 3
-"""The depth in the arguments down to which members are written apart."""
+"""The depth in the arguments down to which members are moved out."""
 LARGE_BYTES = 64 * 1024
-"""A value of this size, or more, is written to a file of its own."""
+"""Values of this size or more are written to files of their own."""
 MAX_EXPANDED_BYTES = 1 << 30
-"""The most bytes that arguments may expand to: a small file must not fill the memory."""
+"""The most bytes that arguments may expand to: a small file must not exhaust the memory."""
 
-_MIN_BYTES = 64  # a shorter value takes less room than a reference, with the line it stands on
+_MIN_BYTES = 64  # a shorter value takes less room than a reference and the line it stands on
 _MIN_ITEM_BYTES = 32  # the positions of shorter items would take as much room as the items
-_MIN_SAVED_BYTES = 1024  # small files stay as plain as they are
+_MIN_SAVED_BYTES = 1024  # small files stay plain
 _POSITIONS = re.compile(r"(?:[0-9]{1,9}(?:-[0-9]{1,9})?)(?:,[0-9]{1,9}(?:-[0-9]{1,9})?)*")
-_GAP = b"\0%d\0"
-"""Stands in arguments for a part of them; no JSON text has such a byte."""
+_GAP = b"\0%d\0"  # a gap in arguments for one of their parts; no JSON text contains a NUL byte
 _GAPS = re.compile(rb"\0([0-9]+)\0")
 _OBJECT, _LIST = ord("{"), ord("[")
 
 
 class Split(Struct, frozen=True):
-    """The arguments of one call: what stays, what is shared, and what is large."""
+    """The arguments of one call: what stays, what is shared and what is large."""
 
     rest: Raw
     parts: dict[str, Reference]
@@ -59,9 +58,9 @@ class Split(Struct, frozen=True):
 
 
 class PartWriter:
-    """Splits the arguments of some calls into shared parts and the rest.
+    """Splits the arguments of calls into shared parts and the rest.
 
-    `can_be_named` says of a path whether a reference may stand under it.
+    `can_be_named` decides whether a reference to a path is allowed.
     """
 
     def __init__(self, arguments: Iterable[Raw], can_be_named: CanBeNamed = lambda path: True) -> None:
@@ -72,18 +71,18 @@ class PartWriter:
 
     @property
     def tables(self) -> dict[str, list[Raw]]:
-        """The shared items of the arguments that were split so far, by the path of their member."""
+        """The shared items of all arguments split so far, by the path of their member."""
         return {path: list(map(Raw, table.items)) for path, table in self._tables.items()}
 
     def split(self, arguments: Raw) -> Split:
-        """Take the members out of one call's arguments that are shared, or large."""
+        """Move shared and large members out of one call's arguments."""
         parts: dict[str, Reference] = {}
         large: dict[str, Raw] = {}
         rest = self._without(arguments, (), parts, large)
         return Split(rest, parts, large)
 
     def _without(self, value: Raw, path: tuple[str, ...], parts: dict[str, Reference], large: dict[str, Raw]) -> Raw:
-        """Return the object without the members that are written apart; the same object if there are none."""
+        """Return the object without the members that move out; the same object if none do."""
         if len(value) < _MIN_BYTES or _opening(value) != _OBJECT:
             return value
         members = dict(self._reader.members(path, value))
@@ -117,15 +116,14 @@ class _Table:
     def __init__(self) -> None:
         self.items: list[bytes] = []
         self._positions: dict[bytes, int] = {}
-        self._last: tuple[list[bytes], list[int]] = [], []
-        """The items of the last list, and their positions."""
+        self._last: tuple[list[bytes], list[int]] = [], []  # the items of the last list, and their positions
 
     def reference(self, value: Raw, items: list[bytes] | None) -> Reference:
         """Return the positions of a list's items, or that of the value itself."""
         if items is None:
             return self._position(bytes(value))
         last_items, positions = self._last
-        if items[: len(last_items)] != last_items:  # a list that has grown has the same objects, which is quick
+        if items[: len(last_items)] != last_items:  # comparing is quick: a list that has grown holds the same objects
             positions = []
         positions = [*positions, *map(self._position, items[len(positions) :])]
         self._last = items, positions
@@ -139,7 +137,7 @@ class _Table:
 
 
 class ListSplitter:
-    """Splits lists into the texts of their items. Of a list that has grown since the last one, only the end is read."""
+    """Splits lists into the texts of their items. If a list has only grown, only the new end is read."""
 
     def __init__(self) -> None:
         self.shared = 0
@@ -148,9 +146,9 @@ class ListSplitter:
         self._items: list[bytes] = []
 
     def items(self, text: bytes) -> list[bytes]:
-        """Return the items of a list; those that the last list began with are the same objects."""
-        # A comparison takes a fraction of the time that reading does, and an item that stays the same object has its
-        # hash already: 200 calls over 200 messages then cost about as much as their messages do.
+        """Return the items of a list; leading items that did not change are the same objects as last time."""
+        # A comparison takes a fraction of the time that reading does, and an item that stays the same object already
+        # has its hash: 200 calls over 200 messages then cost about as much as their messages do.
         known, end = self._items, max(0, len(self._text) - 1)
         if not text.startswith(memoryview(self._text)[:end]) or text[end : end + 1] not in (b",", b"]"):
             known, end = self._common(text) if self._is_compact else ([], 0)
@@ -161,25 +159,25 @@ class ListSplitter:
 
     @property
     def _is_compact(self) -> bool:
-        """True when there are no blanks between the items of the last list, so that their places are known."""
+        """True if the last list has no blanks between items, so that their positions are known."""
         return bool(self._items) and sum(map(len, self._items)) + len(self._items) + 1 == len(self._text)
 
     def _common(self, text: bytes) -> tuple[list[bytes], int]:
-        """Return the items that the last list and this one begin with, and where they end."""
+        """Return the leading items that the last list and this one share, and the position at which they end."""
         ends = list(accumulate(map(len, self._items), lambda end, size: end + 1 + size, initial=0))
-        # The character behind an item belongs to what is compared: `1` is not the beginning of `12`.
+        # Compare the character behind an item too: `1` is not the beginning of `12`.
         number = bisect_left(ends[1:], common_prefix(self._text, text))
         return self._items[:number], ends[number]
 
 
 class _ArgumentReader:
-    """Reads the arguments of calls, and remembers what it has read: all of them are looked at twice."""
+    """Reads the arguments of calls and caches the results: each is read twice."""
 
     def __init__(self) -> None:
         self._splitters: defaultdict[tuple[str, ...], ListSplitter] = defaultdict(ListSplitter)
         self._objects: defaultdict[tuple[str, ...], ObjectSplitter] = defaultdict(ObjectSplitter)
+        # Keyed by the text's identity; the text is stored too, so that its id is not reused.
         self._members: dict[int, tuple[Raw, dict[str, Raw]]] = {}
-        """By the identity of a text, which is held so that no other text can get the same one."""
         self._items: dict[int, tuple[Raw, list[bytes] | None]] = {}
 
     def members(self, path: tuple[str, ...], value: Raw) -> dict[str, Raw]:
@@ -190,7 +188,7 @@ class _ArgumentReader:
         return known[1]
 
     def items(self, path: tuple[str, ...], member: Raw) -> list[bytes] | None:
-        """Return the items of a list that is shared item by item; None for a value that is shared as a whole."""
+        """Return the items of a list to share item by item; None for a value to share as a whole."""
         known = self._items.get(id(member))
         if known is None:
             known = self._items[id(member)] = member, self._read_items(path, member)
@@ -206,7 +204,7 @@ class _ArgumentReader:
 
 
 class _Repetition:
-    """The bytes of one member's values, in all and without repetition."""
+    """The size of one member's values, with and without repetition."""
 
     def __init__(self) -> None:
         self._last: list[bytes] = []
@@ -217,7 +215,7 @@ class _Repetition:
     def add(self, value: Raw, items: list[bytes] | None) -> None:
         if items is None:
             items = [bytes(value)]
-        # The items of the list before have been counted among those that are different.
+        # The items of the previous list are already counted as distinct.
         is_grown = items[: len(self._last)] == self._last
         new = items[len(self._last) :] if is_grown else items
         self._last = items
@@ -235,7 +233,7 @@ class _Repetition:
 
 
 def _repeated_members(arguments: Iterable[Raw], reader: _ArgumentReader) -> frozenset[str]:
-    """Return the paths of the members that repeat themselves from call to call, the outermost of each."""
+    """Return the paths of members that repeat from call to call; of nested ones the outermost."""
     found: dict[tuple[str, ...], _Repetition] = {}
     for value in arguments:
         for path, member in _members(value, (), reader):
@@ -251,7 +249,7 @@ def _repeated_members(arguments: Iterable[Raw], reader: _ArgumentReader) -> froz
 
 
 def _members(value: Raw, path: tuple[str, ...], reader: _ArgumentReader) -> Iterator[tuple[tuple[str, ...], Raw]]:
-    """The members of an object that are long enough to be shared, and those of the objects among them."""
+    """Yield the members that are long enough to share, including those of nested objects."""
     if len(value) < _MIN_BYTES or _opening(value) != _OBJECT:
         return
     for name, member in reader.members(path, value).items():
@@ -264,7 +262,7 @@ def _members(value: Raw, path: tuple[str, ...], reader: _ArgumentReader) -> Iter
 
 
 def distinct_texts(values: Iterable[Raw]) -> Iterator[bytes]:
-    """Yield texts that hold whatever these values hold, each distinct item of their lists once."""
+    """Yield texts that together contain everything in these values, each distinct list item once."""
     splitters: defaultdict[tuple[str, ...], ListSplitter] = defaultdict(ListSplitter)
     objects: defaultdict[tuple[str, ...], ObjectSplitter] = defaultdict(ObjectSplitter)
     seen: set[bytes] = set()
@@ -290,7 +288,7 @@ def distinct_texts(values: Iterable[Raw]) -> Iterator[bytes]:
 
 
 def _holds_texts(text: bytes) -> bool:
-    """True for a list of objects, lists or strings: nothing goes over from one of them to the next."""
+    """Return whether this is a list of objects, lists or strings, so that no pattern can span two items."""
     return text[:1] == b"[" and text[1:2] in (b"{", b"[", b'"')
 
 
@@ -303,14 +301,14 @@ def _can_be_named(name: str) -> bool:
 
 
 def _is_leaf(value: Raw, level: int) -> bool:
-    """True for a value that nothing is taken out of: its own members lie too deep, or it has none."""
+    """Return whether no member can move out of a value: it is not an object, or its members are too deep."""
     return _opening(value) != _OBJECT or level >= MAX_LEVELS
 
 
 def _as_text(positions: Sequence[int]) -> str:
-    """Spell positions as ranges: `0-3,7`."""
+    """Format positions as ranges: `0-3,7`."""
     first, last = positions[0], positions[0] + len(positions) - 1
-    if len(positions) > 1 and positions == list(range(first, last + 1)):  # as those of most conversations
+    if len(positions) > 1 and positions == list(range(first, last + 1)):  # the common case
         return f"{first}-{last}"
     ranges: list[list[int]] = []
     for position in positions:
@@ -322,7 +320,7 @@ def _as_text(positions: Sequence[int]) -> str:
 
 
 class BadReference(ValueError):
-    """A reference that leads nowhere, or to too much; `place` says where it stands."""
+    """A reference that leads nowhere or expands to too much; `place` says where it is."""
 
     def __init__(self, place: tuple[str, ...], reason: str) -> None:
         super().__init__(reason)
@@ -331,28 +329,28 @@ class BadReference(ValueError):
 
 
 class ExpansionBudget:
-    """The bytes that references may still expand to, over all calls of a case."""
+    """The number of bytes that references may still expand to, over all calls of a case."""
 
     def __init__(self, limit_bytes: int = MAX_EXPANDED_BYTES) -> None:
         self._limit_bytes = limit_bytes
         self._left_bytes = limit_bytes
 
     def spend(self, member: str, size_bytes: int) -> None:
-        """Take the bytes out of the budget, or raise `BadReference`."""
+        """Subtract bytes from the budget; raise `BadReference` if it is exhausted."""
         self._left_bytes -= size_bytes
         if self._left_bytes < 0:
             raise BadReference((member,), f"what the calls refer to is more than {self._limit_bytes:,} bytes")
 
 
 class PartReader:
-    """Puts arguments together again."""
+    """Puts split arguments together again."""
 
     def __init__(self, tables: Mapping[str, Sequence[Raw]], budget: ExpansionBudget) -> None:
         self._tables = {path: _ReadTable(items) for path, items in tables.items()}
         self._budget = budget
 
     def joined(self, rest: Raw, parts: Mapping[str, Reference], large: Mapping[str, bytes]) -> Raw:
-        """Return the canonical text of whole arguments. `large` are canonical texts; raises `BadReference`."""
+        """Return the canonical text of whole arguments; `large` must be canonical. Raises `BadReference`."""
         value = orjson.loads(bytes(rest))
         texts = [self._texts(path, reference) for path, reference in parts.items()]
         for path, text in large.items():
@@ -360,8 +358,8 @@ class PartReader:
             texts.append([text])
         for number, path in enumerate([*parts, *large]):
             _put(value, path, _GAP % number)
-        # The arguments are written with gaps, and put together once they are all there. 400 calls over 400 messages
-        # hold 80 MB: each further copy of that takes 40 ms, as much as everything else that reading their file does.
+        # The arguments are written with gaps and filled in at the end. 400 calls over 400 messages hold 80 MB: each
+        # further copy takes 40 ms, as much as everything else about reading their file.
         gapped = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
         pieces = _GAPS.split(gapped)
         filled = pieces[:1]
@@ -381,7 +379,7 @@ class PartReader:
         if not _POSITIONS.fullmatch(reference):
             raise BadReference((path,), f"expected positions such as '0-3,7', not {reference[:40]!r}")
         ranges = [table.checked(path, *_ends(text)) for text in reference.split(",")]
-        # Before any of it is put together.
+        # Check the budget before putting anything together.
         self._budget.spend(path, sum(table.size_bytes(first, last) for first, last in ranges))
         texts = [b"["]
         for first, last in ranges:
@@ -391,12 +389,12 @@ class PartReader:
 
 
 class _ReadTable:
-    """The items of one member, each as canonical text, and how much any range of them holds."""
+    """The items of one member as canonical text, and the size of any range of them."""
 
     def __init__(self, items: Sequence[Raw]) -> None:
         self.items = list(map(canonical_text, items))
         self.followed = [text for item in self.items for text in (item, b",")]
-        """The items, with a comma behind each."""
+        """The items, each followed by a comma."""
         self._ends = [0, *accumulate(len(item) + 1 for item in self.items)]
 
     def checked(self, path: str, first: int, last: int) -> tuple[int, int]:
@@ -410,7 +408,7 @@ class _ReadTable:
 
 
 def canonical_text(value: Raw | bytes) -> bytes:
-    """Return the text of a value with sorted keys and without blanks; a `TypeError` if it is nested too deeply."""
+    """Return a value's text with sorted keys and without blanks; raise `TypeError` if it is nested too deeply."""
     return dumps(orjson.loads(bytes(value)), option=orjson.OPT_SORT_KEYS)
 
 
@@ -420,7 +418,7 @@ def _ends(text: str) -> tuple[int, int]:
 
 
 def _put(value: Json, path: str, text: bytes) -> None:
-    """Put a text into the arguments as the member of that path."""
+    """Insert a text into the arguments at a path."""
     *around, name = path.split(".")
     if len(around) >= MAX_LEVELS:
         raise BadReference((path,), f"{path[:80]!r} is deeper than {MAX_LEVELS} levels")

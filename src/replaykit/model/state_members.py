@@ -1,4 +1,4 @@
-"""Parts: the JSON text of a state's top-level keys, and what tells that a list has only grown."""
+"""State members: the JSON text of a state's top-level keys, and fingerprints that show whether a list only grew."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from replaykit.model.values import Json, decode, encode, is_plain, is_tagged
 
 _msgpack_into = msgspec.msgpack.Encoder().encode_into
 _MANY_PIECES = 64
-_SMALL = 1024  # a text up to this is read about as fast as what it says is copied
+_SMALL = 1024  # below this size, parsing is about as fast as copying the value
 Clean = Callable[[bytes], bytes]
 
 
@@ -21,17 +21,17 @@ class MemberEncoder(Protocol):
     """Encodes the values of a state."""
 
     def text(self, value: Json) -> bytes:
-        """JSON text of a value."""
+        """Return the JSON text of a value."""
 
     def followed(self, value: list[Json]) -> bool:
-        """True when a list of these items may be recognised by their prints."""
+        """Return whether a list of these items can be compared by fingerprint."""
 
     def print_into(self, buffer: bytearray, items: list[Json]) -> bool:
-        """Write the items into the buffer, in msgpack; False when they cannot be compared that way."""
+        """Write the items into the buffer as msgpack; return False if they cannot be compared that way."""
 
 
 class _Plain:
-    """Values as the run log has them. Lists of plain JSON are compared in msgpack, the cheapest way to write them."""
+    """Values as in the run log. Lists of plain JSON are compared as msgpack, which is the cheapest to write."""
 
     text = staticmethod(encode)
     followed = staticmethod(is_plain)
@@ -45,28 +45,28 @@ PLAIN: MemberEncoder = _Plain()
 
 
 class StateMember:
-    """The JSON text of one key; a list that is extended is kept as pieces until somebody looks."""
+    """The JSON text of one key; a list that grows is kept in pieces until its text is needed."""
 
     __slots__ = ("grown_by", "items", "live", "parsed", "pieces", "print", "rows", "size")
 
     def __init__(self, text: bytes, live: bytes = b"", rows: IncrementalRedaction | None = None) -> None:
         self.pieces = [text]
-        self.live = live  # what the text was before it was cleaned, where somebody cleans
-        self.rows = rows  # of the last text that was cleaned as a whole
+        self.live = live  # the text before redaction, if there is any
+        self.rows = rows  # of the last text that was redacted as a whole
         self.size = len(text)
-        self.items = 0  # length of the list, 0 when it is none or not plain
+        self.items = 0  # length of the list; 0 if it is not a plain list
         self.print = _NO_PRINT
-        self.grown_by = b""  # the JSON list of the items it has more than the state before
-        self.parsed: Json = None  # what the first piece says, where it is read for several
+        self.grown_by = b""  # the JSON list of the items that were appended in the last step
+        self.parsed: Json = None  # the parsed first piece, if it is read for several copies
 
     @classmethod
     def of_list(
         cls, value: list[Json], spelling: MemberEncoder, clean: Clean, rows: IncrementalRedaction | None
     ) -> StateMember:
-        """A list, ready to be compared with what it becomes."""
-        printed = _printed(value, spelling)  # before the text: what changes in between is seen at the next step
+        """Return a list's member, ready to detect whether the list has only grown."""
+        printed = _printed(value, spelling)  # before the text: a concurrent change is noticed at the next step
         part = cls(clean(spelling.text(value)), rows=rows)
-        if part.pieces[0][:1] == b"[":  # and not what was written in place of all of it
+        if part.pieces[0][:1] == b"[":  # unless redaction replaced the whole list
             part.items, part.print = len(value), _Fingerprint(printed, len(printed))
         return part
 
@@ -83,29 +83,29 @@ class StateMember:
         """Decode the text into a new value."""
         if self.parsed is None:
             return decode(self.text)
-        value = msgspec.to_builtins(self.parsed)  # of plain JSON a copy, in a third of the time that reading takes
+        value = msgspec.to_builtins(self.parsed)  # for plain JSON, a copy in a third of the time that parsing takes
         if len(self.pieces) > 1:
             return value + decode(b"[" + b",".join(self.pieces[1:]) + b"]")
         return value
 
     def parse(self) -> None:
-        """Read the text once, for all the copies that are made from now on."""
+        """Parse the text once for all copies made from now on."""
         if self.parsed is None and self.size > _SMALL and not is_tagged(self.text):
             self.parsed = orjson.loads(self.text)
 
     def copy(self) -> StateMember:
-        """A part with the same text, for reading on."""
+        """Return a member with the same text, for reading."""
         part = StateMember(self.text)
         part.parsed = self.parsed
         return part
 
     def extend(self, items: bytes) -> None:
-        """Append the members of a JSON list to this JSON list."""
+        """Append the items of a JSON list to this JSON list."""
         self.pieces.append(items[1:-1])
         self.size += len(items)
 
     def grown(self, value: list[Json], spelling: MemberEncoder, buffer: bytearray, clean: Clean) -> StateMember | None:
-        """Return the member for this list with more items; None if it has changed in another way."""
+        """Return the member for this list with items appended; None if it has changed in another way."""
         if not 0 < self.items <= len(value) or not spelling.print_into(buffer, value[: self.items]):
             return None
         if not self.print.matches(buffer, _head_size(self.items)):
@@ -128,7 +128,7 @@ class StateMember:
 
 
 class _Fingerprint:
-    """The prints of a list's items. Longer ones share the bytes of those they grew from: nothing is copied."""
+    """The msgpack of a list's items. A longer list shares the bytes of the one it grew from: nothing is copied."""
 
     __slots__ = ("length", "shared")
 

@@ -1,4 +1,4 @@
-"""Steps: the events of a run that one of its steps holds."""
+"""Steps: the events of a run, by step."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from replaykit.model.run import TraceRun
 
 
 def steps_of(run: TraceRun) -> dict[str, list[AnyEvent]]:
-    """The run's events by step; in a run that marks no steps each call is one: step_1, step_2, …"""
+    """Group a run's events by step. If a run marks no steps, each call is one: step_1, step_2, …"""
     steps: dict[str, list[AnyEvent]] = {}
     marked = any(event.step for event in run.events)
     for event in run.events:
@@ -22,13 +22,13 @@ def steps_of(run: TraceRun) -> dict[str, list[AnyEvent]]:
 
 
 StepWord: TypeAlias = str | int
-"""A step: its name, its number from 1, or its number from the end, as `-1`."""
+"""A step: its name, its number from 1, or its number from the end, such as `-1`."""
 
 
 def step_name(run: TraceRun, step: StepWord) -> str:
-    """Return the name of a step that is given by name, by number (`3`), or by number from the end (`-1`).
+    """Return the name of a step given by name, by number (`3`), or by number from the end (`-1`).
 
-    A `UsageError` names the steps there are.
+    Raises `UsageError` with the names of the existing steps.
     """
     if isinstance(step, int) and not isinstance(step, bool):
         step = str(step)
@@ -52,7 +52,7 @@ def events_of_step(run: TraceRun, step: str) -> list[AnyEvent]:
 
 
 def event_of_number(run: TraceRun, number: int) -> AnyEvent:
-    """Return the event with this number; a `UsageError` names the numbers there are."""
+    """Return the event with this number; raise `UsageError` with the existing numbers."""
     for event in run.events:
         if event.seq == number:
             return event
@@ -60,7 +60,7 @@ def event_of_number(run: TraceRun, number: int) -> AnyEvent:
 
 
 def unknown_step(run: TraceRun, step: str) -> UsageError:
-    """The error for a step that the run does not have; it names those it has."""
+    """Return the error for a step that the run does not have, with those it has."""
     names = list(steps_of(run))
     message = f"run {run.id} has no step {step!r}"
     suggestion = nearest(step[:80], names)

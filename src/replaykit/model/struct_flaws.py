@@ -1,7 +1,7 @@
-"""Struct flaws: the part of a JSON text that is not what a msgspec struct declares.
+"""Struct flaws: the part of a JSON text that does not fit its msgspec struct.
 
-msgspec decodes what is right. A text that it has refused is decoded here once more, part by part, so that no message of
-the library has to be taken apart, and reading a good file costs nothing.
+msgspec decodes valid texts. A text that it refused is decoded here again, part by part, so that no message of the
+library needs parsing, and reading a good file costs nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SHOWN_CHARS = 40
 
 _Text: TypeAlias = bytes | Raw
 _Parts: TypeAlias = dict[str, Raw] | list[Raw] | None
-_Member: TypeAlias = tuple[str | int, Raw, Any]  # its key or index, its text, and the type that is declared for it
+_Member: TypeAlias = tuple[str | int, Raw, Any]  # key or index, text, declared type
 
 
 class RefusedPart(Struct, frozen=True):
@@ -32,7 +32,7 @@ class RefusedPart(Struct, frozen=True):
     text: _Text
     declared: Any
     reason: str
-    """The sentence of msgspec about this part alone."""
+    """msgspec's message about this part alone."""
     unknown_key: str | None = None
     missing_key: str | None = None
     known_keys: tuple[str, ...] = ()
@@ -43,13 +43,13 @@ class RefusedPart(Struct, frozen=True):
 
     @property
     def unknown_key_reason(self) -> str:
-        """The sentence about the unknown key, with the nearest known one."""
+        """The message about the unknown key, with the nearest known one."""
         key = (self.unknown_key or "")[:_SHOWN_CHARS]
         return f"unknown key {key!r}; {nearest(key, self.known_keys)}"
 
 
 def refused_part(text: _Text, declared: Any) -> RefusedPart:
-    """Return the innermost part of a JSON text that is wrong; the text as a whole has been refused as `declared`."""
+    """Return the innermost wrong part of a JSON text that msgspec refused to decode as `declared`."""
     path: DocumentPath = ()
     while (member := _refused_member(text, declared)) is not None:
         step, text, declared = member
@@ -85,7 +85,7 @@ def _refusal(text: _Text, declared: Any) -> str | None:
 
 
 def _parts(text: _Text) -> _Parts:
-    """Return the members of an object or a list as texts; None for any other value."""
+    """Return the members or items of an object or list as texts; None for any other value."""
     opening = bytes(text).lstrip()[:1]
     if opening == b"{":
         return read_members(text)
@@ -95,7 +95,7 @@ def _parts(text: _Text) -> _Parts:
 
 
 def _members(parts: _Parts, declared: Any) -> Iterator[_Member]:
-    """Yield the members of an object or a list that have a declared type."""
+    """Yield the members or items that have a declared type."""
     if isinstance(parts, dict):
         types = _member_types(parts, declared)
         for key, member in parts.items():
@@ -113,7 +113,7 @@ def _member_types(parts: dict[str, Raw], declared: Any) -> dict[str, Any]:
     for option in _options(declared):
         if get_origin(option) is dict:
             return dict.fromkeys(parts, get_args(option)[1])
-    # The tag of an object says which of several structs it is, and this one names none of them.
+    # In a union of structs the tag selects the struct, and this tag selects none: the tag itself is the flaw.
     configs = [struct.__struct_config__ for struct in _structs(declared)]
     tags = tuple(config.tag for config in configs)
     return {str(config.tag_field): Literal[tags] for config in configs}
@@ -130,7 +130,7 @@ def _item_types(declared: Any) -> Iterator[Any]:
 
 
 def _struct(parts: _Parts, declared: Any) -> type[Struct] | None:
-    """Return the struct that an object is to be: the one that is declared, or the one that its tag names."""
+    """Return the struct that an object should be: the declared one, or the one that its tag selects."""
     if not isinstance(parts, dict):
         return None
     for struct in _structs(declared):
@@ -145,7 +145,7 @@ def _structs(declared: Any) -> list[type[Struct]]:
 
 
 def _options(declared: Any) -> tuple[Any, ...]:
-    """Return the types of a union; any other type is the only one."""
+    """Return the types of a union; any other type is the only option."""
     if get_origin(declared) in (Union, UnionType):
         return get_args(declared)
     return (declared,)

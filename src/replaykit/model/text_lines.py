@@ -1,4 +1,4 @@
-"""Texts that are shown: cut where they get long, and the first few of many names."""
+"""Shorten texts and lists of names for display."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from itertools import islice
 
 
 def cut(text: str, width: int) -> str:
-    """Return the text, or its beginning and `…` where it is longer than the width."""
+    """Return the text, cut to the width with `…` if it is longer."""
     if len(text) <= width:
         return text
     return f"{text[: width - 1]}…"
@@ -15,12 +15,12 @@ def cut(text: str, width: int) -> str:
 
 def one_line(text: str, width: int) -> str:
     """Return the text on one line, cut to the width."""
-    # A text may have megabytes; four times the width is enough for a line, whatever blanks are in it.
+    # A text may have megabytes; four times the width is enough for one line, whatever blanks are in it.
     return cut(" ".join(text[: 4 * width].split()), width)
 
 
 def first_few(names: Collection[str], most: int) -> str:
-    """Return the names as a list for people: `a, b and 3 more`."""
+    """List the first names for people: `a, b and 3 more`."""
     shown = ", ".join(islice(names, most))
     if len(names) > most:
         shown += f" and {len(names) - most} more"
@@ -28,5 +28,5 @@ def first_few(names: Collection[str], most: int) -> str:
 
 
 def words_of(text: str) -> list[str]:
-    """Return the words of a text: a hundred of them fit on ten lines."""
+    """Return the words of a text, so that a hundred of them fit on ten lines of source."""
     return text.split()

@@ -1,8 +1,7 @@
 """Cuts: a text as another one with its middle replaced.
 
-What an agent sends to a model is mostly what it sent before, and a little more. `ArgumentsFold` writes large
-arguments as a cut of those of the call before, of the same kind and name, so that a log of growing
-conversations stays linear.
+An agent sends a model mostly what it sent before, and a little more. `ArgumentsFold` writes large arguments as a cut of
+those of the last call of the same kind and name, so that a log of growing conversations stays linear.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from replaykit.model.values import NULL, Raw
 
 
 def common_prefix(a: bytes, b: bytes) -> int:
-    """Length of the common prefix, by bisection: comparing stretches is what C does fast."""
+    """Return the length of the common prefix, by bisection: C compares long stretches fast."""
     low, high = 0, min(len(a), len(b))
     view = memoryview(a)
     while low < high:
@@ -26,7 +25,7 @@ def common_prefix(a: bytes, b: bytes) -> int:
     return low
 
 
-_SMALL = 256  # a text below this is written whole: a cut would not be shorter
+_SMALL = 256  # a shorter text is written whole: a cut would save nothing
 _LARGE = 2048  # arguments from this size on are remembered
 
 
@@ -37,7 +36,7 @@ def cut(old: bytes, new: bytes) -> Cut | None:
     start = common_prefix(old, new)
     tail = common_prefix(old[start:][::-1], new[start:][::-1])
     while tail and new[len(new) - tail] & 0xC0 == 0x80:
-        tail -= 1  # never inside a character: the text between must decode
+        tail -= 1  # never cut inside a character: the text between must decode
     while start and start < len(new) and new[start] & 0xC0 == 0x80:
         start -= 1
     middle = new[start : len(new) - tail]
@@ -47,7 +46,7 @@ def cut(old: bytes, new: bytes) -> Cut | None:
 
 
 def paste(old: bytes, piece: Cut) -> bytes:
-    """The text that a cut of the old one describes; a ValueError when it does not fit."""
+    """Apply a cut to the old text; raise ValueError if it does not fit."""
     start, tail, middle = piece
     if not 0 <= start <= len(old) - tail or tail < 0:
         raise ValueError("a cut that does not fit what it was taken from")
@@ -61,7 +60,7 @@ class ArgumentsFold:
         self._last: dict[tuple[type, str], bytes] = {}
 
     def shorten(self, event: StoredEvent) -> StoredEvent:
-        """The event as it is written: its arguments as a cut where that is shorter. Remembers nothing."""
+        """Return the event as it is written, its arguments as a cut if that is shorter. Does not remember it."""
         if not isinstance(event, Call) or len(event.arguments_json) < _LARGE:
             return event
         old = self._last.get((type(event), event.name))
@@ -71,12 +70,12 @@ class ArgumentsFold:
         return replace(event, arguments_json=NULL, like=like)
 
     def remember(self, event: StoredEvent) -> None:
-        """The event has been written; the next one may be like it."""
+        """Remember an event that was written; the next may be a cut of it."""
         if isinstance(event, Call) and len(event.arguments_json) >= _LARGE:
             self._last[type(event), event.name] = bytes(event.arguments_json)
 
     def restore(self, event: AnyEvent) -> AnyEvent:
-        """The event with its whole arguments again; a ValueError when the one it is like is not there."""
+        """Restore the whole arguments of an event; raise ValueError if the call that they are a cut of is missing."""
         if isinstance(event, Call) and event.like is not None:
             old = self._last.get((type(event), event.name))
             if old is None:

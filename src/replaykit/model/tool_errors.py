@@ -1,8 +1,8 @@
 """Failed tool calls of imported runs: returned as text, or raised?
 
-Many traces show only what the model was told of a failed call: `Error: no such order`. The tool may have returned that
-text, or raised an exception that the agent made the text of. Such a call holds both, the text as its result and the
-error that the text tells of; `error.raised` says which of the two happened. A case may say otherwise.
+Many traces show only what the model was told about a failed call: `Error: no such order`. The tool may have returned
+that text, or raised an exception that the agent turned into it. Such a call holds both: the text as its result, and the
+error that the text reports; `error.raised` says which of the two happened. A case can override it.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ class EndedCall(Protocol):
 
 
 def is_raised(outcome: EndedCall) -> bool:
-    """True for a call that ended with an exception, and not with a result that tells of one."""
+    """Return whether a call ended with an exception, not with a result that reports one."""
     return outcome.error is not None and (outcome.error.raised or not outcome.result_json)
 
 
 def is_switchable(call: Call) -> bool:
-    """True for a failed call whose text is known as well: a replay can return the one or raise the other."""
+    """Return whether a failed call's text is known too, so that a replay can either return it or raise the error."""
     return isinstance(call, ToolCall) and call.error is not None and bool(call.result_json)
 
 
 def tool_errors_in(calls: Iterable[Call]) -> dict[str, ToolErrors]:
     """Return how the failed calls of each tool end, for tools where a replay could do either.
 
-    A tool whose failures ended in both ways counts as one that raises.
+    A tool whose failures ended in both ways counts as raising.
     """
     found: dict[str, ToolErrors] = {}
     for call in calls:
@@ -51,7 +51,7 @@ def tool_errors_in(calls: Iterable[Call]) -> dict[str, ToolErrors]:
 
 
 def with_tool_errors(calls: Iterable[Call], modes: Mapping[str, ToolErrors]) -> Iterator[Call]:
-    """The calls, with failures ending as `modes` says by the tool's name; `*` stands for all other tools."""
+    """Yield the calls, with failures ending as `modes` says for the tool's name; `*` stands for all other tools."""
     for call in calls:
         mode = modes.get(call.name, modes.get(EVERY_TOOL))
         if mode is None or call.error is None or not is_switchable(call):

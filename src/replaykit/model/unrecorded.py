@@ -1,4 +1,4 @@
-"""Actions of a program that could not be recorded, as noted in its log: a replay cannot serve them."""
+"""Actions of a program that could not be recorded, as noted in its log. A replay cannot serve them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from replaykit.model.events import AnyEvent, Note
 from replaykit.model.values import Raw, raw
 
 UNRECORDED = "replaykit.unrecorded"
-"""The name of notes that say what was done past the recording."""
+"""The name of the notes about unrecorded actions."""
 PYTHON = "python"
 SHOWN = 20
-"""The number of lines that are shown; the rest is counted."""
+"""The number of lines to show; the rest is counted."""
 
 
 class UnrecordedKind(StrEnum):
@@ -24,15 +24,15 @@ class UnrecordedKind(StrEnum):
     CONNECTION = "connection"
     DATAGRAM = "datagram"
     WEBSOCKET = "websocket"
-    CALL = "call"  # of a tool, by somebody whose run is not known
+    CALL = "call"  # of a tool, without a known run
     FURTHER = "further"  # places beyond those that are noted one by one
 
 
 class UnrecordedEffect(StrEnum):
-    """The effect in a replay."""
+    """The effect on a replay."""
 
-    STOPS = "stops"  # it stops the program there
-    UNSERVED = "unserved"  # it neither serves nor stops it
+    STOPS = "stops"  # the replay stops the program there
+    UNSERVED = "unserved"  # the replay neither serves nor stops it
     REFUSED = "refused"  # the recording refused it as well
 
 
@@ -50,16 +50,16 @@ _EFFECTS = {
 
 
 class Unrecorded(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Something that was done past the recording, as often as it was seen."""
+    """An unrecorded action, and how often it happened."""
 
     kind: UnrecordedKind
     place: str = ""
-    """The host and port, or the path of a socket; of a call, the tool."""
+    """The host and port, or the path of a socket; for a call, the tool."""
     address: str = ""
-    """The place as an IP address and a port, where `place` has a name."""
+    """The place as an IP address and port, if `place` is a name."""
     program: str = PYTHON
     where: str = ""
-    """The line of the program that did it, or else who did."""
+    """The line of the program that did it, or else who did it."""
     count: int = 1
     effect: UnrecordedEffect = UnrecordedEffect.STOPS
 
@@ -88,13 +88,13 @@ class Unrecorded(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def unrecorded_in(event: AnyEvent) -> Unrecorded | None:
-    """Return what a note says of it; None for any other event."""
+    """Return the unrecorded action of a note; None for any other event."""
     if not isinstance(event, Note) or event.name != UNRECORDED:
         return None
     try:
         return msgspec.convert(event.content, Unrecorded)
     except msgspec.ValidationError:
-        return None  # of a newer version, or written by hand
+        return None  # written by a newer version, or by hand
 
 
 def all_unrecorded(events: Iterable[AnyEvent]) -> list[Unrecorded]:
@@ -110,12 +110,12 @@ def all_unrecorded(events: Iterable[AnyEvent]) -> list[Unrecorded]:
 
 
 def with_count_added(one: Unrecorded, count: int) -> Unrecorded:
-    """The same, so many times more."""
+    """Return the action with a higher count."""
     return msgspec.structs.replace(one, count=one.count + count)
 
 
 def unrecorded_lines(found: Iterable[Unrecorded], shown: int = SHOWN) -> list[str]:
-    """One sentence each for those that are shown, and one for how many there are beside them."""
+    """Return one sentence for each action up to `shown`, and one that counts the rest."""
     lines: list[str] = []
     left_off = 0
     for action in found:

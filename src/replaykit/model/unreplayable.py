@@ -1,4 +1,4 @@
-"""Recorded values that a replay cannot rebuild, found in the notes of a log and in the values themselves."""
+"""Recorded values that a replay cannot rebuild, found in a log's notes and in the values themselves."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from replaykit.model.unrecorded import all_unrecorded, unrecorded_in, unrecorded
 from replaykit.model.values import Json, Raw, is_tagged, opaque_in_words
 
 UNBUILT = "replaykit.unbuilt"
-"""The name of notes that say which of a tool's values cannot be rebuilt or compared."""
+"""The name of the notes about values of a tool that cannot be rebuilt or compared."""
 MUTATED = "replaykit.mutated"
-"""The name of notes that say which of its arguments a tool changed."""
+"""The name of the notes about arguments that a tool changed."""
 
 
 def opaque_types(frozen: Json) -> list[str]:
-    """The types of all values in a frozen one that have no form."""
+    """Return the types of all values in a frozen value that have no JSON form."""
     return list(dict.fromkeys(_types(frozen, ("$opaque",))))
 
 
 def types_returned(call: Call) -> list[str]:
-    """The types of values that the call returned or yielded and that cannot be rebuilt."""
+    """Return the types of values that the call returned or yielded and that cannot be rebuilt."""
     texts = [call.result_json, *(call.items_json or ())]
     return list(dict.fromkeys(name for text in texts for name in _types_in(text)))
 
 
 def types_compared(call: Call, ignored: Iterable[JsonPath] = ()) -> list[str]:
-    """The types of arguments that cannot be compared, but for those that are left out of the comparison."""
+    """Return the types of arguments that cannot be compared, except those excluded from the comparison."""
     if not is_tagged(bytes(call.request_json)):
         return []
     compared = remove_paths(orjson.loads(bytes(call.request_json)), tuple(ignored), tool=call.name)
@@ -37,8 +37,8 @@ def types_compared(call: Call, ignored: Iterable[JsonPath] = ()) -> list[str]:
 
 
 def concerns(events: Iterable[AnyEvent]) -> list[str]:
-    """Return sentences about what a replay cannot rebuild: for values one for each tool, and
-    for unrecorded actions one for each place."""
+    """Return sentences about what a replay cannot rebuild: one per tool for values, one per place for unrecorded
+    actions."""
     found: dict[tuple[str, str], str] = {}
     known = list(events)
     for event in known:
@@ -50,7 +50,7 @@ def concerns(events: Iterable[AnyEvent]) -> list[str]:
 
 
 def note_text(note: Note) -> str:
-    """The sentence of a note that a recording wrote about itself; empty for any other note."""
+    """Return the sentence of a note that a recording wrote about itself; empty for any other note."""
     unrecorded = unrecorded_in(note)
     if unrecorded is None:
         return _value_text(note)
@@ -67,24 +67,24 @@ def _value_text(note: Note) -> str:
 
 
 def unbuilt_text(tool: str, types: list[str], verb: str) -> str:
-    """The sentence about a result or an exception that cannot be rebuilt."""
+    """Return the sentence about a result or an exception that cannot be rebuilt."""
     advice = "Return plain data, a dataclass or a pydantic model instead."
     return f"`{tool}` {verb} {_named(types)}, which a replay cannot rebuild: it will be inconclusive. {advice}"
 
 
 def uncompared_text(tool: str, types: list[str]) -> str:
-    """The sentence about an argument that cannot be compared."""
+    """Return the sentence about an argument that cannot be compared."""
     advice = "Leave the argument out of the comparison with `match.ignore` in the case, or pass plain data."
     return f"`{tool}` was called with {_named(types)}, which a replay cannot compare: it will be inconclusive. {advice}"
 
 
 def mutated_text(tool: str, names: Sequence[str]) -> str:
-    """The sentence about arguments that a tool changed, and about what else it did."""
+    """Return the sentence about arguments and other objects that a tool changed, with advice."""
     return f"{unrepeated_text(tool, names)}. Return the change instead."
 
 
 def unrepeated_text(tool: str, names: Sequence[str]) -> str:
-    """The same, without advice. What is no argument has a name with a dot or a bracket, such as `self.errors`."""
+    """Return the same without advice. A name with a dot or a bracket, such as `self.errors`, is not an argument."""
     arguments: list[str] = []
     others: list[str] = []
     for name in names:
@@ -121,6 +121,6 @@ def _types(frozen: Json, tags: tuple[str, ...]) -> Iterator[str]:
             yield content
             return
         if tag == "$error":
-            return  # what an exception holds counts when somebody looks at it
+            return  # the contents of an exception count only when somebody looks at them
     for item in frozen.values():
         yield from _types(item, tags)

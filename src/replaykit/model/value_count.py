@@ -1,7 +1,7 @@
-"""The number of values in a JSON text: one takes a few bytes of text, but many in memory.
+"""Count the values in a JSON text: a value takes a few bytes of text, but many in memory.
 
-A text of 64 MB that says `{},` over and over makes 21 million objects, in more than a gigabyte. So texts from outside
-are counted before they are parsed.
+A text of 64 MB that repeats `{},` makes 21 million objects, in more than a gigabyte. So texts from outside are counted
+before they are parsed.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ import re
 import msgspec
 
 FREE_VALUES = 2_000_000
-"""So many may be in any text, however dense."""
+"""Any text may have this many, however dense."""
 MAX_VALUES = 20_000_000
-_DENSE_BYTES = 4  # a value of a real trace takes more, with its name and its quotes
+_DENSE_BYTES = 4  # a value of a real trace takes more, with its name and quotes
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{\[,]', re.DOTALL)
 
 
 class TooManyValues(msgspec.DecodeError, ValueError):
-    """A text would make more values than anybody needs."""
+    """A text would create more values than any trace needs."""
 
     def __init__(self, size: int) -> None:
         super().__init__(f"more values than a trace of {size:,} bytes holds")
 
 
 def check_value_count(text: bytes) -> None:
-    """Raise `TooManyValues` for a text that is dense with values, as no trace is, or has more than can be held."""
+    """Raise `TooManyValues` for a text with more values than fit in memory, or with implausibly dense ones."""
     count = _at_most(text)
     is_dense = count > FREE_VALUES and count * _DENSE_BYTES > len(text)
     if is_dense or count > MAX_VALUES:
@@ -33,8 +33,9 @@ def check_value_count(text: bytes) -> None:
 
 
 def has_more_values(text: bytes, limit: int) -> bool:
-    """Return True if a text has more values, texts and separators than the limit; brackets in texts do not count."""
-    if _at_most(text) <= limit // 3:  # names and texts count as well, and there are at most two for each of these
+    """Return whether a text has more values, strings and separators than the limit; brackets in strings do not
+    count."""
+    if _at_most(text) <= limit // 3:  # names and strings count too, at most two for each of these
         return False
     for number, _ in enumerate(_TOKEN.finditer(text)):
         if number > limit:
@@ -43,7 +44,7 @@ def has_more_values(text: bytes, limit: int) -> bool:
 
 
 def _at_most(text: bytes) -> int:
-    """An upper bound of the values, at a thousandth of the time it takes to parse them."""
+    """Return an upper bound of the number of values, in a thousandth of the time that parsing takes."""
     if len(text) <= FREE_VALUES:
         return 0
     return text.count(b",") + text.count(b"{") + text.count(b"[")

@@ -1,6 +1,6 @@
-"""Values: any Python value ⇄ JSON text that keeps its meaning.
+"""Encode any Python value as JSON text that preserves its meaning, and decode it again.
 
-Plain JSON values stay as they are. What JSON cannot say is written as an object with one `$` key:
+Plain JSON values stay as they are. What JSON cannot express is an object with one `$` key:
 
     $tuple $set $frozenset   list of items          $int $float $decimal  text
     $dict                    list of [key, value]   $datetime $date $time ISO text
@@ -11,10 +11,10 @@ Plain JSON values stay as they are. What JSON cannot say is written as an object
     $error                   an exception: `type`, `module`, `message`, `args`, `attributes`, `bases`
     $numpy                   a scalar as [dtype, value], an array as [dtype, items, shape]
     $ref                     the name of a function, class or module
-    $opaque                  the name of a type that has no form here
+    $opaque                  the name of a type without a form
 
-An object that would look like one of these by accident is written as `$dict`. Reading never imports, calls or
-unpickles anything that the text names; an unknown `$` key is plain data.
+An object that happens to look like one of these is written as `$dict`. Decoding never imports, calls or unpickles
+anything that the text names; an unknown `$` key is plain data.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ MAX_DEPTH = 240  # orjson stops at 254
 
 _ATOMS = frozenset({str, int, bool, type(None)})
 _NAMES = frozenset({str})
-DOLLAR = ord("$")  # as a number: of bytes, `in` first fails to make a number, with an error, and then looks for them
+DOLLAR = ord("$")  # an int: `bytes in bytes` first tries the operand as a number, and pays for the failure
+# Makes orjson refuse what `freeze` has a form for, as far as orjson can be told to.
 _AS_IT_IS = orjson.OPT_PASSTHROUGH_SUBCLASS | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
-"""With these orjson refuses what `freeze` has a form for, as far as it can be told to."""
 _SORTED = orjson.OPT_SORT_KEYS | _AS_IT_IS
 _BUFFER_BYTES = 4096
 NULL = Raw(b"null")
@@ -83,12 +83,12 @@ class Opaque:
         return hash(self.type_name)
 
 
+# The type names in `$opaque` of values that cannot be encoded.
 _TOO_DEEP, _HOLDS_ITSELF = "nested too deeply", "a value that holds itself"
-"""The placeholder type of values that cannot be encoded."""
 
 
 def opaque_in_words(type_name: str) -> str:
-    """Return what to call a value without a form in a sentence."""
+    """Return the phrase for a value without a form."""
     if type_name == _TOO_DEEP:
         return "a value that is nested too deeply"
     if type_name == _HOLDS_ITSELF:
@@ -97,14 +97,14 @@ def opaque_in_words(type_name: str) -> str:
 
 
 class Forms(Protocol):
-    """Forms of objects beyond the plain ones: whoever records a tool's result can rebuild more than data can say."""
+    """Forms of objects beyond the plain ones, for recorders that can rebuild more than plain data."""
 
     def freeze(self, value: Json, depth: int) -> Json | None:
-        """Return the frozen object, or None for one that has no form of its own."""
+        """Return the frozen object, or None if it has no form of its own."""
 
 
 class _Around(threading.local):
-    """The values around the one that is written: what is among them holds itself."""
+    """The containers around the value being frozen, by id: a value among them contains itself."""
 
     def __init__(self) -> None:
         self.ids: set[int] = set()
@@ -114,37 +114,37 @@ _AROUND = _Around()
 
 
 def sayable(text: str) -> str:
-    """The text with lone surrogates spelled out, which no file could hold."""
+    """Return the text with lone surrogates escaped, which no file could hold."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def encode(value: Json) -> bytes:
-    """JSON text of any value, keys in their own order."""
+    """Encode any value as JSON text, keys in their own order."""
     return _dump(value, _AS_IT_IS)
 
 
 def canonical(value: Json) -> bytes:
-    """JSON text of any value, keys sorted: equal values give equal bytes."""
+    """Encode any value as JSON text with sorted keys: equal values give equal bytes."""
     return _plain_text(value, _SORTED) or _frozen_text(value, _SORTED)
 
 
 def encode_read(value: Json) -> bytes:
-    """`encode` of a value that was read from JSON: quicker, and the same."""
+    """Encode a value that was read from JSON: like `encode`, but faster."""
     return _dump_read(value, _AS_IT_IS)
 
 
 def canonical_read(value: Json) -> bytes:
-    """`canonical` of a value that was read from JSON: quicker, and the same."""
+    """Encode a value that was read from JSON: like `canonical`, but faster."""
     return _dump_read(value, _SORTED)
 
 
 def raw(value: Json) -> Raw:
-    """`encode`, as the field type that events carry."""
+    """Encode a value as the field type that events carry."""
     return Raw(_dump(value, _AS_IT_IS))
 
 
 def raw_plain(value: Json) -> Raw | None:
-    """`raw` of a plain JSON value; None for any other."""
+    """Return `raw(value)` for plain JSON; None for any other value."""
     text = _plain_text(value, _AS_IT_IS)
     if text is None:
         return None
@@ -152,17 +152,17 @@ def raw_plain(value: Json) -> Raw | None:
 
 
 def raw_in(value: Json, forms: Forms) -> Raw:
-    """`raw`, with objects in these forms."""
+    """Encode a value like `raw`, with objects in these forms."""
     return Raw(dumps(freeze(value, 0, forms), _AS_IT_IS))
 
 
 def encode_pretty(value: object) -> bytes:
-    """Return the JSON text of a file that people read: structs and plain values, indented, with a line end."""
+    """Encode structs and plain values for a file that people read: indented, with a final newline."""
     return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
 
 
 def decode(text: bytes | Raw) -> Json:
-    """The value that `encode` was given; classes come back as plain dicts."""
+    """Decode the text of `encode`; instances of classes come back as plain dicts."""
     data = bytes(text) if isinstance(text, Raw) else text
     value = orjson.loads(data)
     if not is_tagged(data):
@@ -174,12 +174,13 @@ def decode(text: bytes | Raw) -> Json:
 
 
 def is_tagged(text: bytes) -> bool:
-    """True when something in a JSON text may be of a tagged form."""
+    """Return whether a JSON text may contain a tagged form."""
     return DOLLAR in text and text.find(b'{"$') >= 0
 
 
 def dumps(value: Json, option: int | None = None) -> bytes:
-    """`orjson.dumps`, for texts that are held: orjson leaves the rest of its buffer of 4 KB behind every short one."""
+    """Call `orjson.dumps` for a text that is stored: orjson keeps a 4 KB buffer behind every short one, so copy
+    those."""
     text = orjson.dumps(value, option=option)
     if len(text) < _BUFFER_BYTES:
         return b"%b" % text
@@ -191,7 +192,7 @@ def _dump_read(value: Json, option: int) -> bytes:
         text = dumps(value, option)
     except (TypeError, RecursionError):
         return _dump(value, option)
-    return _dump(value, option) if is_tagged(text) else text  # an object that looks tagged would not come back the same
+    return _dump(value, option) if is_tagged(text) else text  # an object that looks tagged would not survive decoding
 
 
 def _dump(value: Json, option: int) -> bytes:
@@ -210,12 +211,12 @@ def _plain_text(value: Json, option: int) -> bytes | None:
         if _holds_plain(value) and (not is_tagged(text) or is_plain(value)):
             return text
     except (TypeError, RecursionError):
-        pass  # a huge integer, a lone surrogate, a cycle or a very deep value: the long way says it
+        pass  # a huge integer, a lone surrogate, a cycle or deep nesting: `freeze` handles these
     return None
 
 
 def _holds_plain(value: Json) -> bool:
-    """`is_plain` of a value that orjson has written: its keys are names, and the text shows what looks tagged.
+    """Return `is_plain(value)` for a value that orjson has written: keys are strings, and tags show in the text.
 
     Plain loops, no map() and no generator: this runs for every call, on many small objects.
     """
@@ -233,7 +234,7 @@ def _holds_plain(value: Json) -> bool:
 
 
 def is_plain(value: Json) -> bool:
-    """True when orjson writes the value as it is and reads it back the same."""
+    """Return whether orjson writes the value as it is and reads it back unchanged."""
     kind = type(value)
     if kind is dict:
         if not _NAMES.issuperset(map(type, value)) or (len(value) == 1 and next(iter(value))[:1] == "$"):
@@ -252,7 +253,7 @@ def is_plain(value: Json) -> bool:
 
 
 def freeze(value: Json, depth: int = 0, forms: Forms | None = None) -> Json:
-    """A JSON value that says everything about `value`, in tagged forms where JSON has no words."""
+    """Return a JSON value that fully describes `value`, with tagged forms for what JSON cannot express."""
     if depth > MAX_DEPTH:
         return {"$opaque": _TOO_DEEP}
     if type(value) in _ATOMS:
@@ -266,16 +267,16 @@ def freeze(value: Json, depth: int = 0, forms: Forms | None = None) -> Json:
     except Exception:
         if type(value) in _WRITERS:
             raise
-        # Properties and iteration of other people's classes may raise anything.
+        # Properties and iterators of user classes may raise anything.
         return opaque(value)
     finally:
         around.discard(id(value))
 
 
 def thaw(value: Json) -> Json:
-    """The Python value a frozen one stands for; `$obj` gives its content as plain data."""
+    """Return the Python value of a frozen one; `$obj` becomes its content as plain data."""
     if type(value) is list:
-        return list(map(thaw, value))  # a comprehension is a second stack frame for each level on Python 3.11
+        return list(map(thaw, value))  # a comprehension would take a second stack frame per level on Python 3.11
     if type(value) is not dict:
         return value
     if len(value) == 1:
@@ -285,12 +286,12 @@ def thaw(value: Json) -> Json:
             try:
                 return reader(content)
             except (TypeError, ValueError, ArithmeticError, KeyError):
-                return value  # not one of ours after all: plain data that happens to start with "$"
+                return value  # plain data that happens to start with "$"
     return dict(zip(value, map(thaw, value.values()), strict=True))
 
 
 def opaque(value: Json) -> Json:
-    """The form of a value that has none: the name of its type."""
+    """Return the form of a value that has no other: the name of its type."""
     return {"$opaque": f"{type(value).__module__}.{type(value).__qualname__}"}
 
 
@@ -301,7 +302,7 @@ def _freeze_int(value: int, _depth: int, _forms: Forms | None = None) -> Json:
 
 
 def _int_text(value: int) -> str:
-    return hex(value)  # hex has no length limit, decimal text has (sys.set_int_max_str_digits)
+    return hex(value)  # unlike decimal text, hex has no length limit (sys.set_int_max_str_digits)
 
 
 def _freeze_float(value: float, _depth: int, _forms: Forms | None = None) -> Json:
@@ -336,12 +337,12 @@ def _freeze_set(tag: str) -> Writer:
 def _freeze_datetime(value: dt.datetime, depth: int, forms: Forms | None = None) -> Json:
     is_told_by_text = not value.fold and not isinstance(getattr(value.tzinfo, "key", None), str)
     if forms is not None and not is_told_by_text:
-        return forms.freeze(value, depth)  # the text has the offset alone
+        return forms.freeze(value, depth)  # the text has only the offset
     return {"$datetime": value.isoformat()}
 
 
 def _freeze_instance(value: Json, depth: int, forms: Forms | None) -> Json:
-    """Values recognised by what they are, not by their exact class."""
+    """Freeze a value by what it is an instance of."""
     if isinstance(value, Opaque):
         return {"$opaque": value.type_name}
     frozen = forms.freeze(value, depth) if forms is not None else None
@@ -366,7 +367,7 @@ def _freeze_other(value: Json, depth: int, forms: Forms | None) -> Json:
         if content is None:
             return opaque(value)
         return {"$numpy": content}
-    from pathlib import PurePath  # noqa: PLC0415 (slow to import; few agents bring values of their own)
+    from pathlib import PurePath  # noqa: PLC0415 (slow to import; few agents use paths)
 
     if isinstance(value, PurePath):
         return {"$path": str(value)}
@@ -380,7 +381,7 @@ def _freeze_other(value: Json, depth: int, forms: Forms | None) -> Json:
 
 
 def _freeze_number(value: Any, depth: int, forms: Forms | None) -> Json:
-    """A NumPy scalar: as it is compared with plain numbers, or with its type where it is to be rebuilt."""
+    """Freeze a NumPy scalar: as a plain number for comparisons, or with its dtype to be rebuilt."""
     plain = number_content(value)
     if plain is None:
         return opaque(value)
@@ -392,12 +393,12 @@ def _freeze_number(value: Any, depth: int, forms: Forms | None) -> Json:
 
 
 def plain_base(value: Json) -> type | None:
-    """The plain type that the value's class is a kind of, if there is one."""
+    """Return the plain type that the value is an instance of; None if there is none."""
     return next((base for base in _PLAIN_BASES if isinstance(value, base)), None)
 
 
 def as_plain(value: Json, base: type) -> Json:
-    """The value as the plain type that its class is a kind of."""
+    """Convert the value to the plain type that it is an instance of."""
     return _PLAIN_BASES[base](value)
 
 
@@ -407,28 +408,28 @@ def _error_content(error: BaseException, depth: int) -> Json:
 
 
 def _reference(value: Json) -> str:
-    """The name by which the program finds the same function, class or module; empty for one without such a name.
+    """Return the name by which the program finds the same function, class or module; empty if there is none.
 
-    The module is left out: a program that is run has another name than one that is imported.
+    The module is left out: it is `__main__` in a program that is run, and has a name in one that is imported.
     """
     if isinstance(value, ModuleType):
         return value.__name__
     if not isinstance(value, type | FunctionType | BuiltinFunctionType):
         return ""
     if not isinstance(getattr(value, "__self__", None), ModuleType | None):
-        return ""  # a method: its name says nothing of the object that it belongs to
+        return ""  # a method: its name says nothing about its object
     if "<" in value.__qualname__:
         return ""
     return value.__qualname__
 
 
 def record_fields(kind: Any) -> list[str] | None:
-    """The field names of a record-like class (dataclass, struct, model, attrs, named tuple), or None."""
+    """Return the field names of a record-like class (dataclass, struct, pydantic, attrs, named tuple), or None."""
     if hasattr(kind, "__dataclass_fields__"):
         return [name for name, field in kind.__dataclass_fields__.items() if field._field_type.name == "_FIELD"]
     if hasattr(kind, "__struct_fields__"):
         return list(kind.__struct_fields__)
-    if hasattr(kind, "model_fields") and hasattr(kind, "model_construct"):  # pydantic, if it is there
+    if hasattr(kind, "model_fields") and hasattr(kind, "model_construct"):  # pydantic
         return list(kind.model_fields)
     if hasattr(kind, "__attrs_attrs__"):
         return [attribute.name for attribute in kind.__attrs_attrs__]
@@ -438,7 +439,7 @@ def record_fields(kind: Any) -> list[str] | None:
 
 
 def _object_fields(value: Json) -> JsonObject | None:
-    """Field names and values of a record-like object, or None when it is not one."""
+    """Return the fields of a record-like object, or None if it is not one."""
     names = record_fields(type(value))
     if names is None:
         return None
@@ -461,7 +462,7 @@ def _items(tag: str) -> Writer:
     return lambda value, depth, forms: {tag: [freeze(item, depth + 2, forms) for item in value]}
 
 
-# Subclasses of these are written as what they are a kind of.
+# Instances of subclasses are written as the plain type.
 _PLAIN_BASES: dict[type, Callable[[Any], Any]] = {
     dict: dict,
     list: list,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -13,7 +14,7 @@ from replaykit.errors import UsageError, nearest
 
 DIRECTORY = "examples"
 _INDEX = "index.toml"
-_LEFT_OUT = shutil.ignore_patterns("__pycache__", ".replaykit", ".pytest_cache")
+_LEFT_OUT = frozenset({"__pycache__", ".replaykit", ".pytest_cache"})
 
 
 class Example(Struct, frozen=True):
@@ -33,24 +34,57 @@ def all_examples() -> dict[str, Example]:
     return msgspec.convert(index, dict[str, Example])
 
 
-def copy_example(name: str, into: Path) -> Example:
-    """Copy an example into `examples` of a directory; raise `UsageError` if one of the files exists."""
+class ExampleCopy(Struct, frozen=True):
+    """An example in a directory: its files and directories, by whether they were there before."""
+
+    example: Example
+    created: list[Path]
+    existing: list[Path]
+
+
+def copy_example(name: str, into: Path) -> ExampleCopy:
+    """Copy an example into a directory, below `examples`.
+
+    Examples share files, so a file with the same content stays; one with other content is a `UsageError`.
+    """
     examples = all_examples()
     if name not in examples:
         raise UsageError(f"no example {name!r}; {nearest(name, examples)}", hint="See: replaykit examples")
     example = examples[name]
-    targets = [into / DIRECTORY / file for file in example.files]
-    for target in targets:
-        if target.exists():
-            raise UsageError(f"{target} exists already", hint="Copy it into another directory.")
-    for file, target in zip(example.files, targets, strict=True):
-        source = _root() / file
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if source.is_dir():
-            shutil.copytree(source, target, ignore=_LEFT_OUT)
-        else:
-            shutil.copyfile(source, target)
-    return example
+    missing: dict[Path, dict[Path, Path]] = {}
+    for file in example.files:
+        target = into / DIRECTORY / file
+        missing[target] = _missing_files(_root() / file, target)
+    for sources in missing.values():
+        for target, source in sources.items():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source, target)
+    return ExampleCopy(
+        example,
+        created=[target for target, sources in missing.items() if sources],
+        existing=[target for target, sources in missing.items() if not sources],
+    )
+
+
+def _missing_files(source: Path, target: Path) -> dict[Path, Path]:
+    """Return the files that a copy still lacks, with their sources; `UsageError` for one with other content."""
+    missing = {}
+    for file in _files_of(source):
+        copy = target / file.relative_to(source)
+        if not copy.exists():
+            missing[copy] = file
+        elif not copy.is_file() or copy.read_bytes() != file.read_bytes():
+            raise UsageError(f"{copy} already exists, with other content", hint="Copy it into another directory.")
+    return missing
+
+
+def _files_of(source: Path) -> Iterator[Path]:
+    if source.is_file():
+        yield source
+        return
+    for entry in sorted(source.iterdir()):
+        if entry.name not in _LEFT_OUT:
+            yield from _files_of(entry)
 
 
 def _root() -> Path:

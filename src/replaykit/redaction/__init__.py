@@ -1,7 +1,7 @@
-"""Redaction: what is secret or personal in texts and values, and placeholders in its stead.
+"""Redaction: find secrets and personal data in texts and values, and replace them by placeholders.
 
-Pure but for two edges: `keys` keeps the project's key in a file, `rule_files` reads rules. Knows the model; knows
-nothing of stores, cases or terminals. Never raises on what it is given to look at: what others wrote is hostile.
+Pure but for two edges: `keys` keeps the project's key in a file, and `rule_files` reads rules. Knows the model; knows
+nothing of stores, cases or terminals. Input is never trusted, so no input may raise.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def __getattr__(name: str) -> object:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module  # noqa: PLC0415 (nothing of this room is needed before it is asked for)
+    from importlib import import_module  # noqa: PLC0415 (importing the package stays cheap until a name is used)
 
     value = getattr(import_module(f"{__name__}.{home}"), name)
     globals()[name] = value

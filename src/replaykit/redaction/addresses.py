@@ -1,4 +1,4 @@
-"""Addresses: of mailboxes and of machines, and URLs with credentials in them."""
+"""Find addresses of mailboxes and machines, and URLs with credentials."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _VERSIONED = lazy(
 
 
 def email_hits(view: View, literals: frozenset[bytes]) -> Iterator[Hit]:
-    """Yield e-mail addresses, in any script. Remotes of git, packages with versions and picture sizes are none."""
+    """Yield e-mail addresses in any script, but not git remotes, packages with versions, or image sizes."""
     text = view.text
     for at in places_of(view.flat, b"@"):
         hit = _email(text, view.flat, at)
@@ -67,7 +67,7 @@ def _email(text: str, flat: bytes, at: int) -> Hit | None:
 
 
 def _back(text: str, flat: bytes, at: int) -> str:
-    """Return what may be the local part: blanked escapes and placeholders end it, as blanks do outside of quotes."""
+    """Return the text that may hold the local part. Placeholders end it, and so do blanks outside quotes."""
     first = max(0, at - 66)
     if text[at - 1 : at] != '"':
         first = max(first, flat.rfind(b" ", first, at) + 1, flat.rfind(b"<", first, at) + 1)
@@ -79,7 +79,7 @@ def _is_remote(name: str, text: str, end: int) -> bool:
 
 
 def ip_hits(view: View, literals: frozenset[bytes]) -> Iterator[Hit]:
-    """Yield addresses of machines that others can reach: not loopback, private or reserved ones, not versions."""
+    """Yield public addresses of machines: no loopback, private or reserved ones, and no version numbers."""
     shape = view.shape
     if b".0" in shape and (b".0.0" in shape or b".00.0" in shape or b".000.0" in shape):
         for found in _V4.finditer(shape):
@@ -109,7 +109,7 @@ def _v6(view: View, sign: re.Pattern[bytes]) -> Iterator[Hit]:
 
 def _is_public_v4(text: str) -> bool:
     a, b, c, d = map(int, text.split("."))
-    if max(a, b, c, d) > 255 or f"{a}.{b}.{c}.{d}" != text:  # no address is written with a zero in front
+    if max(a, b, c, d) > 255 or f"{a}.{b}.{c}.{d}" != text:  # addresses have no leading zeros
         return False
     if a in (0, 10, 127) or a >= 224 or (a == 192 and b == 168) or (a == 172 and 16 <= b < 32) or (a, b) == (169, 254):
         return False
@@ -127,7 +127,7 @@ def _is_version(view: View, start: int, end: int) -> bool:
 def _is_public_v6(text: str) -> bool:
     if len(text) < 6 or not any(map(str.isdigit, text)) or (text.count(":") != 7 and "::" not in text):
         return False
-    from ipaddress import AddressValueError, IPv6Address  # noqa: PLC0415 (few texts come here)
+    from ipaddress import AddressValueError, IPv6Address  # noqa: PLC0415 (rarely reached)
 
     try:
         address = IPv6Address(text)
@@ -198,7 +198,7 @@ def _login(view: View, at: int) -> Hit | None:
     scheme = _SCHEME.search(view.low, max(0, at - 30), at)
     kind, found = "url-credentials", None
     if scheme and scheme[0] not in _WEB:
-        # In the address of a database the last @ ends the password: it has no other, and people forget to encode one.
+        # In a database address, the last @ ends the password: nothing else has one, and people forget to encode theirs.
         kind, found = "connection-string", _LAST_LOGIN.match(flat, at + 3)
     found = found or _LOGIN.match(flat, at + 3)
     if found and not _STAND_IN.fullmatch(found[2]):

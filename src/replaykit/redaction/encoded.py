@@ -1,6 +1,6 @@
-"""Encoded text: percent-encoding and forms, base64, hexadecimal digits, and compressed text in base64.
+"""Search encoded text: percent-encoding and forms, base64, hexadecimal digits, and compressed text in base64.
 
-It is decoded and searched, to a depth.
+Text is decoded up to a maximum depth.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ Scan = Callable[[str], list[Hit]]
 
 _ESCAPED = lazy(rb"%[0-9A-Fa-f]{2}")
 _ESCAPED_OR_PLUS = lazy(rb"%[0-9A-Fa-f]{2}|\+")
-_FIELD = lazy(rb"[\w.\-\]%]=[^=]")
-"""The name of a field and the beginning of its value."""
+_FIELD = lazy(rb"[\w.\-\]%]=[^=]")  # the name of a form field and the beginning of its value
 _STOPS = (b" ", b'"', b"'", b"<", b">", b"`", b"\n", b"\t", b"\r")
 _REST = lazy(rb"[^\s\"'<>`]{0,4096}+")
 _UNIT = lazy(r"(?:%[0-9A-Fa-f]{2})+|[^%]+|%")
@@ -31,7 +30,7 @@ _NO_CONTROLS = _TEXT + bytes(range(128, 256))
 
 
 def percent_hits(view: View, scan: Scan) -> Iterator[Hit]:
-    """Yield what is found in encoded words once they are decoded, at the places where they stand encoded."""
+    """Yield hits in decoded words, at the positions of the encoded text."""
     flat, done = view.flat, 0
     is_form = view.traits & Trait.FORM != 0
     escape = _ESCAPED
@@ -44,7 +43,7 @@ def percent_hits(view: View, scan: Scan) -> Iterator[Hit]:
         for stop in _STOPS:
             start = max(start, flat.rfind(stop, start, at) + 1)
         rest = _REST.match(flat, at)
-        assert rest is not None  # it may be empty
+        assert rest is not None  # possibly empty
         done = max(rest.end(), found.end())
         word = view.text[start:done]
         if found[0] != b"+":
@@ -55,7 +54,7 @@ def percent_hits(view: View, scan: Scan) -> Iterator[Hit]:
 
 
 def _decoded_hits(word: str, start: int, scan: Scan, form: str = "") -> Iterator[Hit]:
-    """Yield what is found in one word; `form`: the same word with a plus where there are blanks."""
+    """Yield the hits in one word; `form` is the same word with a plus for each blank."""
     text, places = _unquoted(word)
     for hit in scan(text):
         first, last = places[hit.start], places[hit.end]
@@ -68,7 +67,7 @@ def _decoded_hits(word: str, start: int, scan: Scan, form: str = "") -> Iterator
 
 
 def encoded_hits(view: View, runs: list[Run], scan: Scan) -> Iterator[Hit]:
-    """Yield runs that are text in base64, compressed text in base64, or text in hexadecimal digits, with a finding."""
+    """Yield encoded runs whose decoded text has a hit: base64, compressed base64, or hexadecimal digits."""
     for spelling, spans_of in _SPANS.items():
         decode, _ = CODECS[spelling]
         for start, end in spans_of(view, runs):
@@ -82,9 +81,9 @@ def _base64_spans(view: View, runs: list[Run]) -> Iterator[Run]:
     flat = view.flat
     for start, end in runs:
         if view.shape.find(b"A", start, end) < 0:
-            continue  # digests are in lower case, text in base64 never is
+            continue  # digests are in lower case, base64 of text never is
         if not begins_text(flat, start):
-            start = flat.find(b"/", start, end) + 1  # base64 below a path, as in a URL
+            start = flat.find(b"/", start, end) + 1  # base64 in a path, as in a URL
             if not start or not begins_text(flat, start):
                 continue
         yield start, _padded(flat, end)
@@ -94,7 +93,7 @@ def _packed_spans(view: View, runs: list[Run]) -> Iterator[Run]:
     flat = view.flat
     for start, end in runs:
         if flat[start : start + 2] not in _PACKED_HEADS:
-            start = flat.find(b"/H4sI", start, end) + 1  # below a path, as in a URL
+            start = flat.find(b"/H4sI", start, end) + 1  # in a path, as in a URL
             if not start:
                 continue
         if _PACKED.match(flat, start, end):
@@ -115,26 +114,25 @@ def _hex_spans(view: View, runs: list[Run]) -> Iterator[Run]:
 
 
 def _padded(flat: bytes, end: int) -> int:
-    """Return where base64 ends that has its padding from this place on."""
+    """Return where base64 ends, including its padding."""
     padding = flat[end : end + 2]
     return end + len(padding) - len(padding.lstrip(b"="))
 
 
 _SPANS = {Spelling.BASE64: _base64_spans, Spelling.PACKED: _packed_spans, Spelling.HEX: _hex_spans}
 _SHORTEST_HEX = 20
-_PACKED = lazy(rb"H4sI|eJ[w-z]|eN[o-r]|eAE")
-"""Finds the beginnings of gzip and zlib in base64."""
+_PACKED = lazy(rb"H4sI|eJ[w-z]|eN[o-r]|eAE")  # matches gzip and zlib headers in base64
 _PACKED_HEADS = frozenset([b"H4", b"eJ", b"eN", b"eA"])
 _MAX_UNPACKED = 256 * 1024
 _GZIP_OR_ZLIB = 47
 
 
 def _unpack(encoded: str | bytes) -> str | None:
-    """Return the beginning of the text that is compressed in base64; None when it is anything else.
+    """Decompress text in base64, or its beginning; return None for anything else.
 
-    Of a text that is to be packed again (`str`), all of it has to be there.
+    Text that will be packed again (`str`) has to be complete.
     """
-    import zlib  # noqa: PLC0415 (few texts come here)
+    import zlib  # noqa: PLC0415 (rarely reached)
 
     data = unbase64(encoded)
     if data is None:
@@ -152,7 +150,7 @@ def _unpack(encoded: str | bytes) -> str | None:
 
 
 def _pack(text: str, like: str) -> str:
-    import gzip  # noqa: PLC0415 (few texts come here)
+    import gzip  # noqa: PLC0415 (rarely reached)
     import zlib  # noqa: PLC0415
 
     data = text.encode("utf-8", "surrogatepass")
@@ -162,7 +160,7 @@ def _pack(text: str, like: str) -> str:
 
 
 def _as_base64(data: bytes, like: str) -> str:
-    """Return the data in base64, in the alphabet of `like`, and padded if that is."""
+    """Encode data in base64, in the alphabet and padding of `like`."""
     from base64 import b64encode  # noqa: PLC0415 (rarely needed)
 
     encoded = b64encode(data).decode()
@@ -199,7 +197,7 @@ CODECS: dict[Spelling, tuple[Callable[[str | bytes], str | None], Callable[[str,
     Spelling.HEX: (_text_in_hex, _in_hex),
     Spelling.PACKED: (_unpack, _pack),
 }
-"""Functions that take text out of what is encoded as a whole (None when it is no text), and put it back alike."""
+"""Decoders of text that is encoded as a whole (None if it is not text), and encoders that restore the notation."""
 
 
 def _as_text(data: bytes) -> str | None:
@@ -215,7 +213,7 @@ def _as_text(data: bytes) -> str | None:
 
 
 def begins_text(flat: bytes, start: int) -> bool:
-    """True when the first bytes that the run stands for look like text."""
+    """Return whether the run decodes to what looks like text."""
     head = flat[start : start + 20]
     if len(head) < 20:
         return False
@@ -237,17 +235,17 @@ _STANDARD = bytes.maketrans(b"-_", b"+/")
 
 
 def _may_begin_text() -> str:
-    """Return a pattern that is there wherever `begins_text` says yes, and hardly anywhere else; it needs no decoding.
+    """Return a pattern that matches wherever `begins_text` is true, and hardly anywhere else, without decoding.
 
-    Four letters stand for three bytes: three of them hold the first six, four and two bits of one. In UTF-8 a byte
-    above 127 begins a character (`lead`) or goes on with it (`more`): plain bytes are not followed by more, a lead is,
-    and the first byte of all is no more. The last three of fifteen bytes may be a character that is cut off.
+    Four letters encode three bytes: six, two and four, four and two, and six bits each. In UTF-8, a byte above 127
+    starts a character (`lead`) or continues one (`more`): ASCII is not followed by `more`, a lead always is, and the
+    first byte is never `more`. The last three of fifteen bytes may be a truncated character.
     """
     alphabet = f"{ascii_uppercase}{ascii_lowercase}{digits}+/"
     more, lead = bytes(range(0x80, 0xC0)), bytes(range(0xC2, 0xF5))
 
     def letters(bits: int, kind: bytes) -> str:
-        """Return those that hold the first bits of a byte of this kind."""
+        """Return a class of the letters that hold the first bits of such bytes."""
         begun = {byte >> (8 - bits) for byte in kind}
         chosen = "".join([letter for value, letter in enumerate(alphabet) if value % 2**bits in begun])
         return f"[{chosen}]".replace("+", r"+\-").replace("/", "/_")
@@ -263,7 +261,7 @@ MAY_BEGIN_TEXT = _may_begin_text()
 
 
 def _unquoted(text: str) -> tuple[str, list[int]]:
-    """Return the decoded text, and for each of its characters where it stood; one more for the end."""
+    """Return the decoded text, and the original position of each character and of the end."""
     pieces: list[str] = []
     places: list[int] = []
     for unit in _UNIT.finditer(text):
@@ -290,7 +288,7 @@ MAX_LAYERS = 4
 
 
 def unquoted(raw: str, *, in_form: bool = False) -> tuple[str, int]:
-    """Return the value behind percent-encoding, and how many layers of it there were."""
+    """Return the decoded value, and its number of percent-encoding layers."""
     from urllib.parse import unquote  # noqa: PLC0415 (slow to import, rarely needed)
 
     value, layers = raw, 0
@@ -302,7 +300,7 @@ def unquoted(raw: str, *, in_form: bool = False) -> tuple[str, int]:
 
 
 def quoted(text: str, layers: int, *, in_form: bool = False) -> str:
-    """Return the text in as many layers of percent-encoding."""
+    """Encode the text in as many layers of percent-encoding."""
     from urllib.parse import quote, quote_plus  # noqa: PLC0415 (slow to import, rarely needed)
 
     for _ in range(layers - in_form):

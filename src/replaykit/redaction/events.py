@@ -1,4 +1,4 @@
-"""The door of a log: headers and events of runs, as they may be written."""
+"""Redact headers and events of runs before they are written to a log."""
 
 from __future__ import annotations
 
@@ -34,31 +34,31 @@ from replaykit.redaction.streams import is_plainly_clean
 
 _UNPACKED_BYTES = 64 * 1024 * 1024
 _ENCODING = "content-encoding"
-# 47: zlib or gzip, whichever the body begins like.
+# 47: accept zlib and gzip, since some servers name one and use the other.
 _WBITS = {"gzip": 47, "x-gzip": 47, "deflate": 15}
 E = TypeVar("E", bound=Event)
 
 
 class Door:
-    """The door between an agent and the log of its run. The agent's own values stay as they are."""
+    """Redacts everything between an agent and the log of its run. The agent's own values stay as they are."""
 
     def __init__(self, redactor: Redactor) -> None:
         self.redactor = redactor
         self.is_local = not redactor.rules.paths  # paths count from the root
-        # Names, paths and steps come again and again, as do addresses.
+        # Names, paths, steps and addresses repeat.
         self._names = lru_cache(maxsize=4096)(redactor.text)
         self._urls = lru_cache(maxsize=256)(redactor.url)
 
     def text(self, text: bytes, key: str) -> bytes:
-        """Of a state: the JSON text of a value by its key."""
+        """Redact the JSON text of a state's value by its key."""
         return self.redactor.raw(text, name=key)
 
     def name(self, key: str) -> str:
-        """A name, a path or a step."""
+        """Redact a name, a path or a step."""
         return self._names(key)
 
     def header(self, header: RunHeader) -> RunHeader:
-        """Redact all of a header but ids."""
+        """Redact a header, except for ids."""
         return replace(
             header,
             name=self.name(header.name),
@@ -71,7 +71,7 @@ class Door:
         )
 
     def event(self, event: StoredEvent, served: Call | None = None) -> StoredEvent:
-        """Redact an event. Its state, if it is one, was redacted where it was made, and so was an answer off a tape."""
+        """Redact an event. States were redacted where they were made, and so were answers from a tape."""
         if isinstance(event, Call):
             return self._call(event, served)  # type: ignore[return-value]
         if isinstance(event, Shared):
@@ -87,7 +87,7 @@ class Door:
         return _with_changes(event, place)
 
     def run(self, run: TraceRun) -> TraceRun:
-        """Redact a whole run that somebody else has written down; its states are taken apart and put together again."""
+        """Redact a run from elsewhere; its states are expanded and rebuilt."""
         states = _States(self)
         events: list[StoredEvent] = []
         for event in run.events:
@@ -97,7 +97,7 @@ class Door:
         return TraceRun.of(self.header(run.header), tuple(events))  # type: ignore[arg-type]
 
     def _place(self, event: Event) -> dict[str, object]:
-        """Return where it happened, as far as that has to be said otherwise."""
+        """Return the members that say where it happened, as far as redaction changes them."""
         changed: dict[str, object] = {}
         for field, value in (("path", event.path), ("step", event.step)):
             if value and (shown := self.name(value)) != value:
@@ -106,7 +106,7 @@ class Door:
 
     def _call(self, call: Call, served: Call | None) -> Call:
         if self._is_plainly_clean(call, served):
-            return call  # as most do: one look for all of it
+            return call  # the most frequent case: one look for everything
         changed = self._place(call)
         for field in ("arguments_json", "asked_json", "result_json", "sent_json"):
             before: Raw = getattr(call, field)
@@ -125,7 +125,7 @@ class Door:
 
     def _is_plainly_clean(self, call: Call, served: Call | None) -> bool:
         if call.asked_json or call.sent_json or len(call.arguments_json) >= LEAST_BYTES:
-            return False  # a long conversation is looked at message by message
+            return False  # long conversations are checked message by message
         heading = f"{call.name}\n{call.path}\n{call.step or ''}".encode("utf-8", "surrogatepass")
         texts = [heading, call.arguments_json]
         if served is not None:
@@ -150,13 +150,13 @@ class Door:
         return is_plainly_clean(self.redactor, body, *texts)
 
     def _are_plain(self, wire: WireInfo) -> bool:
-        """True when its address, and the names of its headers, say nothing that is not for everybody."""
+        """Return whether the address and the names of headers hold nothing to redact."""
         if self._urls(wire.url) != wire.url:
             return False
         return not any(self.redactor.tells_of_header(name) for name, _ in wire.headers)
 
     def _answer(self, call: Call, items: tuple[Raw, ...]) -> dict[str, object]:
-        """Redact the items of a streamed answer; of one that went over the wire, what is said of it besides."""
+        """Redact the items of a streamed answer, and its HTTP metadata if it has any."""
         values = _decoded(items)
         kinds = set(map(type, values))
         changed: dict[str, object] = {}
@@ -173,7 +173,7 @@ class Door:
         return changed
 
     def _chunks(self, wire: WireInfo, chunks: list[Json]) -> dict[str, object]:
-        """Redact a body. One that is compressed, and holds what may not be written, is written as it is unpacked."""
+        """Redact a body. A compressed body with findings is written uncompressed."""
         cleaned_wire = self._wire(wire)
         body = list(map(_as_bytes, chunks))
         packing = _packing(wire)
@@ -218,7 +218,7 @@ class Door:
 
 
 class _States:
-    """The states of a run as they may be written: unchanged until the first that may not."""
+    """The redacted states of a run: unchanged up to the first with a finding."""
 
     def __init__(self, door: Door) -> None:
         self._door = door
@@ -233,7 +233,7 @@ class _States:
         text = self._read.text
         try:
             members = read_members(text)
-        except msgspec.ValidationError:  # a state that is no object
+        except msgspec.ValidationError:  # the state is not an object
             shown = self._shown(text, "")
             if shown is text and self._written is None:
                 return event
@@ -267,13 +267,13 @@ def _with_changes(event: E, changed: dict[str, object]) -> E:
 
 
 def _decoded(items: tuple[Raw, ...]) -> list[Json]:
-    """Decode all of them at once, which is quicker than one by one."""
+    """Decode all items at once, which is faster than one by one."""
     values: list[Json] = decode(b"[%b]" % b",".join(map(bytes, items)))
     return values
 
 
 def _packing(wire: WireInfo) -> str:
-    """Return how the body is compressed; nothing when it is not."""
+    """Return how the body is compressed; empty if it is not."""
     for name, value in wire.headers:
         if name.lower() == _ENCODING:
             encoding = value.lower()
@@ -297,7 +297,7 @@ def _text_or_bytes(data: bytes) -> str | bytes:
 
 
 def _unpacked(body: bytes, packing: str) -> list[bytes]:
-    """Return the body without its compression; nothing where it is one that nobody here can read."""
+    """Decompress the body; return nothing if it cannot be read."""
     try:
         if packing == "zstd":
             return [zstandard.ZstdDecompressor().decompress(body, max_output_size=_UNPACKED_BYTES)]

@@ -1,6 +1,6 @@
-"""The choice of files to look at: those that are named, those below a directory, those that git has staged.
+"""Select the files to scan: named ones, those in a directory, or those staged in git.
 
-Text in UTF-8 is looked at. Anything else is left alone, and said to be: nobody reads a secret out of an image here.
+Only text in UTF-8 is scanned. Everything else is reported as skipped: images and the like are not searched.
 """
 
 from __future__ import annotations
@@ -16,36 +16,36 @@ from replaykit.config import HOME
 from replaykit.errors import StoreError, UsageError
 
 MAX_BYTES = 16 * 1024 * 1024
-"""Of one file; a larger one is passed over with a notice."""
+"""The size above which a file is skipped with a notice."""
 _NOT_ENTERED = frozenset({".git", HOME})
 _LOOKED_AT = 8192
 _LINK, _MODULE = "120000", "160000"
 
 
 class TreeText(Struct, frozen=True):
-    """A file that can be looked at."""
+    """A file that can be scanned."""
 
     name: str
     data: bytes
 
 
 class Passed(Struct, frozen=True):
-    """A file that was not looked at, and why."""
+    """A file that was skipped, and why."""
 
     file: str
     """The file."""
     why: str
-    """Why it was not looked at."""
+    """Why it was skipped."""
 
 
 def texts_of(files: Iterable[Path], max_bytes: int = MAX_BYTES) -> Iterator[TreeText | Passed]:
-    """The files as texts, one after another."""
+    """Yield the files as texts."""
     for file in files:
         yield text_of(file, max_bytes)
 
 
 def text_of(file: Path, max_bytes: int = MAX_BYTES) -> TreeText | Passed:
-    """The file as a text, or why it is none."""
+    """Return the file as text, or why it is skipped."""
     try:
         if file.is_symlink():
             return Passed(str(file), "a link")
@@ -60,12 +60,12 @@ def text_of(file: Path, max_bytes: int = MAX_BYTES) -> TreeText | Passed:
 
 
 def too_large(name: str, size: int, max_bytes: int) -> Passed:
-    """A file that nobody looks at because of its size."""
+    """Return that a file is skipped because of its size."""
     return Passed(name, f"{size:,} bytes; at most {max_bytes:,} are looked at")
 
 
 def as_text(name: str, data: bytes) -> TreeText | Passed:
-    """These bytes as a text, if they are one."""
+    """Return the bytes as text, or why they are skipped."""
     if b"\0" in data[:_LOOKED_AT]:
         return Passed(name, "binary")
     try:
@@ -76,9 +76,9 @@ def as_text(name: str, data: bytes) -> TreeText | Passed:
 
 
 def files_below(path: Path, *, ignored: bool) -> Iterator[Path]:
-    """The files of a directory, or the file itself; `.git` and `.replaykit` inside of it are not entered.
+    """Yield the files in a directory, or the file itself; `.git` and `.replaykit` are skipped.
 
-    Without `ignored` what git ignores is left out, where the directory lies in a work tree and git is there.
+    Without `ignored`, files that git ignores are skipped, too, if the directory is in a work tree and git is installed.
     """
     if not path.is_dir():
         if not os.path.lexists(path):
@@ -95,14 +95,14 @@ def files_below(path: Path, *, ignored: bool) -> Iterator[Path]:
 
 
 def _known_to_git(directory: Path) -> Iterator[Path] | None:
-    """Return what git has of the directory, or would take; None where git knows nothing of it."""
+    """Return the files that git tracks or would add; None outside of git."""
     try:
         listed = _git(directory, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
     except (OSError, subprocess.CalledProcessError):
         return None
     names = sorted(set(filter(None, listed.split(b"\0"))))
     if not names and _is_ignored(directory):
-        return None  # somebody named it, so it is looked at
+        return None  # the user named it, so scan it
     return (directory / os.fsdecode(name) for name in names if (directory / os.fsdecode(name)).exists())
 
 
@@ -115,7 +115,7 @@ def _is_ignored(directory: Path) -> bool:
 
 
 def staged_texts(max_bytes: int = MAX_BYTES) -> Iterator[TreeText | Passed]:
-    """Yield what git has staged here, as it is staged: the files that the next commit changes."""
+    """Yield the staged contents of the files that the next commit changes."""
     try:
         changes = _git(Path(), "diff", "--cached", "--raw", "-z", "--no-abbrev", "--no-renames", "--diff-filter=ACMRT")
     except FileNotFoundError:
@@ -136,10 +136,10 @@ def staged_texts(max_bytes: int = MAX_BYTES) -> Iterator[TreeText | Passed]:
 
 
 def _blobs(found: list[tuple[str, str]], max_bytes: int) -> Iterator[TreeText | Passed]:
-    """The contents that git has under these hashes, by the names of their files."""
+    """Yield the contents of git blobs, by file name."""
     words = ["git", "cat-file", "--batch"]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as git:
-        assert git.stdin is not None  # both were asked for
+        assert git.stdin is not None  # set, since both are pipes
         assert git.stdout is not None
         for name, blob in found:
             git.stdin.write(f"{blob}\n".encode())

@@ -1,7 +1,7 @@
-"""Files without what must not be kept: cleaned before the first byte is written, refused where something is left.
+"""Write files without secrets: redacted before the first byte is written, refused if anything is left.
 
-What goes into git fails closed: it is looked at once more when it is whole, and a finding is an error. Values that are
-to be written as several files or reports are cleaned once, as values (`clean_struct`).
+Files for git fail closed: they are checked again when they are complete, and a finding is an error. Values that go into
+several files or reports are redacted once, as values (`clean_struct`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _REASON = "what is secret or personal must not get into this file, and it was no
 
 
 class Leak(Struct, frozen=True, order=True):
-    """A finding in a file: where it is, and of what kind. Never the value itself."""
+    """A finding in a file: its position and kind, but never the value itself."""
 
     file: str
     """The file, or the run in a store."""
@@ -43,9 +43,9 @@ class Leak(Struct, frozen=True, order=True):
     kind: str
     """The kind of data, such as `email`."""
     path: str = ""
-    """The JSON path, where the file is JSON."""
+    """The JSON path, if the file is JSON."""
     allow: str | UnsetType = UNSET
-    """Of what only the second check has found: the hash that allows it."""
+    """For findings of the second check only: the hash that allows the value."""
 
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}:{self.column} {self.kind}"
@@ -55,9 +55,9 @@ class Leak(Struct, frozen=True, order=True):
 
 
 def file_redactor(redact: bool | None = None, *, store: Path | None = None, foreign: bool = False) -> Redactor | None:
-    """The redactor that files of this project go through; None where redaction is turned off.
+    """Return the redactor for files of this project; None if redaction is off.
 
-    `redact` is for whoever asks (None: what the environment says), `foreign` for those who only look: no key is made.
+    `redact` overrides the environment unless it is None. `foreign` is for read-only use: no key is created.
     """
     from replaykit.redaction.project import is_on, project_redactor  # noqa: PLC0415 (many files are written without)
 
@@ -69,23 +69,23 @@ def file_redactor(redact: bool | None = None, *, store: Path | None = None, fore
 
 
 def clean_text(text: str, redactor: Redactor | None) -> str:
-    """The text as it may be written."""
+    """Return the redacted text."""
     if redactor is None:
         return text
     return redactor.text(text)
 
 
 def clean_bytes(data: bytes, redactor: Redactor | None) -> bytes:
-    """JSON, or any other text, as it may be written; what is no text stays as it is."""
+    """Return redacted JSON or text; binary data stays as it is."""
     if redactor is None:
         return data
     return redactor.raw(data)
 
 
 def clean_struct(value: T, redactor: Redactor | None, kind: type[T] | None = None) -> T:
-    """A value as it may be written: all of its texts, and what is told by the name it stands under.
+    """Return a value with all of its texts redacted, and values next to telling names.
 
-    `kind`: what it is read as again, where its class alone does not tell that.
+    `kind` is the type to decode, if the class of the value does not determine it.
     """
     kind = kind or type(value)
     if redactor is None:
@@ -96,7 +96,7 @@ def clean_struct(value: T, redactor: Redactor | None, kind: type[T] | None = Non
         return value
     try:
         return msgspec.json.decode(after, type=kind)
-    except msgspec.MsgspecError:  # a number has become a placeholder where only a number may stand
+    except msgspec.MsgspecError:  # a placeholder replaced a number where the type requires one
         plain = msgspec.json.decode(before)
         return msgspec.convert(_texts_of(plain, redactor), kind)
 
@@ -112,9 +112,9 @@ def _texts_of(value: Json, redactor: Redactor) -> Json:
 
 
 def write_clean(file: Path, data: bytes | str, redactor: Redactor | None, *, fail_closed: bool = False) -> None:
-    """Write a file, redacted, whole or not at all: whoever reads it meanwhile sees the old one or this one.
+    """Write a redacted file atomically: readers see the old file or the new one.
 
-    With `fail_closed` a finding that is left is a `UsageError`, and nothing is written.
+    With `fail_closed`, remaining findings raise `UsageError`, and nothing is written.
     """
     if isinstance(data, str):
         data = data.encode()
@@ -126,7 +126,7 @@ def write_clean(file: Path, data: bytes | str, redactor: Redactor | None, *, fai
 
 @contextmanager
 def writing(file: Path) -> Iterator[None]:
-    """Raise a `StoreError` that names the file where writing it fails inside of the block."""
+    """Raise a `StoreError` that names the file if writing inside the block fails."""
     try:
         yield
     except OSError as error:
@@ -134,7 +134,7 @@ def writing(file: Path) -> Iterator[None]:
 
 
 def replace_file(file: Path, data: bytes) -> None:
-    """Put these bytes in the place of a file, with the rights that it had; a link is replaced, not followed."""
+    """Replace a file's content and keep its permissions; a link is replaced, not followed."""
     beside = file.with_name(f".{file.name}.{os.getpid()}")
     try:
         beside.write_bytes(data)
@@ -146,7 +146,7 @@ def replace_file(file: Path, data: bytes) -> None:
 
 
 def leaks_in(name: str, data: bytes | str, redactor: Redactor | None) -> list[Leak]:
-    """Return what would be replaced in a file of this name."""
+    """Return what redaction would replace in a file."""
     if redactor is None:
         return []
     return [Leak(name, found.line, found.column, found.kind, found.path) for found in redactor.scan(data)]
@@ -155,7 +155,7 @@ def leaks_in(name: str, data: bytes | str, redactor: Redactor | None) -> list[Le
 def missed_leaks(
     name: str, data: bytes | str, redactor: Redactor | None, check: SecondCheck | None = None
 ) -> list[Leak]:
-    """Return what only the second check finds in a file of this name; `check` is for several files that are alike."""
+    """Return what only the second check finds in a file; pass `check` to reuse one for several files."""
     if redactor is None:
         return []
     from replaykit.redaction.second_check import SecondCheck  # noqa: PLC0415 (only what leaves the machine needs it)
@@ -179,7 +179,7 @@ def missed_leaks(
 
 
 def refuse_leaks(files: Mapping[str, bytes], redactor: Redactor | None) -> None:
-    """A `UsageError` where one of these files, named as people know them, still holds something."""
+    """Raise `UsageError` if one of these files, by their display names, still has a finding."""
     if redactor is None:
         return
     leaks: list[Leak] = []
@@ -202,11 +202,11 @@ HINT = (
     'Remove it at its source. If it is not a secret, allow it in redaction.toml: allow = ["…"]\n'
     "All of it is made up? --no-redact, or REPLAYKIT_REDACT=off"
 )
-"""The advice to whoever meets a finding."""
+"""Advice for people with a finding."""
 
 
 def listed(leaks: Iterable[Leak]) -> str:
-    """The first of them, one on each line."""
+    """Return the first findings, one on each line."""
     every = list(leaks)
     lines = [f"  {leak}" for leak in every[:_SHOWN]]
     if len(every) > _SHOWN:

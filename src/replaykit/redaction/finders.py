@@ -1,6 +1,7 @@
-"""Finders: functions of a project that find secrets and personal data which no pattern describes.
+"""Finders: functions of a project that find secrets and personal data that no pattern describes.
 
-A plugin enters them. Processes that a command starts, and that record, import the same plugins: a variable names them.
+Plugins register them. Recording processes that a command starts import the same plugins, which an environment variable
+names.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from replaykit.redaction.providers import LITERALS
 from replaykit.registry import Registry
 
 Finder: TypeAlias = Callable[[str], Iterable[tuple[int, int]]]
-"""Takes a text, and returns from where to where each value goes that must not be kept."""
+"""Takes a text and returns the spans of values to redact."""
 FINDERS: Registry[Finder] = Registry("finder")
 """The finders by the kind of value they find."""
 RANK = 3
@@ -38,7 +39,7 @@ class NamedFinder(Struct, frozen=True):
     finder: Finder
 
     def hits(self, text: str) -> Iterator[Hit]:
-        """Yield what the finder finds; a `UsageError` where it fails, since nothing may be kept unseen."""
+        """Yield the finder's hits; raise `UsageError` if it fails, since nothing may be written unchecked."""
         try:
             spans = list(self.finder(text))
         except Exception as error:
@@ -54,7 +55,7 @@ class NamedFinder(Struct, frozen=True):
 
 
 def _is_span(span: object, length: int) -> bool:
-    """True for a start and an end inside of a text."""
+    """Return whether this is a valid span in a text of that length."""
     if not isinstance(span, tuple) or len(span) != 2 or not all(type(place) is int for place in span):
         return False
     start, end = span
@@ -62,7 +63,7 @@ def _is_span(span: object, length: int) -> bool:
 
 
 def register_finder(kind: str, finder: Finder) -> None:
-    """Let redaction replace what the function finds; `kind` is the word in its placeholders, such as `staff-id`."""
+    """Register a function whose findings redaction replaces; `kind` appears in the placeholders, such as `staff-id`."""
     if not isinstance(kind, str) or not _KIND.fullmatch(kind) or not callable(finder):
         raise UsageError(
             f"register_finder takes a kind and a function, got {kind!r} and {finder!r}",
@@ -74,7 +75,7 @@ def register_finder(kind: str, finder: Finder) -> None:
 
 
 def project_finders() -> tuple[NamedFinder, ...]:
-    """Return the finders that were entered here, or that the process was started with."""
+    """Return the finders registered in this process, or named by its parent."""
     named = os.environ.get(MODULES_VARIABLE)
     if named and not FINDERS.entered():
         directory, *modules = named.split(os.pathsep)
@@ -89,7 +90,7 @@ def project_finders() -> tuple[NamedFinder, ...]:
 
 @contextmanager
 def importing_from(directory: Path | None) -> Iterator[None]:
-    """Find modules in this directory first. What they print goes to stderr: stdout is for results."""
+    """Import modules from this directory first. Their output goes to stderr, since stdout is for results."""
     place = None if directory is None else str(directory)
     if place is not None:
         sys.path.insert(0, place)

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 
 class SecretFinding(Struct, frozen=True):
-    """A value in a text that must not be kept: its kind, and from where to where it goes."""
+    """A value to redact in a text: its kind and span."""
 
     kind: str
     start: int
@@ -19,18 +19,18 @@ class SecretFinding(Struct, frozen=True):
 
 
 class Spelling(IntEnum):
-    """The way a value is written where it was found."""
+    """The encoding of a value where it was found."""
 
     PLAIN = 0
     PERCENT = 1  # %40 for @
-    BASE64 = 2  # the text that holds it is encoded as a whole
+    BASE64 = 2  # the surrounding text is encoded as a whole
     FORM = 3  # %40 for @, + for a blank
     HEX = 4  # as a whole, in hexadecimal digits
     PACKED = 5  # as a whole, compressed and in base64
 
 
 class Hit(Struct, frozen=True):
-    """A finding on its way: with its spelling, and its rank among hits that overlap it (the lowest names them all)."""
+    """A finding before overlaps are resolved, with its rank: the lowest rank names the kind of all that overlap."""
 
     kind: str
     start: int
@@ -38,15 +38,15 @@ class Hit(Struct, frozen=True):
     rank: int = 5
     spelling: Spelling = Spelling.PLAIN
     is_own: bool = False
-    """True when a rule of the project found it, and no built-in one."""
+    """True if only a rule of the project found it."""
 
     def moved(self, offset: int) -> Hit:
-        """Return the hit as it stands in a larger text that its own text begins in at the offset."""
+        """Return the hit for a larger text in which its own text begins at the offset."""
         return replace(self, start=self.start + offset, end=self.end + offset)
 
 
 def settled(hits: list[Hit], text: str) -> list[Hit]:
-    """The hits in the order of the text, those that overlap as one: a token inside of a password unmasks none of it."""
+    """Sort hits and merge overlapping ones: a token inside a password must not leave the rest of it visible."""
     if len(hits) < 2:
         return hits
     ordered = sorted(hits, key=lambda hit: (hit.start, -hit.end))
@@ -64,14 +64,14 @@ def settled(hits: list[Hit], text: str) -> list[Hit]:
 
 
 def _union(group: list[Hit], end: int, text: str) -> Hit:
-    """One hit for all of a group that begins with its first and goes to `end`."""
+    """Merge a group of overlapping hits that ends at `end`."""
     if len(group) == 1:
         return group[0]
     start = group[0].start
     best = min(group, key=lambda hit: (hit.rank, hit.start - hit.end))
     rest = text[start : best.start] + text[best.end : end]
     if len(rest) <= _EDGES and not any(map(str.isalnum, rest)):
-        return best  # `"ghp_…".` is the token, whatever else was taken along
+        return best  # in `"ghp_…".`, only the token matters
     covering = [hit for hit in group if hit.start == start and hit.end == end]
     if covering:
         return min(covering, key=lambda hit: hit.rank)
@@ -89,12 +89,11 @@ def _union(group: list[Hit], end: int, text: str) -> Hit:
     return Hit(kind, start, end, best.rank)
 
 
-_EDGES = 3
-"""The number of quotes, brackets and the like around a value that are none of it."""
+_EDGES = 3  # the most quotes and brackets around a value that do not belong to it
 
 
 class Edit(Struct, frozen=True):
-    """One replacement: the kind and the value that it is for, and the JSON path where the text is JSON."""
+    """One replacement, for a value of a kind, with its JSON path if the text is JSON."""
 
     start: int
     end: int
@@ -104,7 +103,7 @@ class Edit(Struct, frozen=True):
     path: str = ""
 
     def moved(self, offset: int) -> Edit:
-        """Return the edit as it stands in a larger text that its own text begins in at the offset."""
+        """Return the edit for a larger text in which its own text begins at the offset."""
         return replace(self, start=self.start + offset, end=self.end + offset)
 
 
@@ -119,7 +118,7 @@ S = TypeVar("S", bound=_Stretch)
 
 
 def in_order(stretches: Iterable[S]) -> list[S]:
-    """Return stretches in the order of the text; of those that overlap, the earlier and longer one."""
+    """Return spans in the order of the text; of overlapping ones, the earlier and longer one."""
     chosen: list[S] = []
     end = 0
     for stretch in sorted(stretches, key=lambda stretch: (stretch.start, -stretch.end)):
@@ -130,7 +129,7 @@ def in_order(stretches: Iterable[S]) -> list[S]:
 
 
 def applied(text: str, edits: Sequence[Edit]) -> str:
-    """Return the text with the edits made."""
+    """Apply the edits to the text."""
     pieces, last = [], 0
     for edit in edits:
         pieces += [text[last : edit.start], edit.text]
@@ -139,7 +138,7 @@ def applied(text: str, edits: Sequence[Edit]) -> str:
 
 
 def spread(pieces: list[bytes], spans: Sequence[tuple[int, int, bytes]]) -> list[bytes]:
-    """The pieces of a text with the spans of the whole replaced; what is put in goes into the first piece touched."""
+    """Replace spans of a text that is split into pieces; the replacement goes into the first piece touched."""
     changed, at, rest = [], 0, list(reversed(spans))
     pending: tuple[int, int, bytes] | None = None
     for piece in pieces:

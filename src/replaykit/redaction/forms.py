@@ -1,8 +1,8 @@
-"""Forms: placeholders that look like the value they stand for, in ranges where no real value can be.
+"""Form placeholders: they look like the values they stand for, in ranges without real values.
 
-An address at a reserved domain, a phone number that nobody can be given, a card of no issuer with a right check digit.
-Each carries the digest of the value, or as much of it as its digits hold, and where they hold more a checksum over
-that. So a placeholder is told from a value by its range and its checksum, without the key.
+Examples are an address at a reserved domain, a phone number that cannot be assigned, or a card of no issuer with a
+valid check digit. Each carries the digest of the value, or as much of it as fits into its digits, and a checksum if
+there is room for one. So range and checksum tell a placeholder from a value without the key.
 """
 
 from __future__ import annotations
@@ -20,31 +20,30 @@ from replaykit.redaction.providers import LITERALS
 ALL = 2**32
 """The number of digests."""
 LEAST = 2**23
-"""A form with room for fewer values is none: two of a hundred values would be one too often."""
+"""The least number of values that a form must hold: with fewer, collisions would be too likely."""
 DOMAIN = "redacted.invalid"
-"""RFC 2606 reserves `.invalid`: no such domain will ever be."""
+"""RFC 2606 reserves `.invalid`, so the domain will never exist."""
 
 _UUID = lazy(r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}")
 _ALNUM = lazy(r"[A-Za-z0-9]")
 _ADDRESS = lazy(r"[^@]+@([^@\s\[\]]+)")
 _ALGORITHM = lazy(rb'"alg"\s*:\s*"([A-Za-z0-9]{2,8})"')
+# `{}` after a byte order mark: valid JSON, but without claims that token scanners would report.
 _PAYLOAD = "77u_e30"
-"""`{}` behind a byte order mark: JSON to whoever reads bytes, and no claims to scanners that look for tokens."""
+# 240.0.0.0 to 254.255.255.255 are never assigned. The documentation ranges hold only 768 addresses.
 _CLASS_E, _CLASS_E_SIZE = 0xF0000000, 15 << 24
-"""240.0.0.0 to 254.255.255.255, which nobody is given. The documentation ranges hold but 768 addresses."""
-_SPARE_COUNTRIES = ("28", "83", "89")
-"""ITU-T E.164 has no country code that begins like one of these."""
+_SPARE_COUNTRIES = ("28", "83", "89")  # no country code of ITU-T E.164 begins with one of these
 _LONGEST_PHONE = 15
+# North American numbers in areas 29x. Those with a nine in the middle are reserved for longer numbers.
 _SPARE_AREAS = 8 * 10**7
-"""Numbers of North America in areas of 29x: those with a nine in the middle are kept back for longer numbers."""
+# For an area of 9xx, groups up to 49 were never issued; those above are for taxpayers without a number.
 _SSN_GROUPS = 49
-"""With an area of 9xx no group up to 49 was given to anybody; those above are for taxpayers without a number."""
 _SSN_SERIALS = 9999
 _SSN_SIZE = 100 * _SSN_GROUPS * _SSN_SERIALS
 
 
 class Slot(Struct, frozen=True):
-    """The number of a placeholder among those of its kind. With `ALL` of them it is the whole digest."""
+    """The index of a placeholder among all of its kind. With a count of `ALL`, it is the whole digest."""
 
     index: int
     count: int = ALL
@@ -61,7 +60,7 @@ def slot_of(digest: int, count: int) -> Slot:
 
 
 def formed(kind: str, value: str, digest: int, domain: int) -> str | None:
-    """Return the placeholder with the form of the value; None where there is no such form."""
+    """Return the placeholder in the form of the value; None if its kind has no form."""
     if kind in LITERALS:
         prefix = ""
         for literal in LITERALS[kind]:
@@ -78,7 +77,7 @@ def formed(kind: str, value: str, digest: int, domain: int) -> str | None:
 
 
 def domain_of(address: str) -> str | None:
-    """Return the domain of an e-mail address; None for one that is spelled in another way."""
+    """Return the domain of an e-mail address; None for other notations."""
     found = _ADDRESS.fullmatch(address)
     if found is None:
         return None
@@ -86,7 +85,7 @@ def domain_of(address: str) -> str | None:
 
 
 class _CheckedByLuhn(Struct, frozen=True):
-    """Numbers whose last digit is Luhn's: what placeholders of the kind begin with, and how many digits they have."""
+    """Numbers with a Luhn check digit: the prefix of their placeholders, and the number of digits."""
 
     kind: str
     prefix: str
@@ -100,7 +99,7 @@ class _CheckedByLuhn(Struct, frozen=True):
         return _filled(value, body + luhn_digit(body))
 
     def slot(self, digits: str) -> Slot | None:
-        """Return the slot of a number by its digits; None for one that is no placeholder."""
+        """Return the slot of a number by its digits; None if it is not a placeholder."""
         if len(digits) not in self.lengths or not digits.startswith(self.prefix):
             return None
         if luhn_digit(digits[:-1]) != digits[-1]:
@@ -109,9 +108,9 @@ class _CheckedByLuhn(Struct, frozen=True):
 
 
 CARD = _CheckedByLuhn("card", "9999", range(12, 20))
-"""ISO 7812: numbers that begin with 9 are of a country, and there is none of number 999."""
+"""ISO 7812: numbers with a leading 9 have a country code next, and there is no country 999."""
 IMEI = _CheckedByLuhn("imei", "00", range(15, 16))
-"""The reporting body of test devices."""
+"""00 is the reporting body of test devices."""
 
 
 def _ssn(value: str, digest: int) -> str | None:
@@ -182,14 +181,14 @@ def _phone(value: str, digest: int) -> str | None:
         filling = f"000{_digits(digest, 'phone', len(digits) - 3)}"
     if filling is None:
         return None
-    # Zeros for the way abroad stay; a national number of North America has no country code.
+    # The international prefix stays; a national North American number has no country code.
     return _filled(value, f"00{filling}"[-len(digits) :])
 
 
 def international(digits: str, *, plus: bool) -> str | None:
-    """Return a phone number with its country code, where that can be told from its digits; None for a national number.
+    """Return a phone number with its country code if its digits tell; None for a national number.
 
-    It is the same for every spelling of the number: with a plus sign or without, with zeros, in digits alone.
+    The result is the same for all notations of a number: with a plus sign or zeros in front, or digits alone.
     """
     if plus:
         return digits
@@ -218,7 +217,7 @@ def _abroad(number: str, digest: int) -> str | None:
 
 
 def is_spare_phone(digits: str, *, plus: bool) -> bool:
-    """True for the beginning of a number that nobody has."""
+    """Return whether these digits start a number that is never assigned."""
     if not plus and digits.startswith("000"):
         return True
     number = international(digits, plus=plus) or ""
@@ -229,10 +228,9 @@ def is_spare_phone(digits: str, *, plus: bool) -> bool:
 
 
 def phone_slot(digits: str, *, plus: bool) -> Slot | None:
-    """Return the slot of a phone by its digits.
+    """Return the slot of a phone number by its digits.
 
-    An area of 29x is none in North America; no number goes on with two zeros behind the code of its country; and none
-    begins with three.
+    North America has no area 29x; no number has two zeros after the country code; and none begins with three zeros.
     """
     if not 9 <= len(digits) <= _LONGEST_PHONE:
         return None
@@ -284,7 +282,7 @@ def _halves(number: int) -> tuple[str, str]:
 
 
 def ip_slot(text: str) -> Slot | None:
-    """Return the slot of the address of a machine, however it is spelled."""
+    """Return the slot of an IP address in any notation."""
     from ipaddress import AddressValueError, IPv4Address, IPv6Address  # noqa: PLC0415 (few texts come here)
 
     try:
@@ -316,8 +314,8 @@ def _jwt(value: str, digest: int) -> str | None:
 
 
 JWT_TAIL = f"{_PAYLOAD}.REDACTED"
+# The length of real signatures: scanners report shorter text as a key if it is next to a name like `token`.
 _JWT_FILLING = "A" * 112
-"""As long as signatures are: what is shorter scanners take for a key beside a name such as `token`."""
 JWT = rf"eyJ[\w-]{{8,60}}\.{_PAYLOAD}\.REDACTED([0-9a-f]{{8}}){_JWT_FILLING}(?!A)"
 
 
@@ -328,8 +326,8 @@ def _secret(value: str, digest: int) -> str | None:
     return _in_case_of(value, text)
 
 
+# UUID version 8 is for custom use. It has few random digits here, since scanners look for many.
 _UUID_MIDDLE = "-0000-8000-8000-00000000"
-"""Version 8 of UUIDs is for uses of one's own. There are few random digits in it: scanners ask for many."""
 
 
 def uuid_slot(text: str) -> Slot | None:
@@ -358,14 +356,14 @@ WITH_FORM = frozenset(_MAKERS) - {"secret"} | {"email"}
 
 
 def _code(digest: int, kind: str, size: int) -> int:
-    """Return a number below `size`: the slot of the digest, and a checksum where there is room for one."""
+    """Return a number below `size`: the slot of the digest, with a checksum if there is room for one."""
     room = _room(size)
     slot = slot_of(digest, min(ALL, size // room))
     return slot.index * room + _check(kind, slot, room)
 
 
 def _checked(code: int, kind: str, size: int) -> Slot | None:
-    """Return the slot in such a number; None where the checksum is wrong."""
+    """Return the slot in such a number; None if the checksum is wrong."""
     room = _room(size)
     index, check = divmod(code, room)
     slot = Slot(index, min(ALL, size // room))
@@ -375,9 +373,9 @@ def _checked(code: int, kind: str, size: int) -> Slot | None:
 
 
 def _room(size: int) -> int:
-    """Return how many values the checksum has.
+    """Return how many values the checksum can have.
 
-    Up to 2 ** 26 values are told apart before any digits go to the checksum.
+    The first 2 ** 26 values tell values apart; only the room beyond them goes to the checksum.
     """
     if size >> 36:
         return size >> 32
@@ -405,7 +403,7 @@ def _digit_count(text: str) -> int:
 
 
 def _filled(value: str, filling: str, *, letters: bool = False) -> str:
-    """Return the value with its digits, and its letters if they are meant, replaced one by one; the rest stays."""
+    """Replace the digits of a value, and its letters if `letters`, one by one; keep all other characters."""
     rest = iter(filling)
     pieces = []
     for char in value:

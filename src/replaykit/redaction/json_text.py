@@ -1,6 +1,6 @@
-"""JSON as text: its tokens with their names and paths, so that a value can be replaced and every other byte stays.
+"""JSON as text: its tokens with names and paths, to replace single values and keep every other byte.
 
-Nothing is parsed into values, so numbers keep their spelling, repeated keys are all seen, and no nesting is too deep.
+Nothing is decoded, so numbers keep their notation, repeated keys are all seen, and no nesting is too deep.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PAIR_VALUES = frozenset({"value", "val", "content", "default"})
 
 
 class Leaf(Struct, frozen=True):
-    """A key or a scalar of a JSON text: where its token is, the name that it belongs to, its path."""
+    """A key or scalar of a JSON text: the span of its token, the name it belongs to, and its path."""
 
     start: int
     end: int
@@ -37,7 +37,7 @@ class Leaf(Struct, frozen=True):
     path: str
     is_key: bool = False
     picked: bool = False
-    """True when a path of the rules leads here."""
+    """True if a path of the rules leads here."""
 
 
 class _Frame(Struct):
@@ -45,31 +45,31 @@ class _Frame(Struct):
 
     is_object: bool
     name: str
-    """Of the container itself."""
+    """The name of the container itself."""
     path: str
     rests: list[Rest] | None
-    """Of the paths of the rules, what is still to go; None below the end of one."""
+    """The remaining steps of the rules' paths; None below the end of one."""
     key: str | None = None
     pair: str = ""
     index: int = 0
 
 
 def looks_like_json(text: str) -> bool:
-    """True when the text begins as an object or an array does."""
+    """Return whether the text begins like an object or an array."""
     return _BEGIN.match(text) is not None
 
 
 def is_scalar(text: str) -> bool:
-    """True when the text may be a JSON string or a number."""
+    """Return whether the text may be a JSON string or number."""
     return text.startswith(_SCALAR_BEGINS)
 
 
 def is_whole(text: str) -> bool:
-    """True when the text is JSON from its beginning to its end: one value, or several after each other."""
+    """Return whether all of the text is JSON: one value, or several in a row."""
     try:
         orjson.loads(text)
     except (ValueError, TypeError):
-        # Nested too deep for others, or several values: then it is at least made of nothing but what JSON is made of.
+        # Too deep for other parsers, or several values: check at least that only JSON tokens occur.
         return not _STRICT.sub("", text).strip(" \t\r\n\ufeff") and _is_balanced(text)
     return True
 
@@ -119,14 +119,14 @@ def leaves(text: str, paths: tuple[JsonPath, ...] = (), *, name: str = "", tool:
                 if frame.pair and (frame.key in _PAIR_VALUES or (frame.index == 1 and not frame.is_object)):
                     own = frame.pair
                 elif not frame.is_object and frame.index == 0 and len(frames) > 2 and not frames[-2].is_object:
-                    frame.pair = _key(token[0])  # a list of pairs, as queries and headers are kept
+                    frame.pair = _key(token[0])  # a list of pairs, the usual form of queries and headers
                 yield Leaf(token.start(), token.end(), own, path, picked=below is None)
 
 
 class Places:
-    """The place where each character of a decoded text stood, and one more for the end.
+    """Maps positions in a decoded text to positions in the original, including the end.
 
-    Kept are only the places behind escapes: a text of 50 MB has as many characters, and few escapes.
+    Only positions after escapes are stored: a text of 50 MB has many characters, but few escapes.
     """
 
     __slots__ = ("_decoded", "_shifts", "_text")
@@ -142,7 +142,7 @@ class Places:
         return at + self._shifts[bisect_right(self._decoded, at) - 1]
 
     def _read(self) -> None:
-        """Find the escapes, which takes a microsecond each: only where something is replaced."""
+        """Find the escapes, at a microsecond each: only if something is replaced."""
         self._decoded, self._shifts = [0], [0]
         last, length = 0, 0
         for escape in _ESCAPE.finditer(self._text):
@@ -154,16 +154,16 @@ class Places:
 
 
 def unescaped(text: str) -> tuple[str, Places]:
-    """Return the inside of a JSON string, decoded, and where each of its characters stood."""
+    """Decode the inside of a JSON string; return it with the original positions of its characters."""
     try:
         value = orjson.loads(f'"{text}"')
-    except ValueError:  # what others take for a string, or a part of one
+    except ValueError:  # a string in another dialect, or a part of one
         value = _ESCAPE.sub(lambda escape: _unescape(escape[0]), text)
     return value, Places(text)
 
 
 def escaped(text: str) -> str:
-    """Return the text as the inside of a JSON string."""
+    """Encode the text as the inside of a JSON string."""
     try:
         return orjson.dumps(text).decode()[1:-1]
     except TypeError:  # a lone surrogate
@@ -190,7 +190,7 @@ def _key(token: str) -> str:
 
 
 def _enter(frame: _Frame, *, top: bool) -> tuple[str, str, list[Rest] | None]:
-    """Return the name, the path and the remaining paths of the value that begins."""
+    """Return name, path and remaining rule paths of the value that begins here."""
     if top:
         return frame.name, "$", frame.rests
     key: str | int = frame.index
@@ -206,6 +206,6 @@ def _enter(frame: _Frame, *, top: bool) -> tuple[str, str, list[Rest] | None]:
 
 
 def _note_pair(frame: _Frame, token: str) -> None:
-    """Note the name in `{"name": "API_KEY", "value": …}`, where the name that tells is a value itself."""
+    """Note the name in `{"name": "API_KEY", "value": …}`, where the telling name is itself a value."""
     if frame.key in PAIR_NAMES and token[0] == '"' and len(token) < 80:
         frame.pair = token[1:-1]

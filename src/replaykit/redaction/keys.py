@@ -1,4 +1,4 @@
-"""The key of a project: placeholders are made under it, so it stays on the machine and never goes into git."""
+"""The key of a project. Placeholders derive from it, so it stays on the machine and out of git."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LEAST = 16
 
 
 def project_key(directory: Path) -> bytes:
-    """The key: `$REPLAYKIT_REDACTION_KEY` (hex or text), or `redaction.key` in the directory, made on first use."""
+    """Return the key from `$REPLAYKIT_REDACTION_KEY` (hex or text) or `redaction.key`, which is created if missing."""
     named = os.environ.get(VARIABLE)
     if named is not None:
         return _from_text(named.strip(), f"${VARIABLE}")
@@ -29,7 +29,7 @@ def project_key(directory: Path) -> bytes:
 
 
 def check_key(directory: Path) -> bool:
-    """Return True when there is a key that can be used, False when there is none; UsageError for one that cannot."""
+    """Return whether there is a key; raise `UsageError` if it is unusable."""
     named = os.environ.get(VARIABLE)
     if named is not None:
         _from_text(named.strip(), f"${VARIABLE}")
@@ -70,7 +70,7 @@ def _from_text(text: str, where: str) -> bytes:
 
 
 def _make(path: Path) -> None:
-    """A file appears whole or not at all, and only one of two processes makes it: a link fails where there is one."""
+    """Create the file atomically, by a link: it fails if another process created the file first."""
     import secrets  # noqa: PLC0415 (slow to import, and a key is made once)
 
     own = path.with_name(f".{FILE}.{os.getpid()}.{secrets.token_hex(4)}")
@@ -98,7 +98,7 @@ def _place(own: Path, path: Path) -> None:
         os.link(own, path)
     except FileExistsError:
         raise
-    except OSError:  # a file system without links
+    except OSError:  # a file system without hard links
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "w") as file:
             file.write(own.read_text("ascii"))

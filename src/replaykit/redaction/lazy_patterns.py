@@ -1,4 +1,4 @@
-"""Patterns and automata that are built when they are first needed: building takes longer than searching."""
+"""Compile patterns and automata on first use: compiling takes longer than searching."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PATTERN_METHODS = ("search", "match", "fullmatch", "findall", "finditer", "sub"
 
 
 class _LazyPattern:
-    """Stands for a compiled pattern; its methods become those of the pattern on the first use of one."""
+    """A stand-in for a compiled pattern; takes over its methods on first use."""
 
     def __init__(self, pattern: Any, flags: int) -> None:
         self._pattern = pattern
@@ -30,7 +30,7 @@ class _LazyPattern:
 
 
 class _LazyAutomaton:
-    """Stands for an automaton that looks for many words at once, in about the time of two or three searches."""
+    """A stand-in for an automaton that searches many words at once, in the time of two or three searches."""
 
     def __init__(self, words: Iterable[bytes]) -> None:
         self._words = words
@@ -38,17 +38,17 @@ class _LazyAutomaton:
     def __getattr__(self, name: str) -> Any:
         from ahocorasick_rs import BytesAhoCorasick, Implementation  # noqa: PLC0415 (reading a store needs none of it)
 
-        # Of more than 100 words this implementation is not the default.
+        # Beyond 100 words, this implementation is not the default.
         automaton = BytesAhoCorasick(list(self._words), implementation=Implementation.DFA)
         self.find_matches_as_indexes = automaton.find_matches_as_indexes
         return getattr(automaton, name)
 
 
 def lazy(pattern: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
-    """Return the pattern, compiled on its first use."""
+    """Return a pattern that is compiled on first use."""
     return cast("re.Pattern[AnyStr]", _LazyPattern(pattern, flags))
 
 
 def lazy_automaton(words: Iterable[bytes]) -> BytesAhoCorasick:
-    """Return an automaton for these words, built on its first use."""
+    """Return an automaton for these words that is built on first use."""
     return cast("BytesAhoCorasick", _LazyAutomaton(words))

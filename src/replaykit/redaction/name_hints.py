@@ -1,7 +1,7 @@
-"""Telling names: keys, headers and variables whose value is a secret or personal, whatever it looks like.
+"""Telling names: keys, headers and variables whose value is secret or personal, whatever it looks like.
 
-A name is cut into words (`X-Api-Key`, `apiKey`, `API_KEY` are all `api key`), and its last words decide:
-`db_password` tells, `password_policy` does not.
+A name is split into words (`X-Api-Key`, `apiKey`, `API_KEY` are all `api key`), and the last words decide:
+`db_password` is telling, `password_policy` is not.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from replaykit.model.text_lines import words_of
 
 
 class Trust(IntEnum):
-    """The certainty of a name: what a value beside it must look like to be taken."""
+    """How much a name proves: the values next to it that count as secret."""
 
-    RANDOM = 1  # as if a machine had drawn it: `token`, `*_key`
-    SECRET = 2  # as if somebody had thought it up to be hard to guess: `secret`
-    ANY = 3  # anything but a stand-in: `password`
-    NUMBER = 4  # what has digits: `ssn`, `pin`
-    COOKIE = 5  # what has an equals sign
+    RANDOM = 1  # machine-generated ones: `token`, `*_key`
+    SECRET = 2  # hard-to-guess ones: `secret`
+    ANY = 3  # all but stand-ins: `password`
+    NUMBER = 4  # values with digits: `ssn`, `pin`
+    COOKIE = 5  # values with an equals sign
 
 
 class NameHint(Struct, frozen=True):
-    """The hint that a name gives about its value."""
+    """What a name says about its value."""
 
     kind: str
     trust: Trust
     is_own: bool = False
-    """True for a name that a project added."""
+    """True for a name that the project added."""
 
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_A-Za-z]+|\d+")
@@ -96,13 +96,13 @@ _LATER = frozenset(words_of(
 STEMS = tuple(
     b"pass pwd secret token key auth cred jwt cookie senha contrase kennwort wachtwoord mnemonic bearer".split()
 )
-"""One of these is in every name of a secret that is looked for outside of quotes, in lower case."""
+"""Stems, in lower case, of all secret names that are searched outside quotes; each name has one."""
 WIDE_STEMS = {"п": "парол", "П": "парол", "密": "密码 密碼", "口": "口令", "ワ": "パスワード", "비": "비밀번호",
               "암": "암호",
               "ł": "hasło", "ş": "şifre", "Ş": "şifre", "ö": "lösenord", "ó": "jelszó", "ñ": "contraseña"}  # fmt: skip
-"""The same for texts beyond ASCII, by a character that each has: asking for one is quick."""
+"""The same beyond ASCII, by a character in the stem: searching for one character is fast."""
 NUMBER_STEMS = tuple(b"ssn social card cvv cvc pin otp licen national tax".split())
-"""The same for names whose value has digits; asked only where there are some."""
+"""The same for names of numbers; used only for texts with digits."""
 
 
 _TABLE = {
@@ -116,7 +116,7 @@ for _kind, _names in _PERSONAL.items():
 
 
 def words(name: str) -> list[str]:
-    """Return the words of a name in lower case, whichever way it is spelled."""
+    """Split a name into lower-case words, whatever its style."""
     return list(map(str.lower, _WORD.findall(name)))
 
 
@@ -124,7 +124,7 @@ _OPENING = b"\\\"'`([{*>"
 
 
 def several_words(flat: bytes, start: int, end: int) -> bytes:
-    """Return the name that ends in the word from `start` to `end`, with the word or two before it."""
+    """Return the name that ends at `end`, with the word or two before it."""
     first = start
     for _ in range(2):
         first = flat.rfind(b" ", max(0, first - 16), first - 1) + 1 or max(0, first - 16)
@@ -134,13 +134,13 @@ def several_words(flat: bytes, start: int, end: int) -> bytes:
 
 
 def compact(name: str) -> str:
-    """Return the words of a name, run together."""
+    """Return the words of a name without separators."""
     return "".join(words(name))
 
 
 @lru_cache(maxsize=4096)
 def hint_of_name(name: str) -> NameHint | None:
-    """Return what the name says about its value, or None when it says nothing."""
+    """Return what a name says about its value, if anything."""
     if not 2 <= len(name) <= 80:
         return None
     parts = words(name)
@@ -176,13 +176,13 @@ def _longest_match(parts: list[str], name: str) -> NameHint | None:
 
 
 def _has_other_sense(parts: list[str], before: str) -> bool:
-    """True for words that mean something else in company: `spin`, `by pass`, `first pass`, `graphics card`."""
+    """Return whether the words mean something else in context: `spin`, `by pass`, `first pass`."""
     is_short = parts in (["pass"], ["pin"], ["auth"])
     return is_short and before in ("by", "first", "second", "test", "single", "multi", "one", "two", "boarding", "gpio")
 
 
 def _glued(word: str) -> NameHint | None:
-    """Return what a name without a seam says: `dbpassword`, `mysqlpwd`, `githubtoken`."""
+    """Return the hint of a name without word borders: `dbpassword`, `mysqlpwd`, `githubtoken`."""
     for ending in ("password", "passwort", "passwd", "pwd", "passphrase", "apikey", "secretkey", "accesskey", "secret"):
         if word.endswith(ending):
             return _TABLE[ending]

@@ -1,4 +1,4 @@
-"""Assigned: values beside telling names, in whatever a text is written in.
+"""Find values next to telling names, in whatever notation the text has.
 
 `password: x`, `"password": "x"`, `\\"password\\": \\"x\\"`, `password=x&`, `--password x`, `<password>x</password>`,
 `name="password" value="x"`, `Authorization: Bearer x`, `the password is x`.
@@ -54,13 +54,13 @@ _XML = lazy(
 )
 _COOKIE = lazy(rb"[^\r\n\"']{1,8192}+(?:(?<==)\"[^\r\n\"']{0,4096}+\"[^\r\n\"']{0,4096}+){0,64}+")
 _COLON = lazy(rb"\s{0,16}[:=]\s{0,4}")
+# The parameters of `Authorization: Digest`, which form one secret.
 _DIGEST = lazy(
     rb"\s{0,4}[:=]\s{0,4}digest\s{1,4}"
     rb"([a-z_-]{1,24}\s?=\s?(?:\\{0,8}\"[^\"\r\n]{0,2048}+\"|[^\s,\"']{1,512}+)"
     rb"(?:\s?,\s{0,4}[a-z_-]{1,24}\s?=\s?(?:\\{0,8}\"[^\"\r\n]{0,2048}+\"|[^\s,\"']{1,512}+)){0,24}+)",
     re.IGNORECASE,
 )
-"""The parameters of `Authorization: Digest`, which are one secret."""
 _SCHEME = lazy(rb"(?:bearer|basic|token|bot|apikey|api-key|key|digest|negotiate|ntlm)\s+", re.IGNORECASE)
 _ENV_LINE = lazy(rb"(?:^|[\r\n])[ \t]*(?:export |set |ENV |\$env:)?[A-Z][A-Z0-9_]*=?\Z")
 _BLANKED = lazy(rb"<{8,}+(?=[A-Za-z0-9_.~-])")
@@ -68,7 +68,7 @@ _REST = lazy(rb"[ \t]*(?:[\r\n,;&)}\]<|#]|//|\\|\.?\Z|\.\s|\"|')")
 
 
 def assigned_hits(view: View, rules: Rules, literals: frozenset[bytes]) -> Iterator[Hit]:
-    """Yield every value beside a telling name; `view.findings` are what such values may hold."""
+    """Yield the values next to telling names; `view.findings` are hits inside such values."""
     low, runs, flat = view.low, view.runs, view.flat
     seen: set[int] = set()
     heads: set[int] = set()
@@ -92,7 +92,7 @@ def assigned_hits(view: View, rules: Rules, literals: frozenset[bytes]) -> Itera
                 for hit in _beside(view, rules, start, end, hint):
                     yield hit
                     done = hit.end
-            at = low.find(stem, max(end, done))  # a name inside of a value is a part of it
+            at = low.find(stem, max(end, done))  # a name inside a value belongs to the value
         done = 0
     if not view.text.isascii():
         yield from _wide(view)
@@ -103,7 +103,7 @@ _ENDS_CELL = (b",", b";", b"\t", b"|", b"\r", b"\n", b"\v", b"\\", b'"')
 
 
 def _wide(view: View) -> Iterator[Hit]:
-    """Yield values beside names beyond ASCII; what follows a name is read as for all others."""
+    """Yield values next to names beyond ASCII; the text after a name is read as for all names."""
     stems: dict[str, None] = {}
     for sign, words in WIDE_STEMS.items():
         if sign in view.text:
@@ -112,7 +112,7 @@ def _wide(view: View) -> Iterator[Hit]:
         return
     lowered = view.text.lower()
     if len(lowered) != len(view.text):
-        return  # a letter that changes its length with its case: positions would be off
+        return  # case changed the length of a letter, so positions would be off
     for stem in stems:
         at = lowered.find(stem)
         while at >= 0:
@@ -125,7 +125,7 @@ def _wide(view: View) -> Iterator[Hit]:
             while skip < min(len(lowered), end + 3) and lowered[skip] in f"{_IS} ":
                 skip += 1
             yield from _value(view, end, NameHint("secret", Trust.ANY), "", skipped=skip)
-            value = _BARE.match(view.flat, skip + 1)  # a name inside of a value is a part of it
+            value = _BARE.match(view.flat, skip + 1)  # a name inside a value belongs to the value
             if value:
                 end = value.end()
             at = lowered.find(stem, end)
@@ -154,7 +154,7 @@ _NEXT = lazy(rb"\s{1,16}(?:[:=!>|]|->|is\b|ist\b|lautet|est\b|es\b|was\b|jest\b|
 
 
 def _value(view: View, end: int, hint: NameHint, name: str, *, start: int = 0, skipped: int = 0) -> Iterator[Hit]:
-    """Yield the value behind a name that ends at `end`, or, with a word for "is" behind it, at `skipped`."""
+    """Yield the value after a name that ends at `end`, or, if a word for "is" follows, at `skipped`."""
     flat = view.flat
     if hint.kind == "secret" and b"igest" in flat[end : end + 12]:
         digest = _DIGEST.match(flat, end)
@@ -218,7 +218,7 @@ def _bare(view: View, at: int, hint: NameHint, name: str, how: str, sign: re.Mat
     if sign[0] == b"=" and _ENV_LINE.search(flat, max(0, sign.start() - 80), sign.start()):
         form = _LINE_BARE
     first = at
-    blanked = _BLANKED.match(flat, at)  # a placeholder that the value goes on behind
+    blanked = _BLANKED.match(flat, at)  # a placeholder with the rest of a value after it
     if blanked:
         at = blanked.end()
     found = form.match(flat, at)
@@ -228,7 +228,7 @@ def _bare(view: View, at: int, hint: NameHint, name: str, how: str, sign: re.Mat
     while last > first and flat[last - 1] in b".,:!?":
         last -= 1
     if flat[last : last + 1] in (b"(", b"[") and flat[last - 1 : last].isalnum():
-        return  # a call or a subscript: code
+        return  # a call or a subscript, so this is code
     is_tight = not sign[0][-1:].isspace() or how == "flag"
     loose = _REST.match(flat, last) is not None and (is_tight or b":" in sign[0])
     if how == "word" and flat[first:last].isalpha():
@@ -244,9 +244,9 @@ _TOKEN_ALONE = lazy(rb"[\"'`]?([A-Za-z0-9_\-./+=~]{8,2048}+)")
 
 
 def _after_blank(view: View, at: int, hint: NameHint, start: int) -> Iterator[Hit]:
-    """Yield the value of `the API key a8f5…` and of `login x password y` in netrc.
+    """Yield the value of `the API key a8f5…`, and of `login x password y` in netrc.
 
-    Without a sign, only what no sentence goes on with is a value.
+    Without a separator, only a word that no sentence contains counts as a value.
     """
     found = _TOKEN_ALONE.match(view.flat, at)
     if found is None or hint.trust not in (Trust.RANDOM, Trust.SECRET, Trust.ANY):
@@ -265,14 +265,14 @@ _NUMBERED = lazy(
 
 
 def _numbered(view: View, end: int, hint: NameHint) -> Iterator[Hit]:
-    """Yield the value of `Passport No. X1234567` and of `SSN is 123 45 6789`."""
+    """Yield the value of `Passport No. X1234567` and `SSN is 123 45 6789`."""
     found = _NUMBERED.match(view.flat, end)
     if found and (found["sign"] or hint.kind not in ("secret", "phone")) and len(digits_in(found["value"])) >= 4:
         yield from _checked(view, found.span("value"), hint, "", quoted=True)
 
 
 def _closed(flat: bytes, first: int, last: int) -> int:
-    """Return the end without a bracket that closes what was opened before the value."""
+    """Return the end before a bracket that was opened ahead of the value."""
     for opener, closer in (b"()", b"[]", b"{}"):
         at = flat.find(closer, first, last)
         if at >= 0 and flat.find(opener, first, at) < 0:
@@ -302,7 +302,7 @@ def _checked(
 
 
 def _cookie(view: View, end: int) -> Iterator[Hit]:
-    """Yield all pairs of a cookie as one, unless they have been redacted one by one."""
+    """Yield all pairs of a cookie as one hit, unless each is redacted already."""
     sign = _COLON.match(view.flat, end)
     found = sign and _COOKIE.match(view.flat, sign.end())
     if not found or b"=" not in found[0]:
@@ -313,7 +313,7 @@ def _cookie(view: View, end: int) -> Iterator[Hit]:
 
 
 def _is_composed(view: View, value: str, start: int, hint: NameHint) -> bool:
-    """True for a value with a finding in it, of which the rest is secret as well."""
+    """Return whether a value contains a hit and the rest of it is secret, too."""
     if hint.trust not in (Trust.SECRET, Trust.RANDOM):
         return False
     end = start + len(value)
@@ -329,7 +329,7 @@ _DSN = lazy(
 
 
 def refined(name: str, value: str, before: bytes = b"") -> str:
-    """Return the kind of a secret that its name, or what stands before it, knows better."""
+    """Return a more specific kind of secret, from its name or the text before it."""
     words = compact(name)
     if ("aws" in words or words.endswith("secretaccesskey")) and _AWS_SECRET.fullmatch(value):
         return "aws-secret"

@@ -1,6 +1,6 @@
-"""Names of people: no pattern finds them, so somebody else's recogniser does, behind one small protocol.
+"""Find names of people, which no pattern can: an external recogniser does, through a small protocol.
 
-`names = true` in redaction.toml asks for it. The extra `names` brings presidio.
+`names = true` in redaction.toml turns it on. The extra `names` installs presidio.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ class NameFinder(Protocol):
     """Finds names of people in a text."""
 
     def find(self, text: str) -> Iterable[tuple[int, int]]:
-        """From where to where each name goes."""
+        """Return the span of each name."""
 
 
 class PresidioNames:
@@ -28,7 +28,7 @@ class PresidioNames:
 
     @classmethod
     def of_model(cls, model: str, language: str = "en") -> PresidioNames:
-        """With a model of spaCy: an installed one, or the directory that one is in."""
+        """Use a spaCy model: an installed one, or a directory."""
         from presidio_analyzer import AnalyzerEngine  # noqa: PLC0415 (an extra, and slow)
         from presidio_analyzer.nlp_engine import NlpEngineProvider  # noqa: PLC0415
 
@@ -37,15 +37,15 @@ class PresidioNames:
         return cls(AnalyzerEngine(nlp_engine=engine, supported_languages=[language]), language=language)
 
     def find(self, text: str) -> Iterable[tuple[int, int]]:
-        """The spans that presidio calls PERSON and is sure enough of."""
+        """Return the spans of PERSON entities above the score."""
         results = self._analyzer.analyze(text=text, entities=["PERSON"], language=self._language)
         return sorted((found.start, found.end) for found in results if found.score >= self._score)
 
 
 def installed_finder() -> NameFinder:
-    """presidio's with the largest English model that is installed; a `UsageError` says how to get one.
+    """Return presidio with the largest installed English model; a `UsageError` says how to install one.
 
-    Left to itself presidio would download a model, and nothing here talks to the network unasked.
+    By default, presidio would download a model, and nothing here uses the network without being asked.
     """
     try:
         import presidio_analyzer as _  # noqa: F401, PLC0415 (an extra, and slow)
@@ -65,7 +65,7 @@ def installed_finder() -> NameFinder:
 
 
 def _size(model: str) -> int:
-    """The place of a model's size among those that spaCy has."""
+    """Return the rank of a model's size."""
     sizes = ("sm", "md", "lg", "trf")
     ending = model.rpartition("_")[2]
     return sizes.index(ending) if ending in sizes else -1

@@ -1,7 +1,7 @@
-"""National ids: numbers that a state gives to its people. Each has a check, or stands beside a word that names it.
+"""National ids, which have a checksum or stand next to a word that names them.
 
-Long forms with a strict check are found anywhere: codice fiscale, the Chinese resident id, the French NIR, a CPF with
-its dots. Of short ones one number in ten or twenty passes the check by chance, so a word has to name them.
+Long forms with a strict check are found anywhere: codice fiscale, Chinese resident id, French NIR, a CPF with dots. Of
+short numbers, one in ten or twenty passes the check by chance, so a word must name them.
 """
 
 from __future__ import annotations
@@ -21,14 +21,13 @@ WORDS = (
     b"cpf dni aadhaar aadhar uidai steuer identifikationsn pesel bsn burgerservice personnummer samordningsn dselsn "
     b"kimlik nino insurance ssn social"
 ).split()
-"""One of these is in every word that names a number here."""
+"""Every word that names such a number contains one of these."""
 _NEAR = 60
-_LONGEST = 40
-"""More characters than any of the numbers has, with what may not stand behind it."""
+_LONGEST = 40  # longer than any of the numbers, including the character after it
 _APART = lazy(rb"[^0-9A-Za-z]+")
 _SPANISH_LETTERS = "TRWAGMYFPDXBNJZSQVHLCKE"
+# The values of letters at odd positions of a codice fiscale; digits count like the first ten letters.
 _ODD = (1, 0, 5, 7, 9, 13, 15, 17, 19, 21, 2, 4, 18, 20, 11, 3, 6, 8, 12, 14, 16, 10, 22, 25, 24, 23)
-"""The values of letters at odd places of a codice fiscale; digits count as the first ten of them."""
 _AS_LETTERS = str.maketrans("0123456789", "ABCDEFGHIJ")
 _FINNISH = "0123456789ABCDEFHJKLMNPRSTUVWXY"
 _VERHOEFF = (
@@ -41,9 +40,9 @@ _VERHOEFF_SHIFTS = (
 
 
 class NationalId(Struct, frozen=True):
-    """One kind of number: its form, its check, and when to look for it at all.
+    """One kind of number: its form, its check, and when to search for it.
 
-    `signs`: classes of characters one of which is in every such number (see `View.shape`). `words`: one must be near.
+    Each number has one of the character classes in `signs` (see `View.shape`), and one of `words` must be near.
     """
 
     form: re.Pattern[bytes]
@@ -53,7 +52,7 @@ class NationalId(Struct, frozen=True):
     kind: str = "id-number"
 
     def is_named_in(self, low: bytes) -> bool:
-        """True when one of the words is in the text by itself, or none is needed."""
+        """Return whether one of the words is in the text on its own, or none is required."""
         for word in self.words:
             for at in places_of(low, word):
                 if stands_alone(low, at, at + len(word)):
@@ -73,7 +72,7 @@ def national_id_hits(view: View) -> Iterator[Hit]:
 
 
 def named_id_hits(view: View, literals: frozenset[bytes]) -> Iterator[Hit]:
-    """Yield the numbers near a word for them."""
+    """Yield the numbers next to a word for them."""
     if literals.isdisjoint(NAMES_OF_IDS):
         return
     for national_id in _NAMED:
@@ -85,9 +84,9 @@ def named_id_hits(view: View, literals: frozenset[bytes]) -> Iterator[Hit]:
 
 
 def _hits(view: View, national_id: NationalId, signs: list[int], before_sign: int) -> Iterator[Hit]:
-    """Yield the numbers that begin near one of these places, or up to `before_sign` characters before it.
+    """Yield the numbers that begin near one of these positions, or up to `before_sign` characters before it.
 
-    A search of the whole text takes a hundred times as long: the forms begin with no literal.
+    Searching the whole text would take a hundred times as long, since the patterns begin with no literal.
     """
     for first, last in _stretches(signs, before_sign, _NEAR + _LONGEST):
         for found in national_id.form.finditer(view.flat, first, last):
@@ -100,7 +99,7 @@ def _hits(view: View, national_id: NationalId, signs: list[int], before_sign: in
 
 
 def _stretches(places: list[int], before: int, after: int) -> Iterator[tuple[int, int]]:
-    """Yield what is around these places, which are in order; what overlaps is one stretch."""
+    """Yield the surroundings of these sorted positions, merged where they overlap."""
     first, last = max(0, places[0] - before), places[0] + after
     for place in places[1:]:
         if place - before > last:
@@ -115,20 +114,20 @@ def _weighted(digits: str, weights: str) -> int:
 
 
 def is_cpf(digits: str) -> bool:
-    """True for a number of the Brazilian taxpayers' registry."""
+    """Return whether this is a number of the Brazilian taxpayers' registry."""
     first = _weighted(digits[:9], "10 9 8 7 6 5 4 3 2") * 10 % 11 % 10
     second = _weighted(digits[:10], "11 10 9 8 7 6 5 4 3 2") * 10 % 11 % 10
     return digits[9:] == f"{first}{second}" and len(set(digits)) > 1
 
 
 def is_dni(text: str) -> bool:
-    """True for the number of a Spanish identity card; X, Y and Z begin those of foreigners."""
+    """Return whether this is a Spanish identity number; those of foreigners begin with X, Y or Z."""
     number = text[:-1].translate(str.maketrans("XYZ", "012"))
     return _SPANISH_LETTERS[int(number) % 23] == text[-1]
 
 
 def is_aadhaar(digits: str) -> bool:
-    """True for an Indian Aadhaar number (Verhoeff)."""
+    """Return whether this is an Indian Aadhaar number (Verhoeff)."""
     check = 0
     for place, digit in enumerate(reversed(digits)):
         check = int(_VERHOEFF[check][int(_VERHOEFF_SHIFTS[place % 8][int(digit)])])
@@ -136,19 +135,19 @@ def is_aadhaar(digits: str) -> bool:
 
 
 def is_chinese_id(text: str) -> bool:
-    """True for the number of a Chinese resident: a region, a date of birth, and a check character."""
+    """Return whether this is a Chinese resident id: region, date of birth, and check character."""
     total = _weighted(text[:17], "7 9 10 5 8 4 2 1 6 3 7 9 10 5 8 4 2")
     return "10X98765432"[total % 11] == text[17] and 11 <= int(text[:2]) <= 82 and _is_date(text[6:14])
 
 
 def is_nir(text: str) -> bool:
-    """True for a French social security number."""
+    """Return whether this is a French social security number."""
     body = text[:13].replace("2A", "19").replace("2B", "18")
     return body.isdigit() and text[13:].isdigit() and 97 - int(body) % 97 == int(text[13:])
 
 
 def is_steuer_id(digits: str) -> bool:
-    """True for a German tax id: one digit of the first ten is there twice or three times."""
+    """Return whether this is a German tax id: one of the first ten digits occurs two or three times."""
     counts = sorted(map(digits[:10].count, set(digits[:10])))
     if counts[-1] not in (2, 3) or counts[-2:-1] == [counts[-1]] or digits[0] == "0":
         return False
@@ -159,7 +158,7 @@ def is_steuer_id(digits: str) -> bool:
 
 
 def is_codice_fiscale(text: str) -> bool:
-    """True for an Italian tax code."""
+    """Return whether this is an Italian tax code."""
     total = 0
     for place, char in enumerate(text[:15].translate(_AS_LETTERS)):
         value = ord(char) - 65
@@ -170,45 +169,45 @@ def is_codice_fiscale(text: str) -> bool:
 
 
 def is_pesel(digits: str) -> bool:
-    """True for a Polish PESEL: the month holds the century as well."""
+    """Return whether this is a Polish PESEL, whose month includes the century."""
     month = int(digits[2:4]) % 20
     is_birth = 1 <= month <= 12 and 1 <= int(digits[4:6]) <= 31
     return is_birth and (10 - _weighted(digits[:10], "1 3 7 9 1 3 7 9 1 3") % 10) % 10 == int(digits[10])
 
 
 def is_bsn(digits: str) -> bool:
-    """True for a Dutch citizen service number."""
+    """Return whether this is a Dutch citizen service number."""
     return (_weighted(digits[:8], "9 8 7 6 5 4 3 2") - int(digits[8])) % 11 == 0 and int(digits) > 0
 
 
 def is_personnummer(digits: str) -> bool:
-    """True for a Swedish personal number, with or without the century; days from 61 on are of coordination numbers."""
+    """Return whether this is a Swedish personal number; coordination numbers add 60 to the day."""
     short = digits[-10:]
     return 1 <= int(short[2:4]) <= 12 and 1 <= int(short[4:6]) % 60 <= 31 and luhn(short)
 
 
 def is_norwegian_id(digits: str) -> bool:
-    """True for a Norwegian birth number."""
+    """Return whether this is a Norwegian birth number."""
     first = -_weighted(digits[:9], "3 7 6 1 8 9 4 5 2") % 11
     second = -_weighted(digits[:10], "5 4 3 2 7 6 5 4 3 2") % 11
     return [first, second] == [int(digits[9]), int(digits[10])] and 1 <= int(digits[:2]) % 40 <= 31
 
 
 def is_finnish_id(text: str) -> bool:
-    """True for a Finnish personal identity code, its sign of the century left out."""
+    """Return whether this is a Finnish identity code, without its century sign."""
     number = text[:6] + text[-4:-1]
     is_birth = 1 <= int(text[:2]) <= 31 and 1 <= int(text[2:4]) <= 12
     return is_birth and _FINNISH[int(number) % 31] == text[-1]
 
 
 def is_belgian_id(digits: str) -> bool:
-    """True for a Belgian national number; of those born since 2000 a 2 is put before it."""
+    """Return whether this is a Belgian national number; for births since 2000, a 2 is prefixed."""
     number, check = int(digits[:9]), 97 - int(digits[9:])
     return check in (number % 97, (2 * 10**9 + number) % 97)
 
 
 def is_turkish_id(digits: str) -> bool:
-    """True for a Turkish identity number."""
+    """Return whether this is a Turkish identity number."""
     odd, even = sum(map(int, digits[0:9:2])), sum(map(int, digits[1:8:2]))
     return (odd * 7 - even) % 10 == int(digits[9]) and sum(map(int, digits[:10])) % 10 == int(digits[10])
 
@@ -230,6 +229,7 @@ def _form(pattern: bytes) -> re.Pattern[bytes]:
 
 
 _DIGITS = b"0" * 13
+# Found anywhere.
 _STRICT = (
     NationalId(_form(rb"\d{3}\.\d{3}\.\d{3}-\d\d"), is_cpf, (b"000.000.000-00",)),
     NationalId(_form(rb"[XYZ]\d{7}[ -]?[A-HJ-NP-TV-Z]"), is_dni, (b"A0000000",)),
@@ -245,7 +245,7 @@ _STRICT = (
     ),
     NationalId(_form(rb"\d\d\.\d\d\.\d\d-\d{3}\.\d\d"), is_belgian_id, (b"00.00.00-000.00",)),
 )
-"""Found anywhere."""
+# Found next to one of their words.
 _NAMED = (
     NationalId(_form(rb"\d{11}"), is_cpf, words=(b"cpf",)),
     NationalId(_form(rb"\d{8}[ -]?[A-HJ-NP-TV-Z]"), is_dni, words=(b"dni",)),
@@ -263,7 +263,6 @@ _NAMED = (
     NationalId(_form(rb"[1-9]\d{10}"), is_turkish_id, words=(b"kimlik",)),
     NationalId(_form(rb"\d{9}|\d{3} \d\d \d{4}"), is_ssn, words=(b"ssn", b"social security"), kind="ssn"),
 )
-"""Found near one of their words."""
 NAMES_OF_IDS = tuple(word for national_id in _NAMED for word in national_id.words)
 _SIGNS_AND_OWNERS = [(sign, national_id) for national_id in _STRICT for sign in national_id.signs]
 _SIGNS = lazy_automaton([sign for sign, _ in _SIGNS_AND_OWNERS])
@@ -272,5 +271,5 @@ _SHORT = 5
 
 
 def stands_alone(low: bytes, start: int, end: int) -> bool:
-    """True for a word that may name a number: a short one is no part of another (`midnight`)."""
+    """Return whether a word may name a number; short ones must not be part of another word (`midnight`)."""
     return end - start > _SHORT or not (low[max(0, start - 1) : start].isalpha() or low[end : end + 1].isalpha())

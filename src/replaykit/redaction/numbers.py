@@ -1,4 +1,4 @@
-"""Numbers of people and their things: cards, accounts, social security, devices and phones."""
+"""Find numbers of people and things: cards, accounts, social security, devices and phones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from replaykit.redaction.national_ids import named_id_hits, national_id_hits
 from replaykit.redaction.placeholders import FoundPlaceholder, digits_in, is_placeholder, number_placeholders
 from replaykit.redaction.text_view import View, places_of
 
-# Seven digits or more, with up to two separators between them; no part of a word, of a float or of a longer number.
+# At least seven digits with up to two separators between them, outside words, floats and longer numbers.
 _CLUSTER = lazy(rb"0(?<![aA0]0)(?<!0\.0)(?!0*+\.0++(?![0 .\-()/]))(?:[ .\-()/]{0,2}0){6,}+")
 _CARD = lazy(
     rb"(?<!\d)(?<!\d\.)(?:\d{4}([ .-])\d{4}\1\d{4}\1\d{1,7}|\d{4}([ -])\d{6}\2\d{4,5}|\d{12,19})(?![\dA-Za-z_])"
@@ -44,7 +44,7 @@ def number_hits(view: View, literals: frozenset[bytes]) -> Iterator[Hit]:
 
 
 def _values(view: View, start: int, end: int, hits: Iterable[Hit]) -> list[Hit]:
-    """Return the hits without those that are placeholders."""
+    """Return the hits that are not placeholders."""
     found = list(hits)
     if not found:
         return found
@@ -53,7 +53,7 @@ def _values(view: View, start: int, end: int, hits: Iterable[Hit]) -> list[Hit]:
 
 
 def _is_placeholder(view: View, hit: Hit, known: list[FoundPlaceholder]) -> bool:
-    """True for a placeholder, or a part of one. Digits alone that are one of a phone may yet be a card."""
+    """Return whether a hit is a placeholder or part of one. Bare digits of a phone placeholder may still be a card."""
     text = view.flat[hit.start : hit.end]
     if hit.kind == "phone" and is_spare_phone(digits_in(text), plus=b"+" in text[:2]):
         return True
@@ -84,7 +84,7 @@ def _checked(view: View, start: int, end: int) -> Iterator[Hit]:
 
 
 def _goes_on(flat: bytes, found: re.Match[bytes]) -> bool:
-    """True for a group of four with more groups beside it, by the same dash, which is no card."""
+    """Return whether more groups with the same dash follow or precede, so that this is no card."""
     dash = found[1] or found[2]
     if dash not in (b"-", b"."):
         return False
@@ -113,8 +113,8 @@ _LOWER_IBAN = lazy(rb"iban[^a-z0-9]{0,4}(?:[a-z]{1,6}[^a-z0-9]{1,4})?([a-z]{2}\d
 
 
 def _iban_end(flat: bytes, start: int) -> int:
-    """Return where the IBAN that begins here ends; 0 when none does."""
-    # Blanks and dashes between groups do not count: keep where each character stood.
+    """Return where the IBAN that starts here ends; 0 if there is none."""
+    # Ignore blanks and dashes between groups, but remember the position of each character.
     places = [at for at in range(start, min(start + 48, len(flat))) if flat[at] not in b" -."]
     length = iban_length(bytes([flat[at] for at in places]).decode())
     if not length:
@@ -125,8 +125,8 @@ def _iban_end(flat: bytes, start: int) -> int:
     return end
 
 
-# Phone numbers: international ones by their country code, national ones by a shape or a word beside them. A bare run of
-# digits is a phone only where the text says so: most are ids.
+# Phone numbers: international ones by their country code, national ones by shape or a word next to them. Bare digits
+# count only if the text says so, since most are ids.
 
 _NATIONAL = lazy(
     rb"""(?<![\d])(?:
@@ -161,7 +161,7 @@ _NUMBER_WORDS = lazy(
     rb"usd|eur|lat|lon|coord|rechnung|bestell|kunden|commande|pedido|issue|row|line|seed|hash|code"
 )
 BEFORE = 40
-"""The distance between a word and the number that it is about."""
+"""How far a word may be from its number."""
 
 
 def _phone_hits(view: View, start: int, end: int) -> Iterator[Hit]:
@@ -191,7 +191,8 @@ def _phone_hits(view: View, start: int, end: int) -> Iterator[Hit]:
 
 
 def _is_joined(flat: bytes, start: int) -> bool:
-    """True for the tail of an id (`order-1234567`, `#1234567`), the seconds of a time, or one byte of a dump."""
+    """Return whether this is the tail of an id (`order-1234567`, `#1234567`), the seconds of a time, or part of a
+    dump."""
     before = flat[max(0, start - 4) : start]
     last = before[-1:]
     if last in (b"-", b"/"):
@@ -206,12 +207,12 @@ _BYTE_AFTER = lazy(rb" [0-9A-Fa-f]{2}(?![0-9A-Za-z])")
 
 
 def _is_dump(flat: bytes, start: int, end: int) -> bool:
-    """True for pairs of digits among other pairs: bytes in hexadecimal."""
+    """Return whether the digits are among other pairs of digits: a hex dump."""
     return bool(_BYTE_AFTER.match(flat, end) or _BYTE_BEFORE.search(flat[max(0, start - 4) : start]))
 
 
 def _plus(flat: bytes, start: int) -> int:
-    """Return where the international prefix begins: a plus sign before, or two zeros; -1 when there is none."""
+    """Return where the international prefix (a plus sign or two zeros) begins; -1 if there is none."""
     plus = flat.rfind(b"+", max(0, start - 3), start)
     if plus >= 0:
         between = flat[plus + 1 : start]
@@ -225,7 +226,7 @@ def _plus(flat: bytes, start: int) -> int:
 
 
 def _international(flat: bytes, begin: int, start: int, end: int) -> int:
-    """Return where a number with a country code ends; 0 when it has fewer or more digits than numbers have."""
+    """Return where a number with a country code ends; 0 if the count of digits is wrong."""
     has_zeros = flat[begin : begin + 1] != b"+"
     first = start + 2 * has_zeros
     if COUNTRY_CODE.match(flat, first) is None:
@@ -246,7 +247,7 @@ _LONG = lazy(rb"\d(?:[ .\-()/]{0,3}\d){7,14}")
 
 
 def _is_named(view: View, start: int) -> bool | None:
-    """True when a word for a phone is the last word about the number, False when another is, None without any."""
+    """Return True if the last word about the number means a phone, False if it means something else, else None."""
     first = max(0, start - BEFORE)
     if not view.text.isascii() and _last(_WIDE_WORDS, view.text[first:start].lower()) >= 0:
         return True
@@ -255,9 +256,9 @@ def _is_named(view: View, start: int) -> bool | None:
 
 @lru_cache(maxsize=4096)
 def named_by(before: bytes) -> bool | None:
-    """Return the same by what comes before it.
+    """Return the same, from the text before the number.
 
-    Cached: in data the same few keys stand before thousands of numbers.
+    Cached, because data repeats the same few keys before thousands of numbers.
     """
     phone = max(_last(_WORDS, before), _last(_WEAK, before))
     other = _last(_NUMBER_WORDS, before)

@@ -1,7 +1,7 @@
-"""Parts of placeholders: what an agent has taken out of one, where it took the same out of the value before.
+"""Compare texts with placeholders by parts: an agent may extract from a placeholder what it extracted from the value.
 
-`acme.com` of an address, the digits of a phone, the name before the @; or all of it, where a name told of the value in
-one place and none does in another. They are in a recording as they were.
+Parts are the domain of an address, the digits of a phone, the name before the @, or a whole value next to a telling
+name in one place only. A recording has them in clear text.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from replaykit.redaction.lazy_patterns import lazy
 from replaykit.redaction.placeholders import FoundPlaceholder, canonical, digest, placeholder, placeholders_in
 
 _NAME = lazy(rb"(?<![\w@-])p-([0-9a-f]{8})(?![\w@-])")
+# Kinds that are recognised by more than their form, and the form of their values in clear text.
 _PLAIN = {
     "domain": lazy(rb"[\w-]+(?:\.[\w-]+)+"),
     "name": lazy(rb"[^@\s\"\\<>]{1,64}"),
     "phone": lazy(rb"\+?[\d ().-]{7,24}"),
     "secret": lazy(rb"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"),
 }
-"""Kinds that are told by more than their form, and what such a value looks like where it is in clear."""
 
 
 class Parts:
-    """The placeholders in a text, parts of such among them, and what stands between them."""
+    """The placeholders in a text, including parts of them, and the text in between."""
 
     def __init__(self, text: bytes) -> None:
         found = placeholders_in(text)
@@ -46,30 +46,30 @@ class Parts:
 
     @property
     def beginning(self) -> bytes:
-        """The text before the first of them."""
+        """The text before the first placeholder."""
         return self._between[0]
 
     @property
     def end(self) -> bytes:
-        """The text after the last of them."""
+        """The text after the last placeholder."""
         return self._between[-1]
 
     @property
     def first(self) -> tuple[str, str, bytes]:
-        """The kind of the first, which one it is, and its text."""
+        """The kind, the slot and the text of the first placeholder."""
         return self._found[0].kind, self._found[0].slot, self._texts[0]
 
     @property
     def are_names(self) -> bool:
-        """True when one of them is a name before an @, which no key can check by itself."""
+        """True if there is a name before an @, which no key can verify on its own."""
         return any(part.kind == "name" for part in self._found)
 
     def agree_with(self, other: bytes, key: bytes) -> bool:
-        """True when the other text is the same, some of it in clear, as the key shows."""
+        """Return whether the key shows that the other text is the same with some values in clear text."""
         return self._each(other, lambda part, text: slot_of_value(key, part.kind, text) == part.slot)
 
     def fit(self, other: bytes) -> bool:
-        """True when the other text may be the same, some of it in clear."""
+        """Return whether the other text may be the same with some values in clear text."""
         return self._each(other, _may_be)
 
     def _each(self, other: bytes, is_same: Callable[[FoundPlaceholder, bytes], bool]) -> bool:
@@ -80,7 +80,7 @@ class Parts:
         return all(text == own or is_same(part, text) for part, own, text in rows)
 
     def values_in(self, other: bytes) -> list[bytes] | None:
-        """Return what the other text has in the places of the placeholders; None when it differs elsewhere."""
+        """Return what the other text has in place of the placeholders; None if the rest differs."""
         first, *rest = self._between
         if not other.startswith(first):
             return None
@@ -102,7 +102,7 @@ def _may_be(part: FoundPlaceholder, text: bytes) -> bool:
 
 
 def slot_of_value(key: bytes, kind: str, text: bytes) -> str:
-    """Return the placeholder that a value has, or that part of one."""
+    """Return the slot of a value's placeholder, or of a part of it."""
     value = text.decode("utf-8", "replace")
     if kind == "domain":
         return f"{digest(key, kind, value.lower()):08x}"

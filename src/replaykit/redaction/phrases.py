@@ -1,4 +1,4 @@
-"""Secrets that a word beside them gives away: wallet phrases, arguments of commands, keys of vendors."""
+"""Find secrets by a word next to them: wallet phrases, arguments of commands, keys of vendors."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from replaykit.redaction.finding import Hit
 from replaykit.redaction.lazy_patterns import lazy
 from replaykit.redaction.text_view import View, places_of
 
-# The words that a wallet is restored from (BIP-39), and seeds of one-time passwords written in groups. No list of words
-# is shipped, so the checksum inside of a phrase is not checked. A phrase has a word for it before, and consists of 12,
-# 15, 18, 21 or 24 words of three to eight letters, none of which is one that every sentence has and no phrase does.
+# The words that restore a wallet (BIP-39), and grouped seeds of one-time passwords. Without a word list, the checksum
+# of a phrase cannot be checked. A phrase follows a word for it and has 12, 15, 18, 21 or 24 words of three to eight
+# letters, none of them among the words that every sentence has.
 
 PHRASE_NAMES = (
     b"seed phrase|recovery phrase|backup phrase|secret phrase|wallet phrase|mnemonic|seed words|recovery words"
 ).split(b"|")
 """One of these is before every phrase."""
 SEED_NAMES = (b"totp", b"2fa", b"authenticator")
-"""One of these is before every seed in groups."""
+"""One of these is before every grouped seed."""
 _COUNTS = (24, 21, 18, 15, 12)
 _WORDS = lazy(
     rb"(?:[^a-z0-9]{1,12}|(?:[^a-z0-9]{1,3}[a-z]{1,9}){0,4}?[^a-z0-9]{0,4}[:=\"'`\n]\s{0,8})(?:\d{1,2}[.):]\s?)?"
@@ -36,14 +36,14 @@ _NEAR_SEED = 124
 
 
 def phrase_hits(view: View) -> Iterator[Hit]:
-    """Yield phrases behind a name for them, and seeds in groups of four."""
+    """Yield phrases after a name for them, and seeds in groups of four."""
     for end in _ends_of(PHRASE_NAMES, view.low):
         found = _WORDS.match(view.low, end)
         if found and _is_phrase(_WORD.findall(found[1])):
             yield Hit("seed-phrase", *found.span(1), 2)
     for end in _ends_of(SEED_NAMES, view.low):
         found = _SEED.search(view.flat, end, end + _NEAR_SEED)
-        if found and _DIGIT_OF_SEED.search(found[0]):  # no sentence of words of four letters
+        if found and _DIGIT_OF_SEED.search(found[0]):  # excludes sentences of four-letter words
             yield Hit("secret", *found.span(), 2)
 
 
@@ -57,7 +57,7 @@ def _is_phrase(words: list[bytes]) -> bool:
     return len(words) in _COUNTS and _OF_SENTENCES.isdisjoint(words)
 
 
-# Passwords among the arguments of programs that take them there.
+# Passwords in the arguments of programs.
 
 _VALUE = rb"(?:'([^'\r\n]{1,200})'|\"([^\"\r\n]{1,200})\"|([^\s'\"|;&<>$]{3,200}))"
 _ARGUMENTS = rb"[^\r\n|;&]{0,200}?"
@@ -77,7 +77,7 @@ def command_hits(view: View) -> Iterator[Hit]:
         if program not in view.low:
             continue
         for found in form.finditer(view.flat):
-            group = found.lastindex or 0  # one of three ways to quote a value
+            group = found.lastindex or 0  # one of three quoting styles
             if not _is_stand_in(found[group]):
                 yield Hit("secret", *found.span(group), 2)
 
@@ -87,15 +87,14 @@ def _is_stand_in(value: bytes) -> bool:
     return value[:1] in b"$<{[" or not value.strip(b"*x.") or value.lower() in (b"password", b"secret")
 
 
-# Keys without a form of their own, beside the name of who hands them out.
+# Keys without a distinctive form, next to the vendor's name.
 
 _NEAR = 80
-_LONGEST = 41
-"""More characters than any of the keys has, with the one that may not stand behind it."""
+_LONGEST = 41  # longer than any of the keys, including the character after it
+# Words for numbers that give no access.
 _ID = lazy(
     rb"(?:\bids?|[_-]id|[a-z]Id|sha\d*|md5|hash|digest|etag|commit|trace|span)[\"'`]?\s{0,3}[:=]?\s{0,3}[\"'`]?\Z"
 )
-"""The words that name a number that opens nothing."""
 _OF_ALL_CLASSES = rb"(?=[A-Za-z0-9]*[a-z])(?=[A-Za-z0-9]*[A-Z])(?=[A-Za-z0-9]*[0-9])"
 
 
@@ -114,9 +113,9 @@ _TWILIO_LOGIN = lazy(rb"AC(?<![A-Za-z0-9]AC)[0-9a-f]{32}[\"']?\s{0,2}[:,]\s{0,2}
 
 
 def vendor_hits(view: View) -> Iterator[Hit]:
-    """Yield keys within a line's length of their vendor's name, and the second part of Twilio's login.
+    """Yield keys near their vendor's name, and the second half of Twilio's login.
 
-    A search of the whole text takes thirty times as long as one for the name: the forms begin with no literal.
+    Searching the whole text takes thirty times as long as searching the name, since the patterns begin with no literal.
     """
     for word, form in _VENDORS.items():
         done = 0

@@ -1,7 +1,7 @@
 """Pieces: the objects in the lists of a JSON text, such as the messages of a conversation.
 
-Every model call of an agent holds all messages so far, so the calls of a run hold each message again and again. Looking
-at each distinct piece once, and at the rest of the text with its pieces taken out, makes that cost what is new.
+Each model call repeats all messages so far, so the calls of a run hold each message many times. Checking each distinct
+piece once, and the rest of the text without its pieces, keeps the cost proportional to what is new.
 """
 
 from __future__ import annotations
@@ -19,13 +19,12 @@ from replaykit.model.values import read_items, read_members
 from replaykit.redaction.lazy_patterns import lazy
 
 LEAST_BYTES = 16 * 1024
-"""A shorter text is looked at as a whole."""
-_LARGEST_PIECE = 32 * 1024
-"""A larger object is looked into for lists of its own."""
+"""Shorter texts are checked as a whole."""
+_LARGEST_PIECE = 32 * 1024  # larger objects are searched for lists of their own
 _SMALLEST_PIECE = 64
 _LARGEST_TEXT = 64 * 1024 * 1024
 STAND_IN = b"{}"
-"""An object that holds nothing, in the place of a piece."""
+"""An empty object in place of a piece."""
 _NEXT = STAND_IN + b","
 _STEP = len(_NEXT)
 _GAP = lazy(rb"[\s,]*+")
@@ -33,20 +32,20 @@ _KEY = lazy(rb'[\s,]*+"[^"\\]*+(?:\\.[^"\\]*+)*+"\s*+:\s*+')
 
 
 class TextSpan(NamedTuple):
-    """From where to where a piece goes."""
+    """The span of a piece."""
 
     start: int
     end: int
 
 
 class Pieces:
-    """A JSON text as its pieces and the rest."""
+    """A JSON text, split into pieces and the rest."""
 
     def __init__(self, text: bytes, spans: list[TextSpan], flat: int = 0) -> None:
         self.text = text
         self.spans = spans
         self.flat = flat
-        """The number of pieces at the beginning that are no part of another object in a list."""
+        """The number of leading pieces that are not nested in another object of a list."""
 
     @cached_property
     def texts(self) -> list[bytes]:
@@ -55,12 +54,12 @@ class Pieces:
 
     @cached_property
     def rest(self) -> bytes:
-        """The text with an empty object in the place of each piece."""
+        """The text with an empty object in place of each piece."""
         return STAND_IN.join(self._gaps())
 
     @cached_property
     def places(self) -> list[int]:
-        """The places of the empty objects in the rest."""
+        """The positions of the empty objects in the rest."""
         places, removed = [], 0
         for start, end in self.spans:
             places.append(start - removed)
@@ -68,9 +67,9 @@ class Pieces:
         return places
 
     def borders(self, since: int = 0) -> Iterator[tuple[int, int, int]]:
-        """Yield the places where a piece begins or ends, with the numbers of the pieces around it (-1: the rest).
+        """Yield the borders of pieces, with the indexes of the pieces on both sides (-1 for the rest).
 
-        From a place on: all borders behind it, and maybe the one before.
+        `since` limits them to later ones, plus possibly one before.
         """
         first = bisect_left(self.spans, since, key=_end)
         last_end = 0
@@ -87,7 +86,7 @@ class Pieces:
             yield last_end, len(self.spans) - 1, -1
 
     def cuts(self, first: int, last: int) -> Iterator[int]:
-        """Yield the places between two others where a piece begins or ends."""
+        """Yield the borders between two positions."""
         for number in range(bisect_right(self.spans, first, key=_end), len(self.spans)):
             start, end = self.spans[number]
             if start >= last:
@@ -106,14 +105,14 @@ class Pieces:
 
 
 def pieces_of(text: bytes, *, smallest: int = _SMALLEST_PIECE, largest: int = _LARGEST_PIECE) -> Pieces | None:
-    """Return the text in pieces; None when it is no JSON, is too large, or says a name twice."""
+    """Split a text; return None if it is not JSON, is too large, or repeats a name."""
     if len(text) > _LARGEST_TEXT:
         return None
     walk = _Walk(smallest, largest)
     spans = walk.spans(text.rstrip(), 0)
     if spans is not None:
         return walk.pieces(text, spans)
-    spans, at = [], 0  # it may be a value on each line
+    spans, at = [], 0  # perhaps a value on each line
     for line in text.splitlines(keepends=True):
         more = walk.spans(line.rstrip(), at)
         if more is None:
@@ -124,9 +123,9 @@ def pieces_of(text: bytes, *, smallest: int = _SMALLEST_PIECE, largest: int = _L
 
 
 def grown_pieces(before: Pieces, text: bytes, common: int) -> tuple[Pieces, int] | None:
-    """Return the text in pieces, and how many of them it shares with a text with which it has `common` bytes in common.
+    """Split a text that shares `common` bytes with another; return the pieces and how many are the same.
 
-    The result is that of `pieces_of`, and only what is new is read. None where `pieces_of` has to tell.
+    Gives the result of `pieces_of`, but reads only what is new. Returns None if `pieces_of` is needed.
     """
     shared = bisect_right(before.spans, common, hi=before.flat, key=_end)
     if not shared or len(text) > _LARGEST_TEXT:
@@ -135,7 +134,7 @@ def grown_pieces(before: Pieces, text: bytes, common: int) -> tuple[Pieces, int]
     first = bisect_left(range(last), True, key=lambda index: places[last] - places[index] == _STEP * (last - index))
     if rest[places[first] : places[last]] != _NEXT * (last - first):
         first = last
-    # Of the pieces that follow each other in a list, one is enough to read on behind them.
+    # Of consecutive pieces in a list, one is enough context to read on.
     head = rest[: places[first]] + STAND_IN
     walk = _Walk(_SMALLEST_PIECE, _LARGEST_PIECE)
     known = before.spans[last].end
@@ -156,7 +155,7 @@ def _end(span: TextSpan) -> int:
 
 
 def joined(rest: bytes, places: list[int], texts: list[bytes]) -> bytes:
-    """Return the rest with these texts in the places of its empty objects."""
+    """Put these texts in place of the empty objects of the rest."""
     parts: list[bytes] = []
     at = 0
     for place, text in zip(places, texts, strict=True):
@@ -166,20 +165,19 @@ def joined(rest: bytes, places: list[int], texts: list[bytes]) -> bytes:
 
 
 class _Walk:
-    """A walk over a JSON value in search of pieces."""
+    """Walks a JSON value in search of pieces."""
 
     def __init__(self, smallest: int, largest: int) -> None:
         self._smallest = smallest
         self._largest = largest
-        self._first_nested = sys.maxsize
-        """The place of the first object of a list that is in pieces itself."""
+        self._first_nested = sys.maxsize  # the position of the first list object that is itself split
 
     def pieces(self, text: bytes, spans: list[TextSpan]) -> Pieces:
-        """Return the pieces of a text that these spans were found in."""
+        """Return the pieces of a text with these spans."""
         return Pieces(text, spans, bisect_left(spans, self._first_nested, key=_end))
 
     def spans(self, value: bytes, at: int) -> list[TextSpan] | None:
-        """Return the pieces below a list or an object that begins at this place; None when it is no JSON."""
+        """Return the pieces in a list or object at this position; None if it is not JSON."""
         try:
             return self._spans(value, at)
         except (ValueError, RecursionError, msgspec.MsgspecError):
@@ -205,7 +203,7 @@ class _Walk:
 
 
 def _children(value: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield the items of a list or the values of an object, and where each begins; nothing for a blank or a scalar."""
+    """Yield items of a list or values of an object with their positions; nothing for a blank or a scalar."""
     gap: re.Pattern[bytes] = _GAP
     children: list[msgspec.Raw]
     if value[:1] == b"[":

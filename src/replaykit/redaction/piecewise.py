@@ -1,16 +1,16 @@
-"""Redaction piece by piece: each distinct piece of a long JSON text is looked at once, wherever it stands again.
+"""Redact long JSON texts piece by piece: each distinct piece is checked once.
 
-The result is that of a look at the whole text, which is the law that the tests hold it to. What a rule may see beyond
-the border of a piece is kept:
+The result equals that of checking the whole text, which the tests verify. Everything that a rule may see beyond the
+border of a piece is preserved:
 
-- traits of the whole text decide which rules are asked in its pieces (`traits`);
-- a value that is found in one piece is looked for in all of them, pass by pass;
-- where something is found in one piece, members with telling names are taken in all of them;
-- the surroundings of each border are looked at. Where that finds anything else than a look at each piece in them, the
-  text is left to the plain path, and so is a text with a private key that is cut off.
+- traits of the whole text decide which rules run on its pieces (`traits`);
+- a value found in one piece is searched in all of them, pass by pass;
+- after a finding in one piece, values next to telling names are redacted in all of them;
+- the surroundings of each border are checked. If that finds anything else than checking each piece, the whole text is
+  checked instead, and so is a text with a truncated private key.
 
-A conversation grows: of a text that begins like one of the last ones, only what is new is read, and what the passes saw
-in the pieces that both have is taken over (`_Reading`).
+Conversations grow. Of a text that begins like a recent one, only the new part is read, and the findings in the shared
+pieces are reused (`_Reading`).
 """
 
 from __future__ import annotations
@@ -32,17 +32,16 @@ from replaykit.redaction.text_view import View
 if TYPE_CHECKING:
     from replaykit.redaction.redactor import Known, Redactor
 
+# How far rules see over a border: between pieces without any sign of a rule, and next to one with a sign.
 _NEAR, _FAR = 512, 4096
-"""The distance that rules see over a border: between pieces that hold no sign of any rule, and beside one that does."""
 _LIMIT_BYTES = 32 * 1024 * 1024
-_MAX_READINGS = 4
-"""The number of the last texts that may go on: agents of one run have a conversation each."""
+_MAX_READINGS = 4  # the number of recent texts to keep: each agent of a run has its own conversation
 _LARGEST_READING = 8 * 1024 * 1024
 _BEGIN, _END = b"-----BEGIN", b"-----END"
 
 
 class _Unit:
-    """One piece, or the rest, with what is known of it whatever it is a part of."""
+    """A piece, or the rest, with everything known about it that does not depend on its context."""
 
     __slots__ = ("_held", "_traits", "_value_count", "is_clean", "is_open", "raw", "text")
 
@@ -51,13 +50,13 @@ class _Unit:
         self.text = raw.decode("utf-8", "surrogateescape")
         self.is_clean = is_clean
         self.is_open = raw.rfind(_BEGIN) > raw.rfind(_END)
-        """True when it holds the beginning of a key in armour, and not its end."""
+        """True if an armoured key begins but does not end in it."""
         self._traits = -1
         self._held: list[str] = []
         self._value_count = 0
 
     def held(self, values: list[str]) -> list[str]:
-        """Return those of the values that may stand in it. The list only grows, and each value is looked for once."""
+        """Return the values that it may contain. The list only grows, and each value is searched once."""
         for value in values[self._value_count :]:
             if _may_hold(self.text, value):
                 self._held.append(value)
@@ -76,48 +75,48 @@ class _Look(Struct, eq=False):
 
     hits: list[Hit]
     may_find: bool
-    """True when the pass walks over the members of the whole text on account of this unit."""
+    """True if this unit makes the pass visit all members of the text."""
     edits: list[Edit] | None = None
     values: Known = {}
-    """Values of the edits that are looked for elsewhere, too."""
+    """Edited values that are searched elsewhere, too."""
     after: _Unit | None = None
-    """The unit with these edits; None where there are none."""
+    """The unit with these edits; None without edits."""
 
 
 class _Pass(Struct, eq=False):
-    """One pass over the units of a text: what it began with, and what it saw."""
+    """A pass over the units of a text: its input and its findings."""
 
     units: list[_Unit]
     known: Known
     sums: list[int]
-    """The traits of each unit and of all before it, and none before the first."""
+    """Cumulative traits of the units, starting with none."""
     traits: int
-    """Those of the whole text."""
+    """The traits of the whole text."""
     looks: list[_Look]
 
 
 class _State(Struct, eq=False):
-    """A text as its units, in one state: before the passes, or after them."""
+    """The units of a text before or after the passes."""
 
     pieces: Pieces
     units: list[_Unit]
     rest: _Unit
 
     def end_of(self, shared: int) -> int:
-        """Return where the first so many units end in the text."""
+        """Return where the first `shared` units end in the text."""
         if not shared:
             return 0
         return self.pieces.spans[shared - 1].end
 
     def borders_known_from(self, other: _State, shared: int) -> int:
-        """Return up to where no border needs a look, since another text, with the same first units, has had one."""
+        """Return up to where borders need no check, because another text with the same first units passed it."""
         if self.rest.is_clean != other.rest.is_clean:
             return 0
         return self.end_of(shared) - _FAR
 
 
 class _Reading(Struct, eq=False):
-    """A text that was redacted, for those that begin like it."""
+    """A redacted text, to be reused for texts that begin like it."""
 
     name: str
     before: _State
@@ -126,27 +125,26 @@ class _Reading(Struct, eq=False):
 
 
 class Piecewise:
-    """The pieces that a redactor has looked at, by their content. It forgets all of them when they are too many."""
+    """Caches the pieces that a redactor has checked, by content. Drops all of them when there are too many."""
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
         self._forget()
 
     def _forget(self) -> None:
-        """Begin anew. Only between two texts: units remember which of the values they were asked for."""
+        """Clear the cache. Only between two texts: units remember which values they were searched for."""
         self._units: dict[bytes, _Unit] = {}
         self._looks: dict[tuple[object, ...], _Look] = {}
         self._borders: dict[tuple[bytes, tuple[int, ...]], bool] = {}
-        self._readings: tuple[_Reading, ...] = ()
-        """The last texts, the newest first."""
+        self._readings: tuple[_Reading, ...] = ()  # recent texts, newest first
         self._has_forms = self._redactor.has_forms
         self._size_bytes = 0
-        self._values: list[str] = []
-        """Values that were found in any text so far, in order."""
+        self._values: list[str] = []  # the values found in all texts so far, in order
         self._listed: set[str] = set()
 
     def redacted(self, raw: bytes, name: str = "") -> bytes | None:
-        """Return the text redacted, the same object without a finding; None where only a look at all of it can tell."""
+        """Return the redacted text, the same object without a finding; None if the whole text must be checked at
+        once."""
         if self._size_bytes > _LIMIT_BYTES or self._has_forms != self._redactor.has_forms:
             self._forget()
         last, common = self._longest(raw, name)
@@ -162,7 +160,7 @@ class Piecewise:
         return self._shown(_State(pieces, last.before.units[:shared] + units, rest), name, last, shared)
 
     def _longest(self, raw: bytes, name: str) -> tuple[_Reading, int]:
-        """Return the one of the last texts that the text has most in common with, and how much."""
+        """Return the recent text with the longest common prefix, and its length."""
         best, most = _NO_READING, 0
         for reading in self._readings:
             if reading.name == name:
@@ -172,7 +170,7 @@ class Piecewise:
         return best, most
 
     def _shown(self, before: _State, name: str, last: _Reading, shared: int) -> bytes | None:
-        """Return the text as it may be written; `last` is another one that has its first so many units."""
+        """Return the redacted text; `last` is another text with the same first `shared` units."""
         if not self._is_separable(before, before.borders_known_from(last.before, shared)):
             return None
         passes: list[_Pass] = []
@@ -183,20 +181,20 @@ class Piecewise:
         if rest is not before.rest or units != before.units:
             after, since = self._joined(rest, places, units, last.after)
             if not self._is_separable(after, since):
-                return None  # its pieces touch each other now
+                return None  # after the edits, pieces affect each other
         if len(before.pieces.text) <= _LARGEST_READING:
             others = [reading for reading in self._readings if reading is not last]
             self._readings = (_Reading(name, before, passes, after), *others[: _MAX_READINGS - 1])
         return after.pieces.text
 
     def _joined(self, rest: _Unit, places: list[int], units: list[_Unit], last: _State) -> tuple[_State, int]:
-        """Return the whole text again, and up to where its borders are known. `last` is another that may begin so."""
+        """Join the text again; return it, and up to where its borders are known from `last`."""
         shared = _same_beginning(last.units, units)
         start = at = 0
         if shared:
             start, at = last.end_of(shared), places[shared - 1] + len(STAND_IN)
             if last.pieces.places[:shared] != places[:shared] or last.rest.raw[:at] != rest.raw[:at]:
-                shared = start = at = 0  # they stand elsewhere in the rest
+                shared = start = at = 0  # their positions in the rest differ
         moved, new = [place - at for place in places[shared:]], units[shared:]
         tail = joined(rest.raw[at:], moved, [unit.raw for unit in new])
         pieces = Pieces(last.pieces.text[:start] + tail, last.pieces.spans[:shared] + _spans(moved, new, start))
@@ -207,7 +205,7 @@ class Piecewise:
     def _settled(
         self, before: _State, name: str, last: list[_Pass], passes: list[_Pass]
     ) -> tuple[_Unit, list[int], list[_Unit]]:
-        """Go over all units pass by pass, as the plain path goes over the text. `last` are passes of another text."""
+        """Run all passes over the units, as for a whole text. `last` are the passes of another text."""
         from replaykit.redaction.redactor import MAX_PASSES  # noqa: PLC0415 (it imports this module)
 
         known: Known = {}
@@ -238,7 +236,7 @@ class Piecewise:
         return rest, places, units
 
     def _pass(self, units: list[_Unit], rest_traits: int, known: Known, last: _Pass) -> _Pass:
-        """Look at all units; what another pass saw in those that it began with, too, is taken over."""
+        """Check all units; reuse another pass's findings in the units that both share."""
         shared = _same_beginning(last.units, units)
         sums = [0, *last.sums[1 : shared + 1]]
         for unit in units[shared:]:
@@ -286,7 +284,7 @@ class Piecewise:
         look.edits = edits
 
     def _is_separable(self, state: _State, since: int) -> bool:
-        """True when nothing is found over a border, from this place on, that is not found on one of its sides."""
+        """Return whether no rule finds anything across a border, from `since` on."""
         around, text = [*state.units, state.rest], state.pieces.text  # -1 stands for the rest
         for at, before, behind in state.pieces.borders(since):
             reach = _NEAR
@@ -305,10 +303,10 @@ class Piecewise:
         return True
 
     def _splits(self, window: bytes, cuts: tuple[int, ...]) -> bool:
-        """True when a look at each part of a window finds what a look at all of it does.
+        """Return whether checking the parts of a window finds the same as checking all of it.
 
-        It is cut at every border in it: of three pieces, the one in the middle may be found on account of either of
-        its neighbours, and then a single cut leaves one of them beside it.
+        The window is cut at every border in it. With a single cut, the middle one of three pieces would stay next to
+        one neighbour, and might be found because of it.
         """
         if self._redactor.passes(window):
             return True
@@ -333,15 +331,15 @@ _NO_READING = _Reading("", _NO_STATE, [], _NO_STATE)
 
 
 def _same_beginning(one: Sequence[_Unit], other: Sequence[_Unit]) -> int:
-    """Return how many units at the beginning are the same."""
+    """Return how many leading units are the same."""
     count = min(len(one), len(other))
-    if one[:count] == other[:count]:  # as most are: this is quick
+    if one[:count] == other[:count]:  # the fast path
         return count
     return next(index for index in range(count) if one[index] is not other[index])
 
 
 def _spans(places: list[int], units: list[_Unit], at: int) -> list[TextSpan]:
-    """Return where units stand that are put into these places of a rest, which begins at this place."""
+    """Return the spans of units at these positions of a rest that begins at `at`."""
     spans = []
     for place, unit in zip(places, units, strict=True):
         spans.append(TextSpan(place + at, place + at + len(unit.raw)))
@@ -350,10 +348,10 @@ def _spans(places: list[int], units: list[_Unit], at: int) -> list[TextSpan]:
 
 
 def _holding(units: list[_Unit], values: list[str]) -> list[int]:
-    """Return the numbers of units that may hold one of the values."""
+    """Return the indexes of units that may contain one of the values."""
     if not values or not units:
         return []
-    # Most values that are new are in none of the units before.
+    # Most new values are in none of the earlier units.
     text = "\n".join([unit.text for unit in units])
     values = [value for value in values if _may_hold(text, value)]
     if not values:
@@ -362,16 +360,15 @@ def _holding(units: list[_Unit], values: list[str]) -> list[int]:
 
 
 def _may_hold(text: str, value: str) -> bool:
-    """True when the value may stand in the text, escaped or not."""
+    """Return whether the text may contain the value, escaped or not."""
     return value in text or "\\u" in text or ("\\" in text and _ESCAPED.search(value) is not None)
 
 
-_ESCAPED = lazy(r'["\\/\x00-\x1f]')
-"""The characters that JSON writes otherwise in a string."""
+_ESCAPED = lazy(r'["\\/\x00-\x1f]')  # characters that JSON escapes in strings
 
 
 def _shifted(places: list[int], rest: _Unit, edits: list[Edit]) -> list[int]:
-    """Return where the empty objects stand when the edits are made. Places count bytes, edits characters."""
+    """Return the positions of the empty objects after the edits. Positions count bytes, edits count characters."""
     if not edits:
         return places
     moved, shift, at, chars = [], 0, 0, 0

@@ -1,8 +1,7 @@
-"""Placeholders: what stands where a value was. It has the form of the value where that can be (`forms`), and is
-`<kind:8 hex digits>` where it cannot.
+"""Placeholders: texts that replace values, in the form of the value if possible (`forms`), else `<kind:8 hex digits>`.
 
-Both carry the beginning of an HMAC of the value under the project's key: the same value is the same placeholder
-wherever it stands, and nobody without the key can try values out.
+Both carry the beginning of an HMAC of the value under the project's key: a value has the same placeholder everywhere,
+and nobody can test guesses without the key.
 """
 
 from __future__ import annotations
@@ -43,17 +42,16 @@ _HOST = DOMAIN.encode()
 _BEFORE_HOST = lazy(
     rb"(?<![\w-])(?:p-(?P<email>[0-9a-f]{8})(?:@|%40)(?:[0-9a-f]{8}\.)?|(?<![@.])(?P<domain>[0-9a-f]{8})\.)\Z"
 )
-_WIDEST = 26
-"""The most characters of an address before its reserved domain, with a character before it."""
+_WIDEST = 26  # the most characters before the reserved domain of an address, including a border
 _TOKEN = lazy(JWT.encode())
-# Each begins with a literal, by which it is found at once; what may not stand before that is asked for behind it.
+# Patterns begin with a literal, which is fast to find, and check the text before it in a lookbehind.
 _UUID_SIGN = b"-0000-8000-8000-0"
 _UUID = lazy(rb"(?<![\w-])[0-9a-fA-F]{8}-0000-8000-8000-00000000[0-9a-fA-F]{4}(?![\w-])")
 _IBAN = lazy(rb"XX(?<![A-Za-z0-9]..)\d\d(?:[ .-]?[A-Za-z0-9]){11,30}")
 _IPV6 = lazy(rb"2001:(?<![\w:.]2001:)0?[dD][bB]8:[0-9a-fA-F:]{3,40}(?![\w:])")
 _IPV4 = lazy(rb"2(?<![\w.]2)(?:4\d|5[0-4])\.\d{1,3}\.\d{1,3}\.\d{1,3}(?!\w|\.\d)")
+# For a text with `0` for all digits: a pattern with a leading literal takes a tenth of the time.
 _NUMBER = lazy(rb"0(?=[0 .\-()/]{8})(?:[ .\-()/]{0,2}+0){8,18}(?!\w)")  # most numbers end at the look ahead
-"""Of a text with `0` for all digits: a pattern that begins with a literal is found in a tenth of the time."""
 _ZEROS = bytes.maketrans(b"123456789", b"000000000")
 _NOT_DIGITS = bytes({*range(256)} - {*b"0123456789"})
 _SEPARATORS = b" .-()/"
@@ -62,26 +60,26 @@ _LIMITS = frozenset(b",]}")
 _JSON_NUMBER = lazy(rb"\d+(?:\.\d+)?")
 
 OF_DIGITS = frozenset({"card", "imei", "ip", "phone", "ssn"})
-"""Kinds whose placeholders are digits. They are ones by their range, and beside another name may be something else."""
+"""Kinds whose placeholders are digits. Only their range marks them, so next to another name they may be values."""
 _COMPACT = frozenset({"card", "iban", "ssn", "imei"})
 _APART = lazy(r"[^0-9A-Za-z+]|(?<!^)\+")
 
 
 class FoundPlaceholder(Struct, frozen=True, order=True):
-    """A placeholder in a text: where it is, of what kind, and which one."""
+    """A placeholder in a text: its span, kind and slot."""
 
     start: int
     end: int
     kind: str
     slot: str
     is_certain: bool = True
-    """False for digits in a range that no value of this kind is in: by themselves they may be something else."""
+    """False for digits in a reserved range: on their own, they may be something else."""
     is_old: bool = False
-    """True for one without a form, of a kind that has one: an older version has made it."""
+    """True for one without a form although its kind has one: from an older version."""
 
 
 def placeholder(key: bytes, kind: str, value: str) -> str:
-    """Return what stands for the value; values that differ in spelling alone differ in nothing else here."""
+    """Return the placeholder for a value; notations of the same value share it."""
     domain = 0
     if kind == "email":
         domain = digest(key, "domain", domain_of(value) or "")
@@ -90,7 +88,7 @@ def placeholder(key: bytes, kind: str, value: str) -> str:
 
 
 def old_placeholder(key: bytes, kind: str, value: str) -> str:
-    """Return the same without a form, as older versions made it."""
+    """Return the placeholder without a form, as older versions made it."""
     spelled = normal(kind, value)
     if kind == "phone":
         spelled = _compact(value)
@@ -98,7 +96,7 @@ def old_placeholder(key: bytes, kind: str, value: str) -> str:
 
 
 def digest(key: bytes, kind: str, value: str) -> int:
-    """Return the first four bytes of an HMAC of the value, however it is spelled."""
+    """Return the first four bytes of an HMAC of the value in normal form."""
     return _mac(key, kind, normal(kind, value))
 
 
@@ -110,12 +108,12 @@ def _mac(key: bytes, kind: str, text: str) -> int:
 
 
 def key_id(key: bytes) -> str:
-    """Return what tells one key from another, and says nothing of it."""
+    """Return an id of the key that reveals nothing about it."""
     return f"{digest(key, 'key', ''):08x}"
 
 
 def normal(kind: str, value: str) -> str:
-    """Return the value without what people spell differently: case of an e-mail address, separators of a number."""
+    """Return the value in normal form: without the case of an e-mail address, or the separators of a number."""
     if kind == "email":
         return value.lower()
     if kind == "phone":
@@ -141,9 +139,9 @@ def _normal_phone(compact: str) -> str:
 
 
 def is_placeholder(text: str, kind: str = "") -> bool:
-    """True when the text is a placeholder and nothing else; of this kind, words may stand beside it (`SSN 9…`).
+    """Return whether the text is a placeholder and nothing else; one of this kind may have words next to it (`SSN 9…`).
 
-    What is one only by its range has to be of the kind: `000 1234567` is no phone, but it may be a password.
+    If only the range marks it, the kind must match: `000 1234567` is not a phone, but may be a password.
     """
     raw = text.encode("utf-8", "surrogatepass")
     all_found = placeholders_in(raw)
@@ -156,29 +154,29 @@ def is_placeholder(text: str, kind: str = "") -> bool:
 
 
 def placeholders_in(raw: bytes) -> list[FoundPlaceholder]:
-    """Return all placeholders in a text, in order; those of digits alone among them."""
+    """Return all placeholders in a text, in order, including those of digits alone."""
     return in_order([*_marked(raw), *_numbers(raw)])
 
 
 def may_be_redacted(texts: Iterable[bytes]) -> bool:
-    """True when a placeholder is in one of the texts, certain or not. They are looked at as one, which is quick."""
+    """Return whether one of the texts has a placeholder, certain or not. They are joined first, which is faster."""
     raw = b"\n".join(texts)
     return next(_marked(raw), None) is not None or next(_numbers(raw), None) is not None
 
 
 def holds_placeholder(raw: bytes) -> bool:
-    """True when a placeholder is in the text that is one for certain."""
+    """Return whether the text has a placeholder that cannot be anything else."""
     return any(found.is_certain for found in placeholders_in(raw))
 
 
 def without_placeholders(raw: bytes) -> bytes:
-    """Return the text with its placeholders blanked; the same object when it has none."""
+    """Blank out placeholders; return the same object if there are none."""
     found = in_order([*_marked(raw), *_numbers(raw, certain_alone=True)])
     return blanked(raw, [(placeholder.start, placeholder.end) for placeholder in found if placeholder.is_certain])
 
 
 def blanked(raw: bytes, stretches: list[tuple[int, int]]) -> bytes:
-    """Return the text with `<` in the place of every character of these stretches; the same object without any."""
+    """Replace each character of these spans by `<`; return the same object without spans."""
     if not stretches:
         return raw
     masked = bytearray(raw)
@@ -188,7 +186,7 @@ def blanked(raw: bytes, stretches: list[tuple[int, int]]) -> bytes:
 
 
 def spans(raw: bytes) -> list[tuple[int, int]]:
-    """Return where placeholders are that can be nothing else, wherever they stand; also those that were cut off."""
+    """Return the spans of placeholders that cannot be anything else, including truncated ones."""
     found = [(placeholder.start, placeholder.end) for placeholder in _marked(raw)]
     if b"@" in raw and b"p-" in raw:
         found += [match.span() for match in _CUT_ADDRESS.finditer(raw)]
@@ -206,7 +204,7 @@ def spans(raw: bytes) -> list[tuple[int, int]]:
 
 
 def _beginnings(text: str) -> str:
-    """Return a pattern for the beginnings of a text, all of it among them."""
+    """Return a pattern for all prefixes of a text."""
     pattern = ""
     for char in reversed(text):
         pattern = f"(?:{re.escape(char)}{pattern})?"
@@ -220,7 +218,7 @@ _CUT_TOKEN = lazy(rf"eyJ[\w-]{{8,60}}\.7{_beginnings(JWT_TAIL[1:])}[0-9a-fA]*(?!
 
 def _marked(raw: bytes) -> Iterator[FoundPlaceholder]:
     """Yield placeholders with a mark or a checksum that no other text has."""
-    # One byte is found much faster than several, and most texts lack it.
+    # A single byte is found much faster, and most texts lack it.
     for sign, form in _TAGS:
         if sign[:1] in raw and sign in raw:
             for tag in form.finditer(raw):
@@ -241,7 +239,7 @@ def _marked(raw: bytes) -> Iterator[FoundPlaceholder]:
 
 
 def _addresses(low: bytes) -> Iterator[FoundPlaceholder]:
-    """Yield addresses at the reserved domain, and the domains of such addresses by themselves."""
+    """Yield addresses at the reserved domain, and domains of such addresses alone."""
     at = low.find(_HOST)
     while at >= 0:
         end = at + len(_HOST)
@@ -253,7 +251,7 @@ def _addresses(low: bytes) -> Iterator[FoundPlaceholder]:
 
 
 def _with_prefix(raw: bytes, start: int, kind: str) -> int:
-    """Return where the placeholder begins with what the keys of a provider begin with."""
+    """Return where the placeholder begins, including the literal prefix of a provider's keys."""
     for literal in LITERALS.get(kind, ()):
         if raw.endswith(literal.encode(), 0, start):
             return start - len(literal)
@@ -283,7 +281,7 @@ _LENGTHS = sorted(set(IBAN_LENGTHS.values()), reverse=True)
 
 
 def _numbers(raw: bytes, *, certain_alone: bool = False) -> Iterator[FoundPlaceholder]:
-    """Yield placeholders of digits; `certain_alone`: bare digits need not be asked that can be none for certain."""
+    """Yield placeholders of digits; `certain_alone` skips bare digits that cannot be certain."""
     if b"24" in raw or b"25" in raw:
         yield from _slots(raw, "ip", _IPV4, ip_slot)
     zeros = raw.translate(_ZEROS)
@@ -298,13 +296,11 @@ def _numbers(raw: bytes, *, certain_alone: bool = False) -> Iterator[FoundPlaceh
                 yield from number_placeholders(raw, max(0, start - 2), end)
 
 
-_CERTAIN = (b"9999", b"00")
-"""The beginnings of cards and devices: the only placeholders that are certain without a sign between their digits."""
+_CERTAIN = (b"9999", b"00")  # prefixes of cards and devices: only these are certain without separators
 _CARD = lazy(rb"(?<!\d)9999(?:([ .-])\d{4}\1\d{4}\1\d{1,7}|([ -])\d{6}\2\d{4,5}|\d{8,15})(?!\d)")
 _IMEI = lazy(rb"(?<!\d)00(?:([- ])\d{6}\1\d{6}\1\d|\d{4}([- ])\d\d\2\d{6}\2\d|\d{13})(?!\d)")
 _SSN = lazy(rb"(?<!\d)9\d\d([- ]?)\d\d\1\d{4}(?!\d)")
-_DOTTED = lazy(rb"\d{1,3}(?:\.\d{1,3}){3}")
-"""The address of a machine, which has as many digits as some phones."""
+_DOTTED = lazy(rb"\d{1,3}(?:\.\d{1,3}){3}")  # an IP address, which has as many digits as some phones
 _PHONE = lazy(rb"(?<!\d)(?:\+|\(\+?)?\d(?:[ .\-()/]{0,2}\d){8,14}(?!\d)")
 _READERS: tuple[tuple[str, re.Pattern[bytes], Callable[[str], Slot | None]], ...] = (
     ("card", _CARD, CARD.slot),
@@ -315,7 +311,7 @@ _READERS: tuple[tuple[str, re.Pattern[bytes], Callable[[str], Slot | None]], ...
 
 
 def number_placeholders(raw: bytes, start: int, end: int) -> list[FoundPlaceholder]:
-    """Return the placeholders in a stretch of digits and separators."""
+    """Return the placeholders in a run of digits and separators."""
     found: list[FoundPlaceholder] = []
     for kind, form, read in _READERS:
         for number in form.finditer(raw, start, end):
@@ -337,21 +333,20 @@ def number_placeholders(raw: bytes, start: int, end: int) -> list[FoundPlacehold
 
 
 def digits_in(raw: bytes) -> str:
-    """Return the digits of a text."""
     return raw.translate(None, _NOT_DIGITS).decode()
 
 
 def canonical(raw: bytes) -> bytes:
-    """Return the text with every placeholder as `<kind:slot>`: equal where the same values are spelled differently.
+    """Return the text with every placeholder as `<kind:slot>`, to compare notations of the same values.
 
-    Bare digits stay: in a range of placeholders they may be ids, of which no two are the same.
+    Bare digits stay: in the reserved ranges they may be ids, each of them unique.
     """
     certain = [found for found in placeholders_in(raw) if found.is_certain]
     return _replaced(raw, certain, lambda found: f"<{found.kind}:{found.slot}>")
 
 
 def blurred(raw: bytes) -> bytes:
-    """Return the text with every placeholder as `<kind:*>`: equal where only the key was another."""
+    """Return the text with every placeholder as `<kind:*>`, to compare texts redacted with different keys."""
     return _replaced(raw, placeholders_in(raw), lambda found: f"<{found.kind}:*>")
 
 
@@ -367,7 +362,7 @@ def _replaced(raw: bytes, found: list[FoundPlaceholder], text_of: Callable[[Foun
 
 
 def _is_bare(raw: bytes, found: FoundPlaceholder) -> bool:
-    """True for a number of JSON outside of quotes, which has to stay one."""
+    """Return whether this is a JSON number outside quotes, which must stay one."""
     if not _JSON_NUMBER.fullmatch(raw, found.start, found.end):
         return False
     before = raw[max(0, found.start - 2) : found.start].rstrip()[-1:]
@@ -376,7 +371,7 @@ def _is_bare(raw: bytes, found: FoundPlaceholder) -> bool:
 
 
 def agree(one: bytes, other: bytes) -> bool:
-    """True when two texts say the same, a placeholder with a form and one without among them."""
+    """Return whether two texts are the same if placeholders with and without a form may match."""
     first, second = placeholders_in(one), placeholders_in(other)
     if len(first) != len(second) or blurred(one) != blurred(other):
         return False

@@ -1,6 +1,6 @@
-"""Plausible values: whether what stands beside a telling name is a secret, or stands in for one.
+"""Decide whether the value next to a telling name is a secret, or only a stand-in.
 
-`password: ********`, `password=${DB_PASSWORD}`, `password = hasher.hash(text)` and `token: Optional[str]` hold no
+`password: ********`, `password=${DB_PASSWORD}`, `password = hasher.hash(text)` and `token: Optional[str]` contain no
 secret. Quoted values are trusted more than bare ones, which may be code.
 """
 
@@ -54,8 +54,8 @@ _PATH = lazy(
     r"(?:[~.]{0,2}/[\w.@-]+){2,}/?|[A-Za-z]:\\.*|[\w./-]+\.(?:pem|key|json|ya?ml|txt|env|crt|p12|jks|py|js|ts|go)"
 )
 _URL = lazy(r"[a-z][a-z0-9+.-]{1,12}://", re.IGNORECASE)
+# `jane@example.com`, `react@18.2.0`, `git@host:path`.
 _AT_HOST = lazy(r"[^@]*@(?:v?\d+\.\d|[\w.-]+[:/]|(?:[A-Za-z-]+\d{0,3}\.)*[A-Za-z-]+\d{0,3}[.,;:]?\Z)")
-"""`jane@example.com`, `react@18.2.0`, `git@host:path`."""
 _SLUG = lazy(r"[A-Za-z]+(?:[-_.:/ ][A-Za-z]+)*")
 _TYPE = lazy(r"(?:Optional|Union|List|Dict|Secret|Option|Maybe|Promise)\b.*|[A-Z][a-z]+(?:[A-Z][a-z]+)*(?:\[.*\])?")
 
@@ -65,7 +65,7 @@ _MOST_CHARS = {"secret": 10, "card": 30, "ssn": 15, "phone": 30, "imei": 24, "ib
 
 
 def is_plausible(value: str, hint: NameHint, *, quoted: bool, loose: bool = True) -> bool:
-    """True when the value is one that the name speaks of. `loose`: the value stands alone, so a plain word counts."""
+    """Return whether the value can be what the name announces. `loose` means that a plain word counts, too."""
     bare = value.strip()
     if not bare or len(bare) > 8192 or bare.lower() in _WORDS:
         return False
@@ -87,7 +87,7 @@ def is_plausible(value: str, hint: NameHint, *, quoted: bool, loose: bool = True
 
 
 def looks_random(value: str) -> bool:
-    """True for text that nobody would write by hand: mixed classes, not words, a date, a path or an address."""
+    """Return whether nobody would write this by hand: mixed classes, and no words, date, path or address."""
     if len(value) < 8 or _DATE.fullmatch(value[:40]) or ("@" in value[1:-4] and _AT_HOST.match(value)):
         return False
     digits, letters = _digits_and_letters(value)
@@ -104,14 +104,14 @@ def looks_random(value: str) -> bool:
 
 
 def entropy(text: str) -> float:
-    """Return the bits of entropy of a character, by how often each occurs."""
+    """Return the bits of entropy per character, by frequency."""
     length = len(text)
     return -sum([count * log2(count / length) for count in map(text.count, set(text))]) / length
 
 
 def _digits_and_letters(text: str) -> tuple[bool, bool]:
     """Return whether the text has digits, and whether it has letters."""
-    if text.isascii():  # ten times as fast as asking each character
+    if text.isascii():  # ten times as fast as checking each character
         raw = text.encode()
         without_digits = raw.translate(None, _DIGITS)
         return len(without_digits) < len(raw), len(without_digits.translate(None, _LETTERS)) < len(without_digits)
@@ -132,7 +132,7 @@ def _is_code(value: str, *, loose: bool) -> bool:
 
 
 def _names_secret(value: str) -> bool:
-    """True for `DB_PASSWORD` and `my-api-key-1`: the name of a secret, not one."""
+    """Return whether this names a secret rather than being one: `DB_PASSWORD`, `my-api-key-1`."""
     if len(value) >= 40 or not _SLUG.fullmatch(value.rstrip("0123456789")):
         return False
     return _STEM.search(value) is not None
@@ -143,12 +143,12 @@ def _is_wordy(value: str) -> bool:
     return vowels > len(value) * 0.28
 
 
-# Composed values: a secret that holds other findings, or placeholders of such. `Cookie: sessionid=x; access=<a JWT>` is
-# one secret, and what is left of it is not shown because a part is recognized.
+# Composed values: secrets that contain other findings, or placeholders of them. `Cookie: sessionid=x; access=<a JWT>`
+# is one secret, and recognising a part of it must not leave the rest visible.
 
 
 COOKIE_ATTRIBUTES = frozenset(words_of("path expires max-age domain samesite version comment priority"))
-"""The words that a cookie says of itself, and not of who has it."""
+"""Words in a cookie that describe the cookie itself."""
 _BLANKED = lazy(rb"<{4,}+")
 _APART = lazy(r"[\s;,&\"'=<>]+", re.ASCII)
 _WORD = lazy(rb"[A-Za-z0-9]{3}")
@@ -157,7 +157,7 @@ _LEAST = 6
 
 
 def hides_more(flat: bytes) -> bool:
-    """True when a value, its placeholders blanked with `<`, holds more than those."""
+    """Return whether a value holds more than its placeholders, which are blanked with `<`."""
     rest = _BLANKED.sub(b" ", flat)
     if any(map(looks_random, _APART.split(rest.decode()))):
         return True
@@ -166,9 +166,9 @@ def hides_more(flat: bytes) -> bool:
 
 
 def rest_is_secret(value: str, start: int, findings: Iterable[Hit]) -> bool:
-    """True when words beside the findings in a value look as if they belonged to the same secret.
+    """Return whether words next to the findings in a value look like parts of the same secret.
 
-    `start`: where the value begins in the text that the findings are in.
+    `start` is the position of the value in the text of the findings.
     """
     pieces, at = [], 0
     for hit in sorted(findings, key=lambda hit: hit.start):
@@ -181,7 +181,7 @@ def rest_is_secret(value: str, start: int, findings: Iterable[Hit]) -> bool:
 
 
 def cookie_hides_more(text: str) -> bool:
-    """True when a pair of a cookie holds a value that is neither a word nor a placeholder."""
+    """Return whether a pair of a cookie has a value that is neither a word nor a placeholder."""
     raw = text.encode("utf-8", "replace")
     return any(map(_is_shown, blanked(raw, spans(raw)).split(b";")))
 

@@ -1,6 +1,6 @@
-"""A quick look: most texts hold nothing that any rule begins with, and need no closer one.
+"""A quick check: most texts have nothing that any rule starts with, and need no full search.
 
-All literals are looked for at once, by one automaton. What it lets pass is clean: a law that the tests hold it to.
+One automaton searches all literals at once. Whatever passes is clean, which the tests verify.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _COUNT_NAMES = _AT = len(_NAMES)
 _IBAN, _INSERT = len(_NAMES) - 1, len(_NAMES) + len(_SIGNS) - 1
 _PHRASES = tuple(name for name in PHRASE_NAMES if name not in STEMS)
 _ID_WORDS = tuple(word for word in ID_WORDS if word not in _NAMES)
+# Words that give meaning to text next to them (see `literals`).
 _COMPANY = (*_ID_WORDS, *VENDOR_WORDS, *SEED_NAMES, *PROGRAMS)
-"""Words that make something of what stands beside them (see `literals`)."""
 _FIRST_COMPANY = len(_NAMES) + len(_SIGNS) + len(_PHRASES)
 _END_COMPANY = _FIRST_COMPANY + len(_COMPANY)
 _OF_IDS = frozenset(range(_FIRST_COMPANY, _FIRST_COMPANY + len(_ID_WORDS))) | {
@@ -46,44 +46,44 @@ _INDEX = itemgetter(0)
 _BETWEEN = " .-()/+"
 _BETWEEN_DIGITS = f"{_BETWEEN}~".encode()
 _LONGEST_NAME = 40
+# As numbers: searching bytes for bytes first raises an error inside Python, which takes as long as a short text.
 _BLANK, _BACKSLASH, _ZERO, _DOT, _COLON = b" \\0.:"
-"""As numbers: to ask bytes for bytes raises an error inside of Python first, which takes as long as a short text."""
+# Characters that may precede a later part of a token, or that may be more than they seem.
 _JOINED = frozenset(JOINTS) | {_BACKSLASH, *range(128, 256)}
-"""The characters that a token may go on after, or that are more than they seem."""
 _GOES_ON = (b".", b"~")
 _WORDS = bytes.maketrans(b"_-+/.:~$", b" " * 8)
 
 
+# Character classes, with `~` for all beyond ASCII. They let patterns begin with a literal, which is fast to find.
 _SHAPE = class_table({"0": digits, "A": ascii_uppercase} | {char: char for char in _BETWEEN}, "x")[:128] + b"~" * 128
-"""Classes of characters: what is not ASCII is `~`. With it patterns begin with a literal, which is found fast."""
+# Seven digits. Most numbers are shorter and fail at the lookahead; the whole pattern takes three times as long.
 _MANY = lazy(rb"0(?=[0 .\-()/+~]{6})(?:[ .\-()/+~]{0,6}+0){6}")
-"""Seven digits. Most numbers are shorter, and end at the look ahead: all of it costs three times as much."""
 _FISCAL_SIGN = b"AAAAAA00A00A000A"
 _DNI_SIGN, _DNI = b"A0000000", lazy(rb"A0000000[ .\-()/+~]{0,6}A")
+# An IP address, except for common local ones such as `127.0.0.1`.
 _IP = lazy(rb"\.(?<=\d\.)(?<![^\d.]0\.)(?<![^\d.]10\.)(?<![^\d.]127\.)(?!(?<=[^\d.]192\.)168\.)\d{1,3}\.\d{1,3}\.\d")
-"""The address of a machine, unless it is one that only its neighbours can reach: `127.0.0.1` is in many logs."""
+# Digits in a word (as in most ids), a date, a decimal number, or a directory named by time.
 _HARMLESS = lazy(
     rb"(?<=[A-Za-z_])(?<!\\.)\d++"
     rb"|(?:(?:19|20)\d\d([-/.])[01]\d\1[0-3]\d|\d++\.\d++)(?![\d ./()+\x80-\xff-]|\\(?![nrt\"]))"
     rb"|(?<=/)(?:19|20)\d{6}-\d{6}(?=-[a-z])"
 )
-"""Digits in a word (as in most ids), a date, a number with a fraction, or the name of a directory by its time."""
 _BARE = lazy(rb"\d{7,11}(?![\w .\-()/+\x80-\xff]|\\(?![nrt\"]))")
 _TEN = digits.encode()
 _IBAN_NEAR = lazy(rb"iban[^0-9]{0,20}[0-9]")
 _WORDS_OF_KEYS = b"|".join(literal for literal in BOUND if literal.isalnum())
+# A quote before an id: a word that is neither a provider's key nor base64 of text, or a UUID.
 _ID = lazy(
-    rb'"(?=[A-Za-z0-9-]{20})(?=[A-Za-z0-9]{20,}+"|[0-9a-f-]{20,36}+")'  # the first is for most quotes, to end there
+    rb'"(?=[A-Za-z0-9-]{20})(?=[A-Za-z0-9]{20,}+"|[0-9a-f-]{20,36}+")'  # the first lookahead rejects most quotes
     rb"(?!fc-|%b|%b|H4sI|eJ[w-z]|eN[o-r]|eAE|AC[0-9a-f]{32}|%b{10})"
     % (_WORDS_OF_KEYS, MAY_BEGIN_TEXT.encode(), HEX_CHAR)
 )
-"""A quote before an id: one word that no provider's keys begin like and that is no text in base64, or a UUID."""
-_SHORT, _BYTES_A_RUN = 3000, 200  # in longer texts, and where ids are fewer, one by one takes less time
+_SHORT, _BYTES_A_RUN = 3000, 200  # for longer texts or fewer ids, checking one by one is faster
 _COLONS = lazy(rb":[0-9a-fA-F]{1,4}:[0-9a-fA-F]{1,4}:[0-9a-fA-F]{1,4}:")
 
 
 def passes_quick_look(raw: bytes) -> bool:
-    """True when nothing is there that any built-in rule begins with, placeholders aside. False says nothing."""
+    """Return True if no built-in rule can start in the text, apart from placeholders. False proves nothing."""
     if is_plainly_clean(raw):
         return True
     masked = without_placeholders(raw)
@@ -91,7 +91,7 @@ def passes_quick_look(raw: bytes) -> bool:
 
 
 def is_plainly_clean(raw: bytes) -> bool:
-    """True when nothing is there that any built-in rule begins with. False says nothing."""
+    """Return True if no built-in rule can start in the text. False proves nothing."""
     low = raw.lower()
     runs = raw.translate(RUNS)
     signs = _AUTOMATON.find_matches_as_indexes(low)
@@ -109,7 +109,7 @@ def is_plainly_clean(raw: bytes) -> bool:
 
 
 def _all_tell_nothing(signs: list[tuple[int, int, int]], raw: bytes, low: bytes, runs: bytes) -> bool:
-    """True when these are but stems of names, and all of the names tell nothing."""
+    """Return whether these are only stems in names, and none of the names is telling."""
     harmless = _harmless_members()
     for index, at, end in signs:
         if index >= _COUNT_NAMES:
@@ -130,18 +130,18 @@ def _all_tell_nothing(signs: list[tuple[int, int, int]], raw: bytes, low: bytes,
 
 
 def _is_sign(index: int, raw: bytes, low: bytes, runs: bytes, at: int) -> bool:
-    """True when a word that is no stem of a name may begin a finding, as most of them do wherever they stand."""
+    """Return whether a word other than a stem may start a finding, as most do anywhere."""
     if index == _INSERT:
         return b"values" in low
     if index == _AT:
-        return raw[at - 1 : at] not in _BLANKS and raw[at - 2 : at] != b"\\n"  # a decorator is no address
+        return raw[at - 1 : at] not in _BLANKS and raw[at - 2 : at] != b"\\n"  # decorators are not addresses
     if _FIRST_COMPANY <= index < _END_COMPANY:
         return _is_in_company(index - _FIRST_COMPANY, raw, low, runs, at)
     return True
 
 
 def _name_ids(signs: list[tuple[int, int, int]], raw: bytes, low: bytes) -> bool:
-    """True when a word that may name a number is followed by one."""
+    """Return whether a number follows a word that may name it."""
     for index, at, end in signs:
         if index in _OF_IDS and stands_alone(low, at, end):
             near = raw[end : end + _NEAR_IDS]
@@ -152,12 +152,12 @@ def _name_ids(signs: list[tuple[int, int, int]], raw: bytes, low: bytes) -> bool
     return False
 
 
+# How far a number may be from its word, in bytes: characters beyond ASCII have several.
 _NEAR_IDS, _NEAR_ASCII = 300, 90
-"""The distance between a number and a word for it, in bytes: characters beyond ASCII have several."""
 
 
 def _is_in_company(number: int, raw: bytes, low: bytes, runs: bytes, at: int) -> bool:
-    """True when a word and what stands elsewhere in the text may be something together. Numbers are asked later."""
+    """Return whether a word and other text together may be a finding. Numbers are checked later."""
     word = _COMPANY[number]
     if word in ID_WORDS:
         return False
@@ -170,7 +170,7 @@ def _is_in_company(number: int, raw: bytes, low: bytes, runs: bytes, at: int) ->
 
 @cache
 def _harmless_members() -> frozenset[bytes]:
-    """Stems in quotes that tell nothing: the `"key"` of a row, as most of them are."""
+    """Return quoted stems that are not telling, such as the `"key"` of a row."""
     harmless = set()
     for stem in _NAMES[:_IBAN]:
         if hint_of_name(stem.decode()) is None:
@@ -180,9 +180,9 @@ def _harmless_members() -> frozenset[bytes]:
 
 @lru_cache(maxsize=4096)
 def _tells_nothing(name: bytes) -> bool:
-    """True for a name that tells nothing, with what comes before it: model APIs count `input_tokens` in every answer.
+    """Return whether a name and the character before it tell nothing: model APIs count `input_tokens` in each answer.
 
-    After an escape, or what is beyond ASCII, it may be more than it seems.
+    After an escape or a character beyond ASCII, a name may be more than it seems.
     """
     if name[0] > 127 or name[0] == _BACKSLASH or b"+" in name:
         return False
@@ -191,7 +191,7 @@ def _tells_nothing(name: bytes) -> bool:
 
 @lru_cache(maxsize=4096)
 def _words_tell_nothing(words: bytes) -> bool:
-    """The same for a name of several words."""
+    """Return the same for a name of several words."""
     if not words.isascii() or b"\\" in words or b"<" in words:
         return False
     name = words.replace(b"'", b"").decode()
@@ -209,7 +209,7 @@ def _has_numbers(raw: bytes, low: bytes, shape: bytes, near_ids: bool) -> bool:
         if b"0000000" in joined or b"AA000000A" in joined:
             return True
     if len(shape) < _FEW_BYTES and shape.count(b"0") < _FEWEST_DIGITS:
-        return False  # what is below costs a third of all for a short text
+        return False  # for short texts, the rest would take a third of the time
     if shape.find(_FISCAL_SIGN) >= 0 or (shape.find(_DNI_SIGN) >= 0 and _DNI.search(shape)):
         return True
     search, is_harmless = _MANY.search, _HARMLESS.match
@@ -227,7 +227,7 @@ _FEW_BYTES, _FEWEST_DIGITS = 200, 7
 
 
 def _id_at(raw: bytes, low: bytes, start: int) -> re.Match[bytes] | None:
-    """The number that begins here, when it is too short for a card and nothing says that it is a phone."""
+    """Match the number here if it is too short for a card, and nothing says that it is a phone."""
     found = _BARE.match(raw, start)
     if found is None:
         return None
@@ -244,7 +244,7 @@ def _id_at(raw: bytes, low: bytes, start: int) -> re.Match[bytes] | None:
 
 
 def _readings(before: bytes) -> tuple[bytes, ...]:
-    """Return what stands before a number in a string of JSON, as JSON and as the string have it; none if unclear."""
+    """Return the text before a number in a JSON string, as JSON and decoded; empty if unclear."""
     as_text = before.replace(b'\\"', b'"')
     as_json = before
     for escape, char in ((b"\\n", b"\n"), (b"\\r", b"\r"), (b"\\t", b"\t")):
@@ -256,7 +256,7 @@ def _readings(before: bytes) -> tuple[bytes, ...]:
 
 
 def _may_have_iban(raw: bytes, shape: bytes) -> bool:
-    """True when a country and two digits begin a word; the rest of an IBAN may be letters for the most part."""
+    """Return whether a word begins with a country and two digits; most of an IBAN may be letters."""
     for at in places_of(shape, b"AA00"):
         is_begun = not raw[at - 1 : at].isalnum() or raw[at - 2 : at - 1] == b"\\"
         if is_begun and raw[at : at + 2].decode() in IBAN_LENGTHS:
@@ -279,12 +279,12 @@ def _has_tokens(raw: bytes, runs: bytes) -> bool:
 
 
 def _are_all_ids(raw: bytes, runs: bytes) -> bool:
-    count = runs.count(RUN)  # long ones count for several: there are no more runs than that
+    count = runs.count(RUN)  # long runs count several times, so this is an upper bound
     return len(raw) < count * _BYTES_A_RUN and len(_ID.findall(raw)) == count
 
 
 def _is_suspicious(raw: bytes, runs: bytes, start: int, end: int) -> bool:
-    """True for a run that may be a token, or a part of one."""
+    """Return whether a run may be a token, or a part of one."""
     piece = raw[start:end]
     if not is_token_like(piece):
         return False
@@ -295,7 +295,7 @@ def _is_suspicious(raw: bytes, runs: bytes, start: int, end: int) -> bool:
 
 
 def _may_be_of_parts(raw: bytes, runs: bytes, start: int, end: int) -> bool:
-    """False where no token with a joint in it can be: `python3.11/site-packages`, `self.first_of_many_names(`."""
+    """Return False if no token with a joint can be here: `python3.11/site-packages`, `self.first_of_many_names(`."""
     if start < 2:
         return True
     first = before_joints(raw, runs, start)
@@ -305,13 +305,13 @@ def _may_be_of_parts(raw: bytes, runs: bytes, start: int, end: int) -> bool:
     return _has_head(raw[first:end]) or _LOOSE.search(raw, first, end + _LONGEST_LITERAL) is not None
 
 
+# Text in every token whose literal is not at its start (`providers.LOOSE`).
 _LOOSE = lazy(rb"Q~|-us|:AA|\.atlasv1\.|\.(?<=[\w-]{24}\.)[\w-]{6}\.[\w-]")
-"""The texts that are in every token whose sign is not at its beginning (`providers.LOOSE`)."""
 _LONGEST_PART, _LONGEST_LITERAL = 26, 12
 
 
 def _goes_on_from(raw: bytes, runs: bytes, start: int) -> bool:
-    """True where the run may be a later part of a token, or be preceded by more than it seems."""
+    """Return whether the run may continue a token, or follows a character that may be more than it seems."""
     if start < 2:
         return start == 0 or raw[0] in _JOINED
     before = raw[start - 1]
@@ -319,10 +319,10 @@ def _goes_on_from(raw: bytes, runs: bytes, start: int) -> bool:
 
 
 def _may_be_token(run: bytes) -> bool:
-    """False for a run that no provider's keys begin like, and that is no text in base64: the name of a model."""
+    """Return False for a run like the name of a model: no provider's prefix, and no base64 of text."""
     if run[0] in HEX_HEADS and HEX_TEXT.match(run):
         return True
-    if run.isalnum():  # one word, as most are
+    if run.isalnum():  # the most frequent case
         return run.startswith(_HEADS.get(run[:2], ())) or (not run.islower() and begins_text(run, 0))
     if not run.islower() and (b"/" in run or begins_text(run, 0)):
         return True
@@ -335,7 +335,7 @@ def _may_be_token(run: bytes) -> bool:
 
 
 def _has_head(run: bytes) -> bool:
-    """True when one of its words begins as the keys of a provider do."""
+    """Return whether one of its words has a provider's prefix."""
     at = 0
     for word in run.translate(_WORDS).split(b" "):
         literals = _HEADS.get(word[:2])
@@ -347,14 +347,14 @@ def _has_head(run: bytes) -> bool:
 
 _MAILGUN_LENGTH = 50
 _PACKED_HEADS = b"H4sI eJw eJx eJy eJz eNo eNp eNq eNr eAE".split()
+# Prefixes of tokens by their first two characters: compiling a pattern would take too long.
 _HEADS: dict[bytes, tuple[bytes, ...]] = {}
-"""The beginnings of tokens, by the first two characters: there is no time to compile a pattern."""
-for _head in (*BOUND, *_PACKED_HEADS, b"AC"):  # also compressed text, and the first part of Twilio's login
+for _head in (*BOUND, *_PACKED_HEADS, b"AC"):  # also compressed text, and the first half of Twilio's login
     _HEADS[_head[:2]] = (*_HEADS.get(_head[:2], ()), _head)
 
 
 def _wide_words() -> list[bytes]:
-    """Return names beyond ASCII as people write them, and what escapes begin with."""
+    """Return names beyond ASCII in their usual cases, and the starts of escapes."""
     words = {f"%{char}" for char in hexdigits.lower()}
     for stem in " ".join(WIDE_STEMS.values()).split():
         words |= {stem, stem.upper(), stem.capitalize()}

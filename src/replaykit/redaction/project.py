@@ -1,4 +1,4 @@
-"""The redactor of a project: its rules beside its store's directory, its key inside of it."""
+"""The redactor of a project: rules from beside its store's directory, the key from inside it."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from replaykit.redaction.rules import DEFAULT, Rules
 
 RULES_FILE = "redaction.toml"
 RULES_VARIABLE = "REPLAYKIT_REDACTION_RULES"
-"""Names a rule file that stands for the project's own, in this process and those that it starts."""
+"""Names a rule file that replaces the project's own in this process and its children."""
 MODULES_VARIABLE = "REPLAYKIT_FINDERS"
-"""Names a directory and modules with finders, for the processes that a command starts."""
+"""Names a directory and modules with finders, for child processes of a command."""
 SWITCH = "REPLAYKIT_REDACT"
 _OFF = ("off", "0", "false", "no")
 
 
 def is_on() -> bool:
-    """False when the environment says that nothing is to be redacted."""
+    """Return False if the environment turns redaction off."""
     return os.environ.get(SWITCH, "").strip().lower() not in _OFF
 
 
 class ProjectRedactor(Redactor):
-    """Under the key of the project that a store belongs to. The key is made when a first value needs it."""
+    """A redactor with the key of a store's project. The key is created when the first value needs it."""
 
     def __init__(self, store: Path, *, foreign: bool = False) -> None:
         super().__init__(b"-", rules_beside(store))
@@ -37,7 +37,7 @@ class ProjectRedactor(Redactor):
 
     @property
     def has_key(self) -> bool:
-        """True when the project has a key already."""
+        """True if the project has a key already."""
         return os.environ.get(VARIABLE) is not None or (self._directory / FILE).exists()
 
     @cached_property
@@ -48,7 +48,7 @@ class ProjectRedactor(Redactor):
 
 
 def rules_beside(store: Path) -> Rules:
-    """The rules of the project whose store this is, or those that the environment names instead; and its finders."""
+    """Return the rules of the store's project, or those that the environment names, with its finders."""
     rules = _rules_of_file(store)
     if "replaykit.redaction.finders" not in sys.modules and MODULES_VARIABLE not in os.environ:
         return rules
@@ -71,14 +71,14 @@ def _rules_of_file(store: Path) -> Rules:
 
 
 def rules_file(store: Path) -> Path:
-    """Return where the rules of the project are whose store this is; the file need not be there."""
+    """Return the path of the project's rule file, which may not exist."""
     home = store.parent
     return (home.parent if home.name == HOME else home) / RULES_FILE
 
 
 def project_redactor(store: Path | None = None, *, foreign: bool = False) -> ProjectRedactor:
-    """The redactor of the project in this directory, or of the one that a store belongs to.
+    """Return the redactor of the project in this directory, or of a store's project.
 
-    `foreign`: where the project has no key, none is made; its placeholders are those of no other redactor.
+    With `foreign`, no key is created; without one, the placeholders are unique to this redactor.
     """
     return ProjectRedactor(default_store_path() if store is None else store, foreign=foreign)

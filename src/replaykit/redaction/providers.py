@@ -1,6 +1,6 @@
-"""Providers: the forms of the keys that services hand out.
+"""Providers: the forms of the keys that services issue.
 
-Lengths are those that were seen to be handed out, with some room where a provider has changed them before.
+Lengths are those seen in practice, with some margin for providers that have changed them before.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from replaykit.redaction.checksums import has_jwt_header
 from replaykit.redaction.finding import Hit
 from replaykit.redaction.lazy_patterns import lazy, lazy_automaton
 
-# A row: the kind, literals of which one must be there, and the form of a token; `{}` in it stands for the literal.
+# A row: kind, literals (one of which must occur), and form of a token; `{}` stands for the literal.
 _ROWS = r"""
 github-token  ghp_ gho_ ghu_ ghs_ ghr_  {}[A-Za-z0-9]{36,255}
 github-token  github_pat_  {}[A-Za-z0-9_]{50,255}
@@ -131,15 +131,14 @@ private-key  MIIE MIIC MIIJ MIIB MIIG  {}[A-Za-z0-9+/]{0,8}ADANBgkqhkiG9w0BAQEFA
 private-key  b3BlbnNzaC1rZXktdjE  {}[A-Za-z0-9+/\s\\=]{60,8000}+
 """
 _UUID = "[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
+# How far before the literal a token may begin.
 _BACK = {"azure-key": 4, "mailchimp-key": 32, "telegram-token": 13, "discord-token": 28, "terraform-token": 14}
-"""The distance before the literal at which a token may begin."""
 _BACK_FORM = lazy(rb"[A-Za-z0-9_~-]+\Z")
-_BOT_ID = lazy(rb"(?<!\d)\d{6,12}\Z")
-"""The number of a Telegram bot. In addresses `bot` stands before it."""
+_BOT_ID = lazy(rb"(?<!\d)\d{6,12}\Z")  # the id of a Telegram bot, which follows `bot` in URLs
 
 
 class Provider(Struct, frozen=True, dict=True):
-    """One literal of a row, and the form that a token has from there on."""
+    """One literal of a row, and the form of a token from there on."""
 
     kind: str
     literal: bytes
@@ -147,19 +146,19 @@ class Provider(Struct, frozen=True, dict=True):
 
     @property
     def is_loose(self) -> bool:
-        """True when the literal stands inside of the token."""
+        """True if the literal is inside the token."""
         return self.form.startswith("(?<=")
 
     @cached_property
     def pattern(self) -> re.Pattern[bytes]:
-        """Compiled where the literal is seen for the first time: most never are."""
+        """The compiled form. Most literals never occur."""
         form = self.form.replace("{}", re.escape(self.literal.decode()), 1)
         if not self.is_loose:
             form = "(?<![A-Za-z0-9])" + form
         return re.compile(f"{form}(?![A-Za-z0-9])".encode())
 
     def token(self, flat: bytes, at: int) -> Hit | None:
-        """Return the token whose literal is at `at`."""
+        """Return the token whose literal is at this position."""
         found = self.pattern.match(flat, at)
         if found is None:
             return None
@@ -183,13 +182,12 @@ class Provider(Struct, frozen=True, dict=True):
 
 
 LOOSE: list[Provider] = []
-"""Those whose literal stands inside of the token."""
+"""Providers whose literal is inside the token."""
 BOUND: dict[bytes, list[Provider]] = {}
-"""Those that begin with their literal, by literal."""
+"""Providers whose tokens begin with their literal, by literal."""
 LITERALS: dict[str, list[str]] = {}
-"""By kind, what the keys of a provider begin with, the longest first."""
-_NO_PREFIX = ("jwt", "private-key")
-"""The beginnings of these are encoded text, and no sign of who made them."""
+"""The prefixes of a provider's keys by kind, longest first."""
+_NO_PREFIX = ("jwt", "private-key")  # their prefixes are encoded text rather than a mark of the provider
 
 for _row in _ROWS.split("\n")[1:-1]:
     _kind, _literals, _form = _row.replace("<uuid>", _UUID).split("  ")
@@ -206,7 +204,7 @@ for _words in LITERALS.values():
 
 
 def _branches(words: list[str]) -> str:
-    """Return an alternation that looks at each character once: `gh(?:p_|o_)`, not `ghp_|gho_`."""
+    """Return an alternation that checks each character only once: `gh(?:p_|o_)`, not `ghp_|gho_`."""
     heads: dict[str, list[str]] = {}
     for word in words:
         heads.setdefault(word[:1], []).append(word[1:])
@@ -214,7 +212,7 @@ def _branches(words: list[str]) -> str:
         return _alternation(heads)
     if not heads:
         return ""
-    return f"(?:{_alternation(heads)})?"  # the longest literal goes first, a shorter one where none is there
+    return f"(?:{_alternation(heads)})?"  # the longest literal is tried first
 
 
 def _alternation(heads: dict[str, list[str]]) -> str:
@@ -225,13 +223,13 @@ def _alternation(heads: dict[str, list[str]]) -> str:
 
 
 BEGIN = lazy(f"(?<![A-Za-z0-9])(?:{_branches(list(map(bytes.decode, BOUND)))})".encode())
-"""Finds where a token may begin."""
+"""Matches where a token may begin."""
 LITERAL_FINDER = lazy_automaton(BOUND)
 """Finds the literals that tokens begin with."""
 
 
 def token_at(flat: bytes, at: int, literal: bytes) -> Hit | None:
-    """Return the token that begins with this literal, or a shorter one: `sk-` where `sk-proj-` leads to nothing."""
+    """Return the token with this literal or a shorter one: `sk-` if `sk-proj-` does not match."""
     for length in range(len(literal), 1, -1):
         for provider in BOUND.get(literal[:length], ()):
             token = provider.token(flat, at)

@@ -1,7 +1,7 @@
-"""RE2: patterns in the syntax of Go, as rule files have them, in the syntax of Python.
+"""Translate RE2 patterns, as rule files for Go have them, to Python's syntax.
 
-They differ in flags that are set in the middle, in classes by name, in what `$` means, and in a few escapes. What has
-no counterpart is an error, and so are repeats that are linear in RE2 and can take Python forever.
+The two differ in flags set in the middle, named classes, the meaning of `$`, and a few escapes. Anything without a
+counterpart is an error, and so are repeats that are linear in RE2 but may take Python forever.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _UNICODE = {"L": "[A-Za-z\u00aa-\U0010ffff]", "Lu": "[A-Z]", "Ll": "[a-z]", "N":
 
 
 def compile_re2(pattern: str, window: int = WINDOW) -> re.Pattern[str]:
-    """Return the pattern, compiled; a `ValueError` says what Python cannot do, or not soon in `window` characters."""
+    """Compile a pattern; raise `ValueError` if Python cannot, or could take too long on `window` characters."""
     if len(pattern) > MAX_CHARS:
         raise ValueError(f"expected a pattern of at most {MAX_CHARS:,} characters, got {len(pattern):,}")
     text = _Translation(pattern).run()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about sets that may change their meaning: RE2's will not
+        warnings.simplefilter("ignore")  # about sets whose meaning may change in Python, but not in RE2
         try:
             check_group_nesting(text)
             compiled = re.compile(text, re.ASCII)
@@ -47,13 +47,13 @@ def compile_re2(pattern: str, window: int = WINDOW) -> re.Pattern[str]:
 
 
 class _Translation:
-    """A walk over the pattern with the flags that hold in each open group."""
+    """A walk over the pattern that tracks the flags of each open group."""
 
     def __init__(self, pattern: str) -> None:
         self.pattern = pattern
         self.out: list[str] = []
-        self.flags = [""]  # of each open group: those set inside of it
-        self.opened = [0]  # how many wrappers `(?i:` of ours are open in it
+        self.flags = [""]  # of each open group: the flags set inside it
+        self.opened = [0]  # how many of our wrappers `(?i:` are open in it
         self.at = 0
 
     def run(self) -> str:
@@ -107,7 +107,7 @@ class _Translation:
         self.at += 1
 
     def _next_branch(self) -> None:
-        """A flag holds up to the end of its group, over the branches that follow."""
+        """Start the next branch: a flag holds until the end of its group, across branches."""
         self.out.append(")" * self.opened[-1] + "|" + self.flags[-1])
         self.at += 1
 
@@ -119,7 +119,7 @@ class _Translation:
         if token is None:
             raise ValueError("it ends in the middle of an escape")
         self.at = token.end()
-        if token["posix"]:  # outside of a set this is a set of its own
+        if token["posix"]:  # only valid inside a set
             raise ValueError(f"{token[0]} stands outside of a set")
         if token["char"]:
             plain = token["char"]

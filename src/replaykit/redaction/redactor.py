@@ -1,4 +1,4 @@
-"""The redactor: texts, values and bodies without what must not be kept."""
+"""The redactor: replaces secrets and personal data in texts, values and bodies."""
 
 from __future__ import annotations
 
@@ -55,16 +55,15 @@ _HEADERS = frozenset(
 _PARAMETERS = frozenset(words_of("key sig code auth signature k apikey access"))
 _ANY = NameHint("secret", Trust.ANY)
 Known = dict[str, tuple[str, str]]
-"""Values that were found before, with what stands for them and their kind."""
+"""Values found before, with their placeholder and kind."""
 _LEAST_CHARS = 8
 _HIDES_SOMETHING = lazy(r'\\[u/]|\[\["')
 _TEXTS = lazy(r'\[\s*"')
-_WIDEST_SIGN = 64
-"""The most characters between a name and its value."""
+_WIDEST_SIGN = 64  # the most characters between a name and its value
 
 
 class Located(Struct, frozen=True):
-    """A finding with its place: line and column from 1, and the JSON path where the text is JSON."""
+    """A finding with line and column from 1, and the JSON path if the text is JSON."""
 
     kind: str
     start: int
@@ -75,9 +74,9 @@ class Located(Struct, frozen=True):
 
 
 class Redactor:
-    """Replaces what the rules find by placeholders under the key. One for many threads.
+    """Replaces findings of the rules by placeholders derived from the key. Safe to share between threads.
 
-    It remembers the messages of conversations that it has looked at, up to a limit (`piecewise`).
+    Caches the messages of conversations that were checked, up to a limit (`piecewise`).
     """
 
     def __init__(self, key: bytes, rules: Rules = DEFAULT, *, names: NameFinder | None = None) -> None:
@@ -89,18 +88,18 @@ class Redactor:
             names = installed_finder()
         self.names = names
         self.has_forms = True
-        """False where placeholders shall be as older versions made them."""
+        """False to make placeholders like older versions."""
         self._is_usual = self.names is None and rules.are_usual
         self._piecewise: Piecewise | None = None
         self.hitless_texts: HitlessTexts | None = None
-        """Long texts in which nothing was found, where somebody has them looked at again."""
+        """Long texts without a finding, if they will be checked again."""
 
     def text(self, text: str) -> str:
-        """Return the text without what must not be kept; the same object when there is nothing of that kind."""
+        """Return the redacted text; the same object if there is nothing to redact."""
         return self._settled(text)
 
     def raw(self, raw: bytes, *, name: str = "", tool: str = "") -> bytes:
-        """The same for JSON text, or any other, in bytes."""
+        """Redact JSON text, or any other text, in bytes."""
         if len(raw) >= LEAST_BYTES and (shown := self._by_pieces(raw, name)) is not None:
             return shown
         if self._is_plainly_clean(raw, name):
@@ -112,11 +111,11 @@ class Redactor:
         return after.encode("utf-8", "surrogateescape")
 
     def passes(self, raw: bytes) -> bool:
-        """True when a quick look shows that nothing in it would be replaced; False says nothing."""
+        """Return True if a quick check shows that nothing would be replaced; False proves nothing."""
         return self._is_usual and passes_quick_look(raw)
 
     def value(self, value: Json, *, name: str = "", tool: str = "") -> Json:
-        """The same for a value; `name` is the key that it stands under, `tool` the tool whose paths hold."""
+        """Redact a value; `name` is its key, `tool` the tool whose paths apply."""
         if value is None or value is True or value is False:
             return value
         before = encode(value)
@@ -126,7 +125,7 @@ class Redactor:
         return decode(after)
 
     def header(self, name: str, value: str) -> str:
-        """Redact the value of a header: all of it but its scheme where the name tells; of a cookie its name stays."""
+        """Redact a header's value: all but its scheme if the name is telling; cookies keep their names."""
         if name.lower() in _COOKIES:
             return "; ".join(map(self._cookie, value.split("; ")))
         hint = self.rules.hint_of(name)
@@ -144,11 +143,11 @@ class Redactor:
         return old_placeholder(self.key, kind, value)
 
     def tells_of_header(self, name: str) -> bool:
-        """True when the name of a header says that its value is not for everybody."""
+        """Return whether the name of a header announces a secret."""
         return name.lower() in _HEADERS or self.rules.hint_of(name) is not None
 
     def url(self, url: str) -> str:
-        """Redact credentials in a URL and parameters of telling names, among them those that tell in a URL alone."""
+        """Redact credentials in a URL, and parameters with names that are telling, some of them only in URLs."""
         head, mark, query = url.partition("?")
         return self.text(head + mark + "&".join(map(self._parameter, query.split("&"))))
 
@@ -157,13 +156,13 @@ class Redactor:
     @overload
     def chunks(self, chunks: list[str]) -> list[str]: ...
     def chunks(self, chunks: list[bytes] | list[str]) -> list[bytes] | list[str]:
-        """Redact a body in pieces, as one text and event by event. Their number and their borders stay."""
+        """Redact the chunks of a body, as one text and event by event. Their number and borders stay."""
         from replaykit.redaction.streams import redacted_chunks  # noqa: PLC0415 (it imports this module)
 
         return redacted_chunks(self, chunks)  # type: ignore[misc]
 
     def is_clean(self, content: bytes | str) -> bool:
-        """True when nothing in the text would be replaced."""
+        """Return whether nothing in the text would be replaced."""
         if isinstance(content, bytes):
             if self._is_clean_in_pieces(content):
                 return True
@@ -171,7 +170,7 @@ class Redactor:
         return not self.edits(content)
 
     def scan(self, content: bytes | str | Json) -> list[Located]:
-        """Return what would be replaced in a text, or in the JSON text of a value, with its places."""
+        """Return the findings in a text, or in the JSON text of a value, with their positions."""
         if not isinstance(content, bytes | str):
             content = encode(content)
         text: str | bytes = content
@@ -191,7 +190,7 @@ class Redactor:
     def edits(
         self, text: str, *, name: str = "", tool: str = "", known: Known | None = None, is_json: bool = False
     ) -> list[Edit]:
-        """Return what one look at the text replaces, in order. `known`: values that were found before."""
+        """Return the edits of one pass over the text, in order. `known` are values found before."""
         if not known and self._is_plainly_clean(text.encode("utf-8", "surrogatepass"), name):
             return []
         return self._edits(text, name, tool, known or {}, depth=0, is_json=is_json or name != "")
@@ -199,9 +198,9 @@ class Redactor:
     def _settled(
         self, text: str, *, name: str = "", tool: str = "", is_json: bool = False, looked: bool = False
     ) -> str:
-        """Looked at until nothing is found: what was replaced may have hidden something, or stand elsewhere too.
+        """Redact until nothing is found: a replacement may reveal something, or occur elsewhere, too.
 
-        `looked`: a quick look was taken, and was not enough.
+        `looked` means that the quick check has already failed.
         """
         known: Known = {}
         for number in range(MAX_PASSES):
@@ -227,12 +226,12 @@ class Redactor:
     def json_edits(
         self, text: str, hits: list[Hit], known: Known, *, name: str = "", tool: str = "", depth: int = 0
     ) -> list[Edit]:
-        """The edits of a JSON text in which these were found: theirs, and those of values that their names tell."""
+        """Return the edits of a JSON text: those of these hits, and of values next to telling names."""
         edits = self._json(text, hits, name, tool, known, depth)
         return in_order([edit for edit in edits if edit.text != text[edit.start : edit.end]])
 
     def _by_pieces(self, raw: bytes, name: str) -> bytes | None:
-        """The same as a look at the whole of a long text, in less time where parts of it come again."""
+        """Redact a long text as a whole, but faster if parts of it repeat; None if that is impossible."""
         is_local = self.names is None and not (self.rules.paths or self.rules.extra or self.rules.finders)
         if not is_local or (name and self.rules.hint_of(name) is not None):
             return None
@@ -243,14 +242,14 @@ class Redactor:
         return self._piecewise.redacted(raw, name)
 
     def _is_clean_in_pieces(self, raw: bytes) -> bool:
-        """True when a look at the pieces finds nothing; False says nothing."""
+        """Return True if checking the pieces finds nothing; False proves nothing."""
         return len(raw) >= LEAST_BYTES and self._by_pieces(raw, "") is raw
 
     def _is_plainly_clean(self, raw: bytes, name: str) -> bool:
         return (not name or self.rules.hint_of(name) is None) and self.passes(raw)
 
     def must_walk(self, text: str, name: str) -> bool:
-        """True when JSON may hold something that a look at its text cannot see."""
+        """Return whether JSON may hold findings that a search of its text misses."""
         if name and self.rules.hint_of(name) is not None:
             return True
         if self.rules.paths or self.names is not None:
@@ -258,7 +257,7 @@ class Redactor:
         return _HIDES_SOMETHING.search(text) is not None or _has_texts_of_a_name(text)
 
     def hits(self, text: str, known: Known, around: int = 0) -> list[Hit]:
-        """Return what is found in a text, and the known values in it; `around`: traits of what it is a part of."""
+        """Return the hits in a text, including known values; `around` are the traits of the surrounding text."""
         hits = hits_in(text, self.rules, around=around)
         if known:
             hits = settled([*hits, *_known_hits(text, known)], text)
@@ -280,7 +279,7 @@ class Redactor:
         return Edit(hit.start, hit.end, self._stand_in(hit.kind, raw), hit.kind, raw)
 
     def _encoded(self, raw: str, hit: Hit) -> str:
-        """Return the same text in the same encoding, redacted."""
+        """Return the redacted text in the same encoding."""
         decode_text, encode_text = CODECS[hit.spelling]
         text = decode_text(raw)
         if text is not None:
@@ -319,7 +318,7 @@ class Redactor:
         edits: list[Edit] = []
         if not is_escaped and not (depth < MAX_DEPTH and looks_like_json(value)) and self.names is None:
             for hit in hits:
-                # A hit in the JSON text is kept inside of the string that it is in.
+                # A hit in the JSON text must stay inside its string.
                 clipped = replace(hit, start=max(hit.start, start), end=min(hit.end, end), is_own=False)
                 if clipped.start < clipped.end:
                     edits.append(replace(self._edit(text, clipped, known), path=leaf.path))
@@ -336,7 +335,7 @@ class Redactor:
         return edits
 
     def _named_edit(self, leaf: Leaf, value: str) -> Edit | None:
-        """The edit of a whole value that its name or a path gives away."""
+        """Return the edit of a whole value whose name or path makes it secret."""
         kind, is_own = "secret", True
         if not leaf.picked:
             hint = self.rules.hint_of(leaf.name)
@@ -353,11 +352,11 @@ class Redactor:
         if len(found) == 1 and found[0].kind not in OF_DIGITS:
             (hit,) = found
             if (hit.start, hit.end, hit.spelling) == (0, len(secret), Spelling.PLAIN):
-                kind = hit.kind  # `token: ghp_…`: as anywhere else
+                kind = hit.kind  # `token: ghp_…` keeps its more specific kind
         return Edit(start, len(value), self._stand_in(kind, secret), kind, secret)
 
     def _is_secret(self, value: str, hint: NameHint) -> bool:
-        """True for a value that its name gives away: by itself, behind a scheme, or for what else it holds."""
+        """Return whether a telling name makes the value secret: on its own, after a scheme, or by its other content."""
         if hint.trust is Trust.COOKIE:
             return is_plausible(value, hint, quoted=True) and (not spans(value.encode()) or cookie_hides_more(value))
         if is_plausible(value, hint, quoted=True):
@@ -373,7 +372,7 @@ class Redactor:
         return rest_is_secret(value, 0, hits_in(value, self.rules))
 
     def _scalar(self, text: str, leaf: Leaf) -> list[Edit]:
-        """Take a bare number by its name alone: ids and seeds pass every check on numbers now and then."""
+        """Redact a bare number only because of its name: ids and seeds pass the checks of numbers too often."""
         word = text[leaf.start : leaf.end]
         edit = None
         if word not in ("true", "false", "null"):
@@ -402,9 +401,9 @@ class Redactor:
 
 
 def _has_texts_of_a_name(text: str) -> bool:
-    """True when JSON may have a name with texts in brackets behind it.
+    """Return whether JSON may have a name followed by texts in brackets.
 
-    The bracket is looked for first: a pattern that begins with the quote of the name stops at every quote of the text,
+    The bracket is searched first: a pattern that begins with the name's quote would stop at every quote of the text,
     which takes six times as long.
     """
     for found in _TEXTS.finditer(text):
@@ -414,7 +413,7 @@ def _has_texts_of_a_name(text: str) -> bool:
 
 
 def _ends_with_name(text: str, end: int) -> bool:
-    """True when what is before `end` ends with a name and a colon, or with more blanks than are looked at."""
+    """Return whether the text before `end` ends with a name and a colon, or with too many blanks to tell."""
     start = max(0, end - _WIDEST_SIGN)
     name, _, blanks = text[start:end].rpartition(":")
     if blanks.strip():
@@ -424,7 +423,7 @@ def _ends_with_name(text: str, end: int) -> bool:
 
 
 def _after_scheme(value: str) -> int:
-    """Return where a credential begins behind its scheme: `Bearer x`."""
+    """Return where a credential begins after its scheme: `Bearer x`."""
     lowered = value[:12].lower()
     for scheme in _SCHEMES:
         if lowered.startswith(scheme):
@@ -433,7 +432,7 @@ def _after_scheme(value: str) -> int:
 
 
 def values_worth_knowing(edits: list[Edit]) -> Known:
-    """Return the values that are looked for elsewhere too: long enough to be no word by chance."""
+    """Return the values to search elsewhere, too: long and random enough not to occur by chance."""
     known = {}
     for edit in edits:
         if len(edit.value) >= _LEAST_CHARS and looks_random(edit.value):

@@ -1,12 +1,12 @@
-"""Repeats in patterns: how many steps a search can take at worst, told from the pattern's structure alone.
+"""Estimate from a pattern's structure how many steps a search may take at worst.
 
-Python tries one way after another. `CUST-\\d+-[A-Z]+` is fine: no dash is a digit, so there is one way to match a text.
-`[a-z]*[a-z0-9]*x` has as many ways as the text has letters, from each of its letters on, and `(a|aa)+b` doubles them
-with every second letter.
+Python tries alternatives one after another. `CUST-\\d+-[A-Z]+` is fine: no dash is a digit, so there is one way to
+match. `[a-z]*[a-z0-9]*x` can match in as many ways as the text has letters, from each letter on, and `(a|aa)+b` doubles
+them with every second letter.
 
-The estimate follows the pattern from left to right. It counts in how many ways a search can have come to a place, and
-which repeats before it could still have ended elsewhere. What follows such a repeat settles its end if no character can
-be taken by both; another repeat that shares a character with it multiplies the ways. It mostly errs on the high side.
+The estimate follows the pattern from left to right. It counts in how many ways a search can reach a place, and which
+earlier repeats could have ended elsewhere. If the next part shares no character with such a repeat, its end is settled;
+another repeat that shares one multiplies the ways. The estimate mostly errs on the high side.
 """
 
 from __future__ import annotations
@@ -22,13 +22,12 @@ from typing import Any, NamedTuple
 from replaykit.redaction.rules import WINDOW
 
 MAX_STEPS = 120_000_000
-"""Of a search in one window. A step takes Python two to ten nanoseconds; those of groups count threefold."""
+"""The limit for a search in one window. A step takes Python two to ten nanoseconds; in groups, three times as long."""
 _TOO_MANY = 1e30
 _GROUP_WEIGHT = 3
 _MAX_WORK = 20_000
 _LONGEST_HEAD = 64
-_OTHER = 1 << 128
-"""Stands for all characters beyond ASCII."""
+_OTHER = 1 << 128  # stands for all characters beyond ASCII
 _ALL = (_OTHER << 1) - 1
 _REPEATS = (ops.MAX_REPEAT, ops.MIN_REPEAT, ops.POSSESSIVE_REPEAT)
 _SHARED = (
@@ -42,12 +41,11 @@ _ALTERNATIVES = (
 )
 _LONG = "its repeats are too long", "give them an end, as in {0,64}"
 _Items = Sequence[tuple[Any, Any]]
-_Run = list[tuple[int, int]]
-"""Characters that must follow each other: a set of characters, and how many of it."""
+_Run = list[tuple[int, int]]  # consecutive characters: a set of characters, and how many of them
 
 
 def refuse_slow_pattern(pattern: str, flags: int = 0, window: int = WINDOW) -> None:
-    """Raise a `ValueError` for a pattern in Python's syntax whose search of `window` characters can take too long."""
+    """Raise a `ValueError` for a Python pattern that may take too long to search `window` characters."""
     estimate = _Estimate(window)
     estimate.sequence(parser.parse(pattern, flags).data, flags)
     if estimate.steps > MAX_STEPS:
@@ -56,14 +54,15 @@ def refuse_slow_pattern(pattern: str, flags: int = 0, window: int = WINDOW) -> N
 
 
 class _Open(NamedTuple):
-    """A repeat that could have ended elsewhere: its characters, how many ends it can have, and if it is of a group."""
+    """A repeat that could have ended elsewhere: its characters, its number of possible ends, and whether it is a
+    group."""
 
     chars: int
     ends: float
     is_group: bool = False
 
     def at_distance(self, distance: int) -> _Open:
-        """Return what is left of the ends where something must follow that stands at every so many places at most."""
+        """Return the repeat with the ends that remain if what follows occurs only every `distance` characters."""
         return self if self.is_group else self._replace(ends=max(1.0, self.ends / distance))
 
 
@@ -75,22 +74,22 @@ class _Estimate:
         self.steps = 0.0
         self.work = 0
         self.weight = 1
-        """Of a step: groups take longer than single characters."""
+        """The weight of a step: groups take longer than single characters."""
         self.starts = self.window
-        """The places in the text at which a match can have begun."""
+        """How many positions of the text a match can have begun at."""
         self.ways = 1.0
-        """The number of ways that lead here from one start, for one end of the last repeat."""
+        """How many ways lead here from one start, for one end of the last repeat."""
         self.open: dict[int, _Open] = {}
-        """Repeats whose end is not settled, by a number of their own."""
+        """Repeats whose end is not settled, numbered."""
         self.repeats = 0
         self.last = _ALL
-        """The characters one of which stands before this place."""
+        """The characters that may precede this place."""
         self.before = [_ALL]
-        """The same for some places before this one, one after another."""
+        """The same for some earlier places, in order."""
         self.reach = 1
-        """The farthest that a match can be from its start."""
+        """How far a match can be from its start."""
         self.spacing = 1
-        """The least distance between two places of a text at which the characters before this place stand."""
+        """The least distance between two occurrences of the characters before this place."""
         self.has_varied = False
         self.reason = _LONG
 
@@ -117,7 +116,7 @@ class _Estimate:
         self._fixed(run)
 
     def _count(self, operations: int) -> None:
-        """Keep the estimate itself from taking forever: groups inside of each other double its work."""
+        """Limit the work of the estimate itself: nested groups double it."""
         self.work += operations
         if self.work > _MAX_WORK:
             raise ValueError("it has too many groups and alternatives; make several rules of it")
@@ -127,7 +126,7 @@ class _Estimate:
         return min(_TOO_MANY, self.weight * self.starts * self.ways * ends)
 
     def _fixed(self, run: _Run) -> None:
-        """Take characters that must be there."""
+        """Process characters that must occur."""
         if not run:
             return
         at_first, starts = self.open, self.starts
@@ -153,13 +152,13 @@ class _Estimate:
         self.spacing = distance
 
     def _variable(self, chars: int, count: int) -> None:
-        """Take any number of these characters up to `count`."""
+        """Process up to `count` of these characters."""
         self.has_varied = True
         ends = float(min(count, self.window) + 1)
         met = {number: repeat for number, repeat in self.open.items() if repeat.chars & chars}
         choices = sum(repeat.ends for repeat in met.values())
         if not all(chars & other for other in self.before):
-            # It cannot begin inside of itself: wherever it begins, it takes another stretch of the text.
+            # It cannot begin inside itself: each start takes another part of the text.
             ends = min(float(self.window), ends * max(1.0, choices), self.window / self.starts * self.reach)
         elif choices > 1:
             self._multiply(min(choices, ends))
@@ -215,14 +214,14 @@ class _Estimate:
         self.ways *= _most_alike([list(_head(branch, flags)) for branch in branches])
 
     def _group(self, least: int, most: int, body: Any, flags: int) -> None:
-        """Take a group several times. If taking it once more multiplies the ways, then so does each time."""
+        """Process a repeated group. If repeating it once multiplies the ways, every repetition does."""
         before, spacing, weight = self._place(), self.spacing, self.weight
         self.weight = _GROUP_WEIGHT if most > 1 else weight
         self.sequence(body.data, flags)
         width = self.reach - before.reach
         if most > 1:
             self._take_again(body.data, most, flags)
-        if most == 1 and width < spacing:  # whether it is there settles the ends before it
+        if most == 1 and width < spacing:  # its presence settles the ends before it
             self._add(_Open(_all_chars(body.data, flags), 2.0, is_group=True))
         elif most > least:
             around = sum(repeat.ends for number, repeat in self.open.items() if number in before.open)
@@ -258,7 +257,7 @@ class _Estimate:
 
 
 class _RepeatPlace(NamedTuple):
-    """The state of an estimate without its sum."""
+    """The state of an estimate, without its step count."""
 
     starts: int
     ways: float
@@ -270,7 +269,7 @@ class _RepeatPlace(NamedTuple):
 
 
 def _merged(places: list[_RepeatPlace]) -> _RepeatPlace:
-    """Return the worst of several places that lead to the same one."""
+    """Return the worst of several states that lead to the same place."""
     repeats: dict[int, _Open] = {}
     last = functools.reduce(operator.or_, (place.last for place in places))
     for place in places:
@@ -295,7 +294,7 @@ def _power(base: float, exponent: int) -> float:
 
 
 def _chars(operation: Any, argument: Any, flags: int) -> int | None:
-    """Return the characters that an operation for one character takes; None for any other operation."""
+    """Return the characters that a single-character operation takes; None for any other operation."""
     if operation is ops.LITERAL:
         return _with_cases(_char(argument), flags)
     if operation is ops.NOT_LITERAL:
@@ -351,7 +350,7 @@ def _with_cases(chars: int, flags: int) -> int:
 
 
 def _repeated_chars(operation: Any, argument: Any, flags: int) -> tuple[int, int, int | None]:
-    """Return how often a repeat of one character takes which; the characters are None for anything else."""
+    """Return least and most repetitions of one character, and which; None as characters for anything else."""
     if operation not in _REPEATS:
         return 0, 0, None
     least, most, body = argument
@@ -366,14 +365,14 @@ def _repeated_chars(operation: Any, argument: Any, flags: int) -> tuple[int, int
 
 
 def _least_distance(masks: list[int], distance: int) -> int:
-    """Return how far apart two places of a text must be that have these characters; it is `distance` at least."""
+    """Return the least distance between two occurrences of these characters, `distance` or more."""
     while any(not one & other for one, other in zip(masks, masks[distance:], strict=False)):
         distance += 1
     return distance
 
 
 def _head(items: _Items, flags: int) -> Iterator[int]:
-    """Yield what stands at the first places of a branch, as far as that is certain."""
+    """Yield the characters at the first places of a branch, as far as they are certain."""
     for operation, argument in items:
         chars = _chars(operation, argument, flags)
         if chars is not None:
@@ -401,7 +400,7 @@ def _is_plain(items: _Items) -> bool:
 
 
 def _most_alike(heads: list[list[int]]) -> int:
-    """Return how many of the branches can match at the same place of a text."""
+    """Return how many of the branches can match at the same position."""
     return max(sum(_are_alike(one, other) for other in heads) for one in heads)
 
 
@@ -416,7 +415,7 @@ def _has_repeat(items: _Items) -> bool:
 
 
 def _all_chars(items: _Items, flags: int) -> int:
-    """Return every character that can be taken by these operations."""
+    """Return every character that these operations can take."""
     found = 0
     for operation, argument in items:
         inner = (flags | argument[1]) & ~argument[2] if operation is ops.SUBPATTERN else flags

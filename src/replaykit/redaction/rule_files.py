@@ -1,4 +1,4 @@
-"""Rule files: a project's `redaction.toml`, and files in the format of gitleaks.
+"""Read rule files: a project's `redaction.toml`, and files in the format of gitleaks.
 
 headers = ["x-internal-token"]         keys = ["customer_name"]        paths = ["get_user:$.address"]
 allow = ["support@example.com"]        allow_patterns = ["^test-"]     names = true
@@ -6,8 +6,8 @@ patterns = {customer-id = 'CUST-\\d+'}
 rule_files = ["gitleaks.toml"]         [[rules]] and [allowlist] as gitleaks has them
 strict_rule_files = true
 
-A pattern that Python cannot use, or not soon, is an error where it stands in the project's own file. In a file that
-`rule_files` names, which somebody else wrote, it is left out and named in `Rules.notices`, unless `strict_rule_files`.
+A pattern that Python cannot use, or not fast enough, is an error in the project's own file. In a third-party file named
+by `rule_files`, it is skipped and listed in `Rules.notices`, unless `strict_rule_files` is set.
 """
 
 from __future__ import annotations
@@ -43,34 +43,34 @@ _KIND = re.compile(r"[^a-z0-9]+")
 _NAME = re.compile(r"[a-z][a-z0-9-]{1,29}")
 _SHA256 = re.compile(HASH + r"[0-9a-f]{64}")
 _LEAD_IN = re.compile(r"(?P<flags>\(\?i\))?(?P<chars>\[(?:\\.|[^\]\\])+\])\{0,(?P<most>\d{1,3})\}\?")
+# Closes any open text in TOML, and is a mistake anywhere else, in a column that no real mistake has.
 _NEVER_AN_END = "\n" + 1000 * " " + "!\"\"\"'''"
-"""Closes any text that is open in TOML, and is a mistake anywhere else: in a column where nobody else makes one."""
 _Table = dict[str, Any]
 
 
 class _Unusable(InvalidFile):
-    """A pattern is none, or could take Python too long."""
+    """Raised for a pattern that is invalid or could take Python too long."""
 
 
 def load_rules(path: Path | str) -> Rules:
-    """Return the built-in rules and those of the file; an `InvalidFile` says what is wrong with it, and where."""
+    """Return the built-in rules and those of the file; an `InvalidFile` says what is wrong, and where."""
     return _opened(Path(path)).rules((), is_foreign=False)
 
 
 class _RuleFile:
-    """One rule file: its text, and what of it is not used."""
+    """One rule file, and the parts of it that are not used."""
 
     def __init__(self, path: Path, text: str, table: _Table) -> None:
         self.path = path
         self.text = text
         self.table = table
         self.is_foreign = False
-        """Somebody else wrote it: a pattern that cannot be used is left out, and named."""
+        """True for third-party files, where unusable patterns are skipped and listed."""
         self.unused_rules: list[str] = []
         self.unused_allowances: list[str] = []
 
     def rules(self, through: tuple[Path, ...], *, is_foreign: bool) -> Rules:
-        """Return the rules of the file and of those that it names; `through` are the files that led here."""
+        """Return the rules of the file and of files that it names; `through` are the files that led here."""
         table, path = self.table, self.path
         self.is_foreign = is_foreign
         known = {*_LISTS, *_GITLEAKS, *_SWITCHES, "patterns"}
@@ -110,18 +110,18 @@ class _RuleFile:
         return rules
 
     def error(self, near: str, message: str, kind: type[InvalidFile] = InvalidFile) -> InvalidFile:
-        """Return an error at the first line that has `near` in it."""
+        """Return an error at the first line with the text `near`."""
         line = None
         if near in self.text:
             line = self.line_of(near)
         return kind(message, file=str(self.path), line=line)
 
     def line_of(self, near: str) -> int:
-        """Return the number of the first line that has `near` in it; 1 where none has."""
+        """Return the number of the first line with the text `near`, or 1."""
         return self.text.count("\n", 0, max(0, self.text.find(near))) + 1
 
     def unused_notices(self) -> Iterator[str]:
-        """Yield what somebody should know who counts on the whole file."""
+        """Yield notices about parts of the file that are not used."""
         if self.unused_rules:
             share = f"{len(self.unused_rules)} of {len(self.table.get('rules', ()))} rules"
             names = "; ".join(self.unused_rules)
@@ -131,7 +131,7 @@ class _RuleFile:
             yield f"{self.path}: {count} patterns that allow values are not used, so more is redacted: {names}"
 
     def notices(self, spelled: tuple[str, ...], patterns: tuple[re.Pattern[str], ...]) -> Iterator[str]:
-        """Yield what the project should know of its file."""
+        """Yield notices about settings without the expected effect."""
         if "extend" in self.table:
             yield f"{self.path}: [extend] is passed over: the rules it names are not read"
         for number, pattern in enumerate(patterns):
@@ -179,7 +179,7 @@ class _RuleFile:
                     yield rule
 
     def rule(self, entry: _Table, stopwords: tuple[str, ...]) -> RedactionRule | None:
-        """Return one rule; None for one about names of files, of which there are none here."""
+        """Return one rule; None for a rule about file names, which do not exist here."""
         name = entry.get("id")
         if not isinstance(name, str) or not name:
             raise self.error("[[rules]]", "a rule has no `id`")
@@ -194,7 +194,7 @@ class _RuleFile:
             raise self.error(name, f"{where}: expected `regex` as text, `secretGroup` and `entropy` as numbers")
         short, lead_in = _without_lead_in(regex)
         pattern = self.compiled(short, where, near=name)
-        if lead_in is not None and not pattern.groups:  # then it is a part of the value
+        if lead_in is not None and not pattern.groups:  # the lead-in is a part of the value
             lead_in = None
             pattern = self.compiled(regex, where, near=name)
         if not 0 <= group <= pattern.groups:
@@ -212,7 +212,7 @@ class _RuleFile:
         )
 
     def allowlists(self, table: _Table, where: str) -> tuple[tuple[re.Pattern[str], ...], tuple[str, ...]]:
-        """Return the patterns and words of `allowlist` and `allowlists`; paths and commits in them are passed over."""
+        """Return the patterns and words of `allowlist` and `allowlists`; paths and commits are ignored."""
         entries = table.get("allowlists", [])
         if not isinstance(entries, list):
             entries = [entries]
@@ -224,7 +224,7 @@ class _RuleFile:
             if not isinstance(entry, dict):
                 raise self.error("allowlist", f"{where}: an allowlist is a table")
             if entry.get("condition", "OR").upper() == "AND" and ("paths" in entry or "commits" in entry):
-                continue  # it holds for some files only: leaving it out finds more, never less
+                continue  # limited to some files: skipping it finds more, never less
             for regex in self.texts(entry, "regexes"):
                 try:
                     patterns.append(self.allowance(regex, where))
@@ -247,7 +247,7 @@ class _RuleFile:
         return self.compiled(pattern, where, window=MAX_ALLOWED_CHARS)
 
     def compiled(self, pattern: str, where: str, *, near: str = "", window: int = WINDOW) -> re.Pattern[str]:
-        """Compile a pattern that is to search `window` characters at once."""
+        """Compile a pattern for searches of `window` characters."""
         try:
             return compile_re2(pattern, window)
         except ValueError as error:
@@ -255,7 +255,7 @@ class _RuleFile:
             raise self.error(near or pattern[:40], message, _Unusable) from error
 
     def json_path(self, path: str) -> JsonPath:
-        """Return the JSON path that a text spells."""
+        """Return the JSON path in a text."""
         try:
             return parse_path(path)
         except ValueError as error:
@@ -287,7 +287,8 @@ def _opened(path: Path) -> _RuleFile:
 
 
 def _error_line(text: str) -> int | None:
-    """Return the line where the parser gave up; None if it did so at the end. Before Python 3.14, no error has it."""
+    """Return the line where the parser gave up; None if at the end. Before Python 3.14, errors have no line
+    attribute."""
     lines = text.split("\n")
     error = _toml_error(text)
 
@@ -296,7 +297,7 @@ def _error_line(text: str) -> int | None:
 
     if not reaches_mistake(len(lines)):
         return None
-    # The parser reads no further than the mistake: the error is the same for each part of the text that reaches it.
+    # The parser stops at the mistake, so each prefix of the text that includes it gives the same error.
     return bisect_left(range(len(lines)), True, key=reaches_mistake)
 
 
@@ -309,7 +310,7 @@ def _toml_error(text: str) -> str:
 
 
 def _data(path: Path) -> bytes:
-    """Return what a rule file holds: a device would never end, a pipe would wait, and a large file is none."""
+    """Read a rule file. Refuse devices, which never end, pipes, which block, and files too large for rules."""
     try:
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):
@@ -323,7 +324,7 @@ def _data(path: Path) -> bytes:
 
 
 def _short(error: _Unusable, name: str) -> str:
-    """Return the name of what is left out with its line and the reason, without what to write instead."""
+    """Return the name, line and reason of what is skipped, without the advice."""
     reason, _, _advice = str(error.__cause__).partition(";")
     return f"{name} (line {error.line}: {reason})"
 
@@ -336,13 +337,13 @@ def _without_lead_in(regex: str) -> tuple[str, LeadIn | None]:
     most = int(found["most"])
     try:
         before = compile_re2(f"{flags}{found['chars']}{{0,{most}}}$")
-    except ValueError:  # whoever compiles the whole of it says what is wrong
+    except ValueError:  # compiling the whole pattern reports the error
         return regex, None
     return flags + regex[found.end() :], LeadIn(before, most)
 
 
+# One value of each kind, to check whether a pattern is meant for such.
 _BUILT_IN_FINDINGS = (
     "jane.doe@example.com", "4111 1111 1111 1111", "4111111111111111", "DE89370400440532013000", "+49 30 12345678",
     "123-45-6789", "203.0.113.77", "AKIAIOSFODNN7EXAMPLE", "sk-proj-q8Zr4TnW1xVb7YpLs0Kd", "hunter2-Zq9!",
 )  # fmt: skip
-"""One of each kind, to ask a pattern whether it is meant for such."""

@@ -1,4 +1,4 @@
-"""Rules: what is looked for. The built-in ones always are; a project adds its own, and values that are no secret."""
+"""Rules: what to search. A project adds its own rules to the built-in ones, and values that are not secret."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 WINDOW = 4096
 OVERLAP = 1024
-"""Patterns of files see this much of a text at once: what is quadratic in it stays in the milliseconds."""
+"""How much text patterns of files see at once: quadratic patterns stay within milliseconds."""
 
 
 MAX_ALLOWED_CHARS = 400
-"""Patterns allow no longer value: what is no secret is short, and theirs may be cubic in it."""
+"""The longest value that patterns may allow: non-secret values are short, and patterns may be cubic in length."""
 HASH = "sha256:"
-"""The beginning of the hash of an allowed value."""
+"""The prefix of the hash of an allowed value."""
 
 
 def sha256_of(value: str) -> str:
-    """Return the hash of a value, as `allow` takes it."""
+    """Return the hash of a value in the form of `allow`."""
     from hashlib import sha256  # noqa: PLC0415 (slow to import, and most projects allow nothing)
 
     return HASH + sha256(value.encode("utf-8", "surrogatepass")).hexdigest()
@@ -40,22 +40,22 @@ def matches_any(patterns: Sequence[re.Pattern[str]], value: str) -> bool:
 
 
 class LeadIn(Struct, frozen=True):
-    """Characters that may stand before a match: many rules of gitleaks begin with `[\\w.-]{0,50}?`.
+    """Optional characters before a match: many rules of gitleaks begin with `[\\w.-]{0,50}?`.
 
-    A search without it finds the same values, many times faster; allowlists see it.
+    Searching without them finds the same values, many times faster; allowlists see them.
     """
 
     pattern: re.Pattern[str]
     most: int
 
     def start(self, found: re.Match[str], first: int) -> int:
-        """Return where a match begins that has it, no earlier than `first`."""
+        """Return where a match with its lead-in begins, no earlier than `first`."""
         begin = self.pattern.search(found.string, max(first, found.start() - self.most), found.start())
         return (begin or found).start()
 
 
 class RedactionRule(Struct, frozen=True):
-    """A pattern of a project's own. `keywords` (lower case): one must be in the text; `group`: which is the value."""
+    """A project's pattern. One of `keywords` (lower case) must be in the text; `group` is the value."""
 
     kind: str
     pattern: re.Pattern[str]
@@ -67,7 +67,7 @@ class RedactionRule(Struct, frozen=True):
     lead_in: LeadIn | None = None
 
     def windows(self, low: bytes) -> Iterator[tuple[int, int]]:
-        """Yield the stretches of the text to look at: around the keywords, or all of it in pieces that overlap."""
+        """Yield the parts of the text to search: around keywords, or overlapping windows over all of it."""
         if not self.keywords:
             for at in range(0, len(low), WINDOW - OVERLAP):
                 yield at, at + WINDOW
@@ -84,7 +84,7 @@ class RedactionRule(Struct, frozen=True):
 
 
 class Rules(Struct, frozen=True, dict=True):
-    """The built-in rules and a project's additions: names, headers, JSON paths, patterns; and what to leave alone."""
+    """The built-in rules with a project's additions (names, headers, JSON paths, patterns) and exceptions."""
 
     headers: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
@@ -110,9 +110,9 @@ class Rules(Struct, frozen=True, dict=True):
         return hint
 
     def allows(self, value: str, *, is_own: bool = False) -> bool:
-        """True when the project says that this value is no secret.
+        """Return whether the project allows this value.
 
-        Patterns count for what the project's own rules have found (`is_own`). The built-in rules cannot be taken away.
+        Patterns apply only to findings of the project's own rules (`is_own`): the built-in rules cannot be turned off.
         """
         if value in self.allow or (self.hashes and sha256_of(value) in self.hashes):
             return True
@@ -125,21 +125,21 @@ class Rules(Struct, frozen=True, dict=True):
 
     @cached_property
     def are_usual(self) -> bool:
-        """True when nothing is looked for but what the built-in rules say."""
+        """True if only built-in rules apply."""
         return not (self.keys or self.headers or self.paths or self.extra or self.names or self.finders)
 
     @cached_property
     def own_names(self) -> frozenset[str]:
-        """The names that the project added, whichever way they are spelled."""
+        """The names that the project added, in compact form."""
         return frozenset(map(compact, (*self.keys, *self.headers)))
 
     @cached_property
     def stems(self) -> tuple[bytes, ...]:
-        """Of each added name a word that every spelling of it has."""
+        """A word of each added name that all of its spellings share."""
         return tuple({max(words(name), key=len).encode() for name in (*self.keys, *self.headers) if name.isascii()})
 
     def plus(self, other: Rules) -> Rules:
-        """Return these rules and others."""
+        """Return these rules and others combined."""
         return Rules(
             headers=self.headers + other.headers,
             keys=self.keys + other.keys,
@@ -156,7 +156,7 @@ class Rules(Struct, frozen=True, dict=True):
 def with_additions(
     *, keys: Sequence[str] = (), headers: Sequence[str] = (), paths: Sequence[str] = (), allow: Sequence[str] = ()
 ) -> Rules:
-    """The built-in rules and these; a `ValueError` says what is wrong with a path or a name."""
+    """Return the built-in rules with additions; a `ValueError` reports an invalid path or name."""
     for name in (*keys, *headers):
         if not compact(name):
             raise ValueError(f"expected a name with letters in it, got {name!r}")

@@ -1,4 +1,4 @@
-"""Search: all that is found in a text, by form, by name and by check; what overlaps is one finding."""
+"""Search a text for all findings, by form, name and checksum; overlapping ones are merged."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ from replaykit.redaction.tokens import long_runs, secret_hits, token_hits
 
 _OTHER_LITERALS = b"private basic curl insert iban :: :// :thin: [at] (at) sig= signature= security-token=".split()
 _PHRASES = (*PHRASE_NAMES, *SEED_NAMES)
+# Words and signs that rules start with. Most texts have few, and skip all other rules.
 _LITERALS = tuple(
     dict.fromkeys((*STEMS, *NUMBER_STEMS, *_OTHER_LITERALS, *NAMES_OF_IDS, *VENDOR_WORDS, *PROGRAMS, *_PHRASES))
 )
-"""The words and signs that rules begin with. Most texts have few of them, and need none of the other rules."""
 _AUTOMATON = lazy_automaton(_LITERALS)
 _NOTHING: frozenset[bytes] = frozenset()
 _PLUS = lazy(r"\+(?<=[0-9A-Z]\+)(?=[0-9A-Z])")
 
 
 def find(text: str, rules: Rules = DEFAULT) -> list[SecretFinding]:
-    """Return what must not be kept in the text: spans of values that do not overlap, in order."""
+    """Return the spans of all values to redact, in order and without overlaps."""
     if rules.are_usual and is_plainly_clean(text.encode("utf-8", "surrogatepass")):
         return []
     return [SecretFinding(hit.kind, hit.start, hit.end) for hit in hits_in(text, rules)]
 
 
 def hits_in(text: str, rules: Rules, depth: int = 0, around: int = 0) -> list[Hit]:
-    """Return what `find` does, with spellings. `around`: the traits of a text that this one is a part of."""
+    """Return hits with their spelling. `around` are the traits of the surrounding text."""
     if len(text) < 3:
         return []
     if len(text) >= LEAST_CHARS and rules.are_usual:
@@ -82,7 +82,7 @@ def _hits_in(text: str, rules: Rules, depth: int, around: int) -> list[Hit]:
     if b"0" in view.shape:
         hits.extend(number_hits(view, literals))
         if has_fields and _PLUS.search(text):
-            plain = View(_PLUS.sub(" ", text))  # in a query a plus is a blank
+            plain = View(_PLUS.sub(" ", text))  # in a query, a plus is a blank
             hits.extend(number_hits(plain, _literals_in(plain.low)))
         hits.extend(ip_hits(view, literals))
     hits.extend(list(assigned_hits(view, rules, literals)))
@@ -106,7 +106,7 @@ def _hits_in(text: str, rules: Rules, depth: int, around: int) -> list[Hit]:
 
 
 def _literals_in(low: bytes) -> frozenset[bytes]:
-    """Return which of the literals are in a text in lower case."""
+    """Return which of the literals are in a lower-case text."""
     found = _AUTOMATON.find_matches_as_indexes(low, overlapping=True)
     if not found:
         return _NOTHING
@@ -114,17 +114,17 @@ def _literals_in(low: bytes) -> frozenset[bytes]:
 
 
 def _is_login(email: Hit, logins: list[Hit]) -> bool:
-    """Tell what is an address by the end of a password and the host behind it: `://u:p@ss@host.example`."""
+    """Return whether this is the end of a password and the host after it: `://u:p@ss@host.example`."""
     return any(login.start <= email.start < login.end < email.end for login in logins)
 
 
 def _is_redacted(flat: bytes) -> bool:
-    """Tell a value of which placeholders have taken the place."""
+    """Return whether placeholders replaced the whole value."""
     return b"<<<<" in flat and not hides_more(flat)
 
 
 def _pattern_hits(view: View, rule: RedactionRule) -> Iterator[Hit]:
-    """Yield what a pattern of the project finds around its keywords, inside windows: none can hang for long."""
+    """Yield the findings of a project's pattern, around its keywords and in windows, so that none can hang."""
     for start, end in rule.windows(view.low):
         first = start
         for found in rule.pattern.finditer(view.text, start, end):
@@ -145,23 +145,21 @@ def _is_secret(rule: RedactionRule, value: str | None, whole: str) -> bool:
     return not matches_any(rule.allow, value) and not matches_any(rule.allow, whole)
 
 
-# Long texts. A search costs twenty times as much as a quick look, and of a result of 50 MB most stretches pass: only
-# what a quick look cannot let pass is searched, with enough around it.
+# Long texts. A search costs twenty times as much as the quick check, which most of a 50 MB result passes. Only the
+# parts that fail it are searched, with enough context around them.
 
 LEAST_CHARS = 128 * 1024
-"""A shorter text is searched as a whole."""
+"""Shorter texts are searched as a whole."""
 STEP = 16 * 1024
-_NEAR = 512
-"""The distance that a rule sees that has not begun yet."""
-_AROUND = 4096
-"""The distance that a rule sees from where it has begun; one that finds something there goes on."""
+_NEAR = 512  # how far rules look ahead before they start
+_AROUND = 4096  # how far rules see once they have started; a rule with a finding there may go on
 _SAMPLES = 16
 _KEY, _LONGEST_KEY = "-----BEGIN", 20_000
 Search = Callable[[str], list[Hit]]
 
 
 def long_hits(text: str, search: Search, step: int = STEP) -> list[Hit]:
-    """Return what a search of the whole text finds."""
+    """Return what a search of the whole text would find."""
     if not _is_mostly_clean(text, step):
         return search(text)
     stretches = list(_stretches(text, step))
@@ -174,7 +172,7 @@ def long_hits(text: str, search: Search, step: int = STEP) -> list[Hit]:
             continue
         if start - _AROUND >= done:
             first = start - _AROUND
-        else:  # what was searched goes on here
+        else:  # continues the previous search
             hits = [hit for hit in hits if hit.end <= first]
         found, done = _searched(text, first, end, search)
         begin = first and first + _AROUND - _NEAR
@@ -183,7 +181,7 @@ def long_hits(text: str, search: Search, step: int = STEP) -> list[Hit]:
 
 
 def _is_mostly_clean(text: str, step: int) -> bool:
-    """Return False when half of some samples do not pass: then a look at each stretch would be in vain."""
+    """Return False if half of the samples fail the check, so that checking all parts would not pay off."""
     samples = range(0, len(text), max(step, len(text) // _SAMPLES))
     passed = 0
     for at in samples:
@@ -192,7 +190,7 @@ def _is_mostly_clean(text: str, step: int) -> bool:
 
 
 def _stretches(text: str, step: int) -> Iterator[tuple[int, int]]:
-    """Yield from where to where the text has to be searched; what would touch is one stretch."""
+    """Yield the parts of the text to search; adjacent ones are merged."""
     start = end = -1
     for at in range(0, len(text), step):
         if _passes(text[max(0, at - _NEAR) : at + step + _NEAR]):
@@ -211,7 +209,7 @@ def _passes(text: str) -> bool:
 
 
 def _searched(text: str, first: int, end: int, search: Search) -> tuple[list[Hit], int]:
-    """Return what is found from `first` on, and how far it was searched: as long as something is found near the end."""
+    """Return the hits from `first` on and where the search stopped: it goes on while there are hits near the end."""
     reach = _AROUND
     while True:
         last = min(len(text), max(end + reach, text.rfind(_KEY, first, end) + _LONGEST_KEY))
@@ -227,26 +225,26 @@ _MOST_TEXTS = 100_000
 
 
 class HitlessTexts:
-    """Remembers by their SHA-256 long texts in which a redactor has found nothing.
+    """Remembers, by SHA-256, long texts without a finding.
 
-    Whoever writes a case has it looked through twice by the same rules: before it is written, and then in its files. A
-    text that is the same, byte by byte, gives the same again. Its hash takes a hundredth of the time: of a run with
-    100 MB of results in plain text, scaffolding takes 10 s instead of 14. The second check, whose rules are others,
-    knows nothing of this.
+    Writing a case searches a text twice with the same rules: before it is written, and in the written file. A hash
+    takes a hundredth of the time of a search: scaffolding a run with 100 MB of plain-text results takes 10 s instead of
+    14. The second check has rules of its own and does not use this.
     """
 
     def __init__(self) -> None:
         self._digests: set[bytes] = set()
 
     def add(self, text: str) -> None:
-        """Remember a text in which nothing is found."""
+        """Remember a text without a finding."""
         if len(text) >= _LEAST_BYTES and len(self._digests) < _MOST_TEXTS:
             self._digests.add(_digest(text.encode("utf-8", "surrogateescape")))
 
     def has(self, content: bytes) -> bool:
-        """Tell the content of a file that is such a text, and no object or list: their members are looked at, too.
+        """Return whether the content of a file is a known text. Objects and lists are not: their members are checked,
+        too.
 
-        The line break at the end of a file is no part of its text.
+        The line break at the end of a file does not count.
         """
         if len(content) < _LEAST_BYTES or looks_like_json(content[:_LEAST_BYTES].decode("utf-8", "replace")):
             return False

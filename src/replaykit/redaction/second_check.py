@@ -1,8 +1,8 @@
-"""A second check of what leaves the machine, with rules of its own.
+"""A second check, with its own rules, of everything that leaves the machine.
 
-The check that redacts is blind to what it has missed. This one shares no rule with it: its patterns are in
-`second_check.toml`, in the format of gitleaks, and it looks for random text beside telling words. It replaces nothing.
-What it finds blocks, and is named by file, line and rule.
+The redacting check cannot see what it missed. This one shares no rule with it: its patterns are in `second_check.toml`,
+in the format of gitleaks, and it searches random text next to telling words. It replaces nothing; its findings block,
+with file, line and rule.
 """
 
 from __future__ import annotations
@@ -33,22 +33,19 @@ _TELLING = (
 _VALUE = re.compile(
     r"[\w-]{0,12}[^\n\r,;{}\[\]<>()]{0,30}?(?:[\"'`=:]|\s){1,3}([A-Za-z0-9+/_~-][A-Za-z0-9+/_.~-]{15,511}+={0,2}+)(?!\()"
 )
+# Words before `token` that make it harmless.
 _OTHER_SENSE = re.compile(
     r"(?:page|next|continuation|cursor|sync|max|min|num|stop|eos|bos|csrf)[\w ]{0,3}\Z", re.IGNORECASE
 )
-"""The words before `token` where it opens nothing."""
-_KIND_BEFORE = re.compile(r"[a-z]{2,10}[_-]")
-"""An id with its kind before it: `msg_…`, `chatcmpl-…`."""
-_ENDINGS = frozenset(words_of("py js ts go md json yaml yml com org io net"))
-"""Of files and hosts."""
+_KIND_BEFORE = re.compile(r"[a-z]{2,10}[_-]")  # an id with its kind as prefix: `msg_…`, `chatcmpl-…`
+_ENDINGS = frozenset(words_of("py js ts go md json yaml yml com org io net"))  # endings of files and hosts
 
 
-_REACH = 1024
-"""No rule sees more of a text before or behind a place."""
+_REACH = 1024  # how much context rules see on each side
 
 
 class Suspicion(Struct, frozen=True):
-    """A finding of the second check: its rule, its place, and the hash that allows it."""
+    """A finding of the second check: its rule, its span, and the hash that allows it."""
 
     rule: str
     start: int
@@ -57,14 +54,14 @@ class Suspicion(Struct, frozen=True):
 
 
 class SecondCheck:
-    """The second check of several files, which looks once at what stands in them again and again."""
+    """The second check for several files; checks repeated parts only once."""
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
         self._passed: set[bytes] = set()
 
     def suspicions(self, data: bytes) -> list[Suspicion]:
-        """Return what `suspicions_in` finds in a file."""
+        """Return the findings in a file."""
         if len(data) >= LEAST_BYTES:
             pieces = pieces_of(data)
             if pieces is not None and self._pass(pieces):
@@ -72,7 +69,7 @@ class SecondCheck:
         return suspicions_in(data.decode("utf-8", "surrogateescape"), self._rules)
 
     def _pass(self, pieces: Pieces) -> bool:
-        """True when nothing is found in the pieces, in the rest, and around the borders between them."""
+        """Return whether the pieces, the rest, and the surroundings of all borders are clean."""
         borders = (pieces.text[max(0, at - _REACH) : at + _REACH] for at, _, _ in pieces.borders())
         return all(map(self._passes, (*pieces.texts, pieces.rest, *borders)))
 
@@ -85,7 +82,7 @@ class SecondCheck:
 
 
 def suspicions_in(text: str, rules: Rules) -> list[Suspicion]:
-    """Return what the second check finds in a text, in order; neither placeholders nor what the project allows."""
+    """Return the findings of the second check in order, without placeholders and allowed values."""
     placeholders = placeholders_in(text.encode("ascii", "replace"))
     found: dict[tuple[int, int], Suspicion] = {}
     for name, start, end in (*_by_rules(text), *_by_entropy(text)):
@@ -99,7 +96,7 @@ def suspicions_in(text: str, rules: Rules) -> list[Suspicion]:
 def _by_rules(text: str) -> Iterator[tuple[str, int, int]]:
     low = text.lower().encode("ascii", "replace")
     if len(low) != len(text):
-        low = text.encode("ascii", "replace").lower()  # a letter that changes its length with its case
+        low = text.encode("ascii", "replace").lower()  # a letter changed its length with its case
     for rule in _rules():
         for first, last in rule.windows(low):
             for match in rule.pattern.finditer(text, first, last):
@@ -126,7 +123,7 @@ def _by_entropy(text: str) -> Iterator[tuple[str, int, int]]:
 
 
 def _is_random(value: str) -> bool:
-    """Letters of both cases and digits, with no order in them: no id, name, path or sentence."""
+    """Return whether a value has upper case, lower case and digits in random order: no id, name, path or sentence."""
     body = value.rstrip("=.")
     has_all = body != body.lower() and body != body.upper() and sum(char.isdigit() for char in body) > 1
     is_name = _KIND_BEFORE.match(body) is not None or body.rpartition(".")[2] in _ENDINGS

@@ -1,10 +1,10 @@
-"""The texts that the events of a stream make together, for a quick look alone.
+"""Join the texts of stream events for the quick check.
 
-They are the texts that a close look joins (`streams`), from decoded values, with no record of where they stand.
-Whatever it would join otherwise (names said twice, pairs, deep nesting) is left to it.
+These are the texts that a full search joins (`streams`), from decoded values, without positions. Anything that it would
+join differently (repeated names, pairs, deep nesting) is left to the full search.
 
-Most events of a stream differ from the one before in nothing but texts and numbers. Such events are one event with
-longer texts, which is read as soon as one of them (`Alike`). Numbers tell nothing, unless they tell parts apart.
+Most events of a stream differ from the previous one only in texts and numbers. Such events are merged into one with
+longer texts, which takes no longer to read than a single one (`Alike`). Numbers are ignored unless they identify parts.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from replaykit.model.values import Json, JsonObject
 from replaykit.redaction.json_text import PAIR_NAMES
 
 TELLS_APART = frozenset({"index", "type", "output_index", "content_index", "item_id", "summary_index"})
-"""Members that number and name the parts of a stream."""
+"""Members that identify the parts of a stream."""
 ALSO_APART = TELLS_APART | {"id", "tool_call_id", "name"}
-"""Those that may do so, and may be cut into deltas as well."""
+"""Members that may do so, but may also be streamed in deltas."""
 _APART_NAMES = frozenset(map(str.encode, ALSO_APART))
 _PAIRS = frozenset(map(str.encode, PAIR_NAMES - ALSO_APART))
-_SLASH, _QUOTE = b"\xfe", b"\xff"  # for these when they are escaped; no text has such bytes
-_BACKSLASH = ord("\\")  # as a number: of bytes, `in` first fails to make a number, and then looks for them
+_SLASH, _QUOTE = b"\xfe", b"\xff"  # stand for escaped ones; no text has these bytes
+_BACKSLASH = ord("\\")  # as a number: `in` for bytes would first try to convert them
 _DIGITS = b"0123456789"
 
 
 def tokens_of(payload: bytes) -> list[bytes] | None:
-    """Split JSON text into what stands between the quotes, texts and the rest in turn; None for what is no JSON.
+    """Split JSON text at its quotes, into strings and the text between them in turn; None if it is not JSON.
 
-    Where it has no escapes, and nothing beyond ASCII, longer texts are valid when each of them is: that is seen later.
+    Text without escapes and beyond ASCII is not validated: it is valid if the merged text is.
     """
     if payload.isascii() and _BACKSLASH not in payload:
         return payload.split(b'"')
@@ -41,13 +41,13 @@ def tokens_of(payload: bytes) -> list[bytes] | None:
 
 
 class Alike:
-    """Events that are alike: the first, and those that it takes."""
+    """Similar events: the first one, and those that were merged into it."""
 
     def __init__(self, payload: bytes, tokens: list[bytes]) -> None:
         self.payload = payload
-        """The first one."""
+        """The first event."""
         self.strings = (len(tokens) - 1) / 2
-        """The number of its texts, with the names of its members."""
+        """The number of its strings, including names of members."""
         self._rows = [tokens]
         self._shape: _Shape | None = None
 
@@ -56,7 +56,7 @@ class Alike:
         return len(self._rows)
 
     def takes(self, payload: bytes, tokens: list[bytes]) -> bool:
-        """True, and it belongs to them, when that event is like the first."""
+        """Merge an event if it is similar to the first; return whether it was."""
         first = self._rows[0]
         if len(tokens) != len(first):
             return False
@@ -76,7 +76,7 @@ class Alike:
         return True
 
     def value(self) -> Json:
-        """All of them as one; raises what orjson does."""
+        """Return all events as one; raises orjson's errors."""
         if self._shape is None or len(self._rows) == 1:
             return orjson.loads(self.payload)
         tokens = list(self._rows[0])
@@ -86,7 +86,7 @@ class Alike:
 
 
 def is_json(payload: bytes | str) -> bool:
-    """True for a JSON text."""
+    """Return whether the text is JSON."""
     try:
         orjson.loads(payload)
     except ValueError:
@@ -95,7 +95,7 @@ def is_json(payload: bytes | str) -> bool:
 
 
 class _Shape:
-    """The places where events that are alike may differ, and what is the same in all of them."""
+    """The positions where similar events may differ, and what they share."""
 
     def __init__(self, first: list[bytes]) -> None:
         self.texts: list[int] = []
@@ -116,7 +116,7 @@ class _Shape:
             name = b""
             if after == b":":
                 name = first[place]
-        self.same_in = itemgetter(0, *same)  # one twice: of several it gives a tuple
+        self.same_in = itemgetter(0, *same)  # 0 twice: `itemgetter` returns a tuple only for several indexes
         self.same = self.same_in(first)
         whole = b"".join(self.same)
         self.is_usual = whole.isascii() and b"\\" not in whole and _PAIRS.isdisjoint(self.same)
@@ -124,16 +124,13 @@ class _Shape:
 
 _MAX_DEPTH = 12
 _LONGEST_PATH = 300
-_Texts = list[tuple[str, str]]
-"""Names of members of one object, and what they say."""
-_Mark = tuple[str, Json]
-"""The path of the object that it tells apart, and what it says."""
-_Members = dict[str, list[str]]
-"""By name, the texts that are one."""
+_Texts = list[tuple[str, str]]  # names of members of one object, and their texts
+_Mark = tuple[str, Json]  # the path of an identified object, and its identifier
+_Members = dict[str, list[str]]  # the texts to join, by name
 
 
 def joined_texts(body: bytes) -> list[bytes] | None:
-    """Return the texts that members of several events make; None where only a close look can tell."""
+    """Return the joined texts of members across events; None if only a full search can tell."""
     events: list[_Event] = []
     plain: list[bytes] = []
     for text in _texts_in(body):
@@ -154,7 +151,7 @@ def joined_texts(body: bytes) -> list[bytes] | None:
 
 
 def _texts_in(body: bytes) -> list[bytes | Alike]:
-    """Return what the lines say, in order: events, and what is none."""
+    """Return the payloads of lines in order: merged events, and other text."""
     texts: list[bytes | Alike] = []
     last: Alike | None = None
     for line in body.splitlines():
@@ -188,11 +185,11 @@ def _texts(events: list[_Event]) -> list[bytes]:
 
 
 class _Groups:
-    """The texts of all events, each with those of the same member of the same part."""
+    """Groups the texts of all events by member and part."""
 
     def __init__(self) -> None:
         self._groups: dict[tuple[Json, ...], _Members] = {}
-        self._seen: dict[tuple[str, tuple[_Mark, ...]], _Members] = {}  # most events are alike
+        self._seen: dict[tuple[str, tuple[_Mark, ...]], _Members] = {}  # most events are similar
 
     def add(self, objects: list[tuple[str, _Texts]], marks: tuple[_Mark, ...], count: int) -> None:
         for path, texts in objects:
@@ -216,7 +213,7 @@ class _Groups:
 
 
 class _Event:
-    """The texts of events that are alike, and what tells them apart from those of other parts."""
+    """The texts of similar events, and the identifiers of their parts."""
 
     __slots__ = ("all_marks", "count", "is_odd", "marks", "names", "strings", "texts")
 

@@ -1,8 +1,8 @@
-"""Streams: bodies in pieces, and events whose texts arrive in deltas.
+"""Redact streams: bodies in chunks, and events whose texts arrive in deltas.
 
-A body is one text, wherever its pieces end. In a stream of JSON events the same member of all events is one text too:
-`choices[0].delta.content` of fifty events may hold one key. Members are told apart by their path and by what events
-number and name their parts with. A placeholder goes into the first piece it touches, the rest of the value goes away.
+A body is one text, wherever its chunks end. In a stream of JSON events, the same member of all events is one text, too:
+`choices[0].delta.content` of fifty events may contain one key. Members are told apart by path and by identifiers in the
+events. A placeholder goes into the first chunk that it touches; the rest of the value is removed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LEAST_CHARS = 12
 
 
 class _Part(Struct, frozen=True):
-    """One event's share of a text: the share, where it begins in the body, and where each of its characters stands."""
+    """One event's share of a text, with its offset in the body and the position of each character."""
 
     text: str
     start: int
@@ -37,7 +37,7 @@ class _Part(Struct, frozen=True):
 
 
 class _StreamEvent(Struct, frozen=True):
-    """A line with a payload: where it begins, its text, its members when it is JSON."""
+    """A line with a payload: its offset, its text, and its members if it is JSON."""
 
     start: int
     text: str
@@ -45,7 +45,7 @@ class _StreamEvent(Struct, frozen=True):
 
 
 def redacted_chunks(redactor: Redactor, chunks: list[_Piece]) -> list[_Piece]:
-    """Return the pieces, redacted as one; the same list when nothing was found."""
+    """Redact chunks as one text; return the same list if there are no findings."""
     if not chunks:
         return chunks
     if isinstance(chunks[0], bytes):
@@ -58,7 +58,7 @@ def redacted_chunks(redactor: Redactor, chunks: list[_Piece]) -> list[_Piece]:
 
 
 def _redacted_pieces(redactor: Redactor, pieces: list[bytes], errors: str) -> list[bytes]:
-    """Return the pieces without what must not be kept; the same list when nothing was found."""
+    """Redact pieces as one text; return the same list if there are no findings."""
     if is_plainly_clean(redactor, b"".join(pieces)):
         return pieces
     known: Known = {}
@@ -75,7 +75,7 @@ def _redacted_pieces(redactor: Redactor, pieces: list[bytes], errors: str) -> li
 
 
 def is_plainly_clean(redactor: Redactor, body: bytes, *others: bytes) -> bool:
-    """True when one quick look at the body, at what its events say together and at the others finds nothing."""
+    """Return whether one quick check of the body, its joined event texts, and the others passes."""
     texts = joined_texts(body)
     return texts is not None and redactor.passes(b"\n".join([*others, body, *texts]))
 
@@ -113,7 +113,7 @@ def _events(text: str) -> Iterator[_StreamEvent]:
 
 
 def _members(events: list[_StreamEvent], apart: frozenset[str]) -> dict[tuple[str, ...], list[_Part]]:
-    """Return the texts of the same member of all events, each in its share."""
+    """Return the texts of each member across all events, in shares."""
     groups: dict[tuple[str, ...], list[_Part]] = {}
     for event in events:
         texts: list[Leaf] = []
@@ -137,7 +137,7 @@ def _members(events: list[_StreamEvent], apart: frozenset[str]) -> dict[tuple[st
 
 
 def _spread_over(redactor: Redactor, parts: list[_Part], known: Known, as_json: bool) -> list[Edit]:
-    """Return the edits of the joined text, cut at the borders of its parts."""
+    """Return the edits of the joined text, split at the borders of its parts."""
     joined = "".join([part.text for part in parts])
     edits: list[Edit] = []
     for edit in redactor.edits(joined, known=known):
@@ -155,7 +155,7 @@ def _spread_over(redactor: Redactor, parts: list[_Part], known: Known, as_json: 
 
 
 def _without_overlaps(first: list[Edit], second: list[Edit]) -> list[Edit]:
-    """Return all edits in order, of the second ones those that overlap none of the first."""
+    """Merge edits in order; drop those of `second` that overlap one of `first`."""
     at, pieces = 0, list(first)
     for edit in in_order(second):
         while at < len(first) and first[at].end <= edit.start:

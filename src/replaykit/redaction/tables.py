@@ -1,4 +1,4 @@
-"""Tables: values in columns of telling names, in CSV and in SQL."""
+"""Find values in columns with telling names, in CSV and SQL."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def sql_hits(view: View, rules: Rules) -> Iterator[Hit]:
 
 
 def csv_hits(view: View, rules: Rules, at: int, heads: set[int]) -> Iterator[Hit]:
-    """Yield the values below telling columns, when the line with the telling name at `at` is the head of a table.
+    """Yield the values below telling columns if the line with the telling name is the head of a table.
 
-    `heads`: where the tables begin that were read before, to which this one is added.
+    `heads` holds the positions of tables read before, and gets this one.
     """
     head = _head_at(view.flat, at) or _head_in_json(view, at)
     if head is None or head.start() in heads:
@@ -58,14 +58,14 @@ def _head_at(flat: bytes, at: int) -> re.Match[bytes] | None:
     first = max(0, at - _LONGEST)
     start = flat.rfind(b"\n", first, at) + 1
     head = _HEAD.match(flat, start, start + _LONGEST)
-    if head is None:  # the table may be the value of a member or of a field
+    if head is None:  # the table may be the value of a member or field
         start = max([flat.rfind(sign, first, at) for sign in _OPENING]) + 1
         head = _HEAD.match(flat, start, start + _LONGEST)
     return head
 
 
 def _head_in_json(view: View, at: int) -> re.Match[bytes] | None:
-    """Return the head of a table whose lines end with `\\n`, or `\\\\n`, as those in a string of JSON do."""
+    """Return the head of a table with lines ending in `\\n` or `\\\\n`, as in a JSON string."""
     around = view.text[at : at + _LONGEST].encode("ascii", "replace")
     line_end = _ESCAPED_LINE_END.search(around)
     flat = line_end and view.unescaped(len(line_end[1]))
@@ -82,7 +82,7 @@ def _columns(names: list[bytes], rules: Rules) -> Columns:
 
 
 def _cells(flat: bytes, at: int, columns: Columns, width: int, sign: bytes) -> Iterator[tuple[int, int, int]]:
-    """Yield where the cells of these columns begin and end, row by row, and which column each is of."""
+    """Yield the spans of cells in these columns row by row, with their column."""
     pattern = _CELL
     if sign == b"\t":
         pattern = _CELL_BEFORE_TAB
@@ -117,7 +117,7 @@ def _rows_of_sql(view: View, at: int, columns: Columns) -> Iterator[Hit]:
 
 
 def _value_span(cell: re.Match[bytes]) -> tuple[int, int]:
-    """Return where the value of a cell stands: the first group that matched."""
+    """Return the span of a cell's value: the first group that matched."""
     group = 1
     while cell[group] is None:
         group += 1

@@ -1,7 +1,7 @@
-"""A view of a text for searching: bytes of the same length, so that every position is one of the text.
+"""A view of a text for searching: bytes of the same length, so that positions stay the same.
 
-Looking for literals in bytes runs at gigabytes a second, and a translated copy (`shape`) turns character classes into
-literals. Escaped line ends and placeholders are blanked: neither may hide or make a finding.
+Searching literals in bytes runs at gigabytes a second, and a translated copy (`shape`) turns character classes into
+literals. Escaped line ends and placeholders are blanked: neither may hide or cause a finding.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from replaykit.redaction.finding import Hit
 from replaykit.redaction.lazy_patterns import lazy
 from replaykit.redaction.placeholders import blanked, spans
 
+# Typographic dashes, blanks, quotes and signs, and their ASCII counterparts.
 _TYPOGRAPHIC = (
     "\u00a0\u2009\u202f\u3000\u2010\u2011\u2012\u2013\u2212\u201c\u201d\u201e\u2018\u2019\uff1a\uff0b",
     '    -----"""\'\':+',
 )
-"""Dashes, blanks, quotes and signs, and the plain ones that stand for them."""
 _FORM = lazy(rb"=(?<=[\w.\-\]%]=)[^\s=\"'<>`]{1,4096}\+")
 _RARE_ESCAPE = lazy(rb"\\[rt]")
+# Escapes in JSON strings that were escaped one to four times, by the backslashes of their `\n`.
 _LEVELS = {
     count: lazy(
         rb"(?<!\\)(?:\\{%d}(?P<control>[nrt])|\\{%d}(?P<border>\")|(?P<quotes>(?:\\{%d}\"){1,64}))"
@@ -28,27 +29,26 @@ _LEVELS = {
     )
     for count in (1, 2, 4, 8)
 }
-"""Escapes in a string of JSON that was escaped once, twice, three or four times, by the backslashes of its `\\n`."""
 _CONTROLS = {b"n": b"\n", b"t": b"\t", b"r": b" "}
 
 
 class Trait:
-    """Traits of a text that decide which rules are asked at all, wherever in the text their values stand.
+    """Traits of a text that decide which rules run at all, wherever in the text their values are.
 
-    A part of a text has the traits of the whole: it is searched as it would be inside of it. They are bits of a
-    number, because a flag of `enum` takes a microsecond each time it is asked.
+    A part of a text has the traits of the whole, so that it is searched as it would be inside it. Traits are bits of a
+    number, because checking a flag of `enum` takes a microsecond.
     """
 
     DIGITS = 1
-    """Three digits: names of numbers may have a value."""
+    """Three digits, so that names of numbers may have a value."""
     PLUS = 2
     EQUALS = 4
     FIELDS = PLUS | EQUALS
-    """The characters that forms are made of."""
+    """The characters of form encoding."""
     FORM = 8
-    """A field of a form with a plus, which is a blank there."""
+    """A form field with a plus, which stands for a blank."""
     SERVICE_ACCOUNT = 16
-    """The file that Google gives out with a private key."""
+    """Google's file with a private key."""
 
 
 def _traits_of(flat: bytes, shape: bytes) -> int:
@@ -67,7 +67,7 @@ def _traits_of(flat: bytes, shape: bytes) -> int:
 
 
 def places_of(text: bytes, word: bytes, first: int = 0, last: int | None = None) -> Iterator[int]:
-    """Yield every place where the word begins."""
+    """Yield every position of the word."""
     at = text.find(word, first, last)
     while at >= 0:
         yield at
@@ -75,7 +75,7 @@ def places_of(text: bytes, word: bytes, first: int = 0, last: int | None = None)
 
 
 def class_table(classes: dict[str, str], other: str) -> bytes:
-    """Return a table for `bytes.translate` that turns the members of each class into its name."""
+    """Return a table for `bytes.translate` that maps the members of each class to its name."""
     table = bytearray(other.encode() * 256)
     for name, members in classes.items():
         for member in members:
@@ -90,9 +90,9 @@ RUNS = class_table({"a": ascii_lowercase + ascii_uppercase + digits + "_-+/"}, "
 
 
 class View:
-    """The text, its bytes (`flat`), those in lower case (`low`), and classes of characters (`shape`, `runs`).
+    """A text as bytes (`flat`), in lower case (`low`), and as character classes (`shape`, `runs`).
 
-    In `shape` a lower-case letter is `a`, an upper-case one `A`, a digit `0`; in `runs` what tokens are made of is `a`.
+    In `shape`, lower-case letters are `a`, upper-case ones `A`, digits `0`; in `runs`, characters of tokens are `a`.
     """
 
     __slots__ = ("_unescaped", "findings", "flat", "low", "runs", "shape", "text", "traits")
@@ -100,11 +100,11 @@ class View:
     def __init__(self, text: str, around: int = 0) -> None:
         self.text = text
         self.findings: list[Hit] = []
-        """The findings in it so far: a value beside a name may hold them."""
+        """The findings so far: a value next to a name may contain some."""
         self._unescaped: dict[int, bytes] = {}
         flat = _flattened(text)
         if b"\\" in flat:
-            # A blank to patterns that ends a number, as a real line end does.
+            # Whitespace ends a number in patterns, like a real line end.
             flat = _RARE_ESCAPE.sub(b"\v ", flat.replace(b"\\n", b"\v "))
         flat = blanked(flat, spans(flat))
         self.flat = flat
@@ -114,9 +114,9 @@ class View:
         self.traits = around | _traits_of(flat, self.shape)
 
     def unescaped(self, backslashes: int) -> bytes | None:
-        """Return the bytes as they read inside of the JSON strings whose line ends have so many backslashes.
+        """Return the bytes decoded as in the JSON strings whose line ends have so many backslashes.
 
-        Escapes keep their length by blanks, and a quote that begins or ends such a string is a line end.
+        Blanks keep the length of escapes, and a quote at the start or end of such a string becomes a line end.
         """
         level = _LEVELS.get(backslashes)
         if level is None:
@@ -131,8 +131,8 @@ class View:
         return self._unescaped[backslashes]
 
 
+# Sequences that make escapes depend on each other, and the byte that temporarily replaces a quote.
 _NOT_SIMPLE = (b"\\\\", b'\\"' * 4, b"\0")
-"""The characters that make escapes depend on each other, and the byte that stands for a quote in between."""
 _SIMPLE = (
     (b"\\n", b"\n "),
     (b"\\t", b"\t "),
@@ -144,7 +144,7 @@ _SIMPLE = (
 
 
 def _unescaped_once(flat: bytes) -> bytes:
-    """Return what the pattern for one backslash makes of the bytes, in a tenth of the time: most JSON is simple."""
+    """Replace simple escapes as the pattern for one backslash would, in a tenth of the time."""
     for escape, char in _SIMPLE:
         flat = flat.replace(escape, char)
     return flat
@@ -160,8 +160,8 @@ def _unescape(escape: re.Match[bytes]) -> bytes:
 
 
 def _flattened(text: str) -> bytes:
-    """Return the text as bytes of the same length, with plain dashes, blanks and quotes for typographic ones."""
+    """Return the text as bytes of the same length, with ASCII counterparts of typographic characters."""
     if not text.isascii():
         for char, plain in zip(*_TYPOGRAPHIC, strict=True):
-            text = text.replace(char, plain)  # most are not there; `translate` asks a table for each character
+            text = text.replace(char, plain)  # most are absent; `translate` would look up each character in a table
     return text.encode("ascii", "replace")

@@ -1,6 +1,6 @@
-"""Tokens: long runs of letters and digits, where every key of a provider is, and where encoded text is.
+"""Tokens: long runs of letters and digits, which contain all provider keys and encoded texts.
 
-Most text has few such runs, so the forms of a hundred providers cost next to nothing.
+Most texts have few such runs, so that searching the forms of a hundred providers costs next to nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ RUN = b"a" * SHORTEST
 _NEAR_AWS = 400
 _SECRET_AWS = lazy(rb"(?<![A-Za-z0-9/+=_\-])[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=_\-])")
 JOINTS = b".:~$"
-"""The characters that hold the parts of some tokens together."""
+"""The characters that join the parts of some tokens."""
 _PEM = lazy(rb"-----BEGIN[ +](?:[A-Z0-9]{1,12}[ +]){0,4}PRIVATE[ +]KEY(?:[ +]BLOCK)?-----")
 _PEM_END = lazy(rb"-----END[ +][A-Z0-9 +]{0,40}-----")
 _PEM_BODY = lazy(rb"(?:\s*+[A-Za-z-]{3,20}: [^\r\n]{1,80})*+[A-Za-z0-9+/=\s\\]*+")
@@ -34,21 +34,21 @@ _HASH = lazy(
 
 
 Run = tuple[int, int]
-"""From where to where a run goes."""
+"""The span of a run."""
 _HEX = b"0123456789abcdef-"
 _MORE = rb"[89ABab][0-9A-Fa-f]"
 HEX_CHAR = rb"(?:[2-7][0-9A-Fa-f]|0[9aAdD]|[CDcd][0-9A-Fa-f]%b|[Ee][0-9A-Fa-f](?:%b){2}|[Ff][0-4](?:%b){3})" % (
     (_MORE,) * 3
 )
-"""A character of UTF-8 in hexadecimal digits that is no control character."""
+"""A UTF-8 character in hexadecimal digits, except for control characters."""
 HEX_HEADS = frozenset(b"0234567cdefCDEF")
 """The characters that such text may begin with."""
 HEX_TEXT = lazy(rb"(?:0x)?((?:%b){10,4096}+)(?![A-Za-z0-9])" % HEX_CHAR)
-"""Text in hexadecimal digits. In random digits ten such characters after each other are rare."""
+"""Text in hexadecimal digits. Random digits rarely encode ten such characters in a row."""
 
 
 def long_runs(view: View) -> list[Run]:
-    """Return the runs that may be a token: not words alone, not digests and UUIDs."""
+    """Return the runs that may be a token: no plain words, digests or UUIDs."""
     runs, flat = view.runs, view.flat
     found: list[Run] = []
     start = runs.find(RUN)
@@ -63,7 +63,7 @@ def long_runs(view: View) -> list[Run]:
 
 
 def is_token_like(piece: bytes) -> bool:
-    """False for a run that is a word, a digest or a UUID."""
+    """Return False for a run that is a word, a digest or a UUID."""
     if piece.islower() and piece.isalpha():
         return False
     if len(piece) > 36 or piece.lstrip(_HEX) or piece[:3] == b"fc-":
@@ -72,14 +72,14 @@ def is_token_like(piece: bytes) -> bool:
 
 
 def token_hits(view: View, runs: list[Run]) -> Iterator[Hit]:
-    """Yield the keys of providers, in the runs."""
+    """Yield provider keys in the runs."""
     flat, done = view.flat, 0
     for start, end in runs:
         first = start
         if start and flat[start - 1] in JOINTS:
             first = before_joints(flat, view.runs, start)
         begin = None
-        # None is in most runs, and asking so takes a third of a search for `BEGIN`.
+        # Most runs have no literal, and this check takes a third of a search for `BEGIN`.
         if LITERAL_FINDER.find_matches_as_indexes(flat[first:end]):
             begin = BEGIN.search(flat, max(first, done), end)
         while begin:
@@ -104,7 +104,7 @@ def _loose(flat: bytes, first: int, end: int) -> Iterator[Hit]:
 
 
 def secret_hits(view: View, found: list[Hit], literals: frozenset[bytes]) -> Iterator[Hit]:
-    """Yield secrets that their surroundings give away: keys in armour, headers, password hashes, AWS secrets."""
+    """Yield secrets that their context reveals: armoured keys, headers, password hashes, AWS secrets."""
     low = view.low
     if b"private" in literals and b"-----" in view.flat:
         yield from _armoured(view)
@@ -131,7 +131,7 @@ def secret_hits(view: View, found: list[Hit], literals: frozenset[bytes]) -> Ite
 
 
 def before_joints(flat: bytes, runs: bytes, start: int) -> int:
-    """Return where the token begins that has this run as one of its later parts: `SG.x.y`, `123:AAx`."""
+    """Return where the token with this run as a later part begins: `SG.x.y`, `123:AAx`."""
     for _ in range(6):
         if start <= 0 or flat[start - 1] not in JOINTS:
             break
@@ -157,7 +157,7 @@ def _armoured(view: View) -> Iterator[Hit]:
 
 
 def _is_mixed(token: bytes) -> bool:
-    """True for one with letters of both cases, and something else."""
+    """Return whether a token has letters of both cases, and another character."""
     return not token.isalpha() and token != token.lower() and token != token.upper()
 
 

@@ -140,7 +140,7 @@ def chaos_json(result: ChaosResult, saved: Sequence[Path] = ()) -> str:
 
 def profiles_text(names: Sequence[str]) -> str:
     """The profiles, one on each line."""
-    return table(["PROFILE", "WHAT IS WRONG"], [[name, profile_description(name)] for name in names])
+    return table(["profile", "fault"], [[name, profile_description(name)] for name in names])
 
 
 def profiles_json(names: Sequence[str]) -> str:
@@ -152,7 +152,7 @@ def profiles_json(names: Sequence[str]) -> str:
 def mutations_text(mutations: Sequence[Mutation]) -> str:
     """The mutations: kind, what was done, and the input."""
     rows = [[mutation.kind, short(mutation.what, 30), text_of(mutation.input)] for mutation in mutations]
-    return table(["KIND", "WHAT", "INPUT"], rows)
+    return table(["kind", "change", "input"], rows)
 
 
 def mutated_inputs(mutations: Sequence[Mutation]) -> str:

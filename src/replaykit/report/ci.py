@@ -197,8 +197,8 @@ def place_text(item: CiItem) -> str:
 
 
 def _table(parts: Sequence[CiPart]) -> str:
-    wide = max(map(len, ["SCORE OF", *(part.name for part in parts)]))
-    lines = [style(f"{'SCORE OF':<{wide}}  {'PASSED':>13}  {'WEIGHT':>6}  {'SCORE':>6}", dim=True)]
+    wide = max(map(len, ["part", *(part.name for part in parts)]))
+    lines = [style(f"{'part':<{wide}}  {'passed':>13}  {'weight':>6}  {'score':>6}", dim=True)]
     for part in parts:
         count = f"{part.passed} of {part.total}"
         score = style(f"{score_text(part):>6}", fg=_score_colour(part))

@@ -48,7 +48,7 @@ def contract_text(result: ContractResult) -> str:
     for check in result.checks:
         if check.was_asked:
             never_asked.pop(check.invariant, None)
-    lines += [_note("never asked", f"{name} ({why})") for name, why in never_asked.items()]
+    lines += [_note("not checked", f"{name} ({why})") for name, why in never_asked.items()]
     lines += [_note("untested", f"{name}: {_UNSTRUCK}") for name in result.untested]
     word, colour = _verdict(result)
     verdict = f"{short(result.contract, 80)}: {style(word, fg=colour, bold=True)}, score {result.score:g}"
@@ -115,7 +115,7 @@ def _scenario(name: str, checks: Sequence[InvariantCheck]) -> str:
     sign = mark(held + unjudged == asked_count)
     if unjudged and held + unjudged == asked_count:
         sign = _UNJUDGED
-    counts = tally({"unjudged": unjudged, "not asked": not_asked})
+    counts = tally({"unjudged": unjudged, "not checked": not_asked})
     if counts:
         counts = f", {counts}"
     return f"{sign} {short(name, 60)}: {held} of {asked_count} hold{counts}"

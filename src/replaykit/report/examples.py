@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from replaykit.project.examples import Example
-from replaykit.report.layout import JsonResult, table, to_json
+from replaykit.report.layout import JsonResult, indented, table, to_json
 
 
 class ExampleList(JsonResult, frozen=True, kw_only=True):
@@ -22,8 +22,10 @@ class CopiedExample(JsonResult, frozen=True, kw_only=True):
     """The name of the example."""
     created: Sequence[str]
     """The files and directories that were created."""
+    existing: Sequence[str]
+    """The files and directories that existed, with the same content."""
     first_command: str
-    """A command to begin with, to be typed in that directory."""
+    """The first command to type in that directory."""
 
 
 def examples_text(examples: Mapping[str, Example]) -> str:
@@ -39,5 +41,5 @@ def examples_json(examples: Mapping[str, Example]) -> str:
 
 def copied_text(copied: CopiedExample) -> str:
     """Return what was created, and what to type next."""
-    lines = [f"created   {file}" for file in copied.created]
+    lines = [*indented(copied.existing, "exists    "), *indented(copied.created, "created   ")]
     return "\n".join([*lines, "", f"Next: {copied.first_command}"])

@@ -106,7 +106,7 @@ def health_json(damage: Sequence[Damage]) -> str:
 
 def copied_text(copied: Copied) -> str:
     """A backup or a restored store, for people."""
-    return f"{copied.file}: {counted(copied.runs, 'run')}, {shown_bytes(copied.size_bytes)}, whole"
+    return f"{copied.file}: {counted(copied.runs, 'run')}, {shown_bytes(copied.size_bytes)}, none damaged"
 
 
 def salvaged_text(result: Salvaged, source: Path) -> str:

@@ -22,7 +22,7 @@ from replaykit.model.events import (
 )
 from replaykit.model.run import RunHeader, TraceRun
 from replaykit.model.unreplayable import concerns, note_text
-from replaykit.model.values import Json
+from replaykit.model.values import Json, decode
 from replaykit.report.layout import (
     LAST_COLUMN,
     JsonResult,
@@ -80,6 +80,8 @@ _NOT_HELD = {
     "library_hashes": "what `hash` gave a library is",
     "sets": "the order of a set in an argument is",
     "random": "`random` is",
+    "cpu_time": "the CPU time is",
+    "process_id": "the process id is",
 }
 """Sources of chance that a replay cannot repeat, as `show` describes them."""
 
@@ -187,7 +189,7 @@ def events_text(events: Sequence[AnyEvent], started_at: float) -> str:
 def event_text(event: AnyEvent, started_at: float) -> str:
     """One event in full."""
     lines = [event_line(event, started_at), ""]
-    facts: list[tuple[str, object]] = [("path", event.path or "/"), ("parent", event.parent)]
+    facts: list[tuple[str, object]] = [("path", event.path or None), ("parent", event.parent)]
     if isinstance(event, LlmCall):
         facts += [fact for fact in conversation_facts(event) if fact[1]]
     elif isinstance(event, Call):
@@ -198,6 +200,8 @@ def event_text(event: AnyEvent, started_at: float) -> str:
             facts.append(("items", event.items))
     elif isinstance(event, Message | Decision | Note):
         facts.append(("content", event.content))
+    elif isinstance(event, State):
+        facts += _state_facts(event)
     if isinstance(event, Call | ErrorEvent) and event.error:
         facts.append(("error", str(event.error)))
     if isinstance(event, Call):
@@ -208,6 +212,25 @@ def event_text(event: AnyEvent, started_at: float) -> str:
             lines.append(f"  {labelled(name, first, 10)}")
             lines += indented(more, " " * 13)
     return "\n".join(lines)
+
+
+def _state_facts(event: State) -> list[tuple[str, object]]:
+    """Return a stored state, or what changed in it since the one before."""
+    if event.state_json:
+        return [("state", decode(event.state_json))]
+    change = event.change
+    if change is None:
+        return []
+    facts: list[tuple[str, object]] = []
+    if change.put:
+        facts.append(("set", {key: decode(value) for key, value in change.put.items()}))
+    if change.add:
+        facts.append(("appended", {key: decode(value) for key, value in change.add.items()}))
+    if change.cut:
+        facts.append(("edited", ", ".join(change.cut)))
+    if change.drop:
+        facts.append(("removed", ", ".join(change.drop)))
+    return facts
 
 
 def _what(event: AnyEvent, room: int) -> str:
@@ -225,7 +248,7 @@ def _what(event: AnyEvent, room: int) -> str:
             return "checkpoint (change)"
         if event.is_kept:
             return "checkpoint"
-        return "checkpoint (not kept)"
+        return "checkpoint (state not stored)"
     return short(f"{event.name} {note_text(event) or event.content}", room)
 
 

@@ -35,33 +35,37 @@ def _runs(stats: Stats) -> Iterator[tuple[str, str]]:
 
 
 def _space(stats: Stats, bars: bool) -> Iterator[tuple[str, str]]:
-    packed = f"{shown_bytes(stats.raw_bytes)} in {shown_bytes(stats.stored_bytes)}"
+    packed = f"{shown_bytes(stats.raw_bytes)}, stored in {shown_bytes(stats.stored_bytes)}"
     if stats.ratio is not None:
-        packed += f", {stats.ratio:.1f} to 1"
+        packed += f" ({stats.ratio:.1f}:1)"
     yield "logs", packed
-    yield "file", f"{shown_bytes(stats.file_bytes)}, of which {shown_bytes(stats.free_bytes)} free"
-    growth = f"{shown_bytes(stats.growth_bytes_per_day)} a day"
+    yield "file", f"{shown_bytes(stats.file_bytes)}, {shown_bytes(stats.free_bytes)} of it free"
+    growth = f"{shown_bytes(stats.growth_bytes_per_day)} per day"
     if not bars:
         yield "growth", growth
     else:
         yield "growth", f"{growth}  {sparkline([day.stored_bytes for day in stats.days])}"
-        yield "runs a day", sparkline([day.runs for day in stats.days])
+        yield "runs per day", sparkline([day.runs for day in stats.days])
 
 
 def _rates(stats: Stats) -> Iterator[tuple[str, str]]:
-    yield "checkpointed", f"{_percent(stats.checkpoint_success_rate)} of runs have their whole log"
+    if stats.checkpoint_success_rate is not None:
+        yield "complete", f"{_percent(stats.checkpoint_success_rate)} of runs have their whole log"
     replays = stats.replays
     some = f" (the newest {replays.looked_at})" if replays.looked_at < replays.total else ""
-    ended = f"{replays.total} in {replays.days:g} days{some}: {_percent(replays.success_rate)} completed"
+    ended = f"{replays.total or 'none'} in {replays.days:g} days{some}"
+    if replays.success_rate is not None:
+        ended += f": {_percent(replays.success_rate)} completed"
     yield "replays", "; ".join(filter(None, (ended, tally(replays.verdicts))))
     if replays.latency_p50_s is not None and replays.latency_p95_s is not None:
         yield "latency", f"p50 {replays.latency_p50_s:.2f} s, p95 {replays.latency_p95_s:.2f} s"
-    yield "forks", f"{stats.forks}: {_percent(stats.divergence_rate)} ended differently from their parent"
+    forks = str(stats.forks or "none")
+    if stats.divergence_rate is not None:
+        forks += f": {_percent(stats.divergence_rate)} ended differently from their parent"
+    yield "forks", forks
 
 
-def _percent(share: float | None) -> str:
-    if share is None:
-        return "–"
+def _percent(share: float) -> str:
     return f"{100 * share:.1f} %"
 
 

@@ -153,6 +153,10 @@ class AgentCode:
         is_read = self.fields_read[name] = self._reads(_reads_field, name)
         return is_read
 
+    def mentions(self, name: str) -> bool:
+        """Return whether it reads anything of this name: a function, a variable or a field."""
+        return self.reads_variable(name) or self.reads_field(name)
+
     def passes_on(self, name: str) -> bool:
         """Return whether the code uses an object of this name as a whole, rather than just a field of it."""
         return self._reads(_passes_on, name)

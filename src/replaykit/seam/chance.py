@@ -12,6 +12,7 @@ import builtins
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from replaykit.seam.hooks import AfterImport
 from replaykit.seam.own_code import frames_from, is_library, is_ours, module_name
+from replaykit.seam.own_process import reads_of_process_noticed
 
 if TYPE_CHECKING:
     import random
@@ -28,6 +30,8 @@ _RANDOM, _UUIDS, _BITS, _SEEDS, _NUMPY, _NUMPY_SEEDS, _FILES, _KEYS = range(8)
 _UUID_EPOCH = 0x01B21DD213814000  # 100 ns from 1582 to 1970
 _TICKS_PER_MS = 10_000
 _MOST = 2**32
+_AGE_S = 1.0  # how long after a look at the clock a seed still counts as the time
+_UNITS_PER_S = (1, 1_000, 1_000_000, 1_000_000_000)
 SECRETS, HASHES = "secrets", "hashes"
 """The names of sources that a recording does not pin: `secrets` and `os.urandom`, and `hash`."""
 LIBRARY_SECRETS, LIBRARY_HASHES = "library_secrets", "library_hashes"
@@ -125,7 +129,8 @@ class HeldChance:
             return self._drawn_bits(_BITS, count)
 
         def seed_itself(generator: random.Random, a: Any = None, version: int = 2) -> None:
-            if a is None:  # the C code would ask the operating system directly
+            # Without a seed the C code would ask the operating system; a clock never gives the same one again.
+            if a is None or _is_current_time(a):
                 a = self._own_seed(sys._getframe(1))
             real_seed(generator, a, version)
 
@@ -138,7 +143,7 @@ class HeldChance:
         self.begin(salt)
         self._has_drawn = False
         try:
-            with self._time_based_uuids(), self._numpy_generators(), self._hashes():
+            with self._time_based_uuids(), self._numpy_generators(), self._hashes(), self._reads_of_process():
                 yield self
         finally:
             if tempfile is not None:
@@ -172,6 +177,14 @@ class HeldChance:
             yield
         finally:
             builtins.hash = real
+
+    @contextmanager
+    def _reads_of_process(self) -> Iterator[None]:
+        if self._holds_keys:
+            yield
+            return
+        with reads_of_process_noticed(self.not_held):
+            yield
 
     def _note_keys(self, frame: FrameType) -> None:
         """Note who asked for random bytes, ignoring modules that just pass them on, and ourselves."""
@@ -251,6 +264,14 @@ class HeldChance:
         digest = self._digest(_NUMPY)
         numpy_random.seed([int.from_bytes(digest[at : at + 4], "big") for at in (0, 4, 8, 12)])
         self._numpy_state = numpy_random.get_state()
+
+
+def _is_current_time(seed: object) -> bool:
+    """Return whether a seed is the time: in seconds, or in the smaller units that programs use."""
+    if type(seed) is not int and type(seed) is not float:
+        return False
+    clocks = (time.time(), time.monotonic(), time.perf_counter())
+    return any(abs(seed / unit - moment) <= _AGE_S for unit in _UNITS_PER_S for moment in clocks)
 
 
 def hash_seed() -> str:

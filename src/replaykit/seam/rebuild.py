@@ -25,6 +25,7 @@ from replaykit.errors import Unreplayable
 from replaykit.model.arrays import checked_shape, dtype_parts, loaded_numpy
 from replaykit.model.events import ErrorInfo
 from replaykit.model.values import READERS, Json, Opaque, Raw, freeze, is_tagged, opaque_in_words, thaw
+from replaykit.seam import shared_parts
 from replaykit.seam.classes import Kind, defined, field_names, find_class, kind_of, members
 
 _SEQUENCES: dict[str, Callable[[Any], Any]] = {"$tuple": tuple, "$set": set, "$frozenset": frozenset}
@@ -147,6 +148,8 @@ class Rebuilder(Struct, eq=False):
             raise TypeError(content)
         try:
             if module is not None:
+                if (module, name) == (shared_parts.MODULE, shared_parts.NAME):
+                    return shared_parts.joined(self.value(fields, hint), detail)
                 from replaykit.seam import libraries  # noqa: PLC0415 (slow to import; few recordings hold such objects)
 
                 if libraries.is_known(module, name):

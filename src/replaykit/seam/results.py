@@ -25,6 +25,7 @@ from replaykit.seam.failures import came_from_outside, describe, raise_again
 from replaykit.seam.own_code import Function, frames_from, is_ours, module_name
 from replaykit.seam.rebuild import Rebuilder, return_hint, stream_item_hint, stream_return_hint
 from replaykit.seam.scope import CallAnswer, RunSession, current
+from replaykit.seam.shared_parts import has_shared_parts, shared_form
 
 OPAQUE = b'{"$opaque":'
 RESULT, ITEM, END = "result", "item", "end"
@@ -56,7 +57,10 @@ class ToolValues:
 
     def keep(self, value: Any, place: str = RESULT) -> Raw:
         """Return a result, or an item or the end of a stream, in recorded form."""
-        return raw_plain(value) or self._keep_object(value, self.hints[place])
+        text = raw_plain(value) or self._keep_object(value, self.hints[place])
+        if has_shared_parts(value):
+            return Raw(orjson.dumps(shared_form(orjson.loads(bytes(text)), value)))
+        return text
 
     def give(self, text: Raw, place: str = RESULT) -> Any:
         """Rebuild a recorded value."""

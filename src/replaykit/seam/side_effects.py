@@ -24,6 +24,7 @@ from msgspec import Struct
 
 from replaykit.seam.agent_code import AgentCode, fields_of, is_own_class
 from replaykit.seam.own_code import Function
+from replaykit.seam.process_settings import ProcessSetting, may_change_settings, settings_read_by
 from replaykit.seam.scope import RunSession, current
 from replaykit.seam.tool_code import ToolCode, Variable
 
@@ -59,6 +60,7 @@ class Reach:
         self._fn = fn
         self._code: ToolCode | None = None
         self._variables: list[Variable] = []
+        self._settings: list[ProcessSetting] = []
         self._agent: AgentCode | None = None
         self._plain_class: tuple[type, int] | None = None
         """The last class of `self` without attributes to compare, and the number of its attributes."""
@@ -70,7 +72,10 @@ class Reach:
     @property
     def is_empty(self) -> bool:
         """True if there is nothing to compare, whichever agent calls the tool."""
-        return self._code is not None and not self._code.variables and not self._code.assigned
+        code = self._code
+        if code is None or code.variables or code.assigned:
+            return False
+        return not may_change_settings(code.functions)
 
     def _find_code(self, receiver: type | None) -> ToolCode:
         self._code = ToolCode(self._fn, receiver)
@@ -78,7 +83,7 @@ class Reach:
 
     def has_nothing_to_look_at(self) -> bool:
         """True if the agent of the current run reads nothing that the tool can change."""
-        return not self._receiver and not self._variables_of_run(None)
+        return not self._receiver and not self._variables_of_run(None) and not self._settings
 
     def look(self, args: tuple[Any, ...]) -> dict[str, Any]:
         """Return everything that can be compared, under names that a user knows."""
@@ -91,6 +96,8 @@ class Reach:
                 self._add_class(seen, type(receiver))
         for variable in variables:
             seen.add(variable.label, variable.value(_ABSENT), variable.name)
+        for setting in self._settings:
+            seen.values[setting.label] = setting.value()
         return seen.values
 
     def changed_since(self, before: Mapping[str, Any], args: tuple[Any, ...], *, is_alone: bool) -> tuple[str, ...]:
@@ -108,8 +115,9 @@ class Reach:
         mentioned = self._agent.names_within(self._code.functions)
         if not mentioned.isdisjoint(_NAMES_AT_RUN_TIME):
             return tuple(names)
-        variables = {variable.label for variable in self._variables}
-        return tuple(name for name in names if name in variables or name.rpartition(".")[2] in mentioned)
+        known = {variable.label for variable in self._variables}
+        known |= {setting.label for setting in self._settings if not mentioned.isdisjoint(setting.changers)}
+        return tuple(name for name in names if name in known or name.rpartition(".")[2] in mentioned)
 
     def _add_class(self, seen: _Seen, kind: type) -> None:
         """Add the attributes of the class of `self`; remembers a class without any, as most are."""
@@ -134,6 +142,7 @@ class Reach:
             code = self._code or self._find_code(None if receiver is None else kind)
             variables = (*code.variables, *code.assigned)
             self._variables = [variable for variable in variables if _may_be_read(variable, agent)]
+            self._settings = settings_read_by(agent)
         return self._variables
 
 

@@ -38,7 +38,7 @@ _RECEIVERS = ("self", "cls")
 def tool(fn: F, /) -> F: ...
 @overload
 def tool(*, name: str | None = None, effects: Effects = "external") -> Callable[[F], F]: ...
-def tool(fn: Any = None, /, *, name: str | None = None, effects: Effects = "external") -> Any:
+def tool(fn: Any = None, /, *more: Any, name: str | None = None, effects: Effects = "external", **unknown: Any) -> Any:
     """Record and replay the calls of a function: plain, async, generator or async generator, or a method.
 
     `effects` says what a call does to the world, for forks that continue live: `none` (it may be repeated),
@@ -50,6 +50,12 @@ def tool(fn: Any = None, /, *, name: str | None = None, effects: Effects = "exte
     >>> search("refunds")
     ['refunds']
     """
+    if more or unknown:
+        surplus = [*map(repr, more), *unknown]
+        raise UsageError(
+            f"rk.tool takes no argument {', '.join(surplus)}",
+            hint='Write `@rk.tool`, or `@rk.tool(name="search_docs", effects="none")`, above a function',
+        )
     if effects not in EFFECTS:
         raise UsageError(f"effects={effects!r}; {nearest(str(effects), EFFECTS)}")
     if name is not None and not isinstance(name, str):

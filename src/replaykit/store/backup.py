@@ -37,7 +37,7 @@ def backup(store: SQLiteStore, file: Path, *, force: bool = False, on_progress: 
     if not file.parent.is_dir():
         raise UsageError(f"there is no directory {file.parent}")
     if file.exists() and not force:
-        raise UsageError(f"{file} exists already", hint="Name another file, or replace it: --force")
+        raise UsageError(f"{file} already exists", hint="Name another file, or replace it: --force")
     if file.exists() and file.samefile(store.path):
         raise UsageError(f"{file} is the store itself")
     with new_file_beside(file) as partial:

@@ -33,7 +33,6 @@ def discard(store: SQLiteStore, runs: Sequence[RunSummary], *, newest: int) -> l
     work = _Discarding(store, sorted(runs, key=lambda run: run.number), newest)
     if runs:
         paced(work.step)
-        store.turns += 1
     return work.gone
 
 
@@ -49,7 +48,7 @@ class _Discarding:
         """A transaction's worth; True when there is more."""
         give_up = time.monotonic() + HELD_S
         left, gone, looked_at = self._left, list[RunSummary](), 0
-        with self._store.transaction() as db:
+        with self._store.between_turns() as db:
             self._look_for_forks(db)
             while looked_at < len(left) and len(gone) < _AT_ONCE and time.monotonic() < give_up:
                 looked_at += 1

@@ -29,6 +29,7 @@ EventRow = tuple[int, bytes]
 """Key and sealed text of an event."""
 
 _HEAD = struct.Struct("<IIq")  # size of the row, checksum, key
+FRAME_HEAD_BYTES = _HEAD.size
 _CHECKED = struct.Struct("<Iq")
 _sync_file: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
 
@@ -91,11 +92,14 @@ class LogFile:
             written = os.write(self._file, frame)
             while written < len(frame):  # the next write says why
                 written += os.write(self._file, frame[written:])
-            if self._is_synced:
-                _sync_file(self._file)
+            self._sync()
         except OSError:
             os.ftruncate(self._file, self._size)
             raise
+
+    def _sync(self) -> None:
+        if self._is_synced:
+            _sync_file(self._file)
 
     def _make(self) -> None:
         """Make the log, for whoever may read the store."""
@@ -162,6 +166,7 @@ class StoreLogs:
     """The logs beside a store, for those who read it."""
 
     def __init__(self, store: Path) -> None:
+        self.store = store
         self.directory = log_directory(store)
         self._pinned: dict[str, int] | None = None
 
@@ -209,7 +214,7 @@ class StoreLogs:
         files: dict[str, int] = {}
         try:
             for name in _files_in(self.directory):
-                with suppress(OSError):
+                with suppress(FileNotFoundError):  # it was folded just now
                     files[name] = os.open(self.directory / name, os.O_RDONLY)
             self._pinned = files
             yield
@@ -217,6 +222,12 @@ class StoreLogs:
             self._pinned = None
             for file in files.values():
                 os.close(file)
+
+    def pinned_file(self, name: LogName) -> int | None:
+        """Return the open file of a log in a snapshot, -1 where there is none; None outside of snapshots."""
+        if self._pinned is None:
+            return None
+        return self._pinned.get(str(name), -1)
 
     def bytes_of(self, name: LogName) -> bytes:
         """Return the bytes of a log; none where there is no such log."""

@@ -1,4 +1,7 @@
-"""Recovery: the events that a killed process left in logs become packs, and logs of runs that are gone are removed."""
+"""Recovery: the events that a killed process left in logs become packs, and logs of runs that are gone are removed.
+
+The log of a shared run belongs to nobody between two turns, so it may be folded as well.
+"""
 
 from __future__ import annotations
 
@@ -31,11 +34,13 @@ def fold_abandoned_logs(store: SQLiteStore) -> None:
 
 
 def _fold(store: SQLiteStore, name: LogName) -> None:
-    with store.transaction() as db:
+    with store.between_turns() as db:
         runs = db.execute("SELECT id FROM runs WHERE n = ?", (name.number,)).fetchall()
         if runs and LogName.of(name.number, runs[0][0]) == name:
             _, tail = store.rows_of(name.number)
             if tail:
                 store.read_tail(tail)  # raises what is wrong with it
             fold_rows(db, tail, f"run {runs[0][0]}, log")
+            db.execute("DELETE FROM events WHERE key >= ? AND key < ?", (name.number << 32, name.number + 1 << 32))
+            store.after_commit(store.sync_commits)  # who wrote it may have been promised more than we promise
         store.after_commit(partial(store.logs.remove, name))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def delete_runs(store: SQLiteStore, run_ids: Collection[str]) -> int:
     """Remove runs by their whole ids; gives how many there were."""
-    with store.transaction() as db:
+    with store.between_turns() as db:
         orphans = list(_orphans(store, set(run_ids)))
         removed = [number for run_id in dict.fromkeys(run_ids) if (number := remove_run(store, run_id)) is not None]
         for run in orphans:
@@ -33,7 +33,7 @@ def delete_runs(store: SQLiteStore, run_ids: Collection[str]) -> int:
 
 def replace_runs(store: SQLiteStore, runs: Collection[TraceRun]) -> None:
     """Put runs in the place of those with the same ids."""
-    with store.transaction() as db:
+    with store.between_turns() as db:
         for run in [*_orphans(store, {run.id for run in runs}), *runs]:
             _put_in_place(store, db, run)
 

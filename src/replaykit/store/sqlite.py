@@ -6,7 +6,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -70,19 +70,21 @@ class SQLiteStore:
         redact_as: Path | None = None,
     ) -> None:
         self.path = Path(path)
+        self.absolute_path = self.path.absolute()  # a program may change its working directory while it is recorded
         self._redact = redact
         self._redact_as = redact_as  # the store whose project's rules and key hold here; a store by itself is its own
         self.durability = durability_of(durability)
+        self.read_only = read_only
         self.lock = threading.RLock()
         self.db = connect(self.path, self.durability, read_only=read_only)
         self.owner_pid = os.getpid()
-        self.live = RunLocks(self.path)
-        self.logs = StoreLogs(self.path)
+        self.live = RunLocks(self.absolute_path)
+        self.logs = StoreLogs(self.absolute_path)
         self.open_logs: dict[int, LogFile | MemoryLog] = {}
         """The logs of the runs that are written through this store, by their numbers."""
         self._after_commit: list[Callable[[], None]] = []
         self._has_folded = False  # the logs that killed processes left
-        self.turns = 0  # how often shared runs were written through this connection
+        self.turns = 0  # transactions of this connection that may have changed shared runs
         self._remembered = Remembered()
 
     @classmethod
@@ -123,7 +125,7 @@ class SQLiteStore:
 
         is_redacting = is_on() if self._redact is None else self._redact
         if is_redacting:
-            return Door(project_redactor(self._redact_as or self.path))
+            return Door(project_redactor(self._redact_as or self.absolute_path))
         return None
 
     @contextmanager
@@ -135,8 +137,29 @@ class SQLiteStore:
     @contextmanager
     def exclusive(self) -> Iterator[None]:
         """Nobody else writes during the block; what is written in it is kept as a whole, or not at all."""
-        with self.transaction():
+        with self.between_turns():
             yield
+
+    @contextmanager
+    def between_turns(self) -> Iterator[sqlite3.Connection]:
+        """A write transaction while nobody writes to a shared run: what its log holds may be moved or removed."""
+        with self.lock:
+            if self._is_in_transaction():
+                yield self.db
+                return
+            self.live.begin_turn()
+            try:
+                with self.transaction() as db:
+                    yield db
+            finally:
+                self.turns += 1
+                self.live.end_turn()
+
+    def _is_in_transaction(self) -> bool:
+        try:
+            return self.db.in_transaction
+        except sqlite3.Error as error:  # the store was closed
+            raise translate(error, str(self.path)) from None
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -180,6 +203,15 @@ class SQLiteStore:
         """Forget what was to be done after the transaction."""
         self._after_commit = []
 
+    def sync_commits(self) -> None:
+        """Have what was committed so far survive a loss of power."""
+        with suppress(FileNotFoundError):  # all of it is in the database itself, and synced
+            file = os.open(self.path.with_name(f"{self.path.name}-wal"), os.O_RDONLY)
+            try:
+                os.fsync(file)
+            finally:
+                os.close(file)
+
     def check_owner(self, run_id: str) -> None:
         """A StoreError in a forked child: two processes must not use one connection."""
         if self.owner_pid != os.getpid():
@@ -202,13 +234,17 @@ class SQLiteStore:
         watched = watch(header, self.path)
         if watched is not None:
             header = watched.marked(header)
-        if not self._has_folded:
-            self._has_folded = True
-            fold_abandoned_logs(self)
+        self.recover_logs()
         with self.transaction() as db:
             number = insert_run(db, header)
             self.live.hold(number)  # before anybody can see it
         return SQLiteWriter(self, number, header, watched, lazily=lazily)
+
+    def recover_logs(self) -> None:
+        """Fold the logs that killed processes left, the first time that something is written."""
+        if not self._has_folded:
+            self._has_folded = True
+            fold_abandoned_logs(self)
 
     @checked("store.add(run)")
     def add(self, run: TraceRun) -> None:
@@ -230,19 +266,16 @@ class SQLiteStore:
     def replace(self, runs: Iterable[TraceRun]) -> None:
         """Put these runs in the place of those with the same ids, all or none."""
         replace_runs(self, list(runs))
-        self.turns += 1
 
     @checked("store.delete([run_id])")
     def delete(self, run_ids: Iterable[str]) -> int:
         """Remove runs and what only they hold, all or none; gives how many there were."""
-        removed = delete_runs(self, list(run_ids))
-        self.turns += 1
-        return removed
+        return delete_runs(self, list(run_ids))
 
     @checked('store.tag(run_id, add=["keep"])')
     def tag(self, run_id: str, *, add: Iterable[str] = (), remove: Iterable[str] = ()) -> RunHeader:
         """Give a run tags, and take tags from it; gives its header."""
-        with self.transaction() as db:
+        with self.between_turns() as db:
             number, header = self.find(run_id)
             remaining = [tag for tag in header.tags if tag not in set(remove)]
             tagged = replace(header, tags=tuple(dict.fromkeys([*remaining, *add])))
@@ -390,12 +423,15 @@ class SQLiteStore:
     def rows_of(self, number: int) -> tuple[list[PackRow], list[EventRow]]:
         """The packs of a run, without their data, and its tail."""
         low, high = number << 32, (number + 1) << 32
-        # The tail is read before the list of packs: a writer folds the tail into packs, never back.
+        # In the order in which writers move events on: from the log into the table or a pack, never back.
+        logged = self._logged_rows(number)
         tail = self.query("SELECT key, data FROM events WHERE key >= ? AND key < ? ORDER BY key", low, high)
-        tail += self._logged_rows(number)
+        if tail and logged:
+            last = tail[-1][0]
+            tail += [row for row in logged if row[0] > last]
         packs = self._packs(low, high)
         folded = max((key + count for key, count, _ in packs), default=low)
-        return packs, [row for row in tail if row[0] >= folded]
+        return packs, [row for row in tail or logged if row[0] >= folded]
 
     def _logged_rows(self, number: int) -> list[EventRow]:
         rows = self.query("SELECT id FROM runs WHERE n = ?", number)

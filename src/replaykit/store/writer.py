@@ -53,7 +53,7 @@ def fold_rows(db: sqlite3.Connection, rows: Sequence[EventRow], where: str) -> N
     packs = _PackWriter(db, rows[0][0])
     for key, data in rows:
         body = unseal_event(key, data, where)
-        if len(body) > blobs.LARGE:
+        if len(body) > blobs.LARGE and not blobs.marked(body):
             packs.add(decode_event(body), body)
         else:
             packs.add(_decode_event_number(body), body)
@@ -122,7 +122,7 @@ class SQLiteWriter:
             self._log = MemoryLog()
             self._most_packs = 1
         else:
-            self._log = LogFile(store.path, number, header.id, store.durability)
+            self._log = LogFile(store.absolute_path, number, header.id, store.durability)
             self._most_packs = LOG_PACKS
         self._logged = 0  # events in the log
         self._logged_bytes = 0

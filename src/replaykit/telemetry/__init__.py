@@ -1,7 +1,7 @@
-"""Telemetry: a run as a trace of OpenTelemetry.
+"""Telemetry: report runs as OpenTelemetry traces.
 
-Spans are made of the events of the log, as they are written there: redacted. What a span says is decided in pure code
-(`spans`, `call_attributes`, `messages`). Only `live_spans` knows OpenTelemetry; it is imported when that is turned on.
+Spans are made from the events in the log, which are redacted. Their content is decided in pure code (`spans`,
+`call_attributes`, `messages`). Only `live_spans` uses OpenTelemetry, and is imported when telemetry is turned on.
 """
 
 from replaykit.telemetry.switch import disable, enable

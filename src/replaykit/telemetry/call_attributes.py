@@ -1,7 +1,7 @@
-"""Span attributes of calls by the GenAI conventions: of models, tools, and other HTTP requests.
+"""Span attributes by the GenAI conventions, for calls of models and tools and other HTTP requests.
 
-A model request is described by its provider and its operation: by the host it went to or the API it speaks, or, where
-only the model is known, by the model's family.
+The provider and operation of a model request follow from its host or API, or, if only the model is known, from the
+model's family.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from replaykit.telemetry.messages import input_messages, instructions, output_me
 from replaykit.telemetry.span import Attribute, Attributes, TelemetrySpanKind
 
 UNKNOWN = "unknown"
-"""The provider where nothing tells it; the conventions want one named."""
+"""The provider if it cannot be told; the conventions require one."""
 _HOSTS = {
     "openai.azure.com": "azure.ai.openai",
     "cognitiveservices.azure.com": "azure.ai.openai",
@@ -68,10 +68,10 @@ class RequestAttributes(NamedTuple):
     operation: str
 
 
-# An agent asks few models at few addresses. To find out about one takes 1.5 µs, a quarter of what a span takes.
+# Agents use few models at few addresses. Classifying one takes 1.5 µs, a quarter of the time for a span.
 @lru_cache(256)
 def model_request(method: str, url: str) -> RequestAttributes:
-    """Return the attributes of a call that went over the wire: by its host, else by the API it speaks."""
+    """Return the attributes of an HTTP call: by its host, else by its API."""
     from replaykit.wire.routes import api_of  # noqa: PLC0415 (all APIs; a run may have no model in it)
 
     api = api_of(method, url)
@@ -81,14 +81,14 @@ def model_request(method: str, url: str) -> RequestAttributes:
 
 @lru_cache(256)
 def named(model: str) -> RequestAttributes:
-    """Return the attributes of a call of which only the model is known: by its family, if one provider alone has it."""
+    """Return the attributes of a call of which only the model is known: by its family, if it has a single provider."""
     family = model.rpartition("/")[2].partition("-")[0].partition(":")[0].lower()
     return RequestAttributes(_FAMILIES.get(family, UNKNOWN), "chat")
 
 
 @lru_cache(256)
 def address(url: str) -> tuple[str, int]:
-    """The host of a URL and its port; nothing where it has none."""
+    """Return the host and port of a URL; "" and 0 if it has none."""
     try:
         parts = urlsplit(url)
         return parts.hostname or "", parts.port or {"http": 80, "https": 443}.get(parts.scheme, 0)
@@ -126,7 +126,7 @@ _INT64 = 2**63
 
 
 class _ModelRequestFields(Struct):
-    """The only part of a request that is read: the messages may be long."""
+    """The part of a request that is decoded: the messages may be long."""
 
     parameters: dict[str, Any] = {}
 
@@ -160,7 +160,7 @@ class CallAttributes(Struct, frozen=True):
 
 
 def call_attributes(call: Call, *, content: bool, call_id: str = "") -> CallAttributes:
-    """The name, the kind and the attributes of a call's span; its contents only if they are asked for."""
+    """Return the name, kind and attributes of a call's span; contents only on request."""
     if isinstance(call, LlmCall):
         return _model(call, content)
     if isinstance(call, Exchange):
@@ -169,12 +169,12 @@ def call_attributes(call: Call, *, content: bool, call_id: str = "") -> CallAttr
 
 
 def has_span(call: Call) -> bool:
-    """Models and tools have; a request only where it is no part of one, and went over the wire."""
+    """Return whether a call has a span: models and tools do, and HTTP requests outside other calls."""
     return not isinstance(call, Exchange) or (call.parent is None and call.wire is not None)
 
 
 def provider_of(call: LlmCall) -> str:
-    """Return the provider that was asked."""
+    """Return the provider of a model call."""
     return _request_of(call).provider
 
 
@@ -202,7 +202,7 @@ def _tool(call: Call, content: bool, call_id: str) -> CallAttributes:
 
 
 def _value(data: Raw) -> Attribute:
-    """A number or a truth as it is; anything else as JSON text, since not every receiver takes objects."""
+    """Return a number or boolean unchanged, anything else as JSON text, since not every receiver takes objects."""
     text = bytes(data)
     if text[:1] in (b"{", b"[", b'"', b"n"):
         return text.decode()
@@ -288,7 +288,7 @@ def _over_the_wire(call: LlmCall, wire: WireInfo) -> Iterator[tuple[str, Attribu
 
 
 def _first_object(items: tuple[Raw, ...] | None) -> _ResponseFields | None:
-    """The body of a response, or the first event of a stream; None where its first chunk does not hold all of it."""
+    """Return the body of a response, or the first event of a stream; None if its first chunk is incomplete."""
     if not items:
         return None
     body = decode(items[0])
@@ -337,7 +337,7 @@ def _conversation(call: LlmCall) -> Attributes:
 
 
 def _request(call: Call) -> CallAttributes:
-    """A request over HTTP, as the conventions for HTTP clients have it."""
+    """Return the attributes of an HTTP request by the conventions for HTTP clients."""
     wire = call.wire
     if wire is None:
         raise ValueError("an exchange that did not go over the wire has no span")
@@ -351,7 +351,7 @@ def _request(call: Call) -> CallAttributes:
 
 
 def asked_tools(call: LlmCall) -> Iterator[tuple[tuple[str, bytes], str]]:
-    """The calls of tools that a model asks for, by name and arguments, each with its id."""
+    """Yield the tool calls that a model requests, by name and arguments, with their ids."""
     if b'"tool_calls"' not in bytes(call.result_json) or b'"tool_calls":[]' in bytes(call.result_json):
         return
     answer = call.result
@@ -363,5 +363,5 @@ def asked_tools(call: LlmCall) -> Iterator[tuple[tuple[str, bytes], str]]:
 
 
 def made_tool(call: ToolCall) -> tuple[str, bytes]:
-    """The same name and arguments of a call that was made."""
+    """Return the same name and arguments for a call that was made."""
     return call.name, bytes(call.request_json)

@@ -1,10 +1,10 @@
-"""Spans and metrics as they happen: events of runs, handed to the OpenTelemetry of the application.
+"""Report spans and metrics live: events of runs, through the application's OpenTelemetry.
 
-A span is made when its event is on disk, so it is whole at once, and it is handed over whole: to `on_end` of the
-processors, in the form that they are given by the SDK itself, at a third of what starting and ending one costs. Ids
-follow from the run and the number of the event, so that a child can name its parent before that has ended.
+A span is created when its event is on disk, and is passed to the processors' `on_end` as a finished `ReadableSpan`, at
+a third of the cost of starting and ending one. Ids derive from the run and the event's number, so that a child can name
+its parent before that has ended.
 
-A rate is one counter by its attribute, over all of it:
+A rate is the share of one attribute value in a counter:
 
     checkpoint success rate   replaykit.runs{replaykit.checkpointed}
     replay success rate       replaykit.replays{replaykit.completed}
@@ -12,7 +12,7 @@ A rate is one counter by its attribute, over all of it:
     replay latency            replaykit.replay.duration
     divergence rate           replaykit.forks{replaykit.diverged}
 
-Providers of spans and metrics are the application's own, or else those that the `OTEL_…` variables name.
+The providers are the application's own, or else those that the `OTEL_…` variables configure.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.
 
 
 class RunMetrics:
-    """The instruments."""
+    """The metrics of runs, replays, forks and stores."""
 
     def __init__(self, meter: Meter) -> None:
         self._stores: dict[Path, None] = {}
@@ -61,21 +61,21 @@ class RunMetrics:
         meter.create_observable_gauge("replaykit.store.size", [self._sizes], "By", "What a store takes on the disk")
 
     def writes_to(self, store: Path) -> None:
-        """This store's size is a figure from now on."""
+        """Report the size of this store from now on."""
         self._stores.setdefault(store.absolute())
 
     def ended(self, run: RunHeader, *, whole: bool) -> None:
-        """A run has ended; `whole` is false when something of it is not on disk."""
+        """Count a finished run; `whole` is false if a part of it is not on disk."""
         self._runs.add(1, {"replaykit.run.status": run.status.value, "replaykit.checkpointed": whole})
 
     def replayed(self, verdict: str, duration_s: float, *, completed: bool) -> None:
-        """A candidate was replayed; one that could not be run is not completed."""
+        """Count a replay; a candidate that could not be run is not completed."""
         attributes: dict[str, str | bool] = {"replaykit.verdict": verdict, "replaykit.completed": completed}
         self._replays.add(1, attributes)
         self._durations.record(duration_s, attributes)
 
     def forked(self, parent: RunHeader, fork: RunHeader) -> None:
-        """A fork has ended: otherwise than its parent, or alike."""
+        """Count a fork, and whether it ended differently from its parent."""
         diverged = _outcome(parent) != _outcome(fork)
         self._forks.add(1, {"replaykit.origin.kind": fork.origin.kind, "replaykit.diverged": diverged})
 
@@ -92,14 +92,14 @@ def _outcome(run: RunHeader) -> tuple[str, bytes, str]:
 
 
 SCOPE = "replaykit"
-_PART = "part"  # of a program that is recorded: whoever puts the parts together tells of the whole
+_PART = "part"  # a part of a recorded program: the joined run is reported instead
 _KINDS = {TelemetrySpanKind.INTERNAL: SpanKind.INTERNAL, TelemetrySpanKind.CLIENT: SpanKind.CLIENT}
 _UNSET = Status(StatusCode.UNSET)
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def _quiet(method: _F) -> _F:
-    """Log errors of telemetry instead of raising them: processors and exporters are foreign code."""
+    """Log telemetry errors instead of raising them: processors and exporters are foreign code."""
 
     @wraps(method)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -153,7 +153,7 @@ class LiveTelemetry:
 
 
 class LiveRun:
-    """A run that is reported as it happens. Nothing here raises."""
+    """A run that is reported live. Nothing here raises."""
 
     def __init__(self, header: RunHeader, tracer: Any, metrics: RunMetrics, *, content: bool) -> None:
         self._metrics = metrics
@@ -210,7 +210,7 @@ class LiveRun:
         self._over = True
 
     def tell(self, run: TraceRun) -> None:
-        """Hand over all of a run that has ended."""
+        """Report a run that has ended."""
         for event in run.events:
             self.event(event)
         self._finish(run.header)
@@ -273,7 +273,7 @@ class _SpanSink:
 
 
 def _link(header: RunHeader) -> Link | None:
-    """To the run that a fork comes from."""
+    """Return a link to the run that a fork comes from."""
     known = origin_trace(header)
     if known is None or header.origin.run is None:
         return None
@@ -281,7 +281,7 @@ def _link(header: RunHeader) -> Link | None:
 
 
 def _cleaned(run: TraceRun) -> TraceRun:
-    """A run that is not stored, as it would be."""
+    """Return an unstored run as redacted as a stored one."""
     from replaykit.redaction.events import Door  # noqa: PLC0415 (only replays need it)
     from replaykit.redaction.files import file_redactor  # noqa: PLC0415
 
@@ -292,7 +292,7 @@ def _cleaned(run: TraceRun) -> TraceRun:
 
 
 _EXPORTERS = ("otlp", "console", "none")
-_PATIENCE_S = 3  # a program that ends waits as long for a collector that is not there; the SDK's own is 10
+_PATIENCE_S = 3  # how long a program waits for an unreachable collector at exit; the SDK's default is 10
 
 
 def chosen_tracers(provider: Any) -> Callable[[], Any]:
@@ -305,7 +305,7 @@ def chosen_tracers(provider: Any) -> Callable[[], Any]:
 
 
 def chosen_meters(provider: Any) -> Any:
-    """The provider of meters."""
+    """Return the provider of meters."""
     if provider is not None:
         return provider
     # The API has no public name for this class.
@@ -324,7 +324,7 @@ def _set_up_traces() -> None:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
 
         provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(timeout=_timeout_s("TRACES"))))
-    elif kind == "console":  # what a program or a verb prints is for others to read
+    elif kind == "console":  # stdout belongs to the program's own output
         provider.add_span_processor(BatchSpanProcessor(ConsoleSpanExporter(out=sys.stderr)))
     trace.set_tracer_provider(provider)
 
@@ -355,7 +355,7 @@ def _kind(variable: str) -> str:
 
 
 def _timeout_s(signal: str) -> float | None:
-    """Unless a variable says how long a collector is waited for."""
+    """Return the exporter's timeout, unless a variable sets it."""
     names = ("OTEL_EXPORTER_OTLP_TIMEOUT", f"OTEL_EXPORTER_OTLP_{signal}_TIMEOUT")
     if any(os.environ.get(name) for name in names):
         return None

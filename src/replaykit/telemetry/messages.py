@@ -1,11 +1,11 @@
-"""Messages as model APIs write them, in the shape of the GenAI conventions: `{role, parts: [{type, content, …}]}`.
+"""Convert messages of model APIs to the shape of the GenAI conventions: `{role, parts: [{type, content, …}]}`.
 
     text                 {type: text, content}
     reasoning            {type: reasoning, content}
     tool_call            {type: tool_call, id, name, arguments}
     tool_call_response   {type: tool_call_response, id, response}
 
-A part of another kind is kept as it is, under the type that its API gives it.
+Parts of other kinds keep their form, under the type that their API gives them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def output_messages(answer: Json, finish_reason: str | None) -> list[Json]:
 
 def instructions(system: Json) -> list[Json]:
     """Return the system instructions of a conversation."""
-    parts = as_object(system).get("parts", system)  # Gemini has them in an object
+    parts = as_object(system).get("parts", system)  # Gemini wraps them in an object
     return list(_content(parts))
 
 
@@ -112,7 +112,7 @@ def _part(part: Json) -> JsonObject:
         return _response(
             function_response.get("id") or function_response.get("name"), function_response.get("response")
         )
-    if kind is None and isinstance(part.get("text"), str):  # Gemini's
+    if kind is None and isinstance(part.get("text"), str):  # Gemini
         return {"type": "reasoning" if part.get("thought") else "text", "content": part["text"]}
     return {**part, "type": kind if isinstance(kind, str) else "other"}
 

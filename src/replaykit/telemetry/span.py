@@ -1,4 +1,4 @@
-"""A span as a value, and the ids that a run's spans bear."""
+"""Spans as values, and the ids of a run's spans."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Attribute: TypeAlias = str | bool | int | float | tuple[str, ...]
 Attributes: TypeAlias = dict[str, Attribute]
 
 TRACE_ID = "trace_id"
-"""The member of a run's metadata that holds the id of its trace."""
+"""The metadata key of a run's trace id."""
 ORIGIN_TRACE_ID = "origin_trace_id"
-"""The same of the run that a fork comes from."""
+"""The metadata key of the trace id of a fork's origin."""
 _SECOND_NS = 1_000_000_000
 _ID = 2**64 - 1
-_STRIDE = 0x9E3779B97F4A7C15  # odd, so that no two numbers lead to one id
+_STRIDE = 0x9E3779B97F4A7C15  # odd, so that no two numbers give the same id
 _TRACE = re.compile("(?!0{32})[0-9a-f]{32}")
 
 
@@ -47,7 +47,7 @@ class TelemetrySpan(Struct, frozen=True, kw_only=True):
 
     id: int
     parent: int
-    """0 for the run itself."""
+    """0 for the run's own span."""
     name: str
     kind: TelemetrySpanKind = TelemetrySpanKind.INTERNAL
     started_ns: int
@@ -55,11 +55,11 @@ class TelemetrySpan(Struct, frozen=True, kw_only=True):
     attributes: Attributes
     happenings: tuple[ExportedSpanEvent, ...] = ()
     failure: str | None = None
-    """The text of its status, if that is an error."""
+    """The text of an error status."""
 
 
 def trace_id_of(run: RunHeader) -> str:
-    """The id of a run's trace: the one it was recorded in, or else one that follows from the run's own id."""
+    """Return the id of a run's trace: the one it was recorded in, or else one derived from the run's id."""
     found = recorded_trace(run)
     if found is not None:
         return found
@@ -74,34 +74,34 @@ def recorded_trace(run: RunHeader) -> str | None:
 
 
 def trace_key(run: RunHeader) -> str:
-    """Return the text that span ids are derived from. Replays of a case share an id, so the time is added."""
+    """Return the text that span ids derive from. Replays of a case share an id, so the time is added."""
     if run.origin.kind == "replayed":
         return f"{run.id}@{run.started_at!r}"
     return run.id
 
 
 def root_id(key: str) -> int:
-    """The id of the run's own span."""
+    """Return the id of the run's own span."""
     return _hashed(key, 8)
 
 
 def step_id(key: str, name: str) -> int:
-    """The id of a step's span."""
+    """Return the id of a step's span."""
     return _hashed(f"{key}/{name}", 8)
 
 
 def call_id(root: int, seq: int) -> int:
-    """The id of an event's span: the numbers of a run lead to ids that are far apart."""
+    """Return the id of an event's span; the ids of a run's events are far apart."""
     return (root + (seq + 1) * _STRIDE) & _ID or 1
 
 
 def with_trace(run: RunHeader, trace: str) -> RunHeader:
-    """The header, naming the trace."""
+    """Return the header with the trace's id."""
     return msgspec.structs.replace(run, metadata_json=raw({**_metadata(run), TRACE_ID: trace}))
 
 
 def of_origin(run: RunHeader) -> RunHeader:
-    """The header that a fork takes over from its parent: the trace in it is the parent's."""
+    """Return the parent's header for a fork, with the trace id moved to the origin's."""
     metadata = dict(_metadata(run))
     if TRACE_ID not in metadata:
         return run
@@ -110,7 +110,7 @@ def of_origin(run: RunHeader) -> RunHeader:
 
 
 def origin_trace(run: RunHeader) -> str | None:
-    """The trace of the run that a fork comes from, where it is known."""
+    """Return the trace of the run that a fork comes from, if it is known."""
     return _trace_in(run, ORIGIN_TRACE_ID)
 
 
@@ -122,20 +122,20 @@ def _trace_in(run: RunHeader, member: str) -> str | None:
 
 
 def nanoseconds(seconds: float) -> int:
-    """A time or a duration in nanoseconds; dividing gives the same seconds again."""
+    """Return a time or a duration in nanoseconds; dividing gives the same seconds again."""
     whole = int(seconds)
     return whole * _SECOND_NS + round((seconds - whole) * _SECOND_NS)
 
 
 def error_type(error: ErrorInfo) -> str:
-    """The full name of an exception's class; builtins by their names alone."""
+    """Return the full name of an exception's class; builtins without their module."""
     if error.module in ("", "builtins"):
         return error.type
     return f"{error.module}.{error.type}"
 
 
 def exception(error: ErrorInfo, at_ns: int) -> ExportedSpanEvent:
-    """The event that says what was raised."""
+    """Return the event for an exception."""
     attributes: Attributes = {"exception.type": error_type(error)}
     if error.message:
         attributes["exception.message"] = error.message

@@ -1,4 +1,4 @@
-"""The spans of a run: one for each call as its event comes, and in the end those of the steps and of the run itself."""
+"""The spans of a run: one for each call as its event arrives, and at the end those of the steps and the run."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from replaykit.telemetry.span import (
     trace_key,
 )
 
-_MAX_SPAN_EVENTS = 128  # what the SDK keeps of a span
+_MAX_SPAN_EVENTS = 128  # the SDK's own limit
 _MAX_PENDING_TOOLS = 1024
 
 
 class _StepSpan(Struct):
-    """A stretch of the agent's loop, as far as its events tell."""
+    """A step of the agent's loop, as far as its events show it."""
 
     id: int
     started_ns: int
@@ -40,7 +40,7 @@ class _StepSpan(Struct):
 
 
 class RunSpans:
-    """Makes the spans of one run. Events may come in any order, from any thread."""
+    """Makes the spans of one run. Events may arrive in any order, from any thread."""
 
     def __init__(self, header: RunHeader, *, content: bool) -> None:
         self._key = trace_key(header)
@@ -56,7 +56,7 @@ class RunSpans:
         self._lock = threading.Lock()
 
     def of(self, event: StoredEvent) -> TelemetrySpan | None:
-        """The span of an event; None where it has none of its own."""
+        """Return the span of an event; None if it has none of its own."""
         if isinstance(event, Shared):
             return None  # it happened in the run that this one was forked from
         started = nanoseconds(event.at)
@@ -90,7 +90,7 @@ class RunSpans:
         )
 
     def rest(self, header: RunHeader) -> Iterator[TelemetrySpan]:
-        """The spans that only the end of the run completes: its steps, and the run."""
+        """Yield the spans that only the end of the run completes: its steps, and the run."""
         for name, step in self._steps.items():
             yield TelemetrySpan(
                 id=step.id,
@@ -147,7 +147,7 @@ class RunSpans:
         return attributes
 
     def _note(self, event: AnyEvent, started: int, ended: int) -> None:
-        """Add an event to the spans around it."""
+        """Update the spans around an event."""
         around = self._root
         if event.step is not None and (event.parent is None or event.step in self._steps):
             if event.step not in self._steps:
@@ -165,7 +165,7 @@ class RunSpans:
                 self._tokens[1] += event.usage.output_tokens or 0
 
     def _call_id(self, event: AnyEvent) -> str:
-        """The id under which a model asked for the call of a tool."""
+        """Return the id under which a model requested the tool call."""
         if isinstance(event, LlmCall):
             for key, identity in asked_tools(event):
                 if len(self._pending_tool_ids) < _MAX_PENDING_TOOLS:
@@ -185,7 +185,7 @@ class RunSpans:
 
 
 def spans_of(run: TraceRun, *, content: bool) -> list[TelemetrySpan]:
-    """All spans of a run that has ended, the run itself first, then in the order they began."""
+    """Return all spans of a finished run: the run's own, then the others in the order they began."""
     run_spans = RunSpans(run.header, content=content)
     calls = [span for event in run.events if (span := run_spans.of(event)) is not None]
     *steps, root = run_spans.rest(run.header)
@@ -193,7 +193,7 @@ def spans_of(run: TraceRun, *, content: bool) -> list[TelemetrySpan]:
 
 
 def root_name(header: RunHeader) -> str:
-    """The name of the run's own span."""
+    """Return the name of the run's own span."""
     return f"invoke_agent {header.agent or header.name}".rstrip()
 
 

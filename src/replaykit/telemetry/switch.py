@@ -1,4 +1,4 @@
-"""The switch that turns telemetry on. Off, it costs a look at a variable where a run begins."""
+"""The switch that turns telemetry on. When it is off, it costs one look at a variable per run."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from replaykit.telemetry.live_spans import LiveRun, LiveTelemetry
 
 VARIABLE = "REPLAYKIT_OTEL"
-"""The environment variable that turns it on."""
+"""The environment variable that turns telemetry on."""
 CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
-"""The environment variable by which OpenTelemetry's own instrumentations keep the contents of messages."""
+"""The variable by which OpenTelemetry's own instrumentations capture the contents of messages."""
 _ON = ("1", "true", "yes", "on")
 _CAPTURING = (*_ON, "span_only", "span_and_event")
 
@@ -28,7 +28,7 @@ class _Switch:
     def __init__(self) -> None:
         self.watcher: LiveTelemetry | None = None
         self.refused = False
-        """True when the environment asks for telemetry, and it cannot be turned on."""
+        """True if the environment asks for telemetry that cannot be turned on."""
 
 
 _SWITCH = _Switch()
@@ -57,12 +57,12 @@ def enable(*, content: bool | None = None, tracer_provider: Any = None, meter_pr
 
 
 def disable() -> None:
-    """Send no telemetry from the next run on; runs under way are reported to their end."""
+    """Send no telemetry from the next run on; current runs are reported to their end."""
     _SWITCH.watcher = None
 
 
 def watcher() -> LiveTelemetry | None:
-    """Return the receiver of telemetry; None when it is off."""
+    """Return the receiver of telemetry; None if it is off."""
     if _SWITCH.watcher is None and not _SWITCH.refused and os.environ.get(VARIABLE, "").lower() in _ON:
         try:
             enable()
@@ -73,7 +73,7 @@ def watcher() -> LiveTelemetry | None:
 
 
 def watch(header: RunHeader, store: Path) -> LiveRun | None:
-    """A run begins."""
+    """Start reporting a run, if telemetry is on."""
     listening = watcher()
     found = None if listening is None else listening.begun(header, store)
     if found is not None:
@@ -82,12 +82,12 @@ def watch(header: RunHeader, store: Path) -> LiveRun | None:
 
 
 def watched(run_id: str) -> LiveRun | None:
-    """The same run again, for those who end it by other means than its writer."""
+    """Return a run that is being reported, for code that ends it without its writer."""
     return _RUNS.get(run_id)
 
 
 def warn(text: str, *, traceback: bool = False) -> None:
-    """Say in the application's log what went wrong."""
+    """Log a warning in the application's log."""
     import logging  # noqa: PLC0415 (4 ms at every start, for what should never happen)
 
     logging.getLogger("replaykit.telemetry").warning(text, exc_info=traceback)

@@ -129,6 +129,7 @@ class CheckpointStore:
     `on_change` it keeps only states that differ from the one before.
     """
 
+    @checked('rk.CheckpointStore(".replaykit/store.db")')
     def __init__(self, store: StoreLike = None, *, every: int = 1, on_change: bool = False) -> None:
         self._store = store
         self._rules = sampling(every, on_change, name="every")

@@ -66,7 +66,7 @@ def export_failures(report: Path, directory: Path, *, contract: str | None = Non
     unchanged = tuple(file for file, text in files.items() if holds(file, text))
     conflicting = [file for file in files if file not in unchanged and file.exists()]
     if conflicting and not force:
-        raise UsageError(f"{conflicting[0]} exists already, and its content differs", hint="Replace it: --force")
+        raise UsageError(f"{conflicting[0]} already exists, and its content differs", hint="Replace it: --force")
     if any("contract" not in session for session in sessions):
         notices.append("the report names no contract: the sessions keep the one called `default`; or --contract NAME")
     written = tuple(write_session(file, text) for file, text in files.items() if file not in unchanged)

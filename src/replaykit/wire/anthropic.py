@@ -1,4 +1,4 @@
-"""Anthropic messages: direct, on Bedrock and on Vertex. A stream is blocks that start, grow and stop."""
+"""Anthropic messages, direct, on Bedrock and on Vertex. A stream consists of blocks that start, grow and stop."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ from replaykit.wire.json_fields import (
 from replaykit.wire.model_calls import ModelAnswer, ToolUse, usage_of
 
 _THINKING = ("thinking", "redacted_thinking")
+# Suffixes of the types of other blocks in an answer.
 _PARTS = ("_tool_use", "_tool_result", "container_upload", "compaction", "fallback")
-"""Suffixes of the types of an answer's other blocks."""
 _INPUTS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 
 
@@ -119,7 +119,7 @@ def _fill(recorded: JsonObject, draft: Draft) -> JsonObject:
 
 
 def _thinking_blocks(before: list[JsonObject], draft: Draft) -> list[JsonObject]:
-    """The recorded blocks, with their signatures, unless the answer thinks something else."""
+    """Return the recorded blocks with their signatures, unless the answer has other thoughts."""
     content = draft.answer.thinking
     if content == _thinking_of(before):
         return of_type(before, *_THINKING)
@@ -129,7 +129,7 @@ def _thinking_blocks(before: list[JsonObject], draft: Draft) -> list[JsonObject]
 
 
 def _text_blocks(before: list[JsonObject], draft: Draft) -> list[JsonObject]:
-    """The recorded blocks, with their citations, unless the answer says something else."""
+    """Return the recorded blocks with their citations, unless the answer has another text."""
     content = draft.answer.content
     if content == _text_of(before):
         return of_type(before, "text")
@@ -146,17 +146,17 @@ def _tool_use(draft: Draft, index: int, recorded: JsonObject) -> JsonObject:
 
 _CALLS = ("tool_use", "server_tool_use", "mcp_tool_use")
 _AT_STOP = ("stop_reason", "stop_sequence", "stop_details", "container")
+# Delta types, and the member of each with a piece of text.
 _GROWS = {
     "text_delta": "text",
     "thinking_delta": "thinking",
     "input_json_delta": "partial_json",
     "compaction_delta": "content",
 }
-"""Delta → its member that is a piece of text."""
 
 
 def fold(frames: Iterable[Frame]) -> FoldedStream:
-    """The message that the events add up to; it ends with `message_stop`."""
+    """Return the message that the events form; it ends with `message_stop`."""
     events = StreamEvents(frames)
     message: JsonObject = {}
     blocks: dict[int, _Block] = {}
@@ -172,7 +172,7 @@ def fold(frames: Iterable[Frame]) -> FoldedStream:
             blocks.setdefault(index, _Block({})).add(object_in(event, "delta"))
         elif kind == "message_delta":
             message |= object_in(event, "delta")
-            # Counts are totals so far; one that is not given leaves the one before.
+            # Counts are running totals; a missing one keeps the previous value.
             message["usage"] = object_in(message, "usage") | without_nulls(object_in(event, "usage"))
         elif kind == "message_stop":
             ended = True
@@ -184,7 +184,7 @@ def fold(frames: Iterable[Frame]) -> FoldedStream:
 
 
 class _Block:
-    """A block of a stream, while it grows."""
+    """A growing block of a stream."""
 
     def __init__(self, block: JsonObject) -> None:
         self._block = block
@@ -216,14 +216,14 @@ class _Block:
         return block
 
 
+# The type of a block without a start, by the member that grew.
 _GROWN_TYPES = {"thinking": "thinking", "partial_json": "tool_use"}
-"""The type of a block whose start is missing, by the member that grew."""
 
 
 def unfold(body: JsonObject, _request: WireRequest) -> list[Frame]:
-    """The events of a message."""
+    """Return the events of a message."""
     stop = {name: body[name] for name in _AT_STOP if name in body}
-    # What only the end can tell is null in the message that a stream begins with.
+    # In the message that starts a stream, members that only the end determines are null.
     began = body | dict.fromkeys(stop) | {"content": []}
     events: list[JsonObject] = [{"type": "message_start", "message": began}]
     for index, block in enumerate(objects_in(body, "content")):
@@ -237,7 +237,7 @@ def unfold(body: JsonObject, _request: WireRequest) -> list[Frame]:
 
 
 def _grown(block: JsonObject) -> tuple[JsonObject, list[JsonObject]]:
-    """The block before it grew, and the deltas that make it grow."""
+    """Return the empty block, and the deltas that fill it."""
     kind = block.get("type")
     if kind == "text":
         deltas = [{"type": "citations_delta", "citation": cited} for cited in objects_in(block, "citations")]

@@ -1,4 +1,4 @@
-"""An API, as one exchange speaks it: reads what was said, and writes an answer it could have said."""
+"""The API of an exchange: reads requests and responses, and writes answers in its format."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FIRST_ERROR = 400  # of the HTTP statuses
 
 
 class Framing(Enum):
-    """The formats of streams, by their content type."""
+    """The stream formats, by content type."""
 
     SSE = "text/event-stream"
     LINES = "application/x-ndjson"
@@ -39,32 +39,32 @@ _SPLITTERS: dict[Framing, Callable[[], Splitter]] = {
 
 
 class EncodedResponse(Struct, frozen=True):
-    """A response with status 200, as it goes over the wire."""
+    """A response with status 200, encoded."""
 
     content_type: str
     chunks: tuple[bytes, ...]
 
 
 class ModelApi(Struct, frozen=True, kw_only=True):
-    """The API that an exchange speaks, and what its path says; `wire.routes.api_of` finds it."""
+    """The API of an exchange, with what its path states; found by `wire.routes.api_of`."""
 
     dialect: ApiDialect
     framing: Framing = Framing.SSE
     model: str = ""
-    """The model, where the path names it."""
+    """The model, if the path names it."""
     streamed: bool | None = None
-    """True when the answer is a stream, where the path says it."""
+    """True for a stream, if the path tells."""
 
     @property
     def name(self) -> str:
-        """Such as `openai.chat`."""
+        """The name, such as `openai.chat`."""
         return self.dialect.name
 
     def read(self, request: bytes, status: int, chunks: Sequence[bytes]) -> ModelCall:
-        """The exchange as a model call. `chunks` are the response's bytes, with no content encoding.
+        """Read an exchange as a model call. `chunks` are the response's bytes, without content encoding.
 
-        Never raises: what could not be understood is told in `problem`. Whether the response is a body or a stream,
-        and which, is told from its bytes, since content types are often wrong.
+        Never raises: `problem` reports what could not be read. The form of the response is detected from its bytes,
+        since content types are often wrong.
         """
         request_parts, outcome = self.read_request(request), self.read_response(status, chunks)
         fields = msgspec.structs.asdict(outcome)
@@ -80,7 +80,7 @@ class ModelApi(Struct, frozen=True, kw_only=True):
         )
 
     def read_response(self, status: int, chunks: Sequence[bytes]) -> ModelOutcome:
-        """The same for the response alone."""
+        """Read the response alone."""
         folded = self._response(chunks)
         if status >= _FIRST_ERROR:
             return ModelOutcome(error=error_of(folded.error or _any_json(b"".join(chunks)), status))
@@ -116,12 +116,12 @@ class ModelApi(Struct, frozen=True, kw_only=True):
         usage: Usage | None = None,
         seed: bytes = b"",
     ) -> EncodedResponse:
-        """A response to the request that carries the answer: a stream where the request asks for one.
+        """Return a response to the request with this answer: a stream if the request asks for one.
 
-        `like` is the recorded response: ids, model, usage and whatever the answer does not speak of are taken from
-        it, also the signatures of thinking that stays the same. Without one, or with an error, the usage is the given
-        one, and ids are made up from `seed`, or else from the request. The reason to finish follows from the answer,
-        unless it is given in the API's own word. Raises `UsageError` for what the API cannot carry.
+        `like` is the recorded response, which supplies ids, model, usage and everything else that the answer does not
+        cover, including signatures of unchanged thoughts. Without one, or with an error, the usage is the given one,
+        and ids derive from `seed` or the request. The finish reason follows from the answer unless it is given in the
+        API's own words. Raises `UsageError` for content that the API cannot carry.
         """
         self.dialect.check(answer)
         request_parts = self.read_request(request)
@@ -134,7 +134,7 @@ class ModelApi(Struct, frozen=True, kw_only=True):
             usage=usage or Usage(),
         )
         if not self.dialect.read_response(recorded).answers:
-            recorded = {}  # an error: it has nothing that an answer could be filled into
+            recorded = {}  # an error has no place for an answer
         body = self.dialect.fill(recorded, draft)
         if not request_parts.streamed:
             return EncodedResponse("application/json", (dump(body),))
@@ -142,7 +142,7 @@ class ModelApi(Struct, frozen=True, kw_only=True):
         return EncodedResponse(self.framing.value, tuple(_encoded(self.framing, frames)))
 
     def read_request(self, request: bytes) -> WireRequest:
-        """The request, taken apart; what the path says completes it."""
+        """Read the request, completed by what the path states."""
         body = load_object(request)
         request_parts = self.dialect.read_request(body or {})
         if body is not None and not self.model and self.streamed is None:
@@ -156,7 +156,7 @@ class ModelApi(Struct, frozen=True, kw_only=True):
         return replace(request_parts, model=model, streamed=streamed, problem=problem)
 
     def _response(self, chunks: Sequence[bytes]) -> FoldedStream:
-        """The response as a body: as it is, or folded from its stream."""
+        """Return the response's body: as it is, or folded from a stream."""
         form = _detect_framing(chunks)
         if form is None:
             whole = b"".join(chunks)
@@ -167,7 +167,7 @@ class ModelApi(Struct, frozen=True, kw_only=True):
                 return FoldedStream(body={}, ended=False, problem="the response is empty")
             if self.framing is not Framing.LINES:
                 return FoldedStream(body={}, ended=False, problem="the response is no whole JSON object")
-        # One line alone begins like an object, so Ollama's streams are told by what the path says.
+        # A single line looks like an object, so Ollama's streams are recognised by the path.
         splitter = _SPLITTERS[form or Framing.LINES]()
         folded = self.dialect.fold([*splitter.feed(b"".join(chunks)), *splitter.close()])
         if splitter.problem is None or folded.problem is not None:
@@ -176,7 +176,7 @@ class ModelApi(Struct, frozen=True, kw_only=True):
 
 
 def _detect_framing(chunks: Sequence[bytes]) -> Framing | None:
-    """The framing that the first byte shows; None for an object, or nothing at all."""
+    """Return the framing that the first byte shows; None for an object, or an empty response."""
     for chunk in chunks:
         first = chunk.lstrip()[:1]
         if first:
@@ -185,7 +185,7 @@ def _detect_framing(chunks: Sequence[bytes]) -> Framing | None:
 
 
 def _any_json(whole: bytes) -> Json:
-    """The JSON of an error's body, or its text."""
+    """Return an error's body as JSON, or else as text."""
     try:
         return orjson.loads(whole)
     except orjson.JSONDecodeError:
@@ -209,11 +209,11 @@ def _sse(frame: Frame) -> bytes:
     return data
 
 
-_MAX_TEXT = 2000  # of an error that is no JSON: the page of some proxy on the way
+_MAX_TEXT = 2000  # for errors that are not JSON, such as the page of a proxy
 
 
 def error_of(value: Json, status: int | None = None) -> ErrorInfo:
-    """The error that a body or an event tells of; `value` is text where it was no JSON."""
+    """Return the error in a body or an event; `value` is text if it is not JSON."""
     if type(value) is list and value:
         value = value[0]
     body = as_object(value)
@@ -235,7 +235,7 @@ def error_of(value: Json, status: int | None = None) -> ErrorInfo:
 
 
 def _error_type(details: JsonObject, status: int | None) -> str:
-    """The most telling of the names an error has."""
+    """Return the most specific name of an error."""
     kind = text_at(details, "type")
     if kind == "error":
         kind = ""
@@ -252,12 +252,12 @@ def _message_text(message: Json) -> str:
 
 
 _LENGTH, _FILTER = "length", "filter"
+# Reasons other than a complete answer or tool call, which follows from the answer.
 _MEANINGS = {
     **dict.fromkeys(("length", "max_tokens", "max_output_tokens", "model_context_window_exceeded"), _LENGTH),
     **dict.fromkeys(("content_filter", "content-filter", "safety", "refusal", "prohibited_content"), _FILTER),
     **dict.fromkeys(("recitation", "blocklist", "spii"), _FILTER),
 }
-"""Words that say more than that an answer, or the call of a tool, was complete: that follows from the answer."""
 _WORDS = {
     "openai.chat": {_LENGTH: "length", _FILTER: "content_filter"},
     "openai.completions": {_LENGTH: "length", _FILTER: "content_filter"},
@@ -265,15 +265,15 @@ _WORDS = {
     "anthropic.messages": {_LENGTH: "max_tokens", _FILTER: "refusal"},
     "gemini.generate": {_LENGTH: "MAX_TOKENS", _FILTER: "SAFETY"},
 }
+# API-specific reasons that are more precise than those above.
 _OWN = {
     "anthropic.messages": ("stop_sequence", "pause_turn", "model_context_window_exceeded"),
     "gemini.generate": ("RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MALFORMED_FUNCTION_CALL"),
 }
-"""Words of an API that are more exact than those above."""
 
 
 def finish_reason_in(api: str, reason: str | None) -> str | None:
-    """Return the word that an API has for a reason; None where the reason follows from the answer itself."""
+    """Return an API's word for a finish reason; None if it follows from the answer."""
     if reason is None or reason in _OWN.get(api, ()):
         return reason
     meaning = _MEANINGS.get(reason.lower())

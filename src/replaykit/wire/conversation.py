@@ -1,15 +1,15 @@
-"""Conversation: what a model is asked, in one form for the requests of all APIs and for the calls of any trace.
+"""Conversations: requests to models in one form, for all APIs and all traces.
 
-The key of a conversation decides whether two are the same. It is canonical JSON:
+The key of a conversation determines equality. It is canonical JSON:
 
     {"messages": [{"role": "system", "content": "…"}, {"role": "user", "content": "…"},
                   {"role": "assistant", "call": 1, "name": "search", "arguments": {…}},
                   {"role": "tool", "call": 1, "content": …}],
      "tools": [{"name": "search", "description": "…", "parameters": {…}}], "model": "…", "parameters": {…}}
 
-Messages of one role that follow each other are one, instructions come first whoever carries them, and a call of a tool
-is known by its number: ids are the provider's. A key holds tools, their descriptions and schemas, the model and
-parameters only as far as a `ComparedFields` says, since a trace may not have them.
+Consecutive messages of a role are merged, instructions come first wherever they are, and a tool call is identified by
+its number, since ids are the provider's. Tools with their descriptions and schemas, the model and the parameters are
+part of a key only as far as `ComparedFields` says, since traces may lack them.
 """
 
 from __future__ import annotations
@@ -45,26 +45,26 @@ JOINER = "\n"
 
 
 class ConversationLine(Struct, eq=False):
-    """One thing in a conversation."""
+    """One line of a conversation."""
 
     role: str
     texts: tuple[str, ...] = ()
     call: int | None = None
-    """The number of a call of a tool, from 1; 0 for a result that answers none."""
+    """The number of a tool call, from 1; 0 for a result without a call."""
     name: str = ""
     content: bytes = b""
-    """Canonical JSON: the arguments of a call, its result, or a medium."""
+    """Canonical JSON of a call's arguments, its result, or a medium."""
     _json: bytes = b""
 
     @property
     def json(self) -> bytes:
-        """The JSON that is compared. Encoded on first use: texts that are joined one by one are encoded once."""
+        """The compared JSON. Encoded on first use, so that texts joined one by one are encoded once."""
         if not self._json:
             self._json = self.joined_by(JOINER)
         return self._json
 
     def joined_by(self, joiner: str) -> bytes:
-        """Return what is compared of it, with something else between its texts."""
+        """Return the compared JSON with another separator between texts."""
         role = orjson.dumps(self.role)
         if self.texts:
             return b'{"role":%b,"content":%b}' % (role, orjson.dumps(joiner.join(self.texts)))
@@ -77,10 +77,10 @@ class ConversationLine(Struct, eq=False):
 
 
 class ConversationTurns:
-    """The lines of a conversation, while it grows, in the order in which they are compared.
+    """The lines of a growing conversation, in the order in which they are compared.
 
-    Texts of one role that follow each other are one line. In a model's turn what it says comes before what it calls,
-    and results of tools that follow each other are in the order of their calls.
+    Consecutive texts of a role form one line. In a model's turn, text comes before calls, and consecutive tool results
+    are in the order of their calls.
     """
 
     def __init__(self) -> None:
@@ -88,23 +88,22 @@ class ConversationTurns:
         self.system: list[str] = []
         """Instructions among the messages."""
         self.joints = 0
-        """The number of times two texts were joined into one line."""
+        """How often two texts were joined into one line."""
         self.gaps = 0
-        """Messages whose content was lost or hidden by whoever wrote them down."""
+        """The number of messages whose content was lost or hidden when they were logged."""
         self._numbers: dict[str, int] = {}
-        self._open: dict[int, str] = {}
-        """The names of the calls that have no result yet, by their numbers."""
+        self._open: dict[int, str] = {}  # the names of calls without a result so far, by number
         self._count = 0
 
     def copied(self) -> ConversationTurns:
-        """Return turns of their own that go on from here."""
+        """Return a copy that can grow on its own."""
         copy = ConversationTurns()
         copy.lines, copy.system, copy.joints, copy.gaps = list(self.lines), list(self.system), self.joints, self.gaps
         copy._numbers, copy._open, copy._count = dict(self._numbers), dict(self._open), self._count
         return copy
 
     def add(self, piece: Piece) -> None:
-        """Add what comes next."""
+        """Add the next piece."""
         if isinstance(piece, ToolCallPiece):
             self._add_call(piece)
         elif isinstance(piece, ToolResultPiece):
@@ -149,7 +148,7 @@ class ConversationTurns:
         self.lines.insert(place, ConversationLine(TOOL, call=number, name=name, content=piece.content))
 
     def _answered_by(self, piece: ToolResultPiece) -> int:
-        """The number of the call that a result answers: by its id, else its name, else the first that is open."""
+        """Return the number of the call that a result answers: by id, else by name, else the first open one."""
         if piece.id in self._numbers:
             return self._numbers[piece.id]
         for number, name in self._open.items():
@@ -163,10 +162,11 @@ def _is_call(line: ConversationLine) -> bool:
 
 
 JOINERS = (JOINER, "\n\n", "", " ")
-"""Separators that may join two texts, if one side holds them apart and the other as one."""
+"""Separators to try if one side has two texts and the other has them joined."""
 _CONVERSATIONS = ("messages", "input", "contents", "prompt", "prompts")
 _INSTRUCTIONS = ("system", "instructions", "systemInstruction", "system_instruction", "system_instructions")
 _TOOLS = ("tools", "functions")
+# Parameters that several APIs have, by a common name.
 _PARAMETERS = {
     **dict.fromkeys(("temperature",), "temperature"),
     **dict.fromkeys(("top_p", "topP"), "top_p"),
@@ -179,14 +179,13 @@ _PARAMETERS = {
     **dict.fromkeys(("frequency_penalty", "frequencyPenalty"), "frequency_penalty"),
     **dict.fromkeys(("presence_penalty", "presencePenalty"), "presence_penalty"),
 }
-"""Parameters that several APIs have, each by one name."""
 _HOLDERS = ("parameters", "generationConfig", "generation_config", "options")
 _MOST_MESSAGES = 100_000
 _RECENT = 8
 
 
 class ComparedFields(Struct, frozen=True):
-    """The members of a request that are compared beside its messages."""
+    """Which members of a request are compared beside its messages."""
 
     tools: bool = False
     descriptions: bool = False
@@ -199,38 +198,38 @@ class Conversation(Struct, frozen=True, kw_only=True):
     """The request to a model: messages, tools, model and parameters."""
 
     instructions: tuple[str, ...] = ()
-    """The system instructions, if the API has a place for them."""
+    """The system instructions, if the API keeps them apart."""
     turns: ConversationTurns
     tools: tuple[Tool, ...] = ()
     model: str = ""
     parameters: JsonObject = {}
     continues: str = ""
-    """The id of a response that the provider keeps, and that this goes on from."""
+    """The id of a stored response that the request continues."""
 
     @property
     def is_known(self) -> bool:
-        """True when everything is known that was asked."""
+        """True if the whole request is known."""
         is_whole = not self.turns.gaps and not any(map(is_masked, self.instructions))
         return is_whole and bool(self.turns.lines or self._system)
 
     @property
     def lines(self) -> list[ConversationLine]:
-        """Everything in it, in the order in which it is compared: instructions first."""
+        """All lines in the order in which they are compared, instructions first."""
         system = self._system
         return [*([ConversationLine(SYSTEM, system)] if system else []), *self.turns.lines]
 
     @property
     def has_joints(self) -> bool:
-        """True when texts stand apart that another form of the same conversation may hold as one."""
+        """True if separate texts may be joined in another form of the same conversation."""
         return self.turns.joints > 0 or len(self._system) > 1
 
     @property
     def _system(self) -> tuple[str, ...]:
-        """The instructions, wherever they stand, each once: some traces write them in both places."""
+        """The instructions from all places without repetition: some traces write them twice."""
         return tuple(dict.fromkeys((*self.instructions, *self.turns.system)))
 
     def scope(self, *, exact: bool = False) -> ComparedFields:
-        """Return what it knows; the model and its parameters only where they are to be compared."""
+        """Return the members that are known; the model and its parameters only if they are to be compared."""
         return ComparedFields(
             tools=bool(self.tools),
             descriptions=any(tool.description is not None for tool in self.tools),
@@ -240,7 +239,7 @@ class Conversation(Struct, frozen=True, kw_only=True):
         )
 
     def key(self, scope: ComparedFields, joiner: str = JOINER) -> bytes:
-        """Return the bytes that decide whether two conversations are the same; see above."""
+        """Return the bytes that determine whether two conversations are equal; see above."""
         lines = self.lines
         if joiner == JOINER:
             texts = [line.json for line in lines]
@@ -257,7 +256,7 @@ class Conversation(Struct, frozen=True, kw_only=True):
         return b"{" + b",".join(members) + b"}"
 
     def answered(self, answer: Json) -> Conversation:
-        """Return the conversation with an answer behind it, as the next request would hold it."""
+        """Return the conversation extended by an answer, as the next request would contain it."""
         turns = self.turns.copied()
         for piece in pieces_of(answer, ASSISTANT):
             turns.add(piece)
@@ -265,19 +264,18 @@ class Conversation(Struct, frozen=True, kw_only=True):
 
 
 class ConversationReader:
-    """Reads conversations. What comes again, as it does in every later call of a run, is read once."""
+    """Reads conversations. Repeated parts, as in each later call of a run, are read once."""
 
     def __init__(self) -> None:
         self._pieces: dict[bytes, tuple[Piece, ...]] = {}
         self._tools: dict[bytes, tuple[Tool, ...]] = {}
+        # The last conversations, as items and as turns.
         self._recent: deque[tuple[list[bytes], ConversationTurns]] = deque(maxlen=_RECENT)
-        """The last conversations, item by item, and what they came to."""
 
     def read(self, request: bytes, *, before: Conversation | None = None, model: str = "") -> Conversation | None:
-        """Return what the body of a request, or the arguments of a traced call, asks; None where it is unreadable.
+        """Read the body of a request, or the arguments of a traced call; return None if it is unreadable.
 
-        `before` is the conversation that the provider keeps and this one goes on from. `model` is the model's name
-        where the body has none.
+        `before` is the stored conversation that this one continues. `model` is the model's name if the body has none.
         """
         try:
             members = _with_config(read_members(request))
@@ -295,7 +293,7 @@ class ConversationReader:
             return None
 
     def _turns(self, items: list[bytes]) -> ConversationTurns:
-        """The turns of a conversation; of one that begins with a recent one, only the rest is read."""
+        """Return the turns of a conversation; if it starts with a recent one, only the rest is read."""
         known, turns = 0, ConversationTurns()
         for recent, came_to in self._recent:
             size = len(recent)
@@ -334,7 +332,7 @@ class ConversationReader:
 
 
 def _with_config(members: dict[str, Raw]) -> dict[str, Raw]:
-    """The members of a request, and those that Gemini's SDK takes as `config`: traces of it hold them there."""
+    """Return the members of a request, including those that Gemini's SDK puts into `config`."""
     config = members.get("config")
     if config is None or bytes(config)[:1] != b"{":
         return members
@@ -342,7 +340,7 @@ def _with_config(members: dict[str, Raw]) -> dict[str, Raw]:
 
 
 def _items_in(members: dict[str, Raw], names: Iterable[str]) -> list[bytes]:
-    """The items of the first of these members that is there, as texts; a value that is no list is one item."""
+    """Return the items of the first of these members that is set; a value other than a list is one item."""
     found = next((members[name] for name in names if name in members), None)
     if found is None:
         return []

@@ -1,4 +1,4 @@
-"""Dialects: what every API's module provides, and the values that pass between them."""
+"""Dialects: the functions that each API's module provides, and the values that they exchange."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
 
 class WireRequest(Struct, frozen=True, kw_only=True):
-    """A request, taken apart."""
+    """A parsed request."""
 
     body: JsonObject
     model: str
@@ -29,7 +29,7 @@ class WireRequest(Struct, frozen=True, kw_only=True):
 
 
 class WireResponse(Struct, frozen=True, kw_only=True):
-    """A response body, taken apart."""
+    """A parsed response body."""
 
     answers: tuple[ModelAnswer, ...] = ()
     finish_reason: str | None = None
@@ -40,28 +40,28 @@ class WireResponse(Struct, frozen=True, kw_only=True):
 
 
 class FoldedStream(Struct, frozen=True, kw_only=True):
-    """A stream, as the body it would have been."""
+    """A stream, folded into the equivalent body."""
 
     body: JsonObject
     ended: bool
-    """False when the end that the API promises never came."""
+    """False if the end that the API promises never came."""
     error: Json = None
-    """The error event the stream broke off with."""
+    """The error event that ended the stream."""
     problem: str | None = None
 
 
 class Draft(Struct, frozen=True, kw_only=True):
-    """An answer to be written, and what it answers."""
+    """An answer to write, and the request that it answers."""
 
     answer: ModelAnswer
     request: WireRequest
     seed: bytes
-    """The seed of minted ids: the same one gives the same ids."""
+    """The seed of minted ids: the same seed gives the same ids."""
     finish_reason: str | None = None
     usage: Usage = Usage()
 
     def mint(self, prefix: str, index: int = 0) -> str:
-        """An id such as the provider would mint."""
+        """Return an id in the provider's style."""
         return minted_id(self.seed, prefix, index)
 
     @property
@@ -71,48 +71,48 @@ class Draft(Struct, frozen=True, kw_only=True):
 
 
 def minted_id(seed: bytes, prefix: str, index: int = 0) -> str:
-    """Return an id such as a provider would mint, the same for the same seed."""
+    """Return an id in a provider's style, the same for the same seed."""
     digest = hashlib.blake2b(seed, digest_size=12, key=f"{prefix} {index}".encode())
     return prefix + digest.hexdigest()
 
 
 class MintedIds(Struct, frozen=True, kw_only=True):
-    """The members of a request that hold ids minted by the provider, which matching ignores."""
+    """The members of a request with ids minted by the provider, which matching ignores."""
 
     conversation: tuple[str, ...] = ()
     """The members of the request that hold the conversation."""
     ids: tuple[str, ...] = ()
-    """Members of anything in the conversation that hold an id, a signature or something encrypted."""
+    """Members in the conversation with an id, a signature or encrypted data."""
     into: tuple[str, ...] = ()
-    """Members that hold further parts of the conversation. No other is looked into: a tool's arguments may well have
-    an `id` of the user's own."""
+    """Members with further parts of the conversation. No others are searched: a tool's arguments may well have an `id`
+    of the user's own."""
     answers: str = ""
-    """The member of a tool's answer that holds the id of its call."""
+    """The member of a tool result with the id of its call."""
     sealed: tuple[str, str] = ("", "")
-    """A type of object in the conversation, and its member that is encrypted: a name too common for `ids`."""
+    """An object type, and its encrypted member: a name too common for `ids`."""
     state: tuple[tuple[str, ...], ...] = ()
-    """Paths to ids of what the provider keeps, outside of the conversation."""
+    """Paths to ids of stored objects outside the conversation."""
 
 
 class ApiDialect(Struct, frozen=True, kw_only=True):
-    """One API: how it asks, tells, streams and is written."""
+    """One API: how to read its requests, responses and streams, and how to write them."""
 
     name: str
     read_request: Callable[[JsonObject], WireRequest]
     read_response: Callable[[JsonObject], WireResponse]
     fold: Callable[[Iterable[Frame]], FoldedStream]
     fill: Callable[[JsonObject, Draft], JsonObject]
-    """The recorded body with the draft's answer in it; an empty body gives one of its own."""
+    """Put the draft's answer into the recorded body, or into a new one if that is empty."""
     unfold: Callable[[JsonObject, WireRequest], list[Frame]]
-    """The events that fold into the body."""
+    """Return the events that fold into the body."""
     carries: frozenset[str] = frozenset({"content", "thinking", "tool_calls", "refusal", "parts"})
     """The members of an answer that the API can carry."""
     holds: Callable[[JsonObject], bool] = lambda part: True
-    """True for a part of an answer, beside texts and calls, that is one of its own."""
+    """Return whether a part of an answer, other than texts and calls, belongs to this API."""
     minted: MintedIds = MintedIds()
 
     def check(self, answer: ModelAnswer) -> None:
-        """A `UsageError` when the answer says more than the API can."""
+        """Raise `UsageError` if the API cannot carry a member of the answer."""
         for name in ("content", "thinking", "tool_calls", "refusal", "parts"):
             if getattr(answer, name) and name not in self.carries:
                 raise UsageError(f"an answer of {self.name} cannot carry `{name}`")
@@ -126,7 +126,7 @@ def split_request(
     tools: str = "tools",
     streamed: bool = False,
 ) -> WireRequest:
-    """Return the request, split by its API's member names; `streamed` is the API's default."""
+    """Parse a request by its API's member names; `streamed` is the API's default."""
     stream = body.get("stream")
     return WireRequest(
         body=body,
@@ -141,25 +141,25 @@ def split_request(
 
 
 def call_id(draft: Draft, index: int, recorded: Json, prefix: str) -> str:
-    """The id of the n-th tool call: its own, else the recorded one's, else a minted one."""
+    """Return the id of the n-th tool call: its own, else the recorded one, else a minted one."""
     call: ToolUse = draft.answer.tool_calls[index]
     return call.id or as_text(recorded) or draft.mint(prefix, index)
 
 
 def object_arguments(call: ToolUse) -> JsonObject:
-    """The arguments of a call; a `UsageError` where they are no object."""
+    """Return the arguments of a call; raise `UsageError` if they are not an object."""
     if type(call.arguments) is not dict:
         raise UsageError(f"tool call {call.name!r}: this API takes its arguments as an object")
     return call.arguments
 
 
 class StreamEvents:
-    """The objects of a stream, one after the other; what is none is passed over and told."""
+    """Iterates over the objects of a stream; skips anything else, and reports it."""
 
     def __init__(self, frames: Iterable[Frame], *, done: bytes = b"") -> None:
         self.error: Json = None
         self.done = False
-        """True when the frame that says "done" came."""
+        """True once the terminating frame came."""
         self._frames = frames
         self._done = done
         self._cut = False
@@ -179,6 +179,6 @@ class StreamEvents:
                 self._cut = True
 
     def folded(self, body: JsonObject, *, ended: bool) -> FoldedStream:
-        """Return the folded stream: an error ends it too, an incomplete frame never does."""
+        """Return the folded stream. An error ends it, too; an incomplete frame never does."""
         over = (ended or self.error is not None) and not self._cut
         return FoldedStream(body=body, ended=over, error=self.error, problem=self._problem)

@@ -1,4 +1,4 @@
-"""Errors of model APIs, as each API sends them: the status of an error that a trace or a fault names, and its body."""
+"""Write errors as each API sends them: the status of an error from a trace or a fault, and its body."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _STATED = re.compile(
     r"(?:error code|status[_ ]?code|http(?: status| error)?)\b[\s:=]*(?P<named>[45]\d\d)\b|^\s*(?P<first>[45]\d\d)\b",
     re.IGNORECASE,
 )
-_MOST_TEXT = 20_000
-"""Characters of a message in which a body is looked for."""
+_MOST_TEXT = 20_000  # how much of a message is searched for a body
+# Statuses by error names of APIs and SDKs, without `Error`, `Exception` and punctuation.
 _STATUSES = {
     **dict.fromkeys(("badrequest", "invalidrequest", "invalidargument", "contentpolicyviolation"), 400),
     **dict.fromkeys(("contentfilter", "contentfiltered", "contextwindowexceeded", "contextlengthexceeded"), 400),
@@ -35,7 +35,6 @@ _STATUSES = {
     **dict.fromkeys(("deadlineexceeded", "gatewaytimeout"), 504),
     "overloaded": 529,
 }
-"""Statuses by the names of errors in APIs and SDKs, without `Error`, `Exception` and punctuation."""
 _ANTHROPIC = {
     400: "invalid_request_error",
     401: "authentication_error",
@@ -56,8 +55,7 @@ _GEMINI = {
     504: "DEADLINE_EXCEEDED",
 }
 _OPENAI = {429: "rate_limit_exceeded", 500: "server_error", 503: "server_error"}
-_OPENAI_CODES = (429,)
-"""Statuses whose type is the code as well."""
+_OPENAI_CODES = (429,)  # statuses whose type is also the code
 _AWS = {400: "ValidationException", 403: "AccessDeniedException", 429: "ThrottlingException"}
 
 
@@ -79,7 +77,7 @@ def status_of(error: ErrorInfo) -> int | None:
 
 
 def error_body(api: ModelApi, status: int, error: ErrorInfo) -> bytes:
-    """Return the body in which the API tells of the error, as far as possible in the words that were traced."""
+    """Return the API's body for the error, in the traced words as far as possible."""
     stated = _body_in(error.message)
     details = object_in(stated, "error") or stated
     text = text_at(details, "message") or _message_without_status(error)
@@ -87,7 +85,7 @@ def error_body(api: ModelApi, status: int, error: ErrorInfo) -> bytes:
 
 
 def error_headers(api: ModelApi, status: int) -> tuple[tuple[str, str], ...]:
-    """Return the headers that come with it."""
+    """Return the headers that belong to the body."""
     if api.framing is not Framing.AWS:
         return ()
     return (("x-amzn-errortype", _AWS.get(status, "InternalServerException")),)
@@ -120,12 +118,12 @@ def _is_error(value: Json) -> bool:
 
 
 def _message_without_status(error: ErrorInfo) -> str:
-    """The message without the status that an SDK puts before it."""
+    """Return the message without the status that an SDK prepends."""
     return re.sub(r"^Error code: \d{3} - ", "", error.message) or error.type
 
 
 def _body_in(message: str) -> JsonObject:
-    """The body that an SDK writes into the message of its exception, as JSON or as Python does; else nothing."""
+    """Return the body that an SDK writes into its exception's message, as JSON or as a Python literal."""
     start = message.find("{")
     if start < 0 or len(message) > _MOST_TEXT:
         return {}

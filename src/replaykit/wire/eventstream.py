@@ -20,14 +20,14 @@ from replaykit.wire.json_fields import dump, load_object, text_at
 _PRELUDE = struct.Struct(">III")
 _CRC = struct.Struct(">I")
 _OVERHEAD = _PRELUDE.size + _CRC.size
-_MAX = 24 * 1024 * 1024  # the format's own bound
+_MAX = 24 * 1024 * 1024  # the format's own limit
 _SIZES = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16}
 _TEXT = 7
 _SIZED = (6, _TEXT)
 
 
 class EventStreamSplitter:
-    """Frames of an AWS event stream; a frame that fails its checksum ends the splitting, as nothing can follow it."""
+    """Splits an AWS event stream; a frame with a wrong checksum ends the splitting, since nothing can follow it."""
 
     def __init__(self) -> None:
         self.problem: str | None = None
@@ -67,7 +67,7 @@ class EventStreamSplitter:
 
 
 def encode_frames(frames: list[Frame]) -> list[bytes]:
-    """Events as the frames that `EventStreamSplitter` reads."""
+    """Encode events as the frames that `EventStreamSplitter` reads."""
     headers = b"".join(
         _header(name, value)
         for name, value in ((":event-type", "chunk"), (":content-type", "application/json"), (":message-type", "event"))
@@ -76,7 +76,7 @@ def encode_frames(frames: list[Frame]) -> list[bytes]:
 
 
 def _unwrap(headers: dict[str, str], payload: bytes) -> list[Frame]:
-    """The event inside a frame; an exception as the error event that a stream of its API would have."""
+    """Return the event inside a frame; an exception becomes the error event of its API's streams."""
     body = load_object(payload) or {}
     kind = headers.get(":message-type", "event")
     if kind != "event":
@@ -93,7 +93,7 @@ def _unwrap(headers: dict[str, str], payload: bytes) -> list[Frame]:
 
 
 def _headers(data: bytes) -> dict[str, str] | None:
-    """The headers that hold text; None when they are damaged."""
+    """Return the headers with text values; None if they are damaged."""
     headers = {}
     at = 0
     try:

@@ -1,8 +1,8 @@
-"""Frames: the events of a stream, split out of bytes that come in chunks of any size.
+"""Split streams into events from chunks of any size.
 
-A splitter is fed chunk by chunk and gives back the frames that became whole; `close` gives what was left. Chunks
-may end anywhere, inside a UTF-8 sequence or between `\\r` and `\\n`: the frames depend on the bytes alone. Each byte
-is copied a fixed number of times, and what waits for its end is bounded.
+A splitter is fed chunk by chunk and returns completed frames; `close` returns the rest. Chunks may end anywhere, inside
+a UTF-8 sequence or between `\\r` and `\\n`: the frames depend on the bytes alone. Each byte is copied a fixed number of
+times, and unfinished data is bounded.
 """
 
 from __future__ import annotations
@@ -13,39 +13,39 @@ from typing import Protocol
 from msgspec import Struct
 
 MAX_FRAME = 64 * 1024 * 1024
-"""No event of a model API comes near this; a stream with a larger one is not split any further."""
+"""No event of a model API comes near this; splitting stops at a larger one."""
 
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 _LF = re.compile(rb"\n")
 _JSON_TOKEN = re.compile(rb'\\.|["{}\[\],]', re.DOTALL)
 _BOM = b"\xef\xbb\xbf"
-_CR, _NEWLINE = b"\r\n"  # numbers: of bytes, `in` first fails to make a number, and then looks for them
+_CR, _NEWLINE = b"\r\n"  # as numbers: `in` for bytes would first try to convert them
 
 
 class Frame(Struct, frozen=True):
-    """One event of a stream: its data, and its name where the stream names events."""
+    """One event of a stream, with its name if the stream has names."""
 
     data: bytes
     name: str = ""
     whole: bool = True
-    """False for what was left at the end of the stream without its terminator."""
+    """False for an unterminated rest at the end of the stream."""
 
 
 class Splitter(Protocol):
-    """Cuts a stream into frames."""
+    """Splits a stream into frames."""
 
     problem: str | None
     """The first framing error."""
 
     def feed(self, chunk: bytes) -> list[Frame]:
-        """The frames that the chunk completes."""
+        """Return the frames that the chunk completes."""
 
     def close(self) -> list[Frame]:
         """Return the frames that were incomplete when the stream ended."""
 
 
 class _PendingBytes:
-    """Bytes that wait for their end, up to a bound; beyond it everything is dropped."""
+    """Unfinished bytes up to a limit; beyond it, everything is dropped."""
 
     __slots__ = ("_full", "_pieces", "_size")
 
@@ -58,7 +58,7 @@ class _PendingBytes:
         return self._size > 0
 
     def is_full(self) -> bool:
-        """True once there was more than the bound."""
+        """Return whether the limit was exceeded."""
         return self._full
 
     def add(self, piece: bytes) -> None:
@@ -70,7 +70,7 @@ class _PendingBytes:
             self._pieces.append(piece)
 
     def take(self, last: bytes = b"") -> bytes:
-        """Everything that waited, and this."""
+        """Return all pending bytes followed by these."""
         self.add(last)
         taken = b"".join(self._pieces)
         self._pieces.clear()
@@ -79,7 +79,7 @@ class _PendingBytes:
 
 
 class _LineSplitter:
-    """Lines out of chunks, without their ends."""
+    """Splits chunks into lines, without line ends."""
 
     def __init__(self, end: re.Pattern[bytes]) -> None:
         self.problem: str | None = None
@@ -109,7 +109,7 @@ class _LineSplitter:
 
 
 class SseSplitter(_LineSplitter):
-    """Server-sent events. Lines that are no field of the format are passed over, and told in `problem`."""
+    """Splits server-sent events. Lines that are not fields are skipped, and reported in `problem`."""
 
     def __init__(self) -> None:
         super().__init__(_LINE_END)
@@ -126,12 +126,13 @@ class SseSplitter(_LineSplitter):
         return frames + [frame for line in self._lines(chunk[start:]) for frame in self._line(line)]
 
     def _is_between(self) -> bool:
-        """True when no event has begun, and none is too long."""
+        """Return whether no event has begun, and none was too long."""
         is_inside = self._waiting or self._waiting.is_full() or self._has_data or self._name or self._after_cr
         return self._begun and not is_inside
 
     def _whole_events(self, chunk: bytes) -> tuple[list[Frame], int]:
-        """The events that begin and end in the chunk, as most do, and where they end; a line each is the quick way."""
+        """Return the events that lie within the chunk, as most do, and where they end; one-line events take a fast
+        path."""
         end = chunk.rfind(b"\n\n", 0, MAX_FRAME)
         frames: list[Frame] = []
         for event in chunk[:end].split(b"\n\n") if end >= 0 else ():
@@ -174,7 +175,7 @@ class SseSplitter(_LineSplitter):
 
 
 class LineSplitter(_LineSplitter):
-    """JSON values, one per line."""
+    """Splits JSON values, one on each line."""
 
     def __init__(self) -> None:
         super().__init__(_LF)
@@ -190,7 +191,7 @@ class LineSplitter(_LineSplitter):
 
 
 class ArraySplitter:
-    """The items of one JSON array that is sent bit by bit."""
+    """Splits the items of a JSON array that arrives in pieces."""
 
     def __init__(self) -> None:
         self.problem: str | None = None
@@ -220,11 +221,11 @@ class ArraySplitter:
 
     def close(self) -> list[Frame]:
         rest = self._waiting.take().strip()
-        end = [] if self._ended else [b""]  # an item may be whole, and the array is not
+        end = [] if self._ended else [b""]  # an item may be complete while the array is not
         return [Frame(item, whole=False) for item in ([rest] if rest else []) + end]
 
     def _is_boundary(self, token: bytes) -> bool:
-        """True when an item, or the array, begins or ends at the token."""
+        """Return whether an item or the array begins or ends at the token."""
         if token == b'"':
             self._quoted = not self._quoted
         elif self._quoted or token[:1] == b"\\":

@@ -1,4 +1,4 @@
-"""Gemini `generateContent`: contents made of parts; Gemini API and Vertex. Every event of a stream is a response."""
+"""Gemini `generateContent`: contents made of parts; Gemini API and Vertex. Each event of a stream is a response."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ from replaykit.wire.json_fields import (
 )
 from replaykit.wire.model_calls import ModelAnswer, ToolUse, usage_of
 
+# Members that mark other parts of an answer.
 _PARTS = frozenset(
     ("inlineData", "fileData", "executableCode", "codeExecutionResult", "functionResponse", "toolCall", "toolResponse")
 )
-"""Members of an answer's other parts."""
 _INPUTS = ("promptTokenCount", "toolUsePromptTokenCount")
 _OUTPUTS = ("candidatesTokenCount", "thoughtsTokenCount")
 
@@ -124,7 +124,7 @@ def _fill(recorded: JsonObject, draft: Draft) -> JsonObject:
 
 
 def _blocked(recorded: JsonObject, draft: Draft) -> JsonObject:
-    """A prompt that was blocked: the one form of refusal that has a text, and it has no answer beside it."""
+    """Return a blocked prompt: the only refusal with a text, which excludes any answer."""
     answer = draft.answer
     if answer.content or answer.thinking or answer.tool_calls or answer.parts:
         raise UsageError("an answer of gemini.generate is refused or says something, not both")
@@ -148,7 +148,7 @@ def _candidate(before: list[JsonObject], draft: Draft) -> JsonObject:
 
 
 def _texts(before: list[JsonObject], content: str | None, *, thought: bool) -> list[JsonObject]:
-    """The recorded parts, with their signatures, unless the answer says something else."""
+    """Return the recorded parts with their signatures, unless the answer has another text."""
     if content == _text(before, thought=thought):
         return _text_parts(before, thought=thought)
     if not content:
@@ -173,7 +173,7 @@ _VALUES = ("stringValue", "numberValue", "boolValue")
 
 
 def fold(frames: Iterable[Frame]) -> FoldedStream:
-    """The response that the events add up to; it ends with a reason to finish, or when the prompt was blocked."""
+    """Return the response that the events form; it ends with a finish reason, or when the prompt was blocked."""
     events = StreamEvents(frames)
     top: JsonObject = {}
     candidates: dict[int, _Candidate] = {}
@@ -192,7 +192,7 @@ def fold(frames: Iterable[Frame]) -> FoldedStream:
 
 
 class _Candidate:
-    """One answer of a stream, while it grows."""
+    """A growing answer of a stream."""
 
     def __init__(self) -> None:
         self._rest: JsonObject = {}
@@ -216,7 +216,7 @@ class _Candidate:
                 last.add(part, call)
             else:
                 self._parts.append(_GrowingCall(part, call))
-        # A part with a signature or a file is whole as it comes: only bare texts go on in the next event.
+        # A part with a signature or a file is complete: only bare texts continue in the next event.
         elif part.keys() <= {"text", "thought"} and type(part.get("text")) is str:
             thought = bool(part.get("thought"))
             if not (isinstance(last, _GrowingText) and last.thought is thought):
@@ -232,7 +232,7 @@ class _Candidate:
 
 
 class _GrowingText:
-    """A text that comes in pieces."""
+    """A text that arrives in pieces."""
 
     def __init__(self, thought: bool) -> None:
         self.thought = thought
@@ -243,7 +243,7 @@ class _GrowingText:
 
 
 class _GrowingCall:
-    """A function call; its arguments may come in pieces, each with the path it belongs to."""
+    """A function call, whose arguments may arrive in pieces with a path each."""
 
     def __init__(self, part: JsonObject, call: JsonObject) -> None:
         self.goes_on = False
@@ -270,7 +270,7 @@ class _GrowingCall:
 
 
 def _put(arguments: JsonObject, path: str, value: Json) -> None:
-    """Set what the path names; one that leads nowhere sets nothing."""
+    """Set the value at a path; ignore an invalid path."""
     try:
         steps = parse_path(path).steps
     except ValueError:
@@ -288,7 +288,7 @@ def _put(arguments: JsonObject, path: str, value: Json) -> None:
 
 
 def _step(place: Json, step: PathStep, item: Json, *, last: bool) -> Json:
-    """One step down; what is not there yet is made, but a list only grows by one."""
+    """Go one step down, and create what is missing; a list only grows by one."""
     if step.pick is Pick.MEMBER and type(place) is dict:
         if last or type(place.get(step.key)) not in (dict, list):
             place[step.key] = item
@@ -303,7 +303,7 @@ def _step(place: Json, step: PathStep, item: Json, *, last: bool) -> Json:
 
 
 def unfold(body: JsonObject, _request: WireRequest) -> list[Frame]:
-    """One event per part; the last of each answer says why it ended, and the last of all counts."""
+    """Return one event per part; the last of each answer has the finish reason, the very last has the usage."""
     if not objects_in(body, "candidates"):
         return [Frame(dump(body))]
     base = without(body, "candidates", "usageMetadata")

@@ -1,6 +1,6 @@
-"""Fields of foreign JSON by name: what is there in the expected type, and nothing otherwise.
+"""Read members of foreign JSON by name, if they have the expected type.
 
-Functions with `_in` take any value, since a trace may hold anything anywhere; what is no object has no members.
+Functions with `_in` take any value, since a trace may hold anything anywhere; only objects have members.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from replaykit.errors import UsageError
 from replaykit.model.values import Json, JsonObject
 
 
-# `type(value) is dict`, not `isinstance`: decoders make no subclasses, and for a value of another type it takes half
-# the time (42 ns instead of 78). The import of a trace asks some 130 such questions for each event.
+# `type(value) is dict`, not `isinstance`: decoders create no subclasses, and for values of other types it takes half
+# the time (42 instead of 78 ns). Importing a trace does this some 130 times for each event.
 def as_object(value: Json) -> JsonObject:
     """Return the object, or an empty one."""
     if type(value) is dict:
@@ -23,7 +23,7 @@ def as_object(value: Json) -> JsonObject:
 
 
 def as_objects(value: Json) -> list[JsonObject]:
-    """Return the objects in a list; whatever else is in it is passed over."""
+    """Return the objects in a list; skip all other items."""
     if type(value) is list:
         return [item for item in value if type(item) is dict]
     return []
@@ -37,22 +37,22 @@ def as_text(value: Json) -> str:
 
 
 def has_list(value: Json, name: str) -> bool:
-    """True for an object with a list under that name."""
+    """Return whether the value is an object with a list under that name."""
     return isinstance(value, dict) and isinstance(value.get(name), list)
 
 
 def has_object(value: Json, name: str) -> bool:
-    """True for an object with an object under that name."""
+    """Return whether the value is an object with an object under that name."""
     return isinstance(value, dict) and isinstance(value.get(name), dict)
 
 
 def has_text(value: Json, name: str) -> bool:
-    """True for an object with a text under that name, be it empty."""
+    """Return whether the value is an object with a text under that name, even an empty one."""
     return isinstance(value, dict) and isinstance(value.get(name), str)
 
 
 def text_at(holder: JsonObject, name: str) -> str:
-    """Return the text under a name of an object, or an empty one: in two thirds of the time that `text_in` takes."""
+    """Return the text under a name of an object, or an empty one; faster than `text_in` by a third."""
     return as_text(holder.get(name))
 
 
@@ -81,7 +81,7 @@ def not_of_type(parts: Json, *kinds: str) -> tuple[JsonObject, ...]:
 
 
 def value_in(value: Json, *names: str) -> Json:
-    """Return the first of these members that is not null; None without any."""
+    """Return the first of these members that is not null, or None."""
     if type(value) is dict:
         for name in names:
             found = value.get(name)
@@ -91,9 +91,9 @@ def value_in(value: Json, *names: str) -> Json:
 
 
 def text_in(value: Json, *names: str) -> str:
-    """Return the first of these members that is a text with something in it; empty without any."""
+    """Return the first of these members that is a nonempty text, or an empty one."""
     if type(value) is dict:
-        for name in names:  # a loop, since this runs for nearly every member of every trace
+        for name in names:  # a plain loop: this runs for nearly every member of every trace
             found = value.get(name)
             if type(found) is str and found:
                 return found
@@ -101,7 +101,7 @@ def text_in(value: Json, *names: str) -> str:
 
 
 def count_in(value: Json, *names: str) -> int | None:
-    """Return the first of these members that counts something; None without any."""
+    """Return the first of these members that is a count, or None."""
     for name in names:
         found = as_count(value_in(value, name))
         if found is not None:
@@ -110,7 +110,7 @@ def count_in(value: Json, *names: str) -> int | None:
 
 
 def filled_in(value: Json, *names: str) -> Json:
-    """Return the first of these members that is not empty; None without any."""
+    """Return the first of these members that is not empty, or None."""
     for name in names:
         found = value_in(value, name)
         if found:
@@ -119,7 +119,7 @@ def filled_in(value: Json, *names: str) -> Json:
 
 
 def list_in(value: Json, name: str) -> list[Json]:
-    """Return the member that is a list; an empty one otherwise."""
+    """Return the list under a name, or an empty one."""
     return as_list(value_in(value, name))
 
 
@@ -131,7 +131,7 @@ def as_list(value: Json) -> list[Json]:
 
 
 def texts_in(value: Json) -> tuple[str, ...]:
-    """Return the texts in a list that say something."""
+    """Return the nonempty texts in a list."""
     return tuple(item for item in as_list(value) if type(item) is str and item)
 
 
@@ -146,30 +146,30 @@ def without_nulls(value: JsonObject) -> JsonObject:
 
 
 def filled(value: Mapping[str, Json]) -> JsonObject:
-    """Return the object without the members that say nothing: null, and empty texts, lists and objects."""
+    """Return the object without its empty members: null, and empty texts, lists and objects."""
     return {name: item for name, item in value.items() if item not in EMPTY}
 
 
 def joined_texts(parts: Json, by: str = "\n", name: str = "text") -> str:
-    """Return the texts of parts as one; of a text, itself."""
+    """Join the texts of parts; return a text unchanged."""
     if type(parts) is str:
         return parts
     return joined((text_in(part, name) for part in as_list(parts)), by) or ""
 
 
 def text_or_parts(parts: Json) -> Json:
-    """Return the parts of a message as one text, where they are nothing else."""
+    """Join the parts of a message if all are text; else return them unchanged."""
     if isinstance(parts, list) and len(of_type(parts, "text")) == len(parts):
         return joined_texts(parts)
     return parts
 
 
 EMPTY: tuple[Json, ...] = (None, "", [], {})
-"""Values that say nothing."""
+"""Empty values."""
 
 
 def by_text(items: Iterable[JsonObject], name: str) -> dict[str, JsonObject]:
-    """Return objects by one of their members, which is a text; of equal ones the last."""
+    """Index objects by a text member; of equal ones, the last wins."""
     return {text_in(item, name): item for item in items}
 
 
@@ -179,7 +179,7 @@ def of_role(messages: Iterable[Json] | None, *roles: str | None) -> list[JsonObj
 
 
 def as_count(value: Json) -> int | None:
-    """Return a whole number that counts something; None for any other value."""
+    """Return a whole number that can be a count; None for any other value."""
     if type(value) is int and 0 <= value < 2**53:
         return value
     return None
@@ -198,31 +198,31 @@ def nth(items: list[JsonObject], index: int) -> JsonObject:
 
 
 def joined(texts: Iterable[str], by: str = "") -> str | None:
-    """Return the texts that say something, as one; None when none does."""
+    """Join the nonempty texts; return None without any."""
     return by.join(filter(None, texts)) or None
 
 
 def joined_at(holders: Iterable[JsonObject], name: str, by: str = "") -> str | None:
-    """Return the texts under one name of several objects that say something, as one; None when none does."""
+    """Join the nonempty texts under one name of several objects; return None without any."""
     return joined([text_at(holder, name) for holder in holders], by)
 
 
 def text_or_last(values: list[Json]) -> Json:
-    """Return what a member came to that came in pieces: texts are one text, of other values the last counts."""
+    """Return the value of a member that arrived in pieces: joined texts, or else the last value."""
     if all(type(value) is str for value in values):
         return "".join(values)
     return values[-1]
 
 
 def as_index(value: Json) -> int:
-    """Return the number of a part of a stream; 0 where it has none."""
+    """Return the number of a part of a stream; 0 without one."""
     if type(value) is int:
         return value
     return 0
 
 
 def load_object(text: bytes | str) -> JsonObject | None:
-    """Return the JSON object that the text spells; None when it spells none."""
+    """Return the JSON object in a text; None if it is not one."""
     try:
         value = orjson.loads(text)
     except orjson.JSONDecodeError:
@@ -233,7 +233,7 @@ def load_object(text: bytes | str) -> JsonObject | None:
 
 
 def load_arguments(text: str) -> Json:
-    """Return the arguments a model wrote as JSON text; the text itself where it is no object or list."""
+    """Return arguments that a model wrote as JSON text; the text itself if it is not an object or list."""
     if not text.strip():
         return {}
     try:
@@ -246,7 +246,7 @@ def load_arguments(text: str) -> Json:
 
 
 def dump(value: Json) -> bytes:
-    """Return JSON text, as a server would send it."""
+    """Return JSON text as a server would send it."""
     try:
         return orjson.dumps(value)
     except orjson.JSONEncodeError as error:
@@ -260,12 +260,11 @@ def dump_arguments(arguments: Json) -> str:
     return dump(arguments).decode()
 
 
-_EXACT = 2.0**53
-"""Up to here every whole number has a float of its own."""
+_EXACT = 2.0**53  # up to here, every whole number has an exact float
 
 
 def plain_numbers(value: Json) -> Json:
-    """Return the value with every whole number written as one: JavaScript says `1` where Python says `1.0`."""
+    """Write whole numbers as integers: JavaScript writes `1` where Python writes `1.0`."""
     if type(value) is dict:
         return {name: plain_numbers(item) for name, item in value.items()}
     if type(value) is list:

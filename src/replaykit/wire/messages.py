@@ -1,4 +1,4 @@
-"""Messages of any API, or of any trace, as pieces: texts, calls of tools, their results, and media.
+"""Messages of any API or trace, as pieces: texts, tool calls, their results, and media.
 
     OpenAI chat   {role, content, tool_calls: [{id, function: {name, arguments}}]}, {role: tool, tool_call_id, content}
     responses     {type: message | function_call | function_call_output | reasoning, …}
@@ -7,8 +7,8 @@
     Ollama        {role, content, tool_calls, tool_name}
     traces        {role, content, tool_calls: [{id, name, arguments}], tool_call_id}, {role, parts: [{type, content}]}
 
-One reader serves them all, since no two of them use a member in different ways. A model's reasoning, and the calls of
-tools that its provider runs, are left out: they are part of an answer, and an API may or may not want them back.
+One reader serves all, since no two of them use a member in different ways. A model's reasoning and calls of
+provider-run tools are left out: they are part of an answer, and an API may or may not want them back.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ from replaykit.wire.json_fields import (
 
 SYSTEM, USER, ASSISTANT, TOOL = "system", "user", "assistant", "tool"
 
+# Roles by the words of APIs and traces; every other word is a user's.
 _ROLES = {
     **dict.fromkeys(("system", "developer", "instructions"), SYSTEM),
     **dict.fromkeys(("assistant", "model", "ai", "agent", "bot"), ASSISTANT),
     **dict.fromkeys(("tool", "function", "tool_result", "toolResult", "ipython"), TOOL),
 }
-"""Roles by the words that APIs and traces have for them; every other word is a user's."""
 _LANGFUSE_MEDIUM = re.compile(r"@@@langfuseMedia:(?:[^|@]*\|)?id=([\w-]{22})\|[^@]*@@@")
 TEXTS = ("text", "input_text", "output_text")
-"""The types of parts that are text, in every API."""
+"""The types of text parts in all APIs."""
 _TEXT_TYPES = frozenset((*TEXTS, "refusal"))
 _CALL_TYPES = frozenset(("tool_use", "tool_call", "tool-call", "function_call", "custom_tool_call", "function"))
 _RESULT_TYPES = frozenset(
@@ -56,53 +56,52 @@ _RESULT_TYPES = frozenset(
 _HIDDEN_TYPES = frozenset(
     ("thinking", "redacted_thinking", "reasoning", "item_reference", "compaction", "server_tool_use", "mcp_list_tools")
 )
-_WRAPPERS = ("result", "output")
-"""The only member of an object in which Gemini's SDKs wrap the result of a tool."""
+_WRAPPERS = ("result", "output")  # the only member of an object in which Gemini's SDKs wrap a tool result
 
 
+# Texts, in lower case, with which SDKs replace a text that they hide.
 _MASKS = frozenset(words_of("__redacted__ redacted [redacted] <redacted> masked [masked] <masked> [hidden] [filtered]"))
-"""Texts that SDKs write in the place of a whole text that they were told to hide, in small letters."""
 _LONGEST_MASK = 20
 
 
 class TextPiece(Struct, frozen=True):
-    """Something said."""
+    """A text in a message."""
 
     role: str
     text: str
 
 
 class ToolCallPiece(Struct, frozen=True):
-    """A model asks for a call of a tool."""
+    """A tool call that a model requests."""
 
     id: str
     name: str
     arguments: bytes
-    """Canonical JSON."""
+    """The arguments as canonical JSON."""
 
 
 class ToolResultPiece(Struct, frozen=True):
-    """The result that a model is told."""
+    """The result of a tool call, as sent to the model."""
 
     id: str
     name: str
     content: bytes
-    """Canonical JSON of the value, or of its text where it is none."""
+    """The result as canonical JSON, or its text if it is not JSON."""
 
 
 class MediaPiece(Struct, frozen=True):
-    """An image, a sound or a file, or whatever else a message holds beside text."""
+    """An image, a sound, a file, or anything else in a message beside text."""
 
     role: str
     content: bytes
-    """Canonical JSON of what tells it from others."""
+    """Canonical JSON that identifies it."""
 
 
 Piece = TextPiece | ToolCallPiece | ToolResultPiece | MediaPiece
 
 
 def pieces_of(message: Json, role: str = USER) -> tuple[Piece, ...]:
-    """Return what a message says; `role` is whose it is where the message does not say."""
+    """Return the pieces of a message; `role` is its default role."""
     pieces: list[Piece] = []
     if isinstance(message, list):
         for item in message:
@@ -115,17 +114,17 @@ def pieces_of(message: Json, role: str = USER) -> tuple[Piece, ...]:
 
 
 def is_silent(message: Json) -> bool:
-    """Return True for a message of somebody else than the model, given that it holds no piece."""
+    """Return whether a message without pieces is from someone other than the model."""
     return isinstance(message, dict) and "role" in message and _ROLES.get(as_text(message["role"])) != ASSISTANT
 
 
 def is_masked(text: str) -> bool:
-    """Return True for what an SDK wrote in the place of a text that it was told to hide."""
+    """Return whether an SDK wrote this text in place of a hidden one."""
     return len(text) <= _LONGEST_MASK and text.strip().lower() in _MASKS
 
 
 def canonical(value: Json) -> bytes:
-    """Return canonical JSON in which 1 and 1.0 are one number."""
+    """Return canonical JSON in which 1 and 1.0 are equal."""
     return dumps(plain_numbers(value), option=orjson.OPT_SORT_KEYS)
 
 
@@ -148,14 +147,14 @@ def _message_pieces(message: JsonObject, role: str) -> Iterator[Piece]:
 
 
 def _is_message(value: JsonObject) -> bool:
-    """True for what somebody says; False for an item or a part that stands alone."""
+    """Return whether this is a message; False for an item or a part on its own."""
     if "role" in value or "parts" in value:
         return True
     return value.get("type") in (None, "message") and ("content" in value or "tool_calls" in value)
 
 
 def _holds_results(content: Json) -> bool:
-    """True for the content of a tool's message that names the calls itself, part by part."""
+    """Return whether the content of a tool's message names the calls itself, part by part."""
     parts = as_objects(content)
     return any(part.get("type") in _RESULT_TYPES or _gemini_result(part) for part in parts)
 
@@ -171,7 +170,7 @@ def _content_pieces(content: Json, role: str) -> Iterator[Piece]:
 
 
 def _calls_beside(message: JsonObject) -> Iterator[ToolCallPiece]:
-    """The calls that a message lists beside its content."""
+    """Yield the calls that a message lists beside its content."""
     for call in objects_in(message, "tool_calls"):
         yield _request(call)
     if object_in(message, "function_call"):
@@ -221,14 +220,14 @@ def _result(holder: JsonObject, content: Json) -> ToolResultPiece:
 
 
 def _value(content: Json) -> Json:
-    """The value that a tool's result spells: APIs take it as text, as parts, or as an object around it."""
+    """Return the value of a tool result, which APIs take as text, as parts, or in an object around it."""
     if isinstance(content, str) and content.startswith("[{"):  # OpenInference writes a list of parts as JSON
         parts = _parse_json(content)
         if _are_texts(parts):
             content = parts
     if _are_texts(content):
         content = "\n".join([str(_part_text(part)) for part in content])
-    if isinstance(content, dict) and content.keys() == {"type", "value"}:  # the AI SDK's
+    if isinstance(content, dict) and content.keys() == {"type", "value"}:  # the AI SDK
         content = content["value"]
     if isinstance(content, str):
         content = _parse_json(
@@ -254,7 +253,7 @@ def _part_text(part: Json) -> str | None:
 
 
 def _parse_json(text: Json) -> Json:
-    """The JSON that a text spells, or the text; any other value as it is."""
+    """Decode JSON text; return text that is not JSON, and other values, unchanged."""
     if not isinstance(text, str) or not text or text[0] not in '{["-0123456789tfn':
         return text
     try:
@@ -264,7 +263,7 @@ def _parse_json(text: Json) -> Json:
 
 
 def _medium(part: JsonObject) -> bytes:
-    """Return what identifies a medium: its bytes or its address, however an API wraps them."""
+    """Return what identifies a medium in any wrapping: its bytes or its address."""
     address: Json = ""
     inner = part
     for name in ("image_url", "input_audio", "source", "inlineData", "inline_data", "fileData", "file_data", "file"):
@@ -287,7 +286,7 @@ def _medium(part: JsonObject) -> bytes:
 
 
 def _digest(data: str) -> str:
-    """A digest of what base64 encodes, as Langfuse writes it in the place of a medium."""
+    """Return a digest of base64 data, as Langfuse writes it in place of a medium."""
     try:
         content = base64.b64decode(data, validate=True)
     except ValueError:

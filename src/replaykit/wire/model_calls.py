@@ -1,18 +1,18 @@
-"""Model calls, as read from the wire: what was asked, what was answered, in one shape for all APIs.
+"""Model calls read from the wire: request and answer, in one shape for all APIs.
 
 An answer is one message:
 
-    role        who speaks: "assistant"
-    content     everything it says, as one text; null when it says nothing
-    tool_calls  [{id, name, arguments}], in order; the arguments are an object (or list), or, where the model wrote
-                no JSON, its text; the id is "" where the API has none
-    thinking    its reasoning, where the wire shows it in the open
-    refusal     why it would not answer, where the API says so beside the content
-    parts       what else it holds (images, audio, citations, calls of the provider's own tools), each as the wire
-                wrote it
+    role        the speaker: "assistant"
+    content     the whole text; null if there is none
+    tool_calls  [{id, name, arguments}], in order; the arguments are an object (or list), or, if the model did not
+                write JSON, its text; the id is "" if the API has none
+    thinking    the reasoning, if the API shows it in clear text
+    refusal     why it refuses, if the API says so beside the content
+    parts       everything else (images, audio, citations, calls of the provider's own tools), each as the API
+                sent it
 
-`role`, `content` and `tool_calls` are always there, the others when they hold something. Encrypted reasoning and
-signatures are not part of it: they belong to the recorded bytes, and `Api.write` takes them from there.
+`role`, `content` and `tool_calls` are always present, the others only if they are not empty. Encrypted reasoning and
+signatures are not included: they are in the recorded bytes, and `ModelApi.write` takes them from there.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from replaykit.wire.json_fields import as_count, as_object
 
 
 class ToolUse(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One call of a tool that an answer asks for."""
+    """A tool call that an answer requests."""
 
     id: str = ""
     name: str
@@ -48,7 +48,7 @@ class ModelAnswer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
     @property
     def message(self) -> JsonObject:
-        """As JSON, in the shape this module describes."""
+        """The message as JSON, in the shape that this module describes."""
         calls = list(map(msgspec.structs.asdict, self.tool_calls))
         message: JsonObject = {"role": self.role, "content": self.content, "tool_calls": calls}
         more = {"thinking": self.thinking, "refusal": self.refusal, "parts": list(self.parts)}
@@ -62,34 +62,34 @@ class ModelOutcome(Struct, frozen=True, kw_only=True):
     """The model that answered."""
     answer: ModelAnswer | None = None
     alternatives: tuple[ModelAnswer, ...] = ()
-    """The other answers, where several were asked for."""
+    """The other answers, if several were requested."""
     finish_reason: str | None = None
-    """Why the answer ended, in the API's own word."""
+    """Why the answer ended, in the API's own words."""
     usage: Usage | None = None
-    """Input tokens count everything the model read, cached or not; output tokens count its thinking too."""
+    """Input tokens include cached ones; output tokens include the thinking."""
     response_id: str = ""
     """The id that the provider minted for the answer."""
     error: ErrorInfo | None = None
-    """The provider's error; an answer beside it is what came before."""
+    """The provider's error; an answer beside it came before."""
     complete: bool = True
-    """False when the answer stopped before its end: a stream that was cut, a response still in progress."""
+    """False if the answer stopped early: a cut stream, or a response in progress."""
     problem: str | None = None
-    """The part of the exchange that could not be read."""
+    """What could not be read in the exchange."""
 
 
 class ModelCall(ModelOutcome, frozen=True, kw_only=True):
-    """One call of a model: what was asked, and how it ended."""
+    """One call of a model: the request and the outcome."""
 
     api: str
-    """The API that it speaks, such as `openai.chat`."""
+    """The API, such as `openai.chat`."""
     model: str = ""
-    """The model that was asked for; where the request names none, the one that answered."""
+    """The requested model; if the request names none, the one that answered."""
     system: Json = None
-    """The system prompt, as sent, if the API keeps it apart from the messages."""
+    """The system prompt as sent, if the API keeps it apart from the messages."""
     messages: Json = None
-    """The conversation, as sent."""
+    """The conversation as sent."""
     tools: Json = None
-    """The tools on offer, as sent."""
+    """The tools on offer as sent."""
     parameters: JsonObject = field(default_factory=dict)
     """Everything else in the request, as sent."""
     streamed: bool = False
@@ -102,7 +102,7 @@ class ModelCall(ModelOutcome, frozen=True, kw_only=True):
 
 
 def answer_of(value: Json) -> ModelAnswer:
-    """The answer that a message in the shape above spells; a text alone is its content."""
+    """Return the answer in a message of the above shape; a plain text is its content."""
     if isinstance(value, str):
         return ModelAnswer(content=value)
     try:
@@ -118,7 +118,7 @@ _USD_PER_TICK = 1e-10
 
 
 def usage_of(value: Json, *, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> Usage | None:
-    """The counts under these names, summed; None when the wire shows neither tokens nor cost."""
+    """Return the sums of these counts; None if there are neither tokens nor a cost."""
     counts = as_object(value)
     if not counts:
         return None

@@ -1,4 +1,4 @@
-"""Ollama's own API: `/api/chat` and `/api/generate`, one JSON object per line."""
+"""Ollama's own API: `/api/chat` and `/api/generate`, one JSON object on each line."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from replaykit.wire.json_fields import (
 )
 from replaykit.wire.model_calls import ModelAnswer, ToolUse, usage_of
 
+# Members of every line; the others come with the last.
 _OPEN = ("model", "created_at", "remote_model", "remote_host")
-"""Members of every line; the others come with the last."""
 
 
 class _Form(Struct, frozen=True):
-    """The members of a body that hold its message."""
+    """Where a body holds its message."""
 
     get: Callable[[JsonObject], JsonObject]
     put: Callable[[JsonObject], JsonObject]
@@ -96,7 +96,7 @@ def _call(call: JsonObject) -> ToolUse:
 
 
 def _fold(frames: Iterable[Frame], form: _Form) -> FoldedStream:
-    """The body that the lines add up to; the last of them says `done`."""
+    """Return the body that the lines form; the last line says `done`."""
     events = StreamEvents(frames)
     top: JsonObject = {}
     messages: list[JsonObject] = []
@@ -127,7 +127,7 @@ def _fill(recorded: JsonObject, draft: Draft, form: _Form) -> JsonObject:
         message |= as_object(part)
     if answer.tool_calls:
         message["tool_calls"] = [_tool_call(call, nth(before, index)) for index, call in enumerate(answer.tool_calls)]
-    # SDKs parse the time, so there has to be one; a real one would make two writes of an answer differ.
+    # SDKs parse the time, so there must be one; a real one would make two writes of an answer differ.
     envelope: JsonObject = {"model": draft.request.model, "created_at": "1970-01-01T00:00:00Z"}
     if not recorded:
         envelope["prompt_eval_count"], envelope["eval_count"] = draft.tokens
@@ -144,7 +144,7 @@ def _tool_call(call: ToolUse, recorded: JsonObject) -> JsonObject:
 
 
 def _unfold(body: JsonObject, form: _Form) -> list[Frame]:
-    """A line for each thing the message holds, and one that ends it."""
+    """Return a line for each member of the message, and a final one."""
     message = form.get(body)
     always = {name: body[name] for name in _OPEN if name in body}
     empty = {"role": message.get("role") or "assistant", "content": ""}

@@ -1,4 +1,4 @@
-"""OpenAI chat completions, and the many that speak alike (Azure, gateways, local servers)."""
+"""OpenAI chat completions, and the many compatible APIs (Azure, gateways, local servers)."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ from replaykit.wire.json_fields import (
 )
 from replaykit.wire.model_calls import ModelAnswer, ToolUse, usage_of
 
+# The names of visible reasoning in a message; gateways disagree.
 _THINKING = ("reasoning_content", "reasoning")
-"""The names under which a message shows its thinking in the open; gateways disagree."""
 _KNOWN = ("role", "content", "refusal", "tool_calls", "function_call", *_THINKING)
 
 
@@ -54,7 +54,7 @@ def _read_request(body: JsonObject) -> WireRequest:
 
 
 def _is_old(body: JsonObject) -> bool:
-    """True for a request from before there were tools, which is answered in the old way too."""
+    """Return whether a request predates tools, and needs an answer in the old form."""
     return "functions" in body and "tools" not in body
 
 
@@ -63,7 +63,7 @@ def _read_response(body: JsonObject) -> WireResponse:
 
 
 def openai_response(body: JsonObject, answers: Iterable[ModelAnswer]) -> WireResponse:
-    """Return a body with these answers, taken apart."""
+    """Return a parsed body with these answers."""
     # Groq has the usage of a stream in a member of its own.
     counts = body.get("usage") or object_in(body, "x_groq").get("usage")
     return WireResponse(
@@ -89,13 +89,13 @@ def _answer(message: JsonObject) -> ModelAnswer:
 
 
 def _thought(block: JsonObject) -> str:
-    """The text of a block of thinking, where thinking is a part of the content."""
+    """Return the text of a thinking block in the content."""
     pieces = block.get("thinking")
     return as_text(pieces) or joined_at(as_objects(pieces), "text") or ""
 
 
 def _members(message: JsonObject, *known: str) -> list[JsonObject]:
-    """Return the members that say something, but for the known ones, each as an object of its own."""
+    """Return the nonempty members other than the known ones, each as an object."""
     return [{name: value} for name, value in message.items() if name not in known and value]
 
 
@@ -129,7 +129,7 @@ def _fill(recorded: JsonObject, draft: Draft) -> JsonObject:
         if _is_old(draft.request.body):
             reason = "function_call"
     filled = {"index": 0, "message": message, "logprobs": None, "finish_reason": draft.finish_reason or reason}
-    # No clock and no chance: the same answer to the same request is the same bytes.
+    # No clock and no randomness: the same answer to the same request gives the same bytes.
     envelope = {"id": draft.mint("chatcmpl-"), "object": "chat.completion", "created": 0, "model": draft.request.model}
     if not recorded:
         envelope |= _usage(draft)
@@ -137,7 +137,7 @@ def _fill(recorded: JsonObject, draft: Draft) -> JsonObject:
 
 
 def _usage(draft: Draft) -> JsonObject:
-    """The usage of an answer that was never on the wire; a stream tells it only to those who ask."""
+    """Return the usage of an unrecorded answer; streams contain it only on request."""
     request = draft.request
     if request.streamed and not object_in(request.body, "stream_options").get("include_usage"):
         return {}
@@ -175,7 +175,7 @@ def _message(recorded: JsonObject, draft: Draft) -> JsonObject:
 
 
 def _tool_calls_member(recorded: list[JsonObject], draft: Draft) -> JsonObject:
-    """The member of a message that calls tools, if it calls any."""
+    """Return the member of a message that holds its tool calls, if any."""
     calls = draft.answer.tool_calls
     if not calls:
         return {}
@@ -200,22 +200,21 @@ def _custom_tools(tools: Json) -> set[str]:
 
 
 _DONE = b"[DONE]"
-_TEXT_NAMES = {"custom": "input", "function": "arguments"}
-"""The member with the text of a call, by the type of its tool."""
+_TEXT_NAMES = {"custom": "input", "function": "arguments"}  # the member with the text of a call, by tool type
+# Members of a delta whose texts are pieces of one text.
 _GROWING = ("refusal", "reasoning_content", "reasoning")
-"""Members of a delta whose texts are pieces of one."""
 _NOT_KEPT = ("error", "object", "obfuscation")
 
 
 def fold(frames: Iterable[Frame]) -> FoldedStream:
-    """The body that the chunks add up to; it ends with a reason to finish, or with `[DONE]`."""
+    """Return the body that the chunks form; it ends with a finish reason, or with `[DONE]`."""
     events = StreamEvents(frames, done=_DONE)
     top: JsonObject = {}
     choices: dict[int, _Choice] = {}
     last: JsonObject = {}
     for chunk in events:
         deltas = chunk.pop("choices", None)
-        if chunk != last:  # most say the same of themselves as the one before
+        if chunk != last:  # most chunks repeat the metadata of the one before
             last = chunk
             if chunk.get("error"):
                 events.error = chunk
@@ -236,7 +235,7 @@ def fold(frames: Iterable[Frame]) -> FoldedStream:
 
 
 class _Choice:
-    """One answer of a stream, while it grows."""
+    """A growing answer of a stream."""
 
     def __init__(self) -> None:
         self.finish_reason: str | None = None
@@ -293,10 +292,10 @@ class _Choice:
 
 
 class _ToolCallDeltas:
-    """The tool calls of a stream, while they grow.
+    """The growing tool calls of a stream.
 
-    Pieces belong together by their index. Some servers leave it out, or give every parallel call the same one; there
-    a piece that names a function under another id begins a call of its own.
+    Pieces belong together by index. Some servers omit it, or give all parallel calls the same one; there, a piece that
+    names a function under another id starts a new call.
     """
 
     def __init__(self) -> None:
@@ -352,7 +351,7 @@ class _ToolCallDelta:
 
 
 def _whole(pieces: list[Json]) -> Json:
-    """A member that came in pieces: lists are one list, objects one object whose texts go on; else the last counts."""
+    """Join a member that arrived in pieces: lists, objects member by member, or else the last value."""
     if all(type(piece) is list for piece in pieces):
         return [item for piece in pieces for item in piece]
     if not all(type(piece) is dict for piece in pieces):
@@ -365,7 +364,7 @@ def _whole(pieces: list[Json]) -> Json:
 
 
 def unfold(body: JsonObject, request: WireRequest) -> list[Frame]:
-    """The chunks of a body: the role, what is said and called, the reason to finish, the usage, `[DONE]`."""
+    """Return the chunks of a body: the role, text and calls, the finish reason, the usage, `[DONE]`."""
     base = without(body, "choices", "usage") | {"object": "chat.completion.chunk"}
     usage = body.get("usage")
     apart = object_in(request.body, "stream_options").get("include_usage") is True

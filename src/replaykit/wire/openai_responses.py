@@ -1,4 +1,4 @@
-"""OpenAI responses: a conversation of items, an output of items, and a stream of typed events around them."""
+"""OpenAI responses: conversations and outputs made of items, and streams of typed events around them."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ from replaykit.wire.json_fields import (
 from replaykit.wire.model_calls import ModelAnswer, ToolUse, usage_of
 
 _CALLS = ("function_call", "custom_tool_call")
+# Suffixes of the types of other items in an output.
 _PARTS = ("_call", "_call_output", "_list_tools", "_approval_request", "compaction")
-"""Suffixes of the types of an output's other items."""
 _UNFINISHED = ("queued", "in_progress")
 RESPONSE = "resp_"
 """The prefix of response ids."""
@@ -129,7 +129,7 @@ def _envelope(draft: Draft) -> JsonObject:
 
 
 def _reasoning(before: list[JsonObject], draft: Draft) -> list[JsonObject]:
-    """The recorded reasoning, with what is encrypted in it, unless the answer thinks something else."""
+    """Return the recorded reasoning with its encrypted data, unless the answer has other thoughts."""
     recorded = of_type(before, "reasoning")
     if draft.answer.thinking == _thinking(recorded):
         return recorded
@@ -176,23 +176,23 @@ def _custom_tools(tools: Json) -> set[str]:
 _LAST = ("response.completed", "response.incomplete", "response.failed")
 _ITEMS = ("response.output_item.added", "response.output_item.done")
 
+# Events, and for each: the growing list of the item, the type of its parts, and the growing member.
 _GROWS: dict[str, tuple[str, str, str]] = {
     "response.output_text.delta": ("content", "output_text", "text"),
     "response.refusal.delta": ("content", "refusal", "refusal"),
     "response.reasoning_text.delta": ("content", "reasoning_text", "text"),
     "response.reasoning_summary_text.delta": ("summary", "summary_text", "text"),
 }
-"""Event → the list of the item it grows in, the type of the part, and the member that grows."""
+# Events, and the growing member of the item itself.
 _WHOLE = {
     "response.function_call_arguments.delta": "arguments",
     "response.custom_tool_call_input.delta": "input",
     "response.mcp_call_arguments.delta": "arguments",
 }
-"""Event → the member of the item itself that grows."""
 
 
 def fold(frames: Iterable[Frame]) -> FoldedStream:
-    """The response that the last event holds; of a stream that was cut, what had come."""
+    """Return the response in the last event; if the stream was cut, what had arrived."""
     events = StreamEvents(frames)
     response: JsonObject = {}
     items: dict[int, _GrowingItem] = {}
@@ -217,7 +217,7 @@ def fold(frames: Iterable[Frame]) -> FoldedStream:
 
 
 class _GrowingItem:
-    """An item of a stream, while it grows."""
+    """A growing item of a stream."""
 
     def __init__(self, item: JsonObject) -> None:
         self._item = item
@@ -244,7 +244,7 @@ class _GrowingItem:
 
 
 class _GrowingPart:
-    """A part of an item, while its text grows."""
+    """A part of an item, with growing text."""
 
     def __init__(self, kind: str, member: str) -> None:
         self.pieces: list[str] = []
@@ -256,7 +256,7 @@ class _GrowingPart:
 
 
 def unfold(body: JsonObject, _request: WireRequest) -> list[Frame]:
-    """The events of a response: created, each item as it grows, completed."""
+    """Return the events of a response: created, each growing item, completed."""
     began = body | {"status": "in_progress", "output": [], "usage": None}
     events: list[JsonObject] = [
         {"type": "response.created", "response": began},
@@ -331,13 +331,13 @@ def _grow_custom(item: JsonObject) -> list[JsonObject]:
 
 
 _IN_PROGRESS: JsonObject = {"status": "in_progress"}
+# Item types, and for each: the function that returns its events, and its members when empty.
 _GROWN: dict[str, tuple[Callable[[JsonObject], list[JsonObject]], JsonObject]] = {
     "message": (_grow_message, _IN_PROGRESS | {"content": []}),
     "reasoning": (_grow_reasoning, {"summary": []}),
     "function_call": (_grow_call, _IN_PROGRESS | {"arguments": ""}),
     "custom_tool_call": (_grow_custom, {"input": ""}),
 }
-"""Item → how it grows, and what is empty before it does."""
 
 
 DIALECT = ApiDialect(

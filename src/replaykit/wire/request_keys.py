@@ -1,20 +1,20 @@
-"""Keys: what a request asks for, so that the same question finds the same recorded answer.
+"""Keys: the identity of a request, by which an equal request finds the recorded answer.
 
-A key is canonical JSON of the request. Everything that can change the answer is in it: model, parameters, tools,
-every message in its order, and whether the answer is to be streamed (a recorded stream answers no plain request).
-What cannot is not:
+A key is canonical JSON of the request. It includes everything that can change the answer: model, parameters, tools, all
+messages in order, and whether the answer is streamed (a recorded stream does not answer a plain request). It excludes
+everything that cannot:
 
 - Ids that the provider mints (of calls, messages, items, responses), signatures and encrypted reasoning become `#1`,
   `#2`, … in order of first appearance: the same conversation with other ids has the same key, and one that answers
-  another call has another. An id that the caller can name (`known`) becomes that name: this is how a request that
-  goes on from `previous_response_id` is told from one that goes on from another response.
-- The order of answers to several tool calls that follow each other, each with the id of its call: which tool was done
+  another call has another. An id that the caller knows (`known`) becomes its name there: this is how requests that
+  continue different responses by `previous_response_id` are told apart.
+- The order of consecutive tool results, which carry the ids of their calls: which tool finished first is chance.
   first is chance.
-- Members that say who asks, not what: `metadata`, `user`, `safety_identifier`, `prompt_cache_key`, `labels` and
-  their like never reach the model.
-- What the caller's JSON paths name.
-- The order of keys, insignificant whitespace, how the absence of a stream is spelled, and whether a whole number is
-  written as one: JavaScript says `1` where Python says `1.0`.
+- Members about the caller: `metadata`, `user`, `safety_identifier`, `prompt_cache_key`, `labels` and the like never
+  reach the model.
+- Members at the caller's JSON paths.
+- The order of keys, insignificant whitespace, the spelling of an unstreamed request, and whether a whole number is
+  written as one: JavaScript writes `1` where Python writes `1.0`.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ _CALLER_MEMBERS = words_of(
     "user_profile_id workspace_id labels fallback_credit_token"
 )
 
-_WHOLE = re.compile(rb"\.0[],}]")  # a number that is whole and not written as one, or a text that looks so
+_WHOLE = re.compile(rb"\.0[],}]")  # a whole number not written as one, or a text that looks so
 _Plan = tuple[tuple[str, ...], tuple[str, ...], bool]
 
 
 def match_key(
     api: ModelApi, request: bytes, *, ignore: Sequence[JsonPath] = (), known: Mapping[str, str] | None = None
 ) -> bytes:
-    """The request as the bytes that decide whether two are the same; see above. What is no JSON is its own key."""
+    """Return the bytes that determine whether two requests are equal; see above. Anything but JSON is its own key."""
     body = load_object(request)
     if body is None:
         return request
     try:
         key = _key(api, remove_paths(body, ignore), known or {})
-        if key.find(b".0") >= 0 and _WHOLE.search(key):  # the first look is five times as quick
+        if key.find(b".0") >= 0 and _WHOLE.search(key):  # the first search is five times as fast
             return dumps(plain_numbers(orjson.loads(key)))
         return key
     except (RecursionError, orjson.JSONEncodeError):  # nested deeper than the conversation of any API
@@ -78,9 +78,9 @@ def _key(api: ModelApi, body: Json, known: Mapping[str, str]) -> bytes:
 
 
 class _IdNames:
-    """Stable names for minted ids, given out in an order that does not depend on the order of keys.
+    """Stable names for minted ids, in an order that does not depend on the order of keys.
 
-    Works in place: what it is given was parsed for this key alone.
+    Works in place, on a value that was parsed for this key alone.
     """
 
     def __init__(self, minted: MintedIds, known: Mapping[str, str]) -> None:
@@ -91,7 +91,7 @@ class _IdNames:
         self._plans: dict[tuple[str, ...], _Plan] = {}
 
     def rename(self, items: list[Json]) -> None:
-        """Give names to the ids in a part of the conversation."""
+        """Rename the ids in a part of the conversation."""
         answers, in_order = self._minted.answers, 0
         for index, value in enumerate(items):
             if type(value) is not dict or self._has_nothing(value):
@@ -99,7 +99,7 @@ class _IdNames:
             if index >= in_order and answers in value:
                 in_order = self._put_in_order(items, index)
                 value = items[index]
-            # A conversation has thousands of objects of a few shapes: what to do is found once for each.
+            # Conversations have thousands of objects of a few shapes: plan once for each shape.
             shape = tuple(value)
             ids, below, sealed = self._plans.get(shape) or self._plan(shape)
             for name in ids:
@@ -115,7 +115,7 @@ class _IdNames:
                     self.rename([item])
 
     def _put_in_order(self, items: list[Json], start: int) -> int:
-        """Answers that follow each other, in the order of what they answer; gives where they end."""
+        """Sort consecutive tool results by the order of their calls; return where they end."""
         member, end = self._minted.answers, start
         places: list[int] = []
         while end < len(items) and type(item := items[end]) is dict and type(call_id := item.get(member)) is str:
@@ -130,7 +130,7 @@ class _IdNames:
         return end
 
     def _plan(self, shape: tuple[str, ...]) -> _Plan:
-        """Return the members that hold ids, those that may hold objects that do, and whether one may be sealed."""
+        """Return the members with ids, those with nested objects, and whether one may be sealed."""
         minted = self._minted
         ids = tuple(name for name in minted.ids if name in shape)
         below = tuple(name for name in minted.into if name in shape)
@@ -138,7 +138,7 @@ class _IdNames:
         return plan
 
     def rename_at(self, value: Json, path: tuple[str, ...]) -> None:
-        """Give a name to the id at the path, if there is one."""
+        """Rename the id at the path, if there is one."""
         *parents, last = path
         for name in parents:
             if type(value) is dict:

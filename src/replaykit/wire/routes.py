@@ -1,4 +1,4 @@
-"""Routes: which API an exchange speaks, by the shape of its path and never by its host."""
+"""Routes: find the API of an exchange by its path, never by its host."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _SSE = re.compile(r"(?:^|&)(?:\$|%24)?alt=sse(?:&|$)")
 _ORIGIN = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*")
 
 
-@lru_cache(maxsize=256)  # an agent asks at few places
+@lru_cache(maxsize=256)  # agents use few addresses
 def api_of(method: str, target: str, content_type: str = "") -> ModelApi | None:
-    """The API of a request, from its method, its path or URL, and its content type; None when it is no model call.
+    """Return the API of a request from its method, path or URL, and content type; None if it is not a model call.
 
-    A path says only what an exchange looks like: where the bodies are of another kind, `ModelApi.read` says so.
+    A path only suggests the API: if the bodies are of another kind, `ModelApi.read` reports it.
     """
     if method.upper() != "POST" or not _may_be_json(content_type):
         return None
@@ -39,7 +39,7 @@ def _may_be_json(content_type: str) -> bool:
 def _api(
     parts: dict[str, str | None], query: str, dialects: dict[str | None, ApiDialect], framing: Framing
 ) -> ModelApi:
-    """The API that the parts of a path name."""
+    """Return the API that the parts of a path name."""
     dialect = dialects[parts.get("kind")]
     if dialect is gemini.DIALECT and _SSE.search(query):
         framing = Framing.SSE
@@ -49,6 +49,7 @@ def _api(
     return ModelApi(dialect=dialect, framing=framing, model=unquote(parts.get("model") or ""), streamed=streamed)
 
 
+# The paths of each API, the dialects by the last word of the path, and the framing of streams.
 _ROUTES: tuple[tuple[re.Pattern[str], dict[str | None, ApiDialect], Framing], ...] = (
     (
         re.compile(r"(?:/deployments/(?P<model>[^/]+))?/(?P<kind>chat/completions|responses|completions|embeddings)$"),
@@ -67,7 +68,7 @@ _ROUTES: tuple[tuple[re.Pattern[str], dict[str | None, ApiDialect], Framing], ..
         Framing.AWS,
     ),
     (
-        # Vertex spells the counting of tokens as a model of Anthropic's.
+        # Vertex has token counting as a model of Anthropic's.
         re.compile(
             r"/publishers/anthropic/models/(?!count-tokens:\w+$)(?P<model>[^/]+)"
             r":(?:rawPredict|(?P<stream>streamRawPredict))$"
@@ -84,4 +85,3 @@ _ROUTES: tuple[tuple[re.Pattern[str], dict[str | None, ApiDialect], Framing], ..
     ),
     (re.compile(r"/api/(?P<kind>chat|generate)$"), {"chat": ollama.CHAT, "generate": ollama.GENERATE}, Framing.LINES),
 )
-"""The paths of each API, what their last word names, and how they stream."""

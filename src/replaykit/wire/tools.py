@@ -1,8 +1,7 @@
-"""Tools on offer, in one form for all APIs: a name, a description, and what its parameters are.
+"""Tools on offer in one form for all APIs: name, description and parameters.
 
-Of a schema only what a model reads as a rule stays: names, types, descriptions, choices. What SDKs add, drop or rewrite
-on the way to one API or another does not: titles, defaults, `required`, `additionalProperties`, `strict`, and that a
-value may be null.
+A schema keeps only what models follow: names, types, descriptions and choices. Whatever SDKs add, drop or rewrite for
+an API is removed: titles, defaults, `required`, `additionalProperties`, `strict`, and nullability.
 """
 
 from __future__ import annotations
@@ -22,8 +21,7 @@ _SCHEMAS = words_of(
 )
 _ALTERNATIVES = ("anyOf", "oneOf", "any_of")
 _NULL = "null"
-_DEEPEST = 40
-"""Levels of a schema that are compared."""
+_DEEPEST = 40  # how many levels of a schema are compared
 
 
 class Tool(Struct, frozen=True):
@@ -31,13 +29,13 @@ class Tool(Struct, frozen=True):
 
     name: str
     description: str | None = None
-    """None where nobody says."""
+    """None if it is not stated."""
     schema: Json = None
-    """The schema of its parameters, reduced; None where nobody says."""
+    """The reduced schema of its parameters; None if it is not stated."""
 
 
 def tools_of(value: Json) -> tuple[Tool, ...]:
-    """Return the tools of a request or a trace, by name; none where it lists none."""
+    """Return the tools of a request or a trace, sorted by name."""
     return tuple(sorted(_listed(value), key=lambda tool: tool.name))
 
 
@@ -57,7 +55,7 @@ def _listed(value: Json) -> Iterator[Tool]:
 
 
 def _loaded(item: Json) -> JsonObject:
-    """A definition that a trace may hold as text."""
+    """Return a tool definition, which a trace may hold as text."""
     if not isinstance(item, str):
         return as_object(item)
     try:
@@ -102,7 +100,7 @@ def _reduced(schema: Json, levels: int) -> Json:
 
 
 def _of_alternatives(schema: JsonObject, alternatives: list[Json], levels: int) -> Json:
-    """One of several schemas; where all but one say null, that one."""
+    """Return the alternatives of a schema; if only one of them is not null, that one."""
     reduced = [_reduced(one, levels - 1) for one in alternatives if as_object(one).get("type") != _NULL]
     described = text_at(schema, "description").strip()
     more: Json = {"description": described} if described else {}
@@ -112,7 +110,7 @@ def _of_alternatives(schema: JsonObject, alternatives: list[Json], levels: int) 
 
 
 def _type(value: Json) -> Json:
-    """A type, in small letters and without null."""
+    """Return a type in lower case and without null."""
     if isinstance(value, str):
         return value.lower()
     if not isinstance(value, list):

@@ -1,6 +1,6 @@
-"""Calls of models as traces tell of them: what was asked, and an answer that an API can be made to give.
+"""Model calls in traces: the request, and an answer in a form that an API can send.
 
-A replay serves what `TracedOutcome` holds, and an importer promises what it holds: one reading for both.
+A replay serves what `TracedOutcome` holds, and an importer promises it, so both use the same reader.
 """
 
 from __future__ import annotations
@@ -20,35 +20,35 @@ from replaykit.wire.json_fields import as_object, as_text, joined
 from replaykit.wire.messages import ASSISTANT, TextPiece, ToolCallPiece, is_masked, pieces_of
 from replaykit.wire.model_calls import ModelAnswer, ToolUse, answer_of
 
+# Members that identify a whole response.
 _BODIES: tuple[tuple[str, ApiDialect], ...] = (
     ("choices", openai_chat.DIALECT),
     ("candidates", gemini.DIALECT),
     ("output", openai_responses.DIALECT),
     ("stop_reason", anthropic.DIALECT),
 )
-"""Members by which a whole response is known."""
+# Members of a message that are metadata.
 _METADATA_MEMBERS = frozenset(
     words_of("finish_reason stop_reason usage usage_metadata response_metadata model name id logprobs")
 )
-"""Members of a message that say something about it."""
 _TIMEOUTS, _CONNECTIONS = ("timeout", "timedout"), ("connection", "connect", "network")
 
 
 class TracedOutcome(Struct, frozen=True, kw_only=True):
-    """The outcome of a traced call, as far as it can be served again."""
+    """The outcome of a traced call, as far as it can be served."""
 
     answer: ModelAnswer | None = None
     error: ErrorInfo | None = None
     status: int = 0
-    """Of the error, in HTTP; 0 where no response came."""
+    """The HTTP status of the error; 0 if no response came."""
     timed_out: bool = False
     """Without a response: True for a timeout, False for a failed connection."""
     problem: str = ""
-    """Why nothing can be given; nothing where something can."""
+    """Why nothing can be served; empty if something can."""
 
 
 def outcome_of(call: LlmCall) -> TracedOutcome:
-    """Return how a call ended that a trace tells of, and that no recorded bytes tell of."""
+    """Return the outcome of a call in a trace without recorded bytes."""
     if call.error is not None:
         return _failure(call.error)
     if not call.answered:
@@ -65,17 +65,17 @@ def outcome_of(call: LlmCall) -> TracedOutcome:
 
 
 def _is_metadata(part: Json) -> bool:
-    """True for what a trace writes into a message about the answer, beside what was said."""
+    """Return whether a part holds only metadata that the trace added to the message."""
     return isinstance(part, dict) and _METADATA_MEMBERS.issuperset(part)
 
 
 def seed_of(call: LlmCall) -> bytes:
-    """Return what the ids of its answer are minted from: the same in every process that serves it."""
+    """Return the seed for the ids of the call's answer: the same in every process that serves it."""
     return b"%d %b" % (call.seq, bytes(call.result_json))
 
 
 def response_id(call: LlmCall) -> str:
-    """Return the id by which a later request can go on from its answer."""
+    """Return the id by which a later request can continue the call's answer."""
     return minted_id(seed_of(call), openai_responses.RESPONSE)
 
 
@@ -109,7 +109,7 @@ def _answer(value: Json) -> ModelAnswer | None:
 
 
 def _answer_from_pieces(value: Json) -> ModelAnswer | None:
-    """The answer that a message, or a list of them, holds in the form of some API."""
+    """Return the answer in a message, or in a list of messages, of some API."""
     pieces = pieces_of(value, ASSISTANT)
     texts = [piece.text for piece in pieces if isinstance(piece, TextPiece) and piece.role == ASSISTANT]
     calls = [piece for piece in pieces if isinstance(piece, ToolCallPiece)]
@@ -124,7 +124,7 @@ def _answer_from_pieces(value: Json) -> ModelAnswer | None:
 
 
 def _with_ids(answer: ModelAnswer, seed: bytes) -> ModelAnswer:
-    """The answer with an id for every call of a tool: a later message has to name it."""
+    """Return the answer with an id for every tool call: later messages refer to it."""
     if all(call.id for call in answer.tool_calls):
         return answer
     calls = [

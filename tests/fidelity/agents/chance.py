@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import secrets
 import tempfile
@@ -147,6 +148,25 @@ def hash_decides(question: str) -> str:
 def address_in_argument(question: str) -> str:
     draft = str(object())
     return rejected(submit({"id": draft}), draft)
+
+
+@failing("Name the worker", may_be_inconclusive=every_way("id of the process"))
+def process_in_argument(question: str) -> str:
+    worker = f"worker {os.getpid()}"
+    return rejected(submit({"id": worker}), worker)
+
+
+@failing("Draw by the time")
+def seeded_by_the_time(question: str) -> str:
+    number = random.Random(time.time_ns()).randrange(10**9)
+    return rejected(submit({"id": number}), number)
+
+
+@failing("Draw by the time for all")
+def module_seeded_by_the_time(question: str) -> str:
+    random.seed(int(time.time()))
+    number = random.randrange(10**9)
+    return rejected(submit({"id": number}), number)
 
 
 @failing("Back off with jitter")

@@ -125,6 +125,26 @@ def rate_limited(question: str) -> str:
     raise RuntimeError(f"429: {sent} requests in one window")
 
 
+@rk.tool
+def compute(rounds: int):
+    ran("compute")
+    began = time.process_time()
+    while time.process_time() - began < 0.05:
+        rounds += 1
+    return True
+
+
+@failing("Compute within the budget", inconclusive=every_way("CPU time"))
+def budget_of_cpu_time(question: str) -> str:
+    began = time.process_time()
+    compute(1)
+    if time.process_time() - began >= 0.05:
+        took("over budget")
+        raise OutOfTime("the CPU budget is spent")
+    took("within budget")
+    return "done"
+
+
 @failing("Do as much as the budget allows")
 def budget_by_process(question: str) -> str:
     began = time.monotonic_ns()

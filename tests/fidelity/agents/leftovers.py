@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
+import decimal
+import io
 import json
+import locale
 import os
+import signal
 import sqlite3
+import sys
 import threading
 from pathlib import Path
 
@@ -199,6 +205,84 @@ class Assistant:
 @failing("Ask three times", inconclusive=CHANGED)
 def object_of_a_tool(question: str) -> str:
     return Assistant().work()
+
+
+@rk.tool
+def report(text: str):
+    ran("report")
+    print(text)
+    return True
+
+
+@failing("Report the quota", inconclusive=CHANGED)
+def output_of_a_tool(question: str) -> str:
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        report("quota exceeded")
+    return judged("exceeded" in printed.getvalue(), "the tool reported an error")
+
+
+@rk.tool
+def round_to(digits: int):
+    ran("round_to")
+    decimal.getcontext().prec = digits
+    return True
+
+
+@failing("Divide one by three", inconclusive=CHANGED)
+def precision_of_a_tool(question: str) -> str:
+    with decimal.localcontext():
+        round_to(3)
+        return judged(str(decimal.Decimal(1) / 3) == "0.333", "not precise enough")
+
+
+@rk.tool
+def limit_recursion(depth: int):
+    ran("limit_recursion")
+    sys.setrecursionlimit(depth)
+    return True
+
+
+@failing("Limit the recursion", inconclusive=CHANGED)
+def recursion_limit_of_a_tool(question: str) -> str:
+    before = sys.getrecursionlimit()
+    limit_recursion(before + 1)
+    try:
+        return judged(sys.getrecursionlimit() == before + 1, "another limit")
+    finally:
+        sys.setrecursionlimit(before)
+
+
+@rk.tool
+def speak(language: str):
+    ran("speak")
+    locale.setlocale(locale.LC_ALL, language)
+    return True
+
+
+@failing("Speak plainly", inconclusive=CHANGED)
+def locale_of_a_tool(question: str) -> str:
+    before = locale.setlocale(locale.LC_ALL)
+    locale.setlocale(locale.LC_ALL, "C")
+    speak("C.UTF-8")
+    try:
+        return judged(locale.setlocale(locale.LC_ALL) == "C.UTF-8", "another locale")
+    finally:
+        locale.setlocale(locale.LC_ALL, before)
+
+
+@rk.tool
+def install_handler(name: str):
+    ran("install_handler")
+    signal.signal(getattr(signal, name), signal.SIG_IGN)
+    return True
+
+
+@failing("Ignore a signal", inconclusive=CHANGED)
+def signal_handler_of_a_tool(question: str) -> str:
+    signal.signal(signal.SIGUSR2, signal.SIG_DFL)
+    install_handler("SIGUSR2")
+    return judged(signal.getsignal(signal.SIGUSR2) is signal.SIG_IGN, "the signal is ignored")
 
 
 if __name__ == "__main__":

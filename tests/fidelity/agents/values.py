@@ -391,5 +391,18 @@ def nested_enum(question: str) -> str:
     return judged(switch_state("light") == [Outer.Inner.OFF], "the light is off")
 
 
+@rk.tool
+def empty_grid(rows: int):
+    ran("empty_grid")
+    return [[0, 0]] * rows
+
+
+@failing("Mark the first field")
+def rows_that_are_one_list(question: str) -> str:
+    grid = empty_grid(3)
+    grid[0][0] = 1
+    return judged(sum(map(sum, grid)) == 3, "three fields are marked")
+
+
 if __name__ == "__main__":
     main(globals())

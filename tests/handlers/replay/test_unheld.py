@@ -81,3 +81,13 @@ def test_another_number_is_chance_where_another_run_held_the_generators() -> Non
     assert "another random value" in told(0.25, 0.75, "random")
     assert told("yes", "no", "random") == ""
     assert told(True, False, "random") == ""
+
+
+@pytest.mark.parametrize(("before", "now"), [(4711, 4712), ("worker 4711 of 8", "worker 93 of 8")])
+def test_another_process_id_is_chance_where_the_agent_asked_for_one(before: Json, now: Json) -> None:
+    assert "id of the process" in told(before, now, "process_id")
+    assert told(before, now) == ""
+
+
+def test_another_text_is_no_matter_of_the_process_id() -> None:
+    assert told("worker 4711", "helper 4711", "process_id") == ""

@@ -58,7 +58,7 @@ def command(repair: bool, out: Path | None, store_path: Path | None, as_json: bo
             click.echo(f"{style('damaged', fg='red')}  {item}")
         click.echo(f"{len(damage)} damaged")
     else:
-        click.echo(f"{counted(runs, 'run')}, {style('whole', fg='green')}")
+        click.echo(f"{counted(runs, 'run')}, {style('none damaged', fg='green')}")
     return _code_of(damage)
 
 

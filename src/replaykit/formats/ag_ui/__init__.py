@@ -1,12 +1,12 @@
-"""AG-UI: the events that an agent sends to a user's screen, one a line, in a list, or as the text of an event stream.
+"""AG-UI: the events that an agent sends to a user interface, one on each line, in a list, or as an event stream.
 
     RUN_STARTED {threadId, runId, input?}     RUN_FINISHED {result?, outcome?, usage?}     RUN_ERROR {message, code}
     TEXT_MESSAGE_START | CONTENT | END | CHUNK {messageId, delta}       REASONING_… {delta}
     TOOL_CALL_START | ARGS | END | CHUNK {toolCallId, toolCallName, parentMessageId, delta}    TOOL_CALL_RESULT
     STATE_SNAPSHOT   STATE_DELTA (a JSON Patch)   MESSAGES_SNAPSHOT {messages}   STEP_STARTED {stepName}   SUBAGENT_…
 
-A file may hold several runs, one after another. The protocol names no model and has no prompt but what a run's input
-or a snapshot tells.
+A file may hold several runs in sequence. The protocol names no model, and has no prompt except in a run's input or a
+snapshot.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ _OUTCOMES = {"interrupt": RunStatus.RUNNING, "cancelled": RunStatus.CANCELLED}
 
 
 class AgUiRun:
-    """The events of a run, until it has ended."""
+    """The events of a run until it ends."""
 
     def __init__(self, format: str) -> None:
         self.has_ended = False
@@ -115,7 +115,6 @@ class AgUiRun:
         self._seen: list[Json] = []
 
     def add(self, event: Fields) -> None:
-        """One more event."""
         kind, at = event.required_text("type"), event.time("timestamp")
         self._times += [at] if at else []
         self._seen.append(event.value)
@@ -127,13 +126,13 @@ class AgUiRun:
             self._entries.add(event)
 
     def found(self) -> Iterator[Found]:
-        """The run, and what there is to say of it."""
+        """Yield the run, and notes about it."""
         yield self._run()
         yield from self._notes
 
     def _begin(self, event: Fields) -> None:
         run_input = camel(event.object("input"))
-        self._entries.begins_with(camel_messages(run_input.get("messages")))
+        self._entries.add_history(camel_messages(run_input.get("messages")))
         self._talk.offers(run_input.get("tools"))
         self._state = run_input.get("state") or UNSET
         self._metadata |= pick(event.value, ("runId", "threadId", "parentRunId", "protocolVersion"))
@@ -158,7 +157,7 @@ class AgUiRun:
         kinds = [entry.kind for entry in entries.entries]
         for entry in entries.entries:
             talk = self._talks.get(entry.agent, self._talk)
-            self._tell(talk, entry, alone=kinds.count(AgUiEntryKind.SPOKEN) == 1)
+            self._add_entry(talk, entry, alone=kinds.count(AgUiEntryKind.SPOKEN) == 1)
         run_id = text_in(self._metadata, "runId")
         if entries.passed:
             passed_over = ", ".join(f"{count} {kind}" for kind, count in sorted(entries.passed.items()))
@@ -188,10 +187,10 @@ class AgUiRun:
                 self._input = entry.value
                 break
 
-    def _tell(self, talk: Talk, entry: AgUiEntry, *, alone: bool) -> None:
+    def _add_entry(self, talk: Talk, entry: AgUiEntry, *, alone: bool) -> None:
         step = entry.step or self._names.get(entry.agent)
         if entry.kind is AgUiEntryKind.SPOKEN:
-            self._tell_answer(talk, entry, step, alone=alone)
+            self._add_answer(talk, entry, step, alone=alone)
         elif entry.kind is AgUiEntryKind.SAYS:
             talk.says(entry.role, "".join(entry.texts) if entry.value is None else entry.value)
         elif entry.kind is AgUiEntryKind.RESULT:
@@ -211,7 +210,7 @@ class AgUiRun:
         else:
             talk.notes(entry.id, entry.value, at=entry.at, step=step)
 
-    def _tell_answer(self, talk: Talk, entry: AgUiEntry, step: str | None, *, alone: bool) -> None:
+    def _add_answer(self, talk: Talk, entry: AgUiEntry, step: str | None, *, alone: bool) -> None:
         text, thinking = "".join(entry.texts), "".join(entry.thoughts)
         uses = tuple(ToolUse(id=call.id, name=call.name, arguments=call.arguments) for call in entry.calls.values())
         if not (text or thinking or uses):
@@ -237,7 +236,7 @@ class AgUiRun:
         talk.keeps(self._state, at=entry.at, step=step)
 
     def _start(self, entry: AgUiEntry) -> None:
-        """A sub-agent begins: inside of the call that started it, where the event names one."""
+        """Start a sub-agent, inside the call that started it if the event names one."""
         subagent = entry.value
         above = self._talks.get(text_in(subagent, "parentSubagentRunId"), self._talk)
         turn = above.turn_of(text_in(subagent, "parentToolCallId"))
@@ -247,7 +246,7 @@ class AgUiRun:
         talk.notes("subagent", details, at=entry.at, step=self._names[entry.agent] or None)
 
     def _model(self) -> str:
-        """The model, where the run's usage names one and no other."""
+        """Return the model if the run's usage names exactly one."""
         names = {text_in(used, "model") for used in self._usage}
         if len(names) == 1:
             return names.pop()
@@ -261,7 +260,7 @@ class AgUiRun:
 
 
 def _message(message: JsonObject) -> JsonObject:
-    """A message of the protocol in the shape that `messages_of` reads."""
+    """Return a message of the protocol in the shape that `messages_of` reads."""
     renamed = camel(message)
     for name, plain_name in (("toolCalls", "tool_calls"), ("toolCallId", "tool_call_id")):
         if name in renamed:

@@ -1,7 +1,7 @@
-"""The events of one run of AG-UI, put together: what was said, called, returned and kept, in the order it began.
+"""Join the events of one AG-UI run into entries: messages, calls, results and states, in the order they began.
 
-Texts and arguments come in pieces, those of several calls mixed, each by its id. A snapshot of all messages repeats
-what is known and tells what was never streamed, such as what the user asked.
+Texts and arguments arrive in chunks that are interleaved and identified by id. A snapshot of all messages repeats the
+known ones and adds those that were never streamed, such as the user's question.
 """
 
 from __future__ import annotations
@@ -23,12 +23,10 @@ from replaykit.wire.json_fields import (
     without,
 )
 
-_NOT_KEPT = ("type", "timestamp", "rawEvent", "raw_event")
+_DROPPED = ("type", "timestamp", "rawEvent", "raw_event")
 
 
 class AgUiEntryKind(Enum):
-    """The kind of an entry."""
-
     SPOKEN = "spoken"
     SAYS = "says"
     RESULT = "result"
@@ -39,8 +37,8 @@ class AgUiEntryKind(Enum):
     NOTE = "note"
 
 
-class Called(Struct):
-    """A call that is asked for."""
+class AgUiCall(Struct):
+    """A requested call."""
 
     id: str
     name: str
@@ -52,11 +50,11 @@ class Called(Struct):
 
 
 class AgUiEntry(Struct):
-    """Something that happened."""
+    """One thing that happened in a run."""
 
     kind: AgUiEntryKind
     agent: str = ""
-    """The run of a sub-agent that it is of."""
+    """The id of the sub-agent's run, if it belongs to one."""
     at: float = 0.0
     until: float = 0.0
     step: str | None = None
@@ -66,7 +64,7 @@ class AgUiEntry(Struct):
     error: Json = None
     texts: list[str] = field(default_factory=list)
     thoughts: list[str] = field(default_factory=list)
-    calls: dict[str, Called] = field(default_factory=dict)
+    calls: dict[str, AgUiCall] = field(default_factory=dict)
 
 
 class AgUiEntries:
@@ -77,26 +75,23 @@ class AgUiEntries:
         self.history: list[JsonObject] = []
         """Messages from before the run."""
         self.passed: dict[str, int] = {}
-        """Events of a kind that has no word here, and how many they were."""
+        """The number of skipped events by kind."""
         self._known: dict[str, AgUiEntry] = {}
-        self._calls: dict[str, Called] = {}
-        self._asking: dict[str, AgUiEntry] = {}
-        """By call: the message that asks for it."""
+        self._calls: dict[str, AgUiCall] = {}
+        self._requesting: dict[str, AgUiEntry] = {}  # by call: the message that requests it
         self._before: set[str] = set()
         self._steps: dict[str, str] = {}
+        # By agent: the message that calls without a parent message belong to.
         self._open: dict[str, AgUiEntry] = {}
-        """By agent: the message that calls without a message of their own belong to."""
         self._thoughts: dict[str, list[str]] = {}
-        self._last: dict[str, str] = {}
-        """By the kind of a piece: the id it had last, which the next may leave out."""
+        self._last: dict[str, str] = {}  # by kind of chunk: the last id, which the next chunk may omit
 
-    def begins_with(self, messages: list[JsonObject]) -> None:
+    def add_history(self, messages: list[JsonObject]) -> None:
         """Add messages from before the run."""
         self.history += messages
         self._before.update(text_in(message, "id") for message in messages)
 
     def add(self, event: Fields) -> None:
-        """One more event."""
         kind = event.required_text("type")
         if kind.startswith("TEXT_MESSAGE_"):
             self._add_text(event)
@@ -123,11 +118,11 @@ class AgUiEntries:
         elif kind == "RAW" or kind not in _NOTES:
             self.passed[kind] = self.passed.get(kind, 0) + 1
         else:
-            details = without(event.value, *_NOT_KEPT)
+            details = without(event.value, *_DROPPED)
             self._entry(event, AgUiEntryKind.NOTE, id=event.text("name") or kind.lower(), value=details)
 
     def close(self) -> None:
-        """The run has ended: what was thought and never said is kept as a note."""
+        """End the run; keep reasoning without an answer as a note."""
         for agent, thoughts in self._thoughts.items():
             if text := "".join(thoughts):
                 self.entries.append(AgUiEntry(AgUiEntryKind.NOTE, agent=agent, id="reasoning", value=text))
@@ -140,7 +135,7 @@ class AgUiEntries:
         return entry
 
     def _message(self, event: Fields, message_id: str, role: str = "assistant") -> AgUiEntry:
-        """The message of that id, which begins here if it is not there yet."""
+        """Return the message with that id, or start it."""
         entry = self._known.get(message_id)
         if entry is None or entry.kind not in (AgUiEntryKind.SPOKEN, AgUiEntryKind.SAYS):
             entry = self._entry(
@@ -164,20 +159,20 @@ class AgUiEntries:
         call_id = self._id(event, "toolCallId")
         call = self._calls.get(call_id)
         if call is None:
-            call = self._calls[call_id] = Called(call_id, "")
+            call = self._calls[call_id] = AgUiCall(call_id, "")
             parent = event.text("parentMessageId") or ""
             entry = self._open.get(_agent(event))
             if parent or entry is None:
                 entry = self._message(event, parent)
             entry.calls[call_id] = call
-            self._asking[call_id] = entry
+            self._requesting[call_id] = entry
         call.name = call.name or event.text("toolCallName") or ""
         call.pieces.append(event.text("delta") or "")
-        if call_id in self._asking:
-            self._asking[call_id].until = max(self._asking[call_id].until, _at(event))
+        if call_id in self._requesting:
+            self._requesting[call_id].until = max(self._requesting[call_id].until, _at(event))
 
     def _id(self, event: Fields, name: str) -> str:
-        """Its id; a chunk may leave out what the one before it had."""
+        """Return the event's id; a chunk may omit it if the one before had the same."""
         found = event.text(name) or self._last.get(name, "")
         if not found:
             raise event.error(f"{name!r} is missing")
@@ -185,10 +180,10 @@ class AgUiEntries:
         return found
 
     def _merge(self, messages: list[JsonObject], at: float) -> None:
-        """A snapshot of all messages: what is not known goes after what it follows there."""
+        """Merge a snapshot of all messages: insert each new message after its predecessor there."""
         last_question = max((n for n, message in enumerate(messages) if message.get("role") == "user"), default=0)
         fresh: dict[int, list[AgUiEntry]] = {}
-        after = 0  # stands for the beginning
+        after = 0  # 0 stands for the beginning
         for number, message in enumerate(messages):
             known = self._known_as(message)
             if known is not None:
@@ -197,7 +192,7 @@ class AgUiEntries:
             elif text_in(message, "id") in self._before:
                 continue
             elif number < last_question and not after:
-                self.begins_with([message])
+                self.add_history([message])
             else:
                 fresh.setdefault(after, []).append(self._of_snapshot(message, at))
         self.entries = [
@@ -219,7 +214,7 @@ class AgUiEntries:
         if role == "assistant":
             entry.kind = AgUiEntryKind.SPOKEN
             entry.texts.append(as_text(content))
-            for call in map(_called, objects_in(message, "toolCalls")):
+            for call in map(_call, objects_in(message, "toolCalls")):
                 entry.calls[call.id] = self._calls[call.id] = call
         elif role == "tool":
             call_id = text_in(message, "toolCallId")
@@ -242,7 +237,7 @@ _NOTES = ("CUSTOM", "ACTIVITY_SNAPSHOT", "ACTIVITY_DELTA", "SUBAGENT_FINISHED")
 
 
 def camel(value: Json) -> JsonObject:
-    """The members of an event, named as the protocol does: Python's SDK writes `tool_call_id` where nobody asks it."""
+    """Return the members of an event with the protocol's names: Python's SDK may write `tool_call_id`."""
     found: JsonObject = {}
     for name, item in as_object(value).items():
         first, *rest = name.split("_")
@@ -251,13 +246,13 @@ def camel(value: Json) -> JsonObject:
 
 
 def camel_messages(value: Json) -> list[JsonObject]:
-    """The messages in a list, with their members named as the protocol does."""
+    """Return the messages in a list, with the protocol's names for their members."""
     return list(map(camel, as_objects(value)))
 
 
-def _called(call: JsonObject) -> Called:
+def _call(call: JsonObject) -> AgUiCall:
     function = object_in(call, "function")
-    return Called(text_in(call, "id"), text_in(function, "name"), [text_in(function, "arguments")])
+    return AgUiCall(text_in(call, "id"), text_in(function, "name"), [text_in(function, "arguments")])
 
 
 def _result_key(call_id: str) -> str:

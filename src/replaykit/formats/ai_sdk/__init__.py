@@ -1,7 +1,7 @@
-"""Vercel AI SDK: what `generateText` and `streamText` give, and what apps store of it.
+"""Vercel AI SDK: results of `generateText` and `streamText`, and the messages that apps store.
 
     steps       result.steps, or the result itself: {steps: […], messages?, system?}
-    parts       result.fullStream: [{type: start-step}, {type: tool-call, …}, …], also as the text of an event stream
+    parts       result.fullStream: [{type: start-step}, {type: tool-call, …}, …], or an event stream of these
     messages    ModelMessages: [{role, content: [{type: tool-call | tool-result | text, …}]}, …]
     UI messages [{id, role, parts: [{type: text | step-start | tool-NAME, …}]}, …]
 
@@ -62,7 +62,7 @@ register_format(
 
 
 def _reader_of(values: list[Json], *, certain: bool) -> ItemReader | None:
-    """Return the reader of a file with these members; `certain` when it has to be told from other formats."""
+    """Return the reader for a file with these items; with `certain`, only if no other format has them."""
     values = values[:_LOOK_AT]
     if mostly(is_step, values):
         return _STEPS
@@ -78,7 +78,7 @@ def _reader_of(values: list[Json], *, certain: bool) -> ItemReader | None:
 
 
 def _is_result(value: Json) -> bool:
-    """True for a result, or for the list of its steps."""
+    """Return whether this is a result, or the list of its steps."""
     steps = value if isinstance(value, list) else value_in(value, "steps")
     return isinstance(steps, list) and mostly(is_step, steps)
 
@@ -86,7 +86,7 @@ def _is_result(value: Json) -> bool:
 def _are_messages(values: Json, *, certain: bool = False) -> bool:
     if not isinstance(values, list) or not mostly(_is_any_message, values):
         return False
-    return not certain or any(map(is_certain, values)) or any(map(_is_marked, values))
+    return not certain or any(map(is_certain, values)) or any(map(_has_sdk_parts, values))
 
 
 def _is_any_message(value: Json) -> bool:
@@ -98,13 +98,13 @@ def _is_message(value: Json) -> bool:
     return message.get("role") in _ROLES and isinstance(message.get("content"), str | list)
 
 
-def _is_marked(value: Json) -> bool:
-    """True for a message with calls or results as only the AI SDK writes them."""
+def _has_sdk_parts(value: Json) -> bool:
+    """Return whether a message has calls or results in a form that only the AI SDK writes."""
     return any("toolCallId" in part for part in of_type(value_in(value, "content"), "tool-call", *RESULTS))
 
 
 def _begins(before: JsonObject, step: JsonObject) -> bool:
-    """True for the first step of the next run: steps with one `callId` after another, or with none, are of one run."""
+    """Return whether a step starts another run: consecutive steps with the same `callId`, or none, form one run."""
     return step.get("callId") != before.get("callId") or step.get("stepNumber") == 0
 
 
@@ -129,13 +129,13 @@ def _runs_of_messages(items: list[TraceItem]) -> Iterator[Found]:
     for message in messages:
         if is_ui_message(message):
             for model_message in model_messages(message):
-                _tell(talk, model_message)
+                _add_message(talk, model_message)
         else:
-            _tell(talk, message)
+            _add_message(talk, message)
     yield talk.run(id=content_id(FORMAT, encode(messages)), format=FORMAT, advice=[PROMPT])
 
 
-def _tell(talk: Talk, message: JsonObject) -> None:
+def _add_message(talk: Talk, message: JsonObject) -> None:
     role, content = text_in(message, "role"), message.get("content")
     parts: list[Json] = [{"type": "text", "text": content}]
     if isinstance(content, list):
@@ -175,7 +175,7 @@ _UI_ROLES = ("user", "assistant", "system", "data")
 
 
 def is_ui_message(value: Json) -> bool:
-    """True for a message with parts of the AI SDK, or with its `toolInvocations`."""
+    """Return whether a message has the AI SDK's parts, or `toolInvocations`."""
     message = as_object(value)
     if message.get("role") not in _UI_ROLES:
         return False
@@ -186,7 +186,7 @@ def is_ui_message(value: Json) -> bool:
 
 
 def is_certain(value: Json) -> bool:
-    """True for a message that no other format has."""
+    """Return whether no other format has such messages."""
     if filled_in(value, "toolInvocations"):
         return True
     kinds = [text_in(part, "type") for part in objects_in(value, "parts")]
@@ -201,7 +201,7 @@ def _is_part(part: JsonObject) -> bool:
 
 
 def model_messages(value: JsonObject) -> Iterator[JsonObject]:
-    """The messages that a model heard and said, in the AI SDK's own shape."""
+    """Yield the model messages in a UI message, in the AI SDK's own shape."""
     parts = objects_in(value, "parts") or [{"type": "text", "text": text_in(value, "content")}]
     if not of_type(parts, _INVOCATION):
         invocations = objects_in(value, "toolInvocations")
@@ -217,7 +217,7 @@ def model_messages(value: JsonObject) -> Iterator[JsonObject]:
 
 
 def _steps(parts: list[JsonObject]) -> Iterator[list[JsonObject]]:
-    """Parts of one answer each: a mark begins the next, or where there is none, words after a tool's result."""
+    """Split parts into answers: at `step-start` marks, or without marks, at text after a tool's result."""
     is_marked = bool(of_type(parts, "step-start"))
     step: list[JsonObject] = []
     for part in parts:
@@ -255,7 +255,7 @@ def _step(parts: list[JsonObject]) -> Iterator[JsonObject]:
 
 
 def _tool(part: JsonObject) -> JsonObject | None:
-    """The call in a part: its name may be in the part's type."""
+    """Return the call in a part; the tool's name may be in the part's type."""
     kind = text_in(part, "type")
     if kind == _INVOCATION:
         return object_in(part, "toolInvocation")

@@ -1,9 +1,9 @@
-"""Steps of the AI SDK, `result.steps`: each is one answer of a model and what came of the calls it asked for.
+"""Steps of the AI SDK, `result.steps`: each is one answer of a model with its calls and their results.
 
     {content, finishReason, usage, request: {body}, response: {id, modelId, timestamp, messages}, model, callId}
     {text, toolCalls, toolResults, finishReason, usage, request, response}          up to version 4
 
-The request's body is the provider's own, where it was kept: it has the prompt and the tools.
+The request's body, if it was kept, is the provider's own, with prompt and tools.
 """
 
 from __future__ import annotations
@@ -51,27 +51,26 @@ from replaykit.wire.model_calls import ModelAnswer, ToolUse
 FORMAT = "ai_sdk"
 PROMPT = "The steps leave out the prompt: keep the messages that you give to the model as `messages` beside `steps`."
 _SYSTEMS = ("system", "instructions", "systemInstruction")
-_APART = ("messages", "input", "contents", "tools", "model", "stream", *_SYSTEMS)
+_READ_ELSEWHERE = ("messages", "input", "contents", "tools", "model", "stream", *_SYSTEMS)
 _INPUTS, _OUTPUTS = ("inputTokens", "promptTokens"), ("outputTokens", "completionTokens")
 _MS = 1000.0
 
 
 def is_step(value: Json) -> bool:
-    """True for a step."""
     step = as_object(value)
     has_content = has_list(step, "content") or has_list(step, "toolCalls")
     return has_content and has_text(step, "finishReason") and "type" not in step and "usage" in step
 
 
 def run_of(items: Sequence[TraceItem], result: JsonObject | None = None) -> TraceRun:
-    """The run that steps tell; `result` is what was kept around them."""
+    """Return the run in a list of steps; `result` holds the members around them."""
     talk = Talk()
     steps = [item.fields("a step") for item in items]
-    words = _words(steps)
+    error_texts = _error_texts(steps)
     _begin(talk, result or {})
     advice, warnings = [PROMPT], list[Json]()
     for number, step in enumerate(steps):
-        if _tell(talk, step, words, f"step_{number}") and HIDDEN not in advice:
+        if _add_step(talk, step, error_texts, f"step_{number}") and HIDDEN not in advice:
             advice.append(HIDDEN)
         warnings += step.items("warnings")
     values = [step.value for step in steps]
@@ -88,7 +87,7 @@ def run_of(items: Sequence[TraceItem], result: JsonObject | None = None) -> Trac
 
 
 def _begin(talk: Talk, around: JsonObject) -> None:
-    """The prompt, where somebody kept it."""
+    """Add the prompt, if it was kept."""
     system = filled_in(around, "system", "instructions")
     if system:
         talk.instructs(system)
@@ -98,17 +97,17 @@ def _begin(talk: Talk, around: JsonObject) -> None:
     talk.catches_up(messages_of(prompt) or ())
 
 
-def _tell(talk: Talk, step: Fields, words: JsonObject, name: str) -> bool:
-    """One step; True when the file hides what came of a call."""
-    response, took = step.object("response"), step.object("performance")
+def _add_step(talk: Talk, step: Fields, error_texts: JsonObject, name: str) -> bool:
+    """Add a step; return True if the file hides the result of a call."""
+    response, performance = step.object("response"), step.object("performance")
     at = Fields(step.source, response, (*step.path, "response")).time("timestamp") or 0.0
     parameters = _apply_request(talk, step.object("request").get("body"))
     content = content_of(step)
-    duration_s = _seconds(took.get("responseTimeMs"))
+    duration_s = _seconds(performance.get("responseTimeMs"))
     tell_answer(
         talk,
         content,
-        words,
+        error_texts,
         model=text_in(response, "modelId") or text_in(step.object("model"), "modelId"),
         usage=_usage(step),
         finish_reason=as_text(step.take("rawFinishReason")) or step.text("finishReason"),
@@ -118,11 +117,11 @@ def _tell(talk: Talk, step: Fields, words: JsonObject, name: str) -> bool:
         step=name,
         complete=step.value.get("cut") is not True,
     )
-    spent, hidden = object_in(took, "toolExecutionMs"), False
+    spent, hidden = object_in(performance, "toolExecutionMs"), False
     for part in results_in(content):
         tool_s = _seconds(spent.get(text_in(part, "toolCallId")))
         ended = at + duration_s + tool_s if at else 0.0
-        hidden |= tell_result(talk, part, words, at=ended, duration_s=tool_s)
+        hidden |= tell_result(talk, part, error_texts, at=ended, duration_s=tool_s)
     return hidden
 
 
@@ -137,7 +136,7 @@ def content_of(step: Fields) -> list[Json]:
 
 
 def body_of(value: Json) -> JsonObject:
-    """A request's body: an object, or its JSON text."""
+    """Return a request's body, which may be an object or JSON text."""
     if isinstance(value, str):
         value = load_object(value)
     return as_object(value)
@@ -152,11 +151,11 @@ def _apply_request(talk: Talk, body: Json) -> JsonObject:
         talk.catches_up(messages)
     if has_list(request, "tools"):
         talk.offers(request["tools"])
-    return without(request, *_APART)
+    return without(request, *_READ_ELSEWHERE)
 
 
 def _request_messages(request: JsonObject) -> list[Json]:
-    """The conversation in a body, whichever API it is of."""
+    """Return the conversation in a body of any API."""
     if has_list(request, "messages"):
         return messages_of(request["messages"]) or []
     if "input" in request:
@@ -164,8 +163,8 @@ def _request_messages(request: JsonObject) -> list[Json]:
     return read_gemini_messages(list_in(request, "contents"))
 
 
-def _words(steps: Sequence[Fields]) -> JsonObject:
-    """Return what the model heard of each call; an error that is empty in JSON is spelled out there."""
+def _error_texts(steps: Sequence[Fields]) -> JsonObject:
+    """Return the texts that the model saw of each call. Error objects may be empty in JSON; the texts are not."""
     found: JsonObject = {}
     for step in steps:
         for message in of_role(_request_messages(body_of(step.object("request").get("body"))), "tool"):
@@ -182,16 +181,16 @@ def _usage(step: Fields) -> Usage | None:
     tokens = count_in(counts, *_INPUTS)
     own = object_in(step.object("providerMetadata"), "anthropic")
     if own and tokens is not None and not counts.get("inputTokenDetails"):
-        # Up to version 5 Anthropic's own count, which leaves out what came from a cache or went to one.
+        # Up to version 5, this is Anthropic's own count, which excludes tokens read from or written to the cache.
         tokens += count_in(counts, "cachedInputTokens") or 0
         tokens += count_in(own, "cacheCreationInputTokens") or 0
     return stated_usage(tokens, count_in(counts, *_OUTPUTS))
 
 
 def _error(last: JsonObject) -> ErrorInfo | None:
-    """Return the error that ended the run: the stream's, or that of a model that stopped with one."""
+    """Return the error that ended the run: the stream's own, or a model's finish reason."""
     if "error" in last:
-        return spoken(last["error"])
+        return javascript_error(last["error"])
     if last.get("finishReason") == "error":
         return ErrorInfo(type="ModelError", message="the model's answer ended with an error")
     return None
@@ -214,15 +213,14 @@ _KNOWN_PARTS = ("text", "reasoning", "tool-call", *RESULTS)
 
 
 class ToolOutcome(NamedTuple):
-    """The outcome of a call."""
-
     content: Json
     error: ErrorInfo | None = None
     hidden: bool = False
 
 
-def tell_answer(talk: Talk, content: list[Json], words: Mapping[str, Json], **details: Any) -> Turn:
-    """Add the model's answer, with the results beside its calls. `words` are errors that stand elsewhere."""
+def tell_answer(talk: Talk, content: list[Json], error_texts: Mapping[str, Json], **details: Any) -> Turn:
+    """Add the model's answer, and the provider's own calls. `error_texts` are messages that the part itself may
+    lack."""
     own = _own(content)
     calls = of_type(content, "tool-call")
     turn = talk.answers(
@@ -239,13 +237,13 @@ def tell_answer(talk: Talk, content: list[Json], words: Mapping[str, Json], **de
         call_id, outcome = text_in(part, "toolCallId"), ToolOutcome(UNSET)
         if call_id in own:
             if call_id in results:
-                outcome = outcome_of(results[call_id], words)
+                outcome = outcome_of(results[call_id], error_texts)
             talk.uses(turn, use_of(part), outcome.content, error=outcome.error)
     return turn
 
 
 def results_in(content: list[Json]) -> Iterator[JsonObject]:
-    """The results of tools that the agent ran; of one that reported progress only the last."""
+    """Yield the results of tools that the agent ran, without intermediate progress."""
     own = _own(content)
     for part in of_type(content, *RESULTS):
         if part.get("preliminary") is not True and text_in(part, "toolCallId") not in own:
@@ -253,13 +251,13 @@ def results_in(content: list[Json]) -> Iterator[JsonObject]:
 
 
 def _own(content: list[Json]) -> set[str]:
-    """The ids of calls that the provider made itself."""
+    """Return the ids of calls that the provider made itself."""
     return {text_in(part, "toolCallId") for part in as_objects(content) if part.get("providerExecuted") is True}
 
 
-def tell_result(talk: Talk, part: JsonObject, words: Mapping[str, Json], **details: Any) -> bool:
-    """Add the result of a tool call; return True when the file hides it."""
-    outcome = outcome_of(part, words)
+def tell_result(talk: Talk, part: JsonObject, error_texts: Mapping[str, Json], **details: Any) -> bool:
+    """Add the result of a tool call; return True if the file hides it."""
+    outcome = outcome_of(part, error_texts)
     turn = talk.returns(
         outcome.content,
         call_id=text_in(part, "toolCallId"),
@@ -273,19 +271,19 @@ def tell_result(talk: Talk, part: JsonObject, words: Mapping[str, Json], **detai
     return outcome.hidden
 
 
-def outcome_of(part: JsonObject, words: Mapping[str, Json]) -> ToolOutcome:
-    """The result, or the error, of a part."""
+def outcome_of(part: JsonObject, error_texts: Mapping[str, Json]) -> ToolOutcome:
+    """Return the result or the error in a part."""
     if part.get("type") == "tool-error":
-        error = part.get("error") or words.get(text_in(part, "toolCallId"))
-        return ToolOutcome(error, spoken(error), hidden=not error)
+        error = part.get("error") or error_texts.get(text_in(part, "toolCallId"))
+        return ToolOutcome(error, javascript_error(error), hidden=not error)
     output = part.get("output", part.get("result"))
     if part.get("isError") is True:
-        return ToolOutcome(output, spoken(output))
+        return ToolOutcome(output, javascript_error(output))
     return ToolOutcome(output)
 
 
 def unwrapped(part: JsonObject) -> JsonObject:
-    """The part of a message, its output as the tool gave it."""
+    """Return a message's part with the output as the tool returned it."""
     output = object_in(part, "output")
     if output.get("type") not in _OUTPUT_TYPES:
         return part
@@ -296,13 +294,13 @@ def unwrapped(part: JsonObject) -> JsonObject:
 
 
 def use_of(part: JsonObject) -> ToolUse:
-    """A call that the model asked for."""
+    """Return a call that the model requested."""
     arguments = read_arguments(part.get("input", part.get("args")))
     return ToolUse(id=text_in(part, "toolCallId"), name=text_in(part, "toolName"), arguments=arguments)
 
 
-def spoken(value: Json) -> ErrorInfo:
-    """An error as JavaScript writes it: `Error: what`, or what `JSON.stringify` leaves of it."""
+def javascript_error(value: Json) -> ErrorInfo:
+    """Return an error in JavaScript's notation: `Error: message`, or what `JSON.stringify` leaves of one."""
     if isinstance(value, str) and value.startswith("Error: "):
         return ErrorInfo(type="Error", message=value.removeprefix("Error: "))
     return error_of(value, "ToolError")
@@ -327,12 +325,12 @@ _TEXTS = {"text-delta": "text", "reasoning-delta": "reasoning", "reasoning": "re
 
 
 def is_part(value: Json) -> bool:
-    """True for what may be a part of a stream."""
+    """Return whether this may be a part of a stream."""
     return _KNOWN.fullmatch(as_text(value_in(value, "type"))) is not None
 
 
 def is_certain(value: Json) -> bool:
-    """True for a part that no other format has."""
+    """Return whether no other format has such parts."""
     return as_text(value_in(value, "type")) in _CERTAIN
 
 
@@ -343,12 +341,12 @@ class _StreamedStep(Struct):
     content: list[JsonObject] = field(default_factory=list)
     texts: dict[tuple[str, str], JsonObject] = field(default_factory=dict)
     inputs: dict[str, JsonObject] = field(default_factory=dict)
-    """Calls whose arguments are still being written."""
+    """Calls whose arguments are still being streamed."""
     ended: bool = False
 
 
 def steps_of(items: Sequence[TraceItem]) -> list[TraceItem]:
-    """The steps that the parts tell."""
+    """Join the parts of a stream into steps."""
     steps: list[_StreamedStep] = []
     for item in items:
         part = as_object(item.value)
@@ -397,8 +395,8 @@ def _add_text(step: _StreamedStep, kind: str, part: JsonObject) -> None:
     if key not in step.texts:
         step.texts[key] = {"type": kind, "text": ""}
         step.content.append(step.texts[key])
-    spoken = text_in(part, "text", "delta", "textDelta")
-    step.texts[key]["text"] += spoken
+    javascript_error = text_in(part, "text", "delta", "textDelta")
+    step.texts[key]["text"] += javascript_error
 
 
 def _step_fields(step: _StreamedStep) -> JsonObject:

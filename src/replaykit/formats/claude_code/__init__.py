@@ -1,11 +1,11 @@
-"""Claude Code sessions: `~/.claude/projects/PROJECT/SESSION.jsonl`, one JSON object a line.
+"""Claude Code sessions: `~/.claude/projects/PROJECT/SESSION.jsonl`, one JSON object on each line.
 
     {"type": "user", "uuid", "parentUuid", "sessionId", "timestamp", "message": {"role": "user", "content": …}}
     {"type": "assistant", …, "message": {"id", "model", "content": [one block], "usage", "stop_reason"}}
     {"type": "user", …, "message": {"content": [{"type": "tool_result", "tool_use_id", …}]}, "toolUseResult": …}
 
-and lines of many other types, of which some say what was sent (`api-request`), what it cost or what it is called. An
-answer is as many lines as it has blocks, each with the usage of all of it.
+Lines of many other types add the request's parameters (`api-request`), cost, or a title. An answer takes one line for
+each block, each with the usage of the whole answer.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _read_file(source: Source) -> Iterator[Found]:
         yield f"messages that say nothing, or in no known way: {reading.silent}"
     for session in sessions:
         yield from _runs(source, session)
-        session.lines.clear()  # a file may hold many, and none is needed twice
+        session.lines.clear()  # free the memory: a file may hold many sessions
 
 
 register_format(
@@ -100,7 +100,7 @@ def _runs(source: Source, session: ClaudeSession) -> Iterator[Found]:
 def _conversations(
     session: ClaudeSession, lines: Sequence[SessionLine], calls: Mapping[str, SubagentFile]
 ) -> Iterator[Found]:
-    """The newest branch, and those that were left where the model answered in them."""
+    """Yield the newest branch, and abandoned ones in which the model answered."""
     left = -1
     for left, branch in enumerate(branches(lines)):
         id = branch.leaf.session or session.id
@@ -155,14 +155,13 @@ MAX_FILES = 1000
 
 
 class SubagentFile(Struct, frozen=True, kw_only=True):
-    """One sub-agent's conversation."""
+    """The conversation of one sub-agent."""
 
     id: str
     lines: tuple[SessionLine, ...]
 
     @property
     def prompt(self) -> str:
-        """The prompt of the agent."""
         for line in self.lines:
             if line.kind == "user":
                 return joined_texts(line.blocks).strip()
@@ -170,7 +169,7 @@ class SubagentFile(Struct, frozen=True, kw_only=True):
 
 
 def agents_in(lines: Sequence[SessionLine]) -> list[SubagentFile]:
-    """The conversations among the lines of sub-agents: by the agent's id, else by the root that each comes from."""
+    """Group lines into conversations of sub-agents, by the agent's id or else by the root line."""
     found: dict[str, list[SessionLine]] = {}
     roots: dict[str, str] = {}
     for line in lines:
@@ -181,10 +180,10 @@ def agents_in(lines: Sequence[SessionLine]) -> list[SubagentFile]:
 
 
 def by_call(lines: Sequence[SessionLine], agents: Sequence[SubagentFile]) -> dict[str, SubagentFile]:
-    """Each agent by the id of the call that started it."""
+    """Return each sub-agent by the id of the call that started it."""
     unclaimed = {agent.id: agent for agent in agents}
     found: dict[str, SubagentFile] = {}
-    for call_id, agent_id in _named(lines):
+    for call_id, agent_id in _agent_calls(lines):
         if agent_id in unclaimed:
             found[call_id] = unclaimed.pop(agent_id)
     for line in lines:
@@ -199,8 +198,8 @@ def by_call(lines: Sequence[SessionLine], agents: Sequence[SubagentFile]) -> dic
 
 
 def lines_beside(source: Source, lines: Sequence[SessionLine]) -> Iterator[SessionLine | InvalidFile]:
-    """The lines of sub-agents in the files that lie beside a session's."""
-    for file in _files(Path(source.file), {agent for _call, agent in _named(lines)}):
+    """Yield the lines of sub-agents in the files beside a session."""
+    for file in _files(Path(source.file), {agent for _call, agent in _agent_calls(lines)}):
         reading = SessionReading()
         try:
             yield from reading.read(read_source(file))
@@ -212,8 +211,8 @@ def lines_beside(source: Source, lines: Sequence[SessionLine]) -> Iterator[Sessi
                     yield line
 
 
-def _named(lines: Sequence[SessionLine]) -> Iterator[tuple[str, str]]:
-    """(call, agent) where a result says which agent gave it."""
+def _agent_calls(lines: Sequence[SessionLine]) -> Iterator[tuple[str, str]]:
+    """Yield (call, agent) pairs from results that name their agent."""
     for line in lines:
         agent = as_text(value_in(line.result, "agentId"))
         for block in line.results if agent else ():
@@ -221,7 +220,7 @@ def _named(lines: Sequence[SessionLine]) -> Iterator[tuple[str, str]]:
 
 
 def _files(session: Path, named: set[str]) -> list[Path]:
-    """Those of the session's own directory, and in its neighbourhood only those that it names."""
+    """List the files in the session's own directory; of those next to the session, only the ones that it names."""
     if str(session) == STDIN or _AGENT_FILE.fullmatch(session.name):
         return []
     room = session.parent / session.name.split(".jsonl")[0] / "subagents"
@@ -235,12 +234,12 @@ def _files(session: Path, named: set[str]) -> list[Path]:
 
 _TITLES = {"summary": "summary", "ai-title": "aiTitle", "custom-title": "customTitle"}
 _MAX_TITLE = 100
-_NAMED = {"summary": "leafUuid", "file-history-snapshot": "messageId"}
-"""The member that places a line which does not name its session."""
+# The member that links a line without `sessionId` to its session.
+_LINK_MEMBERS = {"summary": "leafUuid", "file-history-snapshot": "messageId"}
 
 
 class ClaudeSession:
-    """The lines of one session in a file. One that went on under another id is the same session."""
+    """The lines of one session in a file. A session that continued under another id is the same."""
 
     def __init__(self, id: str) -> None:
         self.id = id
@@ -253,12 +252,12 @@ class ClaudeSession:
 
     @property
     def title(self) -> str:
-        """The title that the user, Claude Code or a summary gave it."""
+        """The title that the user, Claude Code or a summary gave the session."""
         title = filled_in(self.titles, *reversed(_TITLES)) or ""
         return textwrap.shorten(title, _MAX_TITLE, placeholder="…")
 
     def note(self, value: JsonObject) -> None:
-        """Note the members of a line that are no part of the conversation."""
+        """Note the members of a line outside the conversation."""
         kind = text_in(value, "type")
         self.version = text_in(value, "version") or self.version
         self.metadata |= {name: value[key] for key, name in METADATA.items() if has_text(value, key)}
@@ -290,14 +289,12 @@ class SessionReading:
         """The number of lines that belong to no session."""
         self.silent = 0
         """The number of messages without content."""
-        self._session_of: dict[str, ClaudeSession] = {}
-        """By the id of each line."""
-        self._latest: ClaudeSession | None = None
-        """The session that was spoken of last: logs that somebody has shortened name it only once."""
+        self._session_of: dict[str, ClaudeSession] = {}  # sessions by the id of each line
+        self._latest: ClaudeSession | None = None  # the session named last: shortened logs name it only once
         self._count = 0
 
     def read(self, source: Source) -> Iterator[InvalidFile]:
-        """The lines of a file; yields what is wrong with those that cannot be read."""
+        """Read the lines of a file; yield an error for each line that cannot be read."""
         for document in source.documents():
             try:
                 value = document.value
@@ -313,7 +310,7 @@ class SessionReading:
     def _add(self, value: JsonObject) -> None:
         line = line_in(value, self._count)
         session = self._session(line, text_in(value, "leafUuid"))
-        if session is None:  # a summary, such as of another file's session, is worth no word
+        if session is None:  # for example, the summary of another file's session
             self.unknown += line.kind in TYPES
             return
         self._latest = session
@@ -324,7 +321,7 @@ class SessionReading:
             self._session_of.setdefault(line.uuid, session)
 
     def _session(self, line: SessionLine, leaf: str) -> ClaudeSession | None:
-        """The session of the line it follows, so that one that was resumed is whole; else the one that it names."""
+        """Return the session of the parent line, so that a resumed session stays whole, or else the named one."""
         found = None
         if not line.is_side:
             found = self._session_of.get(line.parent)
@@ -339,11 +336,11 @@ class SessionReading:
 
 
 def is_line(value: Json) -> bool:
-    """True for a line that Claude Code writes, of whatever type."""
+    """Return whether Claude Code wrote the line, of whatever type."""
     kind = text_in(value, "type")
-    return bool(kind and text_in(value, "sessionId", _NAMED.get(kind, "sessionId")))
+    return bool(kind and text_in(value, "sessionId", _LINK_MEMBERS.get(kind, "sessionId")))
 
 
 def _is_message(value: Json) -> bool:
-    """True for a line of a conversation, though it names no session."""
+    """Return whether the line is a message, even without a session."""
     return text_in(value, "type") in SPOKEN and has_object(value, "message")

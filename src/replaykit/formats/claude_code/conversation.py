@@ -1,4 +1,4 @@
-"""The lines of one conversation, told to a `Talk`; those of a sub-agent inside of the call that started it."""
+"""Turn the lines of one conversation into a `Talk`; sub-agents go inside the call that started them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from replaykit.model.values import Json, JsonObject
 from replaykit.wire.anthropic import DIALECT
 from replaykit.wire.json_fields import as_text, joined_texts, pick, text_in, text_or_parts, value_in
 
-_SYNTHETIC = "<synthetic>"
-"""The model of an answer that no model gave."""
+_SYNTHETIC = "<synthetic>"  # the model name of answers that came from no model
 _INTERRUPTED = "[Request interrupted by user"
 _LOCAL = re.compile(r"\s*<(?:command-(?:name|message|args)|local-command-\w+|bash-(?:input|stdout|stderr))>")
 _QUIT = re.compile(r"<command-name>/(?:exit|quit|bye)</command-name>")
@@ -28,7 +27,7 @@ _SHORT = 2000
 
 
 class ClaudeRequest(Struct, frozen=True, kw_only=True):
-    """The members of a request beside its messages."""
+    """The members of a request besides its messages."""
 
     at: float = 0.0
     system: Json = None
@@ -41,10 +40,10 @@ class SessionOutcome(Struct, kw_only=True):
 
     model: str = ""
     failure: ErrorInfo | None = None
-    """The API's error that it ended with, so far."""
+    """The API error that the conversation ended with, so far."""
     is_interrupted: bool = False
     has_quit: bool = False
-    """True when the user left with `/exit`."""
+    """True if the user left with `/exit`."""
 
 
 def tell(
@@ -54,12 +53,13 @@ def tell(
     requests: Mapping[str, ClaudeRequest],
     depth: int = 0,
 ) -> SessionOutcome:
-    """Tells the lines, in order. `agents` has those of sub-agents, by the call that started each; told ones leave."""
-    teller = _ConversationBuilder(talk, lines, agents, requests, depth)
+    """Add the lines in order. `agents` has those of sub-agents by the id of the starting call; used ones are
+    removed."""
+    builder = _ConversationBuilder(talk, lines, agents, requests, depth)
     for line in lines:
-        teller.line(line)
-    teller.unreturned()
-    return teller.outcome
+        builder.line(line)
+    builder.unreturned()
+    return builder.outcome
 
 
 class _ConversationBuilder:
@@ -83,7 +83,7 @@ class _ConversationBuilder:
 
     def line(self, line: SessionLine) -> None:
         if line.kind == "assistant":
-            answer = self._answers.pop(line.answer_id, None)  # all lines of an answer are told with its first
+            answer = self._answers.pop(line.answer_id, None)  # all lines of an answer are added with its first
             if answer is not None:
                 self._answer(answer)
         elif line.kind == "user":
@@ -95,7 +95,7 @@ class _ConversationBuilder:
         self._at = line.at or self._at
 
     def unreturned(self) -> None:
-        """Agents of calls that never returned."""
+        """Add the sub-agents of calls that never returned."""
         for call_id in self._uses:
             self._inside(call_id)
 
@@ -168,7 +168,7 @@ class _ConversationBuilder:
 
     def _system(self, line: SessionLine) -> None:
         if line.subtype == "compact_boundary":
-            self._talk.catches_up([])  # the model has forgotten everything but the summary that follows
+            self._talk.catches_up([])  # the model keeps only the summary that follows
         if line.subtype == "api_error":
             self._talk.fails(error_of(line.content, "ApiError"), at=line.at)
         else:
@@ -176,7 +176,7 @@ class _ConversationBuilder:
 
 
 def first_request(lines: Sequence[SessionLine], requests: Mapping[str, ClaudeRequest]) -> ClaudeRequest:
-    """Return the request of the first answer that names one; else the prompt in a line before it."""
+    """Return the first known request of an answer, or else the system prompt in a line."""
     for line in lines:
         if line.request in requests:
             return requests[line.request]
@@ -187,7 +187,7 @@ def first_request(lines: Sequence[SessionLine], requests: Mapping[str, ClaudeReq
 
 
 def is_local(text: str) -> bool:
-    """True for what a slash command or a shell command of the user leaves in the session: no model is asked by it."""
+    """Return whether a slash or shell command of the user left this text, which no model is asked about."""
     return _LOCAL.match(text) is not None
 
 
@@ -204,7 +204,7 @@ def first_question(lines: Sequence[SessionLine]) -> Json:
 
 
 def _blocks(lines: list[SessionLine]) -> list[Json]:
-    """The blocks of one answer, whose lines may repeat them."""
+    """Return the blocks of one answer; its lines may repeat them."""
     found: list[Json] = []
     ids: set[str] = set()
     for line in lines:
@@ -217,7 +217,7 @@ def _blocks(lines: list[SessionLine]) -> list[Json]:
 
 
 def _ends(lines: list[SessionLine]) -> JsonObject:
-    """Return the members that only the last lines of an answer have: its usage, and why it ended."""
+    """Return the members that only the last line of an answer has: usage and stop reason."""
     ends: JsonObject = {"usage": None, "stop_reason": None}
     for line in lines:
         ends |= pick(line.message, ends)

@@ -1,4 +1,4 @@
-"""A line of a session, or a message of a stream: what of it tells something."""
+"""Read a line of a session, or a message of a stream."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from replaykit.wire.json_fields import (
 
 SPOKEN = ("user", "assistant")
 TYPES = (*SPOKEN, "system", "attachment")
-"""The types of lines that a conversation consists of."""
+"""Line types that make up a conversation."""
 METADATA = {"cwd": "cwd", "gitBranch": "git_branch", "entrypoint": "entrypoint", "permissionMode": "permission_mode"}
 _ON_EVERY_LINE = (
     *words_of("type subtype uuid parentUuid logicalParentUuid sessionId timestamp version"),
@@ -33,7 +33,7 @@ _ON_EVERY_LINE = (
 
 
 class SessionLine(Struct, frozen=True, kw_only=True):
-    """One line. `parent` is the line that it follows, which need not be the one before it."""
+    """One line. `parent` is the line before it in the conversation, not necessarily in the file."""
 
     kind: str
     index: int = 0
@@ -41,33 +41,33 @@ class SessionLine(Struct, frozen=True, kw_only=True):
     parent: str = ""
     session: str = ""
     agent: str = ""
-    """The sub-agent that it is of."""
+    """The id of the sub-agent, if the line belongs to one."""
     is_side: bool = False
-    """True for what a sub-agent says and hears."""
+    """True for messages of a sub-agent."""
     at: float = 0.0
     message: JsonObject = field(default_factory=dict)
     result: Json = msgspec.UNSET
-    """The result of a tool, where it is more than the model was told."""
+    """The tool's result, if it holds more than the model saw."""
     request: str = ""
-    """The id of the request that it answers."""
+    """The id of the request that the line answers."""
     is_api_error: bool = False
     is_meta: bool = False
-    """True for what Claude Code itself says in the user's name."""
+    """True for messages that Claude Code writes in the user's name."""
     subtype: str = ""
     content: Json = None
-    """Of a line that is no message: what it tells."""
+    """The content of a line that is not a message."""
     role: str = "user"
     system: str = ""
-    """The system prompt, where the line holds one."""
+    """The system prompt, if the line has one."""
 
     @property
     def answer_id(self) -> str:
-        """The same for all lines of one answer."""
+        """The id that all lines of one answer share."""
         return text_in(self.message, "id") or self.uuid or str(self.index)
 
     @property
     def blocks(self) -> list[Json]:
-        """The blocks of the message; a text is a block."""
+        """The blocks of the message; plain text becomes a block."""
         content = self.message.get("content")
         if content and isinstance(content, str):
             return [_block(content)]
@@ -75,17 +75,17 @@ class SessionLine(Struct, frozen=True, kw_only=True):
 
     @property
     def uses(self) -> list[JsonObject]:
-        """The calls of tools that it asks for."""
+        """The tool calls in the message."""
         return of_type(self.blocks, "tool_use")
 
     @property
     def results(self) -> list[JsonObject]:
-        """The results of tools that it holds."""
+        """The tool results in the message."""
         return of_type(self.blocks, "tool_result")
 
 
 def line_in(value: JsonObject, index: int) -> SessionLine:
-    """A line of a session. Bulky ones that nobody is told of shrink to their place in the conversation."""
+    """Read a line of a session. Bulky lines that are not shown to the model keep only their position."""
     kind = text_in(value, "type")
     place = SessionLine(
         kind=kind,
@@ -128,7 +128,7 @@ def _of_attachment(value: JsonObject) -> JsonObject:
 
 
 def _content(value: JsonObject) -> Json:
-    """Return the content of a line, or its members that are not the same on every line."""
+    """Return the content of a line, or else its members that are specific to it."""
     content = value.get("content")
     if content is not None:
         return content
@@ -146,16 +146,16 @@ MAX_REWOUND = 100
 
 
 class Branch(Struct, frozen=True, kw_only=True):
-    """One way through a session."""
+    """One path through a session."""
 
     lines: tuple[SessionLine, ...]
     leaf: SessionLine
     has_calls: bool = False
-    """True when the model answered in lines that no newer branch has."""
+    """True if the model answered in lines that no newer branch has."""
 
 
 def branches(lines: Iterable[SessionLine]) -> Iterator[Branch]:
-    """The newest branch, then those that were left, the newer first. What says nothing is none."""
+    """Yield the newest branch, then abandoned ones, newer first. Branches without messages are skipped."""
     graph = _Graph(_linked(list(lines)))
     seen: set[int] = set()
     for leaf in graph.leaves():
@@ -184,13 +184,13 @@ class _Graph:
                 self._results.setdefault(text_in(block, "tool_use_id"), []).append(line)
 
     def leaves(self) -> list[SessionLine]:
-        """The lines that none follows, the newest first."""
+        """Return the last lines of all branches, newest first."""
         followed = {line.parent for line in self._lines}
         found = [line for line in self._lines if line.uuid not in followed]
         return sorted(found, key=lambda line: (line.at, line.index), reverse=True)
 
     def branch(self, leaf: SessionLine) -> list[SessionLine]:
-        """In the order of the file, which is that of time."""
+        """Return the lines of a branch in file order, which is also the order of time."""
         found: dict[int, SessionLine] = {}
         line: SessionLine | None = leaf
         while line is not None and line.index not in found:
@@ -206,10 +206,10 @@ class _Graph:
 
 
 def _linked(lines: list[SessionLine]) -> list[SessionLine]:
-    """The lines, each with a name of its own and one to follow that is there.
+    """Give each line a unique id, and a parent that is in the file.
 
-    A line whose parent is not in the file follows the one before it. So do all lines without a parent, in a file that
-    keeps no parents at all: no answer is the beginning of anything.
+    A line whose parent is missing follows the line before it. So do all lines without a parent if the file has no
+    parents at all: an answer never starts a conversation.
     """
     named: list[SessionLine] = []
     keeps_parents = True
@@ -230,7 +230,7 @@ def _linked(lines: list[SessionLine]) -> list[SessionLine]:
 
 
 def _once(lines: list[SessionLine]) -> Iterator[SessionLine]:
-    """Each line once: a session that is compacted or resumed may repeat what it holds already."""
+    """Drop repeated lines: compacted and resumed sessions repeat some."""
     seen: dict[str, SessionLine] = {}
     for line in lines:
         first = seen.setdefault(line.uuid, line)

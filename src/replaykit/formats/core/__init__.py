@@ -1,5 +1,4 @@
-"""Shared by all formats: reading files (`source`, `fields`, `items`), conversations (`talk`, `messages`), logged calls
-of model APIs (`exchanges`, `threads`), and what a run says of itself (`labels`, `totals`, `replayability`).
-
-Knows no format.
+"""Shared by all formats: reading files (`source`, `fields`, `registry`), conversations (`talk`, `messages`), logged
+calls of model APIs (`exchanges`, `threads`), and statements about a run (`labels`, `replayability`). Knows no single
+format.
 """

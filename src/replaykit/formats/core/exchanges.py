@@ -8,7 +8,7 @@
                        on lines; request and response may be the bodies, or have them in `body` beside a status
     batches            {custom_id, method, url, body} and {custom_id, response: {status_code, body}, error}
 
-An API's own file says how it converses, as a `ConversationApi`; here the shapes around that are taken apart.
+An API's own module describes the API as a `ConversationApi`; this module reads the shapes around it.
 """
 
 from __future__ import annotations
@@ -56,38 +56,38 @@ MISSING_REQUEST = "The requests are not in the file. Log each request beside its
 
 
 class ConversationApi(Struct, frozen=True, kw_only=True):
-    """The way one API converses."""
+    """How one API lays out a conversation."""
 
     dialect: ApiDialect
     conversation: str
     """The member of a request that holds the conversation."""
     read_messages: Callable[[Json], list[Json]]
-    """A conversation, in the shape of `core.messages`; answers in that of `wire.model_calls`."""
+    """Return a conversation's messages in the shape of `core.messages`, and answers in that of `wire.model_calls`."""
     is_message: Callable[[JsonObject], bool]
     is_response: Callable[[JsonObject], bool]
     is_event: Callable[[JsonObject], bool]
-    """Of a stream."""
+    """True for an event of a stream."""
     begins: Callable[[JsonObject, JsonObject], bool]
-    """True when an event, after another one, begins a stream."""
+    """True if an event starts a new stream after another event."""
     is_certain: Callable[[JsonObject], bool]
-    """True for an object that can be of no other API."""
+    """True for an object that no other API produces."""
     whole: Callable[[Json], Json] = lambda body: body
-    """A response as the API writes it, from what people keep of one."""
+    """Rebuild the response as the API sends it from the part that was logged."""
     normalize_request: Callable[[JsonObject], JsonObject] = lambda body: body
-    """A request as the API takes it."""
+    """Return a request in the form that the API accepts."""
     answer: Callable[[ModelAnswer], ModelAnswer] = lambda answer: answer
-    """The answer, with all the calls that the agent has to make."""
+    """Return the answer with every call that the agent has to make."""
     used: Callable[[ModelAnswer], list[Used]] = lambda _answer: []
-    """The calls that the provider made for it."""
+    """Return the calls that the provider made for the answer."""
     history_id: Callable[[ModelCall], str] = lambda _call: ""
-    """The id of the history that a request goes on from, where the provider keeps it."""
+    """Return the id of the history that a request continues, if the provider keeps it."""
     keeps: Callable[[ModelCall], tuple[str, ...]] = lambda _call: ()
-    """The ids under which the provider keeps the call itself."""
+    """Return the ids under which the provider keeps the call itself."""
     advice: tuple[str, ...] = ()
-    """For those who let the provider keep the history."""
+    """Shown when the provider keeps the history."""
 
     def exchange(self, call: ModelCall, *, has_request: bool = True, **details: Json) -> ModelExchange:
-        """Return the call in one shape; `has_request` is false where only the response was logged."""
+        """Return the call in a common shape; `has_request` is false if only the response was logged."""
         if call.answer is not None:
             call = replace(call, answer=self.answer(call.answer))
         history_id = self.history_id(call)
@@ -108,7 +108,7 @@ class ConversationApi(Struct, frozen=True, kw_only=True):
 
 
 class ExchangeImporter:
-    """Reads what people log of one API."""
+    """Reads logs of one API."""
 
     def __init__(self, name: str, title: str, api: ConversationApi) -> None:
         self.name, self.title, self.api = name, title, api
@@ -129,12 +129,12 @@ class ExchangeImporter:
 
 
 def register_api(name: str, title: str, api: ConversationApi) -> None:
-    """Enter the format of what people log of an API."""
+    """Register the format for logs of an API."""
     IMPORTERS.register(name)(ExchangeImporter(name, title, api))
 
 
 class _Reader:
-    """Takes a file apart, item by item; messages and events that follow each other belong together."""
+    """Takes a file apart, item by item. Consecutive messages, and consecutive events, belong together."""
 
     def __init__(self, title: str, api: ConversationApi) -> None:
         self._title, self._api = title, api
@@ -196,7 +196,7 @@ class _Reader:
         messages, events = self._messages, self._events
         self._messages, self._events = [], []
         if messages:
-            # A conversation that is over: nothing else goes on from it.
+            # A logged conversation is over: no later exchange continues it.
             exchange = self._exchange({self._api.conversation: messages}, b"", 200)
             yield replace(exchange, answered=False, alone=True)
         if events:
@@ -216,7 +216,7 @@ class _Reader:
         return replace(exchange, **more)
 
     def _is_read(self, item: JsonObject, exchange: ModelExchange) -> bool:
-        """True when all that is asked and answered is this API's, as far as that shows."""
+        """Return whether the request and the answer are this API's, as far as one can tell."""
         api, call = self._api, exchange.call
         request, _response = halves(item, api.conversation)
         messages = as_objects(value_in(request, api.conversation))
@@ -224,8 +224,8 @@ class _Reader:
         return is_answer and all(map(api.is_message, messages[:_LOOK_AT]))
 
     def _owner(self, item: JsonObject) -> ExchangeImporter | None:
-        """Return the other API that these requests and responses are certainly of: read as this one's, they
-        would lose their calls."""
+        """Return the other API that this exchange certainly belongs to: reading it as this one's would lose its
+        calls."""
         for importer in IMPORTERS.values():
             if isinstance(importer, ExchangeImporter) and importer.api is not self._api:
                 for part in _parts(item, importer.api):
@@ -234,7 +234,7 @@ class _Reader:
         return None
 
     def _half_or_both(self, item: JsonObject) -> ModelExchange | None:
-        """The exchange that an object tells of; None where it tells of none."""
+        """Return the exchange that an object describes, if any."""
         if self._api.is_response(item):
             return self._answered(None, item, 200)
         if "exception" in item:
@@ -255,7 +255,7 @@ class _Reader:
         return replace(exchange, alone=True)
 
     def _is_foreign(self, response: Json) -> bool:
-        """True for a list of something else than this API's events: many formats have `events`."""
+        """Return whether this is a list of something other than this API's events: many formats have `events`."""
         body = self._api.whole(response)
         return isinstance(body, list) and not any(map(self._api.is_event, as_objects(body)))
 
@@ -268,7 +268,7 @@ class _Reader:
         return replace(exchange, call=replace(exchange.call, error=typed_error))
 
     def _answered(self, request: JsonObject | None, response: Json, status: int) -> ModelExchange:
-        """A pair. A response may be a text: of a body, of a stream, or all that was kept of the answer."""
+        """Return a request and its response, which may be the text of a body or a stream, or only the answer's text."""
         value = load_json(response)
         if isinstance(value, str) and value.lstrip().startswith(("{", *_STREAM_STARTS)):
             return self._exchange(request, value.encode("utf-8", "replace"), status)
@@ -277,12 +277,12 @@ class _Reader:
         body = self._api.whole(value)
         exchange = self._exchange(request, _text(body), status, created(body))
         if isinstance(response, str) and exchange.call.answer is None and exchange.call.error is None:
-            # JSON, and no body of this API: the model was asked for JSON, and its answer is all that was kept.
+            # JSON, but not a body of this API: the model was asked for JSON, and only its answer was logged.
             return self._spoken(request, response)
         return exchange
 
     def _spoken(self, request: JsonObject | None, text: str) -> ModelExchange:
-        """An answer of which only the text was kept."""
+        """Return an exchange of which only the text of the answer was logged."""
         exchange = self._exchange(request, b"", 200)
         call = replace(exchange.call, answer=ModelAnswer(content=text), complete=True, problem=None)
         return replace(exchange, call=call)
@@ -296,7 +296,7 @@ class _Reader:
 
 
 def _text(value: Json) -> bytes:
-    """The body as it went over the wire, or nearly so."""
+    """Return the body as it was sent, or nearly so."""
     try:
         return dumps(value)
     except orjson.JSONEncodeError:
@@ -304,10 +304,11 @@ def _text(value: Json) -> bytes:
 
 
 def _in_order(items: list[Json]) -> list[Json]:
-    """Return the items of an API's list, the oldest first: a result comes after its call."""
+    """Return the items of an API's list, oldest first, so that a result comes after its call."""
     calls: set[str] = set()
     for item in map(as_object, items):
         call_id = text_in(item, "call_id")
+        # OpenAI lists the items of a conversation newest first by default.
         if text_in(item, "type").endswith("_output") and call_id not in calls:
             return items[::-1]
         calls.add(call_id)
@@ -315,7 +316,7 @@ def _in_order(items: list[Json]) -> list[Json]:
 
 
 def _streamed(source: Source, text: bytes | None = None) -> Iterator[JsonObject]:
-    """The events of a text of `data:` lines."""
+    """Yield the events in a text of `data:` lines."""
     if not source.is_text or not source.head.lstrip().decode("utf-8", "replace").startswith(_STREAM_STARTS):
         return
     splitter = SseSplitter()
@@ -326,7 +327,7 @@ def _streamed(source: Source, text: bytes | None = None) -> Iterator[JsonObject]
 
 
 def _parts(value: Json, api: ConversationApi, depth: int = 2) -> Iterator[JsonObject]:
-    """Whatever in a value could tell which API it is of: itself, the halves of a pair, messages."""
+    """Yield everything in a value that could identify its API: the value itself, halves of a pair, messages."""
     if isinstance(value, list) and depth:
         for item in value[:_LOOK_AT]:
             yield from _parts(item, api, depth - 1)
@@ -347,7 +348,7 @@ def _parts(value: Json, api: ConversationApi, depth: int = 2) -> Iterator[JsonOb
 
 REQUESTS = ("request", "request_body", "body", "params")
 RESPONSES = ("response", "response_body", "completion", "chunks", "stream_events", "events", "result")
-"""Under which names a pair has its halves."""
+"""The names of the two halves of a pair."""
 
 _BODIES = ("body", "json", "data", "params", "kwargs")
 _STATUSES = ("status_code", "status")
@@ -361,7 +362,7 @@ _LAST_STATUS = 599
 
 
 def halves(item: JsonObject, conversation: str) -> tuple[JsonObject | None, Json]:
-    """The request's body and the response, or the one of them that is there."""
+    """Return the request's body and the response; either may be missing."""
     response = value_in(item, *RESPONSES)
     request = value_in(item, *REQUESTS)
     if request is None and item.get(conversation) is not None:
@@ -370,14 +371,14 @@ def halves(item: JsonObject, conversation: str) -> tuple[JsonObject | None, Json
 
 
 def unwrapped(response: Json) -> tuple[Json, int]:
-    """The response's body, and its status."""
+    """Return the response's body and its status."""
     if isinstance(response, dict) and "body" in response:
         return response["body"], http_status(response) or 200
     return response, 200
 
 
 def http_status(value: JsonObject) -> int:
-    """The status that the object names; 0 where it names none."""
+    """Return the status in the object; 0 if there is none."""
     for name in _STATUSES:
         status = value.get(name)
         if type(status) is int:
@@ -394,7 +395,7 @@ def created(response: Json) -> float:
 
 
 def times(item: JsonObject, otherwise: float) -> dict[str, float]:
-    """Return the start and duration of a call, as the log states them."""
+    """Return the start and duration of a call from the log entry."""
     found = {"at": _time(item, _TIMES) or otherwise}
     for name, unit in _DURATIONS.items():
         took: Json = item.get(name)
@@ -404,7 +405,7 @@ def times(item: JsonObject, otherwise: float) -> dict[str, float]:
 
 
 def text_or_parts(content: Json) -> Json:
-    """Content that is nothing but texts as one text; else as it is."""
+    """Join content that consists of texts only; return other content unchanged."""
     if not isinstance(content, list) or not content:
         return content
     texts: list[str] = []
@@ -419,12 +420,12 @@ def text_or_parts(content: Json) -> Json:
 
 
 def has_calls(content: Json, own: tuple[str, ...] = ()) -> bool:
-    """True for content with calls, or results, of others than the API's own: it would lose them."""
+    """Return whether content has calls or results in another API's form, which would be lost here."""
     return bool(of_type(content, *set(_CALLS).difference(own)))
 
 
 def described(item: JsonObject) -> str:
-    """Return a description of an object, for an error message."""
+    """Describe an object for an error message."""
     names = ", ".join(f"`{name[:40]}`" for name in islice(item, 5))
     if names:
         return f"an object with {names}"
@@ -432,7 +433,7 @@ def described(item: JsonObject) -> str:
 
 
 def _request(body: Json, conversation: str) -> JsonObject | None:
-    """The request's body, out of whatever it was logged in."""
+    """Return the request's body, unwrapped from the objects it was logged in."""
     for _level in range(3):
         if isinstance(body, str):
             body = load_object(body.encode("utf-8", "replace"))

@@ -1,4 +1,4 @@
-"""Fields: an object of a foreign trace, taken apart by name, so that every wrong shape is told and none is lost."""
+"""Read the fields of a foreign object by name, so that every wrong type is reported and nothing is lost."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from replaykit.model.text_lines import words_of
 from replaykit.model.values import ABSENT, Json, JsonObject, Raw, encode, raw
 from replaykit.wire.json_fields import EMPTY, as_text, has_list, has_text, joined_texts
 
-_MILLISECONDS = 1e11  # an epoch above this would be the year 5138 in seconds
+_MILLISECONDS = 1e11  # as seconds, a larger epoch would be in the year 5138
 
 
 class Fields:
-    """One JSON object and its path. What nobody takes is left in `rest()`."""
+    """A JSON object and its path. `rest()` holds what no call has taken."""
 
     __slots__ = ("_taken", "path", "source", "value")
 
@@ -37,14 +37,14 @@ class Fields:
         self._taken: set[str] = set()
 
     def key(self, *names: str) -> str | None:
-        """The first of the names that the object has, with a value other than null."""
-        for name in names:  # a loop: this runs for every field of every record
+        """Return the first of the names whose value is not null."""
+        for name in names:  # a plain loop: this runs for every field of every record
             if self.value.get(name) is not None:
                 return name
         return None
 
     def take(self, *names: str) -> Json:
-        """The value under the first of the names that is there; None when none is."""
+        """Take the first value that is not null; None if there is none."""
         value = self.value
         for name in names:
             found = value.get(name)
@@ -55,26 +55,26 @@ class Fields:
         return None
 
     def text(self, *names: str) -> str | None:
-        """A text, or None when it is not there."""
+        """Take a text, or None."""
         found: str | None = self._typed(names, str, "a text")
         return found
 
     def required_text(self, *names: str) -> str:
-        """A text that has to be there."""
+        """Take a text; raise `InvalidFile` if it is missing."""
         found = self.text(*names)
         if found is None:
             raise self.source.error(f"{names[0]!r} is missing", self.path)
         return found
 
     def label(self, *names: str) -> str | None:
-        """A text or a whole number, as text; None when it is not there."""
+        """Take a text or a whole number, as text."""
         found = self.take(*names)
         if type(found) is int:
             return str(found)
         return self.text(*names)
 
     def number(self, *names: str) -> float | None:
-        """A finite number, or None when it is not there."""
+        """Take a finite number, or None."""
         found = self.take(*names)
         if found is None:
             return None
@@ -84,15 +84,15 @@ class Fields:
             raise self.error(f"expected a number, got {json_type(found)}", *names) from None
 
     def flag(self, *names: str) -> bool:
-        """True or false; false when it is not there."""
+        """Take a boolean; a missing one is false."""
         return bool(self._typed(names, bool, "true or false"))
 
     def items(self, *names: str) -> list[Json]:
-        """A list; an empty one when it is not there."""
+        """Take a list; a missing one is empty."""
         return self._typed(names, list, "a list") or []
 
     def texts(self, *names: str) -> tuple[str, ...]:
-        """A list of texts; an empty one when it is not there."""
+        """Take a list of texts; a missing one is empty."""
         found = self.items(*names)
         for item in found:
             if not isinstance(item, str):
@@ -100,11 +100,11 @@ class Fields:
         return tuple(found)
 
     def object(self, *names: str) -> JsonObject:
-        """An object; an empty one when it is not there."""
+        """Take an object; a missing one is empty."""
         return self._typed(names, dict, "an object") or {}
 
     def time(self, *names: str) -> float | None:
-        """Seconds since the epoch, from ISO text, seconds or milliseconds; None when it is not there."""
+        """Take a time as seconds since the epoch, from ISO text, seconds or milliseconds; None if it is missing."""
         found = self.take(*names)
         if found is None:
             return None
@@ -117,42 +117,42 @@ class Fields:
             raise self.error(f"expected an ISO time or epoch seconds, got {shown}", *names) from None
 
     def inner(self, name: str) -> Fields:
-        """The fields of an object inside of it; none when it is not there."""
+        """Take the fields of a nested object; a missing one is empty."""
         return Fields(self.source, self.object(name), (*self.path, name))
 
     def members(self, name: str) -> Iterator[TraceItem]:
-        """Each member of a list; none when it is not there."""
+        """Take a list and yield its members."""
         return TraceItem(self.source, self.items(name), (*self.path, name)).members()
 
     def each(self, name: str, what: str = "an object") -> Iterator[Fields]:
-        """The fields of each object in a list."""
+        """Take a list of objects and yield the fields of each."""
         return (member.fields(what) for member in self.members(name))
 
     def raw(self, *names: str) -> Raw:
-        """Any value as JSON text; `null` when it is not there."""
+        """Take any value as JSON text; a missing one is `null`."""
         return self.raw_value(self.take(*names), *names)
 
     def raw_value(self, value: Json, *names: str) -> Raw:
-        """A value of this object as JSON text, keys in their own order."""
+        """Return a value of this object as JSON text, keys in their original order."""
         source, path = self._place_of(names)
         return source.raw(value, path)
 
     def canonical(self, value: Json, *names: str) -> Raw:
-        """A value of this object as canonical JSON text."""
+        """Return a value of this object as canonical JSON text."""
         source, path = self._place_of(names)
         return source.canonical(value, path)
 
     def take_all(self) -> JsonObject:
-        """The whole object; nothing is left."""
+        """Take the whole object."""
         self._taken.update(self.value)
         return self.value
 
     def rest(self) -> JsonObject:
-        """Everything that was not taken."""
+        """Return the members that were not taken."""
         return {key: value for key, value in self.value.items() if key not in self._taken}
 
     def error(self, message: str, *names: str) -> InvalidFile:
-        """The error about the value under one of the names."""
+        """Return an error about the value under the first of the names that is set."""
         name = self.key(*names)
         if name:
             message = f"{name}: {message}"
@@ -160,7 +160,7 @@ class Fields:
         return source.error(message, path)
 
     def _place_of(self, names: tuple[str, ...]) -> tuple[Source, DocumentPath]:
-        """Return the source and the path of the first of the members that is there, or of the object itself."""
+        """Return the source, and the path of the first member that is set or else of the object itself."""
         name = self.key(*names)
         if name:
             return self.source, (*self.path, name)
@@ -184,7 +184,7 @@ def json_type(value: Json) -> str:
 
 
 def time_in(value: Json) -> float:
-    """Seconds since the epoch where a value tells a time, and 0 where it does not: for times worth no error."""
+    """Return a time as seconds since the epoch, or 0 if the value is no time: for times not worth an error."""
     try:
         return _epoch(value)
     except (ValueError, OverflowError, TypeError):
@@ -195,7 +195,7 @@ def _epoch(value: Json) -> float:
     if isinstance(value, str):
         moment = dt.datetime.fromisoformat(value)
         if moment.tzinfo is None:
-            # The zone of the importing machine would make another run of the same file on each machine.
+            # In the local zone, the same file would become a different run on each machine.
             moment = moment.replace(tzinfo=dt.UTC)
         return moment.timestamp()
     seconds = _finite(value)
@@ -205,22 +205,23 @@ def _epoch(value: Json) -> float:
 
 
 class TraceItem(Struct, frozen=True):
-    """A value of a file, and where it stands."""
+    """A value in a file, and its location."""
 
     source: Source
     value: Json
     path: DocumentPath = ()
 
     def error(self, message: str, *path: str | int) -> InvalidFile:
-        """Return an error about it, or about its member at `path`."""
+        """Return an error about the value, or about its member at `path`."""
         return self.source.error(message, (*self.path, *path))
 
     def fields(self, what: str = "an object") -> Fields:
-        """Its fields; `InvalidFile` when it is no object."""
+        """Return the fields of the value; raise `InvalidFile` if it is not an object."""
         return Fields(self.source, self.value, self.path, what)
 
     def members(self, *names: str) -> Iterator[TraceItem]:
-        """The members of the list that it is, or that it has under one of the names; else itself."""
+        """Yield the members of the list in the value, or under one of the names; without a list, yield the item
+        itself."""
         value, path = self.value, self.path
         for name in names:
             if has_list(value, name):
@@ -250,8 +251,8 @@ _TYPED = re.compile(r"([A-Za-z_][\w.]*(?:Error|Exception|Timeout|Interrupt|Excee
 ERROR = "Error: "
 """The usual start of an error that an agent reports to a model."""
 _SPOKEN = ("Error:", "ERROR:")
+# How OpenAI's Agents SDK starts the text of an exception.
 _OPENAI_AGENTS = "An error occurred while running the tool"
-"""The start of an exception's text in OpenAI's Agents SDK."""
 
 STATUSES: dict[str, RunStatus] = {
     **dict.fromkeys(
@@ -263,7 +264,7 @@ STATUSES: dict[str, RunStatus] = {
     **dict.fromkeys(("cancelled", "canceled", "aborted", "interrupted", "stopped", "killed"), RunStatus.CANCELLED),
     **dict.fromkeys(("running", "in_progress", "pending", "started", "queued"), RunStatus.RUNNING),
 }
-"""Words of traces for the statuses of a run."""
+"""The words that traces use for the statuses of a run."""
 _ENDINGS = {
     "TimeoutError": RunStatus.TIMEOUT,
     "CancelledError": RunStatus.CANCELLED,
@@ -272,21 +273,20 @@ _ENDINGS = {
 
 
 def status_of(word: str) -> RunStatus | None:
-    """The status a trace's word means; None when it is not known."""
+    """Return the status that a word of a trace stands for, or None."""
     return STATUSES.get(re.sub(r"[\s-]+", "_", word.strip().lower()))
 
 
 def ending_of(error: ErrorInfo) -> RunStatus:
-    """Return the status of a run that ended with this error, as a recording would have it."""
+    """Return the status that a recording gives a run that ends with this error."""
     return _ENDINGS.get(error.type, RunStatus.ERROR)
 
 
-_UNKNOWN = "Error"
-"""The type of an error that a trace keeps no type of."""
+_UNKNOWN = "Error"  # the type of an error whose trace states none
 
 
 def error_of(value: Json, fallback_type: str = _UNKNOWN) -> ErrorInfo:
-    """The error a trace's text or object tells of; anything it says beyond type and message is kept."""
+    """Return the error that a text or an object describes; members beyond type and message become attributes."""
     if isinstance(value, str):
         typed = _TYPED.fullmatch(value.strip())
         if typed:
@@ -301,7 +301,7 @@ def error_of(value: Json, fallback_type: str = _UNKNOWN) -> ErrorInfo:
 
 
 def error_of_repr(text: str, fallback_type: str = "Error") -> ErrorInfo:
-    """The error that a text tells of which may be the `repr` of an exception: `TimeoutError('too late')`."""
+    """Return the error in a text that may be the `repr` of an exception: `TimeoutError('too late')`."""
     shown = _REPR.fullmatch(text.strip())
     if shown is None:
         return error_of(text.strip(), fallback_type)
@@ -318,7 +318,7 @@ def _plain(text: str) -> str:
 
 
 def result_error(result: Json, *, is_error: bool = False) -> ErrorInfo | None:
-    """The error that a tool's result is, where it says so; MCP has `isError` beside the content."""
+    """Return the error in a tool's result that is marked as one; MCP has `isError` beside the content."""
     if isinstance(result, dict) and (result.get("isError") is True or result.get("is_error") is True):
         content = result.get("content")
         parts = joined_texts(content, "\n") or None
@@ -329,7 +329,7 @@ def result_error(result: Json, *, is_error: bool = False) -> ErrorInfo | None:
 
 
 def spoken_error(result: Json) -> ErrorInfo | None:
-    """The error that a model was told of, where only what it was told is known: `Error: …`, `TimeoutError: …`."""
+    """Return the error in the text that a model was shown: `Error: …`, `TimeoutError: …`."""
     if not isinstance(result, str):
         return None
     text, fallback_type = result, ""
@@ -346,7 +346,7 @@ def spoken_error(result: Json) -> ErrorInfo | None:
 def tool_outcome(
     content: Json, *, failed: bool | None = None, error: ErrorInfo | None = None, ending: ToolErrors | None = None
 ) -> tuple[ErrorInfo | None, Raw]:
-    """The error and the result of a tool's call, of which the model was told `content`.
+    """Return the error and the result of a tool call from `content`, which the model was shown.
 
     `failed` and `error` are what the format says of a failure; where it says nothing, the text does. `ending` is for a
     format that knows whether the failed tool raised. Without it, a failure that the format knows of was raised, and
@@ -366,7 +366,7 @@ def tool_outcome(
 
 
 def _with_type(error: ErrorInfo, content: Json) -> ErrorInfo:
-    """The error; of a trace that keeps no types, with the one that the agent told the model of the same error."""
+    """Return the error; if the trace gives no type, take it from the text that the agent showed the model."""
     if error.type != _UNKNOWN or not error.message or not isinstance(content, str):
         return error
     described = error_of_repr(content)

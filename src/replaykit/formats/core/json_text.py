@@ -1,4 +1,4 @@
-"""JSON inside of traces: documents that are not quite JSON, and values that were written as JSON text."""
+"""Read JSON in traces: documents that are not quite JSON, and values that were written as JSON text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OPENINGS = ("{", "[", '"')
 
 
 def decode_lenient(text: bytes | memoryview | Raw) -> Json:
-    """Return the JSON value of a document; halves of characters and NaN are replaced instead of refused.
+    """Decode a JSON document; replace lone surrogates and NaN instead of refusing them.
 
     One bad character in one run is no reason to lose the other runs of a file.
     """
@@ -38,7 +38,7 @@ def decode_lenient(text: bytes | memoryview | Raw) -> Json:
 
 
 def _repair(value: Json) -> Json:
-    """Replace each half of a character by a sign and each number that is not finite by its name.
+    """Replace lone surrogates by U+FFFD, and NaN and infinities by their names.
 
     No file, store or agent could take them as they are.
     """
@@ -47,16 +47,17 @@ def _repair(value: Json) -> Json:
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, list):
-        return list(map(_repair, value))  # a comprehension is a second stack frame for each level on Python 3.11
+        # on Python 3.11, a comprehension would add a second stack frame for each level
+        return list(map(_repair, value))
     if isinstance(value, dict):
         return dict(zip(map(_repair, value), map(_repair, value.values()), strict=True))
     return value
 
 
 def load_json(value: Json) -> Json:
-    """Return the object, list or quoted text that a value written as JSON text stands for; else the value.
+    """Decode a value that is the JSON text of an object, a list or a string; return any other value unchanged.
 
-    Any other text stays a text, since `5` may have been a number or a text.
+    Other texts stay texts, since `5` may have been a number or a text.
     """
     if not isinstance(value, str) or value[:20].lstrip()[:1] not in _OPENINGS:
         return value
@@ -64,7 +65,7 @@ def load_json(value: Json) -> Json:
 
 
 def decode_text(value: Json) -> Json:
-    """Return the value of a JSON text; the value itself where it is no text, or no JSON."""
+    """Decode a JSON text; return the value unchanged if it is not text, or not JSON."""
     if not isinstance(value, str):
         return value
     try:
@@ -74,7 +75,7 @@ def decode_text(value: Json) -> Json:
 
 
 def _decode_cut_text(value: str) -> Json:
-    """Return the value of a text that was cut within a character before it was written as JSON."""
+    """Decode a text that was cut inside a surrogate pair before it was written as JSON."""
     if "\\u" not in value:
         return value
     try:
@@ -84,7 +85,7 @@ def _decode_cut_text(value: str) -> Json:
 
 
 def read_arguments(value: Json) -> Json:
-    """Return the arguments of a tool call, which formats write as JSON text or as an object; `{}` for none."""
+    """Return the arguments of a tool call, which formats write as JSON text or as an object; `{}` if there are none."""
     if value is None:
         return {}
     if isinstance(value, str):

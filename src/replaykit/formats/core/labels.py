@@ -1,7 +1,7 @@
-"""Labels: what somebody said of a run afterwards, a reward, a score, a piece of feedback.
+"""Labels: judgements of a run made afterwards, such as a reward, a score, or feedback.
 
-A run that a label calls a failure is one, whatever its own status says: its error says who judged it and how, and
-its metadata keeps the labels, with what was expected where they say that.
+A label can mark a run as failed, whatever the run's own status is: the error then names the judge and the judgement,
+and the metadata keeps the labels, with the expected calls and answers that they state.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from replaykit.wire.json_fields import as_object
 LABELS = "labels"
 """The metadata key of a run's labels."""
 JUDGED = "Judged"
-"""The type of the error of a run that only a label calls a failure."""
+"""The error type of a run that only a label marks as failed."""
 _SHORT = 200
 _READING = re.compile(
     r"(get|find|list|search|look|lookup|read|fetch|show|view|check|verify|count|describe|query|track|calculate|compute"
@@ -31,7 +31,7 @@ _READING = re.compile(
 
 
 class ExpectedCall(Struct, frozen=True, kw_only=True):
-    """A call of a tool that a good run makes."""
+    """A tool call that a good run makes."""
 
     name: str
     arguments: JsonObject = field(default_factory=dict)
@@ -46,21 +46,21 @@ class Label(Struct, frozen=True, kw_only=True, omit_defaults=True):
     why: str = ""
     """The judge's comment."""
     expected_calls: tuple[ExpectedCall, ...] | None = None
-    """Calls that a good run makes, with at least these arguments; None where the label does not say."""
+    """Calls that a good run makes, with at least these arguments; None if the label does not state them."""
     changing_tools: tuple[str, ...] = ()
-    """Tools that change something: a good run calls them as expected, once for each, and not otherwise."""
+    """Tools that change something: a good run calls them exactly as expected."""
     expected_output: tuple[str, ...] = ()
-    """Texts that the answer of a good run contains."""
+    """Texts in the answer of a good run."""
     expected_answer: str = ""
-    """The answer of a good run, as a dataset's reference or a target has it."""
+    """The answer of a good run, from a dataset's reference or a target."""
     said_anywhere: bool = False
-    """The expected output may be in anything that the agent said, not in its answer alone."""
+    """The expected output may be in any message of the agent, not only in its answer."""
     criteria: tuple[str, ...] = ()
-    """Sentences about a good run that only judgement can check."""
+    """Sentences about a good run that only a judge can check."""
 
     @property
     def text(self) -> str:
-        """The text of it in one line."""
+        """The judgement in one line."""
         why = " ".join(self.why.split())
         statement = f"{self.name} is {encode(self.value).decode()[:_SHORT]}"
         if why:
@@ -69,7 +69,7 @@ class Label(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def labelled(run: TraceRun, labels: Sequence[Label]) -> TraceRun:
-    """The run with its labels; a failure where one of them says so, and the run does not say how it failed itself."""
+    """Return the run with its labels, marked as failed if one of them says so and the run itself did not fail."""
     if not labels:
         return run
     metadata = as_object(run.metadata) | {LABELS: msgspec.to_builtins(labels)}
@@ -82,19 +82,19 @@ def labelled(run: TraceRun, labels: Sequence[Label]) -> TraceRun:
 
 
 def as_it_ended(run: TraceRun) -> TraceRun:
-    """The run as it ended by itself: a success, where nothing but a label calls it a failure."""
+    """Return the run as it ended, without a failure that only a label states."""
     if run.error is None or run.error.type != JUDGED:
         return run
     return replace(run, status=RunStatus.SUCCESS, error=None)
 
 
 def only_reads(tool: str) -> bool:
-    """True for a tool that changes nothing, by the verb its name begins with: `get_user`, `searchFlights`, `think`."""
+    """Return whether a tool changes nothing, judged by the verb in its name: `get_user`, `searchFlights`, `think`."""
     return _READING.match(tool) is not None
 
 
 def labels_of(run: TraceRun) -> tuple[Label, ...]:
-    """The labels that a run carries; none where what its metadata holds under that name is something else."""
+    """Return a run's labels; none if its metadata uses that key for something else."""
     try:
         return msgspec.convert(as_object(run.metadata).get(LABELS, []), tuple[Label, ...])
     except msgspec.ValidationError:
@@ -129,7 +129,7 @@ _MIDDLE = 0.5
 
 
 def says_failure(name: str, value: Json) -> bool:
-    """True where the score leaves no doubt that the run failed."""
+    """Return whether the score can only mean that the run failed."""
     words = set(map(str.lower, _WORDS.findall(name)))
     if words & _MEASURES:
         return False

@@ -1,7 +1,7 @@
-"""Messages and answers of models as LangSmith holds them, in the shapes that recordings have.
+"""Read the messages and answers that LangSmith holds, in the shapes that recordings have.
 
 LangChain writes a message in three ways (`{lc, id, kwargs}`, `{type, data}`, `{type, content}`) and as a pair of
-role and text; SDKs that are wrapped write the provider's own body.
+role and text; wrapped SDKs write the provider's own body.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from replaykit.wire.json_fields import (
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
 _ROLES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool", "function": "function"}
-_SPOKEN = ("text", "thinking", "tool_use", "input_json_delta")  # blocks of content that an answer has words for
+_SPOKEN = ("text", "thinking", "tool_use", "input_json_delta")  # blocks of content that `ModelAnswer` has fields for
 _PAIR = 2
 
 
 def message_body(value: Json) -> JsonObject | None:
-    """The fields of a LangChain message, `type` among them; None for anything else."""
+    """Return the fields of a LangChain message, including `type`; None for anything else."""
     if not isinstance(value, dict):
         return None
     body, kind = value, value.get("type")
@@ -54,7 +54,7 @@ def message_body(value: Json) -> JsonObject | None:
 
 
 def message_of(value: Json) -> Json:
-    """A message as `{role, content}` with its calls; what is no message of LangChain stays as it is."""
+    """Return a message as `{role, content}` with its calls; return anything but a LangChain message unchanged."""
     if isinstance(value, list) and len(value) == _PAIR and set(map(type, value)) == {str}:
         return {"role": _ROLES.get(value[0], value[0]), "content": value[1]}
     body = message_body(value)
@@ -69,7 +69,7 @@ def message_of(value: Json) -> Json:
 
 
 def conversation(messages: Json) -> Json:
-    """The messages of a request; LangChain wraps them in a list of its own."""
+    """Return the messages of a request, which LangChain may wrap in another list."""
     if not isinstance(messages, list):
         return messages
     wrapped = len(messages) == 1 and isinstance(messages[0], list) and not isinstance(message_of(messages[0]), dict)
@@ -77,7 +77,7 @@ def conversation(messages: Json) -> Json:
 
 
 def read_outputs(outputs: Json) -> WireResponse:
-    """Return the response in the outputs of a model's run; no answers where their shape is unknown."""
+    """Return the response in the outputs of a model's run; without answers if the shape is unknown."""
     body = as_object(outputs)
     if "generations" in body:
         return _read_generations(body)
@@ -118,7 +118,7 @@ def _read_message(value: Json) -> WireResponse:
 
 
 def _choice(choice: JsonObject) -> JsonObject:
-    """The choice with its reason as a text: one SDK writes the last chunk of the stream in its place."""
+    """Return the choice with its reason as text: one SDK puts the last chunk of the stream there."""
     reason = choice.get("finish_reason")
     if isinstance(reason, dict):
         return {**choice, "finish_reason": reason.get("finish_reason")}
@@ -139,7 +139,7 @@ def _answer(body: JsonObject) -> ModelAnswer:
 
 
 def _calls(body: JsonObject) -> tuple[ToolUse, ...]:
-    """The calls a message asks for, also those whose arguments the model wrote wrongly."""
+    """Return the calls in a message, including those with malformed arguments."""
     calls = [*objects_in(body, "tool_calls"), *objects_in(body, "invalid_tool_calls")]
     return tuple(ToolUse(id=text_in(c, "id"), name=text_in(c, "name"), arguments=_arguments(c)) for c in calls)
 

@@ -1,11 +1,11 @@
-"""Messages as dialects write them, in one shape: `{role, content, tool_calls, tool_call_id, name}`.
+"""Convert messages of all dialects to one shape: `{role, content, tool_calls, tool_call_id, name}`.
 
     GenAI       {role, parts: [{type: text | reasoning | tool_call | tool_call_response, …}]}
     OpenAI      {role, content, tool_calls: [{id, function: {name, arguments}}], tool_call_id}
     AI SDK      {role, content: [{type: text | tool-call | tool-result, …}]}
     LangChain   {type, data}, {lc, id, kwargs}, [role, text]
 
-A message with the results of several tools becomes one for each. `status: error` marks a result that is an error.
+A message with the results of several tools becomes several messages. `status: error` marks a result that is an error.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ _SORTS = {
 
 
 def messages_of(value: Json, cache: ConversationCache | None = None) -> list[Json] | None:
-    """The messages of a conversation; None where the value holds none.
+    """Return the messages of a conversation; None if the value holds none.
 
-    With what was heard before, those that it begins with are not read again: nobody may change them, they are shared.
+    With a cache, the part that was read before is not read again. Messages are shared, so callers must not change them.
     """
     if isinstance(value, str):
         read = _read_text(value, cache)
@@ -71,12 +71,12 @@ def messages_of(value: Json, cache: ConversationCache | None = None) -> list[Jso
     if not isinstance(value, list):
         return None
     if len(value) == 1 and isinstance(value[0], list) and not isinstance(message_of(value[0]), dict):
-        value = value[0]  # LangChain wraps them in a list of its own
+        value = value[0]  # LangChain wraps the messages in another list
     return _read_all(value)
 
 
 def _read_text(text: str, cache: ConversationCache | None) -> list[Json] | None:
-    """The messages in the text of a list; None where it is no such text, or a list in a list."""
+    """Return the messages in the JSON text of a list; None for any other text, or for a nested list."""
     if text[:1] != "[" or text[1:20].lstrip()[:1] == "[":
         return None
     size = 0 if cache is None else len(cache.text)
@@ -104,7 +104,7 @@ def _read_all(messages: list[Json]) -> list[Json]:
 
 
 def answer_in(messages: Iterable[Json]) -> ModelAnswer | None:
-    """Return the model's answer, joined from one or more messages; None without any."""
+    """Return the model's answer, joined from one or more messages; None if there are none."""
     spoken = of_role(messages, "assistant", "model", "ai", None)
     if not spoken:
         return None
@@ -126,7 +126,7 @@ def answer_in(messages: Iterable[Json]) -> ModelAnswer | None:
 
 
 def _answer(message: JsonObject) -> ModelAnswer:
-    """`answer_in` of one message that says no more than a text, as nearly all do."""
+    """Return the answer in a message with plain text, as nearly all have."""
     calls = message.get("tool_calls")
     return ModelAnswer(
         content=text_in(message, "content") or None,
@@ -137,7 +137,7 @@ def _answer(message: JsonObject) -> ModelAnswer:
 
 
 def only_text(messages: list[Json] | None) -> str | None:
-    """Return the text of a conversation that is one message and nothing but text; None for any other."""
+    """Return the text of a conversation that is a single text message; None for any other."""
     if messages and len(messages) == 1 and isinstance(messages[0].get("content"), str):
         text: str = messages[0]["content"]
         return text
@@ -152,7 +152,7 @@ def text_of(messages: list[Json] | None, role: str) -> str:
 
 
 def _alone(message: Json) -> JsonObject | None:
-    """`_said` of a message of one part, as nearly all of GenAI have; None for any other."""
+    """Read a message with a single part, as nearly all of GenAI have; None for any other."""
     if type(message) is not dict or not message.keys().isdisjoint(_BESIDE):
         return None
     parts = message.get("parts")
@@ -198,7 +198,7 @@ def _read_message(message: Json) -> list[JsonObject]:
 
 
 def _of_parts(role: str, parts: list[Json], message: JsonObject) -> list[JsonObject]:
-    """A message for each result in it, and one for all the rest."""
+    """Return a message for each result, and one for all other parts."""
     found: list[JsonObject] = []
     calls: list[Json] = []
     rest: list[Json] = []
@@ -247,7 +247,7 @@ def _part_text(part: JsonObject) -> str:
 
 
 def _call(call: JsonObject) -> JsonObject:
-    """A call that a model asks for, of any shape."""
+    """Return a call that a model asks for, from any shape."""
     named = object_in(call, "function") or call
     return {
         "id": text_in(call, "id", "toolCallId", "call_id"),
@@ -257,7 +257,7 @@ def _call(call: JsonObject) -> JsonObject:
 
 
 def _result(part: JsonObject) -> JsonObject:
-    """A tool's result inside of a message."""
+    """Return a tool's result as a message."""
     content = value_in(part, "response", "result", "output", "content")
     failed = part.get("is_error") is True or part.get("isError") is True or part.get("outcome") in ("failed", "retried")
     if isinstance(content, dict) and "value" in content and has_text(content, "type"):
@@ -282,22 +282,22 @@ def _content_text(content: Json) -> str | None:
 class ConversationCache:
     """The last conversation that was read, as text and as messages.
 
-    Each call of a model repeats the conversation before it, and the tools on offer: what was read once is not read
-    again. Owned by whoever reads the spans, one after another; nobody may change what it gives.
+    Each model call repeats the conversation before it, and the tools on offer, so both are read once only. Belongs to
+    the reader that reads the spans in order; nobody may change what it returns.
     """
 
     __slots__ = ("_canonical", "_offered", "_offered_text", "messages", "text")
 
     def __init__(self) -> None:
         self.text = ""
-        """A conversation, without its end: what goes on begins with it."""
+        """The conversation without its closing bracket: a continuation starts with this text."""
         self.messages: list[Json] = []
         self._offered_text = ""
         self._offered: Json = None
         self._canonical = b""
 
     def offered(self, value: Json) -> Json:
-        """`loaded` of what many spans repeat, such as the definitions of tools."""
+        """Decode a JSON value that many spans repeat, such as the definitions of tools."""
         if not isinstance(value, str):
             return value
         if value != self._offered_text:
@@ -305,7 +305,7 @@ class ConversationCache:
         return self._offered
 
     def canonical(self, value: Json) -> bytes:
-        """Its canonical text; written once for what was offered last."""
+        """Return the canonical text of a value; cached for the value that `offered` returned last."""
         if value is not self._offered:
             return canonical_read(value)
         self._canonical = self._canonical or canonical_read(value)
@@ -313,12 +313,12 @@ class ConversationCache:
 
 
 def goes_on(known: list[Json], messages: list[Json]) -> bool:
-    """True when a conversation begins with all of another: the same objects, as `Heard` gives them."""
+    """Return whether a conversation starts with the very messages of another, as `ConversationCache` shares them."""
     return len(known) <= len(messages) and all(map(is_, known, messages))
 
 
 START = b""
-"""The mark of a conversation in which nothing was said."""
+"""The fingerprint of an empty conversation."""
 SPEAKING = ("assistant", "model", "ai")
 RETURNING = ("tool", "function")
 
@@ -332,12 +332,12 @@ _HINTS = ("cache_control", "annotations", "citations", "logprobs")
 
 
 def fingerprint(before: bytes, message: Json) -> bytes:
-    """The mark of the message, said after all that `before` stands for."""
+    """Return the fingerprint of a conversation: that of the part before, extended by a message."""
     return hashlib.blake2b(before + _gist(message), digest_size=16).digest()
 
 
 def fingerprints(messages: Iterable[Json]) -> list[bytes]:
-    """The mark of each message."""
+    """Return the fingerprint of the conversation up to each message."""
     return list(accumulate(messages, fingerprint, initial=START))[1:]
 
 
@@ -358,7 +358,7 @@ def _arguments(value: Json) -> Json:
 
 
 def _plain(content: Json) -> Json:
-    """Return the content without whitespace; parts other than text stay, without hints such as `cache_control`."""
+    """Return the content without whitespace; keep parts other than text, without hints such as `cache_control`."""
     if isinstance(content, str):
         return "".join(content.split()) or None
     if not isinstance(content, list):

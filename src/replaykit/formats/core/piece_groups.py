@@ -1,7 +1,7 @@
-"""Gathering: the lines of a file, put together by what they belong to, in little memory however large the file is.
+"""Group the lines of a file by key, in little memory however large the file is.
 
-Of a large file that can be read again only the places of its lines are kept. What comes packed or through a pipe waits,
-beyond a budget, in a temporary file that has no name: nobody else can open it, and it ends with the process.
+Of a large file that can be read again, only the positions of its lines are kept. Lines of packed files and pipes move,
+beyond a budget, to an unnamed temporary file: no other process can open it, and it ends with this one.
 """
 
 from __future__ import annotations
@@ -18,32 +18,31 @@ from replaykit.errors import InvalidFile
 
 BUDGET = 64 * 1024 * 1024
 _AT_ONCE = 512
-_OVERHEAD = 120  # what Python takes for a piece beside its bytes
+_OVERHEAD = 120  # Python's overhead for a piece, in bytes
 
 Piece = tuple[bytes, int, int]
-"""A line, or a part of one, its number, and what whoever gathers it wants to know of it."""
+"""A line or a part of one, its number, and a note of the caller."""
 
 
 class PieceGroups:
-    """Takes pieces by key; gives each key's pieces in the order of their lines, keys in the order of their first."""
+    """Takes pieces by key; returns the pieces of each key in line order, keys in the order of their first piece."""
 
     def __init__(self, file: str, budget: int = BUDGET, *, original: BinaryIO | None = None) -> None:
         self._name = file
         self._budget = budget
         self._held: dict[str, list[Piece]] = {}
         self._size = 0
+        # Four numbers for each piece on disk: offset, size, line, note.
         self._spilled: dict[str, array[int]] = {}
-        """By key, for each piece on disk: its place, its size, its line, its note."""
         self._file: BinaryIO | None = None
-        self._placed: dict[str, array[int]] = {}
-        """The same of pieces that are in the original."""
+        self._placed: dict[str, array[int]] = {}  # the same numbers for pieces in the original file
         self._original = original
         if original is None:
             self._state = None
         else:
             self._state = _state(os.fstat(original.fileno()))
         self.reads_again = self._state is not None and self._state[2] > budget
-        """True when pieces may be added by their place in the original."""
+        """True if pieces may be added by their offset in the original file."""
 
     def __enter__(self) -> PieceGroups:
         return self
@@ -56,7 +55,6 @@ class PieceGroups:
                 file.close()
 
     def add(self, key: str, text: bytes, line: int, note: int = 0) -> None:
-        """Add a piece."""
         pieces = self._held.get(key)
         if pieces is None:
             pieces = self._held[key] = []
@@ -69,7 +67,7 @@ class PieceGroups:
                 raise self._no_room(error) from None
 
     def add_place(self, key: str, place: int, size: int, line: int, note: int = 0) -> None:
-        """Another piece, which is read from the original when it is given."""
+        """Add a piece that is read from the original file when its group is."""
         places = self._placed.get(key)
         if places is None:
             if not self._placed:
@@ -78,11 +76,11 @@ class PieceGroups:
         places.extend((place, size, line, note))
 
     def holds(self, key: str) -> bool:
-        """True when there are pieces of that key, before they are given."""
+        """Return whether there are pieces of that key that `groups` has not returned yet."""
         return key in self._held or key in self._spilled or key in self._placed
 
     def groups(self) -> Iterator[tuple[str, list[Piece]]]:
-        """Each key with its pieces. What was given is forgotten."""
+        """Yield each key with its pieces, and forget them."""
         for key in list(dict.fromkeys(chain(self._placed, self._spilled, self._held))):
             parts = [
                 self._read(self._original, self._placed.pop(key, None)),
@@ -121,7 +119,7 @@ class PieceGroups:
         return found
 
     def _check_named(self) -> None:
-        """The file that is read line by line is the one that was opened here: no other took its name in between."""
+        """Check that the file that is read line by line is the one that was opened here, and was not replaced since."""
         try:
             is_same = self._holds_still(os.stat(self._name))
         except OSError:
@@ -130,7 +128,7 @@ class PieceGroups:
             raise self._changed()
 
     def _holds_still(self, found: os.stat_result) -> bool:
-        """True for the file that was opened; more may have been written to its end, as collectors do."""
+        """Return whether this is the file that was opened; it may have grown, as files of collectors do."""
         now, before = _state(found), self._state
         return before is not None and now[:2] == before[:2] and (now[2] > before[2] or now == before)
 
@@ -159,7 +157,7 @@ def _write(file: int, texts: list[bytes]) -> None:
     for first in range(0, len(texts), _AT_ONCE):
         batch = texts[first : first + _AT_ONCE]
         written = os.writev(file, batch)
-        if written < sum(map(len, batch)):  # a disk that is nearly full takes a part, then none
+        if written < sum(map(len, batch)):  # a disk that is nearly full accepts a part, then nothing
             left = memoryview(b"".join(batch))[written:]
             while left:
                 left = left[os.write(file, left) :]

@@ -1,6 +1,6 @@
-"""The importers, by the name of the format they read, and how they take a file apart.
+"""The importers by format name, and the ways in which they split a file into items.
 
-A trace that is a list of things may lie in a file in three ways:
+The items of a trace come in three forms:
 
 one JSON list        [{…}, {…}]
 one a line           JSONL, streamed
@@ -22,21 +22,21 @@ from replaykit.model.values import Json
 from replaykit.registry import Registry
 
 Found: TypeAlias = TraceRun | InvalidFile | str
-"""An item of a file: a run, the reason why one could not be read, or a remark."""
+"""An item of a file: a run, the reason why a run could not be read, or a note."""
 
 
 class Imported(Struct, frozen=True, kw_only=True):
-    """The runs of a file, and notes on what could not be mapped."""
+    """The runs of a file, and notes on data that has no place in a run."""
 
     format: str
     runs: tuple[TraceRun, ...]
     left_out: tuple[str, ...] = ()
-    """Runs of the file that could not be read, and why: one bad one stops no other."""
+    """Why other runs of the file could not be read: a bad run does not stop the others."""
     notes: tuple[str, ...] = ()
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """All there is to say, one line each."""
+        """Notes and problems, one line each."""
         return (*(f"left out: {problem}" for problem in self.left_out), *self.notes)
 
 
@@ -45,19 +45,22 @@ class Importer(Protocol):
 
     @property
     def name(self) -> str:
-        """The format's name, as in `--format NAME` and in a run's origin."""
+        """The format's name, for `--format NAME` and a run's origin."""
 
     @property
     def title(self) -> str:
         """The display name and the files it covers, for the table of formats."""
 
     def recognises(self, source: Source) -> bool:
-        """True when the file is of this format. Never raises; looks at `source.first`, however long the file is."""
+        """Return whether the file has this format. Looks at `source.first` only, however long the file is; never
+        raises."""
 
     def read(self, source: Source) -> Iterator[Found]:
-        """The file's runs, one by one; raises `InvalidFile` where nothing more of it can be read."""
+        """Yield the file's runs; raise `InvalidFile` if the rest of the file cannot be read."""
 
 
+# The built-in formats and the modules that register them. A file is tried with them in this order: ReplayKit's own
+# formats first, then those with distinctive members, last those that resemble many others.
 _FORMATS = {
     "replaykit": "replaykit.formats.native",
     "run_log": "replaykit.formats.run_log",
@@ -90,17 +93,15 @@ _FORMATS = {
     "gemini": "replaykit.formats.gemini",
     "openai_chat": "replaykit.formats.openai_chat",
 }
-"""The built-in formats and the modules that register them. A file is tried with them in this order: ReplayKit's own
-formats first, then those with distinctive members, last those that look like many others."""
 
 IMPORTERS: Registry[Importer] = Registry("importer", _FORMATS)
-"""Every trace format that can be read."""
+"""All importers."""
 
 _MAX_NOTES = 100
 
 
 def importers_in_order() -> Iterator[Importer]:
-    """Return the importers in the order in which a file is tried; a built-in one is loaded when it is its turn."""
+    """Yield the importers in the order in which a file is tried; load a built-in one only when its turn comes."""
     for name in _FORMATS:
         yield IMPORTERS.get(name)
     for importer in IMPORTERS.values():
@@ -109,12 +110,11 @@ def importers_in_order() -> Iterator[Importer]:
 
 
 def is_built_in(name: str) -> bool:
-    """True for a format that is part of ReplayKit."""
     return name in _FORMATS
 
 
 def read_all(importer: Importer, source: Source) -> Imported:
-    """Everything that the importer finds; `InvalidFile` when that is no run at all."""
+    """Read everything in the file; raise `InvalidFile` if it holds no run."""
     runs: list[TraceRun] = []
     problems: list[InvalidFile] = []
     notes: list[str] = []
@@ -132,7 +132,7 @@ def read_all(importer: Importer, source: Source) -> Imported:
 
 
 def shorten_notes(notes: list[str]) -> tuple[str, ...]:
-    """As many of them as anybody reads, each once."""
+    """Drop repeated notes, and those beyond the first hundred."""
     unique = list(dict.fromkeys(notes))
     more = len(unique) - _MAX_NOTES
     if more > 0:
@@ -141,7 +141,7 @@ def shorten_notes(notes: list[str]) -> tuple[str, ...]:
 
 
 def no_run_error(source: Source, problems: list[InvalidFile], notes: list[str]) -> InvalidFile:
-    """The error that says why a file gave no run."""
+    """Return an error that says why a file gave no run."""
     if not problems:
         return InvalidFile("the file holds no run", file=source.file, hint="\n".join(shorten_notes(notes)) or None)
     first, more = problems[0], len(problems) - 1
@@ -161,7 +161,7 @@ class FormatImporter(Struct, frozen=True):
 def register_format(
     name: str, title: str, recognises: Callable[[Source], bool], read: Callable[[Source], Iterator[Found]]
 ) -> None:
-    """Enter a built-in format; the parameters are the members of an `Importer`."""
+    """Register a built-in format; the parameters are the members of an `Importer`."""
     IMPORTERS.register(name)(FormatImporter(name, title, recognises, read))
 
 
@@ -172,13 +172,13 @@ _SSE = (_DATA, b"event:", b"id:", b"retry:", b":")
 
 
 def of_each(source: Source, read: Callable[[Source], Iterable[Found]]) -> Iterator[Found]:
-    """Read each document of the file; one that is wrong stops no other."""
+    """Read each document of the file; a bad one does not stop the others."""
     for document in source.documents():
         yield from safely(read, document)
 
 
 def read_each(items: Iterable[T], read: Callable[[T], R]) -> Iterator[R | InvalidFile]:
-    """Read each item; one that is wrong stops no other."""
+    """Read each item; a bad one does not stop the others."""
     for item in items:
         try:
             yield read(item)
@@ -187,7 +187,7 @@ def read_each(items: Iterable[T], read: Callable[[T], R]) -> Iterator[R | Invali
 
 
 def collect(items: Iterable[T | InvalidFile], read: Callable[[T], R], found: list[R]) -> Iterator[InvalidFile]:
-    """Add what is read of each item to `found`; yields why others cannot be read."""
+    """Append the result of reading each item to `found`; yield the errors."""
     for item in items:
         if isinstance(item, InvalidFile):
             yield item
@@ -199,19 +199,19 @@ def collect(items: Iterable[T | InvalidFile], read: Callable[[T], R], found: lis
 
 
 class ItemReader(Struct, frozen=True, kw_only=True):
-    """The way in which the items of a file of one shape become runs."""
+    """How the items of a file become runs."""
 
     is_item: Callable[[Json], object]
     expected: str
-    """The error about anything else."""
+    """The error for any other item."""
     runs: Callable[[list[TraceItem]], Iterable[Found]]
     begins: Callable[[Json, Json], bool] = lambda _before, _value: False
-    """True for an item that is not of the run of the one before it."""
+    """True if an item starts another run than the item before it belongs to."""
     is_run: bool = False
-    """True where each item is a run of its own."""
+    """True if each item is a run of its own."""
 
     def read(self, items: Iterable[TraceItem | InvalidFile]) -> Iterator[Found]:
-        """Read runs of items that follow each other; one that is wrong stops no other."""
+        """Read runs from consecutive items; a bad one does not stop the others."""
         waiting: list[TraceItem] = []
         for item in items:
             if isinstance(item, InvalidFile):
@@ -230,7 +230,7 @@ class ItemReader(Struct, frozen=True, kw_only=True):
 
 
 def safely(read: Callable[[T], Iterable[Found]], item: T) -> Iterator[Found]:
-    """Read an item; what is wrong with it is one more thing that was found."""
+    """Read an item; yield an error in it instead of raising it."""
     try:
         yield from read(item)
     except InvalidFile as problem:
@@ -238,7 +238,7 @@ def safely(read: Callable[[T], Iterable[Found]], item: T) -> Iterator[Found]:
 
 
 def documents_in(source: Source) -> Iterator[TraceItem | InvalidFile]:
-    """Each document of the file; one that is not JSON is an InvalidFile."""
+    """Yield each document of the file, or an `InvalidFile` if it is not JSON."""
     for document in source.documents():
         try:
             yield TraceItem(document, document.value)
@@ -247,7 +247,7 @@ def documents_in(source: Source) -> Iterator[TraceItem | InvalidFile]:
 
 
 def items_of(source: Source) -> Iterator[TraceItem | InvalidFile]:
-    """Each member of the list, or each line; the document itself where it is no list. A bad line is an InvalidFile."""
+    """Yield each line or list member; the document itself if it is not a list. A bad line becomes an `InvalidFile`."""
     if not source.is_lines and is_sse(source):
         yield from _events(source)
         return
@@ -261,7 +261,7 @@ def items_of(source: Source) -> Iterator[TraceItem | InvalidFile]:
 
 
 def first_items(source: Source) -> list[Json]:
-    """Enough of the members to recognise a format by: what is not JSON is passed over. Never raises."""
+    """Return enough items to recognise a format by; skip what is not JSON. Never raises."""
     if not source.is_lines and is_sse(source):
         values = [event.peek() for event in _lines(source.head, source.file)]
         return [value for value in values if value is not None]
@@ -272,7 +272,7 @@ def first_items(source: Source) -> list[Json]:
 
 
 def nothing_of(source: Source, expected: str) -> InvalidFile:
-    """Why the file holds nothing of a format: it is not even JSON, or it is something else than was expected."""
+    """Return why the file holds nothing of a format: it is not JSON, or not what was expected."""
     if not source.is_lines and not is_sse(source):
         try:
             _ = source.value
@@ -282,12 +282,12 @@ def nothing_of(source: Source, expected: str) -> InvalidFile:
 
 
 def mostly(test: Callable[[Json], object], values: Sequence[Json]) -> bool:
-    """True when more than half of the values pass: a file with a bad member is still of its format."""
+    """Return whether more than half of the values pass: a file with a bad member still has its format."""
     return 2 * sum(map(bool, map(test, values))) > len(values)
 
 
 def is_sse(source: Source) -> bool:
-    """True when the file is the text of a stream of server-sent events."""
+    """Return whether the file is a stream of server-sent events."""
     if not source.is_text:
         return False
     lines = [line for line in source.head.split(b"\n", 64)[:64] if line.strip()]
@@ -303,7 +303,7 @@ def _events(source: Source) -> Iterator[TraceItem | InvalidFile]:
 
 
 def _lines(text: bytes, file: str) -> Iterator[Source]:
-    """The data of each event: lines of data that no empty line parts are one."""
+    """Yield the data of each event, which may span several lines up to an empty one."""
     begun, data = 0, []
     for number, line in enumerate((*text.replace(b"\r\n", b"\n").split(b"\n"), b""), 1):
         if line.startswith(_DATA):
@@ -311,6 +311,6 @@ def _lines(text: bytes, file: str) -> Iterator[Source]:
             data.append(line.removeprefix(_DATA))
         elif not line.strip() and data:
             event = b"\n".join(data)
-            if event.strip() != b"[DONE]":  # how OpenAI, and those who speak alike, end a stream
+            if event.strip() != b"[DONE]":  # how OpenAI and compatible APIs end a stream
                 yield Source(event, file, line=begun)
             begun, data = 0, []

@@ -1,9 +1,8 @@
-"""Replayability of an imported run: which calls are whole, which lack something, and what would help.
+"""Replayability of an imported run: which calls are complete, what others lack, and how to capture it.
 
-What the events themselves show (a call without an answer, a model's call without messages) is seen here, by the code
-that serves them in a replay. What only
-the importer knows (arguments that the format does not have, a value that the vendor cut or hid) it says with
-`with_lacks`, and the run carries it in its metadata.
+Gaps that the events themselves show (a call without an answer, a model call without messages) are detected here, with
+the code that serves them in a replay. Gaps that only the importer knows of (arguments that the format lacks, a value
+that the vendor cut or hid) are passed to `with_lacks`, and the run carries them in its metadata.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from replaykit.wire.json_fields import as_object, object_in, texts_in, value_in
 from replaykit.wire.traced_calls import outcome_of
 
 LACKS, ADVICE = "lacks", "advice"
-"""Keys of a run's metadata: the gaps of its calls by sequence number, and advice on how to capture more."""
+"""Metadata keys: the gaps of calls by sequence number, and advice on how to capture more."""
 
 
 class Lack(StrEnum):
@@ -33,9 +32,9 @@ class Lack(StrEnum):
 
     ARGUMENTS = "arguments"
     RESULT = "result"
-    MESSAGES = "messages"  # that a model was asked
-    CUT = "cut"  # a value is there, but not all of it
-    HIDDEN = "hidden"  # the vendor, or its SDK, put something else in the place of a value
+    MESSAGES = "messages"  # the messages that the model was sent
+    CUT = "cut"  # the value is incomplete
+    HIDDEN = "hidden"  # the vendor, or its SDK, replaced the value
 
 
 _SPOILT = (Lack.CUT, Lack.HIDDEN)
@@ -62,19 +61,19 @@ class Replayability(Struct, frozen=True, kw_only=True):
 
     @property
     def exact(self) -> int:
-        """The number of calls that can be replayed as they were."""
+        """The number of calls that can be replayed exactly."""
         return self.calls - len(self.lacking)
 
     @property
     def score(self) -> float:
-        """The share of the calls that can; 1 for a run that made none."""
+        """The share of calls that can be replayed exactly; 1 for a run without calls."""
         if self.calls:
             return self.exact / self.calls
         return 1.0
 
     @property
     def summary(self) -> str:
-        """The text of it in one line."""
+        """The manifest in one line."""
         past = ""
         if self.unrecorded:
             past = ", and not everything it did was recorded"
@@ -91,7 +90,7 @@ class Replayability(Struct, frozen=True, kw_only=True):
 
 
 def replayability(run: TraceRun) -> Replayability:
-    """Return what can be replayed of a run, as far as the run and its importer show."""
+    """Return what can be replayed of a run, as far as the run and its importer know."""
     metadata = as_object(run.metadata)
     stated = object_in(metadata, LACKS)
     reader = ConversationReader()
@@ -111,7 +110,7 @@ def replayability(run: TraceRun) -> Replayability:
 
 
 def leaves_out_answer(run: TraceRun) -> bool:
-    """True for an imported run that ended well without an output, where the trace lacks what its last model said."""
+    """Return whether an imported run succeeded without an output, and the trace lacks its last model answer."""
     if run.origin.kind != "imported" or run.status is not RunStatus.SUCCESS or run.output is not None:
         return False
     for call in replayability(run).lacking:
@@ -121,7 +120,7 @@ def leaves_out_answer(run: TraceRun) -> bool:
 
 
 def with_lacks(run: TraceRun, lacks: Mapping[int, Iterable[Lack]], advice: Iterable[str] = ()) -> TraceRun:
-    """The run, carrying what its calls lack beside what the events show; advice only where it lacks something."""
+    """Return the run with the gaps that the importer knows of, and advice if any call lacks something."""
     metadata = as_object(run.metadata)
     stated = {str(seq): sorted(set(what)) for seq, what in lacks.items() if what}
     if stated:
@@ -143,12 +142,12 @@ def _lacks(call: Call, stated: Json, reader: ConversationReader) -> tuple[Lack, 
 
 
 def _has_no_answer(call: LlmCall) -> bool:
-    """True where a replay has nothing to serve; of an answer that was cut off the importer says so."""
+    """Return whether a replay has no answer to serve; importers report answers that were cut off themselves."""
     return call.complete and bool(outcome_of(call).problem)
 
 
 def _has_messages(call: LlmCall, reader: ConversationReader) -> bool:
-    """True where a replay finds the call by what was asked."""
+    """Return whether a replay can find the call by its messages."""
     conversation = reader.read(bytes(call.request_json))
     return conversation is not None and conversation.is_known
 
@@ -183,7 +182,7 @@ _OF_SPANS = ("otlp", "otel_spans", "phoenix", "ai_sdk", "pydantic_ai")
 
 
 def capture_advice(format: str) -> str:
-    """Return what to turn on so that a trace of this format holds the content of calls; everything for others."""
+    """Return what to turn on so that a trace of this format holds the content of calls."""
     if format in _ADVICE or format in _OF_SPANS:
         return f"{_ADVICE.get(format, _SPANS)} {_AGAIN}"
     return f"{_SPANS} {_LANGFUSE} {_LANGSMITH} {_AGAIN}"
@@ -191,11 +190,11 @@ def capture_advice(format: str) -> str:
 
 N = TypeVar("N", int, float)
 TOTAL = "usage"
-"""The metadata key of the total, for runs whose calls have no usage."""
+"""The metadata key of the total usage, for runs whose calls have none."""
 
 
 def with_total(run: TraceRun, total: Usage | None) -> TraceRun:
-    """The run with a total that the format states: on the only call of the run, which took all of it, or apart."""
+    """Return the run with the total that the format states, on its only call or else in the metadata."""
     if total is None or total == Usage() or any(call.usage is not None for call in run.llm_calls):
         return run
     if len(run.llm_calls) == 1:
@@ -207,18 +206,18 @@ def with_total(run: TraceRun, total: Usage | None) -> TraceRun:
 
 
 def total_of(run: TraceRun) -> Usage:
-    """Return a run's usage: the sum of its calls, else the total in its metadata."""
+    """Return a run's usage: the sum over its calls, or the total in its metadata."""
     used = [event.usage for event in run.events if isinstance(event, LlmCall) and event.usage is not None]
     if used:
         return added(used)
     try:
         return msgspec.convert(value_in(run.metadata, TOTAL), Usage)
-    except msgspec.ValidationError:  # the metadata of a run is anybody's
+    except msgspec.ValidationError:  # anybody may have written the metadata
         return Usage()
 
 
 def added(usages: Iterable[Usage]) -> Usage:
-    """The sum; a part that none of them states stays unknown."""
+    """Return the sum; a figure that no usage states stays unknown."""
     total = Usage()
     for usage in usages:
         total = Usage(
@@ -238,7 +237,7 @@ def _sum(total: N | None, part: N | None) -> N | None:
 
 
 def stated_usage(input_tokens: int | None, output_tokens: int | None, cost_usd: float | None = None) -> Usage | None:
-    """The usage of a call; None where a trace states nothing of it."""
+    """Return the usage of a call; None if the trace states none."""
     usage = Usage(input_tokens=input_tokens, output_tokens=output_tokens, cost_usd=cost_usd)
     if usage == Usage():
         return None

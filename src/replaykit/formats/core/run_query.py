@@ -1,4 +1,4 @@
-"""Searches for runs of a service: status, age and limit."""
+"""Queries for runs of a service: status, age and limit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from replaykit.model.values import Json
 DEFAULT_LIMIT = 100
 MAX_LIMIT = 10_000
 FAR_BACK = dt.timedelta(days=400)
-"""LangSmith's longest retention; without a start time, its API looks back one day only."""
+"""LangSmith's longest retention; without a start time, its API returns one day only."""
 
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _AGE = re.compile(r"(?:last_)?([1-9]\d{0,4})_?(m|h|d|w|minutes?|hours?|days?|weeks?)")
@@ -20,20 +20,20 @@ _EXAMPLES = ("last_7_days", "last_24_hours", "7d", "24h")
 
 
 class Status(StrEnum):
-    """The runs of a project to take, by their outcome."""
+    """Which runs of a project to import, by outcome."""
 
-    ERROR = "error"  # those that ended with an error
-    WARNING = "warning"  # those that ended well, though something inside of them failed
+    ERROR = "error"  # runs that ended with an error
+    WARNING = "warning"  # runs that succeeded although something inside failed
     ALL = "all"
 
 
 def iso(time: dt.datetime) -> str:
-    """A moment as the API reads it."""
+    """Return a moment in the API's notation."""
     return time.astimezone(dt.UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def age_of(text: str, most: dt.timedelta = FAR_BACK) -> dt.timedelta:
-    """Return the age of `7d`, `24h` or `last_7_days`; a `ValueError` names valid spellings."""
+    """Return the duration that `7d`, `24h` or `last_7_days` stands for; a `ValueError` names valid spellings."""
     found = _AGE.fullmatch(text.strip().lower())
     if found is None:
         raise ValueError(f"no range of time {text[:40]!r}; {nearest(text.strip().lower()[:40], _EXAMPLES)}")
@@ -41,7 +41,7 @@ def age_of(text: str, most: dt.timedelta = FAR_BACK) -> dt.timedelta:
 
 
 def since_of(text: str, now: dt.datetime, most: dt.timedelta = FAR_BACK) -> dt.datetime:
-    """The moment that `7d` or `2026-02-15` means; a `ValueError` for anything else."""
+    """Return the moment that `7d` or `2026-02-15` stands for; raise `ValueError` for anything else."""
     try:
         return _with_zone(dt.datetime.fromisoformat(text.strip()))
     except ValueError:
@@ -49,7 +49,7 @@ def since_of(text: str, now: dt.datetime, most: dt.timedelta = FAR_BACK) -> dt.d
 
 
 def parse_since(text: str, most: dt.timedelta = FAR_BACK) -> dt.datetime:
-    """The moment that `--since` names; a `UsageError` for anything else."""
+    """Return the moment that `--since` names; raise `UsageError` for anything else."""
     try:
         return since_of(text, dt.datetime.now(dt.UTC), most)
     except (ValueError, OverflowError) as error:
@@ -57,7 +57,7 @@ def parse_since(text: str, most: dt.timedelta = FAR_BACK) -> dt.datetime:
 
 
 def moment(value: Json) -> dt.datetime | None:
-    """A time as runs hold it; None for anything else."""
+    """Return the time in an ISO text; None for anything else."""
     if not isinstance(value, str):
         return None
     try:

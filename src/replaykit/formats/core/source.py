@@ -1,7 +1,7 @@
-"""Source: a trace file, read no further than it is asked for, with the line of whatever is wrong in it.
+"""A trace file, read no further than necessary, whose errors name the line.
 
-A file holds one JSON document, or one a line (JSONL, of any size: `documents` reads it line by line), or is binary.
-`.gz` and `.zst` are seen by their first bytes and unpacked on the way.
+A file holds one JSON document, or one on each line (JSONL, of any size: `documents` reads it line by line), or is
+binary. `.gz` and `.zst` are recognised by their first bytes and unpacked while reading.
 """
 
 from __future__ import annotations
@@ -29,51 +29,50 @@ from replaykit.model.value_count import TooManyValues, check_value_count
 from replaykit.model.values import Json, Raw, canonical_read, encode_read
 
 MAX_BYTES = 512 * 1024 * 1024
-"""The most that a document may hold, and a line."""
+"""The largest document, and the longest line."""
 STDIN = "-"
 
 _BOM = b"\xef\xbb\xbf"
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
-_TOO_DEEP = b'{"$opaque":"nested too deeply"}'  # what `model.values` writes where it has to stop
+_TOO_DEEP = b'{"$opaque":"nested too deeply"}'  # what `model.values` writes at its limit
 _LOOK_AT = 8
 _LOOK_AT_BYTES = 4 * 1024 * 1024
 _OPENINGS = (b"[", b"{")
 _HEAD_BYTES = 64 * 1024
-_BUFFER_BYTES = 4 * 1024 * 1024  # long lines are put together from few pieces
+_BUFFER_BYTES = 4 * 1024 * 1024  # so that long lines are joined from few pieces
 _WITH_LINES = 10
 _SCANNED_BYTES = 16 * 1024 * 1024
-_SUSPECT_BYTES = 8 * 1024 * 1024  # of a line, or of a document that has none
-_MAX_RATIO = 200  # traces that repeat themselves reach a hundred
+_SUSPECT_BYTES = 8 * 1024 * 1024  # of a line, or of a document without lines
+_MAX_RATIO = 200  # repetitive traces reach a ratio of 100
 _TOO_LARGE = "A file with a document on each line may be of any size."
 
 
 class Source:
-    """A trace file, or one line of it: `value` is its JSON, `documents` are its lines where each is a document."""
+    """A trace file, or one of its lines. `value` is its JSON; `documents` are its lines if each is a document."""
 
     def __init__(self, text: bytes, file: str, *, value: Json = msgspec.UNSET, line: int = 1, at: int = 0) -> None:
         self.file = file
         self._text: bytes | None = text.removeprefix(_BOM)
-        self._value: Json = value  # where it is known already
+        self._value: Json = value  # if it is known already
         self._line = line
         self._scans = 0
         self.at = at + len(text) - len(self._text)
-        """The offset of its text in the unpacked file."""
+        """The offset of the text in the unpacked file."""
 
     @property
     def line(self) -> int:
-        """The line of the file that it begins on."""
+        """The line of the file on which the text starts."""
         return self._line
 
     @property
     def text(self) -> bytes:
-        """All of it."""
         if self._text is None:
             self._text = self._load()
         return self._text
 
     @property
     def value(self) -> Json:
-        """The JSON value; `InvalidFile` with the line when the text is not JSON."""
+        """The JSON value; `InvalidFile` with the line if the text is not JSON."""
         if self._value is msgspec.UNSET:
             self._value = self._parse()
         return self._value
@@ -89,29 +88,28 @@ class Source:
 
     @property
     def head(self) -> bytes:
-        """The first bytes."""
         return self.text[:_HEAD_BYTES]
 
     @cached_property
     def is_lines(self) -> bool:
-        """True when the file holds a document on each line: its first line is one, or is a bad one before others."""
+        """True if the file holds a document on each line. The first line alone may be damaged."""
         if not self.is_text:
             return False
         lines = self._first_lines
         if len(lines) == 1:
             return False
-        if lines and isinstance(lines[0].peek(), dict | list):  # the others need not be read to know
+        if lines and isinstance(lines[0].peek(), dict | list):  # no need to read the others
             return True
         objects = [isinstance(line.peek(), dict | list) for line in lines]
         return sum(objects) > 1 and lines[0].text.strip() not in _OPENINGS
 
     @cached_property
     def first(self) -> tuple[Json, ...]:
-        """For recognising a format: the document, or those of the first lines; none where nothing is JSON."""
+        """The document or the first lines, to recognise a format by; empty if nothing is JSON."""
         if self.is_lines:
             return tuple(value for line in self._first_lines if (value := line.peek()) is not None)
         value = None
-        # A large file that is plainly something else is not read to find that out.
+        # Do not read a large file that is plainly something else to find that out.
         if self.is_text and self.head.lstrip()[:1] in (b"", b"{", b"["):
             value = self.peek()
         if value is None:
@@ -119,47 +117,47 @@ class Source:
         return (value,)
 
     def documents(self) -> Iterator[Source]:
-        """The file itself, or each of its lines that says something: a bad one says so when its value is asked for."""
+        """Yield each line that is not blank, or else the file itself. A bad one raises when its value is read."""
         if self.is_lines:
             yield from self._lines()
         else:
             yield self
 
     def original(self) -> BinaryIO | None:
-        """The file itself, opened, where any part of it can be read again at its place; None where it cannot."""
+        """Open the file itself, if any part of it can be read again by offset; else return None."""
         return None
 
     def peek(self) -> Json:
-        """The JSON value, or None when the text is not JSON: for recognising a format."""
+        """Return the JSON value, or None if the text is not JSON."""
         try:
             return self.value
         except InvalidFile:
             return None
 
     def error(self, message: str, path: DocumentPath = (), *, hint: str | None = None) -> InvalidFile:
-        """The error that says what is wrong with the value at `path`, and on which line; of many, the path itself."""
-        self._scans += bool(path)  # to find a line is to scan the text: a thousand errors must not scan it each
+        """Return an error about the value at `path`, with its line; after many errors, with the path itself."""
+        self._scans += bool(path)  # finding a line scans the text: a thousand errors must not do so a thousand times
         if self._scans > max(1, min(_WITH_LINES, _SCANNED_BYTES // max(1, len(self.text)))):
             return InvalidFile(f"{message} (at {spelled(path)})", file=self.file, hint=hint)
         return InvalidFile(message, file=self.file, line=line_of(self.text, path) + self._line - 1, hint=hint)
 
     def raw(self, value: Json, path: DocumentPath) -> Raw:
-        """The value at `path` as JSON text, keys in their own order."""
+        """Return the value at `path` as JSON text, keys in their original order."""
         return self._whole(encode_read(value), path)
 
     def canonical(self, value: Json, path: DocumentPath) -> Raw:
-        """The value at `path` as canonical JSON text: for the arguments of calls."""
+        """Return the value at `path` as canonical JSON text, for the arguments of calls."""
         return self._whole(canonical_read(value), path)
 
     def _load(self) -> bytes:
-        raise NotImplementedError  # a source of bytes has them
+        raise NotImplementedError  # only subclasses come without their text
 
     def _open(self) -> BinaryIO:
         return io.BytesIO(self.text)
 
     @cached_property
     def _first_lines(self) -> list[Source]:
-        """The first lines that say something: enough to tell what the file is."""
+        """The first lines that are not blank: enough to recognise the file."""
         found: list[Source] = []
         size = 0
         with closing(self._lines()) as lines:
@@ -207,14 +205,14 @@ class Source:
     def _not_json(self, reason: str) -> InvalidFile:
         line: int | None = None
         try:
-            orjson.loads(self.text.rstrip())  # else a text that ends too early ends on the line after it
+            orjson.loads(self.text.rstrip())  # rstrip: else an error at the end would be on the line after it
         except orjson.JSONDecodeError as error:
             reason, line = error.msg, error.lineno + self._line - 1
         return InvalidFile(f"not JSON: {reason}", file=self.file, line=line)
 
 
 class _Packed(Source):
-    """A stream of bytes that may be packed: unpacked as it is read."""
+    """A stream of bytes, unpacked while reading if it is packed."""
 
     def __init__(self, file: str) -> None:
         super().__init__(b"", file)
@@ -227,7 +225,6 @@ class _Packed(Source):
 
     @cached_property
     def is_packed(self) -> bool:
-        """True when it is unpacked on the way."""
         with self._opened() as stream:
             return _read(lambda _size: stream.peek(len(_ZSTD)), self.file).startswith((_GZIP, _ZSTD))
 
@@ -283,7 +280,7 @@ class PipeSource(_Packed):
 
 
 class _Pipe:
-    """A stream that remembers what was read, until told to stop."""
+    """A stream that remembers what was read until `is_buffering` is cleared."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
@@ -291,7 +288,7 @@ class _Pipe:
         self.is_buffering = True
 
     def read(self, at: int, size: int) -> bytes:
-        """The bytes from `at` on: kept ones, or the next of the stream."""
+        """Return the bytes from `at` on: buffered ones, or the next of the stream."""
         if at < len(self.buffer):
             return bytes(self.buffer[at : at + size])
         found = self._stream.read(size)
@@ -326,7 +323,7 @@ class _HasPlace(Protocol):
 
 
 class _Unpacked(io.RawIOBase):
-    """A decompressed stream that refuses decompression bombs. Closes the decompressor as well."""
+    """A decompressed stream that refuses decompression bombs. Closes the decompressor, too."""
 
     def __init__(self, unpacker: io.RawIOBase | gzip.GzipFile, packed: _HasPlace, file: str) -> None:
         self._unpacker = unpacker
@@ -346,7 +343,7 @@ class _Unpacked(io.RawIOBase):
             self._line_bytes += size
         else:
             self._line_bytes = size - last - 1
-        # Lines are read one by one, and what has passed is not held any more.
+        # Lines are read one by one, and earlier ones are not held in memory.
         if self._line_bytes > _SUSPECT_BYTES and self._bytes > _MAX_RATIO * self._packed.tell():
             raise InvalidFile(
                 f"unpacks to more than {_MAX_RATIO} times its size",
@@ -361,7 +358,7 @@ class _Unpacked(io.RawIOBase):
 
 
 class _Gzip(gzip.GzipFile):
-    """Closes the file beneath as well, which `GzipFile` leaves to others."""
+    """Also closes the underlying file, which `GzipFile` leaves open."""
 
     def __init__(self, packed: BinaryIO) -> None:
         super().__init__(fileobj=packed)
@@ -373,12 +370,12 @@ class _Gzip(gzip.GzipFile):
 
 
 def spelled(path: DocumentPath) -> str:
-    """A path in words: `$[2].name`."""
+    """Return a path as text: `$[2].name`."""
     return "$" + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
 
 
 def read_source(path: str | os.PathLike[str]) -> Source:
-    """A regular file, or what comes through the pipe where the path is `-`; `InvalidFile` for anything else."""
+    """Open a regular file, or standard input for `-`; raise `InvalidFile` for anything else."""
     name = os.fspath(path)
     if name == STDIN:
         return PipeSource(sys.stdin.buffer)
@@ -408,12 +405,12 @@ def _unreadable(error: OSError | ValueError, file: str) -> InvalidFile:
     return InvalidFile(f"cannot be read: {getattr(error, 'strerror', None) or error}", file=file)
 
 
-_PACKED_BYTES = 1024  # a block of a few bytes can hold 128 KiB: so much at once is 32 MiB at worst
+_PACKED_BYTES = 1024  # a block of a few bytes can unpack to 128 KiB, so this is 32 MiB at worst
 _MAX_WINDOW = 128 * 1024 * 1024
 
 
 class ZstdReader(io.RawIOBase):
-    """The decompressed bytes of a stream of zstd frames; closes that stream as well."""
+    """The decompressed bytes of zstd frames; also closes the packed stream."""
 
     def __init__(self, packed: BinaryIO) -> None:
         self._packed = packed
@@ -437,7 +434,7 @@ class ZstdReader(io.RawIOBase):
         super().close()
 
     def _fill(self) -> bool:
-        """Unpack some more; False at the end."""
+        """Unpack the next block; return False at the end."""
         packed = self._packed.read(_PACKED_BYTES)
         if not packed:
             if self._frame is not None:

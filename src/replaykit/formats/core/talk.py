@@ -1,9 +1,9 @@
-"""Talk: a conversation told message by message becomes a run.
+"""Talk: turn a conversation into a run, message by message.
 
 Most traces are one: the user says something, the model answers and calls tools, the tools return, the model answers
-again. An importer tells each message once, in order; `Talk` makes a model's call of every answer, with all that was
-said before it as its messages, and a tool's call of every call the model asks for, right after it, whenever its
-result comes: found by its id, else by its name, else by its place.
+again. An importer adds each message once, in order. `Talk` makes each answer a model call whose messages are everything
+before it, and each requested call a tool call right after the answer, whenever the result comes. A result is matched
+to its call by id, else by name, else by position.
 
     talk = Talk(system="Be kind.", tools=[…])
     talk.says("user", "Where is my order?")
@@ -38,12 +38,12 @@ UNFINISHED = ErrorInfo(type="Unfinished", message="the conversation ends before 
 
 _ANSWERING = (*SPEAKING, *RETURNING)
 
+# A run's calls may repeat this much of the history; later calls hold only what is new since the call before.
 _MAX_HISTORY_BYTES = 64 * 1024 * 1024
-"""The most that a run's calls repeat of what was said before; later ones hold what was new since the call before."""
 
 
 class Turn:
-    """Something that happened, not yet an event: what it is of may still come."""
+    """Something that happened, not yet an event: results and parents may still come."""
 
     __slots__ = ("fields", "kind", "lacks", "parent", "seq")
 
@@ -56,7 +56,7 @@ class Turn:
 
 
 class Talk:
-    """A conversation, and those inside of it."""
+    """A conversation, and those of the agents that its calls started."""
 
     def __init__(self, *, system: Json = None, tools: Json = None) -> None:
         self._turns: list[Turn] = []
@@ -70,10 +70,8 @@ class Talk:
         self._above = _frame(system=system, tools=tools)
         self._messages: list[bytes] = []
         self._fingerprints: list[bytes] = []
-        self._new = 0
-        """The number of messages of the previous call."""
-        self._old_bytes = 0
-        """The size of those messages."""
+        self._new = 0  # the number of messages of the previous call
+        self._old_bytes = 0  # the size of those messages in bytes
         self._prompted = bool(system)
         self._waiting: list[tuple[ToolUse, Turn]] = []
         self._input: Json = UNSET
@@ -81,7 +79,7 @@ class Talk:
         self._failure: ErrorInfo | None = None
 
     def offers(self, tools: Json) -> None:
-        """The tools that the model may call from here on."""
+        """Set the tools on offer from here on."""
         self._tools = tools
         self._above = _frame(system=self._system, tools=tools)
 
@@ -92,14 +90,14 @@ class Talk:
         self._prompted = self._prompted or bool(system)
 
     def says(self, role: str, content: Json, **more: Json) -> None:
-        """Somebody else than the model says something: the user, the system."""
+        """Add a message of the user or the system."""
         if role == "user" and self._input is UNSET:
             self._input = content
         self._hear({"role": role, "content": content, **more})
         self._ends_with()
 
     def mentions(self, role: str, content: Json) -> None:
-        """Somebody says something that asks nothing of the model: the conversation may have ended before it."""
+        """Add a message that asks nothing of the model: the conversation may have ended before it."""
         self._hear({"role": role, "content": content})
 
     def answers(
@@ -116,7 +114,7 @@ class Talk:
         step: str | None = None,
         complete: bool = True,
     ) -> Turn:
-        """The model answers, or fails to; the tools it calls are waited for. `complete` is false for a cut stream."""
+        """Add an answer or a failure of the model, and the calls it asks for. `complete` is false for a cut stream."""
         arguments, is_whole = self._request_arguments(parameters or {})
         turn = self._turn(
             LlmCall,
@@ -144,7 +142,7 @@ class Talk:
         return turn
 
     def calls(self, use: ToolUse, *, at: float = 0.0, step: str | None = None) -> Turn:
-        """A tool is called, and its result waited for: by the model that answered, or by the agent itself."""
+        """Add a tool call whose result is still to come, of the model that answered or of the agent itself."""
         turn = self._turn(ToolCall, name=use.name, arguments_json=Raw(canonical(use.arguments)), at=at, step=step)
         self._waiting.append((use, turn))
         return turn
@@ -162,9 +160,9 @@ class Talk:
         duration_s: float | None = None,
         told_model: Json = UNSET,
     ) -> Turn:
-        """A tool returns. `told_model` is what the model was told of it, where that is something else.
+        """Add the result of a tool call. `told_model` is the content that the model saw, if it differs.
 
-        `failed`, `error` and `ending` are what the format says of a failure, as for `errors.tool_outcome`.
+        `failed`, `error` and `ending` are the format's statements about a failure, as for `fields.tool_outcome`.
         """
         use, turn = self._called(call_id, name)
         message: JsonObject = {"role": "tool", "content": content if told_model is UNSET else told_model}
@@ -177,10 +175,10 @@ class Talk:
         started = turn.fields["at"]
         if duration_s is not None:
             if at:
-                # No call begins before it is asked for, though clocks of two machines may say so.
+                # No call starts before it is requested, though the clocks of two machines may say so.
                 started = max(started, at - duration_s)
         else:
-            # All that is known is when the result came: the call took the time since it was asked for.
+            # Only the time of the result is known: the call took the time since it was requested.
             started = started or at
             duration_s = max(0.0, at - started) if at else 0.0
         turn.fields |= {"error": error, "result_json": result, "at": started, "duration_s": duration_s}
@@ -191,7 +189,7 @@ class Talk:
     def uses(
         self, turn: Turn, use: ToolUse, content: Json = UNSET, *, failed: bool = False, error: ErrorInfo | None = None
     ) -> Turn:
-        """While it answered, the model used a tool that its provider runs: that call is inside of the model's."""
+        """Add a call of a tool that the provider ran while the model answered: it belongs inside the model call."""
         if error is None and content is not UNSET:
             error = result_error(content, is_error=failed)
         used = self._turn(
@@ -212,13 +210,13 @@ class Talk:
             self.hear(message)
 
     def hear(self, message: Json, **details: Any) -> Turn | None:
-        """One message of that shape; `details` go to `answers` or `returns`."""
+        """Add a message in the shape of `core.messages`; `details` go to `answers` or `returns`."""
         role, content = text_in(message, "role"), message.get("content")
         if role in SPEAKING:
             return self.answers(_answer(message), **details)
         if role in RETURNING:
             call_id, name = text_in(message, "tool_call_id"), text_in(message, "name")
-            # None, not False: the text may tell of an error that has no status beside it.
+            # None, not False: the text may still describe an error.
             failed = True if message.get("status") == "error" else None
             return self.returns(content, call_id=call_id, name=name, failed=failed, **details)
         self.says(role, content)
@@ -226,29 +224,29 @@ class Talk:
 
     @property
     def fingerprint(self) -> bytes:
-        """Stands for everything that was said so far (`core.messages.fingerprint`)."""
+        """The fingerprint of everything said so far (`core.messages.fingerprint`)."""
         if self._fingerprints:
             return self._fingerprints[-1]
         return START
 
     @property
     def waiting(self) -> list[str]:
-        """The ids of the calls that have not returned yet."""
+        """The ids of calls that have not returned yet."""
         return [use.id for use, _turn in self._waiting if use.id]
 
     def knows(self, messages: list[Json]) -> int | None:
-        """Return how many messages are known, where they begin with the whole talk; else None."""
+        """Return the number of known messages if the list starts with the whole talk; else None."""
         known = len(self._fingerprints)
         if self._common(messages) == known:
             return known
         return None
 
     def catches_up(self, messages: Iterable[Json], *, at: float = 0.0) -> None:
-        """Everything that was said so far, as the next request repeats it: what is known already counts once.
+        """Compare the history that the next request repeats with what is known, and add what is new.
 
-        The next answer has these messages, whatever was said before: a history may be cut short, or changed. What is
-        new in them are the results of calls that are waited for; where the history was changed, only those after the
-        last answer, since an older one may look the same.
+        The next answer has exactly these messages: a history may have been cut short or changed. The results of open
+        calls are new; in a changed history, only those after the last answer are, since an older one may merely look
+        the same.
         """
         history = list(messages)
         start = fresh = self._common(history)
@@ -266,8 +264,8 @@ class Talk:
                 self._hear(message)
 
     def inside(self, turn: Turn | None, *, system: Json = None, tools: Json = None) -> Talk:
-        """The conversation of an agent that a call started: its events are inside of that call; None is beside all."""
-        # Past the constructor: both talks share one list of turns, so that their events stay in one order.
+        """Return the conversation of an agent that a call started, inside that call, or beside everything for None."""
+        # Bypass the constructor: both talks share one list of turns, so that their events stay in one order.
         inner = Talk.__new__(Talk)
         inner._turns, inner._parent, inner._repeated = self._turns, turn, self._repeated
         inner._fold = self._fold
@@ -275,27 +273,27 @@ class Talk:
         return inner
 
     def turn_of(self, call_id: str) -> Turn | None:
-        """The call with that id that has not returned yet."""
+        """Return the open call with that id."""
         return next((turn for use, turn in self._waiting if use.id == call_id), None)
 
     def fails(self, error: ErrorInfo, *, at: float = 0.0, step: str | None = None) -> None:
-        """Something went wrong outside of a call."""
+        """Add an error outside of any call."""
         self._turn(ErrorEvent, error=error, at=at, step=step)
 
     def keeps(self, state: Json, *, details: Json = UNSET, at: float = 0.0, step: str | None = None) -> None:
-        """The agent's state after a step; UNSET where it is not known. `details` is what its framework says of it."""
+        """Add the agent's state after a step; UNSET if it is not known. `details` is the framework's own metadata."""
         whole, change = ABSENT, None
         if state is not UNSET:
             whole, change = self._fold.advance(state)
         self._turn(State, state_json=whole, change=change, about_json=_raw_or_absent(details), at=at, step=step)
 
     def notes(self, name: str, content: Json, *, at: float = 0.0, step: str | None = None) -> None:
-        """Anything else worth keeping."""
+        """Add a note: anything else worth keeping."""
         self._turn(Note, name=name, content_json=raw(content), at=at, step=step)
 
     @property
     def output(self) -> Json:
-        """The agent's last answer, if nothing came after it; else UNSET."""
+        """The agent's last answer if nothing came after it; else UNSET."""
         last = self._last
         if last is None or last.tool_calls:
             return UNSET
@@ -319,7 +317,7 @@ class Talk:
         metadata: Mapping[str, Json] | None = None,
         advice: Iterable[str] = (),
     ) -> TraceRun:
-        """The run. What is not given is what the conversation says: what the user asked first, the last answer."""
+        """Return the run. Defaults come from the conversation: the user's first message, the last answer."""
         events, lacks = self._events()
         output = self.output if output is UNSET else output
         if error is None and status is None and output is UNSET:
@@ -364,7 +362,7 @@ class Talk:
         return turn
 
     def _called(self, call_id: str, name: str) -> tuple[ToolUse, Turn]:
-        """The call that a result is of; one that nobody asked for lacks its arguments."""
+        """Return the call of a result; without one, add a call that lacks its arguments."""
         index = self._place(call_id, name)
         if index is not None:
             return self._waiting.pop(index)
@@ -373,7 +371,7 @@ class Talk:
         return ToolUse(id=call_id, name=name or "unknown"), turn
 
     def _place(self, call_id: str, name: str) -> int | None:
-        """Return the index of an open call: by its id; by name, else by order, where an id is missing."""
+        """Return the index of an open call by its id; if either id is missing, by name or else by order."""
         uses = [use for use, _turn in self._waiting]
         for index, use in enumerate(uses):
             if call_id and use.id == call_id:
@@ -394,17 +392,18 @@ class Talk:
         return min(len(messages), len(self._fingerprints))
 
     def _hear(self, message: JsonObject) -> None:
-        # A conversation that begins with an answer leaves out what was asked.
+        # A conversation that begins with an answer lacks the question.
         self._prompted = self._prompted or message.get("role") not in _ANSWERING
         self._fingerprints.append(fingerprint(self.fingerprint, message))
         self._messages.append(canonical(message))
 
     def _ends_with(self, answer: ModelAnswer | None = None, failure: ErrorInfo | None = None) -> None:
-        """Note how the conversation would end if it ended here."""
+        """Note how the run ends if nothing follows."""
         self._last, self._failure = answer if failure is None else None, failure
 
     def _request_arguments(self, parameters: Mapping[str, Json]) -> tuple[Raw, bool]:
-        """The request of the next answer, and whether it is whole. Keys in order: equal requests are equal bytes."""
+        """Return the request of the next answer, and whether it is complete. Sorted keys make equal requests equal
+        bytes."""
         messages = self._messages
         self._repeated[0] += self._old_bytes
         is_whole = self._repeated[0] <= _MAX_HISTORY_BYTES or not self._new
@@ -419,12 +418,12 @@ class Talk:
 
 
 def _frame(**values: Json) -> tuple[bytes, ...]:
-    """The members of a request that every call repeats, by name."""
+    """Return the members of a request that every call repeats, by name."""
     return tuple(f'"{name}":'.encode() + canonical(value) for name, value in sorted(values.items()) if value)
 
 
 def content_id(format: str, text: bytes) -> str:
-    """An id for a run that its file gives none: the same for the same content."""
+    """Return an id for a run that has none in its file: the same for the same content."""
     return f"{format}-{hashlib.blake2b(text, digest_size=8).hexdigest()}"
 
 
@@ -436,7 +435,7 @@ def _answer(message: Json) -> ModelAnswer | None:
 
 
 def _last_answer(messages: list[Json]) -> int:
-    """The index of the last message that the model said; -1 where it said nothing."""
+    """Return the index of the model's last message, or -1."""
     return max((index for index, message in enumerate(messages) if message.get("role") in SPEAKING), default=-1)
 
 

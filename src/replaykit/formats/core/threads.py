@@ -1,8 +1,8 @@
-"""Threads: calls of model APIs, each with all that was said before it, become runs.
+"""Threads: join calls of model APIs, each of which repeats the conversation so far, into runs.
 
-A call goes on with a run when its messages begin with everything that was said there; when it brings the result of a
-call that is waited for there, though the history was cut or changed; or when it names the answer that it goes on
-from, where the provider keeps the history. Any other begins a run of its own.
+A call continues a run if its messages start with everything said there; if it brings the result of an open call,
+though the history was cut or changed; or if it names the answer that it continues, where the provider keeps the
+history. Any other call starts a run.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from replaykit.wire.model_calls import ModelAnswer, ModelCall, ToolUse
 CUT_OFF = ErrorInfo(type="Incomplete", message="the model's answer was cut off")
 MAX_OPEN = 64
 MAX_OPEN_BYTES = 64 * 1024 * 1024
-"""Runs that may still go on; beyond this the one that did so longest ago is taken for ended."""
+"""Limits for runs that may still continue; beyond them, the least recently continued run is closed."""
 
 _MAX_TOLD = 100
 _Tip = tuple[str, str | bytes]
 
 
 class Used(Struct, frozen=True, kw_only=True):
-    """A call of a tool that the provider runs, with what came of it."""
+    """A call of a tool that the provider ran, with its result."""
 
     use: ToolUse
     content: Json = msgspec.UNSET
@@ -40,7 +40,7 @@ class Used(Struct, frozen=True, kw_only=True):
 
 
 class Wired(Struct, frozen=True, kw_only=True):
-    """A call as it went over the wire."""
+    """The request and response of a call as they were sent."""
 
     request: Raw
     chunks: tuple[Raw, ...]
@@ -48,20 +48,20 @@ class Wired(Struct, frozen=True, kw_only=True):
 
 
 class ModelExchange(Struct, frozen=True, kw_only=True):
-    """A call of a model API: what was asked, what came, as far as the file says."""
+    """A call of a model API, as far as the file shows it."""
 
     call: ModelCall
     messages: list[Json] | None = None
-    """The request's, in the shape of `core.messages`; None where the request is not there."""
+    """The messages of the request, in the shape of `core.messages`; None if the request is missing."""
     used: Callable[[ModelAnswer], list[Used]]
     answered: bool = True
-    """False where the file has no response to it."""
+    """False if the file has no response."""
     alone: bool = False
-    """True for what goes on from nothing else in the file."""
+    """True if the exchange continues nothing else in the file."""
     history_id: str = ""
-    """The id of the history that the provider keeps, where the messages are only what is new."""
+    """The id of the history that the provider keeps; the messages are then only the new ones."""
     keeps: tuple[str, ...] = ()
-    """The ids under which the provider keeps this one."""
+    """The ids under which the provider keeps this exchange."""
     name: str = ""
     at: float = 0.0
     duration_s: float = 0.0
@@ -72,7 +72,7 @@ class ModelExchange(Struct, frozen=True, kw_only=True):
 
 
 class ExchangeThreads:
-    """The runs of a file that may still go on."""
+    """The runs of a file that may still continue."""
 
     def __init__(self, format: str, advice: tuple[str, ...] = ()) -> None:
         self._format, self._advice = format, advice
@@ -81,7 +81,7 @@ class ExchangeThreads:
         self._tips: dict[_Tip, ExchangeThread] = {}
 
     def add(self, exchange: ModelExchange) -> Iterator[TraceRun]:
-        """Take the next call; gives the runs that are over."""
+        """Add the next call; yield the runs that are over."""
         if exchange.alone:
             thread = self._new()
             thread.take(exchange, [], linked=False)
@@ -94,7 +94,8 @@ class ExchangeThreads:
         tips: list[_Tip] = [("mark", thread.talk.fingerprint)]
         tips += [("call", call_id) for call_id in thread.talk.waiting]
         tips += [("kept", history_id) for history_id in exchange.keeps]
-        self._open[thread] = tips  # the last of them: it went on just now
+        # Dicts keep their order, so the first thread is always the least recently continued one.
+        self._open[thread] = tips
         self._tips.update(dict.fromkeys(tips, thread))
         self._size += thread.size
         while len(self._open) > MAX_OPEN or self._size > MAX_OPEN_BYTES:
@@ -103,14 +104,14 @@ class ExchangeThreads:
             yield oldest.run(self._format, self._advice)
 
     def close(self) -> Iterator[TraceRun]:
-        """The runs that are left, in the order they began."""
+        """Yield the remaining runs in the order they began."""
         for thread in sorted(self._open, key=lambda thread: thread.number):
             yield thread.run(self._format, self._advice)
         self._open.clear()
         self._tips.clear()
 
     def _found(self, exchange: ModelExchange, repeated: list[bytes]) -> tuple[ExchangeThread, bool]:
-        """The thread that it goes on with, and whether the history is the provider's; a thread of its own else."""
+        """Return the thread to continue, and whether the provider keeps its history; a new thread if none fits."""
         tips: list[_Tip] = [("mark", mark) for mark in reversed(repeated)]
         tips += [("call", call_id) for call_id in _returned(exchange.messages or [])]
         if exchange.history_id:
@@ -132,7 +133,7 @@ class ExchangeThreads:
 
 
 class ExchangeThread:
-    """One run, while it is told."""
+    """One run in the making."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -146,7 +147,7 @@ class ExchangeThread:
         self._advice: dict[str, None] = {}
 
     def take(self, exchange: ModelExchange, repeated: list[bytes], *, linked: bool) -> None:
-        """The next call, with the marks of its messages."""
+        """Add the next call, with the fingerprints of its messages."""
         self.size += exchange.size
         self._name = self._name or exchange.name
         self.talk.offers(exchange.call.tools)
@@ -164,7 +165,7 @@ class ExchangeThread:
             self._unanswered = exchange
 
     def run(self, format: str, advice: tuple[str, ...]) -> TraceRun:
-        """The run that it has become."""
+        """Return the finished run."""
         last = self._unanswered
         if last is not None and last.messages and last.messages[-1].get("role") not in SPEAKING:
             self._answer(last)
@@ -178,11 +179,11 @@ class ExchangeThread:
             run.output_json,
             metadata.get("response_ids"),
             run.events,
-        ]  # and no advice
+        ]  # without advice, which may be reworded
         return replace(run, id=content_id(format, msgspec.json.encode(identity)))
 
     def _catch_up(self, exchange: ModelExchange, repeated: list[bytes]) -> None:
-        """Add the messages that come after those that are known."""
+        """Add the messages after those that are known."""
         messages, mark = exchange.messages or [], self.talk.fingerprint
         if repeated and mark != START and mark not in repeated:
             self.talk.catches_up(messages, at=exchange.at)
@@ -231,7 +232,7 @@ class ExchangeThread:
                 self.talk.uses(turn, used.use, used.content, failed=used.failed)
 
     def _keep(self, exchange: ModelExchange, answer: ModelAnswer | None) -> None:
-        """Keep the parts of a call that the model of a run has no field for."""
+        """Keep the parts of a call that a run has no field for."""
         call = exchange.call
         if call.alternatives:
             self.talk.notes("alternatives", [other.message for other in call.alternatives], at=exchange.at)
@@ -244,7 +245,7 @@ class ExchangeThread:
 
 
 def _returned(messages: list[Json]) -> Iterator[str]:
-    """The ids of the results that come last."""
+    """Yield the call ids of the results at the end."""
     for message in reversed(messages):
         if message.get("role") in SPEAKING:
             return

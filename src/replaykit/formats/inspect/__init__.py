@@ -1,7 +1,7 @@
 """Inspect AI logs: `.eval`, a zip with a document for each sample, and `.json`, one document with all of them.
 
     header.json                    {"version", "status", "eval": {"task", "model", …}, "plan", "results", "stats"}
-    _journal/start.json            the same before the evaluation has ended
+    _journal/start.json            the same before the evaluation ended
     samples/ID_epoch_N.json        {"id", "epoch", "input", "target", "messages", "output", "scores", "error", "limit",
                                     "events": [{"event": "model" | "tool" | "span_begin" | …}], "attachments", "uuid"}
 
@@ -62,7 +62,7 @@ def _is_log(value: Json) -> bool:
 
 
 def _is_sample(value: Json) -> bool:
-    """A sample by itself, or events alone."""
+    """Return whether this is a single sample, or a list of events."""
     if not isinstance(value, dict) or "run_id" in value:
         return False
     events = objects_in(value, "events")[:8]
@@ -109,7 +109,7 @@ def _read_document(source: Source) -> Iterator[Found]:
 
 
 def _header_notes(header: JsonObject) -> Iterator[str]:
-    """Return notes on an evaluation that did not end well."""
+    """Yield a note on an evaluation that did not end well."""
     status = text_in(header, "status")
     if status in ("error", "cancelled"):
         note = f"the evaluation of {text_in(header.get('eval'), 'task')} ended with {status}"
@@ -117,14 +117,14 @@ def _header_notes(header: JsonObject) -> Iterator[str]:
 
 
 MAX_ENTRY_BYTES = 256 * 1024 * 1024
-"""The most that one document may hold, unpacked."""
+"""The largest unpacked document."""
 MAX_TOTAL_BYTES = 8 * 1024 * 1024 * 1024
-"""The most that all of them may."""
+"""The largest total of all documents."""
 MAGIC = b"PK\x03\x04"
-_ZSTD_METHOD = 93  # which `zipfile` itself reads from Python 3.14 on
+_ZSTD_METHOD = 93  # `zipfile` itself supports zstd only from Python 3.14 on
 _MAX_WINDOW = 128 * 1024 * 1024
+# The fields of a local file header: signature, and the lengths of name and extra field.
 _LOCAL = struct.Struct("<4s22xHH")
-"""The header of an entry: its signature, and the sizes of its name and its extra field."""
 _BAD = (
     zipfile.BadZipFile,
     zlib.error,
@@ -139,7 +139,7 @@ _BAD = (
 
 
 class Archive:
-    """The documents of a zip, by name."""
+    """The documents of a zip by name."""
 
     def __init__(self, source: Source) -> None:
         self.file = source.file
@@ -152,11 +152,11 @@ class Archive:
 
     @property
     def names(self) -> list[str]:
-        """Each name once, in the order of the file."""
+        """The names in file order, without duplicates."""
         return list(dict.fromkeys(self._zip.namelist()))
 
     def document(self, name: str) -> Source:
-        """One of the documents; `InvalidFile` when it cannot be unpacked, or is too large."""
+        """Return a document; raise `InvalidFile` if it cannot be unpacked or is too large."""
         file = f"{self.file}!{name}"
         limit = min(MAX_ENTRY_BYTES, self._left)
         try:
@@ -181,7 +181,7 @@ class Archive:
         start = entry.header_offset + _LOCAL.size + name_size + more_size
         packed = self._data[start : start + entry.compress_size]
         decompressor = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW)
-        # A large entry is several frames, one after another.
+        # Large entries consist of several frames.
         with decompressor.stream_reader(packed, read_across_frames=True) as reader:
             text = reader.read(size)
         if len(text) < size and zlib.crc32(text) != entry.CRC:

@@ -1,7 +1,7 @@
-"""Messages of Inspect, with the parts that a sample keeps apart put back.
+"""Read Inspect's messages, and restore the parts that a sample stores separately.
 
-Long texts and images are `attachments`, of which the events hold `attachment://HASH` (once `tc://HASH`). The messages
-that a model was asked with are in a pool (`events_data.messages`, `message_pool`), of which an event holds ranges
+Long texts and images are `attachments`, which events refer to as `attachment://HASH` (formerly `tc://HASH`). The
+messages of model requests are in a pool (`events_data.messages`, `message_pool`), of which an event holds ranges
 (`input_refs`).
 """
 
@@ -43,11 +43,11 @@ ERRORS = {
     "output_limit": "OutputLimitExceededError",
     "approval": "ToolApprovalError",
 }
-"""The errors that a tool's result names, as exceptions."""
+"""Exceptions for the error types in tool results."""
 
 
 class SampleAttachments:
-    """The values that a sample keeps apart from its messages."""
+    """The values that a sample stores apart from its messages."""
 
     def __init__(self, sample: JsonObject, *, lacks_images: bool = False) -> None:
         self.lacks_images = lacks_images
@@ -57,7 +57,7 @@ class SampleAttachments:
         self._left = MAX_REFERRED
 
     def whole(self, value: Json, depth: int = 0) -> Json:
-        """The value with its attachments."""
+        """Return the value with its attachments resolved."""
         if isinstance(value, str):
             return self._text(value)
         if depth > _MAX_DEPTH:
@@ -69,7 +69,7 @@ class SampleAttachments:
         return value
 
     def request_messages(self, event: JsonObject) -> list[Json]:
-        """The messages that a model was asked with."""
+        """Return the messages of a model request."""
         found = list(map(self.read_message, objects_in(event, "input")))
         refs = event.get("input_refs")
         for ref in refs if isinstance(refs, list) else ():
@@ -80,7 +80,7 @@ class SampleAttachments:
         return found
 
     def read_message(self, message: JsonObject) -> JsonObject:
-        """A message as `core.messages` has them."""
+        """Return a message in the shape of `core.messages`."""
         role, parts = text_in(message, "role") or "user", self.whole(message.get("content"))
         found: JsonObject = {"role": role, "content": plain(parts)}
         if isinstance(parts, list):
@@ -97,7 +97,7 @@ class SampleAttachments:
         return found
 
     def answer(self, output: JsonObject) -> ModelAnswer | None:
-        """Return a model's answer; None where there is none."""
+        """Return a model's answer, if there is one."""
         for choice in objects_in(output, "choices")[:1]:
             message = object_in(choice, "message")
             if message:
@@ -112,7 +112,7 @@ class SampleAttachments:
 
 
 def plain(parts: Json) -> Json:
-    """A text, where the parts are nothing else beside thoughts."""
+    """Return the text if all parts are text or reasoning, else the parts without reasoning."""
     if not isinstance(parts, list):
         return parts
     rest = [part for part in parts if value_in(part, "type") != "reasoning"]
@@ -122,7 +122,7 @@ def plain(parts: Json) -> Json:
 
 
 def error_in(value: JsonObject) -> ErrorInfo | None:
-    """The error of a tool's result."""
+    """Return the error of a tool's result."""
     error = object_in(value, "error")
     if not error:
         return None
@@ -131,7 +131,7 @@ def error_in(value: JsonObject) -> ErrorInfo | None:
 
 
 def usage_in(value: Json) -> Usage | None:
-    """Tokens. Whether those of the input include cached ones, depends on the version: the total tells."""
+    """Return the tokens. Whether input includes cached tokens depends on the version: the total tells."""
     input_tokens, output = count_in(value, "input_tokens"), count_in(value, "output_tokens")
     cached = sum(count_in(value, f"input_tokens_cache_{name}") or 0 for name in ("read", "write"))
     total = count_in(value, "total_tokens")

@@ -1,4 +1,4 @@
-"""A sample of an Inspect log, in one of its epochs, as a run."""
+"""Turn a sample of an Inspect log, in one of its epochs, into a run."""
 
 from __future__ import annotations
 
@@ -37,18 +37,17 @@ FORMAT = "inspect"
 ADVICE = "Inspect keeps the images of its messages only with --log-images."
 _LIMITS = {"time": RunStatus.TIMEOUT, "working": RunStatus.TIMEOUT, "operator": RunStatus.CANCELLED}
 _FAILED = ("I", "N", "incorrect", "noanswer")
-_LITERAL = ("includes", "match", "exact")
-"""Scorers for which the target is what a good answer holds, word for word."""
+_LITERAL = ("includes", "match", "exact")  # scorers that look for the target in the answer, word for word
+# Scorers that extract an answer and compare it with the target.
 _ANSWERS = ("choice", "answer", "pattern", "math")
-"""Scorers that compare the answer, which they take out of what was said, with the target."""
+# Scorers for which the target is a reference that other wordings match, too.
 _GRADED = ("model_graded_qa", "model_graded_fact", "f1")
-"""Scorers for which the target is a reference: another wording is as good."""
 _METADATA = words_of("epoch target choices metadata model_usage total_time working_time limit")
 _OF_EVAL = ("eval_id", "run_id", "task_version", "model")
 
 
 def read_sample(header: JsonObject, sample: Fields) -> TraceRun:
-    """The run of a sample; `header` is the log without its samples."""
+    """Return the run of a sample; `header` is the log without its samples."""
     evaluation = object_in(header, "eval")
     attachments = SampleAttachments(sample.value, lacks_images=REMOVED in sample.source.text)
     talk = _build_talk(sample, attachments)
@@ -95,9 +94,9 @@ def _build_talk(sample: Fields, attachments: SampleAttachments) -> Talk:
             elif readable["role"] == "tool":
                 details = {"error": error_in(message), "ending": ToolErrors.RAISED}
             talk.hear(readable, **details)
-    if sample.value.get("error") is not None:  # the run's own error tells it
+    if sample.value.get("error") is not None:  # the run's own error repeats this event
         events = [event for event in events if event.get("event") != "error"]
-    InspectConversation(talk, attachments, is_told="model" not in kinds).tell(events)
+    InspectConversation(talk, attachments, has_calls="model" not in kinds).tell(events)
     return talk
 
 
@@ -126,7 +125,7 @@ def _output(sample: Fields, attachments: SampleAttachments) -> Json:
 
 
 def _ending(header: JsonObject, sample: Fields, output: Json) -> tuple[RunStatus, ErrorInfo | None]:
-    """Return the status and error of a sample; a log that went well may hold samples that did not."""
+    """Return the status and error of a sample; a successful log may hold failed samples."""
     error = sample.take("error")
     if error is not None:
         return RunStatus.ERROR, sample_error(error)
@@ -171,7 +170,7 @@ def _labels(sample: Fields, output: Json) -> Iterator[Label]:
 
 
 def _older_scores(sample: Fields) -> JsonObject:
-    """The one score of an old log; else those that the events tell."""
+    """Return the single score of an old log, or else the scores in the events."""
     score = sample.take("score")
     if isinstance(score, dict):
         return {"score": score}
@@ -189,7 +188,7 @@ def _older_scores(sample: Fields) -> JsonObject:
 
 
 def _is_bad(value: Json) -> bool:
-    """True for what Inspect counts as nothing: incorrect, no answer, 0; of several values, all."""
+    """Return whether Inspect scores this as nothing: incorrect, no answer, 0; of several values, all of them."""
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list):
@@ -201,8 +200,7 @@ def _is_bad(value: Json) -> bool:
 
 _SCORING = ("scorer", "scorers")
 _STEPS = ("solver", "agent", "subtask")
-_SILENT = ("sample_init", "state", "span_end", "score")
-"""Events that say nothing that is not said elsewhere."""
+_SILENT = ("sample_init", "state", "span_end", "score")  # events that repeat what others say
 _COMMON = words_of("event timestamp working_start span_id uuid pending events call input_ansi")
 _SHORT = 1000
 _MAX_DEPTH = 20
@@ -224,17 +222,16 @@ class _EventPlace(Struct, kw_only=True):
 
 
 class InspectConversation:
-    """Tells the events of one sample."""
+    """Adds the events of one sample to a talk."""
 
-    def __init__(self, talk: Talk, attachments: SampleAttachments, *, is_told: bool = False) -> None:
+    def __init__(self, talk: Talk, attachments: SampleAttachments, *, has_calls: bool = False) -> None:
         self._attachments = attachments
-        self._is_told = is_told
-        """True where the sample's messages have told the calls already."""
+        self._has_calls = has_calls  # true if the sample's messages supplied the calls already
         self._outside = _EventPlace(talk=talk)
         self._spans: dict[str, _EventPlace] = {}
         self._steps: list[_EventPlace] = []
+        # Spans of tools whose event is still to come, by outer span and name.
         self._tools: dict[tuple[str, str], list[_EventPlace]] = {}
-        """The spans of tools whose event has not come, by the span they are in and their name."""
 
     def tell(self, events: Iterable[Json], depth: int = 0) -> None:
         for event in events:
@@ -249,7 +246,7 @@ class InspectConversation:
             self._step(event)
         elif kind in ("model", "tool") and place.is_scoring:
             self._note(event, place)
-        elif kind in ("model", "tool") and self._is_told:
+        elif kind in ("model", "tool") and self._has_calls:
             return
         elif kind == "model":
             self._model(event, place)
@@ -272,7 +269,7 @@ class InspectConversation:
             self._tools.setdefault((above, name), []).append(place)
 
     def _step(self, event: JsonObject) -> None:
-        """An end closes what began last, whatever its name."""
+        """Begin or end a step. An end closes the last step, whatever its name."""
         if event.get("action") == "begin":
             self._steps.append(self._place("").inner(text_in(event, "type"), text_in(event, "name")))
         elif self._steps:
@@ -321,13 +318,13 @@ class InspectConversation:
                 name=name,
                 failed=False,
                 error=error,
-                ending=ToolErrors.RAISED,  # Inspect catches what a tool raises, and names it
+                ending=ToolErrors.RAISED,  # Inspect catches exceptions of tools, and names them
                 at=ended,
                 duration_s=duration_s,
             )
 
     def _inside(self, event: JsonObject, place: _EventPlace, depth: int, turn: Turn | None = None) -> None:
-        """The events that an older log keeps inside of another event."""
+        """Add the events that an older log nests in another event."""
         inner = list_in(event, "events")
         if not inner or depth >= _MAX_DEPTH:
             return
@@ -347,7 +344,7 @@ class InspectConversation:
 
 
 def sample_error(value: Json) -> ErrorInfo:
-    """An error as Inspect writes it: the text, or the repr of an exception, beside its traceback."""
+    """Return Inspect's error: a text, or the repr of an exception, with its traceback."""
     error = as_object(value) or {"message": value}
     text, traceback = text_in(error, "message"), text_in(error, "traceback") or None
     name, opened, rest = text.partition("(")

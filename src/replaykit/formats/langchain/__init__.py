@@ -1,7 +1,7 @@
 """LangChain's messages and LangGraph's states, streams and events, as their own functions dump them.
 
     messages    messages_to_dict, dumpd, model_dump: [message, …], or {messages: [message, …]}, a graph's state
-    states      get_state_history: [{values, next, config, metadata, created_at, tasks}, …], the newest first
+    states      get_state_history: [{values, next, config, metadata, created_at, tasks}, …], newest first
     updates     stream_mode="updates": [{node: {messages: […]}}, …]; stream_mode="values": [{messages: […]}, …]
     events      astream_events(version="v2"): [{event: on_tool_start, run_id, parent_ids, data}, …]
 
@@ -65,7 +65,7 @@ register_format(
 
 
 def _reader_of(values: list[Json]) -> _Reader | None:
-    """Return the reader of a file with these members, as most of the first ones are."""
+    """Return the reader that fits most of a file's first items."""
     values = values[:_LOOK_AT]
     if mostly(is_event, values):
         return _read_events
@@ -95,7 +95,7 @@ def _run_of_messages(messages: list[Json]) -> TraceRun:
 
 
 def _goes_on(before: Json, after: Json) -> bool:
-    """True when the one state has all messages of the other, and more or none: a stream of values."""
+    """Return whether a state keeps all messages of the one before, as in a stream of values."""
     known_keys = list(map(key_of, before[MESSAGES]))
     return list(map(key_of, after[MESSAGES][: len(known_keys)])) == known_keys
 
@@ -152,7 +152,7 @@ _PAIR = 2
 
 
 def update_of(value: Json) -> JsonObject | None:
-    """Return what nodes wrote, by their names; streams of nested graphs put a namespace or the mode before it."""
+    """Return the values that nodes wrote, by node; streams of nested graphs put a namespace or mode before them."""
     if isinstance(value, list) and value and len(value) <= _PAIR + 1 and isinstance(value[0], str | list):
         value = value[-1]
     if not isinstance(value, dict) or not value:
@@ -164,7 +164,7 @@ def update_of(value: Json) -> JsonObject | None:
 
 
 def has_messages(update: Json) -> bool:
-    """True when a node wrote messages of LangChain."""
+    """Return whether a node wrote LangChain messages."""
     for written in update.values():
         for part in _parts(written):
             if any(map(body_of, _node_messages(part))):
@@ -173,7 +173,7 @@ def has_messages(update: Json) -> bool:
 
 
 def run_of(items: Sequence[TraceItem]) -> TraceRun:
-    """The run that updates tell."""
+    """Return the run in a stream of updates."""
     talk, counts, interrupts = Talk(), Counter[str](), list[Json]()
     for item in items:
         for node, written in as_object(update_of(item.value)).items():
@@ -181,7 +181,7 @@ def run_of(items: Sequence[TraceItem]) -> TraceRun:
                 interrupts.append(written)
                 continue
             counts[node] += 1
-            _tell(talk, node, written, f"{node}_{counts[node]}")
+            _add_update(talk, node, written, f"{node}_{counts[node]}")
     return talk.run(
         id=content_id(FORMAT, encode([item.value for item in items])),
         format=FORMAT,
@@ -191,7 +191,7 @@ def run_of(items: Sequence[TraceItem]) -> TraceRun:
     )
 
 
-def _tell(talk: Talk, node: str, written: Json, step: str) -> None:
+def _add_update(talk: Talk, node: str, written: Json, step: str) -> None:
     for part in _parts(written):
         for message in _node_messages(part):
             tell(talk, message, step=step)

@@ -1,9 +1,9 @@
 """Events of LangChain's `astream_events` (version 2): `{event, name, run_id, parent_ids, tags, metadata, data}`.
 
-    on_chain_start | _end    on_chat_model_start | _end    on_tool_start | _end | _error    … and `_stream` between
+    on_chain_start | _end    on_chat_model_start | _end    on_tool_start | _end | _error    … and `_stream` in between
 
-They are LangSmith's runs, told as they began and ended, so they become those and are read as such. They have no
-times; LangChain's ids of the seventh version do, each that of its run's begin.
+They describe LangSmith runs by their start and end, so they are converted to those and read as such. Events have no
+times, but LangChain's ids do if they are UUIDs of version 7.
 """
 
 from __future__ import annotations
@@ -29,20 +29,19 @@ _UUID7_LENGTH, _VERSION_AT, _TIME_DIGITS = 36, 14, 13
 
 
 def is_event(value: Json) -> bool:
-    """True for an event of a stream."""
     event = as_object(value)
     is_named = text_in(event, "event").startswith("on_") and text_in(event, "run_id")
     return bool(is_named) and has_object(event, "data")
 
 
 class Roots:
-    """The events of each root run, until it has ended."""
+    """The events of each root run until it ends."""
 
     def __init__(self) -> None:
         self._items: dict[str, list[TraceItem]] = {}
 
     def add(self, item: TraceItem) -> Iterator[Found]:
-        """One more event; the run that it ends, if it ends one."""
+        """Add an event; yield the run that it ends, if any."""
         if not is_event(item.value):
             yield item.error("expected an event: an object with `event`, `run_id` and `data`")
             return
@@ -53,13 +52,13 @@ class Roots:
             yield from _runs(self._items.pop(root), root)
 
     def close(self) -> Iterator[Found]:
-        """The runs that did not end."""
+        """Yield the runs that did not end."""
         for root, items in self._items.items():
             yield from _runs(items, root)
 
 
 def _runs(items: Sequence[TraceItem], root: str) -> Iterator[Found]:
-    """The run of a root. Places in the list are its times until the runs are in order."""
+    """Yield the run of a root. Positions in the list serve as times until the events are in order."""
     runs = _Runs(items, root).runs
     try:
         imported = read_runs([runs[root], *(run for key, run in runs.items() if key != root)], items[0].source.file)
@@ -72,7 +71,7 @@ def _runs(items: Sequence[TraceItem], root: str) -> Iterator[Found]:
 
 
 class _Runs:
-    """The runs of LangSmith that events tell of, by their ids."""
+    """LangSmith runs rebuilt from events, by id."""
 
     def __init__(self, items: Sequence[TraceItem], root: str) -> None:
         self.runs: dict[str, JsonObject] = {root: {"id": root, "name": "", "run_type": "chain", "start_time": 0}}
@@ -93,14 +92,14 @@ class _Runs:
             run |= {"error": _error(data.get("error")), "end_time": place, "status": "error"}
 
     def _above(self, event: JsonObject, root: str) -> str | None:
-        """The nearest run around it that is told: some may be filtered out."""
+        """Return the nearest outer run that has events: some may have been filtered out."""
         if event["run_id"] == root:
             return None
         return next((run_id for run_id in reversed(_above(event)) if run_id in self.runs), root)
 
 
 def _above(event: JsonObject) -> list[str]:
-    """The runs around an event's, from the outermost on."""
+    """Return the runs around an event's run, outermost first."""
     found = event.get("parent_ids")
     if isinstance(found, list):
         return [run_id for run_id in found if run_id and isinstance(run_id, str)]
@@ -130,7 +129,7 @@ def _inputs(value: Json, *, is_root: bool) -> Json:
 
 
 def _question(value: Json) -> Json:
-    """Return the question to a graph, where it was given nothing else."""
+    """Return the question if the graph's input is nothing else."""
     question = as_object(value)
     if question.keys() == {MESSAGES}:
         messages = as_list(conversation(question[MESSAGES]))
@@ -143,19 +142,19 @@ def _question(value: Json) -> Json:
 def _outputs(value: Json) -> JsonObject:
     state = as_object(value)
     if are_messages(state.get(MESSAGES)):
-        return {"output": {MESSAGES: state[MESSAGES]}}  # of a graph the answer is what its last message says
+        return {"output": {MESSAGES: state[MESSAGES]}}  # a graph's answer is its last message
     return {"output": value}
 
 
 def _error(value: Json) -> str:
-    """An exception, as text or as LangChain writes what it cannot write."""
+    """Return an exception's text, or LangChain's form of objects that it cannot serialise."""
     if isinstance(value, str):
         return value
     return as_text(value_in(value, "repr")) or encode(value).decode()
 
 
 def _timed(run: TraceRun, times: list[float]) -> TraceRun:
-    """The run with real times in the place of places."""
+    """Return the run with times instead of positions."""
     events = tuple(_at(event, times) for event in run.events)
     known = [event.at for event in events if event.at]
     return replace(
@@ -173,7 +172,7 @@ def _at(event: AnyEvent, times: list[float]) -> AnyEvent:
 
 
 def _time_of(run_id: str) -> float:
-    """When an id was made, in seconds, where it says so."""
+    """Return when an id was created, in seconds; 0 if it does not tell."""
     if len(run_id) != _UUID7_LENGTH or run_id[_VERSION_AT] != "7":
         return 0.0
     try:

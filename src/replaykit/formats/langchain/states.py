@@ -1,10 +1,11 @@
-"""States of a LangGraph thread, as `get_state_history` and the server's `/history` tell them, the newest first.
+"""States of a LangGraph thread from `get_state_history` or the server's `/history`, newest first.
 
     {values: {messages, …}, next, config | checkpoint, metadata: {source, step}, created_at,
      parent_config | parent_checkpoint, tasks: [{id, name, error, interrupts}], interrupts}
 
-A thread is a run: what each state has more than the one before is told in order, each state is kept after it. The run
-follows the parents of the newest state; states of other branches are counted. Streams of values are states as well.
+A thread is a run: the messages that each state adds are read in order, and each state is kept after them. The run
+follows the parents of the newest state; states of other branches are counted in a note. Streams of values are states,
+too.
 """
 
 from __future__ import annotations
@@ -50,14 +51,14 @@ class Snapshot(Struct, kw_only=True):
     values: Json
     thread: str = ""
     space: str = ""
-    """Of a graph inside of the graph."""
+    """The namespace of a nested graph."""
     id: str = ""
     parent: str = ""
     step: str | None = None
     at: float = 0.0
     next: tuple[str, ...] = ()
     errors: tuple[tuple[str, ErrorInfo], ...] = ()
-    """Errors of the nodes that ran on it, with their names."""
+    """Errors of the nodes that ran on the state, with their names."""
     interrupts: tuple[Json, ...] = ()
     metadata: JsonObject = {}
 
@@ -67,14 +68,14 @@ class Snapshot(Struct, kw_only=True):
 
 
 def named(value: Json, names: Sequence[str]) -> JsonObject:
-    """A named tuple by its names: JSON writes it as a list."""
+    """Return a named tuple as an object: JSON writes it as a list."""
     if isinstance(value, list):
         return dict(zip(names, value, strict=False))
     return as_object(value)
 
 
 def is_snapshot(value: Json) -> bool:
-    """True for a state of a thread."""
+    """Return whether this is a state of a thread."""
     if isinstance(value, list) and len(value) < len(_SNAPSHOT) - 1:
         return False
     state = named(value, _SNAPSHOT)
@@ -83,7 +84,7 @@ def is_snapshot(value: Json) -> bool:
 
 
 def snapshot_of(item: TraceItem) -> Snapshot:
-    """One state; `InvalidFile` where something of it is not what it should be."""
+    """Return a state; raise `InvalidFile` if a part of it is malformed."""
     if not is_snapshot(item.value):
         raise item.error("expected a state of a thread: an object with `values`, `next`, `config` and `tasks`")
     fields = TraceItem(item.source, named(item.value, _SNAPSHOT), item.path).fields()
@@ -110,7 +111,7 @@ def snapshot_of(item: TraceItem) -> Snapshot:
 
 
 def runs_of(snapshots: Sequence[Snapshot]) -> Iterator[Found]:
-    """A run of each thread."""
+    """Yield a run for each thread."""
     threads: dict[tuple[str, str], list[Snapshot]] = {}
     for snapshot in snapshots:
         threads.setdefault((snapshot.thread, snapshot.space), []).append(snapshot)
@@ -123,9 +124,9 @@ def runs_of(snapshots: Sequence[Snapshot]) -> Iterator[Found]:
 
 
 def run_of(states: Sequence[Snapshot], *, name: str = "", thread: str = "") -> TraceRun:
-    """The run that states tell, the oldest first."""
+    """Return the run of states in order, oldest first."""
     talk, newest = Talk(), states[-1]
-    _tell(talk, states)
+    _add_states(talk, states)
     has_messages = any(state.messages for state in states)
     first: Json = next((state.values for state in states if state.values), {})
     error = newest.errors[0][1] if newest.errors else None
@@ -143,7 +144,7 @@ def run_of(states: Sequence[Snapshot], *, name: str = "", thread: str = "") -> T
     )
 
 
-def _tell(talk: Talk, states: Sequence[Snapshot]) -> None:
+def _add_states(talk: Talk, states: Sequence[Snapshot]) -> None:
     known: list[bytes] = []
     seen: set[bytes] = set()
     since = 0.0
@@ -151,7 +152,7 @@ def _tell(talk: Talk, states: Sequence[Snapshot]) -> None:
         keys = list(map(key_of, state.messages))
         fresh = [message for key, message in zip(keys, state.messages, strict=True) if key not in seen]
         if keys[: len(known)] != known:
-            # Some were taken away, as summaries do: the next answer is asked for with those that are left.
+            # Messages were removed, as summaries do: the next request has only the remaining ones.
             repeated = [message for key, message in zip(keys, state.messages, strict=True) if key in seen]
             talk.catches_up(messages_of(repeated) or ())
         for message in fresh:
@@ -159,7 +160,7 @@ def _tell(talk: Talk, states: Sequence[Snapshot]) -> None:
         details = state.metadata or UNSET
         if state.metadata or without(as_object(state.values), MESSAGES):
             talk.keeps(state.values, details=details, at=state.at, step=state.step)
-        if state is not states[-1]:  # the last one's is the run's
+        if state is not states[-1]:  # the run has the last state's error
             for _node, error in state.errors:
                 talk.fails(error, at=state.at, step=state.step)
         known, since = keys, state.at
@@ -167,9 +168,9 @@ def _tell(talk: Talk, states: Sequence[Snapshot]) -> None:
 
 
 def _branch(states: list[Snapshot]) -> list[Snapshot]:
-    """The newest state and those that led to it, the oldest first."""
+    """Return the newest state and its ancestors, oldest first."""
     by_id = {state.id: state for state in states if state.id}
-    newest = max(states, key=lambda state: (state.at, state.id))  # of equal ones the first in the file
+    newest = max(states, key=lambda state: (state.at, state.id))  # of equal ones, the first in the file
     if not any(state.parent in by_id for state in states):
         newest_first = states[::-1]
         return sorted(newest_first, key=lambda state: state.at)
@@ -181,7 +182,7 @@ def _branch(states: list[Snapshot]) -> list[Snapshot]:
 
 
 def _place(config: JsonObject) -> JsonObject:
-    """Return the id of a state: LangGraph's library has it inside of a config, its server beside it."""
+    """Return the ids of a state: LangGraph's library nests them in a config, its server does not."""
     return object_in(config, "configurable") or config
 
 
@@ -208,7 +209,7 @@ _REASONS = ("finish_reason", "stop_reason", "done_reason")
 
 
 def body_of(value: Json) -> JsonObject | None:
-    """The fields of a message, `type` among them; None for anything else."""
+    """Return the fields of a message, including `type`; None for anything else."""
     body = message_body(value)
     if body is not None or not isinstance(value, dict):
         return body
@@ -219,7 +220,7 @@ def body_of(value: Json) -> JsonObject | None:
 
 
 def are_messages(values: Json) -> bool:
-    """True for a list of LangChain's messages and nothing else."""
+    """Return whether this is a list of LangChain messages and nothing else."""
     if not isinstance(values, list) or not values:
         return False
     bodies = list(map(body_of, values))
@@ -227,19 +228,19 @@ def are_messages(values: Json) -> bool:
 
 
 def _is_plainly(value: JsonObject) -> bool:
-    """True for a message that no other format writes: `{type: system, content}` alone could be anybody's."""
+    """Return whether only LangChain writes such messages: `{type: system, content}` alone could be any format's."""
     wrapped = "lc" in value or has_object(value, "data")
     return wrapped or text_in(value, "type").lower().startswith(("human", "ai"))
 
 
 def key_of(value: Json) -> bytes:
-    """Return the key of a message: its id, else its content."""
+    """Return a message's id, or else its content, as a key."""
     body = body_of(value)
     return text_in(body, "id").encode() or canonical(value)
 
 
 def tell(talk: Talk, value: Json, *, since: float = 0.0, at: float = 0.0, step: str | None = None) -> None:
-    """One message, said at `at`; what a model says, it has been asked for since `since`."""
+    """Add a message of the time `at`; `since` is when a model was asked for it."""
     body = body_of(value)
     if body is None:
         for message in messages_of([value]) or ():
@@ -276,7 +277,7 @@ def _tell_result(talk: Talk, body: JsonObject, at: float, step: str | None) -> N
 
 
 def tool_error(content: Json) -> ErrorInfo:
-    """The error in what LangGraph tells a model of a tool that failed."""
+    """Return the error in the text that LangGraph shows a model for a failed tool."""
     blocks = "\n".join(text_in(block, "text") for block in as_objects(content))
     text = as_text(content) or blocks
     found = _TOOL_NODE.fullmatch(text.strip()) or _TOOL_CALL.match(text)
@@ -286,7 +287,7 @@ def tool_error(content: Json) -> ErrorInfo:
 
 
 def _usage(body: JsonObject, metadata: JsonObject) -> Usage | None:
-    """Tokens, whoever counted them: LangChain counts cached ones in, Anthropic's own body beside."""
+    """Return tokens from any of the places: LangChain's counts include cached ones, Anthropic's body has them apart."""
     cached = ("cache_read_input_tokens", "cache_creation_input_tokens")
     return (
         usage_of(body.get("usage_metadata"), inputs=("input_tokens",), outputs=("output_tokens",))

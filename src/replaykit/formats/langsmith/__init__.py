@@ -1,9 +1,9 @@
-"""LangSmith runs: what its client, its API, its webhooks and its SDKs write.
+"""LangSmith runs from its client, API, webhooks and SDKs.
 
     {run} with `child_runs`   [run, …]   {runs: [run, …]}   {items: [run, …]}   {post: [run, …], patch: [run, …]}
 
-Any of them may also stand on a line of its own (JSONL). Runs are put together by their id and become one run for
-each root. A root that cannot be read, or has a child that cannot, is left out and named, and the others are imported.
+Each of these may also be on a line (JSONL). The parts of a run are joined by id, and each root becomes one run. A root
+that cannot be read, or has a child that cannot, is reported, and the others are imported.
 """
 
 from __future__ import annotations
@@ -41,5 +41,5 @@ register_format(
 
 
 def read_runs(runs: list[Json], origin: str) -> Imported:
-    """The runs that the API gave; `origin` is what errors call it."""
+    """Read runs from the API; `origin` names them in errors."""
     return read_all(IMPORTERS.get(FORMAT), Source(b"", origin, value=runs))

@@ -1,4 +1,4 @@
-"""Files of LangSmith runs: each run as it was written, with its path."""
+"""Read files of LangSmith runs: each run as it was written, with its path."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ SUMMARY_FIELDS = (
     "feedback_stats",
     "app_path",
 )
-"""Members of a run that LangSmith adds to it."""
+"""Members that LangSmith itself adds to a run."""
+# LangSmith's bookkeeping, which a run does not need.
 _LEFT = words_of(
     "events serialized manifest manifest_id manifest_s3_id s3_urls attachments execution_order "
     "prompt_token_details completion_token_details prompt_cost_details completion_cost_details "
@@ -35,7 +36,6 @@ _LEFT = words_of(
     "share_token share_url tenant_id ls_user_id modified_at last_queued_at thread_evaluation_time "
     "total_tokens is_root child_run_ids direct_child_run_ids"
 )
-"""LangSmith's own bookkeeping, which a run has no use for."""
 
 
 class _Extra(TypedDict, total=False):
@@ -44,7 +44,7 @@ class _Extra(TypedDict, total=False):
 
 
 class _Members(TypedDict, total=False):
-    """The members of a run that are read. A run with a member of another type is read whole, for its error."""
+    """The members of a run that are read. A run with a wrong type in one is decoded in full, for a proper error."""
 
     id: str | None
     name: str | None
@@ -88,11 +88,11 @@ _decode = msgspec.json.Decoder(_Members).decode
 
 
 def members_of(text: bytes) -> JsonObject | None:
-    """The known members of a run, inputs, outputs and settings as text; None where that does not do."""
+    """Return a run's known members, with inputs, outputs and settings still encoded; None if that is not possible."""
     try:
         check_nesting(text)
         if not text.isascii():
-            text.decode()  # in what stays text, nobody would see a wrong byte
+            text.decode()  # undecoded text could hide invalid UTF-8
         found = cast(JsonObject, _decode(text))
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
@@ -103,7 +103,7 @@ def members_of(text: bytes) -> JsonObject | None:
 
 
 def loaded(value: Json) -> Json:
-    """A member that may still be text; one that cannot be read stays so, and whoever takes it says that."""
+    """Decode a member that is still JSON text; leave a malformed one to the reader that reports it."""
     try:
         if type(value) is Raw:
             return decode_json(value)
@@ -115,16 +115,16 @@ def loaded(value: Json) -> Json:
 FORMAT = "langsmith"
 
 Document = tuple[Json, DocumentPath, Source]
-"""A run, or a part of one, where it stands, and in what."""
+"""A run or a part of one, its path, and its source."""
 
+# Members that hold runs in API responses, webhooks and SDK requests; a patch comes after its post.
 _LISTS = ("runs", "items", "post", "patch")
-"""Members that hold runs in API responses, webhooks and SDK requests; a patch comes after its post."""
 _MARKS = ("trace_id", "parent_run_id", "parent_run_ids", "child_runs", "session_id", "project_id")
 _LOOK_AT = 5
 
 
 def documents(source: Source) -> Iterator[list[Document] | InvalidFile]:
-    """Return the runs of a file, in lists of those that may belong together, and the lines that are not JSON."""
+    """Yield lists of runs that may belong together, and an error for each line that is not JSON."""
     if not source.is_lines:
         yield [(run, path, source) for run, path in _documents(source.value)]
         return
@@ -135,7 +135,7 @@ def documents(source: Source) -> Iterator[list[Document] | InvalidFile]:
             except InvalidFile as problem:
                 yield problem
         groups: Iterable[list[Piece]] = (pieces for _trace, pieces in gathered.groups())
-        if gathered.holds(_LOOSE):  # they may be below any run of the file
+        if gathered.holds(_LOOSE):  # these may belong to any run of the file
             groups = [list(chain.from_iterable(groups))]
         for pieces in groups:
             found, problems = _read(source.file, pieces)
@@ -144,13 +144,13 @@ def documents(source: Source) -> Iterator[list[Document] | InvalidFile]:
 
 
 def holds_runs(source: Source) -> bool:
-    """True when one of the first things in the file looks like a run: the very first may be a bad one."""
+    """Return whether one of the first items looks like a run: the very first may be a bad one."""
     found = (run for value in source.first for run in islice(_documents(value), _LOOK_AT))
     return any(_is_run(run) for run, _path in found)
 
 
 def _is_run(value: Json) -> bool:
-    """True for an object with a `dotted_order`, or with a run's type and a field that places it in a trace."""
+    """Return whether an object has a `dotted_order`, or a run type and a member that places it in a trace."""
     if not isinstance(value, dict):
         return False
     typed = has_text(value, "run_type") and any(name in value for name in _MARKS)
@@ -176,7 +176,7 @@ def _lists(part: Json) -> list[str]:
 
 
 class _Head(Struct):
-    """The members that tell whether an object is a run, and of which trace."""
+    """The members that tell whether an object is a run, and in which trace."""
 
     id: str | None = None
     trace_id: str | None = None
@@ -191,37 +191,36 @@ class _Head(Struct):
 
     @property
     def trace(self) -> str:
-        """The id of the run at the top, as far as it says that."""
+        """The id of the root run, as far as it is known."""
         first = (self.dotted_order or "").partition(".")[0].partition("Z")[2]
         above = self.parent_run_ids[0] if self.parent_run_ids else self.parent_run_id and _LOOSE
         return self.trace_id or first or above or self.id or _LOOSE
 
     @property
     def lists(self) -> list[Raw]:
-        """The lists of runs that an object holds which is no run itself."""
+        """The lists of runs in an object that is not a run itself."""
         return [held for held in (self.runs, self.items, self.post, self.patch) if held]
 
     @property
     def is_known(self) -> bool:
-        """True for a run all members of which are known."""
+        """True for a run without unknown members."""
         return type(self) is _Known and not self.lists
 
 
-_LOOSE = "?"
-"""The key of runs that name no trace but a parent, or nothing at all."""
+_LOOSE = "?"  # the key of runs that name only a parent, or nothing at all
+# The head of a run that has known members only.
 _Known: Any = msgspec.defstruct(
     "_Known",
     [(name, Raw, Raw()) for name in KNOWN.difference(_Head.__struct_fields__)],
     bases=(_Head,),
     forbid_unknown_fields=True,
 )
-"""The head of a run that has no member beside those that are known."""
 _head = msgspec.json.Decoder(_Head).decode
 _known: Callable[[bytes | Raw], _Head] = msgspec.json.Decoder(_Known).decode
 
 
 def _gather(gathered: PieceGroups, line: Source) -> None:
-    """Put the runs of a line where their traces are; `InvalidFile` when it is not JSON."""
+    """Group the runs on a line by trace; raise `InvalidFile` if it is not JSON."""
     text = line.text
     try:
         check_nesting(text)
@@ -237,7 +236,7 @@ def _gather(gathered: PieceGroups, line: Source) -> None:
                 gathered.add(head.trace, bytes(part), line.line, head.is_known)
     except msgspec.MsgspecError:
         _ = line.value
-        gathered.add(_LOOSE, text, line.line)  # of a wrong type somewhere: whoever reads it says where
+        gathered.add(_LOOSE, text, line.line)  # a member has a wrong type; `_read` reports it
 
 
 def _head_of(run: bytes | Raw) -> _Head:

@@ -1,4 +1,4 @@
-"""Requests of models, as the arguments of their calls. Parts that calls repeat verbatim are read once."""
+"""Read the requests of model calls. Parts that repeat verbatim are read once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from replaykit.wire.json_fields import as_object
 
 T = TypeVar("T")
 
-_TOLD_APART = frozenset(("model", "model_name", "tools", "_type", "stream", "streaming"))
+_READ_ELSEWHERE = frozenset(("model", "model_name", "tools", "_type", "stream", "streaming"))
 _REPEATED = ("messages", "tools")
 _RECENT = 4
 _RECENT_BYTES = 1024 * 1024
@@ -27,11 +27,11 @@ class Setting(Struct, frozen=True):
 
     values: JsonObject
     tools_json: Raw
-    """The tools on offer, as canonical text; absent where there are none."""
+    """The tools on offer as canonical text; absent if there are none."""
 
 
 class Requests:
-    """Reads requests, one run after another."""
+    """Reads the requests of runs in order."""
 
     def __init__(self) -> None:
         self._settings: _Recent[Setting] = _Recent()
@@ -39,7 +39,6 @@ class Requests:
         self._messages = _Conversation()
 
     def setting(self, fields: RunFields) -> Setting:
-        """Return the model's settings."""
         parameters = fields.object("extra").get("invocation_params")
         if type(parameters) is not Raw:
             return _setting(parameters, fields)
@@ -57,18 +56,18 @@ class Requests:
         return {name: raw if name in _REPEATED else fields.loaded(raw, "inputs") for name, raw in members.items()}
 
     def text(self, fields: RunFields, inputs: Json, setting: Setting) -> Raw:
-        """Return the arguments of a model call: the inputs, and the settings that they do not name."""
+        """Return the arguments of a model call: the inputs, and settings that the inputs lack."""
         if not isinstance(inputs, dict):
             return fields.canonical({} if inputs is None else {"messages": conversation(inputs)}, "inputs")
         texts = {name: self._of(name, item, fields) for name, item in inputs.items() if name not in ("model", "stream")}
         if setting.tools_json:
             texts.setdefault("tools", setting.tools_json)
-        known = _TOLD_APART.union(inputs)
+        known = _READ_ELSEWHERE.union(inputs)
         rest = {name: item for name, item in setting.values.items() if name not in known and item is not None}
         if rest:
             texts.setdefault("parameters", fields.canonical(rest, "inputs"))
         names = sorted(texts)
-        if len(names) == 1 and names[0][:1] == "$":  # would look like a value of our own
+        if len(names) == 1 and names[0][:1] == "$":  # would look like one of our tagged values
             return fields.canonical({names[0]: inputs[names[0]]}, "inputs")
         parts = [part for name in names for part in (b",", orjson.dumps(name), b":", texts[name])]
         return Raw(b"".join((b"{", *parts[1:], b"}")))
@@ -88,7 +87,7 @@ def _setting(parameters: Json, fields: RunFields) -> Setting:
 
 
 class _Recent(Generic[T]):
-    """A cache of the values made of the last few texts."""
+    """A cache of the values made from the last few texts."""
 
     def __init__(self) -> None:
         self._entries: list[tuple[Raw, T]] = []
@@ -104,18 +103,15 @@ class _Recent(Generic[T]):
 
 
 class _Conversation:
-    """The messages of one request after another. Of a conversation that goes on, only what was added is read."""
+    """Reads the messages of consecutive requests. If a conversation continues, only the new messages are read."""
 
     def __init__(self) -> None:
-        self._begun = b""
-        """The last one without its closing brackets: whatever goes on begins with it."""
-        self._depth = 0
-        """The number of closing brackets: LangChain wraps the list in another one."""
-        self._messages_json = b""
-        """Its messages as canonical text."""
+        self._begun = b""  # the last conversation without its closing brackets: a continuation starts with it
+        self._depth = 0  # the number of closing brackets: LangChain wraps the list in another one
+        self._messages_json = b""  # the last conversation as canonical text
 
     def text(self, messages_text: Raw, fields: RunFields) -> Raw:
-        """The messages as canonical text."""
+        """Return the messages as canonical text."""
         text = bytes(messages_text)
         more = self._more(text, fields)
         if more is not None:

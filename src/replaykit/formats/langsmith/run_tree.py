@@ -1,4 +1,4 @@
-"""From the parts of runs in a file to trees of runs: put together by id, linked by parent."""
+"""Build trees of runs from the parts in a file: joined by id, linked by parent."""
 
 from __future__ import annotations
 
@@ -25,47 +25,47 @@ _SEGMENT = re.compile(r"(\d{8}T\d{12})Z(.+)")
 
 
 class RunNode:
-    """A run of the file, whole, among its parent and children."""
+    """A complete run with its parent and children."""
 
-    __slots__ = ("children", "in_circle", "parent", "path", "places", "source", "value")
+    __slots__ = ("children", "in_cycle", "parent", "path", "places", "source", "value")
 
     def __init__(self, value: Json, path: DocumentPath, source: Source) -> None:
         self.value = value
         self.path = path
         self.source = source
-        """The line of the file that holds it, or the whole file."""
+        """The line of the file that holds the run, or the whole file."""
         self.places: dict[str, tuple[Source, DocumentPath]] | None = None
-        """The source and path of each field of a run that has several parts."""
+        """The source and path of each field, if the run has several parts."""
         self.parent: RunNode | None = None
         self.children: list[RunNode] = []
-        self.in_circle = False
+        self.in_cycle = False
 
     @property
     def failed(self) -> bool:
         return isinstance(self.value, dict) and bool(self.value.get("error") or self.value.get("error_preview"))
 
     def fields(self) -> RunFields:
-        """Its fields; an error when it is no run at all."""
-        if self.in_circle:
+        """Return the run's fields; raise `InvalidFile` if it is not a run."""
+        if self.in_cycle:
             raise self.source.error("its parents form a circle", self.path)
         return RunFields(self)
 
     def add(self, value: JsonObject, path: DocumentPath, source: Source) -> None:
-        """Another part of the same run; of two values the later counts, unless it says nothing."""
+        """Add another part of the run; a later value wins unless it is empty."""
         if self.places is None:
             self.places = dict.fromkeys(self.value, (self.source, self.path))
             self.value = dict(self.value)
         for name, part in value.items():
-            held, item = self.value.get(name), loaded(part)
-            if name in self.value and item in EMPTY and held is not None:
+            known, item = self.value.get(name), loaded(part)
+            if name in self.value and item in EMPTY and known is not None:
                 continue
-            both = name == "extra" and isinstance(held, dict) and isinstance(item, dict)
-            self.value[name] = {**held, **item} if both else item
+            both = name == "extra" and isinstance(known, dict) and isinstance(item, dict)
+            self.value[name] = {**known, **item} if both else item
             self.places[name] = (source, path)
 
 
 class RunFields(Fields):
-    """The fields of a run whose parts may stand in several places of a file."""
+    """The fields of a run whose parts may be in several places of a file."""
 
     __slots__ = ("_places",)
 
@@ -74,8 +74,8 @@ class RunFields(Fields):
         self._places = node.places or {}
 
     def take(self, *names: str) -> Json:
-        """The value under the first of the names that is there, read where it is text still; None when none is."""
-        for name in names:  # what was taken is not noted: nobody asks a run for its rest
+        """Take the first value that is not null, decoded if necessary; None if there is none."""
+        for name in names:  # not recorded as taken, since `rest()` is never called for runs
             found = self.value.get(name)
             if found is not None:
                 if type(found) is Raw:
@@ -105,7 +105,7 @@ class RunFields(Fields):
 
 
 def collect(documents: Iterable[Document]) -> list[RunNode]:
-    """The roots, in the order of the file; each run of the file is once in their trees."""
+    """Return the roots in file order; each run of the file is in exactly one tree."""
     nodes: dict[str | DocumentPath, RunNode] = {}
     for value, path, source in documents:
         _add(nodes, value, path, source)
@@ -116,7 +116,7 @@ def collect(documents: Iterable[Document]) -> list[RunNode]:
         if node.parent is not None:
             node.parent.children.append(node)
     roots = _roots(nodes.values())
-    for node in nodes.values():  # circles would stay in memory until Python looks for them
+    for node in nodes.values():  # break reference cycles, which would stay in memory until the garbage collector runs
         node.parent = None
     return roots
 
@@ -133,7 +133,7 @@ def dotted_time(order: str | None) -> float | None:
 
 
 def _add(nodes: dict[str | DocumentPath, RunNode], value: Json, path: DocumentPath, source: Source) -> None:
-    """Enter a run and the runs inside of it, however deep."""
+    """Add a run and all runs nested in it."""
     waiting: list[tuple[TraceItem, RunNode | None]] = [(TraceItem(source, value, path), None)]
     while waiting:
         item, parent = waiting.pop()
@@ -143,7 +143,7 @@ def _add(nodes: dict[str | DocumentPath, RunNode], value: Json, path: DocumentPa
         inside = list_in(item.value, "child_runs")
         if inside:
             children = TraceItem(source, inside, (*item.path, "child_runs")).members()
-            # The last one in is the first one out, and runs are read in the order of the file.
+            # Reversed, because the last item added is the first one read, and runs are read in file order.
             waiting += reversed([(child, node) for child in children])
 
 
@@ -159,7 +159,7 @@ def _entered(nodes: dict[str | DocumentPath, RunNode], item: TraceItem) -> RunNo
 
 
 def _id(value: JsonObject) -> str | None:
-    """The run's id; a patch may have it in its `dotted_order` only."""
+    """Return the run's id, which a patch may have in its `dotted_order` only."""
     run_id = value.get("id")
     if isinstance(run_id, str) and run_id:
         return run_id
@@ -174,14 +174,14 @@ def _dotted_ids(value: JsonObject) -> list[str]:
 
 
 def _parent(nodes: dict[str | DocumentPath, RunNode], key: str | DocumentPath, node: RunNode) -> RunNode | None:
-    """The nearest run above it that is in the file."""
+    """Return the nearest outer run in the file."""
     if not isinstance(node.value, dict):
         return None
     return next((nodes[name] for name in ids_above(node.value) if name in nodes and name != key), None)
 
 
 def ids_above(value: JsonObject) -> Iterator[str]:
-    """The ids of the runs around this one, nearest first, as far as it names them."""
+    """Yield the ids of the outer runs, nearest first, as far as the run names them."""
     if has_text(value, "parent_run_id"):
         yield value["parent_run_id"]
     for parent in reversed(list_in(value, "parent_run_ids")):
@@ -191,15 +191,15 @@ def ids_above(value: JsonObject) -> Iterator[str]:
 
 
 def _roots(nodes: Iterable[RunNode]) -> list[RunNode]:
-    """The runs with no parent; of runs that are each other's parents, the first in the file."""
+    """Return the runs without a parent; of a cycle of parents, the first run in the file."""
     roots: list[RunNode] = []
     reached: set[int] = set()
-    # What no root leads to is left for the second round: runs in circles.
-    for circles in (False, True):
+    # Runs in cycles are reached from no root; the second round makes roots of them.
+    for cycles in (False, True):
         for node in nodes:
-            if id(node) in reached or (node.parent is not None and not circles):
+            if id(node) in reached or (node.parent is not None and not cycles):
                 continue
-            node.in_circle = circles
+            node.in_cycle = cycles
             roots.append(node)
             waiting = [node]
             while waiting:
@@ -211,15 +211,15 @@ def _roots(nodes: Iterable[RunNode]) -> list[RunNode]:
 
 
 def metadata(fields: RunFields) -> JsonObject:
-    """The metadata of a run, wherever its version of the format keeps it."""
-    held, own = object_in(fields.object("extra"), "metadata"), fields.object("metadata")
+    """Return a run's metadata, which versions of the format keep in different places."""
+    extra, own = object_in(fields.object("extra"), "metadata"), fields.object("metadata")
     if own:
-        return {**held, **own}
-    return held
+        return {**extra, **own}
+    return extra
 
 
 def run_metadata(runs: Sequence[RunFields]) -> JsonObject:
-    """The metadata of the first, which is the root; what LangSmith says of it; and all fields that are not known."""
+    """Return the root's metadata, LangSmith's additions to it, and all unknown members."""
     root = runs[0]
     summary = {name: root.value[name] for name in SUMMARY_FIELDS if root.value.get(name)}
     unknown = {run.value["id"]: without(run.value, *KNOWN) for run in runs if not run.value.keys() <= KNOWN}
@@ -227,7 +227,6 @@ def run_metadata(runs: Sequence[RunFields]) -> JsonObject:
 
 
 def tags(fields: RunFields) -> tuple[str, ...]:
-    """The run's tags."""
     return fields.texts("tags")
 
 
@@ -235,7 +234,7 @@ _LINKS = {"parent_run_id": str, "trace_id": str, "dotted_order": str, "parent_ru
 
 
 def check_links(fields: RunFields) -> None:
-    """An error where a field that places the run among others is of the wrong type: it would be put elsewhere."""
+    """Raise `InvalidFile` if a member that links runs has the wrong type: the run would end up in the wrong place."""
     for name, kind in _LINKS.items():
         found = fields.value.get(name)
         if found is not None and type(found) is not kind:
@@ -249,7 +248,7 @@ _OUTPUTS = ("output_tokens", "completion_tokens")
 
 
 def error_in(fields: Fields) -> ErrorInfo | None:
-    """The error a run ended with; the SDK writes an exception's repr and its traceback as one text."""
+    """Return a run's error; the SDK writes an exception's repr and traceback as one text."""
     error = fields.take("error", "error_preview")
     if not error:
         return None
@@ -261,7 +260,7 @@ def error_in(fields: Fields) -> ErrorInfo | None:
 
 
 def result_in(value: Json, name: str) -> tuple[Json, ErrorInfo | None]:
-    """The result in a run's outputs, out of the `name` that stands alone in them, or the error it tells of."""
+    """Return the result in a run's outputs, unwrapped from `name`, or the error that it describes."""
     if isinstance(value, dict) and value.keys() == {name}:
         value = value[name]
     message = message_body(value)
@@ -274,18 +273,18 @@ def result_in(value: Json, name: str) -> tuple[Json, ErrorInfo | None]:
     return content, None
 
 
-def is_apart(fields: Fields, name: str) -> bool:
-    """True when the run's inputs or outputs are known to be elsewhere: stored apart, or shown as a preview only."""
+def is_stored_elsewhere(fields: Fields, name: str) -> bool:
+    """Return whether inputs or outputs are stored elsewhere, or shown as a preview only."""
     return fields.take(name) in (None, {}) and bool(fields.take(f"{name}_s3_urls", f"{name}_preview"))
 
 
-def is_there(fields: Fields, name: str) -> bool:
-    """True when the file holds the run's inputs or outputs."""
-    return fields.take(name) is not None and not is_apart(fields, name)
+def has_value(fields: Fields, name: str) -> bool:
+    """Return whether the file holds the run's inputs or outputs."""
+    return fields.take(name) is not None and not is_stored_elsewhere(fields, name)
 
 
 def usage_in(fields: Fields, spoken: Iterable[Json]) -> Usage | None:
-    """Tokens and money of one model call: as LangSmith counted them, else as one of `spoken` says."""
+    """Return tokens and cost of one model call: LangSmith's counts, or else those in `candidates`."""
     input_tokens, output_tokens = _count(fields, "prompt_tokens"), _count(fields, "completion_tokens")
     for counts in spoken:
         if input_tokens or output_tokens:
@@ -310,7 +309,7 @@ def _count(fields: Fields, name: str) -> int | None:
 
 
 def _money(fields: Fields, name: str) -> float | None:
-    """An amount: a number, or a decimal as text."""
+    """Return an amount from a number, or a decimal as text."""
     amount_text = fields.take(name)
     if not isinstance(amount_text, str):
         return fields.number(name)

@@ -1,4 +1,4 @@
-"""One trace of LangSmith, a root and all runs below it, as a run."""
+"""Turn a trace of LangSmith, a root and all runs below it, into a run."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from replaykit.formats.langsmith.run_tree import (
     check_links,
     dotted_time,
     error_in,
+    has_value,
     ids_above,
-    is_apart,
-    is_there,
+    is_stored_elsewhere,
     metadata,
     result_in,
     run_metadata,
@@ -34,25 +34,24 @@ from replaykit.model.run import Origin, RunStatus, TraceRun
 from replaykit.model.values import ABSENT, NULL, Json, JsonObject, Raw
 from replaykit.wire.json_fields import as_object, list_in, load_arguments, object_in, text_in, value_in
 
-_STRUCTURE = ("chain", "prompt", "parser")
-"""Runs that hold others together: no call of anything."""
+_STRUCTURE = ("chain", "prompt", "parser")  # types of runs that only group others
 _CALLS = ("tool", "retriever")
 
 
 class _Timed(Struct):
-    """A run of the trace, its place in time, and the run around it."""
+    """A run of the trace with its times, and the run around it."""
 
     node: RunNode
     fields: RunFields
     kind: str
     started: float
     order: float
-    """Its start in LangSmith's order, never before that of the run around it: clocks differ."""
+    """The start in LangSmith's order, but never before that of the outer run: clocks differ."""
     depth: int
     ended: float | None
     above: _Timed | None
     call: int | None = None
-    """The sequence number of its own event, where that is a call."""
+    """The sequence number of the run's event, if it is a call."""
 
     @property
     def inside(self) -> int | None:
@@ -63,7 +62,7 @@ class _Timed(Struct):
 
 
 def read_trace(requests: Requests, root: RunNode) -> Iterator[Found]:
-    """The run of a root, and notes on it; `InvalidFile` when it or one of the runs below it cannot be read."""
+    """Yield the run of a root, and notes on it; raise `InvalidFile` if a run in it cannot be read."""
     notes: list[str] = []
     timed = _timed(root)
     first, fields = timed[0], timed[0].fields
@@ -72,13 +71,13 @@ def read_trace(requests: Requests, root: RunNode) -> Iterator[Found]:
     notes += (f"run {run_id}: {text}" for text in _lacks(root, first))
     error = error_in(fields)
     status = _status(fields, error)
-    there = is_there(fields, "outputs")
+    has_outputs = has_value(fields, "outputs")
     run = TraceRun(
         id=run_id,
         name=fields.text("name") or "",
         agent_version=text_in(metadata(fields), "revision_id"),
         input_json=_input(fields),
-        output_json=_output(fields) if there and error is None else ABSENT,
+        output_json=_output(fields) if has_outputs and error is None else ABSENT,
         status=status,
         error=error,
         started_at=first.started,
@@ -94,7 +93,7 @@ def read_trace(requests: Requests, root: RunNode) -> Iterator[Found]:
 
 
 def _lacks(root: RunNode, run: _Timed) -> Iterator[str]:
-    """Return notes on parts of a trace that are not in the file."""
+    """Yield notes on missing parts of a trace."""
     if not root.children and run.kind == "chain":
         yield (
             "no child runs are in the file; if it called tools, export it with them "
@@ -102,12 +101,12 @@ def _lacks(root: RunNode, run: _Timed) -> Iterator[str]:
         )
     if next(ids_above(run.fields.value), None) is not None:
         yield "the run it is a part of is not in the file"
-    if is_apart(run.fields, "inputs"):
+    if is_stored_elsewhere(run.fields, "inputs"):
         yield "the file does not hold its input"
 
 
 def _timed(root: RunNode) -> list[_Timed]:
-    """Every run of the trace, in the order they began."""
+    """Return all runs of the trace in the order they began."""
     found: list[_Timed] = []
     waiting: list[tuple[RunNode, _Timed | None]] = [(root, None)]
     while waiting:
@@ -145,7 +144,7 @@ def _ended(fields: RunFields, started: float) -> float | None:
 
 
 class _RunEvents:
-    """The events of a trace, in the order they began."""
+    """Collects the events of a trace in the order they began."""
 
     def __init__(self, notes: list[str], requests: Requests) -> None:
         self._notes = notes
@@ -176,7 +175,7 @@ class _RunEvents:
         if run.kind == "llm":
             if run.inside is None or not isinstance(self._events[run.inside], LlmCall):
                 return llm_call(run.fields, common, self._arguments_by_call, self._requests)
-            # Two layers that both trace one call: to count it twice would double tokens and money.
+            # Two layers trace the same call: counting both would double tokens and cost.
             return _note(run, common)
         if run.kind != "embedding":
             self._notes.append(f"run {run.fields.value['id']}: unknown run_type {run.kind!r}; kept as a note")
@@ -194,7 +193,7 @@ def _common(run: _Timed, seq: int) -> dict[str, Any]:
 
 
 def _step(run: _Timed) -> str | None:
-    """LangGraph's step; a graph inside of a tool counts from one again, so its steps are none of the run's."""
+    """Return LangGraph's step, unless the run is inside a call: nested graphs restart the count."""
     step = metadata(run.fields).get("langgraph_step")
     if type(step) is int and run.inside is None:
         return f"step_{step}"
@@ -202,7 +201,7 @@ def _step(run: _Timed) -> str | None:
 
 
 def _own_error(run: _Timed) -> ErrorInfo | None:
-    """The error that began in this run; one that came from below is told there, the root's by the run itself."""
+    """Return the error that began in this run, not in a child; the root's error is the run's own."""
     if run.above is None or any(child.failed for child in run.node.children):
         return None
     return error_in(run.fields)
@@ -232,7 +231,7 @@ def _status(fields: RunFields, error: ErrorInfo | None) -> RunStatus:
 
 
 def _input(fields: RunFields) -> Raw:
-    if not is_there(fields, "inputs"):
+    if not has_value(fields, "inputs"):
         return NULL
     inputs = fields.take("inputs")
     alone = isinstance(inputs, dict) and inputs.keys() == {"input"}
@@ -240,7 +239,7 @@ def _input(fields: RunFields) -> Raw:
 
 
 def _output(fields: RunFields) -> Raw:
-    """The answer: what stands alone under `output`, or what the last of nothing but messages says."""
+    """Return the answer: the only member `output`, or the last of messages that are the only member."""
     outputs = fields.take("outputs")
     if outputs == {}:
         return ABSENT
@@ -257,7 +256,7 @@ _COMMENTS = 3
 
 
 def feedback_labels(stats: Json) -> Iterator[Label]:
-    """A label for each key: the mean of its scores, or the words that were chosen, and some of the comments."""
+    """Yield a label for each key: its mean score or chosen category, with some of the comments."""
     for key, found in as_object(stats).items():
         value = value_in(found, "avg")
         scores: list[Json] = [value]
@@ -276,11 +275,11 @@ def feedback_labels(stats: Json) -> Iterator[Label]:
 
 
 CallArguments = JsonObject
-"""The arguments of the calls that models asked for, by the call's id."""
+"""The arguments of the calls that models requested, by call id."""
 
 
 def tool_call(fields: RunFields, common: dict[str, Any], requested: CallArguments, notes: list[str]) -> ToolCall:
-    """The call of a tool or a retriever, with its answer as far as the file holds one."""
+    """Return the call of a tool or a retriever, with its result if the file has one."""
     name = fields.required_text("name")
     if text_in(fields.value, "run_type").lower() == "retriever":
         holds = "documents"
@@ -289,7 +288,7 @@ def tool_call(fields: RunFields, common: dict[str, Any], requested: CallArgument
     error, result = _outcome(fields, holds)
     if error is None and result is UNSET:
         notes.append(f"run {fields.value['id']}: the file holds no answer of {name!r}, so a replay cannot give it")
-    if is_apart(fields, "inputs"):
+    if is_stored_elsewhere(fields, "inputs"):
         notes.append(f"run {fields.value['id']}: the file does not hold the arguments of {name!r}")
     return ToolCall(
         **common,
@@ -301,7 +300,7 @@ def tool_call(fields: RunFields, common: dict[str, Any], requested: CallArgument
 
 
 def llm_call(fields: RunFields, common: dict[str, Any], requested: CallArguments, requests: Requests) -> LlmCall:
-    """The call of a model; the calls it asks for are added to `requested`."""
+    """Return the call of a model, and add the calls that it requests to `requested`."""
     outputs = fields.take("outputs")
     response = read_outputs(outputs)
     if response.answers:
@@ -326,18 +325,18 @@ def llm_call(fields: RunFields, common: dict[str, Any], requested: CallArguments
 
 
 def _model(inputs: Json, setting: Setting, metadata: JsonObject) -> str:
-    """The model that was asked for."""
-    asked_for = text_in(inputs, "model") or text_in(setting.values, "model", "model_name")
-    return asked_for or text_in(metadata, "ls_model_name")
+    """Return the name of the requested model."""
+    requested_model = text_in(inputs, "model") or text_in(setting.values, "model", "model_name")
+    return requested_model or text_in(metadata, "ls_model_name")
 
 
 def _outcome(fields: RunFields, name: str) -> tuple[ErrorInfo | None, Json]:
-    """The error, or the result; neither where the file holds none."""
-    error, there = error_in(fields), is_there(fields, "outputs")
-    if error is not None or not there:
+    """Return the error or the result; None and UNSET if the file has neither."""
+    error, has_outputs = error_in(fields), has_value(fields, "outputs")
+    if error is not None or not has_outputs:
         return error, UNSET
-    result, told_of = result_in(fields.take("outputs"), name)
-    return told_of, UNSET if told_of is not None and not result else result
+    result, reported_error = result_in(fields.take("outputs"), name)
+    return reported_error, UNSET if reported_error is not None and not result else result
 
 
 def _arguments(fields: RunFields, requested: CallArguments) -> Raw:
@@ -348,7 +347,7 @@ def _arguments(fields: RunFields, requested: CallArguments) -> Raw:
 
 
 def _parsed(inputs: JsonObject, fields: RunFields, requested: CallArguments) -> Json:
-    """Arguments that were logged as one text: as the model wrote them, or as the JSON they are."""
+    """Return arguments that were logged as one text: the model's own, or the decoded JSON."""
     outputs = fields.take("outputs")
     found = requested.get(text_in(message_body(value_in(outputs, "output")), "tool_call_id"))
     if not isinstance(found, dict) and inputs["input"].strip():
@@ -359,7 +358,7 @@ def _parsed(inputs: JsonObject, fields: RunFields, requested: CallArguments) -> 
 
 
 def _counts(outputs: JsonObject, metadata: JsonObject) -> Iterator[Json]:
-    """Return the places in outputs and metadata that may hold token counts."""
+    """Yield the places in outputs and metadata that may hold token counts."""
     yield outputs.get("usage_metadata")
     first = next(iter(list_in(outputs, "generations")), None)
     if isinstance(first, list):

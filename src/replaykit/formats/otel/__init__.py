@@ -1,6 +1,6 @@
-"""OpenTelemetry traces: OTLP as JSON (one document, a list, or one a line) and as protobuf.
+"""OpenTelemetry traces: OTLP as JSON (one document, a list, or one on each line) and as protobuf.
 
-A trace becomes one run, and its id is the run's. `formats.spans` makes runs of spans, for files and for the receiver.
+Each trace becomes a run with the trace's id. `formats.spans` turns spans into runs, for files and for the receiver.
 """
 
 from __future__ import annotations
@@ -58,16 +58,16 @@ register_format(
 
 
 def holds_otlp(source: Source) -> bool:
-    """True when the file's first document is an export request, as JSON or as protobuf."""
+    """Return whether the file's first document is an export request, in JSON or protobuf."""
     if source.first:
         return any(is_otlp(value[0] if isinstance(value, list) and value else value) for value in source.first)
     return _protobuf_reader(source) is not None
 
 
 def read_traces(source: Source) -> Iterator[SpanReading | InvalidFile]:
-    """Return the traces of a file, one reading each, and an error for each line that cannot be read."""
+    """Yield one reading for each trace of a file, and an error for each line that cannot be read."""
     if not source.is_lines:
-        yield from _strangers(source)
+        yield from _foreign_items(source)
         yield read_file(source)
         return
     heads = Heads()
@@ -81,7 +81,7 @@ def read_traces(source: Source) -> Iterator[SpanReading | InvalidFile]:
 
 
 def read_file(source: Source) -> SpanReading:
-    """The spans of a file that is one document; `InvalidFile` says what is wrong, and on which line."""
+    """Read a file that is one document; raise `InvalidFile`, with the line, if it is malformed."""
     reader = None
     if not source.first:
         reader = _protobuf_reader(source)
@@ -91,7 +91,7 @@ def read_file(source: Source) -> SpanReading:
 
 
 def by_trace(spans: Iterable[Span]) -> dict[str, list[Span]]:
-    """The spans by the traces they belong to."""
+    """Group spans by trace."""
     found: dict[str, list[Span]] = {}
     for span in spans:
         found.setdefault(span.trace, []).append(span)
@@ -99,7 +99,7 @@ def by_trace(spans: Iterable[Span]) -> dict[str, list[Span]]:
 
 
 def _protobuf_reader(source: Source) -> Callable[[bytes], SpanReading] | None:
-    """Return the function that reads the file's protobuf messages; None where they are not OTLP."""
+    """Return the reader for the file's protobuf messages; None if they are not OTLP."""
     first = protobuf.messages_in(source.text)[0]
     if protobuf.is_traces(first):
         return protobuf.read_traces
@@ -108,22 +108,23 @@ def _protobuf_reader(source: Source) -> Callable[[bytes], SpanReading] | None:
     return None
 
 
-def _strangers(source: Source) -> Iterator[InvalidFile]:
-    """Return an error for each item of a document that is no request."""
+def _foreign_items(source: Source) -> Iterator[InvalidFile]:
+    """Yield an error for each item of a document that is not a request."""
     for value in source.first:
         for index, item in enumerate(_listed(value)):
             if not _is_request(item):
                 yield source.error(f"not OTLP: {EXPECTED}", (index,) if isinstance(value, list) else ())
 
 
-def _gather(gathered: PieceGroups, heads: Heads, line: Source, mended: bytes = b"") -> InvalidFile | None:
-    """Take a line apart, or what it was mended to; why that cannot be done, where it cannot."""
-    text, end, found = mended or line.text, 0, False
+def _gather(gathered: PieceGroups, heads: Heads, line: Source, repaired: bytes = b"") -> InvalidFile | None:
+    """Split a line into spans, or its re-encoded form if the text itself cannot be split; return an error if that
+    fails."""
+    text, end, found = repaired or line.text, 0, False
     try:
         for trace, head, item in fast_json.split_by_trace(text):
             found = True
             number = heads.number(head)
-            if number and gathered.reads_again and not mended:
+            if number and gathered.reads_again and not repaired:
                 place = fast_json.place_of(item, text, end)
             else:
                 place = None
@@ -139,7 +140,7 @@ def _gather(gathered: PieceGroups, heads: Heads, line: Source, mended: bytes = b
             _merged(line, map(read_document, _listed(line.value)))
         except InvalidFile as problem:
             return problem
-        if found or mended:
+        if found or repaired:
             return line.error(f"not OTLP: {error}")
         return _gather(gathered, heads, line, encode_read(line.value))
     return None

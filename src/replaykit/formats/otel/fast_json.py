@@ -1,6 +1,6 @@
-"""Spans of OTLP/JSON as nearly all writers write them, read in half the time: 11 µs for a span of 13 KB instead of 22.
+"""Read spans of OTLP/JSON in the usual notation in half the time: 11 instead of 22 µs for a span of 13 KB.
 
-Spans that are written otherwise, and log records, are read by `otlp_json`. Both give the same spans.
+Spans in any other notation, and log records, are read by `otlp_json`. Both give the same spans.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from replaykit.model.nesting import check_nesting, decode_json
 from replaykit.model.values import Json, JsonObject
 
 SPANS, RECORDS = b"spans", b"records"
-BETWEEN = b"\x1e"  # a byte that JSON has nowhere
+BETWEEN = b"\x1e"  # a byte that cannot occur in JSON
 NO_TRACE = ""
-"""The key of spans without a readable trace id: they are read, and rejected, apart."""
+"""The key of spans without a valid trace id, which are read, and rejected, separately."""
 
 _START, _TRIES = 96, 4
 _USUAL = re.compile(rb'\s*+\{\s*+"traceId"\s*+:\s*+"([0-9a-f]{32})"')
@@ -49,8 +49,8 @@ class _Scoped(Struct):
     log_records: list[Raw] | None = None
 
 
-class _Held(Struct):
-    """The spans and records of one program."""
+class _ResourceGroup(Struct):
+    """The spans and records of one resource, which is a program."""
 
     resource: Raw = Raw(b"null")
     scopeSpans: list[_Scoped] | None = None
@@ -60,12 +60,12 @@ class _Held(Struct):
 
 
 class _Request(Struct):
-    """An export request; one of metrics has none of these."""
+    """An export request; one of metrics has none of these members."""
 
-    resourceSpans: list[_Held] | None = None
-    resource_spans: list[_Held] | None = None
-    resourceLogs: list[_Held] | None = None
-    resource_logs: list[_Held] | None = None
+    resourceSpans: list[_ResourceGroup] | None = None
+    resource_spans: list[_ResourceGroup] | None = None
+    resourceLogs: list[_ResourceGroup] | None = None
+    resource_logs: list[_ResourceGroup] | None = None
 
 
 class _Ids(Struct):
@@ -81,22 +81,24 @@ _decode_ids = msgspec.json.Decoder(_Ids).decode
 
 
 def split_by_trace(text: bytes) -> Iterator[tuple[str, bytes, Raw]]:
-    """The spans and log records of a request (or a list of them), each with its trace and what was said around it.
+    """Yield each span and log record of a request or a list of requests, with its trace, kind, resource and scope.
 
-    Raises `msgspec.MsgspecError` where the text is no such request, as far as that shows without reading its spans.
+    Raises `msgspec.MsgspecError` if the text is not such a request, as far as that shows without decoding spans.
     """
     check_nesting(text)
     for request in _decode_list(text) if text[:64].lstrip()[:1] == b"[" else [_decode_request(text)]:
-        for held in (*(request.resourceSpans or ()), *(request.resource_spans or ())):
-            for scoped in (*(held.scopeSpans or ()), *(held.scope_spans or ())):
-                yield from _pieces(SPANS, held, scoped, scoped.spans or ())
-        for held in (*(request.resourceLogs or ()), *(request.resource_logs or ())):
-            for scoped in (*(held.scopeLogs or ()), *(held.scope_logs or ())):
-                yield from _pieces(RECORDS, held, scoped, (*(scoped.logRecords or ()), *(scoped.log_records or ())))
+        for program in (*(request.resourceSpans or ()), *(request.resource_spans or ())):
+            for scoped in (*(program.scopeSpans or ()), *(program.scope_spans or ())):
+                yield from _pieces(SPANS, program, scoped, scoped.spans or ())
+        for program in (*(request.resourceLogs or ()), *(request.resource_logs or ())):
+            for scoped in (*(program.scopeLogs or ()), *(program.scope_logs or ())):
+                yield from _pieces(RECORDS, program, scoped, (*(scoped.logRecords or ()), *(scoped.log_records or ())))
 
 
-def _pieces(kind: bytes, held: _Held, scoped: _Scoped, items: Iterable[Raw]) -> Iterator[tuple[str, bytes, Raw]]:
-    head = BETWEEN.join((kind, held.resource, scoped.scope))
+def _pieces(
+    kind: bytes, program: _ResourceGroup, scoped: _Scoped, items: Iterable[Raw]
+) -> Iterator[tuple[str, bytes, Raw]]:
+    head = BETWEEN.join((kind, program.resource, scoped.scope))
     for item in items:
         usual = _USUAL.match(item)
         if usual is not None:
@@ -108,8 +110,8 @@ def _pieces(kind: bytes, held: _Held, scoped: _Scoped, items: Iterable[Raw]) -> 
 
 
 def place_of(item: Raw, text: bytes, after: int) -> int | None:
-    """Return the offset of an item after a place in the text; None where a short search does not find it."""
-    if text.startswith(item, after + 1):  # a comma is between it and the one before
+    """Return the offset of an item after a position in the text; None if a short search does not find it."""
+    if text.startswith(item, after + 1):  # skip the comma between items
         return after + 1
     start = memoryview(item)[:_START]
     for _ in range(_TRIES):
@@ -125,7 +127,7 @@ def place_of(item: Raw, text: bytes, after: int) -> int | None:
 
 
 def _trace(item: Raw, *, of_logs: bool) -> str | None:
-    """The trace of an item as any writer may write it; None for a log record that speaks of none, as most do."""
+    """Return the trace id of an item in any notation; None for a log record without one, as most are."""
     try:
         ids = _decode_ids(item)
         trace = ids.trace_id if ids.traceId is None else ids.traceId
@@ -139,12 +141,12 @@ def _trace(item: Raw, *, of_logs: bool) -> str | None:
 _NONE = Raw(b"")
 _END = BETWEEN * 2
 _HEADS_BYTES = 8 * 1024 * 1024
-_HEAD_OVERHEAD = 1000  # what is read of it
+_HEAD_OVERHEAD = 1000  # rough size of the decoded head
 _Common = tuple[bytes, str, JsonObject]
 
 
 class _Scalar(Struct, frozen=True, gc=False):
-    """An AnyValue that holds no others."""
+    """An AnyValue without nested values."""
 
     stringValue: str | None = None
     intValue: str | int | None = None
@@ -157,7 +159,7 @@ class _Array(Struct, frozen=True, gc=False):
 
 
 class _Value(_Scalar, frozen=True, gc=False):
-    """Any AnyValue: one that is neither of these is read as it is asked for."""
+    """Any AnyValue; nested ones stay encoded until they are needed."""
 
     arrayValue: _Array | None = None
     kvlistValue: Raw = _NONE
@@ -198,7 +200,7 @@ _decode = msgspec.json.Decoder(_FastSpan).decode
 
 
 class Heads:
-    """Scopes and resources that spans share, stored once for a file by number and decoded once."""
+    """Scopes and resources that spans share, stored and decoded once for a file."""
 
     def __init__(self) -> None:
         self._numbers: dict[bytes, int] = {}
@@ -207,7 +209,7 @@ class Heads:
         self._size = 0
 
     def number(self, head: bytes) -> int:
-        """That of a head; 0 where too many differ to be kept."""
+        """Return the number of a head; 0 if there are too many to keep."""
         found = self._numbers.get(head)
         if found is None:
             if self._size + len(head) > _HEADS_BYTES:
@@ -218,11 +220,11 @@ class Heads:
         return found
 
     def joined(self, head: bytes, item: Raw) -> bytes:
-        """An item that has its own head with it."""
+        """Return an item with its own head in front."""
         return b"".join((head, _END, item))
 
     def read(self, number: int) -> _Common:
-        """Return the decoded head; `BadPayload` where it is wrong."""
+        """Return the decoded head; raise `BadPayload` if it is malformed."""
         found = self._read.get(number)
         if found is None:
             found = self._read[number] = _common(self._texts[number])
@@ -230,7 +232,7 @@ class Heads:
 
 
 def read_pieces(pieces: Iterable[Piece], heads: Heads) -> SpanReading:
-    """The spans and log records that `split_by_trace` took apart, each with the number of its head, or joined."""
+    """Read what `split_by_trace` yielded: pieces with the number of their head, or joined with it."""
     found = Collector()
     for text, line, head in pieces:
         found.add(partial(_read, text, head, heads), line)
@@ -320,7 +322,7 @@ def _scalar(value: _Scalar) -> Json:
         scalar = getattr(value, name)
         if scalar is not None:
             return any_value({name: scalar})
-    raise msgspec.ValidationError  # empty, spelled in another way, or a list in a list
+    raise msgspec.ValidationError  # empty, in another notation, or a nested list
 
 
 _SIMPLE = ("intValue", "doubleValue", "boolValue")

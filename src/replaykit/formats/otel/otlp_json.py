@@ -1,7 +1,7 @@
-"""OTLP as JSON: what file exporters, collectors and OTLP/HTTP write.
+"""Read OTLP as JSON, as file exporters, collectors and OTLP/HTTP write it.
 
-Lenient where writers differ: ids in hex or base64, 64-bit numbers as text or numbers, enums by number or name, members
-in camelCase or with underscores.
+Accepts all variants of writers: ids in hex or base64, 64-bit numbers as text or numbers, enums by number or name,
+members in camelCase or with underscores.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _MARKS = ("resourceSpans", "resource_spans", "resourceLogs", "resource_logs")
 
 
 def is_otlp(value: Json) -> bool:
-    """True for an export request of traces or logs."""
+    """Return whether this is an export request of traces or logs."""
     return isinstance(value, dict) and any(has_list(value, name) for name in _MARKS)
 
 
 def read_document(value: Json) -> SpanReading:
-    """The spans of one export request; `BadPayload` when it is none."""
+    """Read the spans of one export request; raise `BadPayload` if it is not one."""
     if not isinstance(value, dict):
         raise BadPayload(EXPECTED)
     found = Collector()
@@ -53,26 +53,25 @@ def read_document(value: Json) -> SpanReading:
 
 
 def _items(value: Json, above: str, middle: str, below: str) -> Iterator[tuple[Json, str, JsonObject]]:
-    """Each item with the name of its scope and its resource."""
-    for held in _list(value, above):
-        resource = read_resource(_get(held, "resource"))
-        for scoped in _list(held, middle):
+    """Yield each item with its scope and resource."""
+    for holder in _list(value, above):
+        resource = read_resource(_get(holder, "resource"))
+        for scoped in _list(holder, middle):
             scope = read_scope(_get(scoped, "scope"))
             yield from ((item, scope, resource) for item in _list(scoped, below))
 
 
 def read_resource(value: Json) -> JsonObject:
-    """Return the attributes of a resource."""
     return _attributes(_get(value, "attributes"))
 
 
 def read_scope(value: Json) -> str:
-    """The name of a library."""
+    """Return the name of a library."""
     return _text(value, "name")
 
 
 def read_span(value: Json, scope: str, resource: JsonObject) -> Span:
-    """A span; `BadPayload` when it is none."""
+    """Read a span; raise `BadPayload` if it is malformed."""
     status = _get(value, "status")
     return Span(
         trace=trace_id(_get(value, "traceId")),
@@ -96,7 +95,7 @@ def _event(value: Json) -> SpanEvent:
 
 
 def read_record(value: Json, scope: str, resource: JsonObject) -> Span | None:
-    """Return a log record as a part of its span; None where it belongs to none."""
+    """Read a log record as a part of its span; return None if it belongs to none."""
     attributes = _attributes(_get(value, "attributes"))
     at_ns = whole(_get(value, "timeUnixNano"), "timeUnixNano")
     happening = SpanEvent(
@@ -110,14 +109,14 @@ def read_record(value: Json, scope: str, resource: JsonObject) -> Span | None:
 
 
 def _get(value: Json, name: str) -> Json:
-    """A member by its name in JSON, or by the one it has in protobuf."""
+    """Return a member by its name in JSON or in protobuf."""
     if value is None:
         return None
     if not isinstance(value, dict):
         raise BadPayload(f"expected an object around `{name}`")
     found = value.get(name)
     if found is not None or name in value:
-        return found  # also a null: whoever writes one name does not write the other
+        return found  # even null: nobody writes both names
     return value.get(_plain(name))
 
 
@@ -145,7 +144,7 @@ def _text(value: Json, name: str) -> str:
 
 
 def _attributes(pairs: Json, depth: int = 0) -> JsonObject:
-    if isinstance(pairs, dict):  # SDKs that print spans
+    if isinstance(pairs, dict):  # SDKs that print spans write an object
         return dict(islice(pairs.items(), MAX_ATTRIBUTES))
     if pairs is None:
         return {}
@@ -154,22 +153,22 @@ def _attributes(pairs: Json, depth: int = 0) -> JsonObject:
     found: JsonObject = {}
     for pair in islice(pairs, MAX_ATTRIBUTES):
         try:
-            found[pair["key"] + ""] = pair["value"]["stringValue"] + ""  # most are texts, and this is the hot path
+            found[pair["key"] + ""] = pair["value"]["stringValue"] + ""  # the hot path: most values are texts
         except (KeyError, TypeError, AttributeError):
             found[_text(pair, "key")] = any_value(_get(pair, "value"), depth)
     return found
 
 
 def any_value(value: Json, depth: int = 0) -> Json:
-    """Return the value of an AnyValue; None where it is empty or of an unknown kind."""
+    """Return the content of an AnyValue; None if it is empty or of an unknown kind."""
     if not isinstance(value, dict):
         return value
     if depth > MAX_DEPTH:
         raise BadPayload("nested too deeply")
-    for name, held in value.items():
+    for name, holder in value.items():
         read = _KINDS.get(name)
-        if read is not None and held is not None:
-            return read(held, depth + 1)
+        if read is not None and holder is not None:
+            return read(holder, depth + 1)
     return None
 
 

@@ -1,7 +1,7 @@
-"""OTLP as protobuf: what SDKs send unless they are told otherwise.
+"""Read OTLP as protobuf, the default of SDKs.
 
-The outer messages are walked here, and each span is parsed alone: one that is wrong stops no other, and memory is
-bound by the largest span.
+The outer messages are walked here, and each span is parsed separately: a bad one does not affect the others, and memory
+is bounded by the largest span.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from replaykit.model.values import Json, JsonObject
 _LEN, _I64, _I32 = 2, 1, 5
 _VARINT_BYTES = 10
 _ERROR = 2
-_INNER, _ITEMS = 1, 2  # of a resource's spans, and of a scope's: what they belong to, and what they hold
+_INNER, _ITEMS = 1, 2  # field numbers of the owner and the items, in messages of a resource's spans and of a scope's
 _PREFIX_BYTES = 4
 _SUSPECT_BYTES = 1024 * 1024
 _MAX_MESSAGES = 200_000
 
 
 class MissingExtra(UsageError):
-    """OTLP as protobuf cannot be read without the extra."""
+    """Raised if the extra for OTLP as protobuf is not installed."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -50,7 +50,7 @@ class MissingExtra(UsageError):
 
 
 def can_read() -> bool:
-    """True when the extra is installed."""
+    """Return whether the extra is installed."""
     try:
         _messages()
     except MissingExtra:
@@ -59,29 +59,30 @@ def can_read() -> bool:
 
 
 def read_traces(data: bytes) -> SpanReading:
-    """The spans of an ExportTraceServiceRequest; `BadPayload` when it is none."""
+    """Read an ExportTraceServiceRequest; raise `BadPayload` if it is malformed."""
     types = _messages()
     return _read(data, types, types.span, _span)
 
 
 def read_logs(data: bytes) -> SpanReading:
-    """Return the log records of an ExportLogsServiceRequest as spans; `BadPayload` when it is none."""
+    """Read the log records of an ExportLogsServiceRequest as spans; raise `BadPayload` if it is malformed."""
     types = _messages()
     return _read(data, types, types.record, _record)
 
 
 def is_traces(data: bytes) -> bool:
-    """True when the bytes look like an ExportTraceServiceRequest: the first span has an id of the right length."""
+    """Return whether the bytes look like an ExportTraceServiceRequest: the first span has ids of the right length."""
     return _first_item(data)[:2] == [(1, 16), (2, 8)]
 
 
 def is_logs(data: bytes) -> bool:
-    """True when the bytes look like an ExportLogsServiceRequest: the first record has the ids of a trace and a span."""
+    """Return whether the bytes look like an ExportLogsServiceRequest: the first record has ids of a trace and a
+    span."""
     return {(9, 16), (10, 8)} <= set(_first_item(data))
 
 
 def _first_item(data: bytes) -> list[tuple[int, int]]:
-    """The fields of the first span or log record, each with its size; none where there is no such thing."""
+    """Return the fields of the first span or log record, with their sizes; empty if there is none."""
     try:
         _resource, scopes = next(_groups(data))
         _scope, items = next(scopes)
@@ -91,7 +92,7 @@ def _first_item(data: bytes) -> list[tuple[int, int]]:
 
 
 def messages_in(data: bytes) -> list[bytes]:
-    """The requests in a file: one alone, or several with their sizes before them, as a collector writes them."""
+    """Return the requests in a file: a single one, or several with size prefixes, as collectors write them."""
     found, place = [], 0
     while place + _PREFIX_BYTES <= len(data):
         size = int.from_bytes(data[place : place + _PREFIX_BYTES], "big")
@@ -153,7 +154,7 @@ def _parsed(types: _Types, kind: Any, data: bytes, place: _Place) -> Any:
 
 
 def _check_amount(data: bytes, place: _Place, described: Any) -> None:
-    """Raise `BadPayload` for a message that holds more messages than any span: two bytes can make one."""
+    """Raise `BadPayload` for a message with more nested messages than any real span: each takes only two bytes."""
     left = [(place, described)]
     count = 0
     while left:
@@ -205,7 +206,7 @@ def _attributes(pairs: Any, depth: int = 0) -> JsonObject:
     found: JsonObject = {}
     for pair in islice(pairs, MAX_ATTRIBUTES):
         value = pair.value
-        found[pair.key] = value.string_value or _any(value, depth)  # most are texts, and this is the hot path
+        found[pair.key] = value.string_value or _any(value, depth)  # the hot path: most values are texts
     return found
 
 
@@ -234,7 +235,7 @@ _Group = tuple[_Place | None, Iterator[_Place]]
 
 
 def _groups(data: bytes) -> Iterator[tuple[_Place | None, Iterator[_Group]]]:
-    """The resources of a request, each with its scopes, each with the places of what it holds."""
+    """Yield the resources of a request, each with its scopes and the positions of their items."""
     for field, kind, start, end in _fields(data, 0, len(data)):
         if field == 1:
             if kind != _LEN:
@@ -257,14 +258,14 @@ def _split(data: bytes, start: int, end: int) -> tuple[_Place | None, list[_Plac
         if field == _INNER:
             inner = (first, last)
         elif field == _ITEMS:
-            if len(items) >= MAX_SPANS:  # two bytes can make one: a list of them has to end somewhere
+            if len(items) >= MAX_SPANS:  # an item may take only two bytes, so the list has to end somewhere
                 raise BadPayload(f"more than {MAX_SPANS:,} spans in one document")
             items.append((first, last))
     return inner, items
 
 
 def _fields(data: bytes, place: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """The fields of a message: number, kind, and the place of the content."""
+    """Yield the fields of a message: number, wire type, and start and end of the content."""
     while place < end:
         tag, place = _varint(data, place, end)
         field, kind = tag >> 3, tag & 7

@@ -1,7 +1,7 @@
-"""The calls of tools that models asked for: joined with the spans that made them, or told by the conversation alone.
+"""The tool calls that models asked for, joined with the spans that made them, or taken from the conversation alone.
 
-Many tracers give a tool's span no id of the call, no arguments or no result, and some make no span of it at all. What
-the model asked, and what it was told next, says the rest.
+Many tracers leave the call's id, arguments or result out of a tool's span, and some make no span for it at all. The
+model's request, and the messages that follow it, supply what is missing.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ _Key = bytes | str
 
 
 class ReportedResult(Struct, frozen=True):
-    """A tool's result as the model was told it."""
+    """A tool's result as the model saw it."""
 
     content: Json
     failed: bool
 
 
 class RequestedCall(Struct):
-    """One call that a model asked for."""
+    """A call that a model asked for."""
 
     use: ToolUse
     node: SpanNode
-    """The model's."""
+    """The span of the model."""
     order_ns: int
     result: ReportedResult | None = None
     is_made: bool = False
-    """A span made it."""
+    """True once a span is known to have made the call."""
 
 
 _Take = Callable[[deque[RequestedCall] | None, SpanNode], RequestedCall | None]
 
 
 def requested_calls(nodes: list[SpanNode]) -> list[RequestedCall]:
-    """All of them, in order, with what the models were told that came of them."""
+    """Return all requested calls in order, with the results that the models saw."""
     found: list[RequestedCall] = []
     waiting: dict[str, list[RequestedCall]] = {}
     results = _Results()
@@ -59,7 +59,7 @@ def requested_calls(nodes: list[SpanNode]) -> list[RequestedCall]:
             continue
         for call_id, answers in results.since(meaning.messages or []).items():
             if call_id in waiting:
-                waiting[call_id] = _tell(waiting[call_id], answers)
+                waiting[call_id] = _assign_results(waiting[call_id], answers)
         if meaning.answer is None:
             continue
         for use in meaning.answer.tool_calls:
@@ -70,25 +70,25 @@ def requested_calls(nodes: list[SpanNode]) -> list[RequestedCall]:
     return found
 
 
-def join(nodes: Iterable[SpanNode], request: list[RequestedCall]) -> dict[str, RequestedCall]:
-    """For the spans of tools, by their ids, the call that each one is: by its id, else by what was asked.
+def join(nodes: Iterable[SpanNode], requests: list[RequestedCall]) -> dict[str, RequestedCall]:
+    """Find the requested call of each tool span, by its id or else by name and arguments; return them by span id.
 
-    An id may come again, and is then of the last call before the span; what has none is taken in its order.
+    An id may be used again: it then belongs to the last call before the span. Calls without an id are taken in order.
     """
     found: dict[str, RequestedCall] = {}
     tools = [node for node in nodes if node.kind is SpanKind.TOOL]
-    for asked_as, called_as, taken_of in _WAYS:
+    for request_key, span_keys, take in _MATCHERS:
         if len(found) == len(tools):
             break
         known: dict[_Key, deque[RequestedCall]] = {}
-        for item in request:
-            if not item.is_made and (key := asked_as(item)):
-                known.setdefault(key, deque()).append(item)
+        for request in requests:
+            if not request.is_made and (key := request_key(request)):
+                known.setdefault(key, deque()).append(request)
         for node in tools:
             if node.span.id in found:
                 continue
-            for key in called_as(node.meaning):
-                match = taken_of(known.get(key), node)
+            for key in span_keys(node.meaning):
+                match = take(known.get(key), node)
                 if match is not None:
                     match.is_made = True
                     found[node.span.id] = match
@@ -97,14 +97,14 @@ def join(nodes: Iterable[SpanNode], request: list[RequestedCall]) -> dict[str, R
 
 
 def _first(waiting: deque[RequestedCall] | None, node: SpanNode) -> RequestedCall | None:
-    """The first that was asked before the tool began; a stream may call it while the model still speaks."""
+    """Take the first call requested before the tool began. Streams may start a tool while the model still answers."""
     if waiting and waiting[0].node.order_ns <= node.order_ns:
         return waiting.popleft()
     return None
 
 
 def _last(waiting: deque[RequestedCall] | None, node: SpanNode) -> RequestedCall | None:
-    """The first of those that the last answer before the tool asked for."""
+    """Take the first call that the last answer before the tool asked for."""
     if not waiting:
         return None
     place = bisect_right(waiting, node.order_ns, key=lambda request: request.node.order_ns) - 1
@@ -117,20 +117,20 @@ def _last(waiting: deque[RequestedCall] | None, node: SpanNode) -> RequestedCall
     return found
 
 
+# The call that precedes a result in the conversation, if any, and the message with the result.
 _Result = tuple[Json, JsonObject]
-"""The call that a conversation holds before a result, if it does, and the message with the result."""
 
 
 class _Results:
-    """The results of tools that models were told, by the ids of the calls, one conversation after another."""
+    """Finds the tool results that models saw by call id, one conversation after another."""
 
     def __init__(self) -> None:
         self._messages: list[Json] = []
+        # The calls of the last answer that used an id: some models restart their numbering with each answer.
         self._uses: dict[str, deque[Json]] = {}
-        """The calls of the last answer that used an id: some models begin to count anew with each answer."""
 
     def since(self, messages: list[Json]) -> dict[str, list[_Result]]:
-        """The results that the conversation has since the last one; all of them where it does not go on."""
+        """Return the results that are new in this conversation; all of them if it does not continue the last one."""
         if not goes_on(self._messages, messages):
             self._messages, self._uses = [], {}
         found: dict[str, list[_Result]] = {}
@@ -154,10 +154,10 @@ def _by_id(calls: Iterable[JsonObject]) -> dict[str, deque[Json]]:
     return found
 
 
-def _tell(waiting: list[RequestedCall], results: list[_Result]) -> list[RequestedCall]:
-    """Tell those that wait what came of them; gives those of which nothing was said.
+def _assign_results(waiting: list[RequestedCall], results: list[_Result]) -> list[RequestedCall]:
+    """Assign results to the calls that wait for them; return the calls that are still without one.
 
-    A result is of the very call that stands before it. Where such a call was made before, the last results are theirs.
+    A result belongs to the call right before it. If such a call was made before, the last results belong to these.
     """
     by_call: dict[bytes, list[JsonObject]] = {}
     for use, message in results:
@@ -166,13 +166,15 @@ def _tell(waiting: list[RequestedCall], results: list[_Result]) -> list[Requeste
             key = canonical([use.get("name"), use.get("arguments")])
         by_call.setdefault(key, []).append(message)
     for key, messages in by_call.items():
-        mine = [request for request in waiting if request.result is None and key in (b"", _asked_all(request))]
-        for request, message in zip(mine, messages[-len(mine) :], strict=False):
+        candidates = [
+            request for request in waiting if request.result is None and key in (b"", _requested_call(request))
+        ]
+        for request, message in zip(candidates, messages[-len(candidates) :], strict=False):
             request.result = ReportedResult(load_json(message.get("content")), message.get("status") == "error")
     return [request for request in waiting if request.result is None]
 
 
-def _asked_whole(request: RequestedCall) -> bytes:
+def _requested_whole(request: RequestedCall) -> bytes:
     if request.use.id:
         return canonical([request.use.id, request.use.name, request.use.arguments])
     return b""
@@ -184,12 +186,12 @@ def _called_whole(meaning: Meaning) -> Iterable[bytes]:
     return (canonical([meaning.call_id, meaning.name, meaning.input]),)
 
 
-def _asked_id(request: RequestedCall) -> str:
+def _requested_id(request: RequestedCall) -> str:
     return request.use.id
 
 
 def _called_ids(meaning: Meaning) -> Iterable[str]:
-    """The call's id; a function that does all calls may have it among its arguments."""
+    """Return the ids that a span may name: its own, or the text arguments of a function that dispatches all calls."""
     if meaning.call_id:
         return (meaning.call_id,)
     arguments = meaning.input
@@ -200,7 +202,7 @@ def _called_ids(meaning: Meaning) -> Iterable[str]:
     return [value for value in arguments if isinstance(value, str)]
 
 
-def _asked_all(request: RequestedCall) -> bytes:
+def _requested_call(request: RequestedCall) -> bytes:
     return canonical([request.use.name, request.use.arguments])
 
 
@@ -210,24 +212,24 @@ def _called_all(meaning: Meaning) -> Iterable[bytes]:
     return (canonical([meaning.name, meaning.input]),)
 
 
-def _asked_name(request: RequestedCall) -> str:
+def _requested_name(request: RequestedCall) -> str:
     return request.use.name
 
 
 def _called_name(meaning: Meaning) -> Iterable[str]:
-    """By its name alone only where the span does not say with which arguments."""
+    """Return the name alone, but only if the span does not state the arguments."""
     if meaning.call_id or isinstance(meaning.input, dict):
         return ()
     return (meaning.name,)
 
 
-_WAYS: tuple[tuple[Callable[[RequestedCall], _Key], Callable[[Meaning], Iterable[_Key]], _Take], ...] = (
-    (_asked_whole, _called_whole, _last),
-    (_asked_id, _called_ids, _last),
-    (_asked_all, _called_all, _first),
-    (_asked_name, _called_name, _first),
+# Ways to match requested calls with spans, best first: key of the request, keys of the span, choice among several.
+_MATCHERS: tuple[tuple[Callable[[RequestedCall], _Key], Callable[[Meaning], Iterable[_Key]], _Take], ...] = (
+    (_requested_whole, _called_whole, _last),
+    (_requested_id, _called_ids, _last),
+    (_requested_call, _called_all, _first),
+    (_requested_name, _called_name, _first),
 )
-"""Ways to match requested calls with spans: the request's key, the span's keys, and which of several to take."""
 
 
 _SECOND_NS = 1_000_000_000
@@ -236,28 +238,26 @@ _Outcome: TypeAlias = tuple[ErrorInfo | None, Raw]
 
 
 def seconds(time_ns: int) -> float:
-    """Nanoseconds as seconds."""
     return time_ns / _SECOND_NS
 
 
 def duration_of(node: SpanNode) -> float:
-    """Return the duration of a span; 0 while it runs."""
+    """Return the duration of a span in seconds; 0 while it runs."""
     if node.span.ended_ns:
         return max(0.0, seconds(node.span.ended_ns - node.span.started_ns))
     return 0.0
 
 
 class Texts:
-    """Requests of models as canonical texts; parts that a trace repeats are encoded once."""
+    """Writes model requests as canonical text; encodes the parts that a trace repeats only once."""
 
     def __init__(self, cache: ConversationCache) -> None:
         self._cache = cache
         self._last_messages: list[Json] = []
-        self._messages_json = b"[]"
-        """The messages of the last call, and their text."""
+        self._messages_json = b"[]"  # the JSON text of the last call's messages
 
     def request(self, meaning: Meaning) -> Raw:
-        """Return the request of a model, as the arguments of its call."""
+        """Return a model's request, as the arguments of its call."""
         texts = [b'{"messages":', b"null" if meaning.messages is None else self._messages(meaning.messages)]
         if meaning.parameters:
             texts += (b',"parameters":', canonical_read(meaning.parameters))
@@ -266,7 +266,7 @@ class Texts:
         if meaning.tools:
             texts += (b',"tools":', self._cache.canonical(meaning.tools))
         texts.append(b"}")
-        return Raw(b"".join(texts))  # in the order of their names, as canonical JSON has them
+        return Raw(b"".join(texts))  # members sorted by name, as in canonical JSON
 
     def _messages(self, messages: list[Json]) -> bytes:
         known = len(self._last_messages)
@@ -279,7 +279,6 @@ class Texts:
 
 
 def model_call(node: SpanNode, texts: Texts, common: dict[str, Any]) -> LlmCall:
-    """The call of a model."""
     meaning = node.meaning
     error = error_in(node.span, has_outcome=meaning.answer is not None)
     result = ABSENT
@@ -297,7 +296,7 @@ def model_call(node: SpanNode, texts: Texts, common: dict[str, Any]) -> LlmCall:
 
 
 def tool_call(node: SpanNode, request: RequestedCall | None, common: dict[str, Any]) -> ToolCall:
-    """The call of a tool; what its span does not say is taken from the conversation."""
+    """Return the call of a tool; whatever its span lacks comes from the conversation."""
     meaning = node.meaning
     result = meaning.output
     error = error_in(node.span, has_outcome=result is not UNSET)
@@ -310,21 +309,21 @@ def tool_call(node: SpanNode, request: RequestedCall | None, common: dict[str, A
         outcome = tool_outcome(result, failed=meaning.tool_failed, error=error)
     name, arguments = meaning.name or node.span.name, meaning.input
     if request is not None and request.use.name and request.use.name != name and request.use.id != meaning.call_id:
-        name, arguments = request.use.name, request.use.arguments  # the span is of a function that does all calls
+        name, arguments = request.use.name, request.use.arguments  # the span is of a function that dispatches all calls
     elif request is not None and not isinstance(arguments, dict):
         arguments = request.use.arguments
     return _call(name, arguments, _final_answer(name, arguments, outcome), common)
 
 
 def untraced_call(request: RequestedCall, common: dict[str, Any]) -> ToolCall:
-    """A call of which there is no span: the model asked for it, and was told what came of it."""
+    """Return a call without a span, from the model's request and the result that it saw."""
     result = request.result
     outcome = (None, ABSENT) if result is None else tool_outcome(result.content, failed=result.failed or None)
     return _call(request.use.name, request.use.arguments, outcome, common)
 
 
 def _final_answer(name: str, arguments: Json, outcome: _Outcome) -> _Outcome:
-    """Return the outcome; for smolagents' tool that ends a run without a result, its argument."""
+    """Return the outcome; for smolagents' tool that ends a run without a result, return its argument."""
     if outcome == (None, ABSENT) and name in _FINAL_ANSWERS and "answer" in as_object(arguments):
         return None, Raw(encode_read(arguments["answer"]))
     return outcome
@@ -343,7 +342,7 @@ _NO_ERROR = ("", "_OTHER")
 
 
 def error_in(span: Span, *, has_outcome: bool) -> ErrorInfo | None:
-    """The error that a span ended with: by its status, its attributes, or an exception with nothing after it."""
+    """Return the error that a span ended with: from its status, its attributes, or an exception without an outcome."""
     attributes, exception = span.attributes, None
     for happening in span.happenings:
         if happening.name == "exception":

@@ -1,7 +1,7 @@
-"""Exports of spans: what the formats of vendors who trace with spans of their own have in common.
+"""Read exports of spans: the parts that the formats of vendors with their own spans share.
 
-A file's records are put together by their traces (`traces_in`), whichever way they lie in it; the spans that an
-importer makes of them become the trace's run (`run_from`), with what the vendor says of the trace beside its spans.
+`read_traces` groups a file's records by trace, in whatever order they come. An importer turns them into spans, and
+`run_of_trace` turns the spans into a run, with the vendor's own statements about the trace.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LATEST = 4e9  # in seconds: the year 2096
 
 
 Keyed: TypeAlias = tuple[str | None, TraceItem]
-"""The id of the trace that a record is a part of; None for one that holds all of its trace."""
+"""A record with the id of its trace; None if the record holds its whole trace."""
 Trace: TypeAlias = list[TraceItem]
 
 
@@ -47,12 +47,12 @@ class TraceSummary(Struct, frozen=True, kw_only=True):
     input: Json = UNSET
     output: Json = UNSET
     error: ErrorInfo | None = None
-    """The trace as a whole failed, where none of its spans says so."""
+    """The error of the trace as a whole, if no span states it."""
     is_running: bool = False
     metadata: Mapping[str, Json] = field(default_factory=dict)
     labels: tuple[Label, ...] = ()
     lacks: Mapping[str, Iterable[Lack]] = field(default_factory=dict)
-    """By the ids of spans: what is not in them."""
+    """The gaps of spans, by span id."""
     advice: tuple[str, ...] = ()
 
 
@@ -61,13 +61,13 @@ def read_traces(
     records: Callable[[TraceItem], Iterable[Keyed | InvalidFile]],
     read: Callable[[Trace], Iterable[Found]],
 ) -> Iterator[Found]:
-    """Read the run of each trace of a file.
+    """Read the run of each trace in a file.
 
-    `records` takes what a document holds apart, and says which of it is not of its format. Records that hold all of a
-    trace are read at once, others when all is gathered.
+    `records` splits a document, and reports the parts that are not of its format. A record that holds a whole trace is
+    read at once; others are read once all are grouped.
     """
-    held: dict[str, Trace] = {}
-    with PieceGroups(source.file) as gathering:
+    by_trace: dict[str, Trace] = {}
+    with PieceGroups(source.file) as groups:
         for found in _records(source, records):
             if isinstance(found, InvalidFile):
                 yield found
@@ -76,17 +76,17 @@ def read_traces(
             if key is None:
                 yield from read([record])
             elif source.is_lines:
-                gathering.add(key, _text(record), record.source.line)
+                groups.add(key, _text(record), record.source.line)
             else:
-                held.setdefault(key, []).append(record)
-        for trace in held.values():
+                by_trace.setdefault(key, []).append(record)
+        for trace in by_trace.values():
             yield from read(trace)
-        for _key, pieces in gathering.groups():
-            yield from read([_again(source, text, line) for text, line, _note in pieces])
+        for _key, pieces in groups.groups():
+            yield from read([_reparse(source, text, line) for text, line, _note in pieces])
 
 
 def first_records(source: Source, *names: str) -> list[Json]:
-    """Enough of the records to recognise a format by: the first two of each document, or of a list under a name."""
+    """Return enough records to recognise a format by: the first two of each document, or of a list under a name."""
     found: list[Json] = []
     for value in source.first:
         found += [record.value for record in islice(TraceItem(source, value).members(*names), 2)]
@@ -94,7 +94,7 @@ def first_records(source: Source, *names: str) -> list[Json]:
 
 
 def run_of_trace(spans: Iterable[Span], summary: TraceSummary) -> Iterator[Found]:
-    """The run of one trace's spans, and what there is to say of it."""
+    """Yield the run of one trace's spans, and notes about it."""
     from replaykit.formats.spans.runs import run_of  # noqa: PLC0415 (slow to import)
 
     known = {span.id: span for span in spans}
@@ -111,14 +111,14 @@ def run_of_trace(spans: Iterable[Span], summary: TraceSummary) -> Iterator[Found
 
 
 def nanoseconds(moment: float | None) -> int:
-    """A time in seconds as spans have it; 0 where it is none, or one at which nothing ran."""
+    """Return a time in seconds as nanoseconds, as spans have it; 0 if it is missing or out of range."""
     if moment is not None and 0 <= moment < _LATEST:
         return round(moment * 1e6) * _MICROSECOND_NS
     return 0
 
 
 def identity(fields: Fields, *names: str) -> str:
-    """An id, which has to be there and to say something."""
+    """Return an id; raise `InvalidFile` if it is missing or blank."""
     found = fields.required_text(*names)
     if not found.strip():
         raise fields.error("is empty", *names)
@@ -143,7 +143,7 @@ def _text(record: TraceItem) -> bytes:
     return record.source.text
 
 
-def _again(source: Source, text: bytes, line: int) -> TraceItem:
+def _reparse(source: Source, text: bytes, line: int) -> TraceItem:
     piece = Source(text, source.file, line=line)
     return TraceItem(piece, piece.value)
 
@@ -183,7 +183,7 @@ def _lacks(run: TraceRun, spans: Mapping[str, Span], summary: TraceSummary) -> d
     for call in run.tool_calls:
         lacking = set(by_start.get(call.at, ()))
         if bytes(call.arguments_json) != _NO_ARGUMENTS:
-            lacking.discard(Lack.ARGUMENTS)  # the conversation tells them
+            lacking.discard(Lack.ARGUMENTS)  # the conversation supplied them
         if lacking:
             found[call.seq] = lacking
     return found

@@ -1,4 +1,4 @@
-"""From the spans of a trace to its run."""
+"""Turn the spans of a trace into a run."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ class TraceResult(Struct, frozen=True, kw_only=True):
     """The run of a trace, and notes about it."""
 
     run: TraceRun | None = None
-    """None when nothing in it is the work of an agent."""
+    """None if nothing in the trace is the work of an agent."""
     is_whole: bool = True
     notes: tuple[str, ...] = ()
 
 
 def run_of(spans: Iterable[Span], cache: ConversationCache | None = None) -> TraceResult:
-    """The run of one trace's spans; the same whatever their order, and however often one comes.
+    """Return the run of one trace's spans, whatever their order and however often one repeats.
 
-    Whoever reads many traces, one after another, hands on what was heard in those before.
+    To read many traces in a row, pass the same cache each time.
     """
     cache = cache or ConversationCache()
     tree = SpanTree(spans, cache)
@@ -85,8 +85,8 @@ def run_of(spans: Iterable[Span], cache: ConversationCache | None = None) -> Tra
     return TraceResult(run=run, is_whole=tree.is_whole, notes=notes)
 
 
+# The origin of an event: a span, or a call that appears in the conversation only.
 _Place = tuple[SpanNode, RequestedCall | None]
-"""The origin of an event: a span, or a call that only the conversation shows."""
 
 
 def _place_key(place: _Place) -> tuple[int, int, int, int, str, int]:
@@ -98,13 +98,13 @@ def _place_key(place: _Place) -> tuple[int, int, int, int, str, int]:
 
 
 class _SpanEvents:
-    """The events of a trace, in the order they began."""
+    """Collects the events of a trace in the order they began."""
 
     def __init__(self, tree: SpanTree, subject: RunSubject, cache: ConversationCache) -> None:
         self._subject = subject
         self._texts = Texts(cache)
         self.without_arguments: list[int] = []
-        """The calls of tools of which neither a span nor a conversation says with what they were made."""
+        """Sequence numbers of tool calls whose arguments neither a span nor a conversation states."""
         requests = requested_calls(tree.nodes)
         self._joined = join(tree.nodes, requests)
         self._places: list[_Place] = [(node, None) for node in tree.nodes]
@@ -112,7 +112,7 @@ class _SpanEvents:
             if not request.is_made and request.result is not None:
                 self._places.append((request.node, request))
         if len(self._places) > len(tree.nodes):
-            self._places.sort(key=_place_key)  # stable: calls of one answer stay in its order
+            self._places.sort(key=_place_key)  # stable: the calls of one answer stay in its order
 
     def collect(self) -> tuple[AnyEvent, ...]:
         events: list[AnyEvent] = []
@@ -142,7 +142,7 @@ class _SpanEvents:
         return tool_call(node, request, common)
 
     def _own_error(self, node: SpanNode, common: dict[str, Any]) -> ErrorEvent | None:
-        """The error that began in a span that is no call; one from below is told there, the run's by the run."""
+        """Return the error of a span that is not a call, unless it came from a child or is the run's own."""
         if node.in_failure or node.span.id in self._subject.spans or any(child.span.failed for child in node.children):
             return None
         error = error_in(node.span, has_outcome=True)
@@ -173,12 +173,12 @@ def _common(node: SpanNode, seq: int) -> dict[str, Any]:
 
 
 def _step(node: SpanNode) -> str | None:
-    """The steps around a span, and LangGraph's own number: `step_2/researcher`; None where nothing marks one."""
-    held = node.span.attributes.get("metadata")
-    if held is None and not node.steps:
+    """Return the steps around a span, with LangGraph's own number: `step_2/researcher`; None if nothing marks one."""
+    metadata = node.span.attributes.get("metadata")
+    if metadata is None and not node.steps:
         return None
     steps = list(node.steps)
-    number = value_in(load_json(held), "langgraph_step")
+    number = value_in(load_json(metadata), "langgraph_step")
     if type(number) is int:
         steps.insert(0, f"step_{number}")
     return "/".join(steps) or None
@@ -193,7 +193,7 @@ def _advice(tree: SpanTree) -> tuple[str, ...]:
 
 
 def _lacks(run: TraceRun, tree: SpanTree) -> Iterable[str]:
-    """Return notes on what a replay of the run will miss."""
+    """Yield notes on what a replay of the run will miss."""
     if tree.missing:
         yield f"trace {run.id}: {len(tree.missing)} of its spans are named by others and are not there"
     if any(call.error is None for call in run.llm_calls):
@@ -211,7 +211,7 @@ _HELD_ELSEWHERE = ("gen_ai.input", "gen_ai.output", "input.", "output.", "llm.",
 
 
 class RunSubject(Struct, frozen=True, kw_only=True):
-    """The span that a run is of, or what several of them say together."""
+    """What a run is about: one span, or several taken together."""
 
     name: str
     agent: str
@@ -228,7 +228,7 @@ class RunSubject(Struct, frozen=True, kw_only=True):
 
 
 def subject_of(tree: SpanTree) -> RunSubject:
-    """Return the subject of a run: the agent at the top of the trace, or the root around several."""
+    """Return the subject of a run: the agent at the top of the trace, or the root around several agents."""
     root = tree.roots[0]
     tops = _tops(tree.roots)
     alone = root
@@ -240,7 +240,7 @@ def subject_of(tree: SpanTree) -> RunSubject:
     if error is None:
         output = _output(alone, tops, tree.nodes)
     else:
-        output = _given_up(alone)
+        output = _failed_output(alone)
         own.update(node.span.id for node in tops)
     return RunSubject(
         name=meaning.name or alone.span.name,
@@ -279,7 +279,7 @@ def _is_short(name: str, value: Json) -> bool:
 
 
 def _tops(roots: Iterable[SpanNode]) -> list[SpanNode]:
-    """The agents that no other is around, in order; without any, the calls."""
+    """Return the outermost agents in order; if there are none, the outermost calls."""
     for kinds in ((SpanKind.AGENT,), (SpanKind.MODEL, SpanKind.TOOL)):
         found: list[SpanNode] = []
         waiting = list(roots)
@@ -304,7 +304,7 @@ def _agent(subject: SpanNode, nodes: Iterable[SpanNode]) -> str:
 
 
 def _error(subject: SpanNode, tops: list[SpanNode]) -> ErrorInfo | None:
-    """The subject's own error; around several agents, that of the last one."""
+    """Return the subject's own error, or that of the last of several agents."""
     for node in (subject, *tops[-1:]):
         error = error_in(node.span, has_outcome=_has_outcome(node))
         if error is not None:
@@ -340,8 +340,8 @@ def _input(nodes: list[SpanNode]) -> Raw:
     return NULL
 
 
-def _given_up(subject: SpanNode) -> Raw:
-    """Return the output of a failed run as its agent states it, never a model's last answer."""
+def _failed_output(subject: SpanNode) -> Raw:
+    """Return the output that the agent of a failed run states itself, never a model's last answer."""
     if subject.kind is SpanKind.AGENT:
         output = subject.meaning.output
         if output is not UNSET and output not in EMPTY:

@@ -1,4 +1,4 @@
-"""Span: what OTLP says happened, in one form for all its encodings."""
+"""A span of OTLP in one form for all encodings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FORMAT = "otlp"
 
 
 class SpanEvent(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """A moment inside of a span: an event of it, or a log record that names it."""
+    """A moment inside a span: an event, or a log record that refers to the span."""
 
     name: str = ""
     at_ns: int = 0
@@ -32,7 +32,7 @@ class SpanEvent(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False)
 
 
 class Span(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """One span. What a log record says of a span whose own record came apart is a span with `is_aside`."""
+    """One span. `is_aside` marks the part that a log record adds to a span recorded elsewhere."""
 
     trace: str
     id: str
@@ -40,32 +40,32 @@ class Span(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     name: str = ""
     started_ns: int = 0
     ended_ns: int = 0
-    """0 while it is under way."""
+    """0 while the span is open."""
     failed: bool = False
     message: str = ""
-    """The message of its status."""
+    """The message of the status."""
     attributes: JsonObject = field(default_factory=dict)
     happenings: tuple[SpanEvent, ...] = ()
     scope: str = ""
-    """The library that made it."""
+    """The library that created the span."""
     resource: JsonObject = field(default_factory=dict)
-    """The program it was made in."""
+    """The program in which it was created."""
     is_aside: bool = False
 
 
 class SpanReading(Struct, frozen=True, kw_only=True):
-    """The spans of a document, and why some were rejected."""
+    """The spans of a document, and why others were rejected."""
 
     spans: tuple[Span, ...] = ()
     rejected: int = 0
     problem: str = ""
-    """The reason why the first span was rejected."""
+    """Why the first rejected span was rejected."""
     line: int | None = None
-    """The line of the file that it stands on, where that is known."""
+    """The line of that span in the file, if known."""
 
 
 class BadPayload(ValueError):
-    """A document that is not OTLP; the message says why."""
+    """A document that is not OTLP."""
 
 
 encode_spans = msgspec.json.Encoder().encode
@@ -84,24 +84,24 @@ _HEX = frozenset("0123456789abcdef")
 
 
 def trace_id(value: bytes | Json) -> str:
-    """A trace's id in hex; `BadPayload` when it is none."""
+    """Return a trace's id in hex; raise `BadPayload` if it is invalid."""
     return _id(value, _TRACE_BYTES, "trace id", needed=True)
 
 
 def span_id(value: bytes | Json) -> str:
-    """A span's id in hex; `BadPayload` when it is none."""
+    """Return a span's id in hex; raise `BadPayload` if it is invalid."""
     return _id(value, _SPAN_BYTES, "span id", needed=True)
 
 
 def link_id(value: bytes | Json, *, of_trace: bool = False) -> str:
-    """An id that may be missing: that of a parent, or those in a log record."""
+    """Return an id that may be missing: that of a parent span, or those in a log record."""
     size, what = (_TRACE_BYTES, "trace id") if of_trace else (_SPAN_BYTES, "link to a span")
     return _id(value, size, what, needed=False)
 
 
 def _id(value: bytes | Json, size: int, what: str, *, needed: bool) -> str:
     if type(value) is str and len(value) == 2 * size and _PLAIN_ID.fullmatch(value):
-        text = value  # as nearly all are written
+        text = value  # the fast path: nearly all ids are written this way
     else:
         if isinstance(value, bytes):
             text = value.hex()
@@ -117,7 +117,7 @@ def _id(value: bytes | Json, size: int, what: str, *, needed: bool) -> str:
 
 
 def _hex_of(value: Json, size: int, what: str) -> str:
-    """OTLP/JSON writes ids in hex; JSON that protobuf libraries write has base64; SDKs that print spans, 0x and hex."""
+    """OTLP/JSON has ids in hex, protobuf libraries write base64 in JSON, and SDKs that print spans write 0x and hex."""
     if value is None:
         return ""
     if not isinstance(value, str):
@@ -136,11 +136,11 @@ MAX_SPANS = 100_000
 MAX_ATTRIBUTES = 4096
 _MAX_TIME_NS = 2**63
 INT64_DIGITS = 19
-"""A whole number with fewer is one of 64 bits."""
+"""A whole number with fewer digits fits 64 bits."""
 
 
 class Collector:
-    """Takes spans and log records as they are read."""
+    """Collects spans and log records as they are read."""
 
     def __init__(self) -> None:
         self._spans: list[Span] = []
@@ -149,7 +149,7 @@ class Collector:
         self._line: int | None = None
 
     def add(self, read: Callable[[], Span | None], line: int | None = None) -> None:
-        """A span, or a log record, and its line; None for a record that belongs to no span."""
+        """Add the span or log record that `read` returns; None stands for a record of no span."""
         if len(self._spans) + self._rejected >= MAX_SPANS:
             raise BadPayload(f"more than {MAX_SPANS:,} spans in one document")
         try:
@@ -168,7 +168,7 @@ class Collector:
 
 
 def merged(readings: Iterable[SpanReading]) -> SpanReading:
-    """Several readings as one."""
+    """Merge readings into one."""
     found = list(readings)
     if len(found) == 1:
         return found[0]
@@ -182,16 +182,16 @@ def merged(readings: Iterable[SpanReading]) -> SpanReading:
 
 
 def aside(trace: str, span: str, happening: SpanEvent, scope: str, resource: JsonObject) -> Span | None:
-    """Return a log record as a part of its span; None where it names none, as most do."""
+    """Return a log record as a part of its span; None if it names none, as most do."""
     if not trace or not span or not happening.name.startswith("gen_ai."):
         return None
     return Span(trace=trace, id=span, happenings=(happening,), scope=scope, resource=resource, is_aside=True)
 
 
 def whole(value: Json, what: str) -> int:
-    """A count of nanoseconds or the like: OTLP/JSON writes 64-bit numbers as text."""
+    """Return a count, such as nanoseconds: OTLP/JSON writes 64-bit numbers as text."""
     if type(value) is str and len(value) < INT64_DIGITS and value.isdecimal():
-        return int(value)  # as nearly all are written
+        return int(value)  # the fast path: nearly all numbers are written this way
     if value is None or value == "":
         return 0
     try:
@@ -205,7 +205,7 @@ def whole(value: Json, what: str) -> int:
 
 
 def number(value: float) -> Json:
-    """A float as JSON can say it."""
+    """Return a float, or its name if JSON cannot express it."""
     if math.isfinite(value):
         return value
     if math.isnan(value):
@@ -219,18 +219,18 @@ UNSET = msgspec.UNSET
 
 
 class SpanKind(StrEnum):
-    """The kind of thing that a span traces."""
+    """What a span traces."""
 
-    AGENT = "agent"  # an agent, a chain or a workflow: what it was given, and what it gave
+    AGENT = "agent"  # an agent, a chain or a workflow
     MODEL = "model"
     TOOL = "tool"
     STEP = "step"  # a stretch of an agent's own loop
-    NOTE = "note"  # worth keeping, and no call that could be served
-    NOTHING = "nothing"  # no part of an agent, or told by another span as well
+    NOTE = "note"  # worth keeping, but not a call that a replay could serve
+    NOTHING = "nothing"  # not part of an agent, or a duplicate of another span
 
 
 class Meaning(Struct, frozen=True, kw_only=True, gc=False):
-    """A span, read. What the span does not say is unset, empty or None."""
+    """The content of a span. Whatever the span does not state is unset, empty or None."""
 
     kind: SpanKind
     name: str = ""
@@ -243,9 +243,9 @@ class Meaning(Struct, frozen=True, kw_only=True, gc=False):
     output: Json = UNSET
     """The output of an agent, or the result of a tool."""
     tool_failed: bool = False
-    """The result is the text of an error."""
+    """True if the result is the text of an error."""
     call_id: str = ""
-    """The id that the model gave to the call of a tool."""
+    """The id that the model gave the tool call."""
     system: Json = None
     messages: list[Json] | None = None
     tools: Json = None
@@ -259,17 +259,17 @@ NOTHING = Meaning(kind=SpanKind.NOTHING)
 
 
 class SpanDialect(Struct, frozen=True):
-    """A vendor's way to write spans."""
+    """A vendor's conventions for spans."""
 
     name: str
     mark: str
-    """The attribute that every span of it has; empty where any may speak it."""
+    """An attribute that all spans of the dialect have; empty if there is none."""
     read: Callable[[Span, ConversationCache], Meaning | None]
-    """Return the meaning of a span; None when it is not of this dialect."""
+    """Return the meaning of a span, or None if it is not of this dialect."""
 
 
 def first(values: JsonObject, *names: str) -> Json:
-    """The value under the first of the names that is there; UNSET when none is."""
+    """Return the first value that is not null under one of the names, or UNSET."""
     for name in names:
         found = values.get(name)
         if found is not None:
@@ -278,7 +278,7 @@ def first(values: JsonObject, *names: str) -> Json:
 
 
 def usage(values: JsonObject, inputs: tuple[str, ...], outputs: tuple[str, ...], *costs: str) -> Usage | None:
-    """Tokens and money, by the names that a dialect has for them."""
+    """Return tokens and cost, by the dialect's names for them."""
     cost = value_in(values, *costs)
     cost_usd = None
     if type(cost) in (int, float):
@@ -293,7 +293,7 @@ def _count(value: Json) -> int | None:
 
 
 def unflattened(values: JsonObject, prefix: str) -> Json:
-    """Return the lists and objects that were flattened into names such as `a.0.b` below a prefix."""
+    """Rebuild lists and objects that were flattened into names such as `a.0.b` below a prefix."""
     found: JsonObject = {}
     for name, value in values.items():
         if name.startswith(prefix):
@@ -314,7 +314,7 @@ _MAX_PATH = 32
 
 
 def _lists(value: Json, depth: int) -> Json:
-    """Objects whose names are numbers as lists, down to where `_put` has made any."""
+    """Turn objects whose names are numbers into lists, down to the depth that `_put` creates."""
     if not isinstance(value, dict) or depth < 0:
         return value
     if value and all(name.isdecimal() and len(name) < 8 for name in value):

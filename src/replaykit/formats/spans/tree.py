@@ -1,4 +1,4 @@
-"""From the spans of a trace to its tree: the same for the same spans, however they came."""
+"""Build the tree of a trace from its spans: the same tree in whatever order they arrive."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NOT_A_NAME = re.compile(r"[^\w.-]+")
 
 
 class SpanNode:
-    """A span among its parent and children, read."""
+    """A span with its meaning, parent and children."""
 
     __slots__ = (
         *("agent", "call", "children", "depth", "dialect", "in_failure", "inner", "inside", "is_agent"),
@@ -41,28 +41,28 @@ class SpanNode:
         self.children: list[SpanNode] = []
         self.depth = 0
         self.order_ns = span.started_ns
-        """Its start, never before that of the span around it: clocks differ between machines."""
+        """The start, but never before that of the parent: clocks differ between machines."""
         self.number = _LAST
-        """Its place in the log it was written from, or that of the first span inside of it: for what has no time."""
+        """The position in the exported log, or that of the first span inside it. Orders spans without a time."""
         self.call: int | None = None
-        """The sequence number of its own event, where that is a call."""
+        """The sequence number of the span's event, if it is a call."""
         self.inside: int | None = None
-        """That of the call around it."""
+        """The sequence number of the call around it."""
         self.in_failure = False
-        """The call around it failed, or one around that."""
+        """True if a call around it failed."""
         self.outer: SpanNode | None = None
-        """The nearest span around it that means something, but for steps."""
+        """The nearest span around it that has a meaning other than a step."""
         self.agent: SpanNode | None = None
         """The nearest agent around it."""
         self.steps: tuple[str, ...] = ()
-        """The steps it is in, the outermost first."""
+        """The steps around it, outermost first."""
         self.inner_usages: tuple[Usage, ...] = ()
         """Usages that an inner layer reported for the same model call."""
         self.inner: dict[str, int] = {}
-        """For an agent: how often each other agent was called inside of it."""
+        """For an agent: how often each other agent was called inside it."""
 
-    def mean_nothing(self) -> None:
-        """Drop its meaning, which another span has as well."""
+    def clear_meaning(self) -> None:
+        """Drop the meaning, because another span has it, too."""
         self.meaning, self.kind, self.is_agent = NOTHING, SpanKind.NOTHING, False
 
     @property
@@ -77,32 +77,32 @@ class SpanTree:
         united, self.apart = unite(spans)
         nodes = {span.id: SpanNode(span, *meaning_of(span, cache)) for span in united}
         self.missing = sorted({n.span.parent for n in nodes.values() if n.span.parent} - nodes.keys())
-        """Ids of spans that others name as their parents, and that are not there."""
+        """Ids of parents that are not in the trace."""
         for node in nodes.values():
             node.parent = nodes.get(node.span.parent)
         self.roots = _linked(list(nodes.values()))
         _number(nodes.values())
         self.nodes = sorted(nodes.values(), key=lambda node: node.sort_key)
-        for node in self.nodes:  # parents come before their children
+        for node in self.nodes:  # so that parents come before their children
             _place(node)
-        unite_calls(self.nodes)  # first: the parts of one call are no two layers that trace it
+        unite_calls(self.nodes)  # first, since the parts of one call are not two layers that trace it
         for node in self.nodes:
-            _drop_double(node)
+            _drop_duplicate_layer(node)
 
     def close(self) -> None:
-        """Parents let go of their children: circles would stay in memory until Python looks for them."""
+        """Break the reference cycles, which would stay in memory until the garbage collector runs."""
         for node in self.nodes:
             node.children.clear()
 
     @property
     def is_whole(self) -> bool:
-        """True when the root has ended and nothing that others speak of is missing."""
+        """True if the root has ended and no span that others refer to is missing."""
         ended = len(self.roots) == 1 and not self.roots[0].span.parent and self.roots[0].span.ended_ns > 0
         return ended and not self.missing and not self.apart
 
 
 def unite(spans: Iterable[Span]) -> tuple[list[Span], set[str]]:
-    """Each span once, with what log records say of it; and the ids of spans that only log records speak of."""
+    """Return each span once, merged with its log records; and the ids of spans that only log records name."""
     own: dict[str, Span] = {}
     logged: dict[str, list[SpanEvent]] = {}
     for span in spans:
@@ -132,17 +132,17 @@ def _plain(happening: SpanEvent) -> list[Json]:
 
 
 def _linked(nodes: list[SpanNode]) -> list[SpanNode]:
-    """Fill in children and depths; gives the roots. Spans that are each other's parents are cut at the earliest."""
+    """Set children and depths, and return the roots. Cycles of parents are cut at the earliest span."""
     by_start = sorted(nodes, key=lambda node: (node.span.started_ns, node.span.id))
     for node in by_start:
         if node.parent is not None:
             node.parent.children.append(node)
     roots: list[SpanNode] = []
     reached: set[int] = set()
-    # What no root leads to is left for the second round: spans in circles.
-    for of_circles in (False, True):
+    # Spans in cycles are reached from no root; the second round makes roots of them.
+    for in_cycle in (False, True):
         for node in by_start:
-            if id(node) in reached or (node.parent is not None and not of_circles):
+            if id(node) in reached or (node.parent is not None and not in_cycle):
                 continue
             if node.parent is not None:
                 node.parent.children.remove(node)
@@ -164,7 +164,7 @@ def _descend(root: SpanNode, reached: set[int]) -> None:
 
 
 def _number(nodes: Iterable[SpanNode]) -> None:
-    """Give each the number that it says, or a lower one of a span inside of it: parents stay before their children."""
+    """Set the numbers that spans state; a parent takes the lowest inside it, so that it stays before its children."""
     numbered: list[tuple[int, SpanNode]] = []
     for node in nodes:
         number = node.span.attributes.get(_NUMBER)
@@ -194,33 +194,33 @@ def _place(node: SpanNode) -> None:
 
 
 def _own_step(node: SpanNode) -> tuple[str, ...]:
-    """The step that a span is: a stretch of the loop, or an agent inside of another, numbered from the second on."""
+    """Return the step that a span is: a stretch of the loop, or a nested agent, numbered from the second on."""
     if node.kind is not SpanKind.STEP and (node.agent is None or not node.is_agent):
         return ()
     name = _NOT_A_NAME.sub("_", node.meaning.name).strip("_") or "step"
     if node.kind is SpanKind.STEP or node.agent is None:
         return (name,)
-    number = node.inner.get("")  # its own number, once it is known
+    number = node.inner.get("")  # set once the first child was placed
     if number is None:
         number = node.agent.inner[name] = node.agent.inner.get(name, 0) + 1
         node.inner[""] = number
     return (name if number == 1 else f"{name}_{number}",)
 
 
-def _drop_double(node: SpanNode) -> None:
-    """Two layers that both trace one call of a model: to count it twice would double tokens and money."""
+def _drop_duplicate_layer(node: SpanNode) -> None:
+    """Drop one of two layers that trace the same model call: counting both would double tokens and cost."""
     outer = node.outer
     if node.kind is not SpanKind.MODEL or outer is None or outer.kind is not SpanKind.MODEL:
         return
-    if _is_silent(outer.meaning) and not _is_silent(node.meaning):
-        outer.mean_nothing()
+    if _is_empty(outer.meaning) and not _is_empty(node.meaning):
+        outer.clear_meaning()
         return
     _take_usage(outer, node)
-    node.mean_nothing()
+    node.clear_meaning()
 
 
 def _take_usage(outer: SpanNode, inner: SpanNode) -> None:
-    """Let the layer that is next to the API say what a call took: for the other one, a vendor may only have guessed."""
+    """Take the usage from the layer next to the API: the vendor of the outer layer may only have estimated it."""
     if inner.meaning.usage is None:
         return
     used = (*outer.inner_usages, inner.meaning.usage)
@@ -228,18 +228,18 @@ def _take_usage(outer: SpanNode, inner: SpanNode) -> None:
     outer.meaning = replace(outer.meaning, usage=added(used))
 
 
-def _is_silent(meaning: Meaning) -> bool:
+def _is_empty(meaning: Meaning) -> bool:
     return not meaning.messages and meaning.answer is None
 
 
 BEEAI_SCOPE = "openinference.instrumentation.beeai"
 _BEEAI_PART = re.compile(r"(.+)\.(start|success|error|finish)-(\d+)")
 _PARAMETERS = "tool.parameters"
-_MAX_PARAMETERS = 1_000_000  # characters of Python that are read as data
+_MAX_PARAMETERS = 1_000_000  # the longest Python literal that is parsed
 
 
 def unite_calls(nodes: Iterable[SpanNode]) -> None:
-    """Leave one span of each call of BeeAI with all that is known of it; the others mean nothing.
+    """Merge the spans of each BeeAI call into its first one, and clear the meaning of the others.
 
     Its instrumentation makes spans of the start, the success and the finish of a call, such as
     `tool.search.wikipedia.start-12`, `tool.search.wikipedia.success-12` and `tool.search.wikipedia.finish-12`.
@@ -268,7 +268,7 @@ def _unite_parts(name: str, parts: dict[str, SpanNode]) -> None:
         ended_ns = max(node.span.started_ns for node in others)
     for node in others:
         failed = failed or node.span.failed
-        node.mean_nothing()
+        node.clear_meaning()
     first.span = replace(first.span, ended_ns=ended_ns, failed=failed)
 
 
@@ -290,13 +290,13 @@ def _united_model(meanings: list[Meaning]) -> Meaning:
     """Join the spans of a model call: the first has the request, another the answer and the usage."""
     united = replace(meanings[0], answer=None, usage=None)
     for meaning in meanings:
-        # The first answer counts, and the last usage.
+        # The first answer counts, but the last usage.
         united = replace(united, answer=united.answer or meaning.answer, usage=meaning.usage or united.usage)
     return united
 
 
 def _parameters(node: SpanNode) -> Json:
-    """The arguments of a tool, which are written as Python; Langfuse makes an object of that."""
+    """Return a tool's arguments, which are written as Python; Langfuse makes an object of them."""
     attributes = node.span.attributes
     metadata = value_in(attributes.get(OBSERVATION), "metadata")
     written = attributes.get(_PARAMETERS) or object_in(metadata, "attributes").get(_PARAMETERS)

@@ -25,7 +25,7 @@ _PAYLOADS = (
 
 _PROFILES: dict[str, tuple[str, ChaosPlan]] = {
     "api_outage": (
-        "every tool answers 503, and the model times out",
+        "every tool answers 503; the model times out",
         ChaosPlan(
             tool_faults=(ToolFault(mode=ToolTrouble.ERROR, error_code=503, message="Service Unavailable"),),
             llm_faults=(ModelFault(mode=ModelTrouble.TIMEOUT, delay_ms=30_000),),
@@ -42,7 +42,7 @@ _PROFILES: dict[str, tuple[str, ChaosPlan]] = {
         ),
     ),
     "degraded_llm": (
-        "answers of the model are cut, empty or garbage",
+        "the model's answers are truncated, empty or garbage",
         ChaosPlan(
             llm_faults=(
                 ModelFault(mode=ModelTrouble.EMPTY, probability=0.1),
@@ -52,7 +52,7 @@ _PROFILES: dict[str, tuple[str, ChaosPlan]] = {
         ),
     ),
     "high_latency": (
-        "tools take 5 seconds more, by the log; some never answer",
+        "tools seem 5 seconds slower; some never answer",
         ChaosPlan(
             tool_faults=(
                 ToolFault(mode=ToolTrouble.TIMEOUT, probability=0.1, delay_ms=30_000),
@@ -61,7 +61,7 @@ _PROFILES: dict[str, tuple[str, ChaosPlan]] = {
         ),
     ),
     "hostile_tools": (
-        "answers of tools are replaced by instructions, or broken",
+        "tools answer with instructions, or with broken data",
         ChaosPlan(
             tool_faults=(
                 ToolFault(mode=ToolTrouble.MALICIOUS, probability=0.7),
@@ -70,11 +70,11 @@ _PROFILES: dict[str, tuple[str, ChaosPlan]] = {
         ),
     ),
     "indirect_injection": (
-        "answers of tools carry an instruction behind their text",
+        "tools append an instruction to their answers",
         ChaosPlan(context_attacks=(ContextAttack(type=Attack.INDIRECT_INJECTION, payloads=_PAYLOADS),)),
     ),
     "model_version_drift": (
-        "the model answers as another version of it would",
+        "the model answers like another version of itself",
         ChaosPlan(
             llm_faults=(
                 ModelFault(mode=ModelTrouble.DRIFT, drift_type=Drift.FIELD_RENAME, severity=Grade.MEDIUM),

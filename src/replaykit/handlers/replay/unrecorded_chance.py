@@ -11,6 +11,7 @@ from replaykit.model.diff import differences
 from replaykit.model.events import Call
 from replaykit.model.values import Json
 from replaykit.seam.chance import HASHES, LIBRARY_HASHES, LIBRARY_SECRETS, SECRETS
+from replaykit.seam.own_process import PROCESS_ID
 
 RANDOM = "random"
 """The name of what `random`, `uuid4` and NumPy gave, while another run of the process held them."""
@@ -20,6 +21,7 @@ _KEY = re.compile(r"[0-9A-Za-z_\-+/=]{8,}")
 _BETWEEN = re.compile(r"[\s,;|]+")
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+(?=>)")
 _MODULE = re.compile(r"<[\w.]+\.(?=\w+ object at \*)")  # a script's classes are those of `__main__`
+_NUMBER = re.compile(r"\d+")
 _POOL_THREAD = re.compile(r"\bThreadPoolExecutor-\d+_\d+")
 _TEMPORARY = re.compile(r"\btmp[a-z0-9_]{8}\b")
 _ADDRESSES = range(0x5500_0000_0000, 0x8000_0000_0000, 16)  # where Linux and macOS put the objects of 64-bit programs
@@ -44,6 +46,11 @@ def by_chance(recorded: Call, now: Json, *, not_held: Sequence[str]) -> str:
         return (
             f"`{recorded.name}` was called with another number: `hash` gives another one for a text in every process, "
             "unless PYTHONHASHSEED was set when the run was recorded"
+        )
+    if PROCESS_ID in not_held and _differ_in(_are_numbered, before, now):
+        return (
+            f"`{recorded.name}` was called with another number, which may be the id of the process: "
+            "every process has its own. Leave `os.getpid()` out of arguments"
         )
     if RANDOM in not_held and _differ_in(_are_drawn, before, now):
         return (
@@ -87,6 +94,15 @@ def _without_process(text: str) -> str:
     """The text, with the same in the place of each address, thread of a pool and temporary file."""
     text = _MODULE.sub("<", _ADDRESS.sub(" at *", text))
     return _TEMPORARY.sub("tmp*", _POOL_THREAD.sub("ThreadPoolExecutor-*", text))
+
+
+def _are_numbered(before: Json, after: Json) -> bool:
+    """True for two whole numbers, and for texts that differ in whole numbers alone."""
+    if type(before) is int and type(after) is int:
+        return True
+    if not isinstance(before, str) or not isinstance(after, str):
+        return False
+    return _NUMBER.sub("*", before) == _NUMBER.sub("*", after)
 
 
 def _are_drawn(before: Json, after: Json) -> bool:

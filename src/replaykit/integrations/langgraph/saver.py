@@ -172,7 +172,7 @@ class ReplayKitSaver(BaseCheckpointSaver[int]):
         source, target = thread_name(source_thread_id), thread_name(target_thread_id)
         with self._saver_store as store, store.exclusive():
             if any(places(store, target)):
-                raise UsageError(f"thread {target!r} exists already; delete it, or copy to another")
+                raise UsageError(f"thread {target!r} already exists; delete it, or copy to another")
             copies = []
             for place in places(store, source):
                 run = store.load(place.run_id)

@@ -45,7 +45,7 @@ class Salvaged(Struct, frozen=True, kw_only=True):
 def salvage(source: Path, target: Path) -> Salvaged:
     """Read whatever is left of a store, and write it to a new one, which must not be there yet."""
     if target.exists():
-        raise UsageError(f"{target} exists already", hint="Name another file: --out FILE")
+        raise UsageError(f"{target} already exists", hint="Name another file: --out FILE")
     if not source.is_file():
         raise StoreError(f"there is no store at {source}")
     if not target.parent.is_dir():

@@ -1,4 +1,4 @@
-"""Dialects: how vendors write what a span stands for. One module each; the first that knows a span reads it."""
+"""Dialects: vendors' conventions for the meaning of a span, one module each. The first that fits reads the span."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from replaykit.formats.spans.dialects.vercel import VERCEL
 from replaykit.formats.spans.span import Meaning, Span
 
 DIALECTS = (OPENINFERENCE, LANGFUSE, TRACELOOP, VERCEL, GENAI, LANGFUSE_EXPORT, MLFLOW, OPENAI_AGENTS)
-"""GenAI comes after those that write some of its words beside their own; the last are of exports that are no OTLP."""
+"""GenAI comes after dialects that also use some of its names. The last three are for exports other than OTLP."""
 
 
 def meaning_of(span: Span, cache: ConversationCache) -> tuple[Meaning | None, str]:
-    """Return the meaning of a span and its dialect; None for a span that is no part of an agent."""
+    """Return the meaning of a span and its dialect; None if the span is not part of an agent."""
     attributes = span.attributes
     for dialect in DIALECTS:
         if not dialect.mark or dialect.mark in attributes:

@@ -1,6 +1,6 @@
-"""GenAI: the conventions of OpenTelemetry, from their first names to the latest, and Pydantic AI's words beside them.
+"""GenAI: OpenTelemetry's conventions from their first names to the latest, and the names that Pydantic AI adds.
 
-Messages stand in attributes of the span, in events of it, or in log records that name it.
+Messages are attributes of the span, events of it, or log records that refer to it.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ GENAI = SpanDialect("genai", "", _read)
 
 
 def _guessed(own: JsonObject) -> SpanKind | None:
-    """Spans of the first versions name no operation."""
+    """Guess the kind of a span of the first versions, which name no operation."""
     if "gen_ai.tool.name" in own:
         return SpanKind.TOOL
     has_request = _MODEL in own or "llm.request.type" in own
@@ -92,7 +92,7 @@ def _model(span: Span, attributes: JsonObject, cache: ConversationCache) -> Mean
 
 
 def _reasons(span: Span, attributes: JsonObject) -> Iterator[str]:
-    """Why the answer ended, from wherever the span says it."""
+    """Yield why the answer ended, from all places that may state it."""
     reasons = load_json(attributes.get("gen_ai.response.finish_reasons"))
     if isinstance(reasons, list):
         reasons = next(iter(reasons), None)
@@ -107,7 +107,7 @@ def _reasons(span: Span, attributes: JsonObject) -> Iterator[str]:
 
 
 def usage_of(attributes: JsonObject) -> Usage | None:
-    """Tokens and money of one call."""
+    """Return the tokens and cost of one call."""
     return usage(attributes, _INPUT_TOKENS, _OUTPUT_TOKENS, "operation.cost", "gen_ai.usage.cost")
 
 
@@ -126,7 +126,7 @@ def _conversation(
 
 
 def _event_messages(span: Span) -> tuple[list[Json] | None, list[Json] | None]:
-    """The messages of the request and of the answer in events and log records."""
+    """Return the messages of the request and of the answer in events and log records."""
     request: list[Json] = []
     answered: list[Json] = []
     for happening in span.happenings:
@@ -149,7 +149,7 @@ def _message(role: str, body: JsonObject) -> JsonObject:
 
 
 def _content(span: Span, what: str) -> Json:
-    """The oldest form: one event with everything that was said as one text."""
+    """Return the content in the oldest form: one event with the whole text."""
     for happening in span.happenings:
         if happening.name == f"gen_ai.content.{what}":
             return happening.attributes.get(f"gen_ai.{what}")
@@ -212,7 +212,7 @@ def _written(value: Json) -> Json:
 
 
 def _agent_input(messages: list[Json] | None) -> Json:
-    """Return the agent's input: a text where it is one, else the messages up to the first answer."""
+    """Return the agent's input: its text if it is a single one, else the messages up to the first answer."""
     request: list[Json] = []
     for message in messages or ():
         if message.get("role") in ("assistant", "tool"):
@@ -226,11 +226,11 @@ def _agent_input(messages: list[Json] | None) -> Json:
 
 
 def _agent_output(attributes: JsonObject) -> Json:
-    if "final_result" in attributes:  # Pydantic AI's
+    if "final_result" in attributes:  # Pydantic AI
         return load_json(attributes["final_result"])
     answered = messages_of(attributes.get("gen_ai.output.messages"))
     if answered and not any(value for message in answered for name, value in message.items() if name != "role"):
-        return ""  # an answer, and nothing in it
+        return ""  # an empty answer
     return text_of(answered, "assistant") or answered or UNSET
 
 
@@ -253,4 +253,4 @@ def _read_traceloop(span: Span, _cache: ConversationCache) -> Meaning | None:
 
 
 TRACELOOP = SpanDialect("traceloop", "traceloop.span.kind", _read_traceloop)
-"""OpenLLMetry (Traceloop): workflows, agents, tasks and tools. Its model calls speak GenAI."""
+"""OpenLLMetry (Traceloop): workflows, agents, tasks and tools. Its model calls use GenAI."""

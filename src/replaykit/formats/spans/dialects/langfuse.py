@@ -1,7 +1,7 @@
-"""Langfuse, as it exports its observations: each has a type, and an input and an output as the framework had them.
+"""Langfuse exports: observations with a type, and input and output in the framework's own form.
 
-What instrumentation wrote beside them is kept in the observation's metadata, and often says more: the name of a tool,
-the id of a call, that a span is a tool's at all.
+Instrumentation adds attributes in the observation's metadata, which often say more: the name of a tool, the id of a
+call, or that a span is a tool's at all.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ _CALL_IDS = ("gen_ai.tool.call.id", "ai.toolCall.id", "tool_call.id")
 _MODEL_NAMES = ("gen_ai.request.model", "llm.model_name")
 _AGENT_NAMES = ("gen_ai.agent.name", "agent_name", "agent.name")
 _PREFIXES = ("execute_tool ", "running tool: ", "running tool ")
+# Settings that are read elsewhere, or are not part of the request.
 _NO_SETTINGS = words_of(
     "tools system_instruction instructions http_options finishReason model id system created_at "
     "completed_at metadata billing background object"
 )
-"""Settings that are read elsewhere, or are no part of the request."""
-_UNSAID = (None, "Infinity")  # the latter for a limit that was not set
+_UNSET_VALUES = (None, "Infinity")  # "Infinity" stands for a limit that was not set
 _AI_SDK_LOOPS = ("ai.generateText", "ai.streamText", "ai.generateObject", "ai.streamObject")
 
 
@@ -74,7 +74,7 @@ LANGFUSE_EXPORT = SpanDialect("langfuse", OBSERVATION, _read_export)
 
 
 def read_observation(span: Span, observation: JsonObject) -> Meaning:
-    """Return what an observation means; `span` is the one it was sent as, or made of."""
+    """Return the meaning of an observation, from `span`, which carried it or was made from it."""
     instrumented = _instrumented(observation)
     kind = kind_of(observation)
     if kind is SpanKind.MODEL:
@@ -92,7 +92,7 @@ def _instrumented(observation: JsonObject) -> JsonObject:
 
 
 def kind_of(observation: JsonObject) -> SpanKind:
-    """By its type; what is typed as no more than a span may be known by what is beside it."""
+    """Return the kind by the observation's type; a plain span may reveal its kind in the instrumentation."""
     kind, instrumented = text_in(observation, "type"), _instrumented(observation)
     if kind == "GENERATION" and instrumented.get("ai.operationId") in _AI_SDK_LOOPS:
         return SpanKind.AGENT
@@ -113,7 +113,7 @@ def _model(observation: JsonObject, instrumented: JsonObject) -> Meaning:
     offered = list(map(load_json, list_in(observation.get("metadata"), "tools")))
     parameters = request.parameters | {name: load_json(value) for name, value in settings.items()}
     for name, value in list(parameters.items()):
-        if name in _NO_SETTINGS or value in _UNSAID:
+        if name in _NO_SETTINGS or value in _UNSET_VALUES:
             del parameters[name]
     return Meaning(
         kind=SpanKind.MODEL,
@@ -129,13 +129,13 @@ def _model(observation: JsonObject, instrumented: JsonObject) -> Meaning:
 
 
 def _defined(observation: JsonObject) -> Json:
-    """The tools on offer, where the server took them out of the input: by name, each as JSON text."""
+    """Return the tools on offer if the server moved them out of the input: by name, each as JSON text."""
     found = as_object(load_json(observation.get("toolDefinitions")))
     return [as_object(load_json(tool)) | {"name": name} for name, tool in found.items()] or None
 
 
 def usage_in(observation: JsonObject) -> Usage | None:
-    """Tokens and money. Some count what was cached within the input, some beside it: the total tells which."""
+    """Return tokens and cost. Some SDKs count cached tokens within the input, others apart: the total tells which."""
     counts = object_in(observation, "usageDetails")
     older = object_in(observation, "usage")
     input_tokens, output, total = count_in(counts, "input"), count_in(counts, "output"), count_in(counts, "total")
@@ -188,7 +188,7 @@ def _tool(span: Span, observation: JsonObject, instrumented: JsonObject) -> Mean
 
 
 def _or_else(value: Json, other: Json) -> Json:
-    """The value; the other where Langfuse has put an empty object in its place, as it does with Google's ADK."""
+    """Return the value, or the other if Langfuse left an empty object, as it does with Google's ADK."""
     value = load_json(value)
     if value in ({}, UNSET) and other is not UNSET:
         return load_json(other)
@@ -203,14 +203,14 @@ def _bare(name: str) -> str:
 
 
 def _arguments(arguments: Json) -> Json:
-    """The arguments; LangSmith's exporter puts them under `input`."""
+    """Return the arguments, which LangSmith's exporter puts under `input`."""
     if isinstance(arguments, dict) and arguments.keys() == {"input"} and isinstance(arguments["input"], dict):
         return arguments["input"]
     return call_arguments(arguments)
 
 
 def _tool_message(observation: JsonObject) -> JsonObject | None:
-    """The message that LangChain makes of a tool's result."""
+    """Return the message that LangChain makes of a tool's result, if there is one."""
     message = message_body(load_json(observation.get("output")))
     if message is not None and message["type"] == "tool" and message.get("tool_call_id"):
         return message
@@ -240,8 +240,8 @@ _FIELDS = {
     "usage_details": "usageDetails",
     "cost_details": "costDetails",
 }
+# The SDK's names for counts, and Langfuse's.
 _COUNTS = {"prompt_tokens": "input", "completion_tokens": "output", "total_tokens": "total"}
-"""Counts as the SDK may name them, and as Langfuse does."""
 
 
 def _read(span: Span, _cache: ConversationCache) -> Meaning | None:

@@ -1,4 +1,4 @@
-"""MLflow: spans with a type, and their inputs and outputs as the traced library had them."""
+"""MLflow: spans with a type, and inputs and outputs in the traced library's own form."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ from replaykit.wire.json_fields import as_objects, count_in, has_list, object_in
 from replaykit.wire.model_calls import ModelAnswer
 
 ATTRIBUTES = "mlflow.export"
-"""The attribute of a span that holds all of its attributes, decoded."""
+"""The attribute of a span that holds all of its decoded attributes."""
 
+# MLflow's span types. All others (embeddings, parsers, memory, guardrails, judges) become notes.
 _KINDS = {
     "AGENT": SpanKind.AGENT,
     "CHAIN": SpanKind.AGENT,
@@ -40,7 +41,6 @@ _KINDS = {
     "TOOL": SpanKind.TOOL,
     "RETRIEVER": SpanKind.TOOL,
 }
-"""Span types of MLflow; any other (embeddings, parsers, memory, guardrails, judges) is kept as a note."""
 _CHUNK = re.compile(r"mlflow\.chunk\.item\.(\d{1,9})")
 _BESIDE = ("cache_read_input_tokens", "cache_creation_input_tokens")
 
@@ -88,7 +88,7 @@ def _model(span: Span, attributes: JsonObject, inputs: Json, output: Json) -> Me
 
 
 def _usage(attributes: JsonObject) -> Usage | None:
-    """Tokens and money; Anthropic counts what was cached beside the input, the others within it."""
+    """Return tokens and cost. Anthropic counts cached tokens apart from the input; the others include them."""
     counts = load_json(attributes.get("mlflow.chat.tokenUsage"))
     input_tokens = count_in(counts, "input_tokens")
     if input_tokens is not None and attributes.get("mlflow.message.format") == "anthropic":
@@ -101,7 +101,7 @@ def _usage(attributes: JsonObject) -> Usage | None:
 
 
 def _streamed(span: Span) -> WireResponse | None:
-    """Return the response that the chunks of a stream add up to; outputs may lack its tool calls."""
+    """Join the chunks of a stream into a response; the span's outputs may lack the tool calls."""
     numbered: list[tuple[int, Json]] = []
     for happening in span.happenings:
         match = _CHUNK.fullmatch(happening.name)

@@ -15,7 +15,7 @@ from replaykit.wire.model_calls import usage_of
 DATA = "openai_agents.data"
 """The attribute of a span that holds its data."""
 STAGE = "stage"
-"""A type of our own: the part of a run that one of several agents did."""
+"""Our own type for the part of a run that one of several agents did."""
 
 
 def _read(span: Span, _cache: ConversationCache) -> Meaning | None:
@@ -40,7 +40,7 @@ OPENAI_AGENTS = SpanDialect("openai_agents", DATA, _read)
 
 
 def _custom(span: Span, data: JsonObject) -> Meaning | None:
-    """The SDK's own wrappers: a turn is a step, and the task around all says nothing more."""
+    """Read the SDK's own wrappers: a turn is a step, and the task around everything adds nothing."""
     kind = data.get("sdk_span_type")
     if kind == "turn":
         number = data.get("turn")
@@ -63,7 +63,7 @@ def _function(span: Span, data: JsonObject) -> Meaning:
 
 
 def _model(data: JsonObject) -> Meaning:
-    """A call of the chat API, or of the Responses API; of the latter the SDK exports no more than its id and usage."""
+    """Read a call of the chat API or the Responses API; of the latter, the SDK exports only id and usage."""
     response = object_in(data, "response")
     request = read_request(data.get("input"))
     answered = WireResponse()
@@ -85,7 +85,7 @@ def _model(data: JsonObject) -> Meaning:
 
 
 def _usage(data: JsonObject) -> Usage | None:
-    """Later versions write the names of the Responses API, earlier ones those of the chat API."""
+    """Return the usage: later versions use the names of the Responses API, earlier ones those of the chat API."""
     counts = data.get("usage")
     return usage_of(counts, inputs=("input_tokens",), outputs=("output_tokens",)) or usage_of(
         counts, inputs=("prompt_tokens",), outputs=("completion_tokens",)

@@ -1,4 +1,4 @@
-"""OpenInference: Phoenix and its instrumentations. Lists are flattened into the names of attributes."""
+"""OpenInference: Phoenix and its instrumentations. Lists are flattened into attribute names."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _KINDS = {
     "GUARDRAIL": SpanKind.NOTE,
     "EVALUATOR": SpanKind.NOTE,
 }
-_TOLD_APART = ("model", "model_name", "tools", "stream", "_type", "messages")
+_READ_ELSEWHERE = ("model", "model_name", "tools", "stream", "_type", "messages")
 
 
 def _read(span: Span, _cache: ConversationCache) -> Meaning | None:
@@ -64,7 +64,7 @@ def _model(attributes: JsonObject) -> Meaning:
         name=text_in(settings, "model") or text_in(attributes, "llm.model_name"),
         messages=messages_of(request or attributes.get("input.value")),
         tools=list(_schemas(attributes)) or None,
-        parameters=without_nulls(without(settings, *_TOLD_APART)),
+        parameters=without_nulls(without(settings, *_READ_ELSEWHERE)),
         answer=answer_in(messages_of(answered) or ()),
         finish_reason=reason,
         usage=usage(attributes, ("llm.token_count.prompt",), ("llm.token_count.completion",), "llm.cost.total"),
@@ -72,11 +72,11 @@ def _model(attributes: JsonObject) -> Meaning:
 
 
 def _message(flat: JsonObject) -> JsonObject:
-    """A message out of the flattened names: `message.contents.0.message_content.text` and the like."""
+    """Rebuild a message from flattened names such as `message.contents.0.message_content.text`."""
     body = object_in(flat, "message")
     parts: list[Json] = []
     for part in objects_in(body, "contents"):
-        if "tool_call" not in part:  # a part that calls a tool is told once more among the message's calls
+        if "tool_call" not in part:  # such a part repeats one of the message's calls
             parts.append(_part(object_in(part, "message_content")))
     message = {**without(body, "contents", "tool_calls"), "content": body.get("content", parts or None)}
     calls = [object_in(call, "tool_call") for call in objects_in(body, "tool_calls")]
@@ -86,7 +86,7 @@ def _message(flat: JsonObject) -> JsonObject:
 
 
 def _part(content: JsonObject) -> JsonObject:
-    """A part of a message; an image as OpenAI writes it, whose shape everybody reads."""
+    """Return a part of a message; images take OpenAI's form, which every reader knows."""
     url = object_in(object_in(content, "image"), "image").get("url")
     if isinstance(url, str):
         return {"type": "image_url", "image_url": {"url": url}}
@@ -114,8 +114,8 @@ def _tool(span: Span, attributes: JsonObject) -> Meaning:
 
 
 def _tool_input(attributes: JsonObject) -> Json:
-    """Return the arguments of a tool. `tool.parameters` holds them in spans that are made by hand; the decorators of
-    OpenInference write the schema of the tool there, and the arguments as the input."""
+    """Return the arguments of a tool. `tool.parameters` holds them in spans made by hand; OpenInference's decorators
+    write the tool's schema there, and the arguments as the input."""
     called = first(attributes, "tool_call.function.arguments")
     if called is not UNSET:
         return load_json(called)
@@ -127,14 +127,14 @@ def _tool_input(attributes: JsonObject) -> Json:
 
 
 def _arguments(arguments: Json) -> Json:
-    """smolagents writes how the function was called: its keyword arguments are what counts."""
+    """Return the keyword arguments, if smolagents recorded how the function was called."""
     if has_object(arguments, "kwargs") and not arguments.get("args"):
         return arguments["kwargs"]
     return arguments
 
 
 def _result(value: Json) -> tuple[Json, str, bool]:
-    """A tool's result, out of the message that LangChain makes of it."""
+    """Return a tool's result, call id and failure, unwrapped from LangChain's message."""
     message = message_body(value)
     if message is None or message.get("type") != "tool":
         return value, "", False
@@ -156,7 +156,7 @@ def _agent(span: Span, attributes: JsonObject) -> Meaning:
 
 
 def _agent_input(value: Json) -> Json:
-    """A text where the input is one message of a user, else as it is."""
+    """Return the text if the input is a single user message, else the input."""
     if isinstance(value, dict) and value.keys() == {"messages"}:
         text = only_text(messages_of(value["messages"]))
         if text is not None:
@@ -167,7 +167,7 @@ def _agent_input(value: Json) -> Json:
 
 
 def _valued(attributes: JsonObject, what: str) -> Json:
-    """`input.value` or `output.value`: JSON where it says so, else JSON where it looks like it."""
+    """Return `input.value` or `output.value`, decoded if it is or looks like JSON."""
     value = first(attributes, f"{what}.value")
     if attributes.get(f"{what}.mime_type") == "application/json":
         return decode_text(value)

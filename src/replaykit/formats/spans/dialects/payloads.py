@@ -1,9 +1,9 @@
-"""Contents: what a model was asked and what it said, where a tracer keeps both as the framework had them.
+"""Payloads: requests and answers of models, where a tracer stores them in the framework's own form.
 
-Langfuse, MLflow and others hold the input and the output of a call as one value each, of whatever shape:
+Langfuse, MLflow and others store the input and the output of a call as one value each, of any of these shapes:
 
-    asked   an API's request body (`messages`, `input`, `contents`, `prompt`), a list of messages or items, a text
-    told    an API's response body, a choice, a message, a list of messages, items or calls, a text
+    request    an API's request body (`messages`, `input`, `contents`, `prompt`), a list of messages or items, a text
+    response   an API's response body, a choice, a message, a list of messages, items or calls, a text
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ from replaykit.wire.model_calls import ModelAnswer, ToolUse
 _CONVERSATIONS = ("messages", "input", "contents", "new_message", "prompt", "prompts")
 _SYSTEMS = ("system", "instructions", "system_instruction", "systemInstruction", "system_prompt")
 _TOOLS = ("tools", "functions")
-_TOLD_APART = (*_CONVERSATIONS, *_SYSTEMS, *_TOOLS, "model", "config", "stream", "history")
+_READ_ELSEWHERE = (*_CONVERSATIONS, *_SYSTEMS, *_TOOLS, "model", "config", "stream", "history")
 _BODIES = ("choices", "generations")
 _TEXTS = ("text", "completion", "raw", "response")
 _ITEMS = ("function_call", "custom_tool_call", "function_call_output", "custom_tool_call_output", "reasoning")
+# Parts of an Anthropic answer that may occur without a message around them.
 _BLOCKS = ("text", "tool_use", "thinking", "redacted_thinking", "server_tool_use")
-"""Parts of an answer of Anthropic's, where they stand without the message around them."""
 _AI_SDK_CALLS = ("toolCalls", "tool_calls")
 
 
@@ -61,7 +61,7 @@ class PayloadRequest(Struct, frozen=True, kw_only=True):
 
 
 def read_request(value: Json) -> PayloadRequest:
-    """The request that a value is; an empty one where it is none."""
+    """Return the request in a value; an empty one if there is none."""
     value = call_arguments(load_json(value))
     if isinstance(value, dict):
         if _is_message(value):
@@ -77,21 +77,21 @@ def read_request(value: Json) -> PayloadRequest:
 
 
 def read_response(value: Json) -> WireResponse:
-    """Return the response in a value; no answers where it holds none."""
+    """Return the response in a value; without answers if there is none."""
     value = load_json(value)
     if isinstance(value, str):
         if value:
             return WireResponse(answers=(ModelAnswer(content=value),))
         return WireResponse()
     if isinstance(value, list):
-        return _told_by_list(value)
+        return _read_list(value)
     if not isinstance(value, dict) or not value:
         return WireResponse()
-    return _told_by_body(value)
+    return _read_response_body(value)
 
 
 def offered_tools(value: Json) -> Json:
-    """The tools that were on offer, where the value is a response of the Responses API, which repeats them."""
+    """Return the tools on offer if the value is a response of the Responses API, which repeats them."""
     body = as_object(load_json(value))
     if body.get("object") == "response":
         return body.get("tools") or None
@@ -99,7 +99,7 @@ def offered_tools(value: Json) -> Json:
 
 
 def agent_input(value: Json) -> Json:
-    """Return an agent's input: the user's text where it is one, else the value; UNSET for nothing."""
+    """Return an agent's input: the user's text if it is a single one, else the value; UNSET for null."""
     value = load_json(value)
     if value is None:
         return UNSET
@@ -113,7 +113,7 @@ def agent_input(value: Json) -> Json:
 
 
 def agent_output(value: Json) -> Json:
-    """Return an agent's output: the text of its last message where it is one, else the value; UNSET for nothing."""
+    """Return an agent's output: the text of its last message if there is one, else the value; UNSET for null."""
     value = load_json(value)
     if value is None:
         return UNSET
@@ -133,7 +133,8 @@ def agent_output(value: Json) -> Json:
 
 
 def conversation(messages: Iterable[Json]) -> list[Json]:
-    """Messages of any of these shapes, items of the Responses API and contents of Gemini among them, as one."""
+    """Return messages of any of these shapes, including items of the Responses API and Gemini's contents, in one
+    shape."""
     return list(
         _united(messages_of([readable for message in messages if (readable := _message(message)) is not None]) or [])
     )
@@ -154,12 +155,12 @@ def _of_body(body: JsonObject) -> PayloadRequest:
         system=load_json(filled_in(settings, *_SYSTEMS)),
         messages=inner.messages,
         tools=offered or inner.tools,
-        parameters=without_nulls(without(settings, *_TOLD_APART)) if held is not None else {},
+        parameters=without_nulls(without(settings, *_READ_ELSEWHERE)) if held is not None else {},
     )
 
 
 def _is_wrapped(held: Json) -> bool:
-    """True for a value under `input` that is neither a text nor messages."""
+    """Return whether a value under `input` is neither text nor messages."""
     return isinstance(held, dict) and not _is_message(held) and not _holds_messages(held)
 
 
@@ -168,10 +169,10 @@ def _holds_messages(value: Json) -> bool:
 
 
 def _is_request(value: Json) -> bool:
-    """True for an object that holds a conversation, and nothing that would be lost without the rest of it."""
+    """Return whether an object is a conversation and nothing else that would be lost."""
     if not _holds_messages(value):
         return False
-    return "new_message" in value or not any(item and name not in _TOLD_APART for name, item in value.items())
+    return "new_message" in value or not any(item and name not in _READ_ELSEWHERE for name, item in value.items())
 
 
 def _is_message(value: JsonObject) -> bool:
@@ -188,13 +189,13 @@ def _is_body(value: JsonObject) -> bool:
 
 
 def _is_tool_on_offer(message: Json) -> bool:
-    """LangChain's tracer of Langfuse writes the tools as messages behind the conversation."""
+    """Return whether a message is a tool on offer: Langfuse's LangChain tracer appends tools as messages."""
     if not isinstance(message, dict) or message.get("role") != "tool" or message.get("tool_call_id"):
         return False
     return object_in(message, "content").get("type") == "function"
 
 
-def _told_by_list(value: list[Json]) -> WireResponse:
+def _read_list(value: list[Json]) -> WireResponse:
     calls = [item for item in as_objects(value) if item.get("toolCallId") and item.get("toolName")]
     if calls and len(calls) == len(value):
         return WireResponse(answers=(ModelAnswer(tool_calls=tuple(map(_ai_sdk_call, calls))),))
@@ -208,7 +209,7 @@ def _told_by_list(value: list[Json]) -> WireResponse:
 
 
 def _is_item(value: JsonObject) -> bool:
-    """True for an item of the Responses API; an answer of Anthropic's is a `message` as well."""
+    """Return whether this is an item of the Responses API; an answer of Anthropic is a `message`, too."""
     if value.get("type") != "message":
         return value.get("type") in _ITEMS
     return bool(of_type(objects_in(value, "content"), "output_text", "refusal"))
@@ -218,12 +219,12 @@ def _is_block(value: Json) -> bool:
     return isinstance(value, dict) and value.get("type") in _BLOCKS and "role" not in value
 
 
-def _told_by_body(body: JsonObject) -> WireResponse:
-    if _is_item(body) or _is_block(body):  # Langfuse writes a list of one as that one
-        return _told_by_list([body])
+def _read_response_body(body: JsonObject) -> WireResponse:
+    if _is_item(body) or _is_block(body):  # Langfuse unwraps a list with a single item
+        return _read_list([body])
     candidates = objects_in(body, "candidates")
     if candidates:
-        return _told_by_body(candidates[0])
+        return _read_response_body(candidates[0])
     is_anthropic = body.get("type") == "message" and has_list(body, "content")
     if is_anthropic or body.get("object") == "response" or any(has_list(body, name) for name in _BODIES):
         return read_outputs(body)
@@ -232,15 +233,15 @@ def _told_by_body(body: JsonObject) -> WireResponse:
     if _is_message(message) or "content" in message or message.get("tool_calls"):
         answer = answer_in(conversation([{"role": "assistant", **message}]))
         return WireResponse(answers=() if answer is None else (answer,), finish_reason=_reason(body))
-    return _told_by_text(body)
+    return _read_text_answer(body)
 
 
 def _is_inner(value: Json) -> bool:
     return isinstance(value, dict) and bool(value)
 
 
-def _told_by_text(body: JsonObject) -> WireResponse:
-    """A text beside the calls, as the AI SDK has them; anything else is an answer of its own shape."""
+def _read_text_answer(body: JsonObject) -> WireResponse:
+    """Read a text with calls beside it, as in the AI SDK; any other object is an answer of a shape of its own."""
     calls = load_json(filled_in(body, *_AI_SDK_CALLS))
     text = next((body[name] for name in _TEXTS if has_text(body, name)), None)
     if text is None and calls is None:
@@ -267,7 +268,7 @@ def _ai_sdk_call(call: JsonObject) -> ToolUse:
 
 
 def _message(message: Json) -> Json:
-    """One message in a shape that `messages_of` reads; None for what says nothing."""
+    """Return a message in a shape that `messages_of` reads; None if it is empty."""
     if not isinstance(message, dict):
         return message
     kind = text_in(message, "type")
@@ -298,7 +299,7 @@ def _item(kind: str, item: JsonObject) -> Json:
 
 
 def _part(part: Json) -> Json:
-    """A part of Gemini's, which has no type, in one that has."""
+    """Add a type to a part of Gemini's, which has none."""
     if not isinstance(part, dict) or "type" in part:
         return part
     call = object_in(part, "function_call") or object_in(part, "functionCall")
@@ -313,7 +314,7 @@ def _part(part: Json) -> Json:
 
 
 def _united(messages: list[Json]) -> Iterator[Json]:
-    """Items of one answer as one message: what it thought, and each call it made, came apart."""
+    """Join the items of one answer: thoughts and calls are separate items there."""
     waiting: JsonObject | None = None
     for message in messages:
         if waiting is not None and message.get("role") == "assistant" and not waiting.get("content"):
@@ -330,7 +331,7 @@ def _united(messages: list[Json]) -> Iterator[Json]:
 
 
 def call_arguments(call: Json) -> Json:
-    """Return the arguments of a call: of `{args, kwargs}` with one empty, the other."""
+    """Return the arguments of a call; of `{args, kwargs}` with one empty, the other."""
     if not isinstance(call, dict) or not call.keys() <= {"args", "kwargs"}:
         return call
     if not call.get("args"):
@@ -341,7 +342,7 @@ def call_arguments(call: Json) -> Json:
 
 
 def single_argument(value: Json) -> Json:
-    """Return the only argument of a call; UNSET without any; else all of them."""
+    """Return the only argument of a call; UNSET if there are none; else all of them."""
     if isinstance(value, list) and len(value) == 1:
         return value[0]
     if value in ({}, []):

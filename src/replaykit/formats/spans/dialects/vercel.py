@@ -1,4 +1,4 @@
-"""Vercel AI SDK, up to version 6: spans of the scope `ai`. From version 7 on it speaks GenAI."""
+"""Vercel AI SDK, up to version 6: spans of the scope `ai`. Later versions use GenAI."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from replaykit.model.values import Json, JsonObject
 from replaykit.wire.json_fields import as_object, as_objects, has_text, list_in, text_in, value_in
 from replaykit.wire.model_calls import ModelAnswer, ToolUse
 
-# `ai.generateText` and its like are the loop around the calls of a model, so they are agents.
+# `ai.generateText` and the like are loops around model calls, so they are agents.
 _MODEL = (".doGenerate", ".doStream")
 _SETTINGS = "ai.settings."
 

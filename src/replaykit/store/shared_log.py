@@ -1,0 +1,75 @@
+"""The event log of a run that several processes write in turn."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from replaykit.errors import StoreError
+from replaykit.store.event_log import FRAME_HEAD_BYTES, EventRow, LogFile, LogName, StoreLogs, log_rows
+from replaykit.store.protocol import Durability
+
+
+class SharedLog(LogFile):
+    """The log of one shared run. It is written in turns, and read at any time."""
+
+    def __init__(self, logs: StoreLogs, number: int, run_id: str, durability: Durability) -> None:
+        super().__init__(logs.store, number, run_id, durability)
+        self._logs = logs
+        self._name = LogName.of(number, run_id)
+
+    def __del__(self) -> None:
+        self.close()
+
+    @property
+    def size(self) -> int:
+        """The bytes of the events that were read or written."""
+        if self.is_open:
+            return self._size
+        return 0
+
+    def news(self) -> list[EventRow]:
+        """Return the events that were appended since the last look; in a snapshot, those of the log that it holds."""
+        file = self._logs.pinned_file(self._name)
+        self._open_newest()
+        if file is None:
+            file = self._file
+        if file < 0:
+            return []
+        is_own = self.is_open and os.path.sameopenfile(file, self._file)
+        start = self._size if is_own else 0
+        rows = log_rows(os.pread(file, max(0, os.fstat(file).st_size - start), start), str(self._path))
+        if is_own:
+            self._size += sum(FRAME_HEAD_BYTES + len(row) for _, row in rows)
+        return rows
+
+    def _open_newest(self) -> None:
+        """Open the log, if there is one. It is another one after the last was moved into the database."""
+        if self.is_open and os.fstat(self._file).st_nlink:
+            return
+        self.close()
+        try:
+            with suppress(FileNotFoundError, NotADirectoryError):
+                self._file = _opened(self._path)
+                self._size = 0
+        except OSError as error:
+            raise StoreError(f"{self._path} cannot be read: {error.strerror}") from None
+
+    def _write(self, frame: bytes) -> None:
+        """Write a frame. One that is whole stays, even if it cannot be synced: others may have read it."""
+        try:
+            written = os.write(self._file, frame)
+            while written < len(frame):
+                written += os.write(self._file, frame[written:])
+        except OSError:
+            os.ftruncate(self._file, self._size)
+            raise
+        self._sync()
+
+
+def _opened(path: Path) -> int:
+    try:
+        return os.open(path, os.O_RDWR | os.O_APPEND)
+    except PermissionError:  # it can be read all the same
+        return os.open(path, os.O_RDONLY)
