@@ -24,11 +24,11 @@ from replaykit.seam.processes import own_forks
 if TYPE_CHECKING:
     import socket
 
+# Directories of caches, whose contents can be recreated.
 _CACHES = {"__pycache__", ".cache"}
-"""Directories of caches, whose contents can be recreated."""
 _SHOWN = 3
+# Sandboxes of pool workers that an agent keeps: they stay open for as long as this process lives.
 _outliving: list[Sandbox] = []
-"""Sandboxes of pool workers that an agent keeps: they stay open for as long as this process lives."""
 
 
 @dataclass(slots=True)

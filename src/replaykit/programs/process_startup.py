@@ -43,8 +43,8 @@ from replaykit.seam.unrecorded import watching
 
 ALONE = "REPLAYKIT_ALONE"
 """Set for ReplayKit's own processes, which join a run in other ways."""
+# This process's participation in the run; empty until it joins.
 _participations: list[_Participation] = []
-"""This process's participation in the run; empty until it joins."""
 
 
 def start() -> None:

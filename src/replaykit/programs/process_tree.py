@@ -57,8 +57,8 @@ if TYPE_CHECKING:
     from replaykit.programs.child_sandboxes import ChildSandboxes
 
 _PYTHONPATH = "PYTHONPATH"
+# The exit code of a forked process that could not be isolated.
 _NOT_ISOLATED = 70
-"""The exit code of a forked process that could not be isolated."""
 
 
 class RunInProgress(Protocol):

@@ -29,14 +29,14 @@ from replaykit.programs.upstream_client import UpstreamResponse
 from replaykit.seam.http.call import HttpCall, Served
 from replaykit.seam.http.response import at_pace, header_bytes, header_pairs
 
+# How long a busy machine may delay a request of the program.
 _PATIENCE_S = 0.5
-"""How long a busy machine may delay a request of the program."""
+# How much longer than recorded a program may wait for a response that it gave up on.
 _HOLD_S = 10.0
-"""How much longer than recorded a program may wait for a response that it gave up on."""
+# How long a program may take to give up on a response after it has read a chunk.
 _REACTION_S = 0.02
-"""How long a program may take to give up on a response after it has read a chunk."""
+# Above this duration of a body, its head is sent before the response's turn to end.
 _BODY_S = 0.05
-"""Above this duration of a body, its head is sent before the response's turn to end."""
 
 
 class RecordedPace:

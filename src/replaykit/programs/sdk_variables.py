@@ -36,6 +36,7 @@ class Upstream(Struct, frozen=True):
 
 
 _VERTEX = ("ANTHROPIC_VERTEX_BASE_URL",)
+# The variables that set the address of one API in its SDKs, and its default address; empty if it has none.
 _SDKS: dict[tuple[str, ...], str] = {
     ("OPENAI_BASE_URL", "OPENAI_API_BASE"): "https://api.openai.com/v1",
     ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_BASE"): "https://api.anthropic.com",
@@ -53,8 +54,8 @@ _SDKS: dict[tuple[str, ...], str] = {
     ("GROQ_BASE_URL",): "",
     ("LITELLM_PROXY_API_BASE",): "",
 }
-"""The variables that set the address of one API in its SDKs, and its default address; empty if it has none."""
 _KNOWN = frozenset(chain.from_iterable(_SDKS))
+# AWS signatures cover the host name, so these requests would be refused if they came through the proxy.
 _SIGNED = frozenset(
     {
         "ANTHROPIC_AWS_BASE_URL",
@@ -63,7 +64,6 @@ _SIGNED = frozenset(
         "AWS_BEDROCK_BASE_URL",
     }
 )
-"""AWS signatures cover the host name, so these requests would be refused if they came through the proxy."""
 _TOKENS = ("AWS_BEARER_TOKEN_BEDROCK", "ANTHROPIC_AWS_API_KEY")
 
 
@@ -168,6 +168,7 @@ def _is_address(value: str) -> bool:
 
 NO_KEY = "replaykit-needs-no-key"
 
+# For each upstream, the variables of which its SDK requires one, preferred one first. Others use NAME_API_KEY.
 _KEYS: dict[str, tuple[str, ...]] = {
     "openai": ("OPENAI_API_KEY",),
     "anthropic": ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
@@ -183,7 +184,6 @@ _KEYS: dict[str, tuple[str, ...]] = {
     "google_vertex": (),
     "ollama": (),
 }
-"""For each upstream, the variables of which its SDK requires one, preferred one first. Others use NAME_API_KEY."""
 _HOSTS = {
     "api.openai.com": "openai",
     "api.anthropic.com": "anthropic",
@@ -198,12 +198,12 @@ _HOSTS = {
     "api.fireworks.ai": "fireworks",
     "api.together.xyz": "together",
 }
+# Providers by prefixes of their models' names.
 _MODELS = {
     **dict.fromkeys(("gpt", "o1", "o3", "o4", "chatgpt"), "openai"),
     "claude": "anthropic",
     "gemini": "google_gemini",
 }
-"""Providers by prefixes of their models' names."""
 _DIALECTS = {"openai": "openai", "anthropic": "anthropic", "gemini": "google_gemini"}
 
 

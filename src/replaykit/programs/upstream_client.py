@@ -50,8 +50,8 @@ LONGEST_LINE = 64 * 1024
 """The longest line of a head, in either direction."""
 _TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=30)
 _SKIPPED_HEADERS = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
+# Methods that may be retried if a pooled connection turns out to be closed.
 _REPEATABLE = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
-"""Methods that may be retried if a pooled connection turns out to be closed."""
 _WITHOUT_BODY = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 _IMMEDIATE_BYTES = 64 * 1024  # a longer body is sent concurrently: the upstream may answer before it has read it
 _INFORMATIONAL = frozenset(range(100, 200)) - {101}

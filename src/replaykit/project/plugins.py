@@ -53,8 +53,8 @@ class PluginNames(Struct, frozen=True, kw_only=True):
         return self.document.error(message, ("plugins", number), hint=hint)
 
 
+# The plugins of this process: a second import would not register anything again.
 _IMPORTED: dict[str, Plugin] = {}
-"""The plugins of this process: a second import would not register anything again."""
 
 
 def plugin_names(config: Path, files: ConfigFiles = WORKING_TREE) -> PluginNames | None:

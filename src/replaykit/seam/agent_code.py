@@ -22,17 +22,17 @@ from weakref import WeakSet
 from replaykit.seam.own_code import Function, frames_from, is_library, module_name
 from replaykit.seam.thread_frames import thread_frames
 
+# Attributes in which decorators and descriptors keep the function.
 _WRAPPED = ("__func__", "fget", "fset", "func", "__wrapped__")
-"""Attributes in which decorators and descriptors keep the function."""
 _MOST_WRAPPERS = 8
 _LOOKS_UP_BY_TEXT = frozenset({"getattr", "hasattr", "attrgetter", "vars", "__dict__", "globals"})
+# Methods of containers that reveal nothing of their contents.
 _ONLY_CHANGES = frozenset(
     {"add", "append", "appendleft", "clear", "discard", "extend", "extendleft", "insert", "remove", "update"}
 )
-"""Methods of containers that reveal nothing of their contents."""
 _ATTRIBUTES = ("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR")
+# Functions of Python that start a stack of their own: frames below them are not the run's, unless `rk.record` is.
 _OUTERMOST = ("run_forever", "_bootstrap_inner")
-"""Functions of Python that start a stack of their own: frames below them are not the run's, unless `rk.record` is."""
 _TOOL_FILE = __file__.replace("agent_code.py", "tool.py")
 _CALLERS_OF_AGENTS = ("replaykit.candidates.", "replaykit.travel.", "replaykit.trials.")
 _MOST_PLACES = 20_000
@@ -92,8 +92,8 @@ def _bounds_of(entry: EntryPoint) -> _Bounds | None:
     return None
 
 
+# Tells whether a code object, within bounds, reads a name; the set holds the names of modules.
 _Reads: TypeAlias = Callable[[CodeType, str, _Bounds | None, set[str]], bool]
-"""Tells whether a code object, within bounds, reads a name; the set holds the names of modules."""
 
 
 class _Function(NamedTuple):
@@ -387,8 +387,8 @@ def _locals_of(frame: FrameType) -> dict[str, Any]:
 
 
 _IS_FUNCTION = 0x1  # `inspect.CO_OPTIMIZED`; the namespace of a module or class is not a snapshot
+# The functions by which an agent can access its own variables.
 _SHOW_LOCALS = frozenset({"locals", "vars", "dir", "eval", "exec", "_getframe", "currentframe", "stack"})
-"""The functions by which an agent can access its own variables."""
 
 
 def _frames_of(entry: EntryPoint | None) -> Iterator[FrameType]:

@@ -39,13 +39,13 @@ _EXCLUSIVE = os.O_CREAT | os.O_EXCL
 _TEMPORARY = getattr(os, "O_TMPFILE", 0)
 _OF_THE_SYSTEM = ("/dev/", "/proc/", "/sys/")
 _WRITERS = ("replaykit.store.", "replaykit.handlers.recording.recorder")
+# Names of files that frameworks write for their own commands; CrewAI's is only for `crewai replay`.
 _NEVER_READ_BY_RUNS = frozenset({"latest_kickoff_task_outputs.db"})
-"""Names of files that frameworks write for their own commands; CrewAI's is only for `crewai replay`."""
+# Modules of Python that open files for their callers.
 _FILE_MODULES = frozenset(
     {"codecs", "contextlib", "genericpath", "glob", "gzip", "importlib", "io", "os", "pathlib", "posixpath", "shutil"}
     | {"sqlite3", "tempfile"}
 )
-"""Modules of Python that open files for their callers."""
 
 
 class FileWatcher:
@@ -192,8 +192,8 @@ class LeftoverWatch(FileWatcher):
         self._by_directory: dict[str, list[str]] = {}
         for path in self._changed:
             self._by_directory.setdefault(os.path.dirname(path), []).append(path)
+        # Files that the candidate wrote, or that were noted; True if no served tool changes that.
         self._own: dict[str, bool] = {}
-        """Files that the candidate wrote, or that were noted; True if no served tool changes that."""
 
     def changes(self, path: str, *, anew: bool) -> None:
         """Remember the candidate's own writes."""
@@ -292,8 +292,8 @@ def watching_leftovers(
 
 
 _is_hooked = False
+# Sessions whose files are watched.
 _watched: list[RunSession] = []
-"""Sessions whose files are watched."""
 
 
 class _Busy(threading.local):

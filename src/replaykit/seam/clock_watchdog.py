@@ -20,20 +20,20 @@ from replaykit.seam.thread_frames import thread_frames
 from replaykit.seam.virtual_clock import VirtualClock, Wait
 
 _LOOK_S = 0.01
+# A thread that has not moved for this long is parked. On a busy machine, a shorter wait may be for a processor.
 _STANDS_S = 0.15
-"""A thread that has not moved for this long is parked. On a busy machine, a shorter wait may be for a processor."""
+# After this long, jobs that nobody runs are forgotten, and calls without an end are given up.
 _STUCK_S = 1.0
-"""After this long, jobs that nobody runs are forgotten, and calls without an end are given up."""
+# After this much CPU time without an event, somebody probably polls for something that the clock holds back.
 _SPINS_S = 0.5
-"""After this much CPU time without an event, somebody probably polls for something that the clock holds back."""
+# The same, once somebody has polled.
 _SPINS_AGAIN_S = 0.1
-"""The same, once somebody has polled."""
+# The patience is this many times longer with a thread about to make a call, or while threads wake each other.
 _FAR = 10
-"""The patience is this many times longer with a thread about to make a call, or while threads wake each other."""
+# The patience for a thread that hardly computes is this many times longer.
 _IDLE = 4
-"""The patience for a thread that hardly computes is this many times longer."""
+# In the number of a clock on Linux: the CPU time of a thread.
 _THREAD_CPU = 6
-"""In the number of a clock on Linux: the CPU time of a thread."""
 
 
 class _Effort:

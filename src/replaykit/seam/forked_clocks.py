@@ -23,8 +23,8 @@ class ForkableClock(Protocol):
 
 standing: list[ForkableClock] = []
 """The clocks that are in place."""
+# Mutexes that a fork holds: the child lacks any other thread that could release them.
 _held: list[Any] = []
-"""Mutexes that a fork holds: the child lacks any other thread that could release them."""
 
 
 def _hold() -> None:

@@ -26,8 +26,8 @@ from replaykit.seam.sockets import is_loopback
 
 _lock = threading.RLock()  # reentrant: the garbage collector may close a guard at any moment
 _guards: list[Guard] = []
+# Host names that were resolved while a guard was up, by their addresses.
 _names: dict[str, set[str]] = {}
-"""Host names that were resolved while a guard was up, by their addresses."""
 _INTERNET = {socket.AF_INET, socket.AF_INET6}
 _HOME = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 

@@ -51,6 +51,7 @@ _FRAMEWORKS = frozenset(
         "workflows",
     }
 )
+# Classes by these names, in these packages, are what frameworks pass to a tool beside the model's arguments.
 _CONTEXTS = frozenset(
     {
         "Agent",
@@ -73,9 +74,8 @@ _CONTEXTS = frozenset(
         "ToolRuntime",
     }
 )
-"""Classes by these names, in these packages, are what frameworks pass to a tool beside the model's arguments."""
+# Prefixes of class names that mark a parameter as injected, in `Annotated` or as a default.
 _INJECTING = ("Injected", "Depends", "CurrentContext")
-"""Prefixes of class names that mark a parameter as injected, in `Annotated` or as a default."""
 _LISTS = frozenset({"$tuple", "$set", "$frozenset"})
 _TEXTS = frozenset({"$datetime", "$date", "$time", "$decimal", "$uuid", "$path"})
 _OPAQUE = "$opaque"

@@ -33,12 +33,12 @@ SESSION = "REPLAYKIT_SESSION"
 RECORDED_TREE = "REPLAYKIT_RECORDED_TREE"
 """The same for the processes that an agent starts while `rk.record` records it."""
 _PREEXEC, _ENVIRONMENT = 6, 10  # the positions of `preexec_fn` and `env` among the arguments of `Popen`
+# A process of Python's own that tidies up after all others, even after the run.
 _TRACKER = "multiprocessing.resource_tracker"
-"""A process of Python's own that tidies up after all others, even after the run."""
 _POOLS = ("concurrent.futures.process", "multiprocessing.pool", "multiprocessing.managers")
 _environment_lock = threading.Lock()
+# Workers of pools that were started in a run, by their identity.
 _started_workers: WeakValueDictionary[int, Any] = WeakValueDictionary()
-"""Workers of pools that were started in a run, by their identity."""
 
 
 class JobHandle(Protocol):

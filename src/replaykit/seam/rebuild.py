@@ -29,10 +29,10 @@ from replaykit.seam import shared_parts
 from replaykit.seam.classes import Kind, defined, field_names, find_class, kind_of, members
 
 _SEQUENCES: dict[str, Callable[[Any], Any]] = {"$tuple": tuple, "$set": set, "$frozenset": frozenset}
+# Tags that no data but ours has.
 _OBJECTS = ("$obj", "$error", "$numpy")
-"""Tags that no data but ours has."""
+# Errors that content raises if it lacks the form which its class needs.
 _WRONG = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError)
-"""Errors that content raises if it lacks the form which its class needs."""
 
 
 class Unbuilt(Opaque):

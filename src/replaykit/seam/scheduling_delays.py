@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 from replaykit.seam.own_code import Function
 
+# Of the thread that opens it: nanoseconds on a processor, nanoseconds waiting for one, and turns.
 _COUNTER = "/proc/thread-self/schedstat"
-"""Of the thread that opens it: nanoseconds on a processor, nanoseconds waiting for one, and turns."""
+# Shorter delays are normal. A thread examined less than this ago cannot have been held up for longer, which is quicker
+# to see than to read a counter; the first read in a thread takes a tenth of a millisecond.
 _NOTED_S = 0.02
-"""Shorter delays are normal. A thread examined less than this ago cannot have been held up for longer, which is quicker
-to see than to read a counter; the first read in a thread takes a tenth of a millisecond."""
+# A thread that waits for a processor at the end of the run has done so for at most this long.
 _LONGEST_GUESS_S = 0.25
-"""A thread that waits for a processor at the end of the run has done so for at most this long."""
 
 
 class _Thread:
@@ -72,15 +72,15 @@ class HoldUps:
         self._has_counters = True
         self._is_over = False
         self._local = threading.local()
+        # When each thread was last examined, and how long it had waited for a processor by then.
         self._looks: dict[int, tuple[float, float]] = {}
-        """When each thread was last examined, and how long it had waited for a processor by then."""
+        # The longest time that each thread was held up between two looks.
         self._longest_s: dict[int, float] = {}
-        """The longest time that each thread was held up between two looks."""
         self._lock = threading.Lock()
+        # The number of jobs of the run in each pool.
         self._jobs: WeakKeyDictionary[ThreadPoolExecutor, int] = WeakKeyDictionary()
-        """The number of jobs of the run in each pool."""
+        # The ends of jobs that nobody has noticed yet.
         self._unheard: set[_JobEnd] = set()
-        """The ends of jobs that nobody has noticed yet."""
 
     @property
     def held_up_s(self) -> float:

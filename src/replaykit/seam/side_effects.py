@@ -29,24 +29,24 @@ from replaykit.seam.scope import RunSession, current
 from replaykit.seam.tool_code import ToolCode, Variable
 
 UNCHANGING = frozenset({str, int, float, bool, bytes, complex, type(None)})
+# Types that are compared as values, without fields.
 _PLAIN = UNCHANGING | {list, dict, set, tuple, deque, bytearray}
-"""Types that are compared as values, without fields."""
 _EMPTY: tuple[Any, ...] = ([], (), range(0), {}, set())
 _ITERATORS = tuple(type(iter(items)) for items in _EMPTY)
+# Names by which code draws from the generator of `random`.
 _DRAWS = ("random", "choice", "choices", "gauss", "randint", "randrange", "sample", "shuffle", "uniform")
-"""Names by which code draws from the generator of `random`."""
+# Names by which code can change something without mentioning its name.
 _NAMES_AT_RUN_TIME = frozenset({"setattr", "__setattr__", "__dict__", "vars", "globals", "exec", "eval"})
-"""Names by which code can change something without mentioning its name."""
 _MOST_FIELDS = 64
 _MOST_ITEMS = 1000
+# Items of a container with objects, each of which is copied field by field.
 _MOST_OBJECTS = 64
-"""Items of a container with objects, each of which is copied field by field."""
 _MARSHALLED = frozenset({list, dict, tuple})
 _WITHOUT_REFERENCES = 2  # a version of marshal's format in which equal values are equal bytes
 _LARGE_BYTES = 32 * 1024
 _DEEPEST = 4
+# Stands for a value that is not compared.
 _OTHER = object()
-"""Stands for a value that is not compared."""
 _ABSENT = object()
 _WORKING_DIRECTORY = ""
 
@@ -62,10 +62,10 @@ class Reach:
         self._variables: list[Variable] = []
         self._settings: list[ProcessSetting] = []
         self._agent: AgentCode | None = None
+        # The last class of `self` without attributes to compare, and the number of its attributes.
         self._plain_class: tuple[type, int] | None = None
-        """The last class of `self` without attributes to compare, and the number of its attributes."""
+        # The names of containers that turned out to be large.
         self._large: set[str] = set()
-        """The names of containers that turned out to be large."""
         if not receiver:
             self._find_code(None)
 

@@ -28,8 +28,8 @@ _CHANGING_NAMES = frozenset(
     | {"put", "put_nowait", "get_nowait", "next", "set", "shuffle", "write", "writelines", "print"}
     | {"execute", "executemany", "executescript"}
 )
+# Methods that code calls without mentioning their names.
 _CALLED_BY_SYNTAX = frozenset({"__setitem__", "__call__", "__enter__", "__exit__"})
-"""Methods that code calls without mentioning their names."""
 
 
 class Variable(NamedTuple):

@@ -32,8 +32,8 @@ _COUNTED = 10_000  # further places that are told apart
 _NAMES = 10_000  # resolved host names
 _SETTLES_MS = 10  # for a local connection to be accepted or refused
 _UNDER_WAY = frozenset({0, errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EISCONN})
+# Sockets of the machine's logs and name service: their answers decide nothing.
 _LOGS = ("/dev/log", "/run/systemd/", "/var/run/syslog", "/var/run/nscd/", "/run/nscd/")
-"""Sockets of the machine's logs and name service: their answers decide nothing."""
 
 
 class UnrecordedLog:
@@ -254,8 +254,8 @@ def _sending_parts(original: Function, sock: Any, buffers: Any, *rest: Any) -> A
     return sent
 
 
+# Host names by the addresses that lookups returned during a recording.
 _names: dict[str, str] = {}
-"""Host names by the addresses that lookups returned during a recording."""
 
 
 @hook

@@ -26,8 +26,8 @@ TIE_S = 0.05
 """Moments closer than this are too close to call, unless the recording has an order; see also `VirtualClock.tie_s`."""
 SLACK_S = 0.05
 """The distance from a recorded moment at which a candidate still counts as being there."""
+# The time for a thread outside of the run to make itself known after the run has woken it.
 _STRANGER_S = 0.25
-"""The time for a thread outside of the run to make itself known after the run has woken it."""
 MOST_TIES = 64
 """Further ties are not counted: there are more orders than anybody tries."""
 TOP = 15  # of a heap, which includes its first few entries
@@ -163,13 +163,13 @@ class VirtualClock:
         """Runs the handler of an alarm."""
         self.ties = Ties()
         self._causes = itertools.count(1)
+        # The causes that are timers, and not ends of recorded calls.
         self._timers_gone_off: set[int] = set()
-        """The causes that are timers, and not ends of recorded calls."""
         self._signals: WeakKeyDictionary[Any, _Signal] = WeakKeyDictionary()
+        # When somebody last waited for a target in vain.
         self._limits: WeakKeyDictionary[Any, float] = WeakKeyDictionary()
-        """When somebody last waited for a target in vain."""
+        # When the latest of several events happened that somebody waits for together.
         self._completions: WeakKeyDictionary[Any, float] = WeakKeyDictionary()
-        """When the latest of several events happened that somebody waits for together."""
         self.loops: dict[Any, LoopState] = {}
         self._stranger_until = 0.0
         self._is_delayed = False

@@ -14,8 +14,8 @@ from typing import Any
 
 from replaykit.seam.virtual_clock import NEVER, Member, VirtualClock, Wait
 
+# The name of every release of a semaphore: it does not matter who releases it.
 _OF_SEMAPHORES = "release"
-"""The name of every release of a semaphore: it does not matter who releases it."""
 ClockOf = Callable[[], VirtualClock | None]
 
 

@@ -14,15 +14,15 @@ from replaykit.seam.propagate import running_loop
 from replaykit.seam.through import recorded_pause_over
 from replaykit.seam.virtual_clock import MANY, NEVER, TOP, Member, VirtualClock, Wait
 
+# Timers this far apart go off one after the other: a loop never looks at the clock so often in between.
 _APART_S = 1e-4
-"""Timers this far apart go off one after the other: a loop never looks at the clock so often in between."""
+# The time for a loop's files and sockets to get ready before the clock may advance. Another process, such as the proxy,
+# answers in real time: without this wait, every timeout would fire.
 _MOMENT_S = 0.25
-"""The time for a loop's files and sockets to get ready before the clock may advance. Another process, such as the
-proxy, answers in real time: without this wait, every timeout would fire."""
+# The same, if something was sent and nothing has come since.
 _ANSWER_S = 1.0
-"""The same, if something was sent and nothing has come since."""
+# The same, if that time has passed and nothing was sent since: probably an idle connection.
 _GLANCE_S = 0.005
-"""The same, if that time has passed and nothing was sent since: probably an idle connection."""
 
 
 class LoopEnd(Wait):

@@ -29,25 +29,25 @@ from replaykit.seam.virtual_loops import call_soon_threadsafe, run_once, send
 from replaykit.seam.virtual_threads import Threads
 
 _taken = threading.Lock()
+# For each examined module, the number of its names, and those of them that are functions of `time`.
 _bound: dict[str, tuple[int, tuple[tuple[str, str], ...]]] = {}
-"""For each examined module, the number of its names, and those of them that are functions of `time`."""
+# How long threads that a run has left behind have to end.
 _LEFT_S = 1.0
-"""How long threads that a run has left behind have to end."""
+# The modules between the agent and the clock.
 _BETWEEN = ("replaykit.seam.pinning", "replaykit.seam.virtual_time", "time_machine")
-"""The modules between the agent and the clock."""
+# The hooks on everything that starts threads and jobs.
 _AFTERWARDS: Table = {
     "threading": (("Thread", "start", stopped),),
     "_thread": (("", "start_new_thread", stopped),),
     "concurrent.futures.thread": (("ThreadPoolExecutor", "submit", stopped),),
 }
-"""The hooks on everything that starts threads and jobs."""
+# True once a replay in this process has left threads behind: then the hooks above stay for good.
 _has_left_threads = False
-"""True once a replay in this process has left threads behind: then the hooks above stay for good."""
 _LIBRARIES = ("site-packages", "dist-packages")
 _SYSTEM_CLOCKS = ("clock_gettime", "clock_gettime_ns")
 _TIMES = ("sleep", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns")
+# System clocks that count from some moment. Others give the date or a computing time.
 _COUNTING_CLOCKS = ("CLOCK_MONOTONIC", "CLOCK_MONOTONIC_RAW", "CLOCK_BOOTTIME", "CLOCK_UPTIME", "CLOCK_UPTIME_RAW")
-"""System clocks that count from some moment. Others give the date or a computing time."""
 
 
 class VirtualTime:

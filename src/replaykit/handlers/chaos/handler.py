@@ -29,8 +29,8 @@ from replaykit.wire.api import ModelApi
 
 Fault = ToolFault | ModelFault | ContextAttack
 _JOB = re.compile(r"/~[^/]*#\d+(?=/|$)")
+# The strand, kind, name and arguments of a call.
 _Known = tuple[str, str, str, bytes | None]
-"""The strand, kind, name and arguments of a call."""
 
 
 class Chaos:

@@ -45,8 +45,8 @@ from replaykit.wire.json_fields import as_object, as_objects, has_text, text_in,
 _SKEW = dt.timedelta(days=1)  # between the clocks of the machines that a trace runs on
 _SHOWN_CHARS = 200
 _PAYLOADS = ("inputs", "outputs")
+# The name of the address of a payload that is stored as a whole.
 _WHOLE = "ROOT"
-"""The name of the address of a payload that is stored as a whole."""
 
 
 Run = JsonObject

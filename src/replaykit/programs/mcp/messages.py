@@ -188,11 +188,11 @@ def belongs(message: Message, request: Message) -> bool:
     return detached(message, request) is not message
 
 
+# By sender: the notification that names a request, its parameter, and the request's name in it.
 _REQUEST_NAMES: dict[str, tuple[str, str, Callable[[Message], Json]]] = {
     SERVER: (PROGRESS, "progressToken", progress_token),
     CLIENT: (CANCELLED, "requestId", lambda request: request.get("id")),
 }
-"""By sender: the notification that names a request, its parameter, and the request's name in it."""
 
 
 TOOL, EXCHANGE = (str(kind.__struct_config__.tag) for kind in (ToolCall, Exchange))

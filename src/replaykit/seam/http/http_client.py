@@ -21,8 +21,8 @@ from replaykit.seam.own_code import Function
 from replaykit.seam.unrecorded import accounted
 
 _CALL = "_replaykit_call"
+# Marks a connection whose request does not pass through the seam.
 _LEFT_ALONE = "_replaykit_left_alone"
-"""Marks a connection whose request does not pass through the seam."""
 
 
 def connect(original: Function, conn: Any) -> None:

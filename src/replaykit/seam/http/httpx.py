@@ -21,8 +21,8 @@ from replaykit.seam.own_code import Function
 from replaykit.seam.scope import Scope
 from replaykit.seam.through import later, never
 
+# A header of SDKs by Stainless: they retry after any exception, but not after a response that forbids it.
 _RETRIES = "x-stainless-retry-count"
-"""A header of SDKs by Stainless: they retry after any exception, but not after a response that forbids it."""
 
 
 def handle_request(original: Function, name: str, transport: Any, request: Any) -> Any:

@@ -103,8 +103,8 @@ def chunks_of(answer: CallAnswer, wire: WireInfo) -> Sequence[bytes]:
     return [item.encode() if isinstance(item, str) else bytes(item) for item in items]
 
 
+# Parts of an answer that have to arrive.
 _FORMS = ("content", "tool_calls", "refusal", "parts")
-"""Parts of an answer that have to arrive."""
 
 
 def on_the_wire(recorded: LlmCall, call: PendingCall, *, asked_again: bool = False) -> LlmCall:
