@@ -23,6 +23,7 @@ from replaykit.programs.command import with_program_facts
 from replaykit.programs.file_swap import restore_swapped_file, to_stderr
 from replaykit.programs.merge import merge_in_store
 from replaykit.store.protocol import Store
+from replaykit.wire.json_fields import object_in
 
 RECORDER = "recorder"
 _LOCK = "recorder.lock"
@@ -94,8 +95,4 @@ def _is_abandoned(header: RunHeader) -> bool:
 
 
 def _recorder(header: RunHeader) -> JsonObject:
-    program = header.metadata.get("program")
-    recorder = program.get(RECORDER) if isinstance(program, dict) else None
-    if isinstance(recorder, dict):
-        return recorder
-    return {}
+    return object_in(header.metadata.get("program"), RECORDER)

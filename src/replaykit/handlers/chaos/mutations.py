@@ -86,6 +86,7 @@ class Seeded:
         """Return mutations of all kinds in turn; fewer than `count` if the input allows no more."""
         mutations: list[Mutation] = []
         seen = [agent_input]
+        # An edit may repeat another one, or leave a short input unchanged, so each mutation gets several tries.
         for number in range(count * _TRIES):
             if len(mutations) == count:
                 break

@@ -31,6 +31,7 @@ from replaykit.model.events import Call, ErrorInfo, Exchange, ToolCall
 from replaykit.model.nesting import NestedTooDeeply, check_nesting, decode_json
 from replaykit.model.values import Json, JsonObject, Raw, canonical, decode, raw, sayable
 from replaykit.seam.scope import MCP_RESULT, CallAnswer, Outcome, PendingCall, Scope, pending_call
+from replaykit.wire.json_fields import as_object, object_in
 
 Message: TypeAlias = dict[str, Any]
 """One JSON-RPC object."""
@@ -106,19 +107,12 @@ def id_key(value: Json) -> bytes:
 
 def params_of(message: Message) -> JsonObject:
     """Return the parameters if they are an object, or else an empty one."""
-    params = message.get("params")
-    if isinstance(params, dict):
-        return params
-    return {}
+    return object_in(message, "params")
 
 
 def meta_of(message: Message) -> JsonObject:
     """Return the `_meta` of the parameters or of the result."""
-    holder = message.get("params") if "method" in message else message.get("result")
-    meta = holder.get("_meta") if isinstance(holder, dict) else None
-    if isinstance(meta, dict):
-        return meta
-    return {}
+    return object_in(message.get("params" if "method" in message else "result"), "_meta")
 
 
 def with_meta(message: Message, name: str, value: Json) -> Message:
@@ -384,7 +378,4 @@ def _comparable_answer(response: Message) -> Json:
 
 
 def _attributes(info: ErrorInfo) -> JsonObject:
-    attributes = decode(info.attributes_json) if info.attributes_json else None
-    if isinstance(attributes, dict):
-        return attributes
-    return {}
+    return as_object(decode(info.attributes_json)) if info.attributes_json else {}
