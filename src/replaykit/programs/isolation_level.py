@@ -52,15 +52,14 @@ _ATTEMPTS = {"tcp": "a connection to", "udp": "a message to", "unix": "a connect
 def isolation_of(report: Report) -> Isolation:
     """Return a sandbox's report as a part of a result."""
     channels = {channel: IsolationLevel(level.value) for channel, level in report.levels.items()}
-    found = sorted(
-        report.stopped, key=lambda stopped: stopped.channel == "socket"
-    )  # what decides a verdict comes first
+    # The kinds of sockets come last, since they do not affect the verdict, and the list is cut off.
+    stopped = sorted(report.stopped, key=lambda attempt: attempt.channel == "socket")
     written = [WrittenFile(path=sayable(file.path), change=file.how) for file in report.written[:_MAX_LISTED]]
     return Isolation(
         level=IsolationLevel(report.level.value),
         channels=channels,
-        stopped=tuple(map(_access, found[:_MAX_LISTED])),
-        more_stopped=sum(stopped.count for stopped in found[_MAX_LISTED:]) + report.more_stopped,
+        stopped=tuple(map(_access, stopped[:_MAX_LISTED])),
+        more_stopped=sum(attempt.count for attempt in stopped[_MAX_LISTED:]) + report.more_stopped,
         written=tuple(written),
         written_count=report.written_count,
         notes=report.notes,

@@ -77,7 +77,7 @@ def _vertex_address(environment: Mapping[str, str]) -> str:
 def find_upstreams(
     environment: Mapping[str, str], extra_upstreams: Mapping[str, str] | None = None, used: Collection[str] = ()
 ) -> list[Upstream]:
-    """The APIs that a program with this environment may ask through the proxy.
+    """Return the APIs that a program with this environment may call through the proxy.
 
     `extra_upstreams` are further ones, by name; `used` are the names of those that a recording used.
     """

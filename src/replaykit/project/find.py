@@ -18,7 +18,7 @@ def find_project(directory: Path = Path(), has: Callable[[Path], bool] = Path.is
 
 def config_file(directory: Path = Path()) -> Path:
     """Return the configuration file of a directory; raise `UsageError` if there is none."""
-    found = find_project(directory)
-    if found is None:
+    file = find_project(directory)
+    if file is None:
         raise UsageError(f"there is no {PROJECT_FILES[0]} here", hint="Make one: replaykit init")
-    return found
+    return file

@@ -38,13 +38,13 @@ def _node_programs(directory: Path) -> list[str]:
 
 def recorded_functions(directory: Path) -> list[str]:
     """Return the functions decorated with `rk.record`, as `module:function`, file by file."""
-    found = []
+    functions = []
     for number, file in enumerate(_source_files(directory)):
         if number == _MAX_FILES:
             break
         module = ".".join(file.relative_to(directory).with_suffix("").parts)
-        found += [f"{module}:{name}" for name in _recorded_in(file)]
-    return found
+        functions += [f"{module}:{name}" for name in _recorded_in(file)]
+    return functions
 
 
 def agent_type(endpoint: str) -> AgentType:

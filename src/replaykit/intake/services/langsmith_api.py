@@ -91,12 +91,12 @@ class LangSmithApi:
         hint = "See its id in LangSmith, under the run's name."
         if project_id is None:
             hint += " Where the first version of the API is gone, name its project too."
-            found = None
+            run = None
         else:
-            found = self._in_project(run_id, project_id)
-        if found is None:
+            run = self._in_project(run_id, project_id)
+        if run is None:
             raise UsageError(f"LangSmith has no run {run_id!r}", hint=hint)
-        return found
+        return run
 
     def trace(self, run: Run) -> list[Run]:
         """Return the run and every run below it, with externally stored inputs and outputs that may be fetched."""
