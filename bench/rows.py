@@ -77,7 +77,9 @@ class Row:
 _FASTER = Aim("≥ 20 × faster than LangGraph", share=1 / 20)
 _SMALLER = Aim("≤ 1/100 of SqliteSaver", share=1 / 100)
 _FIFTH = Aim("≤ 1/5 of SqliteSaver", share=1 / 5)
-_REPLAY = Aim("≤ 10 µs", limit=10)
+_RECORD = Aim("≤ 55 µs", limit=55)
+_REPLAY = Aim("≤ 5 µs", limit=5)
+_REPLAY_SESSION = Aim("≤ 10 µs", limit=10)
 _START = Aim("≤ 60 ms", limit=60)
 _SEARCH = Aim("≤ 50 ms: 20 MB a second", limit=50_000)
 _FIRST_TEXT = "Write to kora.velan@tulen-sera.de, password: Kormel-vita418, card 4242 4242 4242 4242."
@@ -315,7 +317,13 @@ ROWS = [
     _graph("the same, wall", "step_wall_us", "dict", "power"),
     _graph("the same agent with LangChain's messages, bytes on disk", "bytes", "AIMessage", aim=_SMALLER),
     _graph("the same, writing a step, both synchronous=NORMAL", "step_us", "AIMessage", aim=_FIFTH),
-    _calls("recording one tool call, 1 KB result, on disk at once", "record_us", 1000, Aim("≤ 60 µs", limit=60)),
+    _calls("recording one tool call, 1 KB result, on disk at once", "record_us", 1000, _RECORD),
+    Row(
+        "record",
+        "the same, of a tool that changes an object of its own",
+        "us",
+        Cell(_job(OURS, "counting_calls", count=1000), "record_us"),
+    ),
     _calls("the same, in a session of 1,000 with opening and saving", "record_session_us", 1000),
     _calls("replaying one tool call, tape of 100", "replay_us", 100, _REPLAY, vcrpy=250),
     _calls("replaying one tool call, tape of 1,000", "replay_us", 1000, _REPLAY, vcrpy=1000),
@@ -328,7 +336,7 @@ ROWS = [
         tuple(Cell(_called(peer, 10_000), "replay_us", over=_called(peer, 100)) for peer in CALL_PEERS),
         Aim("≤ 1.5 (1 is flat)", limit=1.5),
     ),
-    _calls("the same, in a session of 1,000 with loading the tape", "replay_session_us", 1000),
+    _calls("the same, in a session of 1,000 with loading the tape", "replay_session_us", 1000, _REPLAY_SESSION),
     Row(
         "time",
         "recording a plain call, CPU beside that of `copy.deepcopy` of its result",

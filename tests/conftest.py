@@ -8,13 +8,12 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
-from tests.left_open import collect_warnings, logged, stop_collecting
+from tests.left_open import collect_warnings, logged, stop_collecting, summary
 from tests.matrix import QUICK, THOROUGH
 
 import replaykit as rk
@@ -38,8 +37,8 @@ _LOG = pytest.StashKey[Path]()
 
 def pytest_configure(config: pytest.Config) -> None:
     """In development mode, collect what processes leave open, in the session that starts all others."""
-    is_first = not hasattr(config, "workerinput") and "PYTEST_CURRENT_TEST" not in os.environ
-    if sys.flags.dev_mode and is_first:
+    is_worker = hasattr(config, "workerinput")
+    if sys.flags.dev_mode and not is_worker:
         config.stash[_LOG] = Path(tempfile.mkdtemp()) / "left-open.log"
         collect_warnings(config.stash[_LOG])
 
@@ -62,8 +61,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     log = config.stash.get(_LOG, None)
     if warnings := logged(log) if log else []:
         terminalreporter.section("left open in processes that tests started", red=True)
-        for warning, count in Counter(warnings).items():
-            terminalreporter.line(f"{warning.test}\n    {warning.line}: {warning.text} ({count} times)")
+        for line in summary(warnings):
+            terminalreporter.line(line)
 
 
 @pytest.hookimpl(wrapper=True)

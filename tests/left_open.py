@@ -6,13 +6,17 @@ files, sockets and databases, programs that nobody waited for, and coroutines th
 
 from __future__ import annotations
 
+import os
 import sysconfig
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-_START_UP_FILE = Path(sysconfig.get_path("purelib")) / "tests_left_open.pth"
+_START_UP_FILE = Path(sysconfig.get_path("purelib")) / f"tests_left_open_{os.getpid()}.pth"
 _SEAM = [str(Path(__file__).parents[1] / "src/replaykit/seam" / name) for name in ("emissions.py", "hooks.py")]
+
+AT_THE_END = "at the end or by the garbage collector"
 
 _LOG_WARNINGS = """
 def log_warnings_to(path):
@@ -28,7 +32,7 @@ def log_warnings_to(path):
     def who_left_it(frame):
         while frame and frame.f_code.co_filename.startswith(between):
             frame = frame.f_back
-        return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame else "at the end or by the garbage collector"
+        return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame else AT_THE_END
 
     def log(message, category, *place, open=os.open, write=os.write, close=os.close):
         if issubclass(category, ResourceWarning) or str(message).endswith("was never awaited"):
@@ -43,7 +47,9 @@ def log_warnings_to(path):
                 close(descriptor)
         show(message, category, *place)
 
-    if sys.flags.dev_mode and os.path.isdir(os.path.dirname(path)) and show.__name__ != "log":
+    log.path = path
+    is_logged = getattr(show, "path", "") == path  # a process may read start-up files twice
+    if sys.flags.dev_mode and os.path.isdir(os.path.dirname(path)) and not is_logged:
         warnings.showwarning = log
 """
 
@@ -63,7 +69,7 @@ class LeftOpen(NamedTuple):
 
 def collect_warnings(path: Path) -> None:
     """Let every process of this environment that starts from now on log to this file."""
-    code = f"SEAM = {_SEAM}\n{_LOG_WARNINGS}\nlog_warnings_to({str(path)!r})"
+    code = f"SEAM = {_SEAM}\nAT_THE_END = {AT_THE_END!r}\n{_LOG_WARNINGS}\nlog_warnings_to({str(path)!r})"
     _START_UP_FILE.write_text(f"import sys; exec({code!r}, {{}})\n")
 
 
@@ -78,3 +84,14 @@ def logged(path: Path) -> list[LeftOpen]:
         return []
     warnings = [LeftOpen(*line.split("\t")) for line in path.read_text().splitlines()]
     return [warning for warning in warnings if not warning.is_of_a_written_program]
+
+
+def summary(warnings: Iterable[LeftOpen]) -> list[str]:
+    """Describe each line that left something open once, with the first test that showed it."""
+    places: dict[str, list[LeftOpen]] = {}
+    for warning in warnings:
+        place = warning.line if warning.line != AT_THE_END else f"{AT_THE_END}, {warning.test}"
+        places.setdefault(place, []).append(warning)
+    return [
+        f"{place}: {found[0].text}, {len(found)} times, first in {found[0].test}" for place, found in places.items()
+    ]

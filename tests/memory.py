@@ -11,7 +11,7 @@ from contextlib import contextmanager
 def traced_memory() -> Iterator[Callable[[], int]]:
     """Give a function that returns the most bytes that were allocated at once during the block.
 
-    Where memory is traced already, as with `make test-dev`, it stays traced.
+    Where memory is traced already, as with `PYTHONTRACEMALLOC=8`, it stays traced.
     """
     was_tracing = tracemalloc.is_tracing()
     if not was_tracing:

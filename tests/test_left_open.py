@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 LEAKING = """
-import socket, sqlite3
+import socket, sqlite3, subprocess, sys
 
 def test_file():
     open("left.txt", "w")
@@ -25,6 +25,9 @@ def test_socket():
 
 def test_database():
     sqlite3.connect("left.db")
+
+def test_process():
+    subprocess.run([sys.executable, "-c", "import socket; left = socket.socket()"], check=True)
 
 def test_nothing():
     sqlite3.connect("closed.db").close()
@@ -59,3 +62,6 @@ def test_what_is_left_open_fails_its_test(tmp_path: Path) -> None:
     summary = [line.split() for line in ran.stdout.splitlines() if line.startswith(("FAILED ", "ERROR "))]
     assert {words[1].partition("::")[2] for words in summary} == OPEN, ran.stdout
     assert "ResourceWarning: unclosed" in ran.stdout
+    _, _, of_processes = ran.stdout.partition("left open in processes that tests started")
+    assert "unclosed <socket.socket" in of_processes
+    assert "::test_process" in of_processes

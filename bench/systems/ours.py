@@ -95,6 +95,10 @@ def calls(work: Path, count: int) -> Numbers:
     return measurements.calls(_recorder(), work, count)
 
 
+def counting_calls(work: Path, count: int) -> Numbers:
+    return measurements.counting_calls(_recorder(), work, count)
+
+
 def plain_calls(work: Path, count: int) -> Numbers:
     return overlaps.plain(_replaykit(), work, count)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 
 import pytest
 from tests.commands import Ran, caller
+from tests.forked_commands import run_forked
 
 import replaykit as rk
 
@@ -34,12 +34,10 @@ def replaykit(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
 
 @pytest.fixture
 def spawned() -> Callable[..., Ran]:
-    """Run a command line in a process of its own, its output in pipes."""
+    """Run a command line in a process of its own."""
 
     def call(*arguments: object, **env: str) -> Ran:
-        command = [sys.executable, "-m", "replaykit", *map(str, arguments)]
-        done = subprocess.run(command, env={**os.environ, **env}, capture_output=True, text=True, timeout=60)
-        return Ran(done.returncode, done.stdout, done.stderr)
+        return Ran(*run_forked(list(map(str, arguments)), {**os.environ, **env}))
 
     return call
 

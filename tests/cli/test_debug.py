@@ -91,7 +91,7 @@ class Terminal:
         self.resize(*size)
         self.found = termios.tcgetattr(self.line)
         self.written = ""
-        command = [sys.executable, "-c", ACQUIRE, sys.executable, "-m", "replaykit", *arguments]
+        command = [sys.executable, "-I", "-S", "-c", ACQUIRE, sys.executable, "-m", "replaykit", *arguments]
         streams = {"stdin": self.line, "stdout": self.line, "stderr": self.line}
         settings = {**os.environ, "TERM": "xterm", **env}
         self.process = subprocess.Popen(command, env=settings, start_new_session=True, **streams)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -140,9 +141,13 @@ def test_a_detector_of_a_plugin_finds_the_signature_of_a_case(shop: Path, spawne
     assert "custom.python: charged_once" in Path("cases/new/case.yaml").read_text()
 
 
+def pytest_run() -> subprocess.CompletedProcess[str]:
+    words = ["-q", "-p", "no:langsmith_plugin", "--replaykit-agent", "shop_agent:answer", CASE]
+    return subprocess.run([sys.executable, "-m", "pytest", *words], capture_output=True, text=True, timeout=60)
+
+
 def test_pytest_imports_the_plugins_of_its_project(shop: Path) -> None:
-    command = [sys.executable, "-m", "pytest", "-q", "--replaykit-agent", "shop_agent:answer", CASE]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = pytest_run()
 
     assert done.returncode == 0, done.stdout
     assert "1 passed" in done.stdout
@@ -150,8 +155,7 @@ def test_pytest_imports_the_plugins_of_its_project(shop: Path) -> None:
 
 def test_pytest_names_the_line_of_a_plugin_that_is_not_there(shop: Path) -> None:
     Path("shop_plugin.py").unlink()
-    command = [sys.executable, "-m", "pytest", "-q", "--replaykit-agent", "shop_agent:answer", CASE]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = pytest_run()
 
     assert done.returncode == 2
     assert "replaykit.yaml:2: no module 'shop_plugin' for a plugin" in done.stdout
@@ -280,7 +284,7 @@ def test_a_strangers_working_tree_is_not_imported(marked: Path, spawned: Spawned
 
 
 def test_an_installed_plugin_is_imported_for_a_strangers_working_tree(
-    marked: Path, spawned: Spawned, tmp_path_factory: pytest.TempPathFactory
+    marked: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     site = tmp_path_factory.mktemp("site")
     Path("shop_plugin.py").rename(site / "shop_plugin.py")
@@ -288,7 +292,8 @@ def test_an_installed_plugin_is_imported_for_a_strangers_working_tree(
     repository.commit()
     repository.git("branch", "base")
 
-    ran = spawned("ci", "--untrusted", "--config-from", "base", PYTHONPATH=str(site))
+    command = [sys.executable, "-m", "replaykit", "ci", "--untrusted", "--config-from", "base"]
+    ran = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(site)}, timeout=60)
 
-    assert ran.code == 0, ran.err
+    assert ran.returncode == 0
     assert Path("imported").exists()

@@ -285,7 +285,8 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, text in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text, encoding="utf-8")
-    shutil.copytree(EXAMPLES, root / "examples", ignore=shutil.ignore_patterns("__pycache__", ".replaykit"))
+    for part in ("imported", "traces"):
+        shutil.copytree(EXAMPLES / part, root / "examples" / part)
     return root
 
 
@@ -329,7 +330,8 @@ def printing_commands(context: click.Context) -> Iterator[tuple[str, click.Comma
             yield from printing_commands(click.Context(inner, info_name=name, parent=context))
 
 
-COMMANDS = dict(printing_commands(click.Context(cli, info_name="replaykit")))
+# Commands keep the help option of their first context.
+COMMANDS = dict(printing_commands(click.Context(cli, info_name="replaykit", **cli.context_settings)))
 
 
 def test_every_command_has_a_result_or_a_reason_for_none() -> None:

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from uuid import uuid4
 
-from tests.redaction.makers import drawn
+from tests.redaction.made_up_secrets import drawn
 
 import replaykit as rk
 from replaykit.model.run import encode_run

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.crash.kinds import KINDS, WRITTEN, Kind
+from tests.crash.killed_commands import KINDS, WRITTEN, Kind
 from tests.crash.projects import LEFT_WITHIN_S, Project
 from tests.matrix import sampled
 

@@ -15,7 +15,7 @@ import pytest
 
 import replaykit as rk
 
-KILLS = int(os.environ.get("LOG_KILLS", "8"))
+KILLS = int(os.environ.get("LOG_KILLS", "4"))
 WRITERS = 2
 KILLS_PER_STORE = 20
 WORKER = Path(__file__).with_name("log_worker.py")

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.crash.kinds import children, has_own_network, waited_for
+from tests.crash.killed_commands import children, has_own_network, waited_for
 from tests.crash.projects import Project
 
 from replaykit.isolation import Level, Policy, Sandbox, support

@@ -48,7 +48,7 @@ def options_of(command: click.Command) -> list[str]:
     """The options of a command, and of those below it; of `replaykit` itself only its own."""
     names = [name for option in command.params if isinstance(option, click.Option) for name in option.opts]
     if isinstance(command, click.Group) and command is not cli:
-        context = click.Context(command)
+        context = click.Context(command, **cli.context_settings)
         for name in command.list_commands(context):
             inner = command.get_command(context, name)
             assert inner is not None
@@ -80,7 +80,7 @@ def replaykit(*arguments: str, path: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("verb", list(VERBS))
 def test_every_verb_has_a_section_that_names_all_its_options(verb: str) -> None:
-    command = cli.get_command(click.Context(cli), verb)
+    command = cli.get_command(click.Context(cli, **cli.context_settings), verb)
     assert command is not None
 
     text = section(CLI, f"replaykit {verb}")

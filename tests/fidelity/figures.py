@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from tests.fidelity.crowd import Tally
+from tests.fidelity.false_fixes import EXPECTED
 from tests.fidelity.harness import Trial
-from tests.fidelity.impostors import EXPECTED
+from tests.fidelity.parallel_agents import Tally
 
 REPRODUCED_SHARE = 0.95
 SHOWN = 5
@@ -93,7 +93,7 @@ def _holds(found: Tally, what: str) -> bool:
     return found.holds
 
 
-def report_impostors(wrong: dict[str, str]) -> bool:
+def report_false_fixes(wrong: dict[str, str]) -> bool:
     """Print which candidates were misjudged; True when none was."""
     print(f"\nother candidates: {len(EXPECTED)}, {len(wrong)} with a wrong verdict")
     for name, word in wrong.items():

@@ -28,8 +28,8 @@ from pathlib import Path
 from typing import Any
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
-from tests.fidelity.crowd import CURRENT, DONE
 from tests.fidelity.execution import Execution, Failure
+from tests.fidelity.parallel_agents import CURRENT, DONE
 from tests.fidelity.programs import EDITS, Program, edited, planned, program_of, programs
 from tests.fidelity.safeguards import HELD_UP, SAFEGUARDS
 

@@ -19,12 +19,12 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
-from tests.fidelity.crowd import tally
-from tests.fidelity.figures import report_collection, report_edited, report_impostors, report_unchanged
+from tests.fidelity.false_fixes import misjudged
+from tests.fidelity.figures import report_collection, report_edited, report_false_fixes, report_unchanged
 from tests.fidelity.harness import WAYS, Agent, Trial, collection, declarations, tried
 from tests.fidelity.hold_ups import IS_POSSIBLE
-from tests.fidelity.impostors import misjudged
-from tests.fidelity.safeguards import HELD_UP, IMPOSTORS, RANDOM, SAFEGUARDS
+from tests.fidelity.parallel_agents import tally
+from tests.fidelity.safeguards import FALSE_FIXES, HELD_UP, RANDOM, SAFEGUARDS
 
 CLASSES_MATTER = ("values", "exceptions", "processes", "chance")
 """Modules whose agents are recorded as scripts as well: there their classes belong to `__main__`."""
@@ -98,7 +98,7 @@ def _notices(who: str, safeguard: str, directory: Path, seed: int) -> bool:
 
     A trial that could not be carried out says nothing: a patch that has gone stale must not look like a breach.
     """
-    if who == IMPOSTORS:
+    if who == FALSE_FIXES:
         return misjudged(without=safeguard) != misjudged()
     if who == RANDOM:
         return _is_broken("unchanged", 120, seed=seed, without=safeguard)
@@ -127,7 +127,7 @@ def main() -> int:
         if not options.agents:
             unchanged = tally("unchanged", options.random, processes=options.processes, seed=options.seed)
             changed = tally("edited", options.random // 10, processes=options.processes, seed=options.seed)
-            holds += [report_unchanged(unchanged), report_edited(changed), report_impostors(misjudged())]
+            holds += [report_unchanged(unchanged), report_edited(changed), report_false_fixes(misjudged())]
             if IS_POSSIBLE:
                 held_up = tally(HELD_UP, options.random // 10, processes=4, seed=options.seed)
                 holds.append(report_unchanged(held_up, HELD_UP))

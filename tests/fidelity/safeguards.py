@@ -1,7 +1,7 @@
 """What keeps a green result honest, and how to take each part of it away: in these tests only.
 
-Without a safeguard, somebody must notice: an agent of the collection, a candidate of another kind (`impostors`), or the
-random agents. Otherwise nobody would see if the safeguard went missing from the product.
+Without a safeguard, somebody must notice: an agent of the collection, a candidate of another kind (`false_fixes`), or
+the random agents. Otherwise nobody would see if the safeguard went missing from the product.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any
 
 RANDOM = "random"
-IMPOSTORS = "impostors"
+FALSE_FIXES = "false_fixes"
 HELD_UP = "held_up"
 
 _real_urandom = os.urandom  # a run that holds chance replaces it
@@ -29,7 +29,7 @@ class Safeguard:
     patches: Mapping[str, Any]
     """What is put in the place of `module:function` or `module:Class.attribute`."""
     noticed_by: tuple[str, ...]
-    """Agents of the collection that must break the law without it, or `random`, `held_up` and `impostors`."""
+    """Agents of the collection that must break the law without it, or `random`, `held_up` and `false_fixes`."""
 
     @property
     def exists(self) -> bool:
@@ -94,7 +94,7 @@ SAFEGUARDS = {
     "guard": Safeguard(
         "no connection is made that is not on the tape",
         {"seam.guard:Guard.forbids": _always(False)},
-        (IMPOSTORS,),
+        (FALSE_FIXES,),
     ),
     "exceptions": Safeguard(
         "a tool's exception comes back as its own class",
@@ -187,11 +187,11 @@ SAFEGUARDS = {
     "evidence": Safeguard(
         "a candidate that used none of the recorded answers is not judged",
         {"model.result:Evidence.suffices": _property(True)},
-        (IMPOSTORS,),
+        (FALSE_FIXES,),
     ),
     "divergence": Safeguard(
         "a candidate that left the recorded world is not judged",
         {"checks.verdict:first_with": _always(None)},
-        (IMPOSTORS,),
+        (FALSE_FIXES,),
     ),
 }

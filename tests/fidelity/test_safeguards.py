@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.fidelity.false_fixes import misjudged
 from tests.fidelity.harness import Agent, collection, tried
-from tests.fidelity.impostors import misjudged
-from tests.fidelity.safeguards import HELD_UP, IMPOSTORS, RANDOM, SAFEGUARDS
+from tests.fidelity.safeguards import FALSE_FIXES, HELD_UP, RANDOM, SAFEGUARDS
 
 
 def test_the_product_has_every_safeguard() -> None:
@@ -15,7 +15,7 @@ def test_the_product_has_every_safeguard() -> None:
 
 
 def test_everybody_who_has_to_notice_is_there() -> None:
-    agents = {str(agent) for agent in collection()} | {RANDOM, HELD_UP, IMPOSTORS}
+    agents = {str(agent) for agent in collection()} | {RANDOM, HELD_UP, FALSE_FIXES}
 
     for safeguard in SAFEGUARDS.values():
         assert set(safeguard.noticed_by) <= agents

@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from tests.formats.carried import (
+from tests.formats.format_coverage import (
     BEGIN,
     END,
     ONLY_LOGS,
@@ -73,7 +73,9 @@ def test_the_rows_are_in_the_order_of_detection() -> None:
 
 
 def test_the_page_says_what_the_table_says() -> None:
-    assert page_with_stories(PAGE) == PAGE, "write it again: python -m tests.formats.carried docs/importing-formats.md"
+    assert page_with_stories(PAGE) == PAGE, (
+        "write it again: python -m tests.formats.format_coverage docs/importing-formats.md"
+    )
 
 
 def test_every_part_of_a_run_is_described() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from tests.formats.examples import examples
-from tests.formats.mixing import documents
+from tests.formats.mixed_files import documents
 from tests.formats.test_mixed_up import ONE_DOCUMENT, guessed, read
 from tests.matrix import sampled
 

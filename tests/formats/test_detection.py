@@ -5,8 +5,8 @@ from __future__ import annotations
 from fnmatch import fnmatch
 
 import pytest
-from tests.formats.carried import ONLY_LOGS, OTHERS, STORIES, files_of
 from tests.formats.examples import examples
+from tests.formats.format_coverage import ONLY_LOGS, OTHERS, STORIES, files_of
 from tests.formats.samples import corpora_below, corpus, sample, samples_below
 from tests.formats.test_all_corpora import CORPORA, NO_TRACES
 

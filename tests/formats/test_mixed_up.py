@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 from tests.formats.damage import as_lines
 from tests.formats.examples import examples
-from tests.formats.mixing import ALONE, TOGETHER, Maker, beside, cut, documents, flipped
+from tests.formats.mixed_files import ALONE, TOGETHER, Maker, beside, cut, documents, flipped
 from tests.formats.samples import sample, unpacked
 from tests.matrix import examples as properties
 from tests.matrix import sampled

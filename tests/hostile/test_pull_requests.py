@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 from tests.hostile.pull_requests import CI, ESCAPES, HARMLESS, PLAIN, PULL_REQUESTS, REPLAY, PullRequest, case, fixture
-from tests.hostile.victim import CANARY, TOOL_MARK, Ended, Victim, make_base, victim_at
+from tests.hostile.reviewed_project import CANARY, TOOL_MARK, Ended, Victim, make_base, victim_at
 from tests.matrix import sampled
 
 from replaykit.isolation import Level, support

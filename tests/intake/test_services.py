@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests import langfuse_server, mlflow_server, phoenix_server
 from tests.intake import test_phoenix
-from tests.intake.garbling import garbling
+from tests.intake.garbled_responses import garbling
 from tests.matrix import examples
 from tests.service_server import Fake, Said, Seen, serving
 

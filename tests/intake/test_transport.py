@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.intake.garbling import garbling
+from tests.intake.garbled_responses import garbling
 from tests.langsmith_server import KEY, FakeLangSmith, Said, Seen, incident, langsmith_server
 from tests.matrix import examples
 

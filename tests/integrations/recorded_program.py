@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.closed_port import connections_to
 from tests.integrations.fake_models import FakeModels
-from tests.knocks import knocks
 
 from replaykit.model.run import TraceRun
 from replaykit.store.sqlite import SQLiteStore
@@ -57,7 +57,7 @@ def recorded_and_replayed(
     assert made.returncode == 3, "nothing failed in the recording"
     assert "sk-of-the-user" not in "".join(file.read_text() for file in Path("cases").rglob("*.*"))
     before_replay()
-    with knocks(models.port) as seen:
+    with connections_to(models.port) as seen:
         began = time.monotonic()
         replayed = _replaykit("replay", "cases/agent", "--json", "--", *command, env=known if same_addresses else {})
         took = time.monotonic() - began

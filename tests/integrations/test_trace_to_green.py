@@ -99,7 +99,7 @@ def run(*arguments: str, directory: Path, **variables: str) -> subprocess.Comple
         env={**known, "OPENAI_AGENTS_DISABLE_TRACING": "1", "LANGSMITH_TRACING": "false", **variables},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
         check=False,
     )
 

@@ -13,6 +13,7 @@ import os
 import subprocess
 import sys
 from base64 import b64encode
+from contextlib import closing
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -48,9 +49,11 @@ def post(url: str, body: Any, headers: dict[str, str], library: str) -> Any:
     place = urlsplit(url)
     if place.username:
         sent["authorization"] = "Basic " + b64encode(place.netloc.rpartition("@")[0].encode()).decode()
-    connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=20)
-    connection.request("POST", f"{place.path}?{place.query}" if place.query else place.path, text, sent)
-    return json.loads(connection.getresponse().read())
+    path = f"{place.path}?{place.query}" if place.query else place.path
+    with closing(http.client.HTTPConnection(place.hostname or "", place.port, timeout=20)) as connection:
+        connection.request("POST", path, text, sent)
+        with connection.getresponse() as answer:
+            return json.loads(answer.read())
 
 
 class Stdio:
@@ -76,8 +79,10 @@ class Stdio:
 
     def close(self) -> None:
         assert self.process.stdin
+        assert self.process.stdout
         self.process.stdin.close()
         self.process.wait(20)
+        self.process.stdout.close()
 
 
 class Http:

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.knocks import knocks
+from tests.closed_port import connections_to
 from tests.matrix import sampled
 from tests.programs.agents import HTTP, write
 from tests.programs.conftest import Upstream, completion, whole
@@ -95,7 +95,7 @@ def test_a_server_of_the_program_is_asked_again_and_served_what_it_asks(words: l
     live = recorded(*agent)
     upstream.close()
 
-    with knocks(upstream.port) as seen:
+    with connections_to(upstream.port) as seen:
         result = replayed(live.run, *agent)
 
     assert [call.name for call in live.run.calls] == ["small"], "what the program says to itself is no call"

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.knocks import knocks
+from tests.closed_port import connections_to
 from tests.matrix import sampled
 from tests.programs.agents import HTTP, LOOP, STRANGER, write
 from tests.programs.conftest import DONE, END, STREAM, Asked, Upstream, chunk, completion, event, wait_for, whole
@@ -79,7 +79,7 @@ def test_a_program_in_another_language_is_recorded_and_replayed_without_a_connec
     live = recorded(*agent)
     upstream.close()
 
-    with knocks(upstream.port) as seen:
+    with connections_to(upstream.port) as seen:
         result = replayed(live.run, *agent)
 
     assert Path("printed.txt").read_text() == (Path(str(result.directory)) / "stdout.log").read_text()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.matrix import matrix
-from tests.redaction.makers import drawn, hexed, jwt, with_crc
+from tests.redaction.made_up_secrets import drawn, hexed, jwt, with_crc
 
 from replaykit.redaction import Redactor
 

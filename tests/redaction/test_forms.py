@@ -14,7 +14,7 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.redaction.makers import jwt, with_crc
+from tests.redaction.made_up_secrets import jwt, with_crc
 
 from replaykit.redaction import Redactor
 from replaykit.redaction.checksums import iban_check_digits, luhn, luhn_digit

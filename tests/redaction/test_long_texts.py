@@ -7,7 +7,7 @@ import random
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tests.matrix import examples
-from tests.redaction.makers import drawn, pem
+from tests.redaction.made_up_secrets import drawn, pem
 
 from replaykit.redaction import DEFAULT
 from replaykit.redaction.finding import Hit

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.matrix import examples
-from tests.redaction.makers import drawn, hexed, pem
+from tests.redaction.made_up_secrets import drawn, hexed, pem
 
 from replaykit.model.text_splice import common_prefix
 from replaykit.redaction import Redactor

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from bench.redaction.corpus import HALVES, half
 from bench.redaction.hard_negatives import hard_negatives
-from tests.redaction.makers import drawn, hexed, jwt, with_crc
+from tests.redaction.made_up_secrets import drawn, hexed, jwt, with_crc
 
 from replaykit.errors import UsageError
 from replaykit.redaction import DEFAULT, Redactor, find, load_rules

@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 import base64
-import importlib.util
 import json
-from pathlib import Path
 
 import pytest
+from tests.redaction.made_up_secrets import ALPHABET, drawn, hexed, jwt, pem, with_crc
 
 from replaykit.redaction import find
-
-_spec = importlib.util.spec_from_file_location("redaction_makers", Path(__file__).with_name("makers.py"))
-assert _spec is not None
-assert _spec.loader is not None
-makers = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(makers)
-drawn, hexed, with_crc, jwt, pem = makers.drawn, makers.hexed, makers.with_crc, makers.jwt, makers.pem
 
 TOKENS = {
     "github-token": [with_crc("ghp_"), with_crc("gho_"), f"github_pat_{drawn(22)}_{drawn(59)}"],
@@ -239,7 +231,7 @@ def test_a_header_keeps_its_scheme() -> None:
     ],
 )
 def test_the_token_of_a_telegram_bot_is_found_in_its_address(text: str, digits: int) -> None:
-    token = f"{'7996027148123'[:digits]}:AA{drawn(33, makers._ALPHABET + '-_')}"
+    token = f"{'7996027148123'[:digits]}:AA{drawn(33, ALPHABET + '-_')}"
     spelled = text.format(token)
 
     assert [(found.kind, spelled[found.start : found.end]) for found in find(spelled)] == [("telegram-token", token)]

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from tests.matrix import sampled
-from tests.redaction.makers import jwt
+from tests.redaction.made_up_secrets import jwt
 
 import replaykit as rk
 from replaykit.cases.scaffold import scaffold

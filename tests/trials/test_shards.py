@@ -290,9 +290,7 @@ def without_times(document: Any) -> Any:
     return document
 
 
-@pytest.mark.parametrize(
-    "parts", [{}, {"chaos": FAULT}, {"inputs": ["Where?"], "chaos": FAULT, "mutations": {"count": 2}}]
-)
+@pytest.mark.parametrize("parts", [{}, {"inputs": ["Where?"], "chaos": FAULT, "mutations": {"count": 2}}])
 def test_shards_merged_are_what_ci_says(capsys: pytest.CaptureFixture[str], parts: dict[str, Any]) -> None:
     suite(6, **parts)
     whole_code = run(["ci", "--json"])

@@ -40,7 +40,7 @@ class WorkerCandidate:
 
     def __init__(self, job: WorkerJob) -> None:
         self.label = job.spec
-        self._job = job
+        self.job = job
         self._lock = threading.Lock()
         self._idle: list[_Worker] = []
         self._all: set[_Worker] = set()
@@ -56,14 +56,17 @@ class WorkerCandidate:
 
     def run(self, case: ReplayCase, workspace: Path, timeout_s: float) -> Attempt:
         """Run the case in the first worker that is free."""
-        if self._cannot_load:  # nor could it for the next case
+        return self.run_task(Task(world=world_of(case), timeout_s=timeout_s), case.scenario.consent, workspace)
+
+    def run_task(self, task: Task, consent: Consent, workspace: Path) -> Attempt:
+        """Run a task in the first worker that is free."""
+        if self._cannot_load:  # nor could it for the next one
             return Attempt(reason=self._cannot_load)
-        world = world_of(case)
-        worker = self._take(hash_seed(world.pins, os.environ), case.scenario.consent)
+        worker = self._take(hash_seed(task.world.pins, os.environ), consent)
         if worker is None:
             return Attempt(reason="the workers were stopped")
         with worker.printing_into(workspace) as logs:
-            attempt = worker.run(Task(world=world, timeout_s=timeout_s, logs=logs), case)
+            attempt = worker.run(replace(task, logs=logs), consent)
         if not attempt.run and not attempt.reason:
             attempt = Attempt(reason=worker.how_it_died(workspace))
         self._cannot_load = self._cannot_load or worker.cannot_load
@@ -81,7 +84,7 @@ class WorkerCandidate:
                 if (worker.hashes, worker.boundary) == (hashes, boundary):
                     self._idle.remove(worker)
                     return worker
-        worker = _Worker(self._job, hashes, consent)
+        worker = _Worker(self.job, hashes, consent)
         with self._lock:
             if not self._stopped.is_set():
                 self._all.add(worker)
@@ -152,8 +155,8 @@ class _Worker:
         self.cannot_load = ""
         """Why there is no agent to run, in words."""
 
-    def run(self, task: Task, case: ReplayCase) -> Attempt:
-        """Run one case; the agent is loaded before the first. Neither run nor reason where it died."""
+    def run(self, task: Task, consent: Consent) -> Attempt:
+        """Run one task; the agent is loaded before the first. Neither run nor reason where it died."""
         self._died = ""
         if self._job is not None:
             loaded = self._exchange(self._job, LOAD_TIMEOUT_S)
@@ -171,9 +174,8 @@ class _Worker:
                 return Attempt(reason=self.cannot_load)
         reply = self._exchange(task, task.timeout_s + _GRACE_S)
         attempt = self._attempt(task, reply)
-        consent = case.scenario.consent
         if consent.keep_writes:
-            self._confined.keep_writes(new_workspace(Path(consent.keep_writes), case.id))
+            self._confined.keep_writes(new_workspace(Path(consent.keep_writes), task.world.case_id))
         if self.boundary is None:
             isolation = without_sandbox(consent)
         else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from replaykit.cases.case import EVERY_TOOL, RECORDED, ReplayCase, Scenario
@@ -15,7 +16,7 @@ from replaykit.errors import UsageError
 from replaykit.handlers.replay.world import World
 from replaykit.model.events import Call, LlmCall
 from replaykit.model.faults import ChaosPlan
-from replaykit.model.isolation import EVERYTHING, MODELS, Consent
+from replaykit.model.isolation import EVERYTHING, MODELS, NO_CONSENT, Consent
 from replaykit.model.matching import MatchRules, ModelMatch, OnMiss, ToolMode
 from replaykit.model.pins import Clock, Pins, is_harmless
 from replaykit.model.run import TraceRun
@@ -162,6 +163,27 @@ def with_chaos(case: ReplayCase, plan: ChaosPlan) -> ReplayCase:
     if names:
         return with_scenario(case, chaos=plan, input_json=raw(scenario_input))
     return with_scenario(case, chaos=plan)
+
+
+class WorldOptions(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the person who runs cases says about all of their worlds."""
+
+    consent: Consent = NO_CONSENT
+    take: str | None = None
+    """The only take to serve."""
+    is_pinned: bool = True
+    """False when nothing is held still."""
+    trusted: tuple[str, ...] = ()
+    """Variables that cases may set."""
+    chaos: ChaosPlan = ChaosPlan()
+
+
+def with_options(case: ReplayCase, options: WorldOptions) -> ReplayCase:
+    """The case in the world that the options ask for."""
+    if options.take is not None:
+        case = with_take(case, options.take, only=True)
+    case = with_pins(with_consent(case, options.consent), pin=options.is_pinned, trusted=options.trusted)
+    return with_chaos(case, options.chaos)
 
 
 def live_case(scenario_input: Json, *, case_id: str = "live", timeout_s: float = DEFAULT_TIMEOUT_S) -> ReplayCase:

@@ -37,6 +37,11 @@ jobs = click.option(
     type=click.IntRange(1),
     help="Run N at once.  [default: 1; one per core for a configured Python agent]",
 )
+on = click.option(
+    "--on",
+    metavar="local|dask://HOST:PORT",
+    help="Run a Python agent in copies of the working directory: in processes of this machine, or on a Dask cluster.",
+)
 chaos = options.combined(
     click.option("--seed", type=click.IntRange(0), help="With --chaos: the seed of the faults.  [default: 0]"),
     click.option(
@@ -199,6 +204,19 @@ def _leave_when_told() -> None:
     if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
         click.get_current_context().call_on_close(lambda: signal.signal(signal.SIGTERM, signal.SIG_DFL))
+
+
+def cluster_of(on: str, candidate: Any, **settings: Any) -> Any:
+    """Return the engine that `--on` names, with the agent; it ends with the command."""
+    from replaykit.cluster.cluster import Cluster, ClusterSettings
+
+    project = settings["project"]
+    if project is not None and project.files.revision_text:
+        raise UsageError("--on sends the working tree, so it cannot be combined with --config-from or --untrusted")
+    cluster = Cluster(on, candidate, ClusterSettings(**settings))
+    options.note(*(f"{path} is not sent: the link leads elsewhere" for path in cluster.left_out))
+    stopped_at_the_end(cluster.candidate)
+    return cluster
 
 
 def candidate_of(text: str) -> Any:

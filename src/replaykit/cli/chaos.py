@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec.structs import replace
 
-from replaykit.candidates.worlds import with_consent
+from replaykit.candidates.worlds import WorldOptions, with_consent
 from replaykit.cli import candidate_options, judge_options, options
 from replaykit.cli.progress import progress
 from replaykit.cli.verbosity import detail, reports
@@ -93,6 +93,7 @@ def command() -> None:
 @candidate_options.consent
 @_trial_options
 @candidate_options.mcp_config
+@candidate_options.on
 @click.option(
     "--scaffold",
     type=options.DIRECTORY,
@@ -110,6 +111,7 @@ def run(
     contract: str | None,
     jobs: int | None,
     timeout_s: float | None,
+    on: str | None,
     scaffold: Path | None,
     as_json: bool,
     **named: Any,
@@ -132,6 +134,7 @@ def run(
     settings = project or Project(file=Path())
     named_contract = _contract(settings, contract)
     scenarios = _scenarios(settings, named_contract, profile, seed)
+    named_jobs = jobs
     candidate, jobs = _candidate(project, scenarios, jobs, named)
     questions = tuple(map(options.json_or_text, inputs))
     if not questions and not cases:
@@ -142,6 +145,10 @@ def run(
     if questions and not timeout_s:
         timeout_s = _usual_timeout(settings)
     candidate_options.refuse_in_live_world(allowed, is_recorded=bool(worlds))
+    if on is not None:
+        world = WorldOptions(consent=allowed)
+        cluster = candidate_options.cluster_of(on, candidate, project=project, world=world, jobs=named_jobs)
+        candidate, jobs = cluster.candidate, cluster.jobs
     promised = named_contract or chaos_contract(settings, in_cases=bool(worlds))
     trial = ChaosTrial(
         scenarios=scenarios,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from msgspec.structs import replace
 
 from replaykit.cli import candidate_options, options, trusted_config
 from replaykit.cli.progress import progress
@@ -26,6 +27,7 @@ from replaykit.trials.ci_result import CiPartName
 from replaykit.trials.shards import Shard, parse_shard, read_timings, result_files
 
 if TYPE_CHECKING:
+    from replaykit.candidates.attempt import Candidate
     from replaykit.project.project import Project
     from replaykit.report.ci_files import Form
     from replaykit.trials.ci import Ci
@@ -87,6 +89,7 @@ _reports = options.combined(
     metavar="FILE|DIR",
     help="With --shard: earlier results, to balance the shards by time. Use the same for all shards.",
 )
+@candidate_options.on
 @options.flag(
     "--reuse-workers",
     help="Run all cases in one process of the agent: faster, if the agent keeps no state between runs.",
@@ -111,6 +114,7 @@ def command(
     jobs: int | None,
     shard: str | None,
     timings: Path | None,
+    on: str | None,
     reuse_workers: bool,
     output: Path | None,
     junit: Path | None,
@@ -173,12 +177,14 @@ def command(
     ci.refuse_nothing()
     if lacks_agent:
         raise _no_agent(project)
+    named_jobs = jobs
     candidate, jobs = candidate_options.candidate_and_jobs(
         *candidate_names, jobs=jobs, project=project, reuses_workers=reuse_workers
     )
+    workers = _workers(plan, candidate, jobs if on is None else named_jobs, on)
     results = _results_file(ci, output)
     with _telling_of_a_stop(files), progress("running", ci.count) as running:
-        result = ci.run(CiWorkers(candidate=candidate, jobs=jobs, on_done=running.advance), results)
+        result = ci.run(replace(workers, on_done=running.advance), results)
     _tell(result, files, as_json=as_json)
     if share is not ALL:
         hint(f"wrote {results}")
@@ -210,6 +216,23 @@ def merge(
     result = merged(result_files(paths))
     _tell(result, planned(output, junit=junit, markdown=markdown, html=html), as_json=as_json)
     return result.exit_code
+
+
+def _workers(plan: CiPlan, candidate: Candidate, jobs: int | None, on: str | None) -> CiWorkers:
+    """Return what runs the agent: this process, or the engine that was named."""
+    if on is None:
+        return CiWorkers(candidate=candidate, jobs=jobs or 1)
+    if plan.project.sources:
+        hint = "Bring the runs in first: replaykit import, then replaykit scaffold"
+        raise UsageError("--on replays cases in files, and the configuration fetches some from sources", hint=hint)
+    from replaykit.candidates.worlds import WorldOptions
+    from replaykit.cluster.protocol import KeepRule
+
+    of_passed = plan.evidence is not None and plan.evidence.of_passed
+    keep = KeepRule(passed=of_passed, unproven=plan.requires_proof, isolation=plan.required_isolation)
+    world = WorldOptions(consent=plan.consent)
+    cluster = candidate_options.cluster_of(on, candidate, project=plan.project, world=world, keep=keep, jobs=jobs)
+    return CiWorkers(candidate=cluster.candidate, jobs=cluster.jobs, cluster=cluster)
 
 
 def _share(text: str | None, timings: Path | None) -> Shard:

@@ -10,7 +10,7 @@ import click
 
 from replaykit.candidates.pool import replay_many
 from replaykit.candidates.replay import exit_code
-from replaykit.candidates.worlds import left_unset, with_chaos, with_consent, with_pins, with_take
+from replaykit.candidates.worlds import WorldOptions, left_unset, with_options
 from replaykit.cases.case import ReplayCase
 from replaykit.cases.requests import refusal_text, refused_in
 from replaykit.checks.verdict import settled
@@ -68,6 +68,7 @@ class ReplayOptions(NamedTuple):
     chaos: str | None
     seed: int | None
     jobs: int | None
+    on: str | None
     evidence: Path | None
     as_json: bool
 
@@ -103,6 +104,7 @@ class ReplayOptions(NamedTuple):
 @options.flag("--no-pins", help="Do not freeze clock, randomness and environment.")
 @candidate_options.chaos
 @candidate_options.jobs
+@candidate_options.on
 @options.evidence
 @import_runs.replays_langsmith
 @options.no_redact
@@ -134,19 +136,26 @@ def command(**parameters: Any) -> ExitCode:
     with progress("fetching", is_logged=True) as fetched:
         subjects = subjects_of(project, options_.cases, on_fetched=fetched.advance)
     options.tell_notices(subjects)
-    found = _worlds(options_, subjects, files)
+    world = _world_options(options_, files)
+    found = _worlds(world, subjects)
     options.note(*files.notices)
     root, wrong = options_.evidence or default_evidence_path(), [subject.error for subject in subjects.unusable]
-    with progress("replaying", len(found) * options_.repeat) as replaying:
-        results = replay_many(
-            [case for case in found for _ in range(options_.repeat)],
-            candidate,
-            timeout_s=options_.timeout_s,
-            evidence=root,
-            jobs=min(jobs, len(found) * options_.repeat),
-            on_done=replaying.advance,
-            on_wrong=wrong.append if len(found) > 1 else None,
-        )
+    repeated = [case for case in found for _ in range(options_.repeat)]
+    with progress("replaying", len(repeated)) as replaying:
+        on_wrong = wrong.append if len(found) > 1 else None
+        if options_.on is None:
+            results = replay_many(
+                repeated,
+                candidate,
+                timeout_s=options_.timeout_s,
+                evidence=root,
+                jobs=min(jobs, len(repeated)),
+                on_done=replaying.advance,
+                on_wrong=on_wrong,
+            )
+        else:
+            cluster = _cluster(options_, project, candidate, world)
+            results = cluster.replay_many(repeated, root, on_done=replaying.advance, on_wrong=on_wrong)
     if options_.repeat > 1:
         results = settled(results)
     code = gravest([*(error.exit_code for error in wrong), exit_code(results, Verdict(options_.expect))])
@@ -190,24 +199,43 @@ def _candidate(options_: ReplayOptions, project: Any) -> tuple[Any, int]:
     return candidate, jobs
 
 
-def _worlds(options_: ReplayOptions, subjects: SelectedCases, files: Any) -> list[SelectedCase]:
-    """The subjects, each in the world that the options ask for."""
+def _cluster(options_: ReplayOptions, project: Any, candidate: Any, world: WorldOptions) -> Any:
+    """Return the engine that was named."""
+    from replaykit.cluster.protocol import KeepRule
+
+    return candidate_options.cluster_of(
+        options_.on or "",
+        candidate,
+        project=project,
+        world=world,
+        timeout_s=options_.timeout_s,
+        keep=KeepRule(passed=True),
+        jobs=options_.jobs,
+    )
+
+
+def _world_options(options_: ReplayOptions, files: Any) -> WorldOptions:
+    """Return what the options say about all worlds."""
     plan = ChaosPlan()
     if options_.chaos is not None:
         from replaykit.project.chaos_config import named_plan
 
         plan = named_plan(options_.chaos, seed=options_.seed, files=files)
         candidate_options.refuse_out_of_reach(options_.endpoint, [plan])
+    return WorldOptions(
+        consent=options_.consent,
+        take=options_.take,
+        is_pinned=not options_.no_pins,
+        trusted=options_.pin_env,
+        chaos=plan,
+    )
 
-    def world(subject: SelectedCase) -> SelectedCase:
-        if not isinstance(subject, ReplayCase):
-            return subject
-        if options_.take is not None:
-            subject = with_take(subject, options_.take, only=True)
-        subject = with_consent(subject, options_.consent)
-        return with_chaos(with_pins(subject, pin=not options_.no_pins, trusted=options_.pin_env), plan)
 
-    found = list(map(world, subjects.all))
+def _worlds(world: WorldOptions, subjects: SelectedCases) -> list[SelectedCase]:
+    """The subjects, each in the world that the options ask for."""
+    found: list[SelectedCase] = []
+    for subject in subjects.all:
+        found.append(with_options(subject, world) if isinstance(subject, ReplayCase) else subject)
     for name in left_unset(subject for subject in found if isinstance(subject, ReplayCase)):
         hint(fit(f"{name} has a value in the case that is not set here; --pin-env {name} sets it"))
     return found

@@ -29,6 +29,8 @@ _STRING_OR_BRACKET = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{}]', re.DOT
 _BRACKETS = b"[]{}"
 _OTHERS = bytes(byte for byte in range(256) if byte not in _BRACKETS)
 _UP, _DOWN = b"\x01", b"\xff"
+_PAIR = _UP + _DOWN
+_USUAL_LEVELS = 12
 _AS_STEPS = bytes.maketrans(_BRACKETS, 2 * (_UP + _DOWN))
 
 
@@ -91,7 +93,11 @@ def _is_flat(text: bytes) -> bool:
 
     Brackets in strings count as well, which is harmless unless they close more levels than they open.
     """
-    steps = _steps(text)
+    steps = remaining = _steps(text)
+    for _ in range(_USUAL_LEVELS):
+        remaining = remaining.replace(_PAIR, b"")  # takes the innermost level away, in a third of the time of a count
+        if not remaining:
+            return True
     return steps.count(_DOWN) <= steps.count(_UP) and _levels(steps) <= MAX_NESTING
 
 

@@ -76,10 +76,13 @@ class ArgumentsFold:
 
     def restore(self, event: AnyEvent) -> AnyEvent:
         """Restore the whole arguments of an event; raise ValueError if the call that they are a cut of is missing."""
-        if isinstance(event, Call) and event.like is not None:
+        if not isinstance(event, Call):
+            return event
+        if event.like is not None:
             old = self._last.get((type(event), event.name))
             if old is None:
                 raise ValueError("arguments like those of a call that is not there")
             event = replace(event, arguments_json=Raw(paste(old, event.like)), like=None)
-        self.remember(event)
+        if len(event.arguments_json) >= _LARGE:
+            self.remember(event)
         return event

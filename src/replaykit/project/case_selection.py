@@ -106,6 +106,24 @@ def index_cases(project: Project, *, more: Sequence[Session | Unusable] = ()) ->
     return IndexedCases(all=refuse_duplicate_ids(selected), notices=notices, read=reader.read)
 
 
+def case_loader(project: Project | None) -> Callable[[FiledCase], SelectedCase]:
+    """Return what reads cases and sessions that were selected elsewhere, also sessions in the configuration itself."""
+    reader: _CaseReader[FiledCase] = _CaseReader(project)
+    files = IndexedCases(all=(), read=reader.read)
+    sessions: dict[tuple[str, str], Session] = {}
+    for session in () if project is None else project.sessions:
+        if not isinstance(session, InvalidFile):
+            sessions[session.id, str(session.file)] = session
+
+    def load(filed: FiledCase) -> SelectedCase:
+        session = sessions.get((filed.id, filed.path))
+        if session is None:
+            return files.load(filed)
+        return reader.sessions.subject_of(session)
+
+    return load
+
+
 def _filed(subject: SelectedCase) -> SelectedCase | FiledCase:
     if isinstance(subject, Unusable):
         return subject

@@ -202,7 +202,8 @@ _BLANKS = (b" ", b"\n", b"\t")
 
 
 def _has_numbers(raw: bytes, low: bytes, shape: bytes, near_ids: bool) -> bool:
-    if (shape.find(b"AA00") >= 0 and _may_have_iban(raw, shape)) or (_DOT in raw and _IP.search(raw)):
+    has_letters = shape.find(b"AA00") >= 0
+    if (has_letters and _may_have_iban(raw, shape)) or (_DOT in raw and _IP.search(raw)):
         return True
     if near_ids:
         joined = shape.translate(None, _BETWEEN_DIGITS)
@@ -210,10 +211,12 @@ def _has_numbers(raw: bytes, low: bytes, shape: bytes, near_ids: bool) -> bool:
             return True
     if len(shape) < _FEW_BYTES and shape.count(b"0") < _FEWEST_DIGITS:
         return False  # for short texts, the rest would take a third of the time
-    if shape.find(_FISCAL_SIGN) >= 0 or (shape.find(_DNI_SIGN) >= 0 and _DNI.search(shape)):
+    if has_letters and shape.find(_FISCAL_SIGN) >= 0:
         return True
     search, is_harmless = _MANY.search, _HARMLESS.match
     found = search(shape)
+    if found and shape.find(_DNI_SIGN) >= 0 and _DNI.search(shape):  # which has so many digits
+        return True
     while found:
         start = found.start()
         harmless = is_harmless(raw, start) or _id_at(raw, low, start)

@@ -143,6 +143,8 @@ def report_uncompared(session: RunSession, tool: str, arguments: bytes) -> None:
 
 def report_mutated(session: RunSession, tool: str, names: Sequence[str]) -> None:
     """Report, once for each tool, that it changes its arguments."""
+    if (MUTATED, tool) in session.reported:
+        return  # before the text is written: this is asked in every call of such a tool
     _report(session, MUTATED, tool, mutated_text(tool, names), {"arguments": list(names)})
 
 

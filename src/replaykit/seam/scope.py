@@ -192,6 +192,13 @@ class Order:
         return live
 
 
+class AnswerAtOnce(Protocol):
+    """Answers a tool call in a replay without asking the handler, if nothing has to be reported about it."""
+
+    def __call__(self, scope: Scope, name: str, arguments: bytes) -> Call | None:
+        """Return the recorded call; None for a call that goes through the seam."""
+
+
 class Unfinished(Protocol):
     """An exchange whose answer is awaited, or still being read."""
 
@@ -234,6 +241,8 @@ class RunSession:
 
     order: Order | None = None
     """In a replay of concurrent tools: the order in which they ended."""
+    answer_at_once: AnswerAtOnce | None = None
+    """In a replay: a way around the handler, for calls that the agent makes one after the other."""
     elsewhere: tuple[str, ...] = ()
     """Places (host, port and the start of a path) whose requests another process records or serves."""
     own: OwnPlaces | None = None

@@ -24,7 +24,15 @@ from replaykit.seam.own_code import Function
 from replaykit.seam.pinning import travelled
 from replaykit.seam.virtual_alarms import ALARMS, Alarms, ring
 from replaykit.seam.virtual_clock import VirtualClock
-from replaykit.seam.virtual_locks import ClockOf, lock_class, new_reentrant_lock, notify, simple_queue_maker, wait
+from replaykit.seam.virtual_locks import (
+    ClockOf,
+    acquire_semaphore,
+    lock_class,
+    new_reentrant_lock,
+    notify,
+    simple_queue_maker,
+    wait,
+)
 from replaykit.seam.virtual_loops import call_soon_threadsafe, run_once, send
 from replaykit.seam.virtual_threads import Threads
 
@@ -138,6 +146,7 @@ class VirtualTime:
                 ("", "RLock", lambda _: new_reentrant_lock),
                 ("Condition", "notify", notify(self.clock)),
                 ("Condition", "wait", wait(self.clock)),
+                ("Semaphore", "acquire", acquire_semaphore),
                 ("Thread", "start", threads.start),
                 ("Thread", "join", threads.join),
             ),

@@ -81,7 +81,7 @@ class LogFile:
                 raise StoreError(f"run {self._run_id} was deleted or rewritten while it was recorded")
             if found.st_size != self._size:  # a write that was interrupted before it was acknowledged
                 os.ftruncate(self._file, self._size)
-            frame = _frame(key, seal(key, body))
+            frame = _frame(key, body)
             self._write(frame)
         except OSError as error:
             raise _cannot_write(self._path, error) from None
@@ -280,7 +280,8 @@ def salvaged_rows(data: bytes) -> Iterator[EventRow]:
             position += 1
 
 
-def _frame(key: int, row: bytes) -> bytes:
+def _frame(key: int, body: bytes) -> bytes:
+    row = seal(key, body)
     return _HEAD.pack(len(row), _check(len(row), key), key) + row
 
 

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cached_property, partial
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -365,9 +366,12 @@ class SQLiteStore:
                 raise missing_events(header.id, expected, first)
             for event in batch:
                 try:
-                    if isinstance(event, Shared) and event.run not in parents:
-                        parents[event.run] = self._parent(event.run, family)
-                    whole = _whole(event, arguments, parents)
+                    if isinstance(event, Shared):
+                        if event.run not in parents:
+                            parents[event.run] = self._parent(event.run, family)
+                        whole = _in_its_place(event, parents)
+                    else:
+                        whole = arguments.restore(event)
                 except (ValueError, KeyError, RunNotFound) as error:
                     where = f"run {header.id}, event {event.seq}"
                     raise CorruptStore(f"it cannot be reconstructed ({error})", where=where) from None
@@ -384,7 +388,7 @@ class SQLiteStore:
     def load(self, run_id: str) -> TraceRun:
         """A whole run, its events in the order they began."""
         _, header = self.find(run_id)
-        return TraceRun.of(header, tuple(sorted(self.events(header.id), key=lambda event: event.seq)))
+        return TraceRun.of(header, tuple(sorted(self.events(header.id), key=attrgetter("seq"))))
 
     @checked("store.state_at(run_id, 7)")
     def state_at(self, run_id: str, seq: int | None = None) -> Json:
@@ -505,10 +509,8 @@ def _pack_name(key: int) -> str:
     return f"run {key >> 32}, pack at event {key & _INDEX}"
 
 
-def _whole(event: StoredEvent, arguments: ArgumentsFold, parents: dict[str, dict[int, AnyEvent]]) -> AnyEvent:
-    """An event as it was given to the store; ValueError or KeyError when a part of it is not there."""
-    if not isinstance(event, Shared):
-        return arguments.restore(event)
+def _in_its_place(event: Shared, parents: dict[str, dict[int, AnyEvent]]) -> AnyEvent:
+    """The parent's event, where the fork has it; KeyError when it is not there."""
     original = parents[event.run][event.of]
     place = {name: getattr(event, name) for name in ("seq", "at", "step", "parent", "path")}
     return replace(original, **place)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -56,7 +57,7 @@ def fold_rows(db: sqlite3.Connection, rows: Sequence[EventRow], where: str) -> N
         if len(body) > blobs.LARGE and not blobs.marked(body):
             packs.add(decode_event(body), body)
         else:
-            packs.add(_decode_event_number(body), body)
+            packs.add(_number_of(body), body)
     packs.write()
 
 
@@ -67,6 +68,15 @@ class _EventNumber(msgspec.Struct):
 
 
 _decode_event_number = msgspec.json.Decoder(_EventNumber).decode
+_BEGIN = re.compile(rb'\{"type":"[a-z_]+","seq":(\d+)[,}]')
+
+
+def _number_of(body: bytes) -> _EventNumber:
+    """The number of an event, off the beginning of its text as we write it: to go through the rest takes longer."""
+    begin = _BEGIN.match(body)
+    if begin is None:
+        return _decode_event_number(body)
+    return _EventNumber(int(begin[1]))
 
 
 class _PackWriter:

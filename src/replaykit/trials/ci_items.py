@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterable
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import orjson
 from msgspec import Struct
@@ -28,6 +29,9 @@ from replaykit.project.case_selection import FiledCase, IndexedCases
 from replaykit.project.project import Project
 from replaykit.trials.ci_result import CiItem, CiOutcome, CiPartName
 from replaykit.trials.trial_runs import TrialRun
+
+if TYPE_CHECKING:
+    from replaykit.cluster.cluster import Cluster
 
 
 class Location(Struct, frozen=True, kw_only=True):
@@ -189,6 +193,8 @@ class CiWorkers(Struct, frozen=True, kw_only=True):
     candidate: Candidate
     jobs: int = 1
     on_done: Callable[[], None] = lambda: None
+    cluster: Cluster | None = None
+    """The engine that replays run on; the runs of trials reach it by the candidate."""
 
 
 def trial_members(run: TrialRun) -> JsonObject:

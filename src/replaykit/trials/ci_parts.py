@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -20,7 +20,8 @@ from replaykit.errors import ExitCode, FormatTooNew, InvalidFile, ReplayKitError
 from replaykit.judges.judgement_store import ProjectAnswers
 from replaykit.model.faults import ChaosPlan
 from replaykit.model.result import Finding, ReplayResult, Verdict
-from replaykit.model.values import raw
+from replaykit.model.values import JsonObject, raw
+from replaykit.project.case_selection import FiledCase
 from replaykit.project.chaos_config import matrix_of
 from replaykit.project.project import Mutations, Project
 from replaykit.trials.chaos import CHAOS, ChaosRun, ChaosTrial, ChaosVerdict, chaos_runs, injected_faults
@@ -52,6 +53,9 @@ from replaykit.trials.contract import (
 from replaykit.trials.model_mutations import mutator_of
 from replaykit.trials.mutation import MutationRun, MutationTrial, mutation_runs
 from replaykit.trials.trial_runs import TrialRun, name_of
+
+if TYPE_CHECKING:
+    from replaykit.cluster.cluster import Cluster
 
 UNPROVEN = "unproven"
 """The word for a replay that is `fixed` and rests on no red, where `--require-proof` asks for one."""
@@ -403,6 +407,9 @@ class ReplayPart(CiSection):
 
     def run(self, workers: CiWorkers) -> Iterator[CiRecord]:
         """Replay them all; what is wrong with one is one item."""
+        if workers.cluster is not None:
+            yield from self._run_on(workers.cluster, workers)
+            return
         with Pool(workers.candidate, workers=max(1, min(workers.jobs, self.count))) as pool:
 
             def one(index: int) -> CiRecord:
@@ -412,6 +419,16 @@ class ReplayPart(CiSection):
                     workers.on_done()
 
             yield from pool.run(self._own, one)
+
+    def _run_on(self, cluster: Cluster, workers: CiWorkers) -> Iterator[CiRecord]:
+        subjects = [self._settings.subjects.all[index] for index in self._own]
+        for index, subject, reply in zip(self._own, subjects, cluster.replays(subjects), strict=True):
+            result = reply.with_evidence(self._settings.evidence)
+            is_wrong_file = reply.error is not None and reply.error.exit_code is ExitCode.USAGE
+            payloads = {"input_json": reply.input_json, "context_json": reply.context_json}
+            item = self._replay_item(subject, result, is_wrong_file=is_wrong_file, payloads=payloads)
+            yield self._record(item, Tally(), index)
+            workers.on_done()
 
     def _replayed(self, pool: Pool, subject: ReplayCase | Unusable) -> CiItem:
         """Return the item of a case: it keeps its files if it did not pass."""
@@ -433,8 +450,19 @@ class ReplayPart(CiSection):
         return self._replay_item(subject, result).outcome is not CiOutcome.PASSED
 
     def _replay_item(
-        self, subject: ReplayCase | Unusable, result: ReplayResult, *, is_wrong_file: bool = False
+        self,
+        subject: ReplayCase | Unusable | FiledCase,
+        result: ReplayResult,
+        *,
+        is_wrong_file: bool = False,
+        payloads: JsonObject | None = None,
     ) -> CiItem:
+        """Return the item of a result. `payloads` are the input and the context of a case that is not in memory."""
+        if payloads is None:
+            payloads = {}
+            if isinstance(subject, ReplayCase):
+                scenario = subject.scenario
+                payloads = {"input_json": scenario.input_json, "context_json": scenario.context_json}
         item = CiItem(
             part=self.part,
             id=result.case_id,
@@ -447,35 +475,41 @@ class ReplayPart(CiSection):
             isolation=result.isolation.level.value,
             file=str(subject.file),
             unproven=result.unproven,
+            **payloads,
             **run_members(result.run),
         )
-        if isinstance(subject, ReplayCase):
-            scenario = subject.scenario
-            item = replace(item, input_json=scenario.input_json, context_json=scenario.context_json)
-        changes = self._refusal(item, subject, result)
+        changes = self._refusal(item, result)
         if not changes and item.outcome is CiOutcome.PASSED:  # only what failed is looked up in its file: most do not
             return item
+        if isinstance(subject, FiledCase):
+            subject = self._settings.subjects.cases.load(subject)
         changes = changes or {
             "reason": result.reason or "; ".join(finding.text for finding in result.observed),
             "expected_failure": result.expected_failure,
             "divergence": first_divergence(result.deviations),
             "failures": tuple(finding for finding in result.desired if not finding.holds),
-            "command": replay_command(self._project, subject),
             "is_wrong_file": is_wrong_file,
         }
         where = self._settings.places.of_subject(subject)
-        return replace(item, contract=where.contract, file=where.file, line=where.line, **changes)
+        closer = self._closer(changes.get("verdict", ""), subject)
+        return replace(item, contract=where.contract, file=where.file, line=where.line, command=closer, **changes)
 
-    def _refusal(self, item: CiItem, subject: ReplayCase | Unusable, result: ReplayResult) -> dict[str, Any]:
+    def _refusal(self, item: CiItem, result: ReplayResult) -> dict[str, Any]:
         """Return what changes in an item that passed, where that is not enough; nothing where it is."""
         required = self._settings.required_isolation
         if item.unproven and self._settings.requires_proof:
             verdict, reason = UNPROVEN, f"fixed, but {item.unproven}"
-            closer = prove_command(self._project, subject)
         elif item.outcome is CiOutcome.PASSED and result.isolation.level.strength < required.strength:
             reason = f"fixed, but its isolation was {item.isolation}; `{required.value}` is required"
             verdict, reason = NOT_ISOLATED, f"{reason}\n{'; '.join(result.isolation.notes)}"
-            closer = "replaykit doctor"
         else:
             return {}
-        return {"outcome": CiOutcome.FAILED, "verdict": verdict, "reason": reason, "command": closer}
+        return {"outcome": CiOutcome.FAILED, "verdict": verdict, "reason": reason}
+
+    def _closer(self, refusal: str, subject: ReplayCase | Unusable) -> str:
+        """Return the command to look closer."""
+        if refusal == UNPROVEN:
+            return prove_command(self._project, subject)
+        if refusal == NOT_ISOLATED:
+            return "replaykit doctor"
+        return replay_command(self._project, subject)

@@ -24,7 +24,7 @@ from replaykit.model.values import Raw, canonical, raw
 from replaykit.redaction.keys import VARIABLE
 from replaykit.redaction.placeholders import key_id, placeholder
 
-FEW, MORE, MANY = 40, 80, 160
+FEW, MORE, MANY = 30, 60, 120
 COMPARED = 50  # recorded calls that a miss is compared with, at most
 FLAT = 1.05
 """The most that a further call may cost with many calls beside one with few."""

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, NamedTuple
 
-from tests.formats.mixing import cut, damaged, flipped
+from tests.formats.mixed_files import cut, damaged, flipped
 from tests.formats.otel.protobufs import as_protobuf
 from tests.formats.otel.spans import document, logs, record, story
 

@@ -45,7 +45,7 @@ from replaykit.seam.failures import describe
 from replaykit.seam.pinning import pinned
 from replaykit.seam.processes import ProcessTree, replayed_tree
 from replaykit.seam.results import OPAQUE
-from replaykit.seam.scope import MODEL, CallAnswer, Handler, Outcome, PendingCall, RunSession
+from replaykit.seam.scope import MODEL, TOOL, CallAnswer, Handler, Outcome, PendingCall, RunSession, Scope, wall_time
 from replaykit.seam.time_and_chance import MACHINE
 
 REKEYED, AMBIGUOUS = "rekeyed", "ambiguous"
@@ -173,6 +173,32 @@ class Replayer:
             order.number(call)
             return self._give(call, recorded, recorded.duration_s)
 
+    # A way around `through` and `serve` for most calls of most replays: without a `PendingCall` and a `_Live` of its
+    # own a call takes a tenth less (3.7 µs instead of 4.2 with a result of 1 KB, which takes 2 µs to read). It is for a
+    # call that the agent makes itself, outside of tasks and threads, and that was answered in full, in this very place,
+    # without changing anything; and nothing can happen before it ends. All of this is asked before anything is changed:
+    # a call that is not answered here goes the other way as if it had never been here, and one that is answered leaves
+    # behind what it would have left behind there.
+    def answer_at_once(self, scope: Scope, name: str, arguments: bytes) -> Call | None:
+        """Return the recorded answer to a call of a tool at the root, if nothing has to be said or waited for."""
+        if not self._serves_all or len(arguments) >= LONG_BYTES:
+            return None
+        order, place = self.order, ("", TOOL, name, arguments)
+        with self._lock:
+            matcher = self.matcher
+            index = matcher.plain_at(place)
+            if index is None:
+                return None
+            answer = matcher.calls[index]
+            if not answer.complete or (order is not None and not order.ends_at_once("", answer)):
+                return None
+            matcher.take_plain_at(place, index)
+            self._count += 1
+            scope.number(name)
+            number = next(scope.session.numbers)
+            self._plain_calls.append((number, wall_time(), scope.step, scope.parent, index))
+        return answer
+
     def settle(self, call: PendingCall, outcome: Outcome, duration_s: float) -> None:
         """A call that was let through has ended."""
         with self._lock:
@@ -267,6 +293,8 @@ class Replayer:
                     stack.enter_context(order.at_work(self.tape.started_at if self.tape.holds_date else 0.0))
                 else:
                     session.order = turns_of(self.tape.calls)
+                if front is None and session.order is self.order:  # turns are waited for
+                    session.answer_at_once = self.answer_at_once
                 stack.enter_context(watching_leftovers(session, self.world.changed_files, self.was_served))
                 self._began_at = time.time()  # as the candidate sees it: the date may be held
                 stack.enter_context(session.active())

@@ -19,6 +19,7 @@ TextKey: TypeAlias = bytes | tuple[bytes, ...]
 """A short text itself, or the blocks of a long one. Two keys are equal where the texts are."""
 
 LONG_BYTES = 16 * 1024
+_SHORT_BYTES = 256
 _BLOCK_BYTES = 8 * 1024
 _BETWEEN_OBJECTS = b'},{"'
 
@@ -70,12 +71,18 @@ class TapedRequests:
         self.are_opaque: list[bool] = []
         """True for each request that holds a value which cannot be compared."""
         self._ends: list[bytes] = []
+        """Short requests, and of those that begin like the one before what comes then."""
         self._others: list[Raw] = []
         for call in calls:
             self._read(call)
 
     def _read(self, call: Call) -> None:
         request = bytes(call.request_json)
+        if len(request) < _SHORT_BYTES:  # as most: there is nothing to share
+            self.keys.append(request)
+            self.are_opaque.append(DOLLAR in request and OPAQUE in request)
+            self._ends.append(request)
+            return
         self.keys.append(self.blocks.key(call.name, request))
         self.are_opaque.append(holds_opaque(request))
         # Nothing goes over from one object to the next, so the request is cut there. Where such characters end a text,

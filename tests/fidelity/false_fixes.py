@@ -1,6 +1,6 @@
 """Candidates that did not fix anything, though their answer looks like it: none may be called `fixed`.
 
-python -m tests.fidelity.impostors [SAFEGUARD]
+python -m tests.fidelity.false_fixes [SAFEGUARD]
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ EXPECTED = {
 
 def misjudged(*, without: str = "") -> dict[str, str]:
     """The candidates that get another verdict than they should, each with the one it got; in a process of its own."""
-    command = [sys.executable, "-m", "tests.fidelity.impostors", *([without] if without else [])]
+    command = [sys.executable, "-m", "tests.fidelity.false_fixes", *([without] if without else [])]
     env = {**os.environ, "PYTHONPATH": PYTHONPATH}
     printed = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=True)
     return {name: word for name, word in json.loads(printed.stdout).items() if word != EXPECTED[name]}
@@ -117,7 +117,7 @@ def verdicts() -> dict[str, str]:
     with tempfile.TemporaryDirectory(prefix="fidelity-") as place:
         os.chdir(place)
         try:
-            with rk.record("impostors", input="Where is order 17?") as run:
+            with rk.record("false_fixes", input="Where is order 17?") as run:
                 run.output = the_agent("Where is order 17?")
         except RuntimeError:
             pass

@@ -1,4 +1,4 @@
-"""Who knocks at a port where nobody answers any more."""
+"""A port that its server has closed, and who still connects to it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def knocks(port: int) -> Iterator[list[object]]:
-    """The addresses of those who connect, as they come."""
-    seen: list[object] = []
+def connections_to(port: int) -> Iterator[list[object]]:
+    """Give a list to which the addresses of those who connect are added as they come."""
+    addresses: list[object] = []
     with _server(port) as server:
 
         def accept() -> None:
@@ -22,16 +22,18 @@ def knocks(port: int) -> Iterator[list[object]]:
                     connection, address = server.accept()
                 except OSError:
                     return
-                seen.append(address)
+                addresses.append(address)
                 connection.close()
 
-        threading.Thread(target=accept, daemon=True).start()
-        yield seen
+        thread = threading.Thread(target=accept, daemon=True)
+        thread.start()
+        yield addresses
         server.shutdown(socket.SHUT_RDWR)
+        thread.join()
 
 
 def _server(port: int, within_s: float = 10.0) -> socket.socket:
-    """A server at a port that was in use a moment ago: a connection of somebody else may have taken it since."""
+    """Listen at a port that was in use a moment ago: another program's connection may have taken it since."""
     give_up = time.monotonic() + within_s
     while True:
         try:

@@ -1,6 +1,6 @@
 """Which parts of a run each format carries: the story as every SDK exports it, and what is missing from it there.
 
-`python -m tests.formats.carried docs/importing-formats.md` writes the table on that page anew.
+`python -m tests.formats.format_coverage docs/importing-formats.md` writes the table on that page anew.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from replaykit.formats.core.source import Source
 from replaykit.formats.files import import_source, import_trace
 from replaykit.model.run import TraceRun
 
-BEGIN = "<!-- What the tests find: python -m tests.formats.carried docs/importing-formats.md -->"
+BEGIN = "<!-- What the tests find: python -m tests.formats.format_coverage docs/importing-formats.md -->"
 END = "<!-- So far the tests. -->"
 WORDS = {"type of the error": "error types", "models": "model names"}
 """What parts of the story are called on the page, where that is not what the tests call them."""

@@ -161,7 +161,7 @@ class Victim:
         """Run these command lines, one after another, as the maintainer."""
         words = [shlex.split(self.filled(line)) for line in lines]
         done = subprocess.run(
-            [sys.executable, str(Path(__file__).with_name("verbs.py")), str(DEADLINE_S), json.dumps(words)],
+            [sys.executable, str(Path(__file__).with_name("forked_commands.py")), str(DEADLINE_S), json.dumps(words)],
             cwd=self.project,
             env=self._environment(isolation),
             capture_output=True,

@@ -1,6 +1,6 @@
 """A program that runs command lines of ReplayKit, each in a forked process with a deadline, and prints how they ended.
 
-    python verbs.py DEADLINE_S LINES
+    python forked_commands.py DEADLINE_S LINES
 
 LINES is a JSON list of lists of words; the first word is a verb, or `pytest`.
 """
