@@ -161,8 +161,8 @@ def wait(clock_of: ClockOf) -> Callable[[Callable[..., bool]], Callable[..., boo
     return make
 
 
-# A pool asks in every `submit` whether a worker is idle, with a timeout of zero. Python would create a lock, wait for it
-# and read the clock twice: a fifth of the whole cost of a call through a pool.
+# A pool asks in every `submit` whether a worker is idle, with a timeout of zero. Python would create a lock, wait for
+# it and read the clock twice: a fifth of the whole cost of a call through a pool.
 def acquire_semaphore(original: Callable[..., bool]) -> Callable[..., bool]:
     """Wrap `Semaphore.acquire`: a timeout of zero does not wait at all."""
 
